@@ -1,0 +1,24 @@
+# Two commands matter on a fresh machine: `make render` and `make test`.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+
+include tests/tools/tools.mk
+-include tests/conformance/conformance.mk
+-include tests/cluster/cluster.mk
+
+.PHONY: help venv render test generate lint clean
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort | expand -t24
+
+venv: $(VENV)/.ready ## Set up the development environment
+
+# uv is used where it is installed; a bare machine gets it into the environment itself.
+$(VENV)/.ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.8
+	@$(BIN)/python -m uv pip install --quiet --python $(BIN)/python -e . --group dev --group cluster --group conformance
+	@touch $@

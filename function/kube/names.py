@@ -1,0 +1,28 @@
+"""Names on the workload cluster: stable, DNS labels, collision-free.
+
+`child_name` of the SDK neither lower-cases nor sanitises and is cut at 63; names that become part
+of Pod, Service and StatefulSet names must be shorter.
+"""
+
+import hashlib
+import re
+
+_NOT_DNS = re.compile(r"[^a-z0-9-]+")
+
+
+def digest(*parts: str, length: int = 5) -> str:
+    """The first `length` hex digits of the SHA-256 of the NUL-joined parts."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:length]
+
+
+def label(*parts: str, unique: tuple[str, ...] = (), limit: int = 40) -> str:
+    """A DNS label of at most `limit` characters: the parts, then a digest of `unique` or of parts.
+
+    The digest is always there, so that a name never changes its form when a sibling appears.
+    """
+    suffix = digest(*(unique or parts))
+    stem = _NOT_DNS.sub("-", "-".join(p for p in parts if p).lower()).strip("-")
+    stem = stem[: limit - len(suffix) - 1].rstrip("-")
+    if not stem or not stem[0].isalpha():
+        stem = ("kv-" + stem)[: limit - len(suffix) - 1].rstrip("-")
+    return f"{stem}-{suffix}"

@@ -1,0 +1,50 @@
+"""provider-kubernetes Objects: wrapping a manifest for a workload cluster, and reading one back.
+
+Source: provider-kubernetes v1.2.1, `kubernetes.m.crossplane.io/v1alpha1` (namespaced) and the
+legacy `kubernetes.crossplane.io/v1alpha2`; the field layout under `spec` is the same.
+"""
+
+from typing import Any
+
+Manifest = dict[str, Any]
+
+API_VERSION = "kubernetes.m.crossplane.io/v1alpha1"
+GROUPS = ("kubernetes.m.crossplane.io", "kubernetes.crossplane.io")
+
+# Everything but Delete: what outlives the composite that asked for it.
+KEEP_POLICIES = ["Create", "LateInitialize", "Observe", "Update"]
+
+
+def wrap(
+    manifest: Manifest,
+    provider_config: str,
+    *,
+    ready: str = "",
+    watch: bool = False,
+    keep: bool = False,
+    annotations: dict[str, str] | None = None,
+) -> Manifest:
+    """An Object for `manifest` on the cluster of ClusterProviderConfig `provider_config`.
+
+    `ready`: a CEL query over `object`; "" means that existing is being ready.
+    """
+    spec: dict[str, Any] = {
+        "forProvider": {"manifest": manifest},
+        "providerConfigRef": {"kind": "ClusterProviderConfig", "name": provider_config},
+    }
+    if keep:
+        spec["managementPolicies"] = KEEP_POLICIES
+    if ready:
+        spec["readiness"] = {"policy": "DeriveFromCelQuery", "celQuery": ready}
+    if watch:
+        spec["watch"] = True
+    wrapped: Manifest = {"apiVersion": API_VERSION, "kind": "Object", "spec": spec}
+    if annotations:
+        wrapped["metadata"] = {"annotations": annotations}
+    return wrapped
+
+
+def is_object(resource: Manifest) -> bool:
+    """Whether a composed resource is an Object of either provider-kubernetes group."""
+    group = resource.get("apiVersion", "").partition("/")[0]
+    return resource.get("kind") == "Object" and group in GROUPS

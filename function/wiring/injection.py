@@ -1,0 +1,99 @@
+"""What a pod of an engine gets from a backend: plain data, JSON both ways.
+
+An `Injection` is a backend's whole answer for one engine pod. It is what wiring applies to a pod
+template *and* what the record keeps, so that a pod can be wired again when its tier is gone: the
+replay runs the same code on the same data. Secrets appear by reference only.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SharedMemory:
+    """`/dev/shm` of an engine pod.
+
+    `bytes`: what the connector keeps there, added to what the pod already has; 0 asks only that
+    `/dev/shm` is memory-backed. `host`: the node's own `/dev/shm` (hostPath), shared with the agent
+    (LMCache without isolated IPC); a pod that mounts an emptyDir there cannot be wired.
+    """
+
+    bytes: int = 0
+    host: bool = False
+
+
+@dataclass(frozen=True)
+class Injection:
+    """One engine pod's wiring. All collections may be empty; their order is kept."""
+
+    backend: str = ""
+    # vLLM: one child of `--kv-transfer-config` (KVTransferConfig shape, with kv_role). Merged with
+    # the user's own connector into a MultiConnector, user's first.
+    connector: Json | None = None
+    # Top-level fields of the KVTransferConfig, e.g. {"kv_load_failure_policy": "recompute"}.
+    connector_options: Json = field(default_factory=dict)
+    # vLLM `--kv-events-config` object, only where the tier asks for it; never over the user's.
+    kv_events: Json | None = None
+    # Further engine flags, canonical spelling with dashes: {"--page-size": "64", "--enable-x": None}
+    # (None: a switch). A user's own equal value is kept, another value is a ConnectorConflict.
+    flags: Mapping[str, str | None] = field(default_factory=dict)
+    # core/v1 EnvVar objects. `env_if_absent`: only where the pod has no value of that name.
+    env: tuple[Json, ...] = ()
+    env_if_absent: tuple[Json, ...] = ()
+    # Names of env variables Ray must copy to its workers (VLLM_RAY_EXTRA_ENV_VARS_TO_COPY).
+    ray_env: tuple[str, ...] = ()
+    # Files the pod mounts: composed as one ConfigMap by the consumer's step. {file name: text}
+    files: Mapping[str, str] = field(default_factory=dict)
+    files_path: str = ""
+    # core/v1 Volume and VolumeMount objects.
+    volumes: tuple[Json, ...] = ()
+    mounts: tuple[Json, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    # Required node affinity: {label: [values]} and NodeSelectorRequirement for anything else.
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    node_expressions: tuple[Json, ...] = ()
+    shm: SharedMemory | None = None
+    # Bytes the engine container needs beyond what it has (memory requests and limits, if set).
+    memory_bytes: int = 0
+    hugepages: Mapping[str, int] = field(default_factory=dict)  # {"2Mi": bytes}
+    resources: Mapping[str, int] = field(default_factory=dict)  # {"rdma/hca": 1}, requests = limits
+    # Pod resourceClaims entries; the engine container references each by name.
+    claims: tuple[Json, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    # Things that must not stand in the pod: {"env": {...}} see wiring/conflicts.
+    service_links: bool = False
+
+    def to_json(self) -> Json:
+        """The record's form: fields at their default are left out; keys sorted by the writer."""
+        out: Json = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if value == _default(f):
+                continue
+            if f.name == "shm":
+                value = {"bytes": value.bytes, "host": value.host}
+            elif isinstance(value, tuple):
+                value = list(value)
+            elif isinstance(value, Mapping):
+                value = dict(value)
+            out[f.name] = value
+        return out
+
+    @classmethod
+    def from_json(cls, data: Json) -> "Injection":
+        """The inverse of `to_json`; unknown keys (a newer function's record) raise TypeError."""
+        known = dict(data)
+        if known.get("shm") is not None:
+            known["shm"] = SharedMemory(**known["shm"])
+        for f in fields(cls):
+            if f.name in known and isinstance(known[f.name], list):
+                known[f.name] = tuple(known[f.name])
+        return cls(**known)
+
+
+def _default(f: Any) -> Any:
+    factory = f.default_factory
+    return factory() if callable(factory) else f.default
