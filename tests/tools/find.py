@@ -1,0 +1,169 @@
+"""Where the pinned Go programs of the tests are, and how they are built.
+
+Every program is a `tool` line in a small Go module of its own beside this file (their Kubernetes
+libraries clash in one), with go.sum checked in. A built program lives outside the checkout,
+
+    ${XDG_CACHE_HOME:-~/.cache}/function-kv-offload/tools/<folder>-<hash>/<name>
+
+where the hash covers the folder's go.mod and go.sum and the build flags, so every clone on a machine shares it,
+and a changed pin never runs an old program. `tests/tools/bin/<name>` links to it for people.
+
+    python3 tests/tools/find.py build core      # what `make crossplane` runs
+    python3 tests/tools/find.py path core       # prints the path, fails if it is not built
+"""
+
+import fcntl
+import functools
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+BIN = HERE / "bin"
+_RUNTIME_VERSION = "github.com/crossplane/crossplane-runtime/v2/pkg/version.version"
+_KUBE_VERSIONS = (
+    "k8s.io/component-base/version.gitVersion",
+    "k8s.io/client-go/pkg/version.gitVersion",
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program: the folder of its Go module, its main package, and what it says its version is."""
+
+    folder: str
+    package: str
+    version: str = ""
+    version_variables: tuple[str, ...] = ()
+
+    @property
+    def flags(self) -> list[str]:
+        linker = ["-s", "-w", *(f"-X {name}={self.version}" for name in self.version_variables)]
+        return ["-trimpath", "-buildvcs=false", "-ldflags", " ".join(linker)]
+
+
+def _kube(name: str) -> Program:
+    return Program("kubernetes", f"k8s.io/kubernetes/cmd/{name}", "v1.36.3", _KUBE_VERSIONS)
+
+
+PROGRAMS: dict[str, Program] = {
+    "crossplane": Program(
+        "crossplane", "github.com/crossplane/cli/v2/cmd/crossplane", "v2.5.0", (_RUNTIME_VERSION,)
+    ),
+    "core": Program(
+        "core", "github.com/crossplane/crossplane/v2/cmd/crossplane", "v2.3.4", (_RUNTIME_VERSION,)
+    ),
+    "provider-kubernetes": Program(
+        "provider-kubernetes", "github.com/crossplane-contrib/provider-kubernetes/cmd/provider"
+    ),
+    "etcd": Program("etcd", "go.etcd.io/etcd/server/v3"),
+    "kwok": Program("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+    "lws": Program("lws", "sigs.k8s.io/lws/cmd"),
+    "kube-apiserver": _kube("kube-apiserver"),
+    "kube-controller-manager": _kube("kube-controller-manager"),
+    "kube-scheduler": _kube("kube-scheduler"),
+    "kubectl": _kube("kubectl"),
+}
+
+
+class ToolsMissing(RuntimeError):
+    """A program or module that the tests need is not there; the message says how to get it."""
+
+
+def cache_root() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "function-kv-offload" / "tools"
+
+
+def cache_dir(name: str) -> Path:
+    """The cache folder of a program's module, whether or not anything is built in it."""
+    program = PROGRAMS[name]
+    digest = hashlib.sha256()
+    for file in ("go.mod", "go.sum"):
+        digest.update((HERE / program.folder / file).read_bytes())
+    digest.update("\0".join(program.flags).encode())
+    return cache_root() / f"{program.folder}-{digest.hexdigest()[:16]}"
+
+
+def binary(name: str) -> Path | None:
+    """The built program, or None if it has to be built first."""
+    path = cache_dir(name) / name
+    return path if path.is_file() and os.access(path, os.X_OK) else None
+
+
+def require(name: str) -> Path:
+    """The built program; ToolsMissing names the target that builds it."""
+    path = binary(name)
+    if path is None:
+        target = "crossplane" if name in ("crossplane", "core") else "cluster-tools"
+        raise ToolsMissing(f"{name} is not built: run `make {target}` (needs Go)")
+    return path
+
+
+@functools.cache
+def module_dir(name: str, module: str) -> Path:
+    """The unpacked zip of a module that a program's go.mod pins: CRDs and stages come from there."""
+    if shutil.which("go") is None:
+        raise ToolsMissing(f"module {module} cannot be looked up: Go is not on PATH")
+    folder = HERE / PROGRAMS[name].folder
+    done = subprocess.run(
+        ["go", "mod", "download", "-json", module], cwd=folder, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise ToolsMissing(f"module {module} of {folder.name}: {done.stdout}{done.stderr}")
+    return Path(json.loads(done.stdout)["Dir"])
+
+
+def build(name: str) -> Path:
+    """Build a program unless the cache has it, and link it into tests/tools/bin."""
+    program, target = PROGRAMS[name], cache_dir(name) / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if binary(name) is None:
+            if shutil.which("go") is None:
+                raise ToolsMissing(f"building {name} needs Go 1.26 or newer on PATH")
+            print(f"building {name} ({program.package})", flush=True)
+            began = time.monotonic()
+            fresh = target.with_suffix(".new")
+            command = ["go", "build", *program.flags, "-o", str(fresh), program.package]
+            environment = os.environ | {"CGO_ENABLED": "0"}
+            subprocess.run(command, cwd=HERE / program.folder, env=environment, check=True)
+            fresh.replace(target)
+            print(f"built {name} in {time.monotonic() - began:.0f} s", flush=True)
+    BIN.mkdir(exist_ok=True)
+    link = BIN / name
+    scratch = BIN / f".{name}.{os.getpid()}"
+    scratch.symlink_to(target)
+    scratch.replace(link)
+    return target
+
+
+def main(arguments: list[str]) -> int:
+    usage = "usage: find.py build|path NAME..., NAME one of: " + " ".join(PROGRAMS)
+    verb, names = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if verb not in ("build", "path") or not names or set(names) - set(PROGRAMS):
+        print(usage, file=sys.stderr)
+        return 2
+    try:
+        for name in names:
+            path = build(name) if verb == "build" else require(name)
+            if verb == "path":
+                print(path)
+    except ToolsMissing as missing:
+        print(missing, file=sys.stderr)
+        return 1
+    except subprocess.CalledProcessError as failed:
+        print(f"go build failed with exit code {failed.returncode}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
