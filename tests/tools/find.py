@@ -5,8 +5,9 @@ libraries clash in one), with go.sum checked in. A built program lives outside t
 
     ${XDG_CACHE_HOME:-~/.cache}/function-kv-offload/tools/<folder>-<hash>/<name>
 
-where the hash covers the folder's go.mod and go.sum and the build flags, so every clone on a machine shares it,
-and a changed pin never runs an old program. `tests/tools/bin/<name>` links to it for people.
+where the hash covers the folder's go.mod and go.sum and how it is built, so every clone on a
+machine shares it and a changed pin never runs an old program. `tests/tools/bin/<name>` links to
+it for people.
 
     python3 tests/tools/find.py build core      # what `make crossplane` runs
     python3 tests/tools/find.py path core       # prints the path, fails if it is not built
@@ -20,6 +21,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,33 +36,62 @@ _KUBE_VERSIONS = (
 
 
 @dataclass(frozen=True)
+class Edit:
+    """One replacement in one file of a dependency, made at build time with `go build -overlay`."""
+
+    module: str
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
 class Program:
-    """A program: the folder of its Go module, its main package, and what it says its version is."""
+    """A program: the folder of its Go module, its main package, string variables set by the linker
+    (version numbers, mostly), and edits of constants that no flag reaches.
+    """
 
     folder: str
     package: str
-    version: str = ""
-    version_variables: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+    edits: tuple[Edit, ...] = ()
 
     @property
     def flags(self) -> list[str]:
-        linker = ["-s", "-w", *(f"-X {name}={self.version}" for name in self.version_variables)]
+        linker = ["-s", "-w", *(f"-X {name}={value}" for name, value in self.variables)]
         return ["-trimpath", "-buildvcs=false", "-ldflags", " ".join(linker)]
 
 
 def _kube(name: str) -> Program:
-    return Program("kubernetes", f"k8s.io/kubernetes/cmd/{name}", "v1.36.3", _KUBE_VERSIONS)
+    versions = tuple((variable, "v1.36.3") for variable in _KUBE_VERSIONS)
+    return Program("kubernetes", f"k8s.io/kubernetes/cmd/{name}", versions)
 
 
 PROGRAMS: dict[str, Program] = {
     "crossplane": Program(
-        "crossplane", "github.com/crossplane/cli/v2/cmd/crossplane", "v2.5.0", (_RUNTIME_VERSION,)
+        "crossplane",
+        "github.com/crossplane/cli/v2/cmd/crossplane",
+        ((_RUNTIME_VERSION, "v2.5.0"),),
     ),
     "core": Program(
-        "core", "github.com/crossplane/crossplane/v2/cmd/crossplane", "v2.3.4", (_RUNTIME_VERSION,)
+        "core",
+        "github.com/crossplane/crossplane/v2/cmd/crossplane",
+        ((_RUNTIME_VERSION, "v2.3.4"),),
     ),
+    # v1.2.1 has no flags for its metrics (:8080) and webhook (:9443) addresses: a rig that chooses
+    # free ports turns the first off and lets the kernel choose the second.
     "provider-kubernetes": Program(
-        "provider-kubernetes", "github.com/crossplane-contrib/provider-kubernetes/cmd/provider"
+        "provider-kubernetes",
+        "github.com/crossplane-contrib/provider-kubernetes/cmd/provider",
+        (("sigs.k8s.io/controller-runtime/pkg/metrics/server.DefaultBindAddress", "0"),),
+        (
+            Edit(
+                "sigs.k8s.io/controller-runtime",
+                "pkg/webhook/server.go",
+                "DefaultPort = 9443",
+                "DefaultPort = 0",
+            ),
+        ),
     ),
     "etcd": Program("etcd", "go.etcd.io/etcd/server/v3"),
     "kwok": Program("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
@@ -88,6 +119,8 @@ def cache_dir(name: str) -> Path:
     for file in ("go.mod", "go.sum"):
         digest.update((HERE / program.folder / file).read_bytes())
     digest.update("\0".join(program.flags).encode())
+    if program.edits:
+        digest.update(repr(program.edits).encode())
     return cache_root() / f"{program.folder}-{digest.hexdigest()[:16]}"
 
 
@@ -108,7 +141,7 @@ def require(name: str) -> Path:
 
 @functools.cache
 def module_dir(name: str, module: str) -> Path:
-    """The unpacked zip of a module that a program's go.mod pins: CRDs and stages come from there."""
+    """The unpacked zip of a module that a program's go.mod pins (CRDs and stages are in them)."""
     if shutil.which("go") is None:
         raise ToolsMissing(f"module {module} cannot be looked up: Go is not on PATH")
     folder = HERE / PROGRAMS[name].folder
@@ -118,6 +151,24 @@ def module_dir(name: str, module: str) -> Path:
     if done.returncode:
         raise ToolsMissing(f"module {module} of {folder.name}: {done.stdout}{done.stderr}")
     return Path(json.loads(done.stdout)["Dir"])
+
+
+def _overlay(name: str, scratch: Path) -> list[str]:
+    """The `go build` flags that apply a program's edits; one that no longer fits is an error."""
+    replace: dict[str, str] = {}
+    for number, edit in enumerate(PROGRAMS[name].edits):
+        original = module_dir(name, edit.module) / edit.file
+        text = original.read_text()
+        if text.count(edit.old) != 1:
+            raise ToolsMissing(f"{edit.old!r} is not exactly once in {edit.module} {edit.file}")
+        edited = scratch / f"{number}.go"
+        edited.write_text(text.replace(edit.old, edit.new))
+        replace[str(original)] = str(edited)
+    if not replace:
+        return []
+    overlay = scratch / "overlay.json"
+    overlay.write_text(json.dumps({"Replace": replace}))
+    return ["-overlay", str(overlay)]
 
 
 def build(name: str) -> Path:
@@ -131,10 +182,12 @@ def build(name: str) -> Path:
                 raise ToolsMissing(f"building {name} needs Go 1.26 or newer on PATH")
             print(f"building {name} ({program.package})", flush=True)
             began = time.monotonic()
-            fresh = target.with_suffix(".new")
-            command = ["go", "build", *program.flags, "-o", str(fresh), program.package]
-            environment = os.environ | {"CGO_ENABLED": "0"}
-            subprocess.run(command, cwd=HERE / program.folder, env=environment, check=True)
+            fresh = target.parent / f".{name}.new"
+            with tempfile.TemporaryDirectory() as scratch:
+                flags = [*program.flags, *_overlay(name, Path(scratch))]
+                command = ["go", "build", *flags, "-o", str(fresh), program.package]
+                environment = os.environ | {"CGO_ENABLED": "0"}
+                subprocess.run(command, cwd=HERE / program.folder, env=environment, check=True)
             fresh.replace(target)
             print(f"built {name} in {time.monotonic() - began:.0f} s", flush=True)
     BIN.mkdir(exist_ok=True)
