@@ -1,0 +1,134 @@
+"""InferenceCluster: standalone (Compose), and a report of the tiers on Modelplane's (Wire).
+
+Standalone, an existing cluster's kubeconfig Secret becomes its ClusterProviderConfig, and tiers
+declared inline become child tiers. Beside Modelplane the cluster is Modelplane's: only conditions
+are written, and `status.kvOffloadTiers` where its XRD declares that field (an undeclared status
+field would make core fail the whole status apply).
+"""
+
+from typing import Any
+
+from function.answer import (
+    FALSE,
+    TRUE,
+    TTL_SETTLED,
+    TTL_UNSETTLED,
+    TTL_WITH_REQUIREMENTS,
+    UNKNOWN,
+    Answer,
+    Composed,
+    Condition,
+    Requirement,
+)
+from function.api.base import parse
+from function.api.cluster import InferenceClusterSpec
+from function.api.input import Input
+from function.composers import conditions as c
+from function.composers import fleet, marks
+from function.edge.request import Call
+
+CONDITION_TIERS = "KVOffloadTiersReady"
+REASON_NO_TIERS = "NoTiers"
+
+SYSTEM_NAMESPACE = "modelplane-system"
+PROVIDER_CONFIG_KEY = "clusterproviderconfig"
+REQUIRED_TIERS = "tiers"
+REQUIRED_SCHEMA = "inferencecluster"
+
+
+def compose(call: Call, _: Input) -> Answer:
+    """The ClusterProviderConfig of an existing cluster, and one child per inline tier."""
+    document = call.composite
+    name = document.get("metadata", {}).get("name", "")
+    spec, problems = parse(InferenceClusterSpec, document.get("spec", {}), "spec")
+    if spec is None or problems:
+        message = "; ".join(str(p) for p in sorted(problems))
+        return Answer(
+            conditions=[Condition(c.CONDITION_ACCEPTED, FALSE, c.REASON_INVALID, message)],
+            ready=False,
+            fatal=f"The cluster is not valid; what runs is kept: {message}"
+            * call.anything_observed,
+        )
+    answer = Answer(conditions=[Condition(c.CONDITION_ACCEPTED, TRUE, c.REASON_VALID)])
+    secret = spec.cluster.existing.secret_ref
+    # Existing is ready: a ClusterProviderConfig has no readiness of its own.
+    answer.resources[PROVIDER_CONFIG_KEY] = Composed(
+        _provider_config(name, secret.name, secret.key), call.is_observed(PROVIDER_CONFIG_KEY)
+    )
+    rows = []
+    inline = {t["name"]: t for t in document.get("spec", {}).get("kvOffloadTiers", [])}
+    for tier_name in sorted(inline):
+        body = {k: v for k, v in inline[tier_name].items() if k != "name"}
+        key = f"tier-{tier_name}"
+        ready = call.observed_condition(key, "Ready") == TRUE
+        manifest = fleet.child(tier_name, name, SYSTEM_NAMESPACE, body)
+        answer.resources[key] = Composed(manifest, ready)
+        rows.append({"name": tier_name, "backend": body.get("backend", ""), "ready": ready})
+    answer.status = {"providerConfigRef": {"name": name}, "kvOffloadTiers": rows}
+    answer.conditions.append(_tiers_condition(rows))
+    answer.ready = all(r.ready for r in answer.resources.values())
+    answer.ttl = TTL_SETTLED if answer.ready else TTL_UNSETTLED
+    return answer
+
+
+def report(call: Call, _: Input) -> Answer:
+    """Conditions about the tiers on a cluster that another function composes."""
+    name = call.composite_value("metadata", "name")
+    tiers = call.required(REQUIRED_TIERS)
+    answer = Answer(
+        requirements={REQUIRED_TIERS: Requirement(marks.TIER_API_VERSION, "KVOffloadTier")},
+        schemas={REQUIRED_SCHEMA: (marks.TIER_API_VERSION, "InferenceCluster")},
+    )
+    if tiers is None:
+        answer.conditions = [Condition(CONDITION_TIERS, UNKNOWN, c.REASON_RESOLVING)]
+        answer.ttl = TTL_UNSETTLED
+        return answer
+    here = [t for t in tiers if _cluster_of(t) == name]
+    rows = sorted((_row(t) for t in here), key=lambda row: row["name"])
+    answer.conditions = [_tiers_condition(rows)]
+    if call.declares_status(REQUIRED_SCHEMA, "kvOffloadTiers"):
+        answer.status = {"kvOffloadTiers": rows}
+    settled = all(row["ready"] for row in rows)
+    answer.ttl = TTL_WITH_REQUIREMENTS if settled else TTL_UNSETTLED
+    return answer
+
+
+def _provider_config(name: str, secret: str, key: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubernetes.m.crossplane.io/v1alpha1",
+        "kind": "ClusterProviderConfig",
+        # Named after the cluster: people and other compositions refer to it.
+        "metadata": {"name": name},
+        "spec": {
+            "credentials": {
+                "source": "Secret",
+                "secretRef": {"namespace": SYSTEM_NAMESPACE, "name": secret, "key": key},
+            }
+        },
+    }
+
+
+def _tiers_condition(rows: list[dict[str, Any]]) -> Condition:
+    if not rows:
+        return Condition(CONDITION_TIERS, TRUE, REASON_NO_TIERS)
+    waiting = [row["name"] for row in rows if not row["ready"]]
+    if waiting:
+        message = "Not ready yet: " + ", ".join(waiting)
+        return Condition(CONDITION_TIERS, FALSE, c.REASON_STARTING, message)
+    names = ", ".join(row["name"] for row in rows)
+    return Condition(CONDITION_TIERS, TRUE, c.REASON_READY, f"Ready: {names}")
+
+
+def _cluster_of(tier: dict[str, Any]) -> str:
+    return tier.get("spec", {}).get("inferenceClusterRef", {}).get("name", "")
+
+
+def _row(tier: dict[str, Any]) -> dict[str, Any]:
+    conditions = tier.get("status", {}).get("conditions", [])
+    ready = any(x.get("type") == "Ready" and x.get("status") == TRUE for x in conditions)
+    metadata = tier.get("metadata", {})
+    return {
+        "name": f"{metadata.get('namespace', '')}/{metadata.get('name', '')}",
+        "backend": tier.get("spec", {}).get("backend", ""),
+        "ready": ready,
+    }

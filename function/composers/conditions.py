@@ -1,0 +1,20 @@
+"""Condition types and reasons of a KVOffloadTier, on one cluster and on a fleet."""
+
+CONDITION_ACCEPTED = "Accepted"
+CONDITION_CLUSTER = "ClusterResolved"
+CONDITION_CONTROL_PLANE = "ControlPlaneReady"
+CONDITION_AGENTS = "AgentsReady"
+
+REASON_VALID = "Valid"
+REASON_INVALID = "Invalid"
+REASON_RESOLVED = "Resolved"
+REASON_RESOLVING = "Resolving"
+REASON_CLUSTER_NOT_FOUND = "ClusterNotFound"
+REASON_NO_PROVIDER_CONFIG = "WaitingForProviderConfig"
+REASON_READY = "Ready"
+REASON_NONE_NEEDED = "NoneNeeded"
+REASON_NO_NODES = "NoMatchingNodes"
+REASON_STARTING = "Starting"
+REASON_WAITING = "WaitingForCluster"
+
+REASON_NO_CLUSTERS = "NoMatchingClusters"

@@ -1,0 +1,203 @@
+"""ModelDeployment, standalone: engine workloads and a Service on its cluster, then their wiring.
+
+An engine with a Standalone member becomes a Deployment; a Leader with Workers becomes a
+LeaderWorkerSet. What a pod looks like is the user's template: nothing is injected here; wiring is
+the consumer composer's work on the resources composed here, as it is on anyone else's.
+
+Beside Modelplane this composer never runs: Modelplane's own function composes its ModelDeployment.
+"""
+
+from typing import Any
+
+from function.answer import (
+    FALSE,
+    TRUE,
+    TTL_SETTLED,
+    TTL_UNSETTLED,
+    UNKNOWN,
+    Answer,
+    Composed,
+    Condition,
+    Requirement,
+)
+from function.api.base import parse
+from function.api.deployment import EngineSpec, Member, ModelDeploymentSpec
+from function.api.input import Input
+from function.composers import conditions as c
+from function.composers import consumer, marks
+from function.edge.request import Call
+from function.kube import names, objects
+
+CONDITION_WORKLOADS = "WorkloadsReady"
+
+# Where Modelplane puts engine pods too.
+REMOTE_NAMESPACE = "default"
+REQUIRED_CLUSTER = "cluster"
+LABEL_SERVING = "modelplane.ai/serving"
+LABEL_ENGINE = "modelplane.ai/engine"
+
+READY_DEPLOYMENT = (
+    "object.status.observedGeneration == object.metadata.generation"
+    " && object.status.updatedReplicas == object.spec.replicas"
+    " && object.status.availableReplicas == object.spec.replicas"
+)
+READY_GANG = "object.status.conditions.exists(c, c.type == 'Available' && c.status == 'True')"
+
+
+def compose(call: Call, given: Input) -> Answer:
+    """The engines' workloads and Service on the chosen cluster, wired to the tier they name."""
+    document = call.composite
+    spec, problems = parse(ModelDeploymentSpec, document.get("spec", {}), "spec")
+    if spec is None or problems:
+        message = "; ".join(str(p) for p in sorted(problems))
+        kept = f"The deployment is not valid; what runs stays: {message}"
+        return Answer(
+            conditions=[Condition(c.CONDITION_ACCEPTED, FALSE, c.REASON_INVALID, message)],
+            ready=False,
+            fatal=kept * call.anything_observed,
+        )
+    answer = Answer(conditions=[Condition(c.CONDITION_ACCEPTED, TRUE, c.REASON_VALID)])
+    cluster = spec.template.spec.inference_cluster_ref.name
+    answer.requirements[REQUIRED_CLUSTER] = Requirement(
+        marks.TIER_API_VERSION, "InferenceCluster", name=cluster
+    )
+    provider_config = _resolve_cluster(call, answer, cluster)
+    if provider_config:
+        _compose_workloads(call, answer, spec, provider_config)
+    _derive_readiness(answer)
+    return _merged(answer, consumer.compose(call, given))
+
+
+def _resolve_cluster(call: Call, answer: Answer, cluster: str) -> str:
+    found = call.required_values(REQUIRED_CLUSTER, ("status", "providerConfigRef", "name"))
+    provider_config = found[0][0] if found else None
+    if provider_config:
+        answer.conditions.append(Condition(c.CONDITION_CLUSTER, TRUE, c.REASON_RESOLVED))
+        answer.status["providerConfigRef"] = {"name": provider_config}
+        return str(provider_config)
+    path = "spec.template.spec.inferenceClusterRef.name"
+    states = {
+        "unresolved": (UNKNOWN, c.REASON_RESOLVING, f"Waiting for InferenceCluster {cluster}."),
+        "absent": (
+            FALSE,
+            c.REASON_CLUSTER_NOT_FOUND,
+            f"{path}: there is no InferenceCluster {cluster}. Create it, or correct the name.",
+        ),
+        "waiting": (
+            FALSE,
+            c.REASON_NO_PROVIDER_CONFIG,
+            f"InferenceCluster {cluster} has no status.providerConfigRef yet.",
+        ),
+    }
+    state = "unresolved" if found is None else "waiting" if found else "absent"
+    answer.conditions.append(Condition(c.CONDITION_CLUSTER, *states[state]))
+    # What runs keeps the cluster it was composed for.
+    recorded = call.composite_value("status", "providerConfigRef", "name")
+    return str(recorded) if recorded and call.anything_observed else ""
+
+
+def _compose_workloads(
+    call: Call, answer: Answer, spec: ModelDeploymentSpec, provider_config: str
+) -> None:
+    name = str(call.composite_value("metadata", "name"))
+    namespace = str(call.composite_value("metadata", "namespace") or "")
+    serving = names.label(name, unique=(namespace, name), limit=50)
+    for engine in spec.template.spec.engines:
+        key, manifest, ready = _workload(engine, serving, spec.replicas)
+        wrapped = objects.wrap(manifest, provider_config, ready=ready, watch=True)
+        answer.resources[key] = Composed(wrapped, call.observed_condition(key, "Ready") == TRUE)
+    service = objects.wrap(_service(serving, spec), provider_config)
+    answer.resources["service"] = Composed(
+        service, call.observed_condition("service", "Ready") == TRUE
+    )
+    call.desire({key: dict(v.manifest) for key, v in answer.resources.items()})
+
+
+def _workload(
+    engine: EngineSpec, serving: str, replicas: int
+) -> tuple[str, dict[str, Any], str]:
+    """The resource key, the manifest and the readiness query of one engine."""
+    name = names.label(serving, engine.name, limit=52)
+    selector = {LABEL_ENGINE: name}
+    copies = replicas * engine.copies
+    members = {m.role: m for m in engine.members}
+    metadata = {"name": name, "namespace": REMOTE_NAMESPACE, "labels": selector}
+    if "Standalone" in members:
+        labels = {**selector, LABEL_SERVING: serving}
+        deployment = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": metadata,
+            "spec": {
+                "replicas": copies,
+                "selector": {"matchLabels": selector},
+                "template": _template(members["Standalone"], labels),
+            },
+        }
+        return f"deployment-{engine.name}", deployment, READY_DEPLOYMENT
+    leader, worker = members["Leader"], members["Worker"]
+    gang = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": metadata,
+        "spec": {
+            "replicas": copies,
+            "leaderWorkerTemplate": {
+                "size": 1 + (worker.worker.nodes if worker.worker else 1),
+                "leaderTemplate": _template(leader, {**selector, LABEL_SERVING: serving}),
+                "workerTemplate": _template(worker, selector),
+            },
+        },
+    }
+    return f"leaderworkerset-{engine.name}", gang, READY_GANG
+
+
+def _template(member: Member, labels: dict[str, str]) -> dict[str, Any]:
+    metadata = member.template.metadata
+    ours: dict[str, Any] = {"labels": {**((metadata and metadata.labels) or {}), **labels}}
+    if metadata and metadata.annotations:
+        ours["annotations"] = dict(metadata.annotations)
+    return {"metadata": ours, "spec": member.template.spec}
+
+
+def _service(serving: str, spec: ModelDeploymentSpec) -> dict[str, Any]:
+    port = spec.template.spec.service.port
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": serving, "namespace": REMOTE_NAMESPACE},
+        "spec": {
+            "selector": {LABEL_SERVING: serving},
+            "ports": [{"name": "http", "port": port, "protocol": "TCP", "targetPort": port}],
+        },
+    }
+
+
+def _derive_readiness(answer: Answer) -> None:
+    waiting = sorted(k for k, v in answer.resources.items() if not v.ready)
+    if not answer.resources:
+        condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_WAITING)
+    elif waiting:
+        message = "Not ready yet: " + ", ".join(waiting)
+        condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_STARTING, message)
+    else:
+        condition = Condition(CONDITION_WORKLOADS, TRUE, c.REASON_READY)
+    answer.conditions.append(condition)
+    answer.ready = bool(answer.resources) and not waiting
+    answer.ttl = TTL_SETTLED if answer.ready else TTL_UNSETTLED
+
+
+def _merged(own: Answer, wiring: Answer) -> Answer:
+    """What this step composes, as wiring left it."""
+    for key, manifest in wiring.patched.items():
+        if key in own.resources:
+            own.resources[key] = Composed(manifest, own.resources[key].ready)
+    for key in wiring.removed:
+        own.resources.pop(key, None)
+    own.resources.update(wiring.resources)
+    own.requirements.update(wiring.requirements)
+    own.conditions += wiring.conditions
+    own.refusals += wiring.refusals
+    own.ready = False if wiring.ready is False else own.ready
+    own.ttl = min(own.ttl, wiring.ttl)
+    return own

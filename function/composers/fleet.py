@@ -1,0 +1,168 @@
+"""KVOffloadTier over a `clusterSelector`: one child tier per matching cluster, and a fleet status.
+
+A child in use stays desired although its cluster no longer matches: a denied delete would make core
+swallow the conflict and stop composing new children (measured, reference section 5).
+"""
+
+from typing import Any
+
+from function.answer import (
+    FALSE,
+    TRUE,
+    TTL_UNSETTLED,
+    TTL_WITH_REQUIREMENTS,
+    UNKNOWN,
+    Answer,
+    Composed,
+    Condition,
+    Requirement,
+)
+from function.backends import base
+from function.composers import conditions as c
+from function.composers import marks
+from function.composers.usage import MAX_USED_BY, usages_of, used_by_entries
+from function.edge.request import Call
+from function.kube import names
+
+REQUIRED_CLUSTERS = "clusters"
+REQUIRED_USAGES = "usages"
+
+_PREFIX = "tier-"
+
+
+def child(fleet: str, cluster: str, namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """The child tier of a fleet (or inline) tier on one cluster."""
+    return {
+        "apiVersion": marks.TIER_API_VERSION,
+        "kind": "KVOffloadTier",
+        "metadata": {
+            "name": names.label(fleet, cluster, limit=63),
+            "namespace": namespace,
+            "labels": {marks.LABEL_FLEET: fleet},
+        },
+        "spec": {
+            **{k: v for k, v in spec.items() if k != "clusterSelector"},
+            "inferenceClusterRef": {"name": cluster},
+        },
+    }
+
+
+def compose(call: Call, tier: base.Tier, spec: dict[str, Any]) -> Answer:
+    """One child per matching cluster; what is used is kept."""
+    return _FleetComposer(call, tier, spec).compose()
+
+
+class _FleetComposer:
+    def __init__(self, call: Call, tier: base.Tier, spec: dict[str, Any]) -> None:
+        self.call = call
+        self.tier = tier
+        self.spec = spec
+        self.clusters: list[str] = []
+        self.resolved = False
+        self.answer = Answer()
+
+    def compose(self) -> Answer:
+        self.require()
+        self.resolve_clusters()
+        self.compose_children()
+        self.derive_conditions()
+        self.write_status()
+        return self.answer
+
+    def require(self) -> None:
+        selector = self.tier.spec.cluster_selector
+        self.answer.requirements = {
+            REQUIRED_CLUSTERS: Requirement(
+                marks.TIER_API_VERSION, "InferenceCluster", labels=dict(selector.match_labels)
+            ),
+            REQUIRED_USAGES: usages_of(marks.LABEL_USED_FLEET, self.tier.namespace, self.tier.name),
+        }
+
+    def resolve_clusters(self) -> None:
+        found = self.call.required_values(REQUIRED_CLUSTERS, ("metadata", "name"))
+        self.usages = self.call.required(REQUIRED_USAGES)
+        self.resolved = found is not None and self.usages is not None
+        kept = self._observed_clusters()
+        if self.resolved:
+            in_use = {
+                usage.get("metadata", {}).get("annotations", {}).get(marks.ANNOTATION_TIER, "")
+                for usage in self.usages or ()
+            }
+            kept = {
+                cluster: child_name
+                for cluster, child_name in kept.items()
+                if f"{self.tier.namespace}/{child_name}" in in_use
+            }
+        self.clusters = sorted({*(row[0] for row in found or ()), *kept})
+
+    def _observed_clusters(self) -> dict[str, str]:
+        """Cluster -> name of the child that runs there now."""
+        children = {}
+        for key in self.call.observed_keys():
+            cluster = self.call.observed_value(key, "spec", "inferenceClusterRef", "name")
+            if cluster:
+                children[cluster] = self.call.observed_value(key, "metadata", "name")
+        return children
+
+    def compose_children(self) -> None:
+        for cluster in self.clusters:
+            key = _PREFIX + cluster
+            manifest = child(self.tier.name, cluster, self.tier.namespace, self.spec)
+            ready = self.call.observed_condition(key, "Ready") == TRUE
+            self.answer.resources[key] = Composed(manifest, ready)
+
+    def derive_conditions(self) -> None:
+        waiting = sorted(
+            k.removeprefix(_PREFIX) for k, v in self.answer.resources.items() if not v.ready
+        )
+        if not self.resolved:
+            cluster = Condition(c.CONDITION_CLUSTER, UNKNOWN, c.REASON_RESOLVING)
+        elif not self.clusters:
+            cluster = Condition(
+                c.CONDITION_CLUSTER,
+                FALSE,
+                c.REASON_NO_CLUSTERS,
+                "spec.clusterSelector.matchLabels: no InferenceCluster carries these labels.",
+            )
+        else:
+            cluster = Condition(c.CONDITION_CLUSTER, TRUE, c.REASON_RESOLVED)
+        if waiting or not self.clusters:
+            message = "Not ready yet on: " + ", ".join(waiting) if waiting else ""
+            ready = (FALSE, c.REASON_STARTING if waiting else c.REASON_WAITING, message)
+        else:
+            ready = (TRUE, c.REASON_READY, f"Ready on all {len(self.clusters)} clusters.")
+        self.answer.conditions = [
+            Condition(c.CONDITION_ACCEPTED, TRUE, c.REASON_VALID),
+            cluster,
+            Condition(c.CONDITION_CONTROL_PLANE, *ready),
+            Condition(c.CONDITION_AGENTS, *ready),
+        ]
+        self.answer.ready = self.resolved and bool(self.clusters) and not waiting
+        self.answer.ttl = TTL_WITH_REQUIREMENTS if self.answer.ready else TTL_UNSETTLED
+
+    def write_status(self) -> None:
+        rows = [self._cluster_status(cluster) for cluster in self.clusters]
+        desired = sum(row["agents"]["desired"] for row in rows)
+        ready = sum(row["agents"]["ready"] for row in rows)
+        ready_clusters = sum(1 for v in self.answer.resources.values() if v.ready)
+        self.answer.status = {
+            "cluster": f"{ready_clusters}/{len(rows)} clusters",
+            "agents": {"desired": desired, "ready": ready, "summary": f"{ready}/{desired}"},
+            "capacityGiB": sum(row["capacityGiB"] for row in rows),
+            "clusters": rows,
+        }
+        if self.usages is not None:
+            used_by = used_by_entries(self.usages)
+            self.answer.status["usedBy"] = used_by[:MAX_USED_BY]
+            self.answer.status["usedByCount"] = len(used_by)
+
+    def _cluster_status(self, cluster: str) -> dict[str, Any]:
+        key = _PREFIX + cluster
+        agents = self.call.observed_value(key, "status", "agents") or {}
+        return {
+            "name": cluster,
+            "tier": names.label(self.tier.name, cluster, limit=63),
+            "ready": self.answer.resources[key].ready is True,
+            "agents": {"desired": agents.get("desired", 0), "ready": agents.get("ready", 0)},
+            "capacityGiB": self.call.observed_value(key, "status", "capacityGiB") or 0,
+        }

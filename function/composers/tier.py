@@ -1,0 +1,275 @@
+"""KVOffloadTier on one cluster: agents, control plane and network of its backend, in Objects.
+
+The observed documents are read path by path, and everything that follows from the spec alone
+(validation, manifests, their encoded Structs) is remembered by the spec's bytes: a steady call
+costs little more than reading the request.
+
+Rejected: composing the workload-cluster resources by a second XR per cluster. One more XR per tier
+doubles the reconciles, and Objects already carry the cluster in their providerConfigRef.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from cachetools import LRUCache
+
+from function.answer import (
+    FALSE,
+    TRUE,
+    TTL_UNSETTLED,
+    TTL_WITH_REQUIREMENTS,
+    UNKNOWN,
+    Answer,
+    Composed,
+    Condition,
+    Requirement,
+)
+from function.api.base import parse
+from function.api.input import Input
+from function.api.tier import KVOffloadTierSpec
+from function.backends import base
+from function.backends.registry import backend
+from function.composers import fleet, marks
+from function.composers.conditions import (
+    CONDITION_ACCEPTED,
+    CONDITION_AGENTS,
+    CONDITION_CLUSTER,
+    CONDITION_CONTROL_PLANE,
+    REASON_CLUSTER_NOT_FOUND,
+    REASON_INVALID,
+    REASON_NO_NODES,
+    REASON_NO_PROVIDER_CONFIG,
+    REASON_NONE_NEEDED,
+    REASON_READY,
+    REASON_RESOLVED,
+    REASON_RESOLVING,
+    REASON_STARTING,
+    REASON_VALID,
+    REASON_WAITING,
+)
+from function.composers.usage import MAX_USED_BY, usages_of, used_by_entries
+from function.edge.request import Call
+from function.kube import objects
+from function.problems import Problem
+
+REQUIRED_CLUSTER = "cluster"
+REQUIRED_USAGES = "usages"
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What follows from a tier's name and spec alone."""
+
+    tier: base.Tier | None
+    problems: tuple[Problem, ...]
+    parts: tuple[base.Part, ...] = ()
+    description: base.Description = field(default_factory=base.Description)
+    objects: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+
+    def wrapped(self, provider_config: str) -> dict[str, dict[str, Any]]:
+        """The parts as Objects for one cluster, by key; built once."""
+        if provider_config not in self.objects:
+            self.objects[provider_config] = {
+                p.key: objects.wrap(
+                    p.manifest, provider_config, ready=p.ready, watch=p.watch, keep=p.keep
+                )
+                for p in self.parts
+            }
+        return self.objects[provider_config]
+
+
+_plans: LRUCache[tuple[str, str, bytes], _Plan] = LRUCache(2048)
+
+
+def plan(namespace: str, name: str, spec: dict[str, Any], key: bytes) -> _Plan:
+    """Validate a tier's spec and build its manifests, remembered by `key` (the spec's bytes)."""
+    memo = (namespace, name, key)
+    if memo not in _plans:
+        _plans[memo] = _plan(namespace, name, spec)
+    return _plans[memo]
+
+
+def _plan(namespace: str, name: str, document: dict[str, Any]) -> _Plan:
+    spec, problems = parse(KVOffloadTierSpec, document, "spec")
+    if spec is None or problems:
+        return _Plan(None, tuple(sorted(problems)))
+    tier = base.Tier(name, namespace, marks.remote_name(namespace, name), spec)
+    if spec.cluster_selector is not None:
+        return _Plan(tier, tuple(sorted(backend(spec.backend).problems(tier))))
+    problems = backend(spec.backend).problems(tier)
+    if problems:
+        return _Plan(tier, tuple(sorted(problems)))
+    served_by = backend(spec.backend)
+    return _Plan(tier, (), tuple(served_by.parts(tier)), served_by.describe(tier))
+
+
+def compose(call: Call, _: Input) -> Answer:
+    """A tier: refused with all its problems, stamped onto a fleet, or composed on its cluster."""
+    namespace = str(call.composite_value("metadata", "namespace") or "")
+    name = str(call.composite_value("metadata", "name") or "")
+    spec = call.composite_value("spec") or {}
+    planned = plan(namespace, name, spec, call.composite_spec_bytes)
+    if planned.problems or planned.tier is None:
+        return refuse(call, list(planned.problems))
+    if planned.tier.spec.cluster_selector is not None:
+        return fleet.compose(call, planned.tier, spec)
+    return _TierComposer(call, planned, planned.tier).compose()
+
+
+def refuse(call: Call, problems: list[Problem]) -> Answer:
+    """All problems at once; a fatal beside them where something runs, so that core keeps it."""
+    message = "; ".join(str(p) for p in problems)
+    return Answer(
+        conditions=[
+            Condition(CONDITION_ACCEPTED, FALSE, REASON_INVALID, message),
+            Condition(CONDITION_CLUSTER, UNKNOWN, REASON_INVALID),
+            Condition(CONDITION_CONTROL_PLANE, UNKNOWN, REASON_INVALID),
+            Condition(CONDITION_AGENTS, UNKNOWN, REASON_INVALID),
+        ],
+        ready=False,
+        fatal=f"the tier is not valid; what runs is kept: {message}"
+        if call.anything_observed
+        else "",
+    )
+
+
+class _TierComposer:
+    def __init__(self, call: Call, planned: _Plan, tier: base.Tier) -> None:
+        self.call = call
+        self.plan = planned
+        self.tier = tier
+        self.cluster = tier.spec.inference_cluster_ref.name
+        self.provider_config = ""
+        self.answer = Answer()
+
+    def compose(self) -> Answer:
+        self.require()
+        self.resolve_cluster()
+        self.accept()
+        if self.provider_config:
+            self.compose_parts()
+        self.derive_conditions()
+        self.write_status()
+        self.choose_ttl()
+        return self.answer
+
+    def require(self) -> None:
+        self.answer.requirements = {
+            REQUIRED_CLUSTER: Requirement(
+                marks.TIER_API_VERSION, "InferenceCluster", name=self.cluster
+            ),
+            REQUIRED_USAGES: usages_of(marks.LABEL_USED_TIER, self.tier.namespace, self.tier.name),
+        }
+
+    def resolve_cluster(self) -> None:
+        """The cluster's ClusterProviderConfig; what runs keeps the one it was composed with."""
+        found = self.call.required_values(REQUIRED_CLUSTER, ("status", "providerConfigRef", "name"))
+        status, reason, message = TRUE, REASON_RESOLVED, f"Runs on InferenceCluster {self.cluster}."
+        if found is None:
+            status, reason = UNKNOWN, REASON_RESOLVING
+            message = f"Waiting for Crossplane to look up InferenceCluster {self.cluster}."
+        elif not found:
+            status, reason = FALSE, REASON_CLUSTER_NOT_FOUND
+            message = (
+                f"spec.inferenceClusterRef.name: there is no InferenceCluster {self.cluster}."
+                " Create it, or correct the name."
+            )
+        elif not found[0][0]:
+            status, reason = FALSE, REASON_NO_PROVIDER_CONFIG
+            message = (
+                f"InferenceCluster {self.cluster} has no status.providerConfigRef yet; the tier is"
+                " composed as soon as it has one."
+            )
+        else:
+            self.provider_config = found[0][0]
+        if not self.provider_config and self.call.anything_observed:
+            recorded = self.call.composite_value("status", "providerConfigRef", "name")
+            self.provider_config = str(recorded or "")
+            message += " What runs is kept as it is." if recorded else ""
+        self.answer.conditions.append(Condition(CONDITION_CLUSTER, status, reason, message))
+
+    def accept(self) -> None:
+        message = " ".join(self.plan.description.warnings)
+        self.answer.conditions.insert(0, Condition(CONDITION_ACCEPTED, TRUE, REASON_VALID, message))
+
+    def compose_parts(self) -> None:
+        wrapped = self.plan.wrapped(self.provider_config)
+        for part in self.plan.parts:
+            ready = self.call.observed_condition(part.key, "Ready") == TRUE
+            self.answer.resources[part.key] = Composed(wrapped[part.key], ready)
+
+    def derive_conditions(self) -> None:
+        self.answer.conditions += [
+            self._condition(CONDITION_CONTROL_PLANE, base.CONTROL_PLANE),
+            self._condition(CONDITION_AGENTS, base.AGENTS),
+        ]
+        self.answer.ready = bool(self.provider_config) and all(
+            c.ready for c in self.answer.resources.values()
+        )
+
+    def _condition(self, kind: str, role: str) -> Condition:
+        if not self.provider_config:
+            return Condition(kind, FALSE, REASON_WAITING, f"Waiting for cluster {self.cluster}.")
+        keys = [p.key for p in self.plan.parts if p.role == role]
+        if not keys:
+            return Condition(
+                kind, TRUE, REASON_NONE_NEEDED, f"{self.tier.spec.backend} needs none here."
+            )
+        waiting = [k for k in keys if not self.answer.resources[k].ready]
+        if waiting:
+            why = self._counts() if role == base.AGENTS else "Not ready yet: " + ", ".join(waiting)
+            return Condition(kind, FALSE, REASON_STARTING, why)
+        if role == base.AGENTS and self._agents()[0] == 0:
+            return Condition(
+                kind,
+                TRUE,
+                REASON_NO_NODES,
+                "No node of the cluster matches spec.nodes now; an agent starts with the first.",
+            )
+        return Condition(kind, TRUE, REASON_READY)
+
+    def _agents(self) -> tuple[int, int]:
+        """Agents desired and ready, as the cluster reports them."""
+        desired = ready = 0
+        for part in self.plan.parts:
+            if part.role != base.AGENTS:
+                continue
+            status = ("status", "atProvider", "manifest", "status")
+            for total, one in _COUNTS:
+                desired += int(self.call.observed_value(part.key, *status, total) or 0)
+                ready += int(self.call.observed_value(part.key, *status, one) or 0)
+        return desired, ready
+
+    def _counts(self) -> str:
+        desired, ready = self._agents()
+        return f"{ready} of {desired} agents are ready and current."
+
+    def write_status(self) -> None:
+        desired, ready = self._agents()
+        status: dict[str, Any] = {
+            "cluster": self.cluster,
+            "agents": {"desired": desired, "ready": ready, "summary": f"{ready}/{desired}"},
+            "capacityGiB": ready * self.plan.description.capacity_gib_per_agent,
+            "endpoints": dict(self.plan.description.endpoints),
+            "podSecurity": self.plan.description.pod_security,
+        }
+        if self.provider_config:
+            status["providerConfigRef"] = {"name": self.provider_config}
+        usages = self.call.required(REQUIRED_USAGES)
+        if usages is not None:
+            used_by = used_by_entries(usages)
+            status["usedBy"] = used_by[:MAX_USED_BY]
+            status["usedByCount"] = len(used_by)
+        self.answer.status = status
+
+    def choose_ttl(self) -> None:
+        unresolved = any(
+            self.call.required(name) is None for name in (REQUIRED_CLUSTER, REQUIRED_USAGES)
+        )
+        settled = self.answer.ready and not unresolved
+        resolved = self.answer.conditions[1].status == TRUE
+        self.answer.ttl = TTL_WITH_REQUIREMENTS if settled and resolved else TTL_UNSETTLED
+
+
+# (desired, ready) fields of the workload kinds that agents run in.
+_COUNTS = (("desiredNumberScheduled", "numberReady"), ("replicas", "readyReplicas"))

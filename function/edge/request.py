@@ -1,0 +1,119 @@
+"""A RunFunctionRequest as composers see it: plain values, read only where they are asked for."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+
+from function.edge import structs
+
+Document = dict[str, Any]
+
+
+class Call:
+    """One function call. Documents that it hands out are shared and must not be changed.
+
+    Three states of a required resource must be told apart: `required(name)` is None while core has
+    not resolved it, [] when it was looked for and is absent, and a list of documents otherwise.
+    """
+
+    def __init__(self, req: fnv1.RunFunctionRequest) -> None:
+        self._req = req
+        self._added: dict[str, Document] = {}
+
+    @property
+    def input(self) -> Document:
+        """The step's Input, {} when the step has none."""
+        return structs.decode(self._req.input) if self._req.HasField("input") else {}
+
+    @property
+    def composite(self) -> Document:
+        return structs.decode(self._req.observed.composite.resource)
+
+    def composite_value(self, *path: str | int) -> Any:
+        """One value of the composite, without converting the rest."""
+        return structs.read(self._req.observed.composite.resource, *path)
+
+    @property
+    def composite_spec_bytes(self) -> bytes:
+        """The serialised `spec` of the composite: a key for memos of what follows from it."""
+        fields = self._req.observed.composite.resource.fields
+        return fields["spec"].SerializeToString(deterministic=True) if "spec" in fields else b""
+
+    # Required resources -----------------------------------------------------------------------
+
+    def required(self, name: str) -> list[Document] | None:
+        if name not in self._req.required_resources:
+            return None
+        return [structs.decode(i.resource) for i in self._req.required_resources[name].items]
+
+    def required_values(self, name: str, *paths: tuple[str | int, ...]) -> list[tuple] | None:
+        """For each required resource of that name, the values at the paths; None: unresolved."""
+        if name not in self._req.required_resources:
+            return None
+        items = self._req.required_resources[name].items
+        return [tuple(structs.read(i.resource, *path) for path in paths) for i in items]
+
+    def declares_status(self, name: str, field: str) -> bool:
+        """Whether the required schema of that name declares `status.<field>`."""
+        if name not in self._req.required_schemas:
+            return False
+        schema = self._req.required_schemas[name].openapi_v3
+        return structs.read(schema, "properties", "status", "properties", field) is not None
+
+    # Observed and desired composed resources --------------------------------------------------
+
+    @property
+    def anything_observed(self) -> bool:
+        return bool(self._req.observed.resources)
+
+    def is_observed(self, key: str) -> bool:
+        return key in self._req.observed.resources
+
+    def observed_keys(self) -> list[str]:
+        return sorted(self._req.observed.resources)
+
+    def observed(self, key: str) -> Document | None:
+        """A whole observed resource: only where a path read does not do."""
+        if key not in self._req.observed.resources:
+            return None
+        return structs.decode(self._req.observed.resources[key].resource)
+
+    def observed_value(self, key: str, *path: str | int) -> Any:
+        if key not in self._req.observed.resources:
+            return None
+        return structs.read(self._req.observed.resources[key].resource, *path)
+
+    def observed_condition(self, key: str, kind: str) -> str:
+        if key not in self._req.observed.resources:
+            return "Unknown"
+        return structs.condition(self._req.observed.resources[key].resource, kind)
+
+    def desired(self) -> Mapping[str, Document]:
+        """What earlier steps desire (and what this step has added so far), by key."""
+        return _Desired(self._req, self._added)
+
+    def desire(self, resources: Mapping[str, Document]) -> None:
+        """Let later parts of this step see resources that an earlier part of it composes."""
+        self._added.update(resources)
+
+
+class _Desired(Mapping[str, Document]):
+    """Desired resources in key order, each decoded when it is looked at."""
+
+    def __init__(self, req: fnv1.RunFunctionRequest, added: dict[str, Document]) -> None:
+        self._resources = req.desired.resources
+        self._added = added
+
+    def __getitem__(self, key: str) -> Document:
+        if key in self._added:
+            return self._added[key]
+        if key not in self._resources:
+            raise KeyError(key)
+        return structs.decode(self._resources[key].resource)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({*self._resources, *self._added}))
+
+    def __len__(self) -> int:
+        return len({*self._resources, *self._added})

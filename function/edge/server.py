@@ -1,0 +1,78 @@
+"""The gRPC server: what the SDK's serves (v1, v1beta1, reflection), with health and metrics.
+
+The SDK's own `runtime.serve` offers no health service and no place to add one, so the server is
+assembled here from the SDK's parts.
+"""
+
+import asyncio
+import signal
+from typing import Any
+
+import crossplane.function.proto.v1.run_function_pb2_grpc as grpcv1
+import crossplane.function.proto.v1beta1.run_function_pb2_grpc as grpcv1beta1
+import grpc
+from crossplane.function import runtime
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from prometheus_client import start_http_server
+
+MIB = 1024 * 1024
+
+
+def serve(
+    runner: grpcv1.FunctionRunnerServiceServicer,
+    *,
+    address: str,
+    tls_certs_dir: str | None,
+    insecure: bool,
+    max_recv_message_size: int,
+    max_send_message_size: int | None,
+    metrics_port: int,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then finish the calls under way (at most 5 s).
+
+    Sizes in MiB; `metrics_port` 0 turns the metrics off. Raises ValueError when there are neither
+    certificates nor `insecure`, OSError when a port is taken or a certificate cannot be read.
+    """
+    if not insecure and tls_certs_dir is None:
+        raise ValueError("give --tls-certs-dir (tls.crt, tls.key, ca.crt) or --insecure")
+    credentials = None if insecure else runtime.load_credentials(tls_certs_dir)
+    options = [
+        ("grpc.max_receive_message_length", max_recv_message_size * MIB),
+        ("grpc.max_send_message_length", (max_send_message_size or max_recv_message_size) * MIB),
+    ]
+    if metrics_port:
+        start_http_server(metrics_port)
+    asyncio.run(_serve(runner, address, credentials, options))
+
+
+async def _serve(
+    runner: grpcv1.FunctionRunnerServiceServicer,
+    address: str,
+    credentials: grpc.ServerCredentials | None,
+    options: list[tuple[str, Any]],
+) -> None:
+    server = grpc.aio.server(options=options)
+    grpcv1.add_FunctionRunnerServiceServicer_to_server(runner, server)
+    grpcv1beta1.add_FunctionRunnerServiceServicer_to_server(
+        runtime.BetaFunctionRunner(wrapped=runner), server
+    )
+    healthy = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
+    reflection.enable_server_reflection((*runtime.SERVICE_NAMES, health.SERVICE_NAME), server)
+    if credentials is None:
+        server.add_insecure_port(address)
+    else:
+        server.add_secure_port(address, credentials)
+
+    async def stop() -> None:
+        await healthy.enter_graceful_shutdown()
+        await server.stop(grace=runtime.SHUTDOWN_GRACE_PERIOD_SECONDS)
+
+    stopping: list[asyncio.Task] = []  # a reference keeps the task from being collected
+    loop = asyncio.get_running_loop()
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(sig, lambda: stopping.append(loop.create_task(stop())))
+    await server.start()
+    await healthy.set("", health_pb2.HealthCheckResponse.SERVING)
+    await server.wait_for_termination()

@@ -1,0 +1,78 @@
+"""RunFunction: a request in, the right composer, a response out.
+
+One function serves several kinds. It dispatches on the observed composite's group and kind and on
+the Input's `mode`. No exception ever reaches Crossplane as UNKNOWN: a broken Input becomes one
+fatal with every problem in it, and a bug becomes a fatal that names the composer and keeps its
+traceback in the log. A fatal keeps everything that runs.
+"""
+
+import time
+from collections.abc import Callable
+
+import grpc
+from crossplane.function import logging
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+from crossplane.function.proto.v1 import run_function_pb2_grpc as grpcv1
+
+from function.answer import Answer
+from function.api.input import COMPOSE, GROUP, Input
+from function.composers import cluster, consumer, deployment, tier
+from function.composers.inputs import BadInput, read_input
+from function.edge import metrics, response
+from function.edge.request import Call
+
+Composer = Callable[[Call, Input], Answer]
+
+# (kind of the group modelplane.ai, mode or None for any) -> composer; all else is a consumer.
+_COMPOSERS: dict[tuple[str, str | None], tuple[str, Composer]] = {
+    ("KVOffloadTier", None): ("tier", tier.compose),
+    ("InferenceCluster", COMPOSE): ("cluster", cluster.compose),
+    ("InferenceCluster", None): ("cluster-report", cluster.report),
+    ("ModelDeployment", COMPOSE): ("deployment", deployment.compose),
+}
+_CONSUMER: tuple[str, Composer] = ("consumer", consumer.compose)
+
+
+class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
+    """Runs one RunFunctionRequest at a time; holds nothing between calls but bounded memos."""
+
+    def __init__(self) -> None:
+        self.log = logging.get_logger()
+
+    async def RunFunction(
+        self, req: fnv1.RunFunctionRequest, _: grpc.aio.ServicerContext | None
+    ) -> fnv1.RunFunctionResponse:
+        started = time.perf_counter()
+        name, outcome = "dispatch", "ok"
+        try:
+            call = Call(req)
+            given = read_input(call)
+            name, composer = _dispatch(call, given)
+            answer = composer(call, given)
+            for reason in answer.refusals:
+                metrics.REFUSALS.labels(reason).inc()
+            outcome = "fatal" if answer.fatal else "ok"
+            return response.write(req, answer)
+        except BadInput as bad:
+            outcome = "fatal"
+            return response.fatal(req, str(bad))
+        except Exception as bug:
+            outcome = "bug"
+            self.log.exception("A composer failed", composer=name, tag=req.meta.tag)
+            return response.fatal(
+                req,
+                f"function-kv-offload has a bug in its composer {name!r}"
+                f" ({type(bug).__name__}: {bug}); everything that runs is kept. The traceback is in"
+                " the function's log: please report it.",
+            )
+        finally:
+            metrics.CALLS.labels(name, outcome).inc()
+            metrics.LATENCY.labels(name).observe(time.perf_counter() - started)
+
+
+def _dispatch(call: Call, given: Input) -> tuple[str, Composer]:
+    group = str(call.composite_value("apiVersion") or "").partition("/")[0]
+    if group != GROUP:
+        return _CONSUMER
+    kind = str(call.composite_value("kind") or "")
+    return _COMPOSERS.get((kind, given.mode)) or _COMPOSERS.get((kind, None)) or _CONSUMER

@@ -1,0 +1,37 @@
+"""The function's process entry: `function` serves RunFunction to Crossplane."""
+
+import sys
+
+import click
+from crossplane.function import cli as sdkcli
+from crossplane.function import logging
+
+from function import fn
+from function.edge import server
+
+# Core cannot raise its 4 MiB limit for responses, but requests (1,000 observed Objects are
+# 4.7 MiB) are limited only by the function's own setting.
+MAX_RECV_MIB = 64
+
+
+@click.command(context_settings={"default_map": {"max_recv_message_size": MAX_RECV_MIB}})
+@sdkcli.standard_options
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    envvar="METRICS_PORT",
+    help="Port of the Prometheus metrics; 0 turns them off.",
+)
+def main(*, debug: bool, **options: object) -> None:
+    """Serve function-kv-offload, a Crossplane composition function."""
+    logging.configure(level=logging.Level.DEBUG if debug else logging.Level.INFO)
+    try:
+        server.serve(fn.FunctionRunner(), **options)  # ty: ignore
+    except (ValueError, OSError, RuntimeError) as error:
+        sys.exit(f"function: {error}")
+
+
+if __name__ == "__main__":
+    main()
