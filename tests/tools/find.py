@@ -37,7 +37,7 @@ _KUBE_VERSIONS = (
 
 @dataclass(frozen=True)
 class Edit:
-    """One replacement in one file of a dependency, made at build time with `go build -overlay`."""
+    """One replacement in one file of a dependency, made in a copy of it at build time."""
 
     module: str
     file: str
@@ -153,22 +153,27 @@ def module_dir(name: str, module: str) -> Path:
     return Path(json.loads(done.stdout)["Dir"])
 
 
-def _overlay(name: str, scratch: Path) -> list[str]:
+def _edited(name: str, scratch: Path) -> list[str]:
     """The `go build` flags that apply a program's edits; one that no longer fits is an error."""
-    replace: dict[str, str] = {}
-    for number, edit in enumerate(PROGRAMS[name].edits):
-        original = module_dir(name, edit.module) / edit.file
-        text = original.read_text()
+    program = PROGRAMS[name]
+    if not program.edits:
+        return []
+    modfile = scratch / "go.mod"
+    lines = [(HERE / program.folder / "go.mod").read_text()]
+    (scratch / "go.sum").write_bytes((HERE / program.folder / "go.sum").read_bytes())
+    for number, edit in enumerate(program.edits):
+        # Copied without modes: the module cache is read-only.
+        copy = scratch / str(number)
+        shutil.copytree(module_dir(name, edit.module), copy, copy_function=shutil.copyfile)
+        for folder in (copy, *(path for path in copy.rglob("*") if path.is_dir())):
+            folder.chmod(0o755)
+        text = (copy / edit.file).read_text()
         if text.count(edit.old) != 1:
             raise ToolsMissing(f"{edit.old!r} is not exactly once in {edit.module} {edit.file}")
-        edited = scratch / f"{number}.go"
-        edited.write_text(text.replace(edit.old, edit.new))
-        replace[str(original)] = str(edited)
-    if not replace:
-        return []
-    overlay = scratch / "overlay.json"
-    overlay.write_text(json.dumps({"Replace": replace}))
-    return ["-overlay", str(overlay)]
+        (copy / edit.file).write_text(text.replace(edit.old, edit.new))
+        lines.append(f"replace {edit.module} => {copy}")
+    modfile.write_text("\n".join(lines) + "\n")
+    return [f"-modfile={modfile}"]
 
 
 def build(name: str) -> Path:
@@ -184,7 +189,7 @@ def build(name: str) -> Path:
             began = time.monotonic()
             fresh = target.parent / f".{name}.new"
             with tempfile.TemporaryDirectory() as scratch:
-                flags = [*program.flags, *_overlay(name, Path(scratch))]
+                flags = [*program.flags, *_edited(name, Path(scratch))]
                 command = ["go", "build", *flags, "-o", str(fresh), program.package]
                 environment = os.environ | {"CGO_ENABLED": "0"}
                 subprocess.run(command, cwd=HERE / program.folder, env=environment, check=True)

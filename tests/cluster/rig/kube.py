@@ -1,0 +1,220 @@
+"""A small client of one API server: server-side apply, dry runs, plain dicts.
+
+Refusals are `Refused`, with the server's own words; a missing object is None.
+"""
+
+import base64
+import json
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+Manifest = dict[str, Any]
+FIELD_MANAGER = "rig"
+
+
+class Refused(Exception):
+    """The API server's refusal: `status` is its Status object."""
+
+    def __init__(self, code: int, status: Manifest) -> None:
+        super().__init__(f"{code}: {status.get('message', status)}")
+        self.code = code
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Resource:
+    plural: str
+    namespaced: bool
+
+
+class Api:
+    """One API server, spoken to as one user."""
+
+    def __init__(self, name: str, url: str, ca: Path, token: str) -> None:
+        self.name = name
+        self.url = url
+        self._ca = ca
+        self._token = token
+        self._resources: dict[tuple[str, str], Resource] = {}
+        self._http = httpx.Client(
+            base_url=url,
+            verify=ssl.create_default_context(cafile=str(ca)),
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=30,
+            trust_env=False,
+        )
+
+    def close(self) -> None:
+        self._http.close()
+
+    def kubeconfig(self) -> str:
+        """A kubeconfig with everything inline, as a Secret of a ProviderConfig holds it."""
+        data = base64.b64encode(self._ca.read_bytes()).decode()
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": self.name,
+            "clusters": [
+                {
+                    "name": self.name,
+                    "cluster": {"server": self.url, "certificate-authority-data": data},
+                }
+            ],
+            "users": [{"name": "rig", "user": {"token": self._token}}],
+            "contexts": [{"name": self.name, "context": {"cluster": self.name, "user": "rig"}}],
+        }
+        return yaml.safe_dump(document, sort_keys=False)
+
+    def ready(self) -> bool:
+        return self._http.get("/readyz", timeout=2).status_code == 200
+
+    def raw(self, path: str) -> httpx.Response:
+        return self._http.get(path)
+
+    # Reading
+
+    def get(self, api_version: str, kind: str, name: str, namespace: str = "") -> Manifest | None:
+        path = self.path(api_version, kind, namespace, name)
+        response = self._http.get(path)
+        return None if response.status_code == 404 else _checked(response)
+
+    def again(self, manifest: Manifest) -> Manifest | None:
+        """The object that a manifest names, as it is now."""
+        return self.get(*_address(manifest))
+
+    def list(
+        self, api_version: str, kind: str, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> list[Manifest]:
+        """All objects of a kind, in a namespace or in all; without the kind, none."""
+        try:
+            path = self.path(api_version, kind, namespace)
+        except LookupError:
+            return []
+        query = {"labelSelector": labels, "fieldSelector": fields}
+        items = _checked(self._http.get(path, params={k: v for k, v in query.items() if v}))
+        return [
+            {"apiVersion": api_version, "kind": kind} | item for item in items.get("items") or []
+        ]
+
+    def watch(self, api_version: str, kind: str, seconds: int) -> Iterator[Manifest]:
+        """Watch events of a kind for so many seconds, beginning with what exists."""
+        query = {"watch": "1", "timeoutSeconds": str(seconds)}
+        path = self.path(api_version, kind)
+        with self._http.stream("GET", path, params=query, timeout=seconds + 5) as response:
+            for line in response.iter_lines():
+                yield json.loads(line)
+
+    # Writing
+
+    def apply(
+        self, manifest: Manifest, *, dry_run: bool = False, manager: str = FIELD_MANAGER
+    ) -> Manifest:
+        """Server-side apply with strict field validation."""
+        query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
+        if dry_run:
+            query["dryRun"] = "All"
+        return self._send(
+            "PATCH", self.path(*_place(manifest)), manifest, query, "apply-patch+yaml"
+        )
+
+    def create(self, manifest: Manifest, *, dry_run: bool = False) -> Manifest:
+        query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
+        if dry_run:
+            query["dryRun"] = "All"
+        api_version, kind, namespace, _ = _place(manifest)
+        return self._send("POST", self.path(api_version, kind, namespace), manifest, query, "json")
+
+    def patch(self, manifest: Manifest, change: Manifest, subresource: str = "") -> Manifest:
+        """JSON merge patch of the object that a manifest names."""
+        path = self.path(*_place(manifest)) + (f"/{subresource}" if subresource else "")
+        return self._send(
+            "PATCH", path, change, {"fieldManager": FIELD_MANAGER}, "merge-patch+json"
+        )
+
+    def delete(self, manifest: Manifest, *, background: bool = True) -> bool:
+        """Delete; False if it was not there."""
+        policy = "Background" if background else "Foreground"
+        response = self._http.request(
+            "DELETE", self.path(*_place(manifest)), json={"propagationPolicy": policy}
+        )
+        if response.status_code == 404:
+            return False
+        _checked(response)
+        return True
+
+    # Addresses
+
+    def path(self, api_version: str, kind: str, namespace: str = "", name: str = "") -> str:
+        resource = self._resource(api_version, kind)
+        root = "/api/v1" if api_version == "v1" else f"/apis/{api_version}"
+        scope = f"/namespaces/{namespace}" if resource.namespaced and namespace else ""
+        return f"{root}{scope}/{resource.plural}" + (f"/{name}" if name else "")
+
+    def serves(self, api_version: str, kind: str) -> bool:
+        try:
+            self._resource(api_version, kind)
+        except LookupError:
+            return False
+        return True
+
+    def _resource(self, api_version: str, kind: str) -> Resource:
+        key = (api_version, kind)
+        if key not in self._resources:
+            root = "/api/v1" if api_version == "v1" else f"/apis/{api_version}"
+            response = self._http.get(root)
+            if response.status_code != 404:
+                for entry in _checked(response)["resources"]:
+                    if "/" not in entry["name"]:
+                        found = Resource(entry["name"], entry["namespaced"])
+                        self._resources[api_version, entry["kind"]] = found
+        if key not in self._resources:
+            raise LookupError(f"{self.name} serves no {kind} of {api_version}")
+        return self._resources[key]
+
+    def _send(self, verb: str, path: str, body: Manifest, query: dict, content: str) -> Manifest:
+        headers = {"Content-Type": f"application/{content}"}
+        return _checked(
+            self._http.request(verb, path, params=query, content=json.dumps(body), headers=headers)
+        )
+
+
+def _place(manifest: Manifest) -> tuple[str, str, str, str]:
+    metadata = manifest["metadata"]
+    namespace = metadata.get("namespace", "")
+    return manifest["apiVersion"], manifest["kind"], namespace, metadata.get("name", "")
+
+
+def _address(manifest: Manifest) -> tuple[str, str, str, str]:
+    api_version, kind, namespace, name = _place(manifest)
+    return api_version, kind, name, namespace
+
+
+def _checked(response: httpx.Response) -> Manifest:
+    try:
+        document = response.json()
+    except ValueError:
+        document = {"message": response.text}
+    if response.is_error:
+        raise Refused(response.status_code, document)
+    return document
+
+
+def condition(manifest: Manifest | None, kind: str) -> Manifest:
+    """A condition of an object's status by type; empty if it has none."""
+    conditions = ((manifest or {}).get("status") or {}).get("conditions") or []
+    return next((c for c in conditions if c["type"] == kind), {})
+
+
+def is_true(manifest: Manifest | None, kind: str) -> bool:
+    return condition(manifest, kind).get("status") == "True"
+
+
+def load(path: Path) -> list[Manifest]:
+    """The documents of a YAML file."""
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
