@@ -1,24 +1,124 @@
-"""The base of every type that users write.
+"""The base of every type that users write: closed objects, rules written once, every problem said.
 
 One definition per field: type, default, bounds, unit and description live in the pydantic model;
-XRDs, the Input's CRD and the reference tables are generated from it (`make generate`).
+XRDs, the Input's CRD and the reference tables are generated from it (`make generate`). A rule over
+several fields is one `Rule` row, from which come both the CEL of the XRD and the check in Python:
+the function also sees documents that no API server has validated (a local render, an older XRD).
 """
 
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from function.api.messages import Loc, explain, render_path
+from function.api.walk import Unknown, View, nested
+from function.problems import Problem
+
+# Units and acronyms that keep their own spelling inside a camelCase name.
+_SPELLING = {"gib": "GiB", "mib": "MiB"}
+
+
+def camel(name: str) -> str:
+    """`size_gib` -> `sizeGiB`; a trailing underscore (Python's keywords) is dropped."""
+    first, *rest = name.rstrip("_").split("_")
+    return first + "".join(_SPELLING.get(word, word.capitalize()) for word in rest)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule over the fields of an object.
+
+    `cel`: the rule over `self`. `message`: names the fields and says what must be. `holds`: the
+    same in Python over the object (snake_case attributes, absent optional fields are None); None
+    for a transition rule (`oldSelf`), which only the API server can check. `field`: the camelCase
+    field to blame, "" for the object.
+    """
+
+    cel: str
+    message: str
+    holds: Callable[[Any], bool] | None
+    field: str = ""
+
+
+def union(
+    discriminator: str, members: Mapping[str, str], optional: tuple[str, ...] = ()
+) -> tuple[Rule, ...]:
+    """The rules of a discriminated union: the object that the discriminator names, and no other.
+
+    `members`: value -> snake_case field. `optional`: values whose object may be left out.
+    """
+    rules: list[Rule] = []
+    tag = camel(discriminator)
+
+    def required(value: str, field: str) -> Callable[[Any], bool]:
+        return lambda o: getattr(o, discriminator) != value or getattr(o, field) is not None
+
+    def alone(value: str, field: str) -> Callable[[Any], bool]:
+        return lambda o: getattr(o, discriminator) == value or getattr(o, field) is None
+
+    for value, field in members.items():
+        name = camel(field)
+        if value not in optional:
+            rules.append(
+                Rule(
+                    f"self.{tag} != '{value}' || has(self.{name})",
+                    f"{name} must be set when {tag} is {value}",
+                    required(value, field),
+                )
+            )
+        rules.append(
+            Rule(
+                f"self.{tag} == '{value}' || !has(self.{name})",
+                f"{name} may only be set when {tag} is {value}",
+                alone(value, field),
+                name,
+            )
+        )
+    return tuple(rules)
+
+
+def exactly_one(*fields: str) -> Rule:
+    """Exactly one of the optional fields is set."""
+    names = [camel(field) for field in fields]
+    return Rule(
+        "[" + ", ".join(f"has(self.{name})" for name in names) + "].exists_one(x, x)",
+        f"exactly one of {', '.join(names[:-1])} and {names[-1]} must be set",
+        lambda o: sum(getattr(o, field) is not None for field in fields) == 1,
+    )
+
+
+def immutable(field: str, why: str) -> Rule:
+    """A field that cannot change after creation (checked by the API server alone)."""
+    name = camel(field)
+    cel = escape(name)
+    return Rule(f"self.{cel} == oldSelf.{cel}", f"{name} cannot be changed: {why}", None, name)
+
+
+# Field names that are words of the CEL grammar are escaped by the API server.
+_CEL_WORDS = frozenset(
+    "true false null in as break const continue else for function if import let loop package "
+    "namespace return var void while".split()
+)
+
+
+def escape(name: str) -> str:
+    """A field's name as CEL must spell it (`namespace` -> `__namespace__`)."""
+    return f"__{name}__" if name in _CEL_WORDS else name
 
 
 class ApiModel(BaseModel):
     """A closed object with camelCase field names, frozen so that it can be memoised.
 
-    `cel`: the object's CEL rules as (rule, message, fieldPath or "") rows; the message names the
-    fields. They become `x-kubernetes-validations` and are also checked in Python by `check_rules`.
+    `rules`: the class's own rules; those of its bases hold too. `machinery`: keys that the host
+    puts beside the user's fields (a composite's `spec.crossplane`), skipped by `parse`.
     """
 
     model_config = ConfigDict(
-        alias_generator=to_camel,
+        alias_generator=camel,
         populate_by_name=True,
         extra="forbid",
         frozen=True,
@@ -26,6 +126,95 @@ class ApiModel(BaseModel):
         validate_default=False,
     )
 
+    rules: ClassVar[tuple[Rule, ...]] = ()
+    machinery: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def all_rules(cls) -> Iterator[Rule]:
+        """The rules of the bases, then the class's own."""
+        for base in reversed(cls.__mro__):
+            yield from vars(base).get("rules", ())
+
     def dump(self) -> dict[str, Any]:
         """The object as users write it: camelCase, without absent fields."""
         return self.model_dump(by_alias=True, exclude_none=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        rows = [
+            {"rule": rule.cel, "message": rule.message}
+            | ({"fieldPath": f".{rule.field}"} if rule.field else {})
+            for rule in cls.all_rules()
+        ]
+        if rows:
+            schema["x-kubernetes-validations"] = rows
+        return schema
+
+
+Model = TypeVar("Model", bound=ApiModel)
+
+# Beyond this a float no longer holds every integer.
+_EXACT = 2**53
+
+
+def normalise(value: Any) -> Any:
+    """A document as the API server would see it: whole floats are integers, nulls are absent.
+
+    Numbers that went through protobuf's Struct are all floats; a null in an object is what the
+    API server prunes.
+    """
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) <= _EXACT else value
+    if isinstance(value, dict):
+        return {key: normalise(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [normalise(item) for item in value]
+    return value
+
+
+def parse(
+    model: type[Model], document: Any, root: str = ""
+) -> tuple[Model | None, list[Problem]]:
+    """The document as `model`, or None and everything wrong with it, sorted by path.
+
+    `document`: plain data (dicts, lists, scalars). `root`: the path of the document, e.g. "spec".
+    Pure: the same document gives the same answer, so callers may memoise by content.
+    """
+    raw = normalise(document)
+    if isinstance(raw, dict) and model.machinery:
+        raw = {key: item for key, item in raw.items() if key not in model.machinery}
+    parsed: Model | None = None
+    problems: set[Problem] = set()
+    bad: set[Loc] = set()
+    try:
+        parsed = model.model_validate(raw, strict=True, by_alias=True, by_name=False)
+    except ValidationError as error:
+        for item in error.errors(include_url=False):
+            loc, message = explain(model, raw, item)
+            bad.add(loc)
+            problems.add(Problem(render_path(root, loc), message))
+    for loc, message in broken(model, raw, frozenset(bad)):
+        problems.add(Problem(render_path(root, loc), message))
+    return (None if problems else parsed), sorted(problems)
+
+
+def broken(model: type[ApiModel], raw: Any, bad: frozenset[Loc]) -> Iterator[tuple[Loc, str]]:
+    """(place, message) of every rule that a document breaks, at any depth.
+
+    Rules that read a field which is itself in `bad` are left out: that field's own problem is
+    said already, and what follows from it is noise.
+    """
+    for view in nested(View(model, raw, (), bad)):
+        yield from view.duplicates()
+        for rule in view.model.all_rules():
+            if rule.holds is None:
+                continue
+            try:
+                holds = rule.holds(view)
+            except Unknown:
+                continue
+            if not holds:
+                yield (*view.loc, *([rule.field] if rule.field else [])), rule.message

@@ -1,0 +1,16 @@
+"""The backends a tier can name: one line each, from which the tier's schema is derived.
+
+The key is the value of `spec.backend`; the settings object's field is the key in lower case.
+"""
+
+from function.api.base import ApiModel
+from function.api.lmcache import LMCacheSpec
+
+SPECS: dict[str, type[ApiModel]] = {
+    "LMCache": LMCacheSpec,
+}
+
+
+def field_name(backend: str) -> str:
+    """The name of a backend's settings object in a tier's spec."""
+    return backend.lower()

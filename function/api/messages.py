@@ -1,0 +1,159 @@
+"""What is wrong with a value, in plain words: pydantic's errors as a table of sentences."""
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel
+
+from function.api.fields import PATTERNS
+from function.api.walk import Loc, by_alias, model_of
+
+_JSON_TYPES = {
+    str: "a string",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    list: "a list",
+    dict: "an object",
+}
+
+
+def _got(value: Any) -> str:
+    """A value in a message: short scalars literally, else what it is."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, str) and len(value) <= 64:
+        return f'"{value}"'
+    return next((name for kind, name in _JSON_TYPES.items() if isinstance(value, kind)), "this")
+
+
+def _wanted(kind: str) -> Callable[[dict[str, Any], Any], str]:
+    return lambda ctx, value: f"must be {kind}, not {_got(value)}"
+
+
+def _items(bound: str, noun: str) -> Callable[[dict[str, Any], Any], str]:
+    def say(ctx: dict[str, Any], value: Any) -> str:
+        limit = ctx.get("max_length", ctx.get("min_length"))
+        plural = noun if limit != 1 else noun.removesuffix("s")
+        return f"must have {bound} {limit} {plural}" + (
+            f", not {ctx['actual_length']}" if "actual_length" in ctx else ""
+        )
+
+    return say
+
+
+def _choice(ctx: dict[str, Any], value: Any) -> str:
+    names = [part.strip("'") for part in ctx["expected"].replace(" or ", ", ").split(", ")]
+    near = _near(value, names) if isinstance(value, str) else None
+    hint = f"; did you mean {near}?" if near else ""
+    if len(names) == 1:
+        return f"must be {names[0]}, not {_got(value)}{hint}"
+    return f"must be one of {', '.join(names)}, not {_got(value)}{hint}"
+
+
+def _pattern(ctx: dict[str, Any], value: Any) -> str:
+    says = PATTERNS.get(ctx["pattern"], f"something that matches {ctx['pattern']}")
+    return f"must be {says}, not {_got(value)}"
+
+
+# pydantic's error type -> sentence over the error's context and the value.
+_SENTENCES: dict[str, Callable[[dict[str, Any], Any], str]] = {
+    "missing": lambda ctx, value: "must be set",
+    "greater_than": lambda ctx, value: f"must be greater than {ctx['gt']}, not {_got(value)}",
+    "greater_than_equal": lambda ctx, value: f"must be at least {ctx['ge']}, not {_got(value)}",
+    "less_than": lambda ctx, value: f"must be less than {ctx['lt']}, not {_got(value)}",
+    "less_than_equal": lambda ctx, value: f"must be at most {ctx['le']}, not {_got(value)}",
+    "multiple_of": lambda ctx, value: (
+        f"must be a multiple of {ctx['multiple_of']}, not {_got(value)}"
+    ),
+    "string_too_short": _items("at least", "characters"),
+    "string_too_long": _items("at most", "characters"),
+    "too_short": _items("at least", "items"),
+    "too_long": _items("at most", "items"),
+    "string_pattern_mismatch": _pattern,
+    "literal_error": _choice,
+    "enum": _choice,
+    "int_type": _wanted("an integer"),
+    "int_from_float": _wanted("an integer"),
+    "float_type": _wanted("a number"),
+    "string_type": _wanted("a string"),
+    "bool_type": _wanted("true or false"),
+    "list_type": _wanted("a list"),
+    "dict_type": _wanted("an object"),
+    "model_type": _wanted("an object"),
+    "model_attributes_type": _wanted("an object"),
+}
+
+
+def explain(model: type[BaseModel], raw: Any, error: Any) -> tuple[Loc, str]:
+    """(place, sentence) of one pydantic error of `model` over the document `raw`."""
+    loc: Loc = _place(model, raw, error["loc"])
+    kind, ctx, value = error["type"], error.get("ctx", {}), error.get("input")
+    if kind == "extra_forbidden":
+        return loc, _unknown(model, loc)
+    if loc != error["loc"] and kind in ("int_type", "string_type"):
+        return loc, f"must be an integer or a string, not {_got(value)}"
+    sentence = _SENTENCES.get(kind)
+    return loc, sentence(ctx, value) if sentence else error["msg"]
+
+
+def _place(model: type[BaseModel], raw: Any, loc: Loc) -> Loc:
+    """The part of pydantic's location that stands in the document.
+
+    Unions of scalars add the branch's name, and keys of maps the mark `[key]`; neither was
+    written by the user. A field that is missing is the last part, though the document lacks it.
+    """
+    place: list[str | int] = []
+    here = raw
+    for i, part in enumerate(loc):
+        last = i == len(loc) - 1
+        if isinstance(here, dict) and (part in here or (last and part != "[key]")):
+            place.append(part)
+            here = here.get(part)
+        elif isinstance(here, list) and isinstance(part, int):
+            place.append(part)
+            here = here[part]
+        else:
+            break
+    return tuple(place)
+
+
+def _unknown(model: type[BaseModel], loc: Loc) -> str:
+    names = _names_at(model, loc[:-1])
+    near = _near(str(loc[-1]), names)
+    if near:
+        return f"unknown field; did you mean {near}?"
+    return f"unknown field; known here: {', '.join(sorted(names))}"
+
+
+def _names_at(model: type[BaseModel], loc: Loc) -> list[str]:
+    """The field names of the object at a location."""
+    here: type[BaseModel] = model
+    for part in loc:
+        info = by_alias(here).get(str(part)) if isinstance(part, str) else None
+        if info and (found := model_of(info.annotation)):
+            here = found
+    return list(by_alias(here))
+
+
+def _near(word: str, known: list[str]) -> str | None:
+    """The known word nearest to a misspelt one, ignoring case and underscores."""
+    flat = {name.lower(): name for name in known}
+    found = difflib.get_close_matches(word.replace("_", "").lower(), flat, n=1, cutoff=0.6)
+    return flat[found[0]] if found else None
+
+
+def render_path(root: str, loc: Loc) -> str:
+    """`spec`, (`l2`, 0, `disk`) -> `spec.l2[0].disk`; keys that are no plain name are quoted."""
+    path = root
+    for part in loc:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif part.isidentifier() or not path:
+            path += f".{part}" if path else part
+        else:
+            path += f'["{part}"]'
+    return path
