@@ -6,6 +6,7 @@ several fields is one `Rule` row, from which come both the CEL of the XRD and th
 the function also sees documents that no API server has validated (a local render, an older XRD).
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -137,7 +138,7 @@ class ApiModel(BaseModel):
 
     def dump(self) -> dict[str, Any]:
         """The object as users write it: camelCase, without absent fields."""
-        return self.model_dump(by_alias=True, exclude_none=True)
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -190,7 +191,10 @@ def parse(
     problems: set[Problem] = set()
     bad: set[Loc] = set()
     try:
-        parsed = model.model_validate(raw, strict=True, by_alias=True, by_name=False)
+        # As JSON, because only then does strictness let a list be a tuple.
+        parsed = model.model_validate_json(
+            json.dumps(raw), strict=True, by_alias=True, by_name=False
+        )
     except ValidationError as error:
         for item in error.errors(include_url=False):
             loc, message = explain(model, raw, item)

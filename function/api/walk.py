@@ -19,10 +19,10 @@ class Unknown(Exception):
 
 
 def model_of(annotation: Any) -> type[BaseModel] | None:
-    """The model behind `Model`, `Model | None`, `list[Model]` and `dict[str, Model]`, if any."""
+    """The model behind `Model`, `Model | None`, `list[Model]`, `tuple[Model, ...]` and `dict[str, Model]`, if any."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    if get_origin(annotation) in (Union, types.UnionType, list, dict) or hasattr(
+    if get_origin(annotation) in (Union, types.UnionType, list, tuple, dict) or hasattr(
         annotation, "__metadata__"
     ):
         for argument in get_args(annotation):

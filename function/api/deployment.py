@@ -1,0 +1,172 @@
+"""ModelDeployment for use without Modelplane: engines on one cluster, wired to a tier.
+
+The shape is Modelplane's where both have a field. Beyond it: the pod's spec is any PodSpec, the
+cluster is named rather than scheduled, and the tier is a field.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from function.api import fields as f
+from function.api.base import ApiModel, Rule
+from function.api.consumer import KVOffloadTierRef
+from function.api.placement import LocalRef
+
+ENGINE_CONTAINER = "engine"
+
+
+class Container(ApiModel):
+    """A container; every field of a Kubernetes Container is accepted."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: f.DnsLabel = Field(description="Name; the container named engine runs the engine.")
+    image: Annotated[str, f.text(most=1024)] = Field(description="Container image.")
+
+
+class PodSpec(ApiModel):
+    """The pods' spec; every field of a Kubernetes PodSpec is accepted."""
+
+    model_config = ConfigDict(extra="allow")
+    rules = (
+        Rule(
+            f"self.containers.exists_one(c, c.name == '{ENGINE_CONTAINER}')",
+            f"containers must have exactly one container named {ENGINE_CONTAINER}",
+            lambda o: [c.name for c in o.containers].count(ENGINE_CONTAINER) == 1,
+            "containers",
+        ),
+    )
+
+    containers: Annotated[list[Container], f.items(16, least=1)] = Field(
+        description="The pod's containers, one of them named engine."
+    )
+
+
+class PodMetadata(ApiModel):
+    """Metadata of the pods."""
+
+    rules = (
+        Rule(
+            "!has(self.labels) || self.labels.all(k, !k.startsWith('modelplane.ai/'))",
+            "labels must not use the reserved prefix modelplane.ai/",
+            lambda o: not any(k.startswith("modelplane.ai/") for k in o.labels or {}),
+            "labels",
+        ),
+    )
+
+    labels: f.Labels | None = Field(default=None, description="Labels of the pods.")
+    annotations: f.Annotations | None = Field(default=None, description="Annotations of the pods.")
+
+
+class PodTemplate(ApiModel):
+    """The template of a member's pods."""
+
+    metadata: PodMetadata = Field(default=PodMetadata(), description="Metadata of the pods.")
+    spec: PodSpec = Field(description="Spec of the pods.")
+
+
+class Worker(ApiModel):
+    """Settings of a Worker member."""
+
+    nodes: Annotated[int, Field(ge=1, le=63)] = Field(
+        description="How many nodes the workers span: one worker pod on each."
+    )
+
+
+class Member(ApiModel):
+    """One role in an engine."""
+
+    rules = (
+        Rule(
+            "!has(self.worker) || self.role == 'Worker'",
+            "worker may only be set when role is Worker",
+            lambda o: o.worker is None or o.role == "Worker",
+            "worker",
+        ),
+    )
+
+    # No schema default for `worker`: defaults are applied before CEL and would trip the rule.
+    role: Literal["Standalone", "Leader", "Worker"] = Field(
+        default="Standalone",
+        description="Standalone is a lone pod. A Leader serves, and its Workers join it.",
+    )
+    worker: Worker | None = Field(
+        default=None, description="Settings of a Worker; absent means one node."
+    )
+    template: PodTemplate = Field(description="The member's pods.")
+
+    @property
+    def pods(self) -> int:
+        """How many pods the member has in one copy of its engine."""
+        return self.worker.nodes if self.worker else 1
+
+
+def _roles(engine: Any) -> list[str]:
+    return sorted(member.role for member in engine.members)
+
+
+class Engine(ApiModel):
+    """One serving unit: a pod, or a gang of a Leader and its Workers."""
+
+    rules = (
+        Rule(
+            "(self.members.size() == 1 && self.members[0].role == 'Standalone') || "
+            "(self.members.size() == 2 && self.members.exists_one(m, m.role == 'Leader') && "
+            "self.members.exists_one(m, m.role == 'Worker'))",
+            "members must be one Standalone, or one Leader and one Worker",
+            lambda o: _roles(o) in (["Standalone"], ["Leader", "Worker"]),
+            "members",
+        ),
+    )
+
+    name: Annotated[str, f.text(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", most=40)] = Field(
+        description="Name of the engine; part of its workloads' names."
+    )
+    copies: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=1, description="Identical copies of the engine in each replica."
+    )
+    phase: Literal["Prefill", "Decode"] | None = Field(
+        default=None, description="Its phase where prefill and decode are separate engines."
+    )
+    members: Annotated[list[Member], f.items(2, least=1)] = Field(
+        description="One Standalone member, or a Leader and a Worker."
+    )
+
+
+class Service(ApiModel):
+    """The Service in front of the engines."""
+
+    port: f.Port = Field(default=8000, description="Port that the engines listen on.")
+
+
+class DeploymentSettings(ApiModel):
+    """What a replica is."""
+
+    inference_cluster_ref: LocalRef = Field(description="The InferenceCluster to run on.")
+    engines: Annotated[list[Engine], f.items(8, least=1, keys=("name",))] = Field(
+        description="The engines of a replica."
+    )
+    kv_offload_tier_ref: KVOffloadTierRef | None = Field(
+        default=None, description="The tier that the engines' pods are wired to."
+    )
+    service: Service = Field(
+        default=Service(), description="The Service in front of the engines."
+    )
+
+
+class DeploymentTemplate(ApiModel):
+    """The template of a deployment's replicas."""
+
+    spec: DeploymentSettings = Field(description="What a replica is.")
+
+
+class ModelDeploymentSpec(ApiModel):
+    """A model served by engines on one cluster."""
+
+    machinery = frozenset({"crossplane"})
+
+    replicas: Annotated[int, Field(ge=1, le=10)] = Field(
+        description="How many replicas of the template run."
+    )
+    template: DeploymentTemplate = Field(description="The template of the replicas.")

@@ -1,0 +1,91 @@
+"""Input: what a Composition tells the step."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from function.api import fields as f
+from function.api.base import ApiModel, Rule, exactly_one
+from function.api.consumer import TIER_NAMESPACE
+
+API_VERSION = "kvoffload.fn.modelplane.ai/v1alpha1"
+KIND = "Input"
+
+EngineName = Literal["vLLM", "SGLang"]
+
+
+class EngineImage(ApiModel):
+    """What an image runs when its pod names no command."""
+
+    engine: EngineName = Field(description="The engine in the image.")
+    entrypoint: Annotated[list[f.Text], f.items(16)] = Field(
+        default=[],
+        description="The image's ENTRYPOINT, word by word, e.g. [vllm, serve]. Empty: the "
+        "container's own command and args are the whole command line.",
+    )
+
+
+class PodTemplatePath(ApiModel):
+    """Where pod templates stand in a workload of a kind that the function does not know."""
+
+    rules = (exactly_one("resource", "kind"),)
+
+    resource: Annotated[str, f.text()] | None = Field(
+        default=None, description="Key of the composed resource."
+    )
+    kind: Annotated[str, f.text(most=63)] | None = Field(
+        default=None, description="Kind of the workload, bare or inside an Object."
+    )
+    path: f.FieldPath = Field(
+        description="Path to a pod template (the object with metadata and spec), e.g. "
+        "spec.template, or spec.roles[*].template for each item of a list."
+    )
+
+
+class Input(ApiModel):
+    """What the step does, and what it cannot look up by itself."""
+
+    machinery = frozenset({"apiVersion", "kind", "metadata"})
+    rules = (
+        Rule(
+            "!has(self.engineVersion) || has(self.engine)",
+            "engine must be set when engineVersion is set",
+            lambda o: o.engine_version is None or o.engine is not None,
+            "engine",
+        ),
+    )
+
+    mode: Literal["Wire", "Compose"] = Field(
+        default="Wire",
+        description="Wire patches what earlier steps desire. Compose makes the workloads of "
+        "standalone InferenceClusters and ModelDeployments.",
+    )
+    engine: EngineName | None = Field(
+        default=None, description="The engine of every pod that says nothing itself."
+    )
+    engine_version: f.Version | None = Field(
+        default=None, description="Its version, where a pod says nothing itself."
+    )
+    engine_images: Annotated[
+        dict[Annotated[str, f.text(most=128)], EngineImage], f.entries(64)
+    ] = Field(
+        default={},
+        description="Engines by image: the last path element of the repository. Added to the "
+        "function's own table of public images, and wins over it.",
+    )
+    container: f.DnsLabel = Field(
+        default="engine", description="Name of the container that runs the engine."
+    )
+    paths: Annotated[list[PodTemplatePath], f.items(32)] = Field(
+        default=[], description="Pod templates in workloads of unknown kinds."
+    )
+    control_plane_cluster: f.DnsName | None = Field(
+        default=None,
+        description="The InferenceCluster that bare workloads run on: those that a Composition "
+        "puts onto the control plane itself rather than into an Object.",
+    )
+    tier_namespace: f.DnsLabel = Field(
+        default=TIER_NAMESPACE,
+        description="Namespace of tiers that a consumer names without one, and of the tiers that "
+        "a standalone InferenceCluster declares.",
+    )

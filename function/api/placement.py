@@ -1,0 +1,217 @@
+"""Where agents run, what they see there, and from which image: the parts of a tier's spec."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from function.api import fields as f
+from function.api.base import ApiModel, Rule, union
+
+
+class LocalRef(ApiModel):
+    """A reference by name."""
+
+    name: f.DnsName = Field(description="Name of the object.")
+
+
+class Toleration(ApiModel):
+    """A Kubernetes toleration of the agents' pods."""
+
+    rules = (
+        Rule(
+            "self.operator == 'Exists' || has(self.key)",
+            "key must be set when operator is Equal",
+            lambda o: o.operator == "Exists" or o.key is not None,
+            "key",
+        ),
+        Rule(
+            "self.operator == 'Equal' || !has(self.value)",
+            "value may only be set when operator is Equal",
+            lambda o: o.operator == "Equal" or o.value is None,
+            "value",
+        ),
+        Rule(
+            "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+            "tolerationSeconds may only be set when effect is NoExecute",
+            lambda o: o.toleration_seconds is None or o.effect == "NoExecute",
+            "tolerationSeconds",
+        ),
+    )
+
+    key: f.Qualified | None = Field(
+        default=None, description="Taint key. Absent with operator Exists: every taint."
+    )
+    operator: Literal["Exists", "Equal"] = Field(
+        default="Equal", description="Exists matches any value of the key, Equal the given one."
+    )
+    value: f.LabelValue | None = Field(default=None, description="Taint value, with Equal.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
+        default=None, description="Taint effect. Absent: every effect."
+    )
+    toleration_seconds: Annotated[int, Field(ge=0, le=31536000)] | None = Field(
+        default=None, description="How long a NoExecute taint is tolerated, in seconds."
+    )
+
+
+class Nodes(ApiModel):
+    """The nodes that run an agent, and so the nodes that wired engines need."""
+
+    selector: f.Labels = Field(
+        default={}, description="Labels of the nodes. An empty map: every node."
+    )
+    tolerations: Annotated[list[Toleration], f.items(16)] = Field(
+        default=[], description="Tolerations of the agents' pods."
+    )
+    priority_class_name: f.DnsName | None = Field(
+        default=None,
+        description="PriorityClass of the agents' pods. An agent that is evicted takes its node's "
+        "cache with it.",
+    )
+
+
+class CDI(ApiModel):
+    """GPUs through the Container Device Interface, by annotation."""
+
+    annotation_prefix: f.DnsName = Field(
+        default="nvidia.cdi.k8s.io",
+        description="Prefix of the annotation: PREFIX/container.NAME holds the device.",
+    )
+    device: Annotated[str, f.text(r"^[-a-zA-Z0-9_.]+/[-a-zA-Z0-9_.]+=[-a-zA-Z0-9_.:]+$")] = Field(
+        default="management.nvidia.com/gpu=all", description="CDI device, vendor/class=name."
+    )
+
+
+class DRAAdminAccess(ApiModel):
+    """GPUs through a resource claim with admin access, which takes no device from anyone."""
+
+    device_class_name: f.DnsName = Field(
+        default="gpu.nvidia.com", description="DeviceClass of the GPUs."
+    )
+
+
+class GPUVisibility(ApiModel):
+    """How agents see the GPUs of their node without claiming one."""
+
+    rules = union(
+        "source",
+        {"RuntimeClass": "runtime_class", "CDI": "cdi", "DRAAdminAccess": "dra_admin_access"},
+        optional=("CDI", "DRAAdminAccess"),
+    )
+
+    source: Literal["RuntimeClass", "CDI", "DRAAdminAccess"] = Field(
+        description="RuntimeClass: a runtime class that shows all GPUs. CDI: an annotation, on "
+        "nodes whose runtime injects devices. DRAAdminAccess: a claim with admin access "
+        "(Kubernetes 1.34; not proven on a GPU)."
+    )
+    runtime_class: LocalRef | None = Field(
+        default=None, description="The RuntimeClass, with source RuntimeClass."
+    )
+    cdi: CDI | None = Field(default=None, description="Settings of source CDI.")
+    dra_admin_access: DRAAdminAccess | None = Field(
+        default=None, description="Settings of source DRAAdminAccess."
+    )
+
+    @property
+    def cdi_or_default(self) -> CDI:
+        """The CDI settings, written or not."""
+        return self.cdi or CDI()
+
+    @property
+    def dra_or_default(self) -> DRAAdminAccess:
+        """The admin-access settings, written or not."""
+        return self.dra_admin_access or DRAAdminAccess()
+
+
+class DevicePlugin(ApiModel):
+    """RDMA devices as an extended resource of a device plugin."""
+
+    resource_name: f.Qualified = Field(description="Extended resource, e.g. rdma/hca.")
+    count: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=1, description="How many of it each pod requests."
+    )
+
+
+class DRASelector(ApiModel):
+    """A condition on a device."""
+
+    cel: Annotated[str, f.text(most=10240)] = Field(
+        description="DRA CEL expression over `device`."
+    )
+
+
+class DRA(ApiModel):
+    """RDMA devices by a resource claim."""
+
+    device_class_name: f.DnsName = Field(description="DeviceClass of the RDMA devices.")
+    count: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=1, description="How many devices each pod claims."
+    )
+    selectors: Annotated[list[DRASelector], f.items(8)] = Field(
+        default=[], description="Conditions on a device; all must hold."
+    )
+
+
+class RDMA(ApiModel):
+    """How agents and wired engines get RDMA devices."""
+
+    rules = (
+        *union("source", {"DevicePlugin": "device_plugin", "DRA": "dra"}),
+        Rule(
+            "self.source != 'None' || size(self.devices) == 0",
+            "devices may only be set when source is DevicePlugin or DRA",
+            lambda o: o.source != "None" or not o.devices,
+            "devices",
+        ),
+    )
+
+    source: Literal["None", "DevicePlugin", "DRA"] = Field(
+        description="None: TCP only. DevicePlugin: an extended resource. DRA: a resource claim."
+    )
+    device_plugin: DevicePlugin | None = Field(
+        default=None, description="The extended resource, with source DevicePlugin."
+    )
+    dra: DRA | None = Field(default=None, description="The claim, with source DRA.")
+    devices: Annotated[
+        list[Annotated[str, f.text(r"^[A-Za-z0-9_.-]+$", most=63)]], f.items(32)
+    ] = Field(
+        default=[],
+        description="Device names the transport may use, e.g. mlx5_0. Empty: it picks by itself.",
+    )
+
+
+class PullSecret(ApiModel):
+    """An image pull secret, in the pods' namespace of the workload cluster."""
+
+    name: f.DnsName = Field(description="Name of the Secret.")
+
+
+class Image(ApiModel):
+    """The agents' image. What is absent comes from the backend's own default."""
+
+    rules = (
+        Rule(
+            "!has(self.digest) || has(self.version)",
+            "version must be set when digest is set: a digest does not tell the version",
+            lambda o: o.digest is None or o.version is not None,
+            "version",
+        ),
+    )
+
+    repository: f.ImageRepository | None = Field(
+        default=None, description="Repository without tag. Default: the backend's own."
+    )
+    tag: f.ImageTag | None = Field(default=None, description="Tag. Default: the backend's own.")
+    version: f.Version | None = Field(
+        default=None,
+        description="Version of the backend in the image: what flags and config keys are written "
+        "for. Default: the tag, where it is one.",
+    )
+    digest: f.ImageDigest | None = Field(
+        default=None, description="Digest; wins over the tag. Needs version."
+    )
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
+        default="IfNotPresent", description="When the kubelet pulls the image."
+    )
+    pull_secrets: Annotated[list[PullSecret], f.items(8)] = Field(
+        default=[], description="Image pull secrets, in the agents' namespace."
+    )
