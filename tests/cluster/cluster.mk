@@ -1,0 +1,15 @@
+# A real control plane as local processes, and the tests that run on it.
+
+.PHONY: cluster cluster-down e2e bench-cluster
+
+cluster: venv cluster-tools ## Start a fleet to play in, until Ctrl-C
+	@$(BIN)/python -m tests.cluster.rig up
+
+cluster-down: ## Stop what `make cluster` started
+	@$(BIN)/python -m tests.cluster.rig down
+
+e2e: venv cluster-tools ## Run the end-to-end tests on a real control plane
+	@$(BIN)/pytest -c tests/cluster/pytest.ini --rootdir . tests/cluster $(E2E_ARGS)
+
+bench-cluster: venv cluster-tools ## Measure how many tiers and consumers two cores carry
+	@$(BIN)/python -m tests.cluster.bench

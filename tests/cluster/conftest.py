@@ -1,0 +1,37 @@
+"""One control plane for the whole run; groups clean up behind themselves."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.groups import Summary
+from tests.cluster.rig import fleet
+from tests.cluster.rig.functions import CHECKOUT
+from tests.cluster.rig.up import Rig
+
+pytest.register_assert_rewrite("tests.cluster.rig.wait", "tests.cluster.expect")
+_SUMMARY = Summary()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_SUMMARY, "groups")
+
+
+@pytest.fixture(scope="session")
+def summary() -> Summary:
+    return _SUMMARY
+
+
+@pytest.fixture(scope="session")
+def rig() -> Iterator[Rig]:
+    """The rig with a declared fleet: nodes, packages, InferenceClusters."""
+    with Rig(CHECKOUT / ".run" / "e2e") as started:
+        fleet.declare(started)
+        yield started
+
+
+@pytest.fixture(scope="session")
+def bare_run() -> Path:
+    """A run folder for groups that start rigs of their own."""
+    return CHECKOUT / ".run" / "e2e-own"

@@ -1,0 +1,91 @@
+"""A small inference fleet on the rig: nodes, our packages, and one InferenceCluster per cluster."""
+
+import base64
+from pathlib import Path
+
+from tests.cluster.rig.apiserver import Cluster
+from tests.cluster.rig.functions import CHECKOUT
+from tests.cluster.rig.kube import Manifest, is_true
+from tests.cluster.rig.nodes import cpu_node, gpu_node
+from tests.cluster.rig.up import Rig
+
+SYSTEM = "modelplane-system"
+GPU_NODES = 3
+
+
+def install_packages(rig: Rig) -> None:
+    """Our XRDs and Compositions, the tier's and the standalone ones, as the packages hold them."""
+    rig.install_package(CHECKOUT / "xrd", CHECKOUT / "xrd" / "standalone")
+    rig.install_package(CHECKOUT / "compositions", CHECKOUT / "compositions" / "standalone")
+
+
+def namespace(name: str, labels: dict[str, str] | None = None) -> Manifest:
+    metadata = {"name": name} | ({"labels": labels} if labels else {})
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
+def inference_cluster(target: Cluster) -> list[Manifest]:
+    """An InferenceCluster of an existing cluster, and the Secret with its kubeconfig."""
+    secret = f"{target.name}-kubeconfig"
+    encoded = base64.b64encode(target.kubeconfig.read_bytes()).decode()
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": secret, "namespace": SYSTEM},
+            "data": {"kubeconfig": encoded},
+        },
+        {
+            "apiVersion": "modelplane.ai/v1alpha1",
+            "kind": "InferenceCluster",
+            "metadata": {"name": target.name, "labels": {"accelerator": "h200"}},
+            "spec": {
+                "cluster": {
+                    "source": "Existing",
+                    "existing": {"secretRef": {"name": secret, "key": "kubeconfig"}},
+                }
+            },
+        },
+    ]
+
+
+def declare(rig: Rig) -> None:
+    """Nodes on every workload cluster, then the fleet on the control plane; waits until Ready."""
+    for name in rig.workloads:
+        nodes = [gpu_node(f"{name}-gpu-{n}") for n in range(GPU_NODES)]
+        rig.apply_nodes(rig.workload(name), [*nodes, cpu_node(f"{name}-cpu-0")])
+    api = rig.control.api
+    for each in (SYSTEM, "team-a", "team-b"):
+        api.apply(namespace(each))
+    install_packages(rig)
+    for name in rig.workloads:
+        for manifest in inference_cluster(rig.workload(name)):
+            api.apply(manifest)
+    for name in rig.workloads:
+        rig.until(
+            lambda n=name: is_true(
+                api.get("modelplane.ai/v1alpha1", "InferenceCluster", n), "Ready"
+            ),
+            f"InferenceCluster {name} is Ready",
+            explain=lambda n=name: explain(rig, "InferenceCluster", n),
+        )
+
+
+def explain(rig: Rig, kind: str, name: str, namespace: str = "") -> str:
+    """An object's conditions and the events about it, for messages of tests."""
+    found = rig.control.api.get("modelplane.ai/v1alpha1", kind, name, namespace)
+    if found is None:
+        return f"{kind} {name} does not exist"
+    lines = [
+        f"  {c['type']}={c['status']} {c.get('reason', '')}: {c.get('message', '')}"
+        for c in found.get("status", {}).get("conditions", [])
+    ]
+    selector = f"involvedObject.uid={found['metadata']['uid']}"
+    events = rig.control.api.list("v1", "Event", fields=selector)
+    lines += [f"  event {e['reason']}: {e['message']}" for e in events[-5:]]
+    return "\n".join([f"{kind} {name}:", *lines])
+
+
+def example(name: str) -> Path:
+    """An example file of the repository."""
+    return CHECKOUT / "example" / name
