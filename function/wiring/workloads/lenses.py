@@ -1,0 +1,148 @@
+"""Lenses: how a kind that stores no plain PodTemplateSpec is read as one, and written back.
+
+Reading shares with the manifest, writing copies only the path to what changed.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from function.problems import Refused
+from function.wiring.workloads import fieldpaths, smp
+from function.wiring.workloads.fieldpaths import Steps
+from function.wiring.workloads.model import Lens
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A PodTemplateSpec at `steps`; () is a bare Pod, whose metadata is its own."""
+
+    steps: Steps
+
+    def read(self, manifest: Json) -> Json | None:
+        node = fieldpaths.get(manifest, self.steps)
+        return node if isinstance(node, dict) and isinstance(node.get("spec"), dict) else None
+
+    def write(self, manifest: Json, body: Json) -> Json:
+        return fieldpaths.put(manifest, self.steps, body)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A PodSpec at `steps` + `key`, with labels and annotations of the pods beside it (KServe)."""
+
+    steps: Steps
+    key: str
+
+    def read(self, manifest: Json) -> Json | None:
+        node = fieldpaths.get(manifest, self.steps)
+        if not isinstance(node, dict) or not isinstance(node.get(self.key), dict):
+            return None
+        metadata = {k: node[k] for k in ("labels", "annotations") if node.get(k) is not None}
+        return {**({"metadata": metadata} if metadata else {}), "spec": node[self.key]}
+
+    def write(self, manifest: Json, body: Json) -> Json:
+        node = dict(fieldpaths.get(manifest, self.steps))
+        node[self.key] = body["spec"]
+        node.update(body.get("metadata") or {})
+        return fieldpaths.put(manifest, self.steps, node)
+
+
+@dataclass(frozen=True)
+class Bare:
+    """A PodSpec at `steps` that has no place for labels and annotations."""
+
+    steps: Steps
+
+    def read(self, manifest: Json) -> Json | None:
+        node = fieldpaths.get(manifest, self.steps)
+        return {"spec": node} if isinstance(node, dict) and "containers" in node else None
+
+    def write(self, manifest: Json, body: Json) -> Json:
+        if body.get("metadata"):
+            raise Refused(
+                "PodConflict",
+                "a PodSpec has no place for the labels of a wired pod; name the pod template that "
+                "holds it",
+                fieldpaths.show(self.steps),
+            )
+        return fieldpaths.put(manifest, self.steps, body["spec"])
+
+
+_NOT_POD = frozenset(("runner", "leader", "worker", "labels", "annotations"))
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A component with a PodSpec inline and its engine container in `runner` (OME).
+
+    `metadata`: the steps of the object with `labels` and `annotations` of the pods, which a leader
+    or worker has only above it. The component's other fields show in the PodSpec and stay.
+    """
+
+    steps: Steps
+    metadata: Steps
+
+    def read(self, manifest: Json) -> Json | None:
+        node = fieldpaths.get(manifest, self.steps)
+        if not isinstance(node, dict) or not (node.get("runner") or node.get("containers")):
+            return None
+        holder = fieldpaths.get(manifest, self.metadata) or {}
+        metadata = {k: holder[k] for k in ("labels", "annotations") if holder.get(k) is not None}
+        spec = {k: v for k, v in node.items() if k not in _NOT_POD}
+        runner = node.get("runner")
+        if runner:
+            spec["containers"] = [runner, *(node.get("containers") or ())]
+        return {**({"metadata": metadata} if metadata else {}), "spec": spec}
+
+    def write(self, manifest: Json, body: Json) -> Json:
+        node = dict(fieldpaths.get(manifest, self.steps))
+        spec = dict(body["spec"])
+        if node.get("runner"):
+            node["runner"], *others = spec.pop("containers")
+            if others or "containers" in node:
+                node["containers"] = others
+        node.update(spec)
+        manifest = fieldpaths.put(manifest, self.steps, node)
+        holder = {**fieldpaths.get(manifest, self.metadata), **(body.get("metadata") or {})}
+        return fieldpaths.put(manifest, self.metadata, holder)
+
+
+@dataclass(frozen=True)
+class Patched:
+    """What a strategic merge patch at `patch` makes of the template that `base` reads.
+
+    Writing puts the additions into the patch and proves that it now yields the wired template.
+    """
+
+    base: Lens
+    patch: Steps
+
+    def read(self, manifest: Json) -> Json | None:
+        base = self.base.read(manifest)
+        if base is None:
+            return None
+        patch = fieldpaths.get(manifest, self.patch)
+        try:
+            return smp.merge(base, patch) if patch else base
+        except smp.Unsupported as e:
+            raise Refused("PodConflict", str(e), fieldpaths.show(self.patch)) from None
+
+    def write(self, manifest: Json, body: Json) -> Json:
+        base, have = self.base.read(manifest), self.read(manifest)
+        if body == have:
+            return manifest
+        try:
+            patch = smp.merge(fieldpaths.get(manifest, self.patch) or {}, smp.diff(have, body))
+            proven = smp.merge(base, patch) == body
+        except smp.Unsupported:
+            proven = False
+        if not proven:
+            raise Refused(
+                "PodConflict",
+                "the wired template cannot be expressed as a patch of its role template; write the "
+                "template inline",
+                fieldpaths.show(self.patch),
+            )
+        return fieldpaths.put(manifest, self.patch, patch)

@@ -1,0 +1,79 @@
+"""What a workload is to wiring: engines, each a gang of pod templates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+Json = dict[str, Any]
+
+# Roles of a template in its gang. A member is leader and worker in one.
+STANDALONE, LEADER, WORKER, MEMBER = "Standalone", "Leader", "Worker", "Member"
+UNIFIED, PREFILL, DECODE = "Unified", "Prefill", "Decode"
+# Kinds of a body: a PodTemplateSpec, or one `llm_configs` entry of a Ray Serve application.
+POD, SERVE = "pod", "serve"
+
+
+@dataclass(frozen=True)
+class Template:
+    """One pod template.
+
+    `path`: where it stands in the manifest, for people and for `replace()`. `pods`: how many pods
+    of one engine are made from it. `phase`: Unified, Prefill or Decode, as the workload's own
+    fields and role names say it (the argv may say more). `body`: a PodTemplateSpec, whatever the
+    kind stores; read-only.
+    """
+
+    path: str
+    role: str
+    pods: int
+    phase: str
+    body: Mapping[str, Any]
+    kind: str = POD
+
+
+@dataclass(frozen=True)
+class Gang:
+    """The templates whose pods are one engine together: wired alike or not at all.
+
+    `name`: the role's name in the workload, "" where it has none.
+    """
+
+    name: str
+    templates: tuple[Template, ...]
+
+    @property
+    def pods(self) -> int:
+        return sum(t.pods for t in self.templates if t.kind == POD)
+
+
+@dataclass(frozen=True)
+class Workload:
+    api_version: str
+    kind: str
+    name: str
+    engines: tuple[Gang, ...] = field(default=())
+
+    @property
+    def templates(self) -> tuple[Template, ...]:
+        return tuple(t for gang in self.engines for t in gang.templates)
+
+
+class Lens(Protocol):
+    """A part of a manifest seen as a template, and put back without touching the rest."""
+
+    def read(self, manifest: Json) -> Json | None: ...
+
+    def write(self, manifest: Json, body: Json) -> Json: ...
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A template's place before it is read: the fields of `Template`, the gang, and the lens."""
+
+    path: str
+    lens: Lens
+    role: str = STANDALONE
+    pods: int = 1
+    phase: str = UNIFIED
+    gang: str = ""
+    kind: str = POD

@@ -1,0 +1,100 @@
+"""Strategic merge patches of a PodTemplateSpec, as far as templates in manifests use them.
+
+Source: Kubernetes' strategic merge patch and the `patchMergeKey` tags of core/v1. Lists with a
+merge key are merged by it, all others are replaced; null removes a field; `$patch: delete` removes
+a list item, `$patch: replace` replaces an object. Other directives are refused, not guessed.
+"""
+
+from typing import Any
+
+Json = dict[str, Any]
+
+DIRECTIVE = "$patch"
+
+# Fields of a pod template that are lists merged by a key.
+MERGE_KEYS = {
+    "containers": "name",
+    "initContainers": "name",
+    "ephemeralContainers": "name",
+    "volumes": "name",
+    "env": "name",
+    "volumeMounts": "mountPath",
+    "volumeDevices": "devicePath",
+    "ports": "containerPort",
+    "imagePullSecrets": "name",
+    "hostAliases": "ip",
+    "topologySpreadConstraints": "topologyKey",
+    "resourceClaims": "name",
+}
+
+
+class Unsupported(Exception):
+    """A patch that uses a directive not known here."""
+
+
+def merge(base: Any, patch: Any) -> Any:
+    """`base` patched; neither is changed. Raises Unsupported."""
+    if not isinstance(base, dict) or not isinstance(patch, dict):
+        return patch
+    directive = patch.get(DIRECTIVE)
+    if directive == "replace":
+        return {k: v for k, v in patch.items() if k != DIRECTIVE}
+    unknown = [k for k in patch if k.startswith("$") and k != DIRECTIVE]
+    if unknown or directive not in (None, "merge"):
+        raise Unsupported(f"the patch directive {(unknown or [DIRECTIVE])[0]} is not supported")
+    out = dict(base)
+    for key, value in patch.items():
+        if key == DIRECTIVE:
+            continue
+        if value is None:
+            out.pop(key, None)
+        elif key in MERGE_KEYS and isinstance(value, list):
+            out[key] = _merge_list(out.get(key) or [], value, MERGE_KEYS[key])
+        elif isinstance(value, dict):
+            have = out.get(key)
+            out[key] = merge(have if isinstance(have, dict) else {}, value)
+        else:
+            out[key] = value
+    return out
+
+
+def diff(have: Json, wanted: Json) -> Json:
+    """A patch that makes `wanted` of `have`. Raises Unsupported where a list item would go."""
+    out: Json = {k: None for k in have if k not in wanted}
+    for key, value in wanted.items():
+        before = have.get(key)
+        if key in have and before == value:
+            continue
+        if isinstance(before, dict) and isinstance(value, dict):
+            out[key] = diff(before, value)
+        elif key in MERGE_KEYS and before and isinstance(value, list):
+            out[key] = _diff_list(before, value, MERGE_KEYS[key])
+        else:
+            out[key] = value
+    return out
+
+
+def _merge_list(base: list[Any], patch: list[Any], key: str) -> list[Any]:
+    out = list(base)
+    for item in patch:
+        if not isinstance(item, dict) or key not in item:
+            raise Unsupported(f"an item of a list merged by {key} has no {key}")
+        at = [i for i, have in enumerate(out) if have.get(key) == item[key]]
+        if item.get(DIRECTIVE) == "delete":
+            out = [have for i, have in enumerate(out) if i not in at]
+        elif at:
+            out[at[-1]] = merge(out[at[-1]], item)
+        else:
+            out.append(merge({}, item))
+    return out
+
+
+def _diff_list(have: list[Any], wanted: list[Any], key: str) -> list[Any]:
+    before = {item.get(key): item for item in have}
+    if not before.keys() <= {item.get(key) for item in wanted}:
+        raise Unsupported("a list item is removed")
+    return [
+        {key: item[key], **diff(before[item[key]], item)} if item[key] in before else item
+        for item in wanted
+        if before.get(item[key]) != item
+    ]
