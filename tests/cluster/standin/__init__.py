@@ -1,0 +1,1 @@
+"""A stand-in for the platform whose composites our step wires."""
