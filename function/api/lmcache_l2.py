@@ -1,0 +1,302 @@
+"""`spec.lmcache.l2[]`: the levels below the node's memory, one object for each type.
+
+Every level that we could fill without a bound has a size: LMCache's own accounting starts at zero
+with each start of a server, so a size is enforced by what holds the bytes (see docs/lmcache.md).
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from function.api import fields as f
+from function.api.base import ApiModel, Rule, exactly_one, union
+
+SizeGiB = Annotated[int, Field(ge=1, le=1048576)]
+
+
+class SecretKeyRef(ApiModel):
+    """One key of a Secret on the workload cluster, in the namespace of what uses it."""
+
+    name: f.DnsName = Field(description="Name of the Secret.")
+    key: f.SecretKey = Field(description="Key in the Secret.")
+
+
+class HostPath(ApiModel):
+    """A directory of the node."""
+
+    path: f.AbsolutePath = Field(
+        description="The directory, created if absent. It survives the agent's pod."
+    )
+
+
+class Ephemeral(ApiModel):
+    """A volume that lives as long as the agent's pod."""
+
+    storage_class_name: f.DnsName | None = Field(
+        default=None, description="StorageClass. Absent: the cluster's default."
+    )
+
+
+class Disk(ApiModel):
+    """Files on a disk of the node. Needs no other image."""
+
+    size_gib: SizeGiB = Field(description="Space for cached blocks on each node, in GiB.")
+    host_path: HostPath | None = Field(
+        default=None, description="A directory of the node: keeps blocks over upgrades."
+    )
+    ephemeral: Ephemeral | None = Field(
+        default=None, description="A volume with the pod's lifetime: no access to the host."
+    )
+    direct_io: bool = Field(
+        default=False, description="Bypass the page cache (O_DIRECT), for fast local NVMe."
+    )
+    workers: Annotated[int, Field(ge=1, le=64)] = Field(default=4, description="I/O threads.")
+
+    rules = (exactly_one("host_path", "ephemeral"),)
+
+
+class SharedFileSystem(ApiModel):
+    """Files on a file system that all nodes mount (ReadWriteMany). Needs no other image."""
+
+    size_gib: SizeGiB = Field(
+        description="Space for cached blocks of all nodes together, in GiB; also the size of the "
+        "volume where we claim it."
+    )
+    claim_name: f.DnsName | None = Field(
+        default=None, description="An existing ReadWriteMany claim in the tier's namespace."
+    )
+    storage_class_name: f.DnsName | None = Field(
+        default=None, description="StorageClass of a claim that we compose and never delete."
+    )
+    sub_path: Annotated[str, f.text(r"^[A-Za-z0-9][-A-Za-z0-9_./]*$")] | None = Field(
+        default=None, description="Directory inside the volume. Absent: one named after the tier."
+    )
+    workers: Annotated[int, Field(ge=1, le=64)] = Field(default=8, description="I/O threads.")
+
+    rules = (exactly_one("claim_name", "storage_class_name"),)
+
+
+class ManagedImage(ApiModel):
+    """The image of a Redis that we run; it must have redis-server and redis-cli on its path."""
+
+    repository: f.ImageRepository = Field(default="redis", description="Repository without tag.")
+    tag: f.ImageTag = Field(default="7.4", description="Tag.")
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
+        default="IfNotPresent", description="When the kubelet pulls the image."
+    )
+
+
+class Persistence(ApiModel):
+    """Keeping the data of a Redis that we run over restarts of its pod."""
+
+    storage_class_name: f.DnsName | None = Field(
+        default=None, description="StorageClass of its volume. Absent: the cluster's default."
+    )
+
+
+class ManagedRedis(ApiModel):
+    """A single Redis that we run beside the agents, bounded by its memory."""
+
+    size_gib: Annotated[int, Field(ge=1, le=4096)] = Field(
+        description="Memory for cached blocks, in GiB; the least recently used leave first."
+    )
+    image: ManagedImage = Field(default=ManagedImage(), description="The image of Redis.")
+    persistence: Persistence | None = Field(
+        default=None, description="Absent: a restart of its pod empties it."
+    )
+
+
+class Redis(ApiModel):
+    """A Redis that speaks RESP without TLS: one that exists, or one that we run."""
+
+    host: f.Host | None = Field(
+        default=None, description="Host of an existing Redis: a single node, not a cluster."
+    )
+    port: f.Port = Field(default=6379, description="Port of Redis.")
+    username: Annotated[str, f.text(r"^[^\s$]+$")] | None = Field(
+        default=None, description="User of the ACL, with authSecret. Absent: the default user."
+    )
+    auth_secret: SecretKeyRef | None = Field(
+        default=None,
+        description="The password, in the tier's namespace. It reaches processes by environment "
+        "and never stands in an argument.",
+    )
+    managed: ManagedRedis | None = Field(default=None, description="A Redis that we run.")
+    workers: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=8, description="Connections of each agent."
+    )
+
+    rules = (
+        exactly_one("host", "managed"),
+        Rule(
+            "!has(self.username) || has(self.authSecret)",
+            "authSecret must be set when username is set",
+            lambda o: o.username is None or o.auth_secret is not None,
+            "username",
+        ),
+        Rule(
+            "!has(self.username) || has(self.host)",
+            "username may only be set with host: a managed Redis has the default user only",
+            lambda o: o.username is None or o.host is not None,
+            "username",
+        ),
+    )
+
+
+class ValkeyNode(ApiModel):
+    """A node of a Valkey to begin with."""
+
+    host: f.Host = Field(description="Host.")
+    port: f.Port = Field(default=6379, description="Port.")
+
+
+class Valkey(ApiModel):
+    """A Valkey without a password, standalone or a cluster. The stock image has no client."""
+
+    nodes: Annotated[list[ValkeyNode], f.items(16, least=1)] = Field(
+        description="Nodes to begin with; standalone uses the first."
+    )
+    cluster: bool = Field(default=False, description="It is a Valkey cluster.")
+    tls: bool = Field(default=False, description="Use TLS.")
+    database: Annotated[int, Field(ge=0, le=1023)] | None = Field(
+        default=None, description="Logical database, standalone only."
+    )
+    key_prefix: Annotated[str, f.text(r"^[^@\s$]+$", most=63)] | None = Field(
+        default=None, description="Prefix of the keys. Absent: the tier's name on the cluster."
+    )
+    workers: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=8, description="Threads of each agent."
+    )
+    password_secret: SecretKeyRef | None = Field(
+        default=None,
+        description="Refused: LMCache takes the password of a Valkey in an argument only. Use "
+        "type Redis, whose protocol Valkey speaks.",
+    )
+
+    rules = (
+        Rule(
+            "!has(self.database) || !self.cluster",
+            "database may only be set when cluster is false",
+            lambda o: o.database is None or not o.cluster,
+            "database",
+        ),
+    )
+
+
+class S3Credentials(ApiModel):
+    """Keys of a Secret in the tier's namespace that hold an access key."""
+
+    name: f.DnsName = Field(description="Name of the Secret.")
+    access_key_id_key: f.SecretKey = Field(
+        default="accessKeyID", description="Key that holds the access key's id."
+    )
+    secret_access_key_key: f.SecretKey = Field(
+        default="secretAccessKey", description="Key that holds the secret access key."
+    )
+
+
+class S3(ApiModel):
+    """A bucket. The stock image lacks boto3, by which credentials stay out of the arguments."""
+
+    bucket: Annotated[str, f.text(r"^[a-z0-9][-a-z0-9.]*[a-z0-9]$", most=63)] = Field(
+        description="Bucket; it is addressed by host name (BUCKET.ENDPOINT)."
+    )
+    endpoint: f.Host = Field(
+        description="Host of the service without the bucket, e.g. s3.eu-central-1.amazonaws.com."
+    )
+    region: Annotated[str, f.text(r"^[A-Za-z0-9][-A-Za-z0-9]*$", most=63)] = Field(
+        description="Region that requests are signed for."
+    )
+    tls: bool = Field(default=True, description="Use TLS.")
+    credentials_secret: S3Credentials | None = Field(
+        default=None,
+        description="Absent: the AWS chain of the pod (serviceAccountName, instance metadata).",
+    )
+
+
+class NIXL(ApiModel):
+    """Files through NIXL (GPUDirect Storage, 3FS, POSIX). The stock image lacks NIXL."""
+
+    plugin: Literal["POSIX", "GDS", "GDS_MT", "HF3FS"] = Field(
+        default="POSIX", description="NIXL's storage plugin."
+    )
+    size_gib: SizeGiB = Field(description="Space for cached blocks on each node, in GiB.")
+    host_path: HostPath = Field(description="A directory of the node.")
+    direct_io: bool = Field(default=False, description="Bypass the page cache (O_DIRECT).")
+    shard_directories: bool = Field(default=True, description="Spread files over sub-directories.")
+
+
+class Raw(ApiModel):
+    """An adapter of LMCache that has no type here, as its own JSON."""
+
+    json_: Annotated[str, f.text(most=8192)] = Field(
+        description='A JSON object with a "type", given to --l2-adapter as it is. It stands in an '
+        "argument: no secrets."
+    )
+    host_path: HostPath | None = Field(
+        default=None, description="A directory of the node, mounted at the same path."
+    )
+
+
+class AESGCM(ApiModel):
+    """Encryption of what leaves the node's memory."""
+
+    key_secret: SecretKeyRef = Field(
+        description="The master key, in the tier's namespace: at least as many random bytes as "
+        "the key has."
+    )
+    key_bits: Literal[128, 256] = Field(default=256, description="Length of the AES key, in bits.")
+
+
+class Serde(ApiModel):
+    """What happens to blocks on their way to the level."""
+
+    type: Literal["FP8", "AESGCM"] = Field(
+        description="FP8: half the bytes, lossy. AESGCM: encrypted and authenticated."
+    )
+    aesgcm: AESGCM | None = Field(default=None, description="Settings of type AESGCM.")
+    workers: Annotated[int, Field(ge=1, le=64)] = Field(default=4, description="Threads.")
+
+    rules = union("type", {"AESGCM": "aesgcm"})
+
+
+class L2Level(ApiModel):
+    """One level below the node's memory."""
+
+    name: Annotated[str, f.text(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", most=20)] = Field(
+        description="Name of the level, unique in the tier."
+    )
+    type: Literal["Disk", "SharedFileSystem", "Redis", "Valkey", "S3", "NIXL", "Raw"] = Field(
+        description="What the level is; the object of that name holds its settings."
+    )
+    disk: Disk | None = Field(default=None, description="Settings of type Disk.")
+    shared_file_system: SharedFileSystem | None = Field(
+        default=None, description="Settings of type SharedFileSystem."
+    )
+    redis: Redis | None = Field(default=None, description="Settings of type Redis.")
+    valkey: Valkey | None = Field(default=None, description="Settings of type Valkey.")
+    s3: S3 | None = Field(default=None, description="Settings of type S3.")
+    nixl: NIXL | None = Field(default=None, description="Settings of type NIXL.")
+    raw: Raw | None = Field(default=None, description="Settings of type Raw.")
+    serde: Serde | None = Field(default=None, description="Absent: blocks are stored as they are.")
+
+    rules = (
+        *union(
+            "type",
+            {
+                "Disk": "disk",
+                "SharedFileSystem": "shared_file_system",
+                "Redis": "redis",
+                "Valkey": "valkey",
+                "S3": "s3",
+                "NIXL": "nixl",
+                "Raw": "raw",
+            },
+        ),
+        Rule(
+            "!has(self.serde) || self.type != 'Raw'",
+            "serde may not be set with type Raw: write it into raw.json",
+            lambda o: o.serde is None or o.type != "Raw",
+            "serde",
+        ),
+    )

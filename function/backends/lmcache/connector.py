@@ -1,0 +1,69 @@
+"""What an engine pod gets from a NodeServer tier."""
+
+from collections.abc import Callable
+
+from function.backends.base import Tier
+from function.backends.lmcache import conflicts, facts
+from function.wiring.engine import SGLANG, VLLM, Engine
+from function.wiring.injection import Injection, Json, SharedMemory
+
+_MODULE = "lmcache.integration.vllm.lmcache_mp_connector"
+
+
+def inject(tier: Tier, engine: Engine) -> Injection:
+    """The wiring of one engine pod. Raises Refused where it cannot work or would be wrong."""
+    conflicts.check(tier, engine)
+    return _ENGINES[engine.name](tier)
+
+
+def _vllm(tier: Tier) -> Injection:
+    spec = tier.spec.backend_spec
+    extra: Json = {
+        "lmcache.mp.host": f"tcp://{facts.host(tier)}",
+        "lmcache.mp.port": facts.MQ_PORT,
+        # How long a starting engine waits for its node's agent before it gives up.
+        "lmcache.mp.mq_timeout": facts.startup_seconds(tier),
+        "lmcache.mp.hash_algorithm": "blake3",
+    }
+    if spec.ipc == facts.ISOLATED:
+        extra["lmcache.mp.isolated_ipc"] = True
+    if spec.prefetch.eager and spec.l2:
+        extra["lmcache.mp.eager_prefetch"] = True
+    return Injection(
+        connector={
+            "kv_connector": "LMCacheMPConnector",
+            # vLLM's built-in class of that name reads neither isolated_ipc nor eager_prefetch.
+            "kv_connector_module_path": _MODULE,
+            "kv_role": "kv_both",
+            "kv_connector_extra_config": extra,
+        },
+        connector_options={"kv_load_failure_policy": "recompute"},
+        **_common(tier),
+    )
+
+
+def _sglang(tier: Tier) -> Injection:
+    env: list[Json] = [
+        {"name": "LMCACHE_MP_HOST", "value": f"tcp://{facts.host(tier)}"},
+        {"name": "LMCACHE_MP_PORT", "value": str(facts.MQ_PORT)},
+        {
+            "name": "LMCACHE_EXTRA_CONFIG",
+            "value": f'{{"lmcache.mp.mq_timeout":{facts.startup_seconds(tier)}}}',
+        },
+    ]
+    return Injection(flags={"--enable-lmcache": None}, env=tuple(env), **_common(tier))
+
+
+def _common(tier: Tier) -> Json:
+    """What every engine gets: the node, the label, shared memory, no telemetry."""
+    spec = tier.spec.backend_spec
+    return {
+        "backend": "LMCache",
+        "env_if_absent": ({"name": "LMCACHE_TRACK_USAGE", "value": "false"},),
+        "labels": tier.wired_labels,
+        "node_selector": dict(tier.spec.nodes.selector),
+        "shm": SharedMemory(host=spec.ipc == facts.SHARED_MEMORY),
+    }
+
+
+_ENGINES: dict[str, Callable[[Tier], Injection]] = {VLLM: _vllm, SGLANG: _sglang}

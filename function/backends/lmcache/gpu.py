@@ -1,0 +1,71 @@
+"""How an agent sees every GPU of its node without taking one from the scheduler."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from function.backends.base import Manifest, Part, Tier
+from function.kube import manifests as k
+
+# What the container runtime of the RuntimeClass reads.
+_NVIDIA = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "all"}
+# The kubelet refuses admin access outside namespaces that carry this label.
+_ADMIN_LABEL = {"resource.kubernetes.io/admin-access": "true"}
+
+
+@dataclass(frozen=True)
+class Visibility:
+    """What one source adds to the agents' pod, its container, its namespace and the parts."""
+
+    pod: Manifest = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+    resources: Manifest = field(default_factory=dict)
+    namespace_labels: dict[str, str] = field(default_factory=dict)
+    parts: tuple[Part, ...] = ()
+
+
+def visibility(tier: Tier, container: str) -> Visibility:
+    """What `spec.gpuVisibility` adds for the container of that name."""
+    return _SOURCES[tier.spec.gpu_visibility.source](tier, container)
+
+
+def _runtime_class(tier: Tier, container: str) -> Visibility:
+    name = tier.spec.gpu_visibility.runtime_class.name
+    return Visibility(pod={"runtimeClassName": name}, env=_NVIDIA)
+
+
+def _cdi(tier: Tier, container: str) -> Visibility:
+    cdi = tier.spec.gpu_visibility.cdi_or_default
+    return Visibility(annotations={f"{cdi.annotation_prefix}/container.{container}": cdi.device})
+
+
+def _dra(tier: Tier, container: str) -> Visibility:
+    device_class = tier.spec.gpu_visibility.dra_or_default.device_class_name
+    name = f"{tier.remote_name}-gpus"
+    request: Manifest = {
+        "name": "gpus",
+        "exactly": {
+            "deviceClassName": device_class,
+            "allocationMode": "All",
+            "adminAccess": True,
+        },
+    }
+    template: Manifest = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": k.metadata(name, tier.remote_namespace, tier.labels),
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    }
+    return Visibility(
+        pod={"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": name}]},
+        resources={"claims": [{"name": "gpus"}]},
+        namespace_labels=_ADMIN_LABEL,
+        parts=(Part("resourceclaimtemplate-gpus", template),),
+    )
+
+
+_SOURCES: dict[str, Callable[[Tier, str], Visibility]] = {
+    "RuntimeClass": _runtime_class,
+    "CDI": _cdi,
+    "DRAAdminAccess": _dra,
+}

@@ -1,0 +1,56 @@
+"""Who may talk to the agents: neither of their ports asks for a password.
+
+5555 takes tensors and, for engine-driven transfers, pickles; 8080 shows the environment with the
+Redis password in it and empties the cache on request.
+"""
+
+from function.backends.base import Manifest, Part, Tier
+from function.backends.lmcache.facts import HTTP_PORT, MQ_PORT
+from function.kube import manifests as k
+
+
+def agent_labels(tier: Tier) -> dict[str, str]:
+    """The agents' own selector."""
+    return k.component(tier.labels, "agent")
+
+
+def service(tier: Tier) -> Part:
+    """The one name of all agents; node-local, so that an engine reaches its own node's."""
+    meta = k.metadata(tier.remote_name, tier.remote_namespace, tier.labels)
+    return Part(
+        "service-agent",
+        k.service(meta, agent_labels(tier), {"mq": MQ_PORT}, node_local=True),
+    )
+
+
+def policy(tier: Tier) -> Part:
+    """5555 for wired pods of any namespace, 8080 for the monitoring namespaces, nothing else."""
+    rules = [k.ingress([MQ_PORT], pods=tier.wired_labels)]
+    if tier.spec.monitoring is not None:
+        rules.append(k.ingress([HTTP_PORT], namespaces=tier.spec.monitoring.namespace_labels))
+    meta = k.metadata(f"{tier.remote_name}-agent", tier.remote_namespace, tier.labels)
+    return Part("networkpolicy-agent", k.network_policy(meta, agent_labels(tier), rules))
+
+
+def pod_monitor(tier: Tier) -> list[Part]:
+    """A PodMonitor where the tier asks for one (`--prometheus-port` is ignored by the server)."""
+    monitoring = tier.spec.monitoring
+    if monitoring is None or not monitoring.pod_monitor:
+        return []
+    manifest: Manifest = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PodMonitor",
+        "metadata": k.metadata(
+            f"{tier.remote_name}-agent",
+            tier.remote_namespace,
+            {**monitoring.pod_monitor_labels, **tier.labels},
+        ),
+        "spec": {
+            "selector": {"matchLabels": agent_labels(tier)},
+            "podMetricsEndpoints": [
+                {"port": "http", "path": "/metrics", "interval": f"{monitoring.interval_seconds}s"}
+            ],
+            "podTargetLabels": ["app.kubernetes.io/instance"],
+        },
+    }
+    return [Part("podmonitor-agent", manifest)]

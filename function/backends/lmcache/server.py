@@ -1,0 +1,214 @@
+"""What runs on the cluster for mode NodeServer: a DaemonSet of `lmcache server`, and its network.
+
+The server is PID 1 of its container: the stock image has no entrypoint, signals must arrive, and
+isolated IPC tells server and engine apart by their process ids. Requests equal limits, because
+memory that is pinned cannot be reclaimed. GPUs are seen, never claimed: the engines' are the same.
+
+Rejected: hostNetwork with status.hostIP (opens both unauthenticated ports on the node, and two
+tiers on a node collide); upstream's operator (cluster-wide rights to Secrets, one L2, TCP probes).
+"""
+
+from collections.abc import Sequence
+
+from function.api.placement import Toleration
+from function.backends.base import AGENTS, Manifest, Part, Tier
+from function.backends.lmcache import facts, gpu, l2, network
+from function.backends.lmcache.facts import HTTP_PORT, MQ_PORT
+from function.kube import manifests as k
+
+CONTAINER = "agent"
+_COMMAND = ["/opt/venv/bin/lmcache", "server"]
+_PROBE = "/healthcheck"
+_STARTUP_PERIOD = 5
+
+
+def parts(tier: Tier) -> list[Part]:
+    """Everything of a NodeServer tier, in the order it is applied."""
+    seen = gpu.visibility(tier, CONTAINER)
+    levels = l2.levels(tier)
+    return [
+        Part("namespace", k.namespace(tier.remote_namespace, seen.namespace_labels), keep=True),
+        *seen.parts,
+        *(part for level in levels for part in level.parts),
+        _daemonset(tier, seen, levels),
+        network.service(tier),
+        network.policy(tier),
+        *network.pod_monitor(tier),
+    ]
+
+
+def arguments(tier: Tier, levels: Sequence[l2.Level]) -> list[str]:
+    """The arguments of `lmcache server`; one element a word, Kubernetes expands `$(NAME)`."""
+    spec = tier.spec.backend_spec
+    image = facts.image(tier)
+    l1 = spec.l1
+    words = [
+        *("--host", "0.0.0.0"),
+        *("--port", str(MQ_PORT)),
+        *("--http-host", "$(POD_IP)"),
+        *("--http-port", str(HTTP_PORT)),
+        *("--instance-id", "$(NODE_NAME)"),
+        *("--chunk-size", str(spec.chunk_tokens)),
+        *("--hash-algorithm", "blake3"),
+        *("--max-gpu-workers", str(spec.gpu_workers)),
+        *("--max-cpu-workers", str(spec.cpu_workers)),
+        *("--worker-reap-timeout-seconds", str(spec.registration.reap_seconds)),
+        *("--worker-registration-grace-seconds", str(spec.registration.grace_seconds)),
+        *("--l1-size-gb", str(l1.size_gib)),
+        *("--eviction-policy", l1.eviction_policy),
+        *("--eviction-trigger-watermark", _share(l1.eviction_trigger_percent)),
+        *("--eviction-ratio", _share(l1.eviction_percent)),
+    ]
+    if image.has("registration.sessionSeconds"):
+        words += ["--session-ttl-seconds", str(spec.registration.session_seconds)]
+    if l1.hugepages:
+        words += ["--l1-use-hugepages", "--no-l1-use-lazy"]
+    else:
+        words += ["--l1-init-size-gb", str(facts.initial_size(tier))]
+    if spec.ipc == facts.ISOLATED:
+        words.append("--isolated-ipc")
+    if spec.separate_object_groups:
+        words.append("--separate-object-groups")
+    if levels:
+        words += ["--l2-prefetch-max-in-flight", str(spec.prefetch.max_in_flight)]
+    for level in levels:
+        words += ["--l2-adapter", level.json]
+    return words
+
+
+def _daemonset(tier: Tier, seen: gpu.Visibility, levels: Sequence[l2.Level]) -> Part:
+    labels = network.agent_labels(tier)
+    policy = tier.spec.upgrade_policy
+    strategy: Manifest = {"type": policy.type}
+    if policy.type == "RollingUpdate":
+        strategy["rollingUpdate"] = {"maxUnavailable": policy.max_unavailable}
+    template: Manifest = {
+        "metadata": {"labels": dict(labels)},
+        "spec": _pod(tier, seen, levels),
+    }
+    if seen.annotations:
+        template["metadata"]["annotations"] = dict(seen.annotations)
+    return Part(
+        "daemonset-agent",
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": k.metadata(f"{tier.remote_name}-agent", tier.remote_namespace, labels),
+            "spec": {
+                "selector": {"matchLabels": dict(labels)},
+                "updateStrategy": strategy,
+                "template": template,
+            },
+        },
+        role=AGENTS,
+        ready=k.DAEMONSET_READY if policy.type == "RollingUpdate" else k.DAEMONSET_READY_ON_DELETE,
+        watch=True,
+    )
+
+
+def _pod(tier: Tier, seen: gpu.Visibility, levels: Sequence[l2.Level]) -> Manifest:
+    spec = tier.spec.backend_spec
+    nodes = tier.spec.nodes
+    image = facts.image(tier)
+    pod: Manifest = {
+        **k.pod_defaults(spec.run_as_user),
+        **seen.pod,
+        "terminationGracePeriodSeconds": 30,
+        "containers": [_container(tier, seen, levels)],
+        "volumes": [
+            {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
+            *_shared_memory(tier),
+            *(volume for level in levels for volume in level.volumes),
+        ],
+    }
+    sidecars = [container for level in levels for container in level.sidecars]
+    if sidecars:
+        pod["initContainers"] = sidecars
+    if spec.service_account_name:
+        pod["serviceAccountName"] = spec.service_account_name
+    if nodes.selector:
+        pod["nodeSelector"] = dict(nodes.selector)
+    if nodes.tolerations:
+        pod["tolerations"] = [_toleration(t) for t in nodes.tolerations]
+    if nodes.priority_class_name:
+        pod["priorityClassName"] = nodes.priority_class_name
+    if image.pull_secrets:
+        pod["imagePullSecrets"] = [{"name": name} for name in image.pull_secrets]
+    return pod
+
+
+def _container(tier: Tier, seen: gpu.Visibility, levels: Sequence[l2.Level]) -> Manifest:
+    image = facts.image(tier)
+    env = [
+        k.env_field("POD_IP", "status.podIP"),
+        k.env_field("NODE_NAME", "spec.nodeName"),
+        # The root is read-only: caches of torch, numba and CuPy go to the scratch volume.
+        *k.env({"HOME": "/tmp", "LMCACHE_TRACK_USAGE": "false", **seen.env}),
+        *(variable for level in levels for variable in level.env),
+    ]
+    return {
+        "name": CONTAINER,
+        "image": image.reference,
+        "imagePullPolicy": image.pull_policy,
+        "command": list(_COMMAND),
+        "args": arguments(tier, levels),
+        "env": env,
+        "ports": [
+            {"name": "mq", "containerPort": MQ_PORT, "protocol": "TCP"},
+            {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
+        ],
+        "resources": _resources(tier, seen),
+        "securityContext": k.container_security(),
+        **_probes(tier),
+        "volumeMounts": [
+            {"name": "tmp", "mountPath": "/tmp"},
+            *({"name": v["name"], "mountPath": "/dev/shm"} for v in _shared_memory(tier)),
+            *(mount for level in levels for mount in level.mounts),
+        ],
+    }
+
+
+def _resources(tier: Tier, seen: gpu.Visibility) -> Manifest:
+    """Memory is limited to what it asks for; CPU is asked for and not limited."""
+    spec = tier.spec.backend_spec
+    overhead = spec.resources.memory_overhead_gib
+    if spec.l1.hugepages:
+        memory = {"memory": f"{overhead}Gi", "hugepages-2Mi": f"{spec.l1.size_gib}Gi"}
+    else:
+        memory = {"memory": f"{spec.l1.size_gib + overhead}Gi"}
+    return {
+        "requests": {"cpu": str(spec.resources.cpu_cores), **memory},
+        "limits": memory,
+        **seen.resources,
+    }
+
+
+def _probes(tier: Tier) -> Manifest:
+    """Start-up within the budget; then out of the Service at once, restarted only when hung.
+
+    A restart loses the engines' registrations and every block in memory, so liveness waits five
+    minutes. `/healthcheck` answers 503 until the engine exists, and does not look at lower levels.
+    """
+    budget = facts.startup_seconds(tier)
+    failures = -(-budget // _STARTUP_PERIOD)
+    return {
+        "startupProbe": k.http_probe(_PROBE, "http", period=_STARTUP_PERIOD, failures=failures),
+        "readinessProbe": k.http_probe(_PROBE, "http", period=10, failures=3),
+        "livenessProbe": k.http_probe(_PROBE, "http", period=30, failures=10, timeout=10),
+    }
+
+
+def _shared_memory(tier: Tier) -> list[Manifest]:
+    """The node's own /dev/shm with ipc SharedMemory: an emptyDir would be the pod's alone."""
+    if tier.spec.backend_spec.ipc == facts.ISOLATED:
+        return []
+    return [{"name": "host-shm", "hostPath": {"path": "/dev/shm", "type": "Directory"}}]
+
+
+def _toleration(toleration: Toleration) -> Manifest:
+    return {name: value for name, value in toleration.dump().items() if value is not None}
+
+
+def _share(percent: int) -> str:
+    """Percent as the fraction that the server takes: 80 -> 0.8, 100 -> 1.0."""
+    return repr(percent / 100)

@@ -1,0 +1,203 @@
+"""Small builders of Kubernetes manifests that backends share: plain dicts, least privilege.
+
+Every builder returns a new dict, so that callers may add to it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Manifest = dict[str, Any]
+
+# A DaemonSet whose every scheduled pod runs the current template. No node at all counts as ready:
+# pools of GPU nodes scale from zero, and a tier must not wait for the first pod that needs it.
+DAEMONSET_READY = (
+    "has(object.status.observedGeneration)"
+    " && object.status.observedGeneration == object.metadata.generation"
+    " && has(object.status.desiredNumberScheduled)"
+    " && (object.status.desiredNumberScheduled == 0 ||"
+    " (has(object.status.updatedNumberScheduled) && has(object.status.numberReady)"
+    " && object.status.updatedNumberScheduled == object.status.desiredNumberScheduled"
+    " && object.status.numberReady == object.status.desiredNumberScheduled))"
+)
+
+# With OnDelete the template is current when an administrator says so.
+DAEMONSET_READY_ON_DELETE = (
+    "has(object.status.observedGeneration)"
+    " && object.status.observedGeneration == object.metadata.generation"
+    " && has(object.status.desiredNumberScheduled)"
+    " && (object.status.desiredNumberScheduled == 0 || (has(object.status.numberReady)"
+    " && object.status.numberReady == object.status.desiredNumberScheduled))"
+)
+
+STATEFULSET_READY = (
+    "has(object.status.observedGeneration)"
+    " && object.status.observedGeneration == object.metadata.generation"
+    " && has(object.status.readyReplicas) && has(object.status.updatedReplicas)"
+    " && object.status.readyReplicas == object.spec.replicas"
+    " && object.status.updatedReplicas == object.spec.replicas"
+)
+
+
+def metadata(
+    name: str,
+    namespace: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> Manifest:
+    """ObjectMeta; empty parts are left out."""
+    out: Manifest = {"name": name}
+    if namespace:
+        out["namespace"] = namespace
+    if labels:
+        out["labels"] = dict(labels)
+    if annotations:
+        out["annotations"] = dict(annotations)
+    return out
+
+
+def namespace(name: str, labels: Mapping[str, str] | None = None) -> Manifest:
+    """A Namespace that tiers share: without labels of one of them."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(name, labels=labels)}
+
+
+def component(labels: Mapping[str, str], name: str) -> dict[str, str]:
+    """The labels with `app.kubernetes.io/component` set: a workload's own selector."""
+    return {**labels, "app.kubernetes.io/component": name}
+
+
+def service(
+    meta: Manifest,
+    selector: Mapping[str, str],
+    ports: Mapping[str, int],
+    *,
+    node_local: bool = False,
+    headless: bool = False,
+) -> Manifest:
+    """A ClusterIP Service; each port's target is the container port of the same name.
+
+    `node_local`: traffic stays on the client's node, and is dropped where no pod is ready.
+    """
+    spec: Manifest = {
+        "selector": dict(selector),
+        "ports": [
+            {"name": name, "port": port, "protocol": "TCP", "targetPort": name}
+            for name, port in ports.items()
+        ],
+    }
+    if headless:
+        spec["clusterIP"] = "None"
+    if node_local:
+        spec["internalTrafficPolicy"] = "Local"
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
+
+
+def ingress(
+    ports: Iterable[int],
+    *,
+    pods: Mapping[str, str] | None = None,
+    namespaces: Mapping[str, str] | None = None,
+) -> Manifest:
+    """A NetworkPolicy ingress rule for TCP ports.
+
+    `pods`: labels of the pods that may connect, of any namespace unless `namespaces` gives labels.
+    `namespaces` alone admits every pod of those namespaces.
+    """
+    peer: Manifest = {"namespaceSelector": {"matchLabels": dict(namespaces)} if namespaces else {}}
+    if pods is not None:
+        peer["podSelector"] = {"matchLabels": dict(pods)}
+    return {"from": [peer], "ports": [{"port": port, "protocol": "TCP"} for port in ports]}
+
+
+def network_policy(
+    meta: Manifest, selector: Mapping[str, str], rules: Sequence[Manifest]
+) -> Manifest:
+    """A NetworkPolicy that admits nothing but `rules` to the pods of `selector`."""
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": meta,
+        "spec": {
+            "podSelector": {"matchLabels": dict(selector)},
+            "policyTypes": ["Ingress"],
+            "ingress": list(rules),
+        },
+    }
+
+
+def claim(storage_class: str | None, size_gib: int, access_mode: str = "ReadWriteOnce") -> Manifest:
+    """A PersistentVolumeClaim's spec; no class means the cluster's default."""
+    spec: Manifest = {
+        "accessModes": [access_mode],
+        "resources": {"requests": {"storage": f"{size_gib}Gi"}},
+    }
+    if storage_class:
+        spec["storageClassName"] = storage_class
+    return spec
+
+
+def env(values: Mapping[str, str]) -> list[Manifest]:
+    """EnvVars of literal values, in order."""
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def env_field(name: str, path: str) -> Manifest:
+    """An EnvVar from a field of the pod."""
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def env_secret(name: str, secret: str, key: str) -> Manifest:
+    """An EnvVar from a key of a Secret; the pod does not start without it."""
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+
+
+def http_probe(path: str, port: str, *, period: int, failures: int, timeout: int = 5) -> Manifest:
+    """An HTTP probe; seconds and counts as in Kubernetes."""
+    return {
+        "httpGet": {"path": path, "port": port},
+        "periodSeconds": period,
+        "timeoutSeconds": timeout,
+        "failureThreshold": failures,
+    }
+
+
+def exec_probe(command: Sequence[str], *, period: int, failures: int, timeout: int = 5) -> Manifest:
+    """A probe that runs a command in the container."""
+    return {
+        "exec": {"command": list(command)},
+        "periodSeconds": period,
+        "timeoutSeconds": timeout,
+        "failureThreshold": failures,
+    }
+
+
+# What every container of ours has; the user is the pod's. Meets Pod Security level restricted.
+CONTAINER_SECURITY: Manifest = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+
+
+def container_security() -> Manifest:
+    """A container's securityContext: no capability, no escalation, a read-only root."""
+    return {**CONTAINER_SECURITY, "capabilities": {"drop": ["ALL"]}}
+
+
+def pod_security(uid: int) -> Manifest:
+    """A pod's securityContext for one user; 0 is root (Pod Security level baseline)."""
+    out: Manifest = {"seccompProfile": {"type": "RuntimeDefault"}}
+    if uid:
+        out |= {"runAsNonRoot": True, "runAsUser": uid, "runAsGroup": uid, "fsGroup": uid}
+        out["fsGroupChangePolicy"] = "OnRootMismatch"
+    else:
+        out |= {"runAsUser": 0}
+    return out
+
+
+def pod_defaults(uid: int) -> Manifest:
+    """Fields of every pod of ours: no API token, no Service environment, hardened."""
+    return {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": pod_security(uid),
+    }
