@@ -1,0 +1,132 @@
+"""Reading YAML as Crossplane reads it, with errors that name the file, the line and the field.
+
+A path is a file of one or more documents, or a directory whose `.yaml` and `.yml` files are read in
+the order of their names, without its subdirectories (as `crossplane composition render` does).
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from function.render import scalars
+
+Document = dict[str, Any]
+
+_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class InputError(Exception):
+    """An input that cannot be used; the message names the file, the place and what to do."""
+
+
+class _Loader(_Base):
+    """Kubernetes' reading of YAML (`scalars`); a key stands once, and is a string."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} stands twice", key_node.start_mark
+                )
+            if key is not None and key_node.tag != "tag:yaml.org,2002:merge":
+                seen.add(key)
+        return {_key(key): value for key, value in super().construct_mapping(node, deep).items()}
+
+
+def _key(key: Any) -> str:
+    """JSON has only strings as keys: `yes: 1` is `{"true": 1}`, as Kubernetes reads it."""
+    return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+_Loader.yaml_implicit_resolvers = scalars.RESOLVERS
+_Loader.add_constructor(
+    "tag:yaml.org,2002:bool", lambda loader, node: node.value.lower() in scalars.TRUE
+)
+
+
+def parse(text: str, name: str) -> list[Document]:
+    """The documents of a YAML stream; empty ones are left out. `name` stands in errors."""
+    try:
+        loaded = list(yaml.load_all(text, Loader=_Loader))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        raise InputError(f"{name}{place}: not valid YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise InputError(f"{name}: not valid YAML: {error}") from error
+    documents = []
+    for number, document in enumerate(loaded, start=1):
+        if document is None:
+            continue
+        if not isinstance(document, dict):
+            kind = type(document).__name__
+            raise InputError(f"{name}: document {number} is a {kind}, not a Kubernetes object")
+        documents.append(document)
+    return documents
+
+
+def read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text") from error
+
+
+def load(path: Path) -> list[Document]:
+    """The documents of a file, or of the YAML files of a directory, checked to be objects."""
+    if path.is_dir():
+        names = sorted(p for p in path.iterdir() if p.suffix in (".yaml", ".yml"))
+        if not names:
+            raise InputError(f"{path}: no .yaml or .yml file in this directory")
+        return [document for name in names for document in load(name)]
+    documents = parse(read_text(path), str(path))
+    for number, document in enumerate(documents, start=1):
+        _check_object(document, f"{path}: document {number}")
+    return documents
+
+
+def load_all(paths: Iterable[Path]) -> list[Document]:
+    return [document for path in paths for document in load(path)]
+
+
+def load_one(path: Path, what: str) -> Document:
+    """The only document of a file. `what` says what it should be, for the error."""
+    documents = load(path)
+    if len(documents) != 1:
+        raise InputError(f"{path}: {len(documents)} documents, expected one {what}")
+    return documents[0]
+
+
+def load_schemas(path: Path) -> list[Document]:
+    """OpenAPI v3 documents: the .json files under a directory, subdirectories included."""
+    if not path.is_dir():
+        raise InputError(f"{path}: not a directory of OpenAPI v3 documents (.json)")
+    names = sorted(path.rglob("*.json"))
+    if not names:
+        raise InputError(f"{path}: no .json file in this directory")
+    documents = []
+    for name in names:
+        try:
+            document = json.loads(read_text(name))
+        except json.JSONDecodeError as error:
+            raise InputError(f"{name}:{error.lineno}: not valid JSON: {error.msg}") from error
+        if not isinstance(document, dict):
+            raise InputError(f"{name}: not an OpenAPI v3 document")
+        documents.append(document)
+    return documents
+
+
+def _check_object(document: Document, where: str) -> None:
+    for field in ("apiVersion", "kind"):
+        if not isinstance(document.get(field), str) or not document[field]:
+            raise InputError(f"{where}: {field} is missing")
+    metadata = document.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise InputError(f"{where}: metadata must be an object")

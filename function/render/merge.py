@@ -1,0 +1,16 @@
+"""The composite with its spec, as `crossplane composition render -x` prints it."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `over` laid on it: objects are merged, all else (lists too) is replaced."""
+    out = copy.deepcopy(dict(base))
+    for key, value in over.items():
+        if isinstance(value, Mapping) and isinstance(out.get(key), Mapping):
+            out[key] = merged(out[key], value)
+        else:
+            out[key] = copy.deepcopy(value)
+    return out

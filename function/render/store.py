@@ -1,0 +1,54 @@
+"""The cluster that a render sees: documents by kind, namespace and name, and nothing else.
+
+Mirrors the in-memory client of Crossplane core 2.3.4 (`internal/render/client.go`) and its fetchers
+(`internal/xfn/required_resources.go`): by name is an exact match of version and namespace; by label
+or by kind lists every namespace when none is named, ordered by namespace and name.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Document = dict[str, Any]
+Key = tuple[str, str, str, str]
+
+
+def key_of(document: Mapping[str, Any]) -> Key:
+    """(apiVersion, kind, namespace, name); what is absent is the empty string."""
+    metadata = document.get("metadata") or {}
+    return (
+        document.get("apiVersion") or "",
+        document.get("kind") or "",
+        metadata.get("namespace") or "",
+        metadata.get("name") or "",
+    )
+
+
+class Store:
+    """Documents that can be read by requirements; a later document of the same key wins."""
+
+    def __init__(self, documents: Iterable[Document] = ()) -> None:
+        self._documents: dict[Key, Document] = {}
+        for document in documents:
+            self.put(document)
+
+    def put(self, document: Document) -> None:
+        self._documents[key_of(document)] = document
+
+    def get(self, key: Key) -> Document | None:
+        return self._documents.get(key)
+
+    def select(
+        self, api_version: str, kind: str, namespace: str, labels: Mapping[str, str]
+    ) -> list[Document]:
+        """All of a kind with these labels; an empty namespace means every namespace."""
+
+        def matches(key: Key, document: Document) -> bool:
+            own = (document.get("metadata") or {}).get("labels") or {}
+            return (
+                key[:2] == (api_version, kind)
+                and namespace in ("", key[2])
+                and all(own.get(name) == value for name, value in labels.items())
+            )
+
+        found = [(key, doc) for key, doc in self._documents.items() if matches(key, doc)]
+        return [doc for _, doc in sorted(found, key=lambda item: f"{item[0][2]}/{item[0][3]}")]

@@ -1,0 +1,111 @@
+"""Render every case with one engine or both, and compare with the goldens.
+
+    python -m tests.render.run [--engine embedded|crossplane|both] [--update] [CASE..]
+
+A CASE is a folder under tests/render/cases, or the beginning of its name. Without Crossplane's
+binaries its renders are skipped by name and counted; --require-engine makes that a failure.
+"""
+
+import argparse
+import contextlib
+import difflib
+import sys
+from collections.abc import Callable, Iterator
+
+from function.render import emit, merge
+from tests.render import engines, servers, simulate
+from tests.render.case import Case, Pass, all_cases
+from tests.tools import find
+
+Engine = Callable[[Case, Pass, engines.State], engines.Answer]
+
+
+@contextlib.contextmanager
+def crossplane(names: set[str]) -> Iterator[Engine]:
+    """Crossplane's own engine, with these functions served; ToolsMissing if it is not built."""
+    cli, core = find.require("crossplane"), find.require("core")
+    with servers.functions(names) as addresses:
+        yield engines.Crossplane(cli, core, addresses)
+
+
+def render(case: Case, engine: Engine) -> Iterator[tuple[Pass, str]]:
+    """(pass, canonical YAML) of each pass in order."""
+    state = engines.State(case.xr, case.documents("observed"))
+    before: engines.Answer | None = None
+    for one in case.passes:
+        if before is not None:
+            state = next_state(case, state, before, one)
+        before = engine(case, one, state)
+        yield one, emit.to_yaml(before.documents)
+
+
+def next_state(
+    case: Case, state: engines.State, before: engines.Answer, one: Pass
+) -> engines.State:
+    """What a cluster holds when the pass begins; a failure keeps what ran."""
+    status = {"status": before.xr.get("status") or {}}
+    observed = state.observed if before.failed else before.composed
+    xr = merge.merged({**case.xr, "status": {}}, status)
+    return engines.State(xr, simulate.observe(observed, one.simulate))
+
+
+def check(case: Case, engine: Engine, name: str, update: bool) -> list[str]:
+    """What differs from the goldens, as unified diffs."""
+    wrong = []
+    for one, text in render(case, engine):
+        golden = case.golden(one)
+        expected = golden.read_text() if golden.is_file() else ""
+        if text == expected:
+            continue
+        if update:
+            golden.write_text(text)
+            continue
+        diff = difflib.unified_diff(
+            expected.splitlines(), text.splitlines(), str(golden.relative_to(servers.ROOT)), name
+        )
+        wrong.append("\n".join(list(diff)[:200]))
+    return wrong
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--engine", choices=("embedded", "crossplane", "both"), default="both")
+    parser.add_argument("--update", action="store_true", help="write the goldens")
+    parser.add_argument("--require-engine", action="store_true", help="a skip is a failure")
+    parser.add_argument("cases", nargs="*", metavar="CASE")
+    options = parser.parse_args(arguments)
+    prefixes = tuple(options.cases)
+    cases = [c for c in all_cases() if not prefixes or c.name.startswith(prefixes)]
+    if not cases:
+        print("no such case", file=sys.stderr)
+        return 2
+    failed: list[str] = []
+    skipped: list[str] = []
+    if options.engine != "crossplane":
+        failed += _all(cases, engines.embedded, "embedded", options.update)
+    if options.engine != "embedded":
+        try:
+            with crossplane({name for case in cases for name in case.functions}) as engine:
+                update = options.update and options.engine == "crossplane"
+                failed += _all(cases, engine, "crossplane", update)
+        except find.ToolsMissing as missing:
+            skipped = [case.name for case in cases]
+            print(f"SKIPPED {len(skipped)} with Crossplane's engine ({missing}):")
+            print("\n".join(f"  {name}" for name in skipped))
+    passes = sum(len(case.passes) for case in cases)
+    print(f"{len(cases)} cases, {passes} passes; {len(failed)} wrong, {len(skipped)} skipped")
+    return int(bool(failed) or (bool(skipped) and options.require_engine))
+
+
+def _all(cases: list[Case], engine: Engine, name: str, update: bool) -> list[str]:
+    failed = []
+    for case in cases:
+        wrong = check(case, engine, name, update)
+        failed += [f"{case.name} ({name})"] * bool(wrong)
+        print(f"{'WRONG' if wrong else 'ok   '} {name:<10} {case.name}", flush=True)
+        print("\n".join(wrong), end="\n" if wrong else "")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
