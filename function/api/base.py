@@ -101,8 +101,8 @@ def immutable(field: str, why: str) -> Rule:
 
 # Field names that are words of the CEL grammar are escaped by the API server.
 _CEL_WORDS = frozenset(
-    "true false null in as break const continue else for function if import let loop package "
-    "namespace return var void while".split()
+    {"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function"}
+    | {"if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while"}
 )
 
 
@@ -176,9 +176,7 @@ def normalise(value: Any) -> Any:
     return value
 
 
-def parse(
-    model: type[Model], document: Any, root: str = ""
-) -> tuple[Model | None, list[Problem]]:
+def parse(model: type[Model], document: Any, root: str = "") -> tuple[Model | None, list[Problem]]:
     """The document as `model`, or None and everything wrong with it, sorted by path.
 
     `document`: plain data (dicts, lists, scalars). `root`: the path of the document, e.g. "spec".

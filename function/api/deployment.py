@@ -150,9 +150,7 @@ class DeploymentSettings(ApiModel):
     kv_offload_tier_ref: KVOffloadTierRef | None = Field(
         default=None, description="The tier that the engines' pods are wired to."
     )
-    service: Service = Field(
-        default=Service(), description="The Service in front of the engines."
-    )
+    service: Service = Field(default=Service(), description="The Service in front of the engines.")
 
 
 class DeploymentTemplate(ApiModel):

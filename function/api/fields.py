@@ -27,7 +27,7 @@ _FIELD_PATH = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+|\[[0-9]+\]|\[\*\])*$"
 
 # What a pattern means, for messages.
 PATTERNS = {
-    _DNS_LABEL: "a DNS label (lower-case letters, digits and -, with a letter or digit at each end)",
+    _DNS_LABEL: "a DNS label (lower-case letters, digits and -, no - at an end)",
     _DNS_SUBDOMAIN: "a DNS name (lower-case letters, digits, - and ., no - or . at an end)",
     _LABEL_VALUE: "a label value (letters, digits, -, _ and ., a letter or digit at each end)",
     _QUALIFIED: "a qualified name ([domain/]name)",

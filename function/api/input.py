@@ -66,12 +66,12 @@ class Input(ApiModel):
     engine_version: f.Version | None = Field(
         default=None, description="Its version, where a pod says nothing itself."
     )
-    engine_images: Annotated[
-        dict[Annotated[str, f.text(most=128)], EngineImage], f.entries(64)
-    ] = Field(
-        default={},
-        description="Engines by image: the last path element of the repository. Added to the "
-        "function's own table of public images, and wins over it.",
+    engine_images: Annotated[dict[Annotated[str, f.text(most=128)], EngineImage], f.entries(64)] = (
+        Field(
+            default={},
+            description="Engines by image: the last path element of the repository. Added to the "
+            "function's own table of public images, and wins over it.",
+        )
     )
     container: f.DnsLabel = Field(
         default="engine", description="Name of the container that runs the engine."

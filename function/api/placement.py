@@ -134,9 +134,7 @@ class DevicePlugin(ApiModel):
 class DRASelector(ApiModel):
     """A condition on a device."""
 
-    cel: Annotated[str, f.text(most=10240)] = Field(
-        description="DRA CEL expression over `device`."
-    )
+    cel: Annotated[str, f.text(most=10240)] = Field(description="DRA CEL expression over `device`.")
 
 
 class DRA(ApiModel):
@@ -171,11 +169,11 @@ class RDMA(ApiModel):
         default=None, description="The extended resource, with source DevicePlugin."
     )
     dra: DRA | None = Field(default=None, description="The claim, with source DRA.")
-    devices: Annotated[
-        list[Annotated[str, f.text(r"^[A-Za-z0-9_.-]+$", most=63)]], f.items(32)
-    ] = Field(
-        default=[],
-        description="Device names the transport may use, e.g. mlx5_0. Empty: it picks by itself.",
+    devices: Annotated[list[Annotated[str, f.text(r"^[A-Za-z0-9_.-]+$", most=63)]], f.items(32)] = (
+        Field(
+            default=[],
+            description="Devices the transport may use, e.g. mlx5_0. Empty: it picks by itself.",
+        )
     )
 
 

@@ -19,7 +19,7 @@ class Unknown(Exception):
 
 
 def model_of(annotation: Any) -> type[BaseModel] | None:
-    """The model behind `Model`, `Model | None`, `list[Model]`, `tuple[Model, ...]` and `dict[str, Model]`, if any."""
+    """The model behind an annotation: itself, optional, or in a list, a tuple or a map."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if get_origin(annotation) in (Union, types.UnionType, list, tuple, dict) or hasattr(

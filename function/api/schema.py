@@ -1,0 +1,118 @@
+"""From a model to a structural OpenAPI v3 schema, as Kubernetes wants it.
+
+pydantic writes JSON Schema 2020-12; a CustomResourceDefinition takes a small part of OpenAPI v3:
+no references, no unions, no closed objects, exclusive bounds as booleans, keys of maps by CEL only.
+"""
+
+from typing import Any
+
+from function.api.base import ApiModel, normalise
+from function.api.fields import PATTERNS
+
+Schema = dict[str, Any]
+
+# The order in which a schema's keys are written.
+_ORDER = (
+    *("type", "description", "default", "enum", "pattern", "minLength", "maxLength"),
+    *("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"),
+    *("minItems", "maxItems", "minProperties", "maxProperties"),
+    *("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"),
+    *("x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-validations"),
+    *("required", "properties", "additionalProperties", "items"),
+)
+
+_RULE = ("rule", "message", "fieldPath")
+
+_DROPPED = frozenset({"title", "$defs"})
+
+
+def structural(model: type[ApiModel]) -> Schema:
+    """The structural schema of a model, everything inlined. Raises ValueError for what has none."""
+    raw = model.model_json_schema(by_alias=True, mode="validation")
+    return _convert(raw, raw.get("$defs", {}), model.__name__)
+
+
+def _convert(node: Schema, defs: dict[str, Schema], path: str) -> Schema:
+    node = _keys(_inline(node, defs))
+    out: Schema = {}
+    for key, value in node.items():
+        if key in _DROPPED or (key == "default" and value is None):
+            continue
+        if key == "description":
+            out[key] = " ".join(value.split())
+        elif key == "properties":
+            out[key] = {n: _convert(v, defs, f"{path}.{n}") for n, v in value.items()}
+        elif key == "items":
+            out[key] = _convert(value, defs, f"{path}[]")
+        elif key == "additionalProperties":
+            out |= _additional(value, defs, path)
+        elif key == "default":
+            out[key] = normalise(value)
+        elif key == "x-kubernetes-validations":
+            out[key] = [{k: row[k] for k in _RULE if k in row} for row in value]
+        elif key == "const":
+            out["enum"] = [value]
+        elif key in ("exclusiveMinimum", "exclusiveMaximum"):
+            out |= {key: True, "minimum" if key.endswith("Minimum") else "maximum": value}
+        elif key != "propertyNames":
+            out[key] = value
+    if names := node.get("propertyNames"):
+        out.setdefault("x-kubernetes-validations", []).extend(_key_rules(names))
+    if unknown := sorted(set(out) - set(_ORDER)):
+        raise ValueError(f"{path}: {', '.join(unknown)} has no place in a structural schema")
+    return {key: out[key] for key in _ORDER if key in out}
+
+
+def _inline(node: Schema, defs: dict[str, Schema]) -> Schema:
+    """The node with its reference and its `or null` replaced by what they stand for.
+
+    What stands beside a reference (a field's own description and default) wins.
+    """
+    if "$ref" in node:
+        target = defs[node["$ref"].rpartition("/")[2]]
+        return _inline(target | {k: v for k, v in node.items() if k != "$ref"}, defs)
+    if branches := node.get("anyOf"):
+        real = [branch for branch in branches if branch.get("type") != "null"]
+        if len(real) == 1:
+            rest = {key: value for key, value in node.items() if key != "anyOf"}
+            return _inline(real[0] | rest, defs)
+    return node
+
+
+def _keys(node: Schema) -> Schema:
+    """A map whose keys have a pattern, with the pattern moved to `propertyNames`."""
+    if "patternProperties" not in node:
+        return node
+    [(pattern, value)] = node["patternProperties"].items()
+    names = node.get("propertyNames", {}) | {"pattern": pattern}
+    rest = {key: item for key, item in node.items() if key != "patternProperties"}
+    return rest | {"additionalProperties": value, "propertyNames": names}
+
+
+def _additional(value: Any, defs: dict[str, Schema], path: str) -> Schema:
+    if value is False:
+        return {}
+    if value is True or value == {}:
+        return {"x-kubernetes-preserve-unknown-fields": True}
+    return {"additionalProperties": _convert(value, defs, f"{path}{{}}")}
+
+
+def _key_rules(names: Schema) -> list[Schema]:
+    """CEL for the keys of a map: a structural schema cannot describe them otherwise."""
+    rules = []
+    if longest := names.get("maxLength"):
+        rules.append(
+            {
+                "rule": f"self.all(k, size(k) <= {longest})",
+                "message": f"keys must have at most {longest} characters",
+            }
+        )
+    if pattern := names.get("pattern"):
+        quoted = pattern.replace("\\", "\\\\").replace("'", "\\'")
+        rules.append(
+            {
+                "rule": f"self.all(k, k.matches('{quoted}'))",
+                "message": f"each key must be {PATTERNS.get(pattern, f'a match of {pattern}')}",
+            }
+        )
+    return rules
