@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+pytest.register_assert_rewrite("tests.cluster.expect")
+
+from tests.cluster.expect import Fleet
 from tests.cluster.groups import Summary
 from tests.cluster.rig import fleet
 from tests.cluster.rig.functions import CHECKOUT
 from tests.cluster.rig.up import Rig
 
-pytest.register_assert_rewrite("tests.cluster.rig.wait", "tests.cluster.expect")
 _SUMMARY = Summary()
 
 
@@ -35,3 +37,9 @@ def rig() -> Iterator[Rig]:
 def bare_run() -> Path:
     """A run folder for groups that start rigs of their own."""
     return CHECKOUT / ".run" / "e2e-own"
+
+
+@pytest.fixture(scope="session")
+def world(rig: Rig) -> Fleet:
+    """Questions to ask the rig."""
+    return Fleet(rig)

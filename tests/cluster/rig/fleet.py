@@ -49,9 +49,20 @@ def inference_cluster(target: Cluster) -> list[Manifest]:
     ]
 
 
+def runtime_class() -> Manifest:
+    """What shows all GPUs of a node; the API server refuses pods that name a missing one."""
+    return {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": "nvidia"},
+        "handler": "nvidia",
+    }
+
+
 def declare(rig: Rig) -> None:
     """Nodes on every workload cluster, then the fleet on the control plane; waits until Ready."""
     for name in rig.workloads:
+        rig.workload(name).api.apply(runtime_class())
         nodes = [gpu_node(f"{name}-gpu-{n}") for n in range(GPU_NODES)]
         rig.apply_nodes(rig.workload(name), [*nodes, cpu_node(f"{name}-cpu-0")])
     api = rig.control.api

@@ -1,0 +1,139 @@
+"""The documents that the groups apply: tiers, deployments, replicas. Small, so that a test can say
+what matters and nothing else.
+"""
+
+import copy
+from typing import Any
+
+from tests.cluster.rig.fleet import SYSTEM
+from tests.cluster.rig.kube import Manifest
+
+API = "modelplane.ai/v1alpha1"
+OBJECT = "kubernetes.m.crossplane.io/v1alpha1"
+USAGE = "protection.crossplane.io/v1beta1"
+FIRST, SECOND = "gke-h200", "eks-h200"
+GPU_NODES = {"nvidia.com/gpu.present": "true"}
+TOLERATED = {"key": "nvidia.com/gpu", "operator": "Exists"}
+AGENTS_NAMESPACE = "kv-offload-system"
+
+
+def tier(name: str, cluster: str = FIRST, **spec: Any) -> Manifest:
+    """An LMCache tier of 64 GiB on a cluster's GPU nodes, open to all namespaces."""
+    return {
+        "apiVersion": API,
+        "kind": "KVOffloadTier",
+        "metadata": {"name": name, "namespace": SYSTEM},
+        "spec": {
+            "inferenceClusterRef": {"name": cluster},
+            "allowedNamespaces": {"from": "All"},
+            "backend": "LMCache",
+            "nodes": {"selector": GPU_NODES, "tolerations": [TOLERATED]},
+            "gpuVisibility": {"source": "RuntimeClass", "runtimeClass": {"name": "nvidia"}},
+            "lmcache": {"mode": "NodeServer", "l1": {"sizeGiB": 64}},
+        }
+        | spec,
+    }
+
+
+def in_process_tier(name: str, cluster: str = FIRST) -> Manifest:
+    """An LMCache tier without agents, for engines that span pods."""
+    lmcache = {"mode": "InProcess", "inProcess": {"memoryGiB": 8}}
+    document = tier(name, cluster, lmcache=lmcache)
+    del document["spec"]["gpuVisibility"]
+    return document
+
+
+def pod(model: str = "Qwen/Qwen3-32B", image: str = "vllm/vllm-openai:v0.32.0") -> Manifest:
+    return {
+        "spec": {
+            "containers": [
+                {
+                    "name": "engine",
+                    "image": image,
+                    "args": [f"--model={model}", "--port=8000"],
+                    "resources": {"limits": {"nvidia.com/gpu": "1"}},
+                }
+            ],
+            "tolerations": [copy.deepcopy(TOLERATED)],
+        }
+    }
+
+
+def deployment(
+    name: str, tier_name: str, cluster: str = FIRST, policy: str = "Required", **template: Any
+) -> Manifest:
+    """A ModelDeployment of one vLLM engine that names a tier."""
+    return {
+        "apiVersion": API,
+        "kind": "ModelDeployment",
+        "metadata": {"name": name, "namespace": "team-a"},
+        "spec": {
+            "replicas": 1,
+            "template": {
+                "spec": {
+                    "inferenceClusterRef": {"name": cluster},
+                    "kvOffloadTierRef": {
+                        "name": tier_name,
+                        "namespace": SYSTEM,
+                        "policy": policy,
+                    },
+                    "engines": [
+                        {
+                            "name": "main",
+                            "members": [{"role": "Standalone", "template": pod(**template)}],
+                        }
+                    ],
+                }
+            },
+        },
+    }
+
+
+def gang(name: str, tier_name: str, cluster: str = FIRST) -> Manifest:
+    """A ModelDeployment of one engine over two pods: a LeaderWorkerSet."""
+    document = deployment(name, tier_name, cluster)
+    engine = document["spec"]["template"]["spec"]["engines"][0]
+    engine["members"] = [
+        {"role": "Leader", "template": pod()},
+        {"role": "Worker", "worker": {"nodes": 1}, "template": worker_pod()},
+    ]
+    return document
+
+
+def worker_pod() -> Manifest:
+    """A pod that joins its leader and starts no engine of its own."""
+    template = pod()
+    container = template["spec"]["containers"][0]
+    container["command"] = ["ray", "start", "--block", "--address=$(LWS_LEADER_ADDRESS):6379"]
+    del container["args"]
+    return template
+
+
+def replica(name: str, annotations: dict[str, str], cluster: str = FIRST) -> Manifest:
+    """A ModelReplica of the published shape; the tier is named on the pod template."""
+    template = pod()
+    template["metadata"] = {"annotations": annotations, "labels": {"team": "search"}}
+    del template["spec"]["tolerations"]
+    del template["spec"]["containers"][0]["resources"]
+    return {
+        "apiVersion": API,
+        "kind": "ModelReplica",
+        "metadata": {"name": name, "namespace": "team-a"},
+        "spec": {
+            "clusterName": cluster,
+            "engines": [
+                {"name": "main", "members": [{"role": "Standalone", "template": template}]}
+            ],
+        },
+    }
+
+
+def changed(document: Manifest, path: str, value: Any) -> Manifest:
+    """A copy of a document with one field set; `path` is dotted, a number is an index."""
+    result = copy.deepcopy(document)
+    *parents, last = path.split(".")
+    at: Any = result
+    for step in parents:
+        at = at[int(step)] if step.isdigit() else at.setdefault(step, {})
+    at[int(last) if last.isdigit() else last] = value
+    return result

@@ -1,0 +1,220 @@
+"""What the groups ask of a running fleet, in words."""
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+from tests.cluster.documents import AGENTS_NAMESPACE, OBJECT
+from tests.cluster.rig import fleet
+from tests.cluster.rig.functions import OURS
+from tests.cluster.rig.kube import Manifest, Refused, condition, is_true
+from tests.cluster.rig.metrics import scrape
+from tests.cluster.rig.up import Rig
+
+# What our Objects may put on a workload cluster.
+REMOTE_KINDS = (
+    ("apps/v1", "DaemonSet"),
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "StatefulSet"),
+    ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"),
+    ("v1", "Service"),
+    ("v1", "ConfigMap"),
+    ("v1", "PersistentVolumeClaim"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("policy/v1", "PodDisruptionBudget"),
+    ("resource.k8s.io/v1", "ResourceClaimTemplate"),
+)
+
+
+class Fleet:
+    """Questions about one rig."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        self.api = rig.control.api
+
+    # The control plane
+
+    def get(self, document: Manifest) -> Manifest:
+        found = self.api.again(document)
+        assert found is not None, f"{document['kind']} {document['metadata']['name']} is gone"
+        return found
+
+    def explain(self, document: Manifest) -> str:
+        metadata = document["metadata"]
+        text = fleet.explain(
+            self.rig, document["kind"], metadata["name"], metadata.get("namespace", "")
+        )
+        objects = [
+            f"  Object {o['metadata']['annotations'].get(_KEY, '?')}: {summary(o)}"
+            for o in self.objects(document)
+        ]
+        return "\n".join([text, *objects])
+
+    def condition(self, document: Manifest, kind: str) -> tuple[str, str]:
+        """Status and reason of a condition."""
+        found = condition(self.get(document), kind)
+        return found.get("status", "Unknown"), found.get("reason", "")
+
+    def message(self, document: Manifest, kind: str) -> str:
+        return condition(self.get(document), kind).get("message", "")
+
+    def until_ready(self, document: Manifest, limit: float = 40) -> Manifest:
+        """Wait for Ready of an XR whose spec core has seen in its present form."""
+        name = f"{document['kind']} {document['metadata']['name']}"
+        self.rig.until(
+            lambda: is_true(self.api.again(document), "Ready"),
+            f"{name} is Ready",
+            limit,
+            explain=lambda: self.explain(document),
+        )
+        return self.get(document)
+
+    def until_condition(
+        self, document: Manifest, kind: str, wanted: tuple[str, str], limit: float = 30
+    ) -> Manifest:
+        """Wait for a condition's status and reason."""
+
+        def there() -> bool:
+            found = condition(self.api.again(document), kind)
+            return (found.get("status"), found.get("reason")) == wanted
+
+        name = f"{document['kind']} {document['metadata']['name']}"
+        self.rig.until(
+            there, f"{name} has {kind}={wanted}", limit, explain=lambda: self.explain(document)
+        )
+        return self.get(document)
+
+    def objects(self, document: Manifest) -> list[Manifest]:
+        """The Objects that an XR composed, by resource key."""
+        label = f"crossplane.io/composite={document['metadata']['name']}"
+        namespace = document["metadata"].get("namespace", "")
+        found = self.api.list(OBJECT, "Object", namespace, label)
+        kind = document["kind"]
+        owned = [
+            o for o in found if o["metadata"].get("ownerReferences", [{}])[0].get("kind") == kind
+        ]
+        return sorted(owned, key=lambda o: o["metadata"]["annotations"].get(_KEY, ""))
+
+    def keys(self, document: Manifest) -> list[str]:
+        return [o["metadata"]["annotations"][_KEY] for o in self.objects(document)]
+
+    @contextlib.contextmanager
+    def applied(self, *documents: Manifest) -> Iterator[None]:
+        """Documents that exist for a while; afterwards all that came of them is gone."""
+        try:
+            for document in documents:
+                self.api.apply(document)
+            yield
+        finally:
+            for document in reversed(documents):
+                self.remove(document)
+
+    def remove(self, document: Manifest, limit: float = 40) -> None:
+        """Delete an XR and wait until it and its Objects are gone."""
+        self.rig.until(
+            lambda: self._delete(document),
+            f"{document['kind']} {document['metadata']['name']} may be deleted",
+            limit,
+            explain=lambda: self._refusal,
+        )
+        self.rig.until(
+            lambda: self.api.again(document) is None and not self.objects(document),
+            f"{document['kind']} {document['metadata']['name']} and its Objects are gone",
+            limit,
+            explain=lambda: self.explain(document),
+        )
+
+    _refusal = ""
+
+    def _delete(self, document: Manifest) -> bool:
+        try:
+            self.api.delete(document)
+        except Refused as refused:
+            self._refusal = str(refused)
+            return False
+        return True
+
+    # The workload clusters
+
+    def remote(self, cluster: str) -> dict[str, Manifest]:
+        """What was put on a workload cluster, by "Kind namespace/name", without Kubernetes' own."""
+        found = {}
+        for api_version, kind in REMOTE_KINDS:
+            for each in self.rig.workload(cluster).api.list(api_version, kind):
+                metadata = each["metadata"]
+                if metadata["name"] in ("kubernetes", "kube-root-ca.crt"):
+                    continue
+                if metadata["namespace"] == "kube-system" or metadata.get("ownerReferences"):
+                    continue
+                found[f"{kind} {metadata['namespace']}/{metadata['name']}"] = each
+        return found
+
+    def pods(self, cluster: str, namespace: str, labels: str = "") -> list[Manifest]:
+        return self.rig.workload(cluster).api.list("v1", "Pod", namespace, labels)
+
+    def agents(self, cluster: str) -> list[Manifest]:
+        return self.pods(cluster, AGENTS_NAMESPACE, "app.kubernetes.io/component=agent")
+
+    # What it cost
+
+    def calls(self) -> int:
+        """Calls of our function since core started."""
+        return int(
+            sum(
+                value
+                for name, labels, value in scrape(self.rig.core.metrics_port)
+                if name == "function_run_function_request_total"
+                and labels.get("function_name") == OURS
+            )
+        )
+
+    def tokens(self) -> dict[str, int]:
+        """Watch events that core's circuit breakers counted for tiers, by outcome."""
+        return {
+            labels["result"]: int(value)
+            for name, labels, value in scrape(self.rig.core.metrics_port)
+            if name == "circuit_breaker_events_total" and "kvoffloadtiers" in labels["controller"]
+        }
+
+
+_KEY = "crossplane.io/composition-resource-name"
+
+
+def identity(manifest: Manifest) -> tuple[str, int]:
+    """What stays equal while an object is neither replaced nor changed."""
+    return manifest["metadata"]["uid"], manifest["metadata"].get("generation", 0)
+
+
+def identities(manifests: list[Manifest]) -> dict[str, tuple[str, int]]:
+    return {m["metadata"]["name"]: identity(m) for m in manifests}
+
+
+def engine(manifest: Manifest) -> Manifest:
+    """The engine container of a pod, or of a workload's pod template."""
+    spec = manifest["spec"]
+    spec = spec.get("template", {}).get("spec", spec)
+    return next(c for c in spec["containers"] if c["name"] == "engine")
+
+
+def flag(container: Manifest, name: str) -> str:
+    """The value of a flag in a container's args, in either spelling; "" without it."""
+    args = container.get("args", [])
+    for number, word in enumerate(args):
+        if word == name:
+            return args[number + 1]
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return ""
+
+
+def words(message: str) -> list[str]:
+    return re.findall(r"[\w./-]+", message)
+
+
+def summary(manifest: Manifest) -> str:
+    conditions = manifest.get("status", {}).get("conditions", [])
+    return "; ".join(
+        f"{c['type']}={c['status']} {c.get('reason', '')} {c.get('message', '')}".strip()
+        for c in conditions
+    )

@@ -1,0 +1,77 @@
+"""Our XRDs and Compositions install, and what the API server must refuse it refuses."""
+
+import pytest
+
+from tests.cluster.documents import API, FIRST, deployment, tier
+from tests.cluster.expect import Fleet
+from tests.cluster.rig.functions import CHECKOUT
+from tests.cluster.rig.kube import Refused, is_true, load
+
+KINDS = ("KVOffloadTier", "InferenceCluster", "ModelDeployment")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_xrd_is_established_and_served(world: Fleet, kind: str):
+    xrds = world.api.list("apiextensions.crossplane.io/v2", "CompositeResourceDefinition")
+    xrd = next(x for x in xrds if x["spec"]["names"]["kind"] == kind)
+    assert is_true(xrd, "Established")
+    assert world.api.serves(API, kind)
+
+
+def test_every_composition_has_a_valid_pipeline(world: Fleet):
+    revisions = world.api.list("apiextensions.crossplane.io/v1", "CompositionRevision")
+    assert len(revisions) >= len(KINDS)
+    for revision in revisions:
+        assert is_true(revision, "ValidPipeline"), revision["metadata"]["name"]
+
+
+def test_inference_clusters_are_ready_and_name_their_provider_config(world: Fleet):
+    for name in world.rig.workloads:
+        found = world.api.get(API, "InferenceCluster", name)
+        assert is_true(found, "Ready")
+        assert found["status"]["providerConfigRef"] == {"name": name}
+        config = world.api.get("kubernetes.m.crossplane.io/v1alpha1", "ClusterProviderConfig", name)
+        assert config["metadata"]["ownerReferences"][0]["name"] == name
+
+
+def test_tiers_print_the_columns_that_people_need(world: Fleet):
+    definition = load(CHECKOUT / "xrd" / "kvoffloadtier.yaml")[0]
+    columns = [c["name"] for c in definition["spec"]["versions"][0]["additionalPrinterColumns"]]
+    assert columns[:5] == ["CLUSTER", "BACKEND", "AGENTS", "READY", "USED-BY"]
+    assert "kvot" in definition["spec"]["names"]["shortNames"]
+
+
+BAD = {
+    "unknown backend": ({"backend": "Magic"}, "spec.backend"),
+    "both cluster references": (
+        {"clusterSelector": {"matchLabels": {"a": "b"}}},
+        "inferenceClusterRef",
+    ),
+    "the object of no backend": ({"lmcache": None}, "lmcache"),
+    "a size of nothing": ({"lmcache": {"l1": {"sizeGiB": 0}}}, "sizeGiB"),
+    "a size with its unit": ({"lmcache": {"l1": {"sizeGiB": "64Gi"}}}, "sizeGiB"),
+    "a chunk that no block fits": (
+        {"lmcache": {"l1": {"sizeGiB": 1}, "chunkTokens": 100}},
+        "chunkTokens",
+    ),
+    "an unknown field": ({"lmcache": {"l1": {"sizeGiB": 1}, "chunkToken": 256}}, "chunkToken"),
+    "Names without names": ({"allowedNamespaces": {"from": "Names"}}, "names"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_tier_is_refused_with_the_field_in_the_message(world: Fleet, case: str):
+    change, field = BAD[case]
+    document = tier("bad")
+    document["spec"] |= change
+    document["spec"] = {k: v for k, v in document["spec"].items() if v is not None}
+    with pytest.raises(Refused) as refused:
+        world.api.create(document, dry_run=True)
+    assert field in str(refused.value)
+
+
+def test_a_good_tier_and_a_good_deployment_are_admitted(world: Fleet):
+    assert world.api.create(tier("good"), dry_run=True)["spec"]["inferenceClusterRef"] == {
+        "name": FIRST
+    }
+    assert world.api.create(deployment("good", "good"), dry_run=True)["metadata"]["name"] == "good"
