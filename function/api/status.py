@@ -86,7 +86,7 @@ class KVOffloadTierStatus(ApiModel):
     used_by: Annotated[list[ConsumerEntry], f.items(256)] | None = Field(
         default=None, description="The composites that use the tier; the first 256."
     )
-    clusters: Annotated[list[FleetEntry], f.items(256, keys=("name",))] | None = Field(
+    clusters: Annotated[list[FleetEntry], f.items(1024, keys=("name",))] | None = Field(
         default=None, description="Of a fleet: its child on each matching cluster."
     )
 
