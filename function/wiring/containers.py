@@ -65,6 +65,7 @@ SIDECAR_NAMES = frozenset(
 SIDECAR_IMAGES = frozenset(
     (
         "llm-d-routing-sidecar",
+        "llm-d-router-disagg-sidecar",
         "proxyv2",
         "proxy",
         "envoy",
@@ -94,16 +95,15 @@ def serving(
 ) -> int:
     """The index of the engine's container in `pod_spec["containers"]`.
 
-    `name`: what the step's Input says, which wins. `proves`: whether a container's argv (or image)
-    shows that an engine is started there. Native sidecars stand in `initContainers` and are not
-    looked at. Raises Refused(EngineContainerMissing) when there is none, or more than one.
+    `name`: the step Input's `container`, which wins where a container has that name. `proves`:
+    whether a container's argv (or image) shows that an engine is started there. Native sidecars
+    stand in `initContainers` and are not looked at. Raises Refused(EngineContainerMissing) when
+    there is none, or more than one.
     """
     containers = [c for c in pod_spec.get("containers") or () if isinstance(c, dict)]
-    if name:
-        for i, container in enumerate(containers):
-            if container.get("name") == name:
-                return i
-        raise _missing(f"no container is named {name!r}, as the step's input says", containers)
+    for i, container in enumerate(containers):
+        if name and container.get("name") == name:
+            return i
     candidates = [i for i, c in enumerate(containers) if not is_sidecar(c)]
     proven = [i for i in candidates if proves(containers[i])]
     named = [i for i in candidates if containers[i].get("name") in NAMES]

@@ -36,7 +36,7 @@ class TemplateRecord:
 
 @dataclass(frozen=True)
 class Record:
-    """`state`: Wired, or Unwired (Optional's choice, bound to `template_digest`).
+    """`state`: Wired, or Unwired (Optional's choice, bound to `template`, a digest).
 
     `tier`: "namespace/name". `engines`: {gang name: facts as {fact: value}}, with their sources and
     the cache identity. `templates`: {template path: TemplateRecord}.
@@ -46,9 +46,13 @@ class Record:
     tier: str
     backend: str = ""
     policy: str = "Required"
-    template_digest: str = ""
+    template: str = ""
     engines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     templates: Mapping[str, TemplateRecord] = field(default_factory=dict)
+
+    @property
+    def wired(self) -> bool:
+        return self.state == WIRED
 
 
 def dump(record: Record) -> str:
@@ -57,7 +61,7 @@ def dump(record: Record) -> str:
     for key, value in (
         ("backend", record.backend),
         ("policy", record.policy),
-        ("templateDigest", record.template_digest),
+        ("template", record.template),
         ("engines", {k: dict(v) for k, v in record.engines.items()}),
         ("templates", {k: _dump_template(v) for k, v in record.templates.items()}),
     ):
@@ -104,9 +108,9 @@ def read(metadata: Mapping[str, Any] | None) -> tuple[Record | None, str]:
     return load(annotations.get(ANNOTATION))
 
 
-def template_digest(template: Mapping[str, Any]) -> str:
-    """A digest of a pod template as its author wrote it: what Optional's choice is bound to."""
-    return hashlib.sha256(_canonical(template).encode()).hexdigest()[:16]
+def digest(templates: Mapping[str, Any]) -> str:
+    """A digest of pod templates ({path: body}) as their author wrote them, order of keys aside."""
+    return hashlib.sha256(_canonical(templates).encode()).hexdigest()[:16]
 
 
 def _canonical(value: Any) -> str:
@@ -130,7 +134,7 @@ def _load(data: Json) -> Record:
         tier=_text(data["tier"]),
         backend=_text(data.get("backend", "")),
         policy=_text(data.get("policy", "")),
-        template_digest=_text(data.get("templateDigest", "")),
+        template=_text(data.get("template", "")),
         engines={
             _text(k): {_text(a): _text(b) for a, b in v.items()}
             for k, v in data.get("engines", {}).items()

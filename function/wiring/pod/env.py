@@ -5,7 +5,7 @@ of two variables with one name the last one counts (core/v1 EnvVar).
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from function.wiring.pod.draft import Draft, conflict, items
@@ -57,7 +57,7 @@ def references(text: object) -> list[str]:
     return [n for n in _REFERENCE.findall(text) if n] if isinstance(text, str) else []
 
 
-def literals(container: Json) -> dict[str, str | None]:
+def literals(container: Mapping[str, Any]) -> dict[str, str | None]:
     """The container's variables by name, the last one winning; None where it is not a literal."""
     return {
         e["name"]: None if e.get("valueFrom") else str(e.get("value") or "")

@@ -23,7 +23,7 @@ def merge(
 ) -> None:
     """`memory`: bytes added to requests and limits where set. `hugepages`: {"2Mi": bytes}."""
     before = _read_added(draft)
-    after: dict[str, int] = {}
+    after = dict(before)
     _raise_memory(draft, memory, before.get("memory", 0), after)
     for size in sorted(hugepages):
         _add_hugepages(draft, size, hugepages[size], before.get(f"hugepages-{size}", 0), after)
@@ -35,6 +35,7 @@ def merge(
 
 
 def _raise_memory(draft: Draft, size: int, added: int, after: dict[str, int]) -> None:
+    after.pop("memory", None)
     places = [(draft.container.get("resources"), draft.at("resources"))]
     # Pod-level resources bound the sum of the containers' (Kubernetes 1.34).
     places.append((draft.spec.get("resources"), "spec.resources"))
@@ -123,6 +124,8 @@ def _write_added(draft: Draft, added: Mapping[str, int]) -> None:
     if added:
         annotations = child(child(draft.template, "metadata"), "annotations")
         annotations[ADDED] = ",".join(f"{k}={added[k]}" for k in sorted(added))
+    elif ADDED in ((draft.template.get("metadata") or {}).get("annotations") or {}):
+        del draft.template["metadata"]["annotations"][ADDED]
 
 
 def _plus(have: object, size: int, path: str) -> str:
