@@ -1,0 +1,109 @@
+"""Appending our step to a Composition's text, without touching anything else in it.
+
+The document is not written again: the place behind the last step is found by the marks of a YAML
+parser and lines are inserted there, so comments, order, quoting and anchors stay byte for byte. The
+result is read back and must be the old document plus the step, or nothing is changed.
+
+Rejected: a round-tripping YAML library. It keeps comments but not indentation, folding and quotes,
+and a platform's reviewers would see a diff of the whole file.
+"""
+
+import copy
+from typing import Any
+
+import yaml
+
+from function.render.files import InputError, parse
+
+Document = dict[str, Any]
+
+
+def append_step(text: str, where: str, step: str, function: str) -> str:
+    """The text with the step at the end of the pipeline; the same text if it is there already.
+
+    Raises InputError where the text holds no single Composition in block style.
+    """
+    documents = parse(text, where)
+    index = _composition(documents, where)
+    pipeline = (documents[index].get("spec") or {}).get("pipeline")
+    if not isinstance(pipeline, list) or not pipeline:
+        raise InputError(
+            f"{where}: spec.pipeline is empty: our step goes behind the step that composes the pods"
+        )
+    if any((s.get("functionRef") or {}).get("name") == function for s in pipeline):
+        return text
+    if any(s.get("step") == step for s in pipeline):
+        raise InputError(
+            f"{where}: spec.pipeline already has a step {step!r} of another function: choose"
+            " another name with --step-name"
+        )
+    wanted = copy.deepcopy(documents)
+    wanted[index]["spec"]["pipeline"].append({"step": step, "functionRef": {"name": function}})
+    changed = _insert(text, where, index, step, function)
+    if parse(changed, where) != wanted:
+        raise InputError(
+            f"{where}: the step cannot be inserted safely: append to spec.pipeline by hand"
+            f" {{step: {step}, functionRef: {{name: {function}}}}}"
+        )
+    return changed
+
+
+def _composition(documents: list[Document], where: str) -> int:
+    found = [i for i, document in enumerate(documents) if document.get("kind") == "Composition"]
+    if len(found) != 1:
+        raise InputError(f"{where}: {len(found)} Compositions, expected one")
+    mode = (documents[found[0]].get("spec") or {}).get("mode")
+    if mode != "Pipeline":
+        raise InputError(f"{where}: spec.mode is {mode!r}, expected Pipeline")
+    return found[0]
+
+
+def _insert(text: str, where: str, index: int, step: str, function: str) -> str:
+    nodes = [node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if _is_object(node)]
+    pipeline = _child(_child(nodes[index], "spec"), "pipeline")
+    if not isinstance(pipeline, yaml.SequenceNode) or pipeline.flow_style:
+        raise InputError(
+            f"{where}: spec.pipeline is written in brackets: write each step on lines of its own"
+        )
+    lines = text.splitlines(keepends=True)
+    newline = "\r\n" if lines[0].endswith("\r\n") else "\n"
+    last = _last_line(pipeline.value[-1], lines)
+    dash = " " * pipeline.start_mark.column
+    key = " " * _column_of_keys(pipeline.value[-1])
+    deeper = key + " " * max(2, len(key) - len(dash))
+    added = [
+        f"{dash}-{' ' * (len(key) - len(dash) - 1)}step: {step}",
+        f"{key}functionRef:",
+        f"{deeper}name: {function}",
+    ]
+    if not lines[last].endswith("\n"):
+        lines[last] += newline
+    lines[last + 1 : last + 1] = [line + newline for line in added]
+    return "".join(lines)
+
+
+def _is_object(node: yaml.Node | None) -> bool:
+    return isinstance(node, yaml.MappingNode)
+
+
+def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    return next((value for key, value in node.value if key.value == name), None)
+
+
+def _column_of_keys(item: yaml.Node) -> int:
+    return item.value[0][0].start_mark.column
+
+
+def _last_line(node: yaml.Node, lines: list[str]) -> int:
+    """The line that a node's last scalar ends on; a block scalar's mark is one line further."""
+    if isinstance(node, yaml.MappingNode) and node.value and not node.flow_style:
+        return max(_last_line(part, lines) for pair in node.value for part in pair)
+    if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
+        return max(_last_line(item, lines) for item in node.value)
+    end = node.end_mark
+    line = end.line - 1 if end.column == 0 and end.line > node.start_mark.line else end.line
+    while line > node.start_mark.line and not lines[line].strip():
+        line -= 1
+    return line
