@@ -4,6 +4,7 @@ Everything that CEL may iterate has an upper bound, or the API server's cost est
 assumes the largest document there can be and refuses the whole XRD.
 """
 
+import re
 from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, WithJsonSchema
@@ -24,6 +25,9 @@ _VERSION = r"^[0-9]+(\.[0-9]+)*([a-z]+[0-9]+)?(\.(post|dev)[0-9]+)?$"
 _ABSOLUTE = r"^/[^:]*$"
 _HOST = r"^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$"
 _FIELD_PATH = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+|\[[0-9]+\]|\[\*\])*$"
+
+_PERCENT = "^([1-9]|[1-9][0-9]|100)%$"
+COUNT_OR_PERCENT = "a whole number of at least 1 or a percentage such as 10%"
 
 # What a pattern means, for messages.
 PATTERNS = {
@@ -83,16 +87,25 @@ Labels = Annotated[dict[Qualified, LabelValue], entries(32)]
 Annotations = Annotated[dict[Qualified, Annotated[str, text(least=0, most=8192)]], entries(32)]
 
 
-def _int_or_string(value: Any) -> int | str:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise PydanticCustomError("int_or_string", "must be an integer or a string such as 10%")
-    return value
+def _count_or_percent(value: Any) -> int | str:
+    whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if whole or (isinstance(value, str) and re.fullmatch(_PERCENT, value)):
+        return value
+    raise PydanticCustomError("count_or_percent", "")
 
 
-IntOrString = Annotated[
+CountOrPercent = Annotated[
     int | str,
-    PlainValidator(_int_or_string),
-    WithJsonSchema({"x-kubernetes-int-or-string": True}),
+    PlainValidator(_count_or_percent),
+    WithJsonSchema(
+        {
+            "x-kubernetes-int-or-string": True,
+            "x-kubernetes-validations": [
+                {
+                    "rule": "type(self) == int ? self >= 1 : self.matches('" + _PERCENT + "')",
+                    "message": f"must be {COUNT_OR_PERCENT}",
+                }
+            ],
+        }
+    ),
 ]
-
-Unstructured = dict[str, Any]

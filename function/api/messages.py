@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from function.api.fields import PATTERNS
+from function.api.fields import COUNT_OR_PERCENT, PATTERNS
 from function.api.walk import Loc, by_alias, model_of
 
 _JSON_TYPES = {
@@ -76,6 +76,7 @@ _SENTENCES: dict[str, Callable[[dict[str, Any], Any], str]] = {
     "string_pattern_mismatch": _pattern,
     "literal_error": _choice,
     "enum": _choice,
+    "count_or_percent": _wanted(COUNT_OR_PERCENT),
     "int_type": _wanted("an integer"),
     "int_from_float": _wanted("an integer"),
     "float_type": _wanted("a number"),
@@ -94,8 +95,6 @@ def explain(model: type[BaseModel], raw: Any, error: Any) -> tuple[Loc, str]:
     kind, ctx, value = error["type"], error.get("ctx", {}), error.get("input")
     if kind == "extra_forbidden":
         return loc, _unknown(model, loc)
-    if loc != error["loc"] and kind in ("int_type", "string_type"):
-        return loc, f"must be an integer or a string, not {_got(value)}"
     sentence = _SENTENCES.get(kind)
     return loc, sentence(ctx, value) if sentence else error["msg"]
 

@@ -66,7 +66,7 @@ class UpgradePolicy(ApiModel):
         default="RollingUpdate",
         description="RollingUpdate: node by node. OnDelete: when an administrator deletes the pod.",
     )
-    max_unavailable: f.IntOrString = Field(
+    max_unavailable: f.CountOrPercent = Field(
         default=1, description="How many agents may be down at once: a number, or a percentage."
     )
 

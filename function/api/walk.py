@@ -60,25 +60,30 @@ class View:
             if info.is_required():
                 raise Unknown(loc)
             return info.get_default(call_default_factory=True)
-        return self._wrap(self._raw[alias], model_of(info.annotation), loc)
+        return self._wrap(info, self._raw[alias], loc)
 
-    def _wrap(self, value: Any, model: type[BaseModel] | None, loc: Loc) -> Any:
+    def _wrap(self, info: FieldInfo, value: Any, loc: Loc) -> Any:
+        """A value with Views for the objects in it, where it has the shape its type wants."""
+        model = model_of(info.annotation)
+        container = container_of(info.annotation)
         if model is None:
             return value
-        if isinstance(value, list):
-            return [self._wrap(item, model, (*loc, i)) for i, item in enumerate(value)]
-        if isinstance(value, dict) and model_of_map(self.model, loc[-1]):
+        if container is list and isinstance(value, list):
+            return [View(model, item, (*loc, i), self._bad) for i, item in enumerate(value)]
+        if container is dict and isinstance(value, dict):
             return {key: View(model, item, (*loc, key), self._bad) for key, item in value.items()}
-        return View(model, value, loc, self._bad)
+        return View(model, value if container is None else {}, loc, self._bad)
 
     def children(self) -> Iterator["View"]:
         """The nested objects that the document itself holds."""
         for alias, info in by_alias(self.model).items():
-            if alias in self._raw and (model := model_of(info.annotation)):
-                value = self._wrap(self._raw[alias], model, (*self.loc, alias))
-                if isinstance(value, dict):
-                    value = list(value.values())
-                yield from value if isinstance(value, list) else [value]
+            if alias not in self._raw or not model_of(info.annotation):
+                continue
+            value = self._wrap(info, self._raw[alias], (*self.loc, alias))
+            if isinstance(value, View):
+                yield value
+            else:
+                yield from value.values() if isinstance(value, dict) else value
 
     def duplicates(self) -> Iterator[tuple[Loc, str]]:
         """(place, message) of every item of a list of type map whose key is used before it."""
@@ -104,17 +109,17 @@ def _map_keys(info: FieldInfo) -> list[str]:
     return [str(key) for key in keys] if isinstance(keys, list) else []
 
 
-def model_of_map(model: type[BaseModel], alias: str | int) -> bool:
-    """Whether the field holds a map of models rather than one."""
-    info = by_alias(model).get(str(alias))
-    return info is not None and _is_map(info.annotation)
-
-
-def _is_map(annotation: Any) -> bool:
-    return get_origin(annotation) is dict or (
-        get_origin(annotation) in (Union, types.UnionType)
-        and any(_is_map(argument) for argument in get_args(annotation))
-    )
+def container_of(annotation: Any) -> type | None:
+    """`list` for lists and tuples, `dict` for maps, None for a value that stands alone."""
+    origin = get_origin(annotation)
+    if origin in (list, tuple):
+        return list
+    if origin is dict:
+        return dict
+    if origin in (Union, types.UnionType) or hasattr(annotation, "__metadata__"):
+        found = (container_of(argument) for argument in get_args(annotation))
+        return next((container for container in found if container), None)
+    return None
 
 
 def nested(view: View) -> Iterator[View]:
