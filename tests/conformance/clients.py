@@ -1,0 +1,139 @@
+"""Python clients of the checkers: the engines' own truth about a command line or a file.
+
+    with VllmParser() as vllm:
+        parsed = vllm.parse(["vllm", "serve", "model", ...], env={"PYTORCH_ALLOC_CONF": "..."})
+        parsed.result["kv_transfer_config"]["kv_connector"]
+
+A client starts its service on the first question (10 to 20 s of imports) and then takes some
+tenths of a second for each. One question at a time.
+"""
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tests.conformance.envs import environment
+
+CHECKERS = Path(__file__).parent / "checkers"
+
+
+class CheckerFailed(Exception):
+    """The service itself ended; the message has the end of its log."""
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """`result` is None unless the engine would have started; its shape is the checker's.
+
+    `exit_code` and `error` are the engine's own; `log` is all that it printed on the way.
+    """
+
+    result: dict[str, Any] | None
+    exit_code: int
+    error: str | None
+    log: str
+
+    @property
+    def ok(self) -> bool:
+        return self.result is not None
+
+    @property
+    def warnings(self) -> list[str]:
+        """The lines of the log that warn."""
+        return [line for line in self.log.splitlines() if "WARN" in line.upper()]
+
+
+class _Checker:
+    environment: ClassVar[str]
+    script: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - as long as the client
+        self._asked = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the service; a later question starts another."""
+        if self._process is not None:
+            self._process.stdin.close()
+            self._process.wait(timeout=30)
+            self._process.stdout.close()
+            self._process = None
+
+    def _start(self) -> subprocess.Popen[str]:
+        self._process = subprocess.Popen(
+            [environment(self.environment).python, CHECKERS / self.script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+        self._read()  # {"ready": true}, or it ended while importing
+        return self._process
+
+    def _read(self) -> dict[str, Any]:
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.wait(timeout=30)
+            self._process = None
+            self._log.seek(0)
+            raise CheckerFailed(f"{self.script} ended:\n{self._log.read()[-4000:]}")
+        return json.loads(line)
+
+    def _ask(self, **request: Any) -> Parsed:
+        process = self._process or self._start()
+        self._asked += 1
+        process.stdin.write(json.dumps({"id": self._asked, **request}) + "\n")
+        process.stdin.flush()
+        said = self._read()
+        return Parsed(said["result"], said["exit_code"], said["error"], said["log"])
+
+
+class VllmParser(_Checker):
+    """vLLM 0.33.0's main, parser, engine arguments and connector registry (checkers/vllm_parser)"""
+
+    environment = "vllm"
+    script = "vllm_parser.py"
+
+    def parse(self, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Parsed:
+        return self._ask(argv=list(argv), env=dict(env or {}))
+
+
+class SglangArgs(_Checker):
+    """SGLang 0.5.23's parser, resolution and checks, as on a CUDA machine (checkers/sglang_args)"""
+
+    environment = "sglang"
+    script = "sglang_args.py"
+
+    def parse(self, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Parsed:
+        return self._ask(argv=list(argv), env=dict(env or {}))
+
+
+class LmcacheConfig(_Checker):
+    """LMCache 0.5.6's configuration classes (checkers/lmcache_config)"""
+
+    environment = "vllm"
+    script = "lmcache_config.py"
+
+    def server(self, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Parsed:
+        """What `lmcache server ...` would run with."""
+        return self._ask(kind="server", argv=list(argv), env=dict(env or {}))
+
+    def inprocess(self, text: str, env: Mapping[str, str] | None = None) -> Parsed:
+        """What LMCacheConnectorV1 would read from this YAML (LMCACHE_CONFIG_FILE)."""
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            file.write(text)
+            file.flush()
+            return self._ask(
+                kind="inprocess", env={"LMCACHE_CONFIG_FILE": file.name, **(env or {})}
+            )

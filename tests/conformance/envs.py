@@ -1,0 +1,126 @@
+"""The virtual environments of the real engines: built once, outside the checkout, never changed.
+
+`environment("vllm")` gives the environment, building it where it is missing. Its folder is
+`$KV_OFFLOAD_ENVS/<name>-<hash>` (default `~/.cache/function-kv-offload/envs`); the hash covers the
+requirements, the placeholders, and the Python and machine they are for, so a later clone finds it
+and a changed pin makes a new one. A folder without `.ready` is half built and is built anew; a lock
+file keeps two builders apart. uv links files from its cache, so a package that two environments
+share lies on the disk once.
+
+`python -m tests.conformance.envs [NAME ...]` builds and prints them.
+"""
+
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.conformance import placeholders
+
+HERE = Path(__file__).parent
+REQUIREMENTS = HERE / "requirements"
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+# name -> requirement files, each a complete list: nothing is resolved while building
+ENVIRONMENTS: Mapping[str, tuple[str, ...]] = {
+    "vllm": ("torch.txt", "python.txt", "vllm.txt"),
+    "sglang": ("torch.txt", "python.txt", "sglang.txt"),
+}
+
+
+class EnvironmentUnavailable(Exception):
+    """This machine cannot have the environment; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    name: str
+    path: Path
+
+    @property
+    def python(self) -> Path:
+        return self.path / "bin" / "python"
+
+    def bin(self, program: str) -> Path:
+        """A console script of the environment, e.g. `lmcache` or `mooncake_master`."""
+        return self.path / "bin" / program
+
+
+def _root() -> Path:
+    default = Path.home() / ".cache" / "function-kv-offload" / "envs"
+    return Path(os.environ.get("KV_OFFLOAD_ENVS") or default)
+
+
+def _path(name: str) -> Path:
+    digest = hashlib.sha256(f"{PYTHON} {platform.machine()}".encode())
+    for file in (*(REQUIREMENTS / part for part in ENVIRONMENTS[name]), HERE / "placeholders.py"):
+        digest.update(file.read_bytes())
+    return _root() / f"{name}-{digest.hexdigest()[:12]}"
+
+
+def _check_machine() -> None:
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        raise EnvironmentUnavailable("the conformance suite needs Linux on x86_64")
+    if not (3, 11) <= sys.version_info[:2] <= (3, 13):
+        raise EnvironmentUnavailable(
+            f"vLLM 0.33.0 and LMCache 0.5.6 have no wheels for Python {PYTHON}: "
+            "make venv with Python 3.11, 3.12 or 3.13 (make PYTHON=python3.11)"
+        )
+
+
+def _uv(*arguments: str | Path) -> None:
+    command = [shutil.which("uv")] if shutil.which("uv") else [sys.executable, "-m", "uv"]
+    done = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True)
+    if done.returncode:
+        raise EnvironmentUnavailable(f"uv {' '.join(map(str, arguments))} failed:\n{done.stderr}")
+
+
+def _build(name: str, path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    _uv("venv", "--quiet", "--python", sys.executable, path)
+    files = [part for file in ENVIRONMENTS[name] for part in ("-r", REQUIREMENTS / file)]
+    _uv("pip", "install", "--quiet", "--no-deps", "--python", path / "bin" / "python", *files)
+    placeholders.install(
+        path / "lib" / f"python{PYTHON}" / "site-packages", machine=platform.machine()
+    )
+    probe = [path / "bin" / "python", "-c", "import torch; torch.ones(2) @ torch.ones(2)"]
+    done = subprocess.run(probe, capture_output=True, text=True)
+    if done.returncode:
+        raise EnvironmentUnavailable(f"torch does not load in {path}:\n{done.stderr}")
+
+
+def environment(name: str) -> Environment:
+    """The environment of that name, built if it is not there yet (1 to 3 minutes)."""
+    path = _path(name)
+    if not (path / ".ready").exists():
+        _check_machine()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(f"{path}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (path / ".ready").exists():
+                _build(name, path)
+                (path / ".ready").touch()
+    return Environment(name, path)
+
+
+def main() -> int:
+    for name in sys.argv[1:] or sorted(ENVIRONMENTS):
+        started = time.monotonic()
+        try:
+            made = environment(name)
+        except EnvironmentUnavailable as problem:
+            print(problem, file=sys.stderr)
+            return 1
+        print(f"{name}: {made.path} ({time.monotonic() - started:.0f} s)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
