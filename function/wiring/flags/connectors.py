@@ -1,0 +1,68 @@
+"""The KV connectors of vLLM, and which of them stand side by side: one table, fail-closed.
+
+The page docs/connectors.md is generated from it. Sources: reference of vLLM 0.33.0 (its connector
+registry and classes) and lmcache 0.5.6.
+"""
+
+from dataclasses import dataclass
+
+MULTI = "MultiConnector"
+
+
+@dataclass(frozen=True)
+class Connector:
+    """One `kv_connector`.
+
+    `kind`: "transfer" (prefill to decode), "cache" (offload), "multi", or "closed" (not known to
+    work beside another connector). `family`: only one connector of a family fits into an engine,
+    and `why` says why. `hma`: supports the hybrid memory allocator; one child that does not turns
+    it off for the engine. `place`: the keys under `kv_connector_extra_config` that say where the
+    blocks go. `module`: the prefix of a `kv_connector_module_path` that is still this connector.
+    """
+
+    name: str
+    kind: str
+    family: str
+    hma: bool = True
+    why: str = ""
+    place: tuple[str, ...] = ()
+    module: str = "vllm."
+
+
+_LMCACHE = "one engine process holds one LMCache client"
+_HOST = "both keep blocks in the pod's host memory"
+_NIXL = "one engine process has one NIXL side channel"
+_STORE = "one engine process has one Mooncake Store client, configured by MOONCAKE_CONFIG_PATH"
+_UNKNOWN = "it is not known to work beside another connector"
+
+_TABLE = (
+    Connector("NixlConnector", "transfer", "NIXL", why=_NIXL),
+    Connector("NixlPullConnector", "transfer", "NIXL", why=_NIXL),
+    Connector("NixlPushConnector", "transfer", "NIXL", why=_NIXL),
+    Connector("MooncakeConnector", "transfer", "Mooncake transfer", why=_UNKNOWN),
+    Connector("OffloadingConnector", "cache", "host memory", why=_HOST, place=("spec_name",)),
+    Connector("SimpleCPUOffloadConnector", "cache", "host memory", why=_HOST),
+    Connector(
+        "LMCacheMPConnector",
+        "cache",
+        "LMCache",
+        why=_LMCACHE,
+        place=("lmcache.mp.host", "lmcache.mp.port", "lmcache.mp.server_urls"),
+        module="lmcache.",
+    ),
+    Connector("LMCacheConnectorV1", "cache", "LMCache", False, _LMCACHE, module="lmcache."),
+    Connector("LMCacheConnectorV1Dynamic", "cache", "LMCache", False, _LMCACHE, module="lmcache."),
+    Connector("MooncakeStoreConnector", "cache", "Mooncake Store", why=_STORE),
+    Connector(MULTI, "multi", MULTI),
+    Connector("FlexKVConnectorV1", "closed", "FlexKV", False, _UNKNOWN),
+    Connector("HF3FSKVConnector", "closed", "HF3FS", False, _UNKNOWN),
+    Connector("MoRIIOConnector", "closed", "MoRIIO", why=_UNKNOWN),
+    Connector("HiSparseConnector", "closed", "HiSparse", why=_UNKNOWN),
+    Connector("DecodeBenchConnector", "closed", "benchmark", why=_UNKNOWN),
+    Connector("ExampleConnector", "closed", "example", why=_UNKNOWN),
+    Connector("ExampleHiddenStatesConnector", "closed", "example", why=_UNKNOWN),
+    Connector("P2pNcclConnector", "closed", "gone", why="vLLM 0.33 no longer has it"),
+    Connector("SharedStorageConnector", "closed", "gone", why="vLLM 0.33 no longer has it"),
+)
+
+CONNECTORS: dict[str, Connector] = {c.name: c for c in _TABLE}
