@@ -18,6 +18,9 @@ Document = dict[str, Any]
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+_STRING, _MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
+
+
 class InputError(Exception):
     """An input that cannot be used; the message names the file, the place and what to do."""
 
@@ -26,16 +29,18 @@ class _Loader(_Base):
     """Kubernetes' reading of YAML (`scalars`); a key stands once, and is a string."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
-            if key in seen:
+        seen: set[str] = set()
+        for key in (key for key, _ in node.value):
+            if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
+                continue
+            if key.tag != _STRING:
+                key.value, key.tag = _key(self.construct_object(key)), _STRING
+            if key.value in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} stands twice", key_node.start_mark
+                    None, None, f"the key {key.value!r} stands twice", key.start_mark
                 )
-            if key is not None and key_node.tag != "tag:yaml.org,2002:merge":
-                seen.add(key)
-        return {_key(key): value for key, value in super().construct_mapping(node, deep).items()}
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 def _key(key: Any) -> str:
