@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("tests.cluster.expect")
-
 from tests.cluster.expect import Fleet
 from tests.cluster.groups import Summary
 from tests.cluster.rig import fleet

@@ -1,0 +1,181 @@
+"""The API server as judge: every CEL rule admits a good document and refuses a bad one."""
+
+import copy
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster import rules
+from tests.cluster.documents import API, changed, deployment, gang, tier
+from tests.cluster.expect import Fleet
+from tests.cluster.rig.functions import CHECKOUT
+from tests.cluster.rig.kube import Manifest, Refused, load
+
+XRDS = {
+    "KVOffloadTier": CHECKOUT / "xrd" / "kvoffloadtier.yaml",
+    "InferenceCluster": CHECKOUT / "xrd" / "standalone" / "inferencecluster.yaml",
+    "ModelDeployment": CHECKOUT / "xrd" / "standalone" / "modeldeployment.yaml",
+}
+_ENGINES = "spec.template.spec.engines"
+_MEMBER = f"{_ENGINES}.0.members.0"
+_LONG, _ODD = {"a" * 320: "b"}, {"no/pe/": "b"}
+# (schema path, message) -> a good and a bad ModelDeployment.
+DEPLOYMENTS: dict[tuple[str, str], tuple[Manifest, Manifest]] = {
+    (
+        "template.spec.engines[]",
+        "members must be one Standalone, or one Leader and one Worker",
+    ): (
+        gang("d", "t"),
+        changed(gang("d", "t"), f"{_MEMBER}.role", "Worker"),
+    ),
+    (
+        "template.spec.engines[].members[]",
+        "worker may only be set when role is Worker",
+    ): (
+        gang("d", "t"),
+        changed(deployment("d", "t"), f"{_MEMBER}.worker", {"nodes": 1}),
+    ),
+    (
+        "template.spec.engines[].members[].template.metadata",
+        "labels must not use the reserved prefix modelplane.ai/",
+    ): (
+        changed(deployment("d", "t"), f"{_MEMBER}.template.metadata", {"labels": {"a": "b"}}),
+        changed(
+            deployment("d", "t"),
+            f"{_MEMBER}.template.metadata",
+            {"labels": {"modelplane.ai/x": "b"}},
+        ),
+    ),
+    (
+        "template.spec.engines[].members[].template.spec",
+        "containers must have exactly one container named engine",
+    ): (
+        deployment("d", "t"),
+        changed(deployment("d", "t"), f"{_MEMBER}.template.spec.containers.0.name", "main"),
+    ),
+    **{
+        (f"template.spec.engines[].members[].template.metadata.{field}", message): (
+            changed(deployment("d", "t"), f"{_MEMBER}.template.metadata", {field: {"a": "b"}}),
+            changed(deployment("d", "t"), f"{_MEMBER}.template.metadata", {field: bad}),
+        )
+        for field in ("labels", "annotations")
+        for message, bad in (
+            ("keys must have at most 317 characters", _LONG),
+            ("each key must be a qualified name ([domain/]name)", _ODD),
+        )
+    },
+}
+
+
+def declared(kind: str) -> set[tuple[str, str]]:
+    """Path below the spec, and message, of every rule of an XRD."""
+    definition = load(XRDS[kind])[0]
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    found = {(path.removeprefix("spec").lstrip("."), text) for path, text in _rules(schema, "")}
+    return {(path, text) for path, text in found if text not in rules.NOT_OF_USERS}
+
+
+def _rules(schema: Manifest, path: str) -> Iterator[tuple[str, str]]:
+    for rule in schema.get("x-kubernetes-validations", []):
+        yield path, rule["message"]
+    for name, field in schema.get("properties", {}).items():
+        yield from _rules(field, f"{path}.{name}".lstrip("."))
+    if isinstance(schema.get("items"), dict):
+        yield from _rules(schema["items"], f"{path}[]")
+
+
+def cluster_with(settings: Manifest) -> Manifest:
+    return {
+        "apiVersion": API,
+        "kind": "InferenceCluster",
+        "metadata": {"name": "judged"},
+        "spec": {
+            "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "s"}}},
+            "kvOffloadTiers": [{"name": "inline"} | settings],
+        },
+    }
+
+
+def tier_with(settings: Manifest) -> Manifest:
+    document = tier("judged")
+    document["spec"] = rules.tier_spec(settings)
+    return document
+
+
+def judge(world: Fleet, good: Manifest, bad: Manifest, message: str) -> None:
+    assert world.api.create(good, dry_run=True)["kind"] == good["kind"]
+    with pytest.raises(Refused) as refused:
+        world.api.create(bad, dry_run=True)
+    assert refused.value.code == 422
+    assert message in str(refused.value)
+
+
+def row_id(row: rules.Row) -> str:
+    return f"{row[0]}: {row[1]}"
+
+
+@pytest.mark.parametrize("row", rules.ROWS, ids=row_id)
+def test_a_rule_of_a_tier(world: Fleet, row: rules.Row):
+    where, message, good, bad = row
+    good, bad = (rules.spec(where, fragment) for fragment in (good, bad))
+    judge(world, tier_with(good), tier_with(bad), message)
+    judge(world, cluster_with(good), cluster_with(bad), message)
+
+
+@pytest.mark.parametrize("row", DEPLOYMENTS, ids=row_id)
+def test_a_rule_of_a_deployment(world: Fleet, row: tuple[str, str]):
+    judge(world, *DEPLOYMENTS[row], row[1])
+
+
+def test_a_tier_names_one_cluster_or_selects_many(world: Fleet):
+    selects = tier_with(rules.spec("spec", {}))
+    del selects["spec"]["inferenceClusterRef"]
+    neither = copy.deepcopy(selects)
+    selects["spec"]["clusterSelector"] = {"matchLabels": {"a": "b"}}
+    message = "exactly one of inferenceClusterRef and clusterSelector must be set"
+    judge(world, selects, neither, message)
+    for labels, text in ((_LONG, "at most 317"), (_ODD, "qualified name")):
+        judge(world, selects, changed(selects, "spec.clusterSelector.matchLabels", labels), text)
+
+
+def test_the_source_of_a_cluster(world: Fleet):
+    good = cluster_with(rules.spec("spec", {}))
+    bad = changed(good, "spec.cluster", {"source": "Existing"})
+    judge(world, good, bad, "existing must be set when source is Existing")
+
+
+def test_the_namespace_of_a_tier_does_not_change(world: Fleet):
+    lost = tier("namespaced", "nowhere")
+    with world.applied(lost), pytest.raises(Refused, match="namespace cannot be changed"):
+        world.api.apply(changed(lost, "spec.namespace", "elsewhere"))
+
+
+OF_TIERS = {(rules.path(row[0]), row[1]) for row in rules.ROWS}
+ELSEWHERE = {
+    "exactly one of inferenceClusterRef and clusterSelector must be set",
+    "existing must be set when source is Existing",
+    "existing may only be set when source is Existing",
+}
+
+
+def test_the_table_is_complete_for_tiers():
+    left = {
+        (path, text)
+        for path, text in declared("KVOffloadTier") - OF_TIERS
+        if text not in rules.TRANSITIONS | ELSEWHERE and path != "clusterSelector.matchLabels"
+    }
+    assert left == set()
+    assert OF_TIERS - declared("KVOffloadTier") == set()
+
+
+def test_the_table_is_complete_for_inline_tiers():
+    inline = {
+        (path.removeprefix("kvOffloadTiers[]").lstrip("."), text)
+        for path, text in declared("InferenceCluster")
+        if text not in rules.TRANSITIONS | ELSEWHERE
+    }
+    assert inline == OF_TIERS
+
+
+def test_the_table_is_complete_for_deployments():
+    assert declared("ModelDeployment") == set(DEPLOYMENTS)

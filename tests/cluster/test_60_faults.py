@@ -1,0 +1,170 @@
+"""Faults: whatever dies or goes away, the same state is reached again and nothing is lost."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.documents import FIRST, deployment, tier
+from tests.cluster.expect import Fleet, engine, flag, identities
+from tests.cluster.rig import crossplane, functions
+from tests.cluster.rig.kube import Manifest, Refused, is_true
+from tests.cluster.rig.nodes import gpu_node
+from tests.cluster.rig.ports import free_ports
+
+CHAT = tier("steady")
+QWEN = deployment("serving", "steady")
+# A part is away for so long; longer than the shortest TTL and every client's first retry.
+AWAY_SECONDS = 12
+
+State = dict[str, tuple[str, int]]
+
+
+def state(world: Fleet) -> State:
+    """UID and generation of everything that must survive: XRs, Objects, remote workloads, pods."""
+    composites = [world.get(CHAT), world.get(QWEN)]
+    objects = world.objects(CHAT) + world.objects(QWEN)
+    remote = list(world.remote(FIRST).values())
+    pods = world.agents(FIRST) + world.pods(FIRST, "default")
+    found: State = {}
+    for kind, manifests in (("xr", composites), ("object", objects), ("", remote), ("pod", pods)):
+        for name, value in identities(manifests).items():
+            found[f"{kind} {name}"] = value
+    return found
+
+
+@pytest.fixture(scope="module")
+def before(world: Fleet) -> Iterator[State]:
+    with world.applied(CHAT, QWEN):
+        world.until_ready(CHAT)
+        world.until_ready(QWEN)
+        yield state(world)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_lost(world: Fleet, before: State) -> Iterator[None]:
+    """Every fault ends in the state that it began with."""
+    yield
+    world.until_ready(CHAT, limit=60)
+    world.until_ready(QWEN, limit=60)
+    world.rig.until(
+        lambda: state(world) == before,
+        "the state is as before the fault",
+        40,
+        explain=lambda: str(set(state(world).items()) ^ set(before.items())),
+    )
+    assert state(world) == before
+
+
+def _reconciles(world: Fleet) -> None:
+    """The whole chain works: a new tier becomes Ready and goes."""
+    probe = tier("probe")
+    with world.applied(probe):
+        world.until_ready(probe, limit=60)
+
+
+PARTS = (
+    "etcd",
+    "apiserver-control",
+    f"apiserver-{FIRST}",
+    "controllers-control",
+    f"controllers-{FIRST}",
+    f"scheduler-{FIRST}",
+    f"kwok-{FIRST}",
+    f"lws-{FIRST}",
+    "core",
+    "provider-kubernetes",
+    "function-kv-offload",
+)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_any_part_may_be_killed(world: Fleet, name: str):
+    part = world.rig.parts.parts[name]
+    part.kill()
+    time.sleep(0.5)
+    world.rig.parts.tend()
+    assert part.alive
+    _reconciles(world)
+
+
+def test_the_function_dies_in_the_middle_of_reconciles(world: Fleet):
+    probes = [tier(f"mid-{n}") for n in range(3)]
+    function = world.rig.parts.parts[functions.OURS]
+    with world.applied(*probes):
+        for _ in range(3):
+            function.kill()
+            time.sleep(0.3)
+            world.rig.parts.tend()
+        for probe in probes:
+            world.until_ready(probe, limit=60)
+
+
+def test_a_workload_cluster_is_away_for_a_while(world: Fleet):
+    server = world.rig.parts.parts[f"apiserver-{FIRST}"]
+    probe = tier("while-away")
+    server.stop()
+    try:
+        world.api.apply(probe)
+        time.sleep(AWAY_SECONDS)
+        assert not is_true(world.api.again(probe), "Ready")
+    finally:
+        server.start()
+        server.wait()
+    world.until_ready(probe, limit=90)
+    world.remove(probe)
+
+
+def test_the_tier_is_deleted_by_force_under_a_running_consumer(world: Fleet):
+    """Engine pods stay as they are; the tier comes back and everything meets again."""
+    engines = identities(world.pods(FIRST, "default"))
+    with pytest.raises(Refused, match="offloads KV cache"):
+        world.api.delete(CHAT)
+    wired = flag(engine(world.pods(FIRST, "default")[0]), "--kv-transfer-config")
+    assert wired
+    assert identities(world.pods(FIRST, "default")) == engines
+
+
+def test_a_node_is_gone_and_comes_back(world: Fleet, before: State):
+    """The one fault that must change pods: the agent of that node, and no other."""
+    rig, api = world.rig, world.rig.workload(FIRST).api
+    engines = {p["spec"]["nodeName"] for p in world.pods(FIRST, "default")}
+    name = next(f"{FIRST}-gpu-{n}" for n in range(3) if f"{FIRST}-gpu-{n}" not in engines)
+    gone = next(p for p in world.agents(FIRST) if p["spec"]["nodeName"] == name)
+    api.delete(gpu_node(name))
+    rig.until(lambda: world.get(CHAT)["status"]["agents"]["desired"] == 2, "two are desired", 60)
+    world.until_ready(CHAT)
+    rig.apply_nodes(rig.workload(FIRST), [gpu_node(name)])
+    rig.until(lambda: world.get(CHAT)["status"]["agents"]["summary"] == "3/3", "three again", 60)
+    before.pop(f"pod {gone['metadata']['name']}")
+    new = next(p for p in world.agents(FIRST) if p["spec"]["nodeName"] == name)
+    before |= {f"pod {k}": v for k, v in identities([new]).items()}
+
+
+@contextlib.contextmanager
+def second_version(world: Fleet) -> Iterator[None]:
+    """Another process of the function takes over, as a new revision does, and hands back."""
+    rig = world.rig
+    (port,) = free_ports(1)
+    rig.parts.launch(rig.function_part("function-new", port))
+    crossplane.register_function(world.api, functions.OURS, port)
+    try:
+        yield
+    finally:
+        crossplane.register_function(world.api, functions.OURS, rig.function_port)
+        rig.parts.stop(["function-new"])
+
+
+def test_a_second_version_rolls_in_and_restarts_no_pod(world: Fleet):
+    with second_version(world):
+        rig = world.rig
+        rig.parts.parts[functions.OURS].stop()
+        _reconciles(world)
+        touched: list[Manifest] = [world.get(CHAT), world.get(QWEN)]
+        for document in touched:
+            change = {"metadata": {"annotations": {"example.org/touched": "again"}}}
+            world.api.patch(document, change)
+        time.sleep(3)
+        rig.parts.parts[functions.OURS].start()
+        rig.parts.parts[functions.OURS].wait()
