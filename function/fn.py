@@ -7,6 +7,7 @@ traceback in the log. A fatal keeps everything that runs.
 """
 
 import time
+import traceback
 from collections.abc import Callable
 
 import grpc
@@ -15,9 +16,10 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from crossplane.function.proto.v1 import run_function_pb2_grpc as grpcv1
 
 from function.answer import Answer
-from function.api.input import COMPOSE, GROUP, Input
+from function.api.input import Input
 from function.composers import cluster, consumer, deployment, tier
 from function.composers.inputs import BadInput, read_input
+from function.composers.marks import GROUP
 from function.edge import metrics, response
 from function.edge.request import Call
 
@@ -26,9 +28,9 @@ Composer = Callable[[Call, Input], Answer]
 # (kind of the group modelplane.ai, mode or None for any) -> composer; all else is a consumer.
 _COMPOSERS: dict[tuple[str, str | None], tuple[str, Composer]] = {
     ("KVOffloadTier", None): ("tier", tier.compose),
-    ("InferenceCluster", COMPOSE): ("cluster", cluster.compose),
+    ("InferenceCluster", "Compose"): ("cluster", cluster.compose),
     ("InferenceCluster", None): ("cluster-report", cluster.report),
-    ("ModelDeployment", COMPOSE): ("deployment", deployment.compose),
+    ("ModelDeployment", "Compose"): ("deployment", deployment.compose),
 }
 _CONSUMER: tuple[str, Composer] = ("consumer", consumer.compose)
 
@@ -58,7 +60,13 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
             return response.fatal(req, str(bad))
         except Exception as bug:
             outcome = "bug"
-            self.log.exception("A composer failed", composer=name, tag=req.meta.tag)
+            # Not log.exception: the SDK's log would print every local, the whole request with them.
+            self.log.error(
+                "A composer failed",
+                composer=name,
+                tag=req.meta.tag,
+                traceback=traceback.format_exc(),
+            )
             return response.fatal(
                 req,
                 f"function-kv-offload has a bug in its composer {name!r}"

@@ -91,7 +91,7 @@ class Description:
 
 
 class Backend(Protocol):
-    """One offload backend. `name` is the value of `spec.backend`, `field` the spec object's name."""
+    """One offload backend. `name`: the value of `spec.backend`; `field`: its object's name."""
 
     name: str
     field: str
@@ -110,4 +110,13 @@ class Backend(Protocol):
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
         """What a pod of this engine gets. Raises Refused with a reason of the closed list."""
+        ...
+
+    def shares_by_model_string(self, tier: Tier) -> bool:
+        """Whether cached blocks are told apart by the model *string* only.
+
+        Then two consumers of the tier with one model string and different or unknown cache
+        identities are refused (CacheIdentityConflict); where the key has a place for the identity,
+        `inject` puts it there.
+        """
         ...

@@ -63,7 +63,15 @@ def compose(call: Call, _: Input) -> Answer:
         ready = call.observed_condition(key, "Ready") == TRUE
         manifest = fleet.child(tier_name, name, SYSTEM_NAMESPACE, body)
         answer.resources[key] = Composed(manifest, ready)
-        rows.append({"name": tier_name, "backend": body.get("backend", ""), "ready": ready})
+        rows.append(
+            {
+                "name": tier_name,
+                "tier": manifest["metadata"]["name"],
+                "namespace": SYSTEM_NAMESPACE,
+                "backend": body.get("backend", ""),
+                "ready": ready,
+            }
+        )
     answer.status = {"providerConfigRef": {"name": name}, "kvOffloadTiers": rows}
     answer.conditions.append(_tiers_condition(rows))
     answer.ready = all(r.ready for r in answer.resources.values())
@@ -128,7 +136,9 @@ def _row(tier: dict[str, Any]) -> dict[str, Any]:
     ready = any(x.get("type") == "Ready" and x.get("status") == TRUE for x in conditions)
     metadata = tier.get("metadata", {})
     return {
-        "name": f"{metadata.get('namespace', '')}/{metadata.get('name', '')}",
+        "name": metadata.get("labels", {}).get(marks.LABEL_FLEET) or metadata.get("name", ""),
+        "tier": metadata.get("name", ""),
+        "namespace": metadata.get("namespace", ""),
         "backend": tier.get("spec", {}).get("backend", ""),
         "ready": ready,
     }

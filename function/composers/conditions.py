@@ -5,6 +5,14 @@ CONDITION_CLUSTER = "ClusterResolved"
 CONDITION_CONTROL_PLANE = "ControlPlaneReady"
 CONDITION_AGENTS = "AgentsReady"
 
+# In the order in which a tier comes up.
+TIER_CONDITIONS = (
+    CONDITION_ACCEPTED,
+    CONDITION_CLUSTER,
+    CONDITION_CONTROL_PLANE,
+    CONDITION_AGENTS,
+)
+
 REASON_VALID = "Valid"
 REASON_INVALID = "Invalid"
 REASON_RESOLVED = "Resolved"

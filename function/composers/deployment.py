@@ -21,7 +21,7 @@ from function.answer import (
     Requirement,
 )
 from function.api.base import parse
-from function.api.deployment import EngineSpec, Member, ModelDeploymentSpec
+from function.api.deployment import Engine, Member, ModelDeploymentSpec
 from function.api.input import Input
 from function.composers import conditions as c
 from function.composers import consumer, marks
@@ -73,7 +73,6 @@ def _resolve_cluster(call: Call, answer: Answer, cluster: str) -> str:
     provider_config = found[0][0] if found else None
     if provider_config:
         answer.conditions.append(Condition(c.CONDITION_CLUSTER, TRUE, c.REASON_RESOLVED))
-        answer.status["providerConfigRef"] = {"name": provider_config}
         return str(provider_config)
     path = "spec.template.spec.inferenceClusterRef.name"
     states = {
@@ -92,8 +91,7 @@ def _resolve_cluster(call: Call, answer: Answer, cluster: str) -> str:
     state = "unresolved" if found is None else "waiting" if found else "absent"
     answer.conditions.append(Condition(c.CONDITION_CLUSTER, *states[state]))
     # What runs keeps the cluster it was composed for.
-    recorded = call.composite_value("status", "providerConfigRef", "name")
-    return str(recorded) if recorded and call.anything_observed else ""
+    return call.observed_provider_config()
 
 
 def _compose_workloads(
@@ -113,9 +111,7 @@ def _compose_workloads(
     call.desire({key: dict(v.manifest) for key, v in answer.resources.items()})
 
 
-def _workload(
-    engine: EngineSpec, serving: str, replicas: int
-) -> tuple[str, dict[str, Any], str]:
+def _workload(engine: Engine, serving: str, replicas: int) -> tuple[str, dict[str, Any], str]:
     """The resource key, the manifest and the readiness query of one engine."""
     name = names.label(serving, engine.name, limit=52)
     selector = {LABEL_ENGINE: name}
@@ -143,7 +139,7 @@ def _workload(
         "spec": {
             "replicas": copies,
             "leaderWorkerTemplate": {
-                "size": 1 + (worker.worker.nodes if worker.worker else 1),
+                "size": leader.pods + worker.pods,
                 "leaderTemplate": _template(leader, {**selector, LABEL_SERVING: serving}),
                 "workerTemplate": _template(worker, selector),
             },
@@ -154,10 +150,10 @@ def _workload(
 
 def _template(member: Member, labels: dict[str, str]) -> dict[str, Any]:
     metadata = member.template.metadata
-    ours: dict[str, Any] = {"labels": {**((metadata and metadata.labels) or {}), **labels}}
-    if metadata and metadata.annotations:
+    ours: dict[str, Any] = {"labels": {**(metadata.labels or {}), **labels}}
+    if metadata.annotations:
         ours["annotations"] = dict(metadata.annotations)
-    return {"metadata": ours, "spec": member.template.spec}
+    return {"metadata": ours, "spec": member.template.spec.dump()}
 
 
 def _service(serving: str, spec: ModelDeploymentSpec) -> dict[str, Any]:
@@ -189,6 +185,9 @@ def _derive_readiness(answer: Answer) -> None:
 
 def _merged(own: Answer, wiring: Answer) -> Answer:
     """What this step composes, as wiring left it."""
+    wired = {c.reason for c in wiring.conditions} & {consumer.REASON_WIRED}
+    if wired and wiring.patched:
+        own.status["tier"] = _tier_of(wiring)
     for key, manifest in wiring.patched.items():
         if key in own.resources:
             own.resources[key] = Composed(manifest, own.resources[key].ready)

@@ -20,7 +20,7 @@ from function.answer import (
 from function.backends import base
 from function.composers import conditions as c
 from function.composers import marks
-from function.composers.usage import MAX_USED_BY, usages_of, used_by_entries
+from function.composers.usage import usages_of, used_by_status
 from function.edge.request import Call
 from function.kube import names
 
@@ -141,28 +141,40 @@ class _FleetComposer:
         self.answer.ttl = TTL_WITH_REQUIREMENTS if self.answer.ready else TTL_UNSETTLED
 
     def write_status(self) -> None:
-        rows = [self._cluster_status(cluster) for cluster in self.clusters]
-        desired = sum(row["agents"]["desired"] for row in rows)
-        ready = sum(row["agents"]["ready"] for row in rows)
-        ready_clusters = sum(1 for v in self.answer.resources.values() if v.ready)
+        desired = ready = capacity = 0
+        for key in self.answer.resources:
+            agents = self.call.observed_value(key, "status", "agents") or {}
+            desired += agents.get("desired", 0)
+            ready += agents.get("ready", 0)
+            capacity += self.call.observed_value(key, "status", "capacityGiB") or 0
+        there = sum(1 for child in self.answer.resources.values() if child.ready)
         self.answer.status = {
-            "cluster": f"{ready_clusters}/{len(rows)} clusters",
+            "cluster": f"{there}/{len(self.clusters)} clusters",
             "agents": {"desired": desired, "ready": ready, "summary": f"{ready}/{desired}"},
-            "capacityGiB": sum(row["capacityGiB"] for row in rows),
-            "clusters": rows,
+            "capacityGiB": capacity,
+            "clusters": [self._cluster_status(cluster) for cluster in self.clusters],
         }
         if self.usages is not None:
-            used_by = used_by_entries(self.usages)
-            self.answer.status["usedBy"] = used_by[:MAX_USED_BY]
-            self.answer.status["usedByCount"] = len(used_by)
+            self.answer.status |= used_by_status(self.usages)
 
     def _cluster_status(self, cluster: str) -> dict[str, Any]:
         key = _PREFIX + cluster
-        agents = self.call.observed_value(key, "status", "agents") or {}
-        return {
+        row: dict[str, Any] = {
             "name": cluster,
             "tier": names.label(self.tier.name, cluster, limit=63),
             "ready": self.answer.resources[key].ready is True,
-            "agents": {"desired": agents.get("desired", 0), "ready": agents.get("ready", 0)},
-            "capacityGiB": self.call.observed_value(key, "status", "capacityGiB") or 0,
         }
+        if not row["ready"]:
+            row |= _first_problem(self.call.observed_value(key, "status", "conditions") or [])
+        return row
+
+
+def _first_problem(conditions: list[dict[str, Any]]) -> dict[str, str]:
+    """Reason and message of the first of a child's own conditions that is not True."""
+    by_type = {entry.get("type"): entry for entry in conditions}
+    for kind in c.TIER_CONDITIONS:
+        entry = by_type.get(kind, {})
+        if entry and entry.get("status") != TRUE:
+            found = {"reason": entry.get("reason", ""), "message": entry.get("message", "")[:1024]}
+            return {key: value for key, value in found.items() if value}
+    return {}

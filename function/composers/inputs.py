@@ -19,8 +19,7 @@ def read_input(call: Call) -> Input:
 
 @cached(LRUCache(64), key=lambda text, _: digest(text, length=64))
 def _parse(_: str, call: Call) -> Input:
-    document = {k: v for k, v in call.input.items() if k not in ("apiVersion", "kind", "metadata")}
-    parsed, problems = parse(Input, document, "input")
+    parsed, problems = parse(Input, call.input, "input")
     if parsed is None or problems:
         raise BadInput(
             "the pipeline step's input is not valid; nothing was changed: "

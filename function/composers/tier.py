@@ -47,7 +47,7 @@ from function.composers.conditions import (
     REASON_VALID,
     REASON_WAITING,
 )
-from function.composers.usage import MAX_USED_BY, usages_of, used_by_entries
+from function.composers.usage import usages_of, used_by_status
 from function.edge.request import Call
 from function.kube import objects
 from function.problems import Problem
@@ -183,9 +183,8 @@ class _TierComposer:
         else:
             self.provider_config = found[0][0]
         if not self.provider_config and self.call.anything_observed:
-            recorded = self.call.composite_value("status", "providerConfigRef", "name")
-            self.provider_config = str(recorded or "")
-            message += " What runs is kept as it is." if recorded else ""
+            self.provider_config = self.call.observed_provider_config()
+            message += " What runs is kept as it is."
         self.answer.conditions.append(Condition(CONDITION_CLUSTER, status, reason, message))
 
     def accept(self) -> None:
@@ -257,9 +256,7 @@ class _TierComposer:
             status["providerConfigRef"] = {"name": self.provider_config}
         usages = self.call.required(REQUIRED_USAGES)
         if usages is not None:
-            used_by = used_by_entries(usages)
-            status["usedBy"] = used_by[:MAX_USED_BY]
-            status["usedByCount"] = len(used_by)
+            status |= used_by_status(usages)
         self.answer.status = status
 
     def choose_ttl(self) -> None:

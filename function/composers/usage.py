@@ -11,10 +11,13 @@ from typing import Any
 
 from function.answer import Requirement
 from function.composers import marks
+from function.edge.request import Call
 from function.kube import names
 
-# The listing of consumers stays bounded; `usedByCount` is exact.
-MAX_USED_BY = 64
+# The listing of consumers stays bounded (the XRD's own limit); `consumers` is exact.
+MAX_USED_BY = 256
+
+_KEY = "usage-tier-"
 
 
 @dataclass(frozen=True, order=True)
@@ -22,10 +25,12 @@ class Share:
     """What one engine of a consumer may share: blocks of `model` under a cache `identity`.
 
     `model`: the string behind the model argument. `identity`: the digest, or "" when unknown.
+    `wired`: false while the consumer waits to be wired.
     """
 
     model: str
     identity: str
+    wired: bool = True
 
 
 def usages_of(label: str, namespace: str, name: str) -> Requirement:
@@ -51,6 +56,7 @@ def compose(
     labels = {marks.LABEL_USED_TIER: marks.reference(namespace, name)}
     if fleet:
         labels[marks.LABEL_USED_FLEET] = marks.reference(namespace, fleet)
+    rows = sorted([share.model, share.identity, share.wired] for share in set(shares))
     usage: dict[str, Any] = {
         "apiVersion": marks.USAGE_API_VERSION,
         "kind": "Usage",
@@ -58,9 +64,7 @@ def compose(
             "labels": labels,
             "annotations": {
                 marks.ANNOTATION_TIER: f"{namespace}/{name}",
-                marks.ANNOTATION_SHARES: json.dumps(
-                    sorted([s.model, s.identity] for s in set(shares)), separators=(",", ":")
-                ),
+                marks.ANNOTATION_SHARES: json.dumps(rows, separators=(",", ":")),
             },
         },
         "spec": {
@@ -81,15 +85,41 @@ def compose(
     else:
         usage["metadata"]["namespace"] = namespace
         usage["spec"]["of"]["resourceRef"].pop("namespace")
-    return f"usage-tier-{names.digest(namespace, name)}", usage
+    return f"{_KEY}{names.digest(namespace, name)}", usage
+
+
+def observed(call: Call) -> dict[str, dict[str, Any]]:
+    """The Usages that the consumer has composed before, as it would compose them again."""
+    found = {}
+    for key in call.observed_keys():
+        if not key.startswith(_KEY):
+            continue
+        metadata = call.observed_value(key, "metadata") or {}
+        kept: dict[str, Any] = {
+            "labels": _ours(metadata.get("labels", {})),
+            "annotations": _ours(metadata.get("annotations", {})),
+        }
+        if not call.composite_value("metadata", "namespace"):
+            kept["namespace"] = metadata.get("namespace", "")
+        found[key] = {
+            "apiVersion": marks.USAGE_API_VERSION,
+            "kind": "Usage",
+            "metadata": kept,
+            "spec": call.observed_value(key, "spec"),
+        }
+    return found
+
+
+def _ours(values: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in values.items() if key.startswith(f"{marks.GROUP}/")}
 
 
 def shares(usage: dict[str, Any]) -> list[Share]:
     """What the consumer behind a Usage shares; [] where the annotation cannot be read."""
     text = usage.get("metadata", {}).get("annotations", {}).get(marks.ANNOTATION_SHARES, "[]")
     try:
-        return [Share(str(model), str(identity)) for model, identity in json.loads(text)]
-    except (ValueError, TypeError):
+        return [Share(str(row[0]), str(row[1]), bool(row[2])) for row in json.loads(text)]
+    except (ValueError, TypeError, IndexError):
         return []
 
 
@@ -103,10 +133,13 @@ def user(usage: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def used_by_entries(usages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """`status.usedBy`, grouped by what is shared: the consumers and their cache identities."""
-    entries = [
-        {**user(usage), "identities": sorted({s.identity or "unknown" for s in shares(usage)})}
-        for usage in usages
-    ]
-    return sorted(entries, key=lambda e: (e["identities"], e["namespace"], e["kind"], e["name"]))
+def used_by_status(usages: list[dict[str, Any]]) -> dict[str, Any]:
+    """`status.usedBy` and `status.consumers`: who uses the tier, grouped by what they share."""
+    entries = []
+    for usage in usages:
+        who = {key: value for key, value in user(usage).items() if value}
+        digests = sorted({s.identity for s in shares(usage)} - {""})
+        entries += [{**who, "identity": digest} for digest in digests] or [who]
+    order = ("identity", "namespace", "kind", "name")
+    entries.sort(key=lambda entry: [entry.get(key, "") for key in order])
+    return {"usedBy": entries[:MAX_USED_BY], "consumers": str(len(usages))}

@@ -89,6 +89,14 @@ class Call:
             return "Unknown"
         return structs.condition(self._req.observed.resources[key].resource, kind)
 
+    def observed_provider_config(self) -> str:
+        """The ClusterProviderConfig of what already runs in Objects, "" when nothing does."""
+        for key in self.observed_keys():
+            name = self.observed_value(key, "spec", "providerConfigRef", "name")
+            if name:
+                return str(name)
+        return ""
+
     def desired(self) -> Mapping[str, Document]:
         """What earlier steps desire (and what this step has added so far), by key."""
         return _Desired(self._req, self._added)

@@ -41,7 +41,7 @@ def decode(struct: structpb.Struct) -> dict[str, Any]:
     key = struct.SerializeToString(deterministic=True)
     found = _decoded.get(key)
     if found is None:
-        found = ({k: _plain(v) for k, v in struct.fields.items()}, len(key) + 1)
+        found = ({k: _plain(v) for k, v in sorted(struct.fields.items())}, len(key) + 1)
         if len(key) <= _LIMIT // 32:
             _decoded[key] = found
     return found[0]
@@ -88,7 +88,7 @@ def _plain(value: structpb.Value) -> Any:
     if kind == "string_value":
         return value.string_value
     if kind == "struct_value":
-        return {k: _plain(v) for k, v in value.struct_value.fields.items()}
+        return {k: _plain(v) for k, v in sorted(value.struct_value.fields.items())}
     if kind == "list_value":
         return [_plain(v) for v in value.list_value.values]
     if kind == "number_value":

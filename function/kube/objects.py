@@ -48,3 +48,34 @@ def is_object(resource: Manifest) -> bool:
     """Whether a composed resource is an Object of either provider-kubernetes group."""
     group = resource.get("apiVersion", "").partition("/")[0]
     return resource.get("kind") == "Object" and group in GROUPS
+
+
+def unwrapped(resource: Manifest) -> Manifest | None:
+    """The manifest inside an Object, or the resource itself when it is none."""
+    if not is_object(resource):
+        return resource
+    manifest = resource.get("spec", {}).get("forProvider", {}).get("manifest")
+    return manifest if isinstance(manifest, dict) else None
+
+
+def rewrapped(resource: Manifest, manifest: Manifest) -> Manifest:
+    """The Object with another manifest; everything else is shared with the original."""
+    spec = resource["spec"]
+    return {
+        **resource,
+        "spec": {**spec, "forProvider": {**spec["forProvider"], "manifest": manifest}},
+    }
+
+
+def wrapped_like(resource: Manifest, manifest: Manifest) -> Manifest:
+    """`manifest` beside what `resource` composes: in an Object of its kind and cluster, or bare."""
+    if not is_object(resource):
+        return manifest
+    return {
+        "apiVersion": resource["apiVersion"],
+        "kind": "Object",
+        "spec": {
+            "forProvider": {"manifest": manifest},
+            "providerConfigRef": resource["spec"].get("providerConfigRef", {}),
+        },
+    }

@@ -31,5 +31,9 @@ class LMCache:
     def inject(self, tier: Tier, engine: Engine) -> Injection:
         return connector.inject(tier, engine)
 
+    def shares_by_model_string(self, tier: Tier) -> bool:
+        """A server's key holds the model string and no layout (lmcache.md section 0)."""
+        return tier.spec.backend_spec.mode == facts.NODE_SERVER
+
 
 BACKEND = LMCache()

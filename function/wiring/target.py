@@ -1,0 +1,199 @@
+"""What a desired resource asks for: the workload in it, its engines, the tier they name.
+
+A tier is named by the annotation of a pod template (one member's counts for its gang), or by
+`kvOffloadTierRef` of the composite, which then counts for every engine of the composite that names
+nothing itself and whose argv or image proves that it is one: a router is no engine.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from function.api.consumer import KVOffloadTierRef
+from function.api.input import Input
+from function.kube import objects
+from function.problems import Refused
+from function.wiring import command, containers, engines, record, workloads
+from function.wiring.command.model import Program
+from function.wiring.declared import Declared, declared
+from function.wiring.record import Record
+from function.wiring.refs import Ref
+from function.wiring.workloads import Gang, Template, Workload
+
+Json = dict[str, Any]
+
+# Where a composite of one's own, and a ModelDeployment, name the tier.
+_FIELDS = (("spec", "template", "spec", "kvOffloadTierRef"), ("spec", "kvOffloadTierRef"))
+
+
+@dataclass(frozen=True)
+class Pod:
+    """One pod template of an engine: its serving container, and what that runs."""
+
+    template: Template
+    index: int
+    container: Json
+    program: Program
+
+
+@dataclass(frozen=True)
+class Asking:
+    """One engine that asks for a tier."""
+
+    gang: Gang
+    declared: Declared
+
+
+@dataclass(frozen=True)
+class Target:
+    """A workload of which at least one engine asks for a tier, or was wired before.
+
+    `resource`: what the earlier step desires under `key`; `manifest`: the workload in it.
+    `ref` is None when nothing asks any more. `refused`: why the asking itself is wrong.
+    `digest`: of the pod templates as their author wrote them.
+    """
+
+    key: str
+    resource: Json
+    manifest: Json
+    provider_config: str
+    digest: str = ""
+    asking: tuple[Asking, ...] = ()
+    ref: Ref | None = None
+    policy: str = "Required"
+    refused: Refused | None = field(default=None, compare=False)
+    record: Record | None = None
+
+    @property
+    def remote_namespace(self) -> str:
+        return str(self.manifest.get("metadata", {}).get("namespace") or "default")
+
+
+def composite_reference(composite: Mapping[str, Any]) -> KVOffloadTierRef | Refused | None:
+    """The tier that a field of the composite names; None without one, Refused where it is wrong."""
+    for path in _FIELDS:
+        value: Any = composite
+        for step in path:
+            value = value.get(step) if isinstance(value, Mapping) else None
+        if value is None:
+            continue
+        try:
+            return KVOffloadTierRef.model_validate(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join((*path, *(str(part) for part in first["loc"])))
+            return Refused("InvalidInput", str(first["msg"]), where)
+    return None
+
+
+def target(
+    key: str,
+    resource: Json,
+    ref: KVOffloadTierRef | Refused | None,
+    given: Input,
+    recorded: Record | None,
+) -> Target | None:
+    """What the desired resource asks for; None when it is no workload, or asks for nothing."""
+    manifest = objects.unwrapped(resource)
+    if manifest is None:
+        return None
+    cluster = given.control_plane_cluster or ""
+    if manifest is not resource:
+        cluster = str(resource["spec"].get("providerConfigRef", {}).get("name", ""))
+    try:
+        workload = workloads.find(manifest, _paths(key, manifest, given))
+        if workload is None:
+            return None
+        asking = _asking(workload, ref, given)
+        named, policy = _agreed(asking, ref, given)
+    except Refused as refused:
+        return Target(key, resource, manifest, cluster, refused=refused, record=recorded)
+    if named is None and recorded is None:
+        return None
+    digest = record.digest({t.path: t.body for t in workload.templates})
+    return Target(key, resource, manifest, cluster, digest, asking, named, policy, None, recorded)
+
+
+def pods(asking: Asking, given: Input) -> list[Pod]:
+    """The engine's pod templates with their serving containers. Raises EngineContainerMissing."""
+    found = []
+    for template in asking.gang.templates:
+        if template.kind != workloads.POD:
+            continue
+        spec = template.body.get("spec", {})
+        index = containers.serving(spec, name=_named(spec, given), proves=_prover(given))
+        container = spec["containers"][index]
+        program = command.read(container, engines.image_call(container, given.engine_images))
+        found.append(Pod(template, index, container, program))
+    return found
+
+
+def _named(spec: Mapping[str, Any], given: Input) -> str:
+    """The Input's name for the container; its default gives way where no container has it."""
+    if "container" in given.model_fields_set:
+        return given.container
+    names = [c.get("name") for c in spec.get("containers") or () if isinstance(c, dict)]
+    return given.container if given.container in names else ""
+
+
+def _prover(given: Input) -> Any:
+    def proves(container: Json) -> bool:
+        call = engines.image_call(container, given.engine_images)
+        return bool(command.read(container, call).calls)
+
+    return proves
+
+
+def _paths(key: str, manifest: Json, given: Input) -> tuple[str, ...]:
+    kind = manifest.get("kind")
+    return tuple(p.path for p in given.paths if p.resource == key or p.kind == kind)
+
+
+def _asking(
+    workload: Workload, ref: KVOffloadTierRef | Refused | None, given: Input
+) -> tuple[Asking, ...]:
+    out = []
+    for gang in workload.engines:
+        said = declared(t.body for t in gang.templates)
+        if said.tier or (ref is not None and _is_engine(gang, said, given)):
+            out.append(Asking(gang, said))
+    return tuple(out)
+
+
+def _is_engine(gang: Gang, said: Declared, given: Input) -> bool:
+    """Whether a gang that names no tier itself is an engine, by declaration, argv or image."""
+    if said.engine:
+        return True
+    proves = _prover(given)
+    return any(
+        proves(c)
+        for t in gang.templates
+        if t.kind == workloads.POD
+        for c in t.body.get("spec", {}).get("containers") or ()
+        if isinstance(c, dict) and not containers.is_sidecar(c)
+    )
+
+
+def _agreed(
+    asking: tuple[Asking, ...], ref: KVOffloadTierRef | Refused | None, given: Input
+) -> tuple[Ref | None, str]:
+    """The one tier and policy of the workload's engines. Raises TierConflict, InvalidInput."""
+    wanted = set()
+    for one in asking:
+        said = one.declared
+        if said.tier:
+            named = Ref(said.namespace or given.tier_namespace, said.tier)
+        elif isinstance(ref, Refused):
+            raise ref
+        else:
+            named = Ref(ref.namespace, ref.name)
+        by_field = "" if said.tier or isinstance(ref, Refused) or ref is None else ref.policy
+        wanted.add((named, said.policy or by_field or "Required"))
+    if len(wanted) > 1:
+        said = ", ".join(sorted(f"{named} ({policy})" for named, policy in wanted))
+        raise Refused(
+            "TierConflict", f"engines of one workload name different tiers: {said}; name one"
+        )
+    return next(iter(wanted)) if wanted else (None, "Required")

@@ -1,0 +1,164 @@
+"""The requests of the benchmark: a tier and a consumer in steady state (observed = desired).
+
+`build(0)` is always the same request; `build(i)` for another i is the same case under another name,
+so that nothing of it can have been remembered.
+"""
+
+import asyncio
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from crossplane.function import resource
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+
+from function.fn import FunctionRunner
+
+Document = dict[str, Any]
+
+_READY = {"type": "Ready", "status": "True", "reason": "Available"}
+
+
+def _cluster() -> Document:
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "InferenceCluster",
+        "metadata": {"name": "gpu"},
+        "status": {"providerConfigRef": {"name": "gpu"}},
+    }
+
+
+def _tier(name: str) -> Document:
+    """A tier with everything on: ten Objects."""
+    redis = {
+        "name": "warm",
+        "type": "Redis",
+        "redis": {"managed": {"sizeGiB": 64, "persistence": {"storageClassName": "fast"}}},
+    }
+    files = {
+        "name": "deep",
+        "type": "SharedFileSystem",
+        "sharedFileSystem": {"storageClassName": "rwx", "sizeGiB": 4096},
+    }
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "KVOffloadTier",
+        "metadata": {"name": name, "namespace": "modelplane-system", "uid": f"uid-{name}"},
+        "spec": {
+            "inferenceClusterRef": {"name": "gpu"},
+            "allowedNamespaces": {"from": "All"},
+            "backend": "LMCache",
+            "monitoring": {"podMonitor": True},
+            "lmcache": {"l1": {"sizeGiB": 200}, "l2": [redis, files]},
+        },
+    }
+
+
+def _replica(name: str) -> Document:
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelReplica",
+        "metadata": {"name": name, "namespace": "team-a", "uid": f"uid-{name}"},
+        "spec": {"clusterName": "gpu", "engines": []},
+    }
+
+
+def _engine(name: str) -> Document:
+    """What an earlier step desires: a Deployment in an Object, as Modelplane's does."""
+    container = {
+        "name": "engine",
+        "image": "vllm/vllm-openai:v0.32.0",
+        "args": ["Qwen/Qwen3-32B", "--tensor-parallel-size=2", "--max-model-len=32768"],
+        "ports": [{"containerPort": 8000}],
+        "volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}],
+        "readinessProbe": {"httpGet": {"path": "/health", "port": 8000}, "periodSeconds": 10},
+        "resources": {"limits": {"nvidia.com/gpu": 2}},
+    }
+    template = {
+        "metadata": {
+            "labels": {"app": name},
+            "annotations": {"modelplane.ai/kv-offload-tier": "shared"},
+        },
+        "spec": {
+            "containers": [container],
+            "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory"}}],
+        },
+    }
+    manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": name}},
+            "template": template,
+        },
+    }
+    return {
+        "apiVersion": "kubernetes.m.crossplane.io/v1alpha1",
+        "kind": "Object",
+        "metadata": {"namespace": "team-a"},
+        "spec": {
+            "forProvider": {"manifest": manifest},
+            "providerConfigRef": {"kind": "ClusterProviderConfig", "name": "gpu"},
+        },
+    }
+
+
+@functools.cache
+def _plain_tier() -> Document:
+    tier = _tier("shared")
+    del tier["spec"]["monitoring"]
+    tier["spec"]["lmcache"] = {"l1": {"sizeGiB": 200}}
+    tier["status"] = {"providerConfigRef": {"name": "gpu"}, "conditions": [_READY]}
+    return tier
+
+
+def tier(i: int) -> fnv1.RunFunctionRequest:
+    """A ten-Object LMCache tier, everything observed and ready."""
+    request = fnv1.RunFunctionRequest()
+    request.observed.composite.resource.CopyFrom(resource.dict_to_struct(_tier(f"chat-{i}")))
+    _require(request, "cluster", _cluster())
+    _require(request, "usages")
+    return _settled(request)
+
+
+def consumer(i: int) -> fnv1.RunFunctionRequest:
+    """A ModelReplica with one engine, wired and observed."""
+    request = fnv1.RunFunctionRequest()
+    request.observed.composite.resource.CopyFrom(resource.dict_to_struct(_replica(f"qwen-{i}")))
+    engine = resource.dict_to_struct(_engine(f"qwen-{i}"))
+    request.desired.resources["model-serving-main"].resource.CopyFrom(engine)
+    _require(request, "tier/modelplane-system/shared", _plain_tier())
+    for name in ("children", "users", "fleet-users"):
+        _require(request, f"{name}/modelplane-system/shared")
+    return _settled(request)
+
+
+def _require(request: fnv1.RunFunctionRequest, name: str, *documents: Document) -> None:
+    items = request.required_resources[name].items
+    for document in documents:
+        items.add().resource.CopyFrom(resource.dict_to_struct(document))
+    if not documents:
+        request.required_resources[name].SetInParent()
+
+
+def _settled(request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionRequest:
+    """The request as it comes once everything that it composes is there and ready."""
+    response = asyncio.run(FunctionRunner().RunFunction(request, None))
+    if response.results:
+        raise RuntimeError(response.results[0].message)
+    for key, desired in response.desired.resources.items():
+        observed = resource.struct_to_dict(desired.resource)
+        metadata = observed.setdefault("metadata", {})
+        metadata |= {"name": f"composed-{key}", "uid": f"uid-{key}", "resourceVersion": "999"}
+        manifest = observed.get("spec", {}).get("forProvider", {}).get("manifest", {})
+        observed["status"] = {"conditions": [_READY], "atProvider": {"manifest": manifest}}
+        request.observed.resources[key].resource.CopyFrom(resource.dict_to_struct(observed))
+    return request
+
+
+CASES: dict[str, Callable[[int], fnv1.RunFunctionRequest]] = {
+    "LMCache tier": tier,
+    "consumer": consumer,
+}
