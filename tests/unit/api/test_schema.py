@@ -40,7 +40,8 @@ _PYTHON = {"object": dict, "array": list, "string": str, "integer": int, "boolea
 def violations(schema: Schema, path: str = "") -> Iterator[str]:
     """What breaks Kubernetes' rules for structural schemas, or our own on bounds."""
     if schema.get("x-kubernetes-int-or-string"):
-        if extra := set(schema) - _ANY - {"x-kubernetes-int-or-string"} | {"type"} & set(schema):
+        allowed = (_ANY | _STRING | _NUMBER | {"x-kubernetes-int-or-string"}) - {"type"}
+        if extra := set(schema) - allowed:
             yield f"{path}: int-or-string with {sorted(extra)}"
         return
     kind = schema.get("type")
