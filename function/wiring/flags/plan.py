@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from function.problems import Refused
@@ -163,8 +163,20 @@ def guard(call: EngineCall, scanned: Scan, ours: Iterable[str]) -> None:
             _editable(call, use)
 
 
-def ambiguous(scanned: Scan, options: Options, ours: Sequence[str]) -> None:
-    """Refuse an abbreviation that may be one of our flags: the engine would not start with it."""
+def legible(scanned: Scan, options: Options, ours: Iterable[str]) -> None:
+    """Refuse an abbreviation that may be one of our flags, and a last flag without its value.
+
+    The engine starts with neither; the last flag would take our first word for its value.
+    """
+    last = scanned.uses[-1] if scanned.uses else None
+    if last and last.static and last.raw is None:
+        option = options.find(last.spelling)
+        if last.path or last.spelling == "--config" or (option and option.arity in "1+"):
+            raise Refused(
+                "ArgsNotPatchable",
+                f"{last.spelling}{'.' if last.path else ''}{last.path} has no value; give it one, "
+                "or remove it",
+            )
     for use in scanned.uses:
         if options.find(use.spelling) or not use.spelling.startswith("--"):
             continue

@@ -232,7 +232,7 @@ def plan(
         )
     scanned = read(call, file)
     touchy = (*injection.flags, "--config")
-    plans.ambiguous(scanned, TABLE, touchy)
+    plans.legible(scanned, TABLE, touchy)
     plans.guard(call, scanned, touchy)
     sets = plans.flag_sets(injection.flags, scanned)
     before = effective(call, file)

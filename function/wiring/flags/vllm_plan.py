@@ -30,7 +30,7 @@ def plan(
     _readable_file(call, file)
     scanned = vllm.read(call, file)
     touchy = {*ours, *vllm.KV_OFFLOADING, "--config"}
-    plans.ambiguous(scanned, vllm.TABLE, touchy)
+    plans.legible(scanned, vllm.TABLE, touchy)
     plans.guard(call, scanned, touchy)
     _no_offloading_flags(scanned)
     sets: list[Set] = []

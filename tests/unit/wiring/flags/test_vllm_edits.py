@@ -300,6 +300,13 @@ REFUSED = [
         "has a value that is known only at run time",
     ),
     ("no value", LMC, ["m", KV], "ArgsNotPatchable", "has no value"),
+    (
+        "a last flag without its value",
+        LMC,
+        ["m", "--port"],
+        "ArgsNotPatchable",
+        "--port has no value; give it one",
+    ),
     ("no JSON", LMC, ["m", KV, "nixl"], "ArgsNotPatchable", "is no JSON object"),
     ("null", LMC, ["m", KV, "null"], "ArgsNotPatchable", "is no JSON object"),
     ("quotes inside", LMC, ["m", KV, f"'{N}'"], "ArgsNotPatchable", "is no JSON object"),
