@@ -1,12 +1,51 @@
-"""LMCache: a server on each node, or inside the engine."""
+"""LMCache: a server on each node, or inside the engine.
 
+What each mode is stands in one table; nothing else asks for the mode but the rows that name it.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from function.backends.base import Description, Part, Tier
-from function.backends.lmcache import connector, facts, server
+from function.backends.lmcache import checks, conflicts, connector, facts, inprocess, redis, server
 from function.problems import Problem
 from function.wiring.engine import Engine
 from function.wiring.injection import Injection
+
+
+@dataclass(frozen=True)
+class _Mode:
+    parts: Callable[[Tier], list[Part]]
+    inject: Callable[[Tier, Engine], Injection]
+    shares: Callable[[Tier], bool]
+    endpoints: Callable[[Tier], dict[str, str]]
+    capacity: Callable[[Tier], int]
+
+
+def _endpoints(tier: Tier) -> dict[str, str]:
+    found = {"mq": f"tcp://{facts.host(tier)}:{facts.MQ_PORT}"}
+    for level in tier.spec.backend_spec.l2:
+        if level.redis is not None and level.redis.managed is not None:
+            found[level.name] = f"redis://{redis.host(tier, level)}:{level.redis.port}"
+    return found
+
+
+_MODES = {
+    facts.NODE_SERVER: _Mode(
+        parts=server.parts,
+        inject=connector.inject,
+        shares=lambda _: True,
+        endpoints=_endpoints,
+        capacity=lambda tier: int(tier.spec.backend_spec.l1.size_gib),
+    ),
+    facts.IN_PROCESS: _Mode(
+        parts=lambda _: [],
+        inject=inprocess.inject,
+        shares=inprocess.shares,
+        endpoints=lambda _: {},
+        capacity=lambda _: 0,
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -17,23 +56,35 @@ class LMCache:
     field: str = "lmcache"
 
     def problems(self, tier: Tier) -> list[Problem]:
-        return []
+        """Everything wrong with the tier that its schema cannot say."""
+        return checks.problems(tier)
 
     def parts(self, tier: Tier) -> list[Part]:
-        return server.parts(tier)
+        """What runs on the cluster."""
+        return _mode(tier).parts(tier)
 
     def describe(self, tier: Tier) -> Description:
+        """Facts for the tier's status."""
+        mode = _mode(tier)
         return Description(
-            endpoints={"mq": f"tcp://{facts.host(tier)}:{facts.MQ_PORT}"},
-            capacity_gib_per_agent=tier.spec.backend_spec.l1.size_gib,
+            endpoints=mode.endpoints(tier),
+            pod_security=checks.pod_security(tier),
+            capacity_gib_per_agent=mode.capacity(tier),
+            warnings=tuple(checks.warnings(tier)),
         )
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
-        return connector.inject(tier, engine)
+        """What a pod of this engine gets. Raises Refused."""
+        conflicts.check(tier, engine)
+        return _mode(tier).inject(tier, engine)
 
     def shares_by_model_string(self, tier: Tier) -> bool:
-        """A server's key holds the model string and no layout (lmcache.md section 0)."""
-        return tier.spec.backend_spec.mode == facts.NODE_SERVER
+        """Whether engines share blocks by the model's name alone (see the protocol)."""
+        return _mode(tier).shares(tier)
+
+
+def _mode(tier: Tier) -> _Mode:
+    return _MODES[tier.spec.backend_spec.mode]
 
 
 BACKEND = LMCache()

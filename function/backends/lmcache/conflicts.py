@@ -14,6 +14,7 @@ from function.backends.lmcache import facts
 from function.problems import Refused
 from function.wiring.engine import SGLANG, VLLM, Engine
 
+_OWN_IMAGES = ("lmcache/vllm-openai", "lmcache/sglang")
 _ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 
 
@@ -69,6 +70,27 @@ def _older_than(oldest: str) -> Callable[[Tier, Engine], str | None]:
     return holds
 
 
+def _unknown_version(_: Tier, engine: Engine) -> str | None:
+    """LMCache's own images go with LMCache's own connector, whatever vLLM they contain."""
+    if engine.version is not None or client_version(engine) is not None:
+        return None
+    return engine.image or "its image"
+
+
+def _older_client(tier: Tier, engine: Engine) -> str | None:
+    client = client_version(engine)
+    if client is None or tier.spec.backend_spec.ipc != facts.ISOLATED:
+        return None
+    return str(client) if client < facts.SINCE["ipc Isolated"] else None
+
+
+def client_version(engine: Engine) -> Version | None:
+    """LMCache's version in an engine's image, where it is one of LMCache's own."""
+    name, _, tag = engine.image.partition("@")[0].rpartition(":")
+    own = "/".join(name.split("/")[-2:]) in _OWN_IMAGES
+    return facts.parse_version(tag) if own else None
+
+
 def _isolated(tier: Tier, _: Engine) -> str | None:
     return facts.ISOLATED if tier.spec.backend_spec.ipc == facts.ISOLATED else None
 
@@ -121,9 +143,29 @@ ROWS: tuple[Row, ...] = (
         mode=facts.NODE_SERVER,
     ),
     Row(
+        "VersionMismatch",
+        "vLLM {found} is older than 0.8.5, which is the first with a connector for LMCache.",
+        _older_than("0.8.5"),
+        engine=VLLM,
+        mode=facts.IN_PROCESS,
+    ),
+    Row(
+        "VersionMismatch",
+        "the version of the engine in {found} is not known, and LMCache's connector depends on "
+        "it. Declare it by the annotation modelplane.ai/kv-offload-engine-version.",
+        _unknown_version,
+    ),
+    Row(
+        "VersionMismatch",
+        "the engine's image has LMCache {found}, which ignores isolated IPC (0.5.5 is the first "
+        "that knows it). Use a newer image, or a tier with spec.lmcache.ipc SharedMemory.",
+        _older_client,
+        mode=facts.NODE_SERVER,
+    ),
+    Row(
         "ConnectorConflict",
-        "{found} has expandable_segments:True, and memory of that allocator cannot be shared with "
-        "LMCache's agent. Remove it.",
+        "{found} has expandable_segments:True: vLLM does not start with it and a connector, and "
+        "memory of that allocator cannot be shared with an agent. Remove it.",
         _expandable_segments,
     ),
     Row(
@@ -131,6 +173,7 @@ ROWS: tuple[Row, ...] = (
         "{found} puts the KV cache into memory that cannot be shared with LMCache's agent. Remove "
         "the flag.",
         _flags("--enable-sleep-mode", "--enable-memory-saver"),
+        mode=facts.NODE_SERVER,
     ),
     Row(
         "EngineUnsupported",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from function.backends.base import Tier
-from function.backends.lmcache import conflicts, facts
+from function.backends.lmcache import facts
 from function.wiring.engine import SGLANG, VLLM, Engine
 from function.wiring.injection import Injection, Json, SharedMemory
 
@@ -12,7 +12,6 @@ _MODULE = "lmcache.integration.vllm.lmcache_mp_connector"
 
 def inject(tier: Tier, engine: Engine) -> Injection:
     """The wiring of one engine pod. Raises Refused where it cannot work or would be wrong."""
-    conflicts.check(tier, engine)
     return _ENGINES[engine.name](tier)
 
 

@@ -1,29 +1,20 @@
 """The levels below the node's memory: each type as an `--l2-adapter` and what it needs around it.
 
-LMCache counts the bytes of a level from zero with each start of the server, and every server only
-its own. What bounds a level is therefore never that count alone: see `janitor` for files; a Redis
-is bounded by its own maxmemory, a bucket by its lifecycle rules.
+One small function for a type, one row in the table. Sizes are in GiB on both sides (LMCache's
+`max_capacity_gb` is multiplied by 2^30). `shared` tells LMCache that other servers use the same
+storage. A Redis is bounded by its own maxmemory, a bucket by its lifecycle rules, files by
+`files.sweeper`.
 """
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from function.api.lmcache_l2 import L2Level
 from function.backends.base import Manifest, Part, Tier
-
-
-@dataclass(frozen=True)
-class Level:
-    """One level: the adapter's JSON, and what the agents' pod needs for it."""
-
-    json: str
-    env: tuple[Manifest, ...] = ()
-    volumes: tuple[Manifest, ...] = ()
-    mounts: tuple[Manifest, ...] = ()
-    sidecars: tuple[Manifest, ...] = ()
-    parts: tuple[Part, ...] = ()
+from function.backends.lmcache import files, redis
+from function.backends.lmcache.level import Level, Swept, adapter
+from function.kube import manifests as k
 
 
 def levels(tier: Tier) -> list[Level]:
@@ -31,9 +22,200 @@ def levels(tier: Tier) -> list[Level]:
     return [_TYPES[level.type](tier, level) for level in tier.spec.backend_spec.l2]
 
 
-def adapter(body: dict[str, Any]) -> str:
-    """The adapter as one argument: compact JSON in the order it is written."""
-    return json.dumps(body, separators=(",", ":"))
+def _disk(tier: Tier, level: L2Level) -> Level:
+    disk = level.disk
+    path = files.directory(tier, level.name)
+    if disk.host_path is not None:
+        volume = files.host_path(level.name, disk.host_path.path)
+    else:
+        volume = files.ephemeral(tier, level.name, disk.ephemeral.storage_class_name, disk.size_gib)
+    body = {
+        "type": "fs_native",
+        "base_path": path,
+        "num_workers": disk.workers,
+        "use_odirect": disk.direct_io,
+        "max_capacity_gb": disk.size_gib,
+        "eviction": files.EVICTION,
+    }
+    swept = files.swept(path, disk.size_gib, files.LOCAL_PERIOD)
+    return _level(level, body, volume=volume, swept=swept)
 
 
-_TYPES: dict[str, Callable[[Tier, L2Level], Level]] = {}
+def _shared_file_system(tier: Tier, level: L2Level) -> Level:
+    shared = level.shared_file_system
+    path = files.directory(tier, level.name, shared.sub_path)
+    claim = shared.claim_name or f"{tier.remote_name}-{level.name}"
+    body = {
+        "type": "fs_native",
+        "base_path": path,
+        "num_workers": shared.workers,
+        "max_capacity_gb": shared.size_gib,
+        "shared": True,
+        "eviction": files.EVICTION,
+    }
+    volume = {
+        "name": files.volume_name(level.name),
+        "persistentVolumeClaim": {"claimName": claim},
+    }
+    parts: tuple[Part, ...] = ()
+    if shared.claim_name is None:
+        manifest: Manifest = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": k.metadata(claim, tier.remote_namespace, tier.labels),
+            "spec": k.claim(shared.storage_class_name, shared.size_gib, "ReadWriteMany"),
+        }
+        parts = (Part(f"persistentvolumeclaim-{level.name}", manifest, keep=True),)
+    swept = files.swept(path, shared.size_gib, files.SHARED_PERIOD)
+    return _level(level, body, volume=volume, swept=swept, parts=parts)
+
+
+def _redis(tier: Tier, level: L2Level) -> Level:
+    at = level.redis
+    body: dict[str, Any] = {
+        "type": "resp",
+        "host": at.host or redis.host(tier, level),
+        "port": at.port,
+        "num_workers": at.workers,
+        "shared": True,
+    }
+    env: list[Manifest] = []
+    if at.auth_secret is not None:
+        if at.username is not None:
+            env += k.env({"LMCACHE_RESP_USERNAME": at.username})
+        env.append(k.env_secret("LMCACHE_RESP_PASSWORD", at.auth_secret.name, at.auth_secret.key))
+    return _level(level, body, env=tuple(env), parts=tuple(redis.parts(tier, level)))
+
+
+def _valkey(tier: Tier, level: L2Level) -> Level:
+    at = level.valkey
+    body: dict[str, Any] = {
+        "type": "valkey",
+        "startup_nodes": ",".join(f"{node.host}:{node.port}" for node in at.nodes),
+        "cluster_mode": at.cluster,
+        "tls_enable": at.tls,
+        "key_prefix": at.key_prefix or tier.remote_name,
+        "num_workers": at.workers,
+        "shared": True,
+    }
+    if at.database is not None:
+        body["database_id"] = at.database
+    return _level(level, body)
+
+
+def _s3(tier: Tier, level: L2Level) -> Level:
+    bucket = level.s3
+    body = {
+        "type": "s3",
+        "s3_endpoint": f"{bucket.bucket}.{bucket.endpoint}",
+        "s3_region": bucket.region,
+        "s3_prefer_http2": bucket.tls,
+        "disable_tls": not bucket.tls,
+        "shared": True,
+    }
+    env: tuple[Manifest, ...] = ()
+    if bucket.credentials_secret is not None:
+        secret = bucket.credentials_secret
+        env = (
+            k.env_secret("AWS_ACCESS_KEY_ID", secret.name, secret.access_key_id_key),
+            k.env_secret("AWS_SECRET_ACCESS_KEY", secret.name, secret.secret_access_key_key),
+        )
+    return _level(level, body, env=env)
+
+
+def _nixl(tier: Tier, level: L2Level) -> Level:
+    store = level.nixl
+    path = files.directory(tier, level.name)
+    body = {
+        "type": "nixl_store_dynamic",
+        "backend": store.plugin,
+        "backend_params": {
+            "file_path": path,
+            "use_direct_io": str(store.direct_io).lower(),
+            "max_capacity_gb": str(store.size_gib),
+            "shard_dirs": str(store.shard_directories).lower(),
+        },
+        "eviction": files.EVICTION,
+    }
+    volume = files.host_path(level.name, store.host_path.path)
+    swept = files.swept(path, store.size_gib, files.LOCAL_PERIOD)
+    return _level(level, body, volume=volume, swept=swept)
+
+
+def _raw(tier: Tier, level: L2Level) -> Level:
+    word = adapter(json.loads(level.raw.json_))
+    if level.raw.host_path is None:
+        return Level(word)
+    volume = files.host_path(level.name, level.raw.host_path.path)
+    at = {"name": volume["name"], "mountPath": level.raw.host_path.path}
+    return Level(word, volumes=(volume,), data=at)
+
+
+def _level(
+    level: L2Level,
+    body: dict[str, Any],
+    *,
+    env: tuple[Manifest, ...] = (),
+    volume: Manifest | None = None,
+    swept: Swept | None = None,
+    parts: tuple[Part, ...] = (),
+) -> Level:
+    """The level with its volume mounted, and with what its blocks go through on their way."""
+    volumes = [volume] if volume else []
+    mounts: list[Manifest] = []
+    if level.serde is not None:
+        serde, secret = _SERDES[level.serde.type](level)
+        body = {**body, "serde": {**serde, "max_workers": level.serde.workers}}
+        if secret is not None:
+            volumes.append(secret)
+            mounts.append({"name": secret["name"], "mountPath": _key_path(level), "readOnly": True})
+    return Level(
+        adapter(body),
+        env=env,
+        volumes=tuple(volumes),
+        data=files.mount(level.name) if volume else None,
+        mounts=tuple(mounts),
+        swept=swept,
+        parts=parts,
+    )
+
+
+def _fp8(_: L2Level) -> tuple[dict[str, Any], Manifest | None]:
+    return {"type": "fp8"}, None
+
+
+def _aesgcm(level: L2Level) -> tuple[dict[str, Any], Manifest | None]:
+    """The key as a file: of the pod's group, so that a uid other than root reads it too."""
+    at = level.serde.aesgcm
+    serde = {
+        "type": "aesgcm",
+        "key_provider": "hkdf",
+        "master_key_path": f"{_key_path(level)}/key",
+        "aes_bits": at.key_bits,
+    }
+    secret: Manifest = {
+        "secretName": at.key_secret.name,
+        "defaultMode": 0o440,
+        "items": [{"key": at.key_secret.key, "path": "key"}],
+    }
+    return serde, {"name": f"key-{level.name}", "secret": secret}
+
+
+def _key_path(level: L2Level) -> str:
+    return f"/etc/kv-offload/keys/{level.name}"
+
+
+_SERDES: dict[str, Callable[[L2Level], tuple[dict[str, Any], Manifest | None]]] = {
+    "FP8": _fp8,
+    "AESGCM": _aesgcm,
+}
+
+_TYPES: dict[str, Callable[[Tier, L2Level], Level]] = {
+    "Disk": _disk,
+    "SharedFileSystem": _shared_file_system,
+    "Redis": _redis,
+    "Valkey": _valkey,
+    "S3": _s3,
+    "NIXL": _nixl,
+    "Raw": _raw,
+}

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 from function.api.placement import Toleration
 from function.backends.base import AGENTS, Manifest, Part, Tier
-from function.backends.lmcache import facts, gpu, l2, network
+from function.backends.lmcache import facts, files, gpu, l2, network
 from function.backends.lmcache.facts import HTTP_PORT, MQ_PORT
+from function.backends.lmcache.level import Level
 from function.kube import manifests as k
 
 CONTAINER = "agent"
@@ -37,7 +38,7 @@ def parts(tier: Tier) -> list[Part]:
     ]
 
 
-def arguments(tier: Tier, levels: Sequence[l2.Level]) -> list[str]:
+def arguments(tier: Tier, levels: Sequence[Level]) -> list[str]:
     """The arguments of `lmcache server`; one element a word, Kubernetes expands `$(NAME)`."""
     spec = tier.spec.backend_spec
     image = facts.image(tier)
@@ -72,11 +73,11 @@ def arguments(tier: Tier, levels: Sequence[l2.Level]) -> list[str]:
     if levels:
         words += ["--l2-prefetch-max-in-flight", str(spec.prefetch.max_in_flight)]
     for level in levels:
-        words += ["--l2-adapter", level.json]
+        words += ["--l2-adapter", level.adapter]
     return words
 
 
-def _daemonset(tier: Tier, seen: gpu.Visibility, levels: Sequence[l2.Level]) -> Part:
+def _daemonset(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Part:
     labels = network.agent_labels(tier)
     policy = tier.spec.upgrade_policy
     strategy: Manifest = {"type": policy.type}
@@ -106,7 +107,7 @@ def _daemonset(tier: Tier, seen: gpu.Visibility, levels: Sequence[l2.Level]) -> 
     )
 
 
-def _pod(tier: Tier, seen: gpu.Visibility, levels: Sequence[l2.Level]) -> Manifest:
+def _pod(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Manifest:
     spec = tier.spec.backend_spec
     nodes = tier.spec.nodes
     image = facts.image(tier)
@@ -114,16 +115,16 @@ def _pod(tier: Tier, seen: gpu.Visibility, levels: Sequence[l2.Level]) -> Manife
         **k.pod_defaults(spec.run_as_user),
         **seen.pod,
         "terminationGracePeriodSeconds": 30,
-        "containers": [_container(tier, seen, levels)],
+        "containers": [
+            _container(tier, seen, levels),
+            *files.sweeper(tier, levels),
+        ],
         "volumes": [
             {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
             *_shared_memory(tier),
             *(volume for level in levels for volume in level.volumes),
         ],
     }
-    sidecars = [container for level in levels for container in level.sidecars]
-    if sidecars:
-        pod["initContainers"] = sidecars
     if spec.service_account_name:
         pod["serviceAccountName"] = spec.service_account_name
     if nodes.selector:
@@ -137,15 +138,17 @@ def _pod(tier: Tier, seen: gpu.Visibility, levels: Sequence[l2.Level]) -> Manife
     return pod
 
 
-def _container(tier: Tier, seen: gpu.Visibility, levels: Sequence[l2.Level]) -> Manifest:
+def _container(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Manifest:
     image = facts.image(tier)
     env = [
         k.env_field("POD_IP", "status.podIP"),
         k.env_field("NODE_NAME", "spec.nodeName"),
         # The root is read-only: caches of torch, numba and CuPy go to the scratch volume.
         *k.env({"HOME": "/tmp", "LMCACHE_TRACK_USAGE": "false", **seen.env}),
-        *(variable for level in levels for variable in level.env),
     ]
+    # Levels of one type share their credentials (see `checks`): each variable stands once.
+    for level in levels:
+        env += [variable for variable in level.env if variable not in env]
     return {
         "name": CONTAINER,
         "image": image.reference,
@@ -163,7 +166,7 @@ def _container(tier: Tier, seen: gpu.Visibility, levels: Sequence[l2.Level]) -> 
         "volumeMounts": [
             {"name": "tmp", "mountPath": "/tmp"},
             *({"name": v["name"], "mountPath": "/dev/shm"} for v in _shared_memory(tier)),
-            *(mount for level in levels for mount in level.mounts),
+            *(mount for level in levels for mount in level.all_mounts),
         ],
     }
 

@@ -1,0 +1,306 @@
+"""What is wrong with an LMCache tier beyond its schema, and what is right but worth knowing.
+
+One function for each subject, called in order; every one returns all it finds.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from packaging.version import Version
+
+from function.api.lmcache_l2 import L2Level
+from function.backends.base import Tier
+from function.backends.lmcache import facts
+from function.problems import Problem
+
+_SPEC = "spec.lmcache"
+
+# What a level needs that upstream's server image does not contain (its LMCache was built without,
+# or the Python package is missing).
+_MISSING = {
+    "Valkey": "valkey-glide-sync",
+    "NIXL": "nixl",
+    "S3": "boto3, without which its credentials would stand in an argument",
+}
+
+# Adapters of LMCache that need what is in no wheel or image of a release.
+_RAW_MISSING = {
+    "valkey": "valkey-glide-sync",
+    "nixl_store": "nixl",
+    "nixl_store_dynamic": "nixl",
+    "mooncake_store": "a build of LMCache with Mooncake, which no release image has",
+}
+
+# Words that say that a JSON key holds a credential.
+_SECRET_WORDS = ("password", "passwd", "secret", "token", "access_key", "credential", "private_key")
+
+# Directories of the node that are its own, and what is below them.
+_SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin")
+_SYSTEM += ("/sys", "/usr", "/var/lib/containerd", "/var/lib/etcd", "/var/lib/kubelet", "/var/run")
+
+
+def problems(tier: Tier) -> list[Problem]:
+    """Everything wrong with the tier, sorted by path."""
+    found: list[Problem] = []
+    for subject in _SUBJECTS[tier.spec.backend_spec.mode]:
+        found += subject(tier)
+    return sorted(set(found))
+
+
+def _image(tier: Tier) -> Iterator[Problem]:
+    """A version that the arguments can be written for."""
+    image = facts.image(tier)
+    if image.version is None:
+        yield Problem(
+            "spec.image.version",
+            f"must be set: {image.reference} does not tell which LMCache it contains, and the "
+            f"agents' arguments depend on it (e.g. {facts.STOCK_TAG.lstrip('v')})",
+        )
+    elif image.version < facts.OLDEST:
+        yield Problem(
+            "spec.image",
+            f"LMCache {image.version} is too old: the oldest that is supported is {facts.OLDEST}",
+        )
+
+
+def _features(tier: Tier) -> Iterator[Problem]:
+    """Settings that a newer LMCache has first."""
+    spec = tier.spec.backend_spec
+    image = facts.image(tier)
+    used = {
+        "ipc Isolated": spec.ipc == facts.ISOLATED,
+        "l1.hugepages": spec.l1.hugepages,
+        "l1.evictionPolicy ARC": spec.l1.eviction_policy == "ARC",
+        "registration.sessionSeconds": spec.registration.session_seconds
+        != type(spec.registration)().session_seconds,
+    }
+    for feature, is_used in used.items():
+        if is_used and image.version is not None and not image.has(feature):
+            field, _, value = feature.partition(" ")
+            yield Problem(
+                f"{_SPEC}.{field}",
+                f"{value or 'this setting'} needs LMCache {facts.SINCE[feature]} or newer, "
+                f"spec.image has {image.version}",
+            )
+
+
+def _rollout(tier: Tier) -> Iterator[Problem]:
+    policy = tier.spec.upgrade_policy
+    if policy.type == "RollingUpdate" and str(policy.max_unavailable).rstrip("%") in ("0", "00"):
+        yield Problem(
+            "spec.upgradePolicy.maxUnavailable",
+            "must be more than 0: two agents do not run on one node at a time, so none could ever "
+            "be replaced",
+        )
+
+
+def _image_lacks(tier: Tier) -> Iterator[Problem]:
+    """Levels that upstream's server image cannot serve."""
+    if not facts.image(tier).stock:
+        return
+    for path, level in _levels(tier):
+        lacks = _MISSING.get(level.type)
+        if level.type == "Raw":
+            lacks = _RAW_MISSING.get(_raw_type(level))
+        if lacks:
+            yield Problem(
+                f"{path}.type",
+                f"{level.type} needs an image with {lacks}: {facts.STOCK_REPOSITORY} is without. "
+                "Set spec.image to one of your own that has it",
+            )
+
+
+def _one_credential(tier: Tier) -> Iterator[Problem]:
+    """LMCache reads the credentials of all levels of a type from the same variables."""
+    redis = [(path, level.redis) for path, level in _levels(tier) if level.redis is not None]
+    for path, level in redis[1:]:
+        first = redis[0][1]
+        if (level.auth_secret, level.username) != (first.auth_secret, first.username):
+            yield Problem(
+                f"{path}.redis.authSecret",
+                f"must be that of {redis[0][0]}: an agent has one password for all of its Redis "
+                "levels",
+            )
+    buckets = [(path, level.s3) for path, level in _levels(tier) if level.s3 is not None]
+    for path, bucket in buckets[1:]:
+        if bucket.credentials_secret != buckets[0][1].credentials_secret:
+            yield Problem(
+                f"{path}.s3.credentialsSecret",
+                f"must be that of {buckets[0][0]}: an agent has one access key for all buckets",
+            )
+
+
+def _valkey_password(tier: Tier) -> Iterator[Problem]:
+    for path, level in _levels(tier):
+        if level.valkey is not None and level.valkey.password_secret is not None:
+            yield Problem(
+                f"{path}.valkey.passwordSecret",
+                "LMCache takes a Valkey's password in an argument only, where everyone who may "
+                "read pods sees it (CredentialInArgv). Use type Redis with authSecret for a single "
+                "Valkey with a password, or a Valkey without one behind a NetworkPolicy",
+            )
+
+
+def _directories(tier: Tier) -> Iterator[Problem]:
+    """Directories that are not the node's own, and not used twice."""
+    seen: dict[tuple[str, str], str] = {}
+    for path, level in _levels(tier):
+        for field, key in _places(level):
+            where = f"{path}.{field}"
+            kind, place = key
+            if kind == "host":
+                at = "/" + "/".join(part for part in place.split("/") if part not in ("", "."))
+                key = (kind, at)
+                if ".." in at.split("/"):
+                    yield Problem(where, "must not contain ..")
+                elif at == "/" or any(at == own or at.startswith(f"{own}/") for own in _SYSTEM):
+                    yield Problem(
+                        where, f"{at} belongs to the node itself; choose a directory of its own"
+                    )
+            elif ".." in place.split("/"):
+                yield Problem(where, "must not contain ..")
+            if key in seen:
+                yield Problem(where, f"is the same as {seen[key]}: each level needs its own")
+            seen.setdefault(key, where)
+
+
+def _places(level: L2Level) -> Iterator[tuple[str, tuple[str, str]]]:
+    if level.disk is not None and level.disk.host_path is not None:
+        yield "disk.hostPath.path", ("host", level.disk.host_path.path)
+    if level.nixl is not None:
+        yield "nixl.hostPath.path", ("host", level.nixl.host_path.path)
+    if level.raw is not None and level.raw.host_path is not None:
+        yield "raw.hostPath.path", ("host", level.raw.host_path.path)
+    shared = level.shared_file_system
+    if shared is not None and shared.claim_name is not None:
+        yield "sharedFileSystem.subPath", (f"claim {shared.claim_name}", shared.sub_path or "")
+    elif shared is not None and shared.sub_path is not None:
+        yield "sharedFileSystem.subPath", (f"claim of {level.name}", shared.sub_path)
+
+
+def _raw(tier: Tier) -> Iterator[Problem]:
+    """Raw JSON that LMCache would refuse, or that would show a secret."""
+    for path, level in _levels(tier):
+        if level.raw is None:
+            continue
+        where = f"{path}.raw.json"
+        try:
+            body = json.loads(level.raw.json_)
+        except ValueError as error:
+            yield Problem(where, f"is not JSON: {error}")
+            continue
+        if not isinstance(body, dict):
+            yield Problem(where, f'must be an object such as {{"type":"fs"}}, is {_name(body)}')
+            continue
+        kind = body.get("type")
+        if not isinstance(kind, str) or not kind:
+            yield Problem(where, 'must have a "type", the name of an adapter of LMCache')
+        for key in sorted(set(_secret_keys(body))):
+            yield Problem(
+                where,
+                f"{key} would stand in an argument, where everyone who may read pods sees it "
+                "(CredentialInArgv). Use a typed level, which takes it from a Secret",
+            )
+
+
+def _secret_keys(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            lower = key.lower()
+            if any(word in lower for word in _SECRET_WORDS) and not lower.endswith("_path"):
+                yield key
+            yield from _secret_keys(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _secret_keys(item)
+
+
+def _name(value: Any) -> str:
+    return {list: "a list", str: "a string", type(None): "null", bool: "a boolean"}.get(
+        type(value), "a number"
+    )
+
+
+def _raw_type(level: L2Level) -> str:
+    try:
+        return str(json.loads(level.raw.json_)["type"])
+    except (ValueError, TypeError, KeyError):
+        return ""
+
+
+def _levels(tier: Tier) -> Iterator[tuple[str, L2Level]]:
+    for index, level in enumerate(tier.spec.backend_spec.l2):
+        yield f"{_SPEC}.l2[{index}]", level
+
+
+def warnings(tier: Tier) -> list[str]:
+    """What is true of a valid tier and worth knowing, for its Accepted condition."""
+    spec = tier.spec.backend_spec
+    image = facts.image(tier)
+    types = {level.type for level in spec.l2}
+    server = spec.mode == facts.NODE_SERVER
+    host_paths = any(kind == "host" for _, lv in _levels(tier) for _, (kind, _) in _places(lv))
+    rows = (
+        (
+            not server,
+            "mode InProcess is deprecated by LMCache; use NodeServer where the engine allows it.",
+        ),
+        (
+            server and spec.ipc == facts.ISOLATED,
+            "ipc Isolated needs lmcache 0.5.5 or newer in the engines' image too, which cannot be "
+            "seen from here; it is proven on no GPU by us.",
+        ),
+        (
+            server and tier.spec.gpu_visibility.source == "DRAAdminAccess",
+            "gpuVisibility DRAAdminAccess is proven on no GPU.",
+        ),
+        (
+            server and not tier.spec.nodes.selector,
+            "spec.nodes.selector is empty: an agent runs on every node, also on those without a "
+            "GPU.",
+        ),
+        (tier.spec.rdma.source != "None", "LMCache does not use spec.rdma."),
+        (
+            server and spec.l1 is not None and spec.l1.eviction_policy == "IsolatedLRU",
+            "IsolatedLRU evicts by quotas that have to be set through the agents' HTTP API.",
+        ),
+        (
+            server and spec.run_as_user != 0 and host_paths,
+            f"hostPath directories must exist and be writable for uid {spec.run_as_user}: the "
+            "kubelet creates missing ones as root's.",
+        ),
+        ("S3" in types, "LMCache does not bound a bucket: give it a lifecycle rule."),
+        ("Raw" in types, "A Raw level is bounded by what its own JSON says, or not at all."),
+        (
+            server and image.version is not None and image.version > Version("0.5.6"),
+            f"LMCache {image.version} is newer than 0.5.6, for which arguments are written.",
+        ),
+    )
+    return [text for is_so, text in rows if is_so]
+
+
+def pod_security(tier: Tier) -> str:
+    """The strictest Pod Security level that admits the agents (and a Redis of ours)."""
+    spec = tier.spec.backend_spec
+    if spec.mode != facts.NODE_SERVER:
+        return "restricted"
+    volumes = any(kind == "host" for _, level in _levels(tier) for _, (kind, _) in _places(level))
+    if volumes or spec.ipc == facts.SHARED_MEMORY:
+        return "privileged"
+    return "restricted" if spec.run_as_user else "baseline"
+
+
+_SUBJECTS: dict[str, tuple[Callable[[Tier], Iterator[Problem]], ...]] = {
+    facts.NODE_SERVER: (
+        _image,
+        _features,
+        _rollout,
+        _image_lacks,
+        _one_credential,
+        _valkey_password,
+        _directories,
+        _raw,
+    ),
+    facts.IN_PROCESS: (),
+}

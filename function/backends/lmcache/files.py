@@ -1,0 +1,99 @@
+"""Levels that are files: where they lie in the agents' pod, and what keeps them under their size.
+
+LMCache counts what a server wrote since its own start: files of an earlier process, or of another
+node on a shared file system, are in nobody's count, and its limit alone bounds nothing. Its own
+eviction begins at 80 % of the size and knows what is in use; beside it the sweeper (`sweep`, run in
+the agents' pod from its own text) looks at the disk and holds the directory at 95 %, oldest first.
+A block that is gone is a miss.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files as resources
+
+from function.backends.base import Manifest, Tier
+from function.backends.lmcache import facts
+from function.backends.lmcache.level import Level, Swept, literal
+from function.kube import manifests as k
+
+_ROOT = "/var/lib/kv-offload"
+_PYTHON = "/opt/venv/bin/python3"
+_FULL_PERCENT = 95
+SWEEPER = "sweeper"
+
+# Seconds between two sweeps: a shared file system is walked by every node.
+LOCAL_PERIOD = 30
+SHARED_PERIOD = 300
+
+# Removes the least recently used fifth when the count of this process reaches 80 % of the size.
+EVICTION = {"eviction_policy": "LRU", "trigger_watermark": 0.8, "eviction_ratio": 0.2}
+
+
+def mount_path(level: str) -> str:
+    """Where a level's volume is mounted."""
+    return f"{_ROOT}/{level}"
+
+
+def directory(tier: Tier, level: str, sub_path: str | None = None) -> str:
+    """Where a level's files are: a directory of the tier's own, so that two may share a disk."""
+    return f"{mount_path(level)}/{sub_path or tier.remote_name}"
+
+
+def volume_name(level: str) -> str:
+    """The name of a level's volume in the pod."""
+    return f"l2-{level}"
+
+
+def mount(level: str) -> Manifest:
+    """The mount of a level's volume."""
+    return {"name": volume_name(level), "mountPath": mount_path(level)}
+
+
+def host_path(level: str, path: str) -> Manifest:
+    """A directory of the node as a level's volume; created as root where it is missing."""
+    return {
+        "name": volume_name(level),
+        "hostPath": {"path": path, "type": "DirectoryOrCreate"},
+    }
+
+
+def ephemeral(tier: Tier, level: str, storage_class: str | None, size_gib: int) -> Manifest:
+    """A volume that is claimed with the pod and deleted with it."""
+    template = {
+        "metadata": {"labels": tier.labels},
+        "spec": k.claim(storage_class, size_gib),
+    }
+    return {"name": volume_name(level), "ephemeral": {"volumeClaimTemplate": template}}
+
+
+def swept(path: str, size_gib: int, period: int) -> Swept:
+    """A level's directory, kept under its size."""
+    return Swept(path, size_gib * 2**30 * _FULL_PERCENT // 100, period)
+
+
+def sweeper(tier: Tier, levels: Sequence[Level]) -> list[Manifest]:
+    """The container that keeps the directories of all levels under their sizes; at most one."""
+    jobs = [level.swept for level in levels if level.swept is not None]
+    if not jobs:
+        return []
+    image = facts.image(tier)
+    words = [word for job in jobs for word in (literal(job.path), str(job.limit), str(job.period))]
+    container = {
+        "name": SWEEPER,
+        "image": image.reference,
+        "imagePullPolicy": image.pull_policy,
+        "command": [_PYTHON, "-c", _program()],
+        "args": words,
+        "resources": {
+            "requests": {"cpu": "10m", "memory": "64Mi"},
+            "limits": {"memory": "128Mi"},
+        },
+        "securityContext": k.container_security(),
+        "volumeMounts": [dict(level.data) for level in levels if level.swept is not None],
+    }
+    return [container]
+
+
+@cache
+def _program() -> str:
+    return literal(resources(__package__).joinpath("sweep.py").read_text(encoding="utf-8"))

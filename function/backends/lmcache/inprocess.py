@@ -1,0 +1,134 @@
+"""Mode InProcess: LMCache inside the engine, told by a file that the consumer's step mounts.
+
+Deprecated upstream, and what is left for engines over several pods and images without the server's
+client. The file holds no secret: a Redis password comes by environment, and the scheme is `resp`
+because LMCache logs URLs, the only place where `redis` takes one. YAML that LMCache reads: an
+unknown key is a warning there, so every key is one of 0.5.6 (in older ones since 0.3).
+"""
+
+from typing import Any
+
+import yaml
+
+from function.backends.base import Tier
+from function.problems import Refused
+from function.wiring.engine import Engine
+from function.wiring.injection import Injection, Json
+
+FILE = "lmcache.yaml"
+_CONFIG = "/etc/kv-offload/lmcache"
+_DISK = "/var/cache/kv-offload"
+_SHARED = "/mnt/kv-offload"
+
+# One process's share of a pod is multiplied by these flags of vLLM, where they are numbers.
+_PARALLEL = ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size")
+
+
+def inject(tier: Tier, engine: Engine) -> Injection:
+    """The wiring of one vLLM pod. Raises Refused where the cache would be wrong."""
+    spec = tier.spec.backend_spec.in_process
+    config = configuration(tier, engine)
+    _not_overridden(engine, config, spec.hash_seed)
+    env: list[Json] = [{"name": "LMCACHE_CONFIG_FILE", "value": f"{_CONFIG}/{FILE}"}]
+    volumes: list[Json] = []
+    mounts: list[Json] = []
+    remote = spec.remote
+    if remote is not None and remote.redis is not None and remote.redis.auth_secret is not None:
+        secret = remote.redis.auth_secret
+        reference = {"secretKeyRef": {"name": secret.name, "key": secret.key}}
+        env.append({"name": "LMCACHE_RESP_PASSWORD", "valueFrom": reference})
+    if remote is not None and remote.shared_file_system is not None:
+        claim = {"claimName": remote.shared_file_system.claim_name}
+        volumes.append({"name": "kv-offload-shared", "persistentVolumeClaim": claim})
+        mounts.append({"name": "kv-offload-shared", "mountPath": _SHARED})
+    if spec.local_disk is not None:
+        size = f"{spec.local_disk.size_gib * workers(engine)}Gi"
+        volumes.append({"name": "kv-offload-disk", "emptyDir": {"sizeLimit": size}})
+        mounts.append({"name": "kv-offload-disk", "mountPath": _DISK})
+    return Injection(
+        backend="LMCache",
+        connector={"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"},
+        connector_options={"kv_load_failure_policy": "recompute"},
+        env=tuple(env),
+        env_if_absent=(
+            {"name": "PYTHONHASHSEED", "value": str(spec.hash_seed)},
+            {"name": "LMCACHE_TRACK_USAGE", "value": "false"},
+        ),
+        ray_env=("PYTHONHASHSEED",),
+        files={FILE: yaml.safe_dump(config, sort_keys=False)},
+        files_path=_CONFIG,
+        volumes=tuple(volumes),
+        mounts=tuple(mounts),
+        labels=tier.wired_labels,
+        node_selector=dict(tier.spec.nodes.selector),
+        memory_bytes=spec.memory_gib * workers(engine) * 2**30,
+    )
+
+
+def configuration(tier: Tier, engine: Engine) -> dict[str, Any]:
+    """LMCache's own configuration of one engine; sizes are of each worker, in GiB."""
+    spec = tier.spec.backend_spec.in_process
+    out: dict[str, Any] = {
+        "chunk_size": tier.spec.backend_spec.chunk_tokens,
+        "local_cpu": True,
+        "max_local_cpu_size": float(spec.memory_gib),
+        "cache_policy": spec.cache_policy,
+        "save_decode_cache": spec.save_decode_cache,
+        "pre_caching_hash_algorithm": "builtin",
+    }
+    if spec.local_disk is not None:
+        out["local_disk"] = f"file://{_DISK}/"
+        out["max_local_disk_size"] = float(spec.local_disk.size_gib)
+    if spec.remote is not None:
+        out["remote_url"] = _url(tier, engine)
+        out["remote_serde"] = spec.remote.serde
+    return out
+
+
+def workers(engine: Engine) -> int:
+    """Processes of LMCache in one pod: the engine's GPUs over its pods; 1 where nothing says."""
+    count = 1
+    for flag in _PARALLEL:
+        value = engine.flag(flag) or ""
+        count *= max(1, int(value)) if value.isdecimal() else 1
+    return -(-count // max(1, engine.pods))
+
+
+def _url(tier: Tier, engine: Engine) -> str:
+    """Where blocks are shared; a directory for each identity, since the key holds the name only."""
+    remote = tier.spec.backend_spec.in_process.remote
+    if remote.redis is not None:
+        scheme = "resp" if remote.redis.auth_secret is not None else "redis"
+        return f"{scheme}://{remote.redis.host}:{remote.redis.port}"
+    if not engine.identity:
+        raise Refused(
+            "CacheIdentityConflict",
+            "what stands behind the model argument is not known, and LMCache's key holds nothing "
+            "but its name. Declare it by the annotation modelplane.ai/kv-offload-cache-identity.",
+        )
+    return f"fs://localhost:0{_SHARED}/{tier.remote_name}/{engine.identity}"
+
+
+def _not_overridden(engine: Engine, config: dict[str, Any], seed: int) -> None:
+    """LMCache lets its variables win over the file, and blocks of another seed are never found."""
+    for key in config:
+        name = f"LMCACHE_{key.upper()}"
+        if name in engine.env:
+            raise Refused(
+                "ConnectorConflict",
+                f"{name} is set in the pod and would win over the tier's {key}. Remove it.",
+            )
+    given = engine.env.get("PYTHONHASHSEED")
+    if "PYTHONHASHSEED" in engine.env and given != str(seed):
+        raise Refused(
+            "ConnectorConflict",
+            f"PYTHONHASHSEED is {given or 'not a plain value'} in the pod and {seed} in the tier "
+            "(spec.lmcache.inProcess.hashSeed): engines with different seeds never find each "
+            "other's blocks. Make them equal, or remove it from the pod.",
+        )
+
+
+def shares(tier: Tier) -> bool:
+    """Whether engines of the tier share blocks by the model's name alone."""
+    remote = tier.spec.backend_spec.in_process.remote
+    return remote is not None and remote.redis is not None

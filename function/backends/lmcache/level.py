@@ -1,0 +1,47 @@
+"""What one level below the node's memory comes to."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from function.backends.base import Manifest, Part
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A directory in the agents' pod, the bytes it may hold, and the seconds between two looks."""
+
+    path: str
+    limit: int
+    period: int
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level: the words of its `--l2-adapter`, and what the agents' pod needs for it.
+
+    `data`: the mount of its files, where it has any; `mounts`: further ones (keys).
+    """
+
+    adapter: str
+    env: tuple[Manifest, ...] = ()
+    volumes: tuple[Manifest, ...] = ()
+    data: Manifest | None = None
+    mounts: tuple[Manifest, ...] = ()
+    swept: Swept | None = None
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def all_mounts(self) -> tuple[Manifest, ...]:
+        """Every mount of the agent's container."""
+        return (*((self.data,) if self.data else ()), *self.mounts)
+
+
+def adapter(body: dict[str, Any]) -> str:
+    """An adapter as one argument: compact JSON, keys in the order they are written."""
+    return literal(json.dumps(body, separators=(",", ":"), ensure_ascii=False))
+
+
+def literal(text: str) -> str:
+    """Text as a container's argument: Kubernetes reads `$(NAME)` and `$$` in arguments."""
+    return text.replace("$", "$$")

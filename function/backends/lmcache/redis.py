@@ -1,0 +1,164 @@
+"""A Redis that we run for a tier: one pod, bounded by maxmemory, reachable by the agents alone.
+
+One pod, because LMCache's client knows neither clusters nor sentinels. Its password, where the tier
+names one, is read from the environment into a configuration file in memory: an argument would show
+it to everyone who may list processes or pods.
+"""
+
+from function.api.lmcache_l2 import L2Level
+from function.backends.base import CONTROL_PLANE, Manifest, Part, Tier
+from function.backends.lmcache import network
+from function.kube import manifests as k
+from function.kube import names
+
+_UID = 999  # redis, in the official images
+_CONTAINER = "redis"
+_CONFIG = "/run/redis/redis.conf"
+_START = (
+    "umask 077\n"
+    """printf 'requirepass "%s"\\n' """
+    """"$(printf %s "$REDISCLI_AUTH" | sed 's/[\\\\"]/\\\\&/g')" > {config}\n"""
+    'exec redis-server {config} "$@"\n'
+)
+# Without jq or grep the reply alone tells an error from an answer: redis-cli exits 0 for both.
+_PING = ["sh", "-c", 'test "$(redis-cli -h 127.0.0.1 -p "$0" ping)" = PONG']
+
+
+def host(tier: Tier, level: L2Level) -> str:
+    """The DNS name of a level's Redis."""
+    return f"{name(tier, level)}.{tier.remote_namespace}.svc"
+
+
+def name(tier: Tier, level: L2Level) -> str:
+    """A StatefulSet's pods carry its name and a hash in a label: 52 characters at most."""
+    return names.label(tier.remote_name, level.name, limit=50)
+
+
+def parts(tier: Tier, level: L2Level) -> list[Part]:
+    """The parts of a level's Redis; none where the Redis is somebody else's."""
+    managed = level.redis.managed
+    if managed is None:
+        return []
+    labels = k.component(tier.labels, f"redis-{level.name}")
+    meta = k.metadata(name(tier, level), tier.remote_namespace, labels)
+    out = [
+        Part(
+            f"statefulset-redis-{level.name}",
+            {
+                "apiVersion": "apps/v1",
+                "kind": "StatefulSet",
+                "metadata": meta,
+                "spec": {
+                    "replicas": 1,
+                    "serviceName": name(tier, level),
+                    "selector": {"matchLabels": dict(labels)},
+                    "template": {
+                        "metadata": {"labels": dict(labels)},
+                        "spec": _pod(tier, level),
+                    },
+                },
+            },
+            role=CONTROL_PLANE,
+            ready=k.STATEFULSET_READY,
+            watch=True,
+        ),
+        Part(
+            f"service-redis-{level.name}",
+            k.service(dict(meta), labels, {"redis": level.redis.port}),
+        ),
+        Part(
+            f"networkpolicy-redis-{level.name}",
+            k.network_policy(dict(meta), labels, [_agents_only(tier, level)]),
+        ),
+    ]
+    if managed.persistence is not None:
+        # Twice the memory: a snapshot is written beside the one before it.
+        spec = k.claim(managed.persistence.storage_class_name, 2 * managed.size_gib)
+        claim: Manifest = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": dict(meta),
+            "spec": spec,
+        }
+        out.insert(0, Part(f"persistentvolumeclaim-redis-{level.name}", claim, keep=True))
+    return out
+
+
+def _agents_only(tier: Tier, level: L2Level) -> Manifest:
+    rule = k.ingress([level.redis.port])
+    rule["from"] = [{"podSelector": {"matchLabels": network.agent_labels(tier)}}]
+    return rule
+
+
+def _pod(tier: Tier, level: L2Level) -> Manifest:
+    managed = level.redis.managed
+    data: Manifest = {"name": "data", "emptyDir": {}}
+    if managed.persistence is not None:
+        data = {"name": "data", "persistentVolumeClaim": {"claimName": name(tier, level)}}
+    return {
+        **k.pod_defaults(_UID),
+        "terminationGracePeriodSeconds": 120 if managed.persistence else 30,
+        "containers": [_container(level)],
+        "volumes": [
+            data,
+            {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+        ],
+    }
+
+
+def _container(level: L2Level) -> Manifest:
+    redis = level.redis
+    managed = redis.managed
+    memory = memory_gib(level)
+    container: Manifest = {
+        "name": _CONTAINER,
+        "image": f"{managed.image.repository}:{managed.image.tag}",
+        "imagePullPolicy": managed.image.pull_policy,
+        "command": ["redis-server"],
+        "args": _settings(level),
+        "ports": [{"name": "redis", "containerPort": redis.port, "protocol": "TCP"}],
+        "resources": {
+            "requests": {"cpu": "1", "memory": f"{memory}Gi"},
+            "limits": {"memory": f"{memory}Gi"},
+        },
+        "securityContext": k.container_security(),
+        "startupProbe": _probe(level, period=5, failures=60 + 2 * managed.size_gib),
+        "readinessProbe": _probe(level, period=10, failures=3),
+        "livenessProbe": _probe(level, period=30, failures=10),
+        "volumeMounts": [
+            {"name": "data", "mountPath": "/data"},
+            {"name": "run", "mountPath": "/run/redis"},
+        ],
+    }
+    if redis.auth_secret is not None:
+        container["command"] = ["sh", "-ec", _START.format(config=_CONFIG), "redis-server"]
+        container["env"] = [
+            k.env_secret("REDISCLI_AUTH", redis.auth_secret.name, redis.auth_secret.key)
+        ]
+    return container
+
+
+def memory_gib(level: L2Level) -> int:
+    """Memory of the pod: a quarter beside the blocks, half where snapshots fork the process."""
+    managed = level.redis.managed
+    share = 2 if managed.persistence else 4
+    return managed.size_gib + -(-managed.size_gib // share) + 1
+
+
+def _settings(level: L2Level) -> list[str]:
+    managed = level.redis.managed
+    return [
+        *("--port", str(level.redis.port)),
+        *("--protected-mode", "no"),
+        *("--dir", "/data"),
+        *("--maxmemory", f"{managed.size_gib}gb"),
+        *("--maxmemory-policy", "allkeys-lru"),
+        *("--lazyfree-lazy-eviction", "yes"),
+        *("--appendonly", "no"),
+        *("--save", "900 1" if managed.persistence else ""),
+    ]
+
+
+def _probe(level: L2Level, *, period: int, failures: int) -> Manifest:
+    command = [*_PING, str(level.redis.port)]
+    return k.exec_probe(command, period=period, failures=failures)
