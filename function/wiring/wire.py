@@ -123,10 +123,9 @@ def _apply(member: Pod, engine: Engine, injection: Injection, files_name: str) -
         raise Refused("ArgsNotPatchable", program.problem, member.template.path)
     edits, opted_in = {}, []
     for i, call in enumerate(program.calls):
+        edits[i] = flags.edits(call, engine, injection)
         if call.opted_in:
             opted_in.append(flags.opt_in_value(call, engine, injection))
-        else:
-            edits[i] = flags.edits(call, engine, injection)
     if len(set(opted_in)) > 1:
         raise Refused(
             "ArgsNotPatchable",
@@ -190,7 +189,7 @@ def _flags(engine: str, members: list[Pod]) -> dict[str, str | None]:
     """The effective flags of the first call that starts the engine; {} where none does."""
     for member in members:
         for call in member.program.calls:
-            return flags.read(engine, call, literals(member.container))
+            return flags.read(engine, call)
     return {}
 
 

@@ -1,9 +1,9 @@
 """Engine flags: reading them as the engine does, and the edits that bring in a tier's.
 
 `read` gives the effective flags of an engine call, `edits` the changes of its words for an
-Injection, `opt_in_words` and `opt_in_value` what is appended, for a script that expands
-$KV_OFFLOAD_ARGS, and `notes` what a person should know of the result. They raise Refused with a
-reason of `function.reasons` and change nothing.
+Injection, `opt_in_value` what is appended, for a script that expands $KV_OFFLOAD_ARGS, and `notes`
+what a person should know of the result. They raise Refused with a reason of `function.reasons` and
+change nothing.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from function.wiring.flags import plan as plans
 from function.wiring.flags import sglang, vllm, vllm_plan
 from function.wiring.injection import Injection
 
-__all__ = ["edits", "notes", "opt_in_value", "opt_in_words", "read"]
+__all__ = ["edits", "notes", "opt_in_value", "read"]
 
 _READ = {VLLM: vllm.effective, SGLANG: sglang.effective}
 _PLAN = {VLLM: vllm_plan.plan, SGLANG: sglang.plan}
 
 
 def read(
-    engine_name: str, call: EngineCall, file: Mapping[str, Any] | None = None
+    engine_name: str, call: EngineCall, *, file: Mapping[str, Any] | None = None
 ) -> dict[str, str | None]:
     """The effective flags of `call`: canonical dashed names, the last one wins.
 
@@ -37,42 +37,37 @@ def edits(
     call: EngineCall,
     engine: Engine,
     injection: Injection,
+    *,
     file: Mapping[str, Any] | None = None,
 ) -> list[Edit]:
     """The edits of `call`'s words: replacements and deletions by index, then what is appended.
 
-    Empty where nothing has to change. A call that opted in gets no Append: see `opt_in_words`.
+    Empty where nothing has to change. A call that opted in gets no Append: what would be appended
+    is in `opt_in_value`, and both belong together.
     """
     return plans.edits(call, _PLAN[engine.name](call, engine, injection, file))
-
-
-def opt_in_words(
-    call: EngineCall,
-    engine: Engine,
-    injection: Injection,
-    file: Mapping[str, Any] | None = None,
-) -> list[str]:
-    """What `edits` would append, as words for `Program.opt_in_value`.
-
-    None of them holds white space, quotes that a shell would need, or a `*` or `?`.
-    """
-    return plans.opt_in(call, _PLAN[engine.name](call, engine, injection, file))
 
 
 def opt_in_value(
     call: EngineCall,
     engine: Engine,
     injection: Injection,
+    *,
     file: Mapping[str, Any] | None = None,
 ) -> str:
-    """`opt_in_words` as the text of $KV_OFFLOAD_ARGS."""
-    return " ".join(opt_in_words(call, engine, injection, file))
+    """What `edits` would append, as the value of the env variable KV_OFFLOAD_ARGS.
+
+    "" where nothing has to be appended. Its words survive an unquoted expansion (in JSON, white
+    space, `*` and `?` are escaped as JSON can), or the parsing of an `eval` where the script has one.
+    """
+    return plans.opt_in(call, _PLAN[engine.name](call, engine, injection, file))
 
 
 def notes(
     call: EngineCall,
     engine: Engine,
     injection: Injection,
+    *,
     file: Mapping[str, Any] | None = None,
 ) -> tuple[str, ...]:
     """What a person should know of the result, though nothing stands in its way."""

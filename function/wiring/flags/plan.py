@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -69,9 +70,14 @@ def new_words(call: EngineCall, plan: Plan) -> list[str]:
     ]
 
 
-def opt_in(call: EngineCall, plan: Plan) -> list[str]:
-    """The words for KV_OFFLOAD_ARGS: each survives an unquoted expansion unchanged."""
-    return [unquoted(word) for word in new_words(call, plan)]
+def opt_in(call: EngineCall, plan: Plan) -> str:
+    """The value of KV_OFFLOAD_ARGS, as Kubernetes is given it.
+
+    Unquoted in a script, it is split at white space and not parsed again; in the text of an `eval`
+    it is parsed as a script's text is, so the words are quoted.
+    """
+    words = new_words(call, plan)
+    return shlex.join(words) if call.evaluated else " ".join(map(unquoted, words))
 
 
 def _kept(call: EngineCall, item: Set) -> Use | None:
@@ -113,7 +119,7 @@ def _expands(value: str) -> bool:
 def unquoted(value: str) -> str:
     """`value` so that a shell's unquoted expansion of it is one word and matches no file name.
 
-    In JSON, white space, `*` and `?` (inside strings, as we write it compact) become \\u escapes.
+    In JSON, white space, `*` and `?` (inside strings, as we write it compact) become JSON's own escapes.
     A list's own `[` stays: as a pattern it could only match a file named like the whole value.
     """
     if value and not _TROUBLE.search(value):
@@ -166,12 +172,12 @@ def guard(call: EngineCall, scanned: Scan, ours: Iterable[str]) -> None:
 def legible(scanned: Scan, options: Options, ours: Iterable[str]) -> None:
     """Refuse an abbreviation that may be one of our flags, and a last flag without its value.
 
-    The engine starts with neither; the last flag would take our first word for its value.
+    The engine starts with neither; these flags would take our first word for their value, though
+    it begins with a dash (argparse's own flags would not).
     """
     last = scanned.uses[-1] if scanned.uses else None
     if last and last.static and last.raw is None:
-        option = options.find(last.spelling)
-        if last.path or last.spelling == "--config" or (option and option.arity in "1+"):
+        if last.path or last.spelling == "--config":
             raise Refused(
                 "ArgsNotPatchable",
                 f"{last.spelling}{'.' if last.path else ''}{last.path} has no value; give it one, "

@@ -61,7 +61,6 @@ def test_the_words_are_what_edits_would_append():
     call = vllm("m", expansion("$EXTRA"), opted_in=True)
     assert flags.edits(call, engine(), LMC) == []
     want = js({**LMCACHE, **RECOMPUTE})
-    assert flags.opt_in_words(call, engine(), LMC) == [KV, want]
     assert flags.opt_in_value(call, engine(), LMC) == f"{KV} {want}"
 
 
@@ -69,7 +68,23 @@ def test_the_users_own_flag_is_replaced_in_its_place():
     call = vllm("m", KV, js(NIXL), opted_in=True)
     [edit] = flags.edits(call, engine(), LMC)
     assert (edit.index, json.loads(edit.value)["kv_connector"]) == (2, "MultiConnector")
-    assert flags.opt_in_words(call, engine(), LMC) == []
+    assert flags.opt_in_value(call, engine(), LMC) == ""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_inside_an_eval_the_words_are_quoted(shell, tmp_path):
+    awkward = {**OFFLOAD, "kv_connector_extra_config": {"a": "it's a * b", "b": ["$HOME"]}}
+    call = vllm("m", opted_in=True, evaluated=True)
+    value = flags.opt_in_value(call, engine(), Injection("x", connector=awkward))
+    done = subprocess.run(
+        [shell, "-c", "eval \"printf '%s\\0' $KV_OFFLOAD_ARGS\""],
+        env={"KV_OFFLOAD_ARGS": value, "PATH": "/usr/bin:/bin"},
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+    )
+    words = done.stdout.decode().split("\0")[:-1]
+    assert words[0] == KV and json.loads(words[1]) == awkward
 
 
 def test_sglang_switches_and_values():

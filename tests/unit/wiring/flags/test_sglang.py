@@ -47,7 +47,7 @@ def test_read(words, want):
 
 def test_visible_config_file():
     file = {"page_size": 64, "enable-metrics": True, "model-path": "m", "trust-remote-code": False}
-    found = flags.read("SGLang", sglang("--config", "f.yaml", "--page-size", "32"), file)
+    found = flags.read("SGLang", sglang("--config", "f.yaml", "--page-size", "32"), file=file)
     assert found == {
         "--page-size": "32",
         "--enable-metrics": None,

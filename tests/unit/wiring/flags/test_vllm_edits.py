@@ -303,9 +303,9 @@ REFUSED = [
     (
         "a last flag without its value",
         LMC,
-        ["m", "--port"],
+        ["m", "--config"],
         "ArgsNotPatchable",
-        "--port has no value; give it one",
+        "--config has no value; give it one",
     ),
     ("no JSON", LMC, ["m", KV, "nixl"], "ArgsNotPatchable", "is no JSON object"),
     ("null", LMC, ["m", KV, "null"], "ArgsNotPatchable", "is no JSON object"),
@@ -520,10 +520,10 @@ def test_a_literal_dollar_of_the_user_is_escaped_when_kubernetes_may_expand():
 def test_visible_config_file():
     file = {"kv-transfer-config": NIXL}
     call = vllm("m", "--config", "f.yaml")
-    edits = flags.edits(call, engine(), LMC, file)
+    edits = flags.edits(call, engine(), LMC, file=file)
     assert apply(call, edits) == ["m", "--config", "f.yaml", KV, PD]
     with pytest.raises(Refused, match="overwrite the connector"):
-        flags.edits(call, engine(), LMC, {"kv_offloading_size": 4})
+        flags.edits(call, engine(), LMC, file={"kv_offloading_size": 4})
 
 
 def test_notes():

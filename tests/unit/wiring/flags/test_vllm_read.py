@@ -199,7 +199,7 @@ def test_positional_model_is_ignored_by_the_module():
 
 def test_visible_config_file_comes_before_the_command_line():
     file = {"kv-transfer-config": NIXL, "port": 1, "enable-prefix-caching": False, "api-key": ["a"]}
-    found = flags.read("vLLM", vllm("m", "--port", "2", "--config", "f.yaml"), file)
+    found = flags.read("vLLM", vllm("m", "--port", "2", "--config", "f.yaml"), file=file)
     assert found == {
         "--model": "m",
         "--port": "2",
@@ -208,5 +208,5 @@ def test_visible_config_file_comes_before_the_command_line():
         "--no-enable-prefix-caching": None,
         KV: js(NIXL),
     }
-    found = flags.read("vLLM", vllm("m", "--config", "f.yaml", KV, O), file)
+    found = flags.read("vLLM", vllm("m", "--config", "f.yaml", KV, O), file=file)
     assert found[KV] == js(OFFLOAD)
