@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 
 include tests/tools/tools.mk
+-include package/package.mk
 -include tests/conformance/conformance.mk
 -include tests/cluster/cluster.mk
 
@@ -22,3 +23,15 @@ $(VENV)/.ready: pyproject.toml
 	@$(BIN)/python -m uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.8
 	@$(BIN)/python -m uv pip install --quiet --python $(BIN)/python -e . --group dev --group cluster --group conformance
 	@touch $@
+
+test: venv ## Unit tests (seconds)
+	@$(BIN)/python -m pytest tests/unit
+
+generate: venv ## XRDs, the Input's CRD and the reference pages, from the types
+	@$(BIN)/python -m function.api.generate
+
+bench: venv ## What a call costs, beside an empty function
+	@$(BIN)/python -m tests.bench.run
+
+lint: venv ## Style and formatting
+	@$(BIN)/ruff check function tests && $(BIN)/ruff format --check function tests

@@ -1,0 +1,98 @@
+"""One RunFunction call from plain documents to a plain answer, for the tables of this folder."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from crossplane.function import resource
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+
+from function.edge import structs
+from function.fn import FunctionRunner
+
+Document = dict[str, Any]
+
+READY = {"type": "Ready", "status": "True", "reason": "Available"}
+
+
+@dataclass
+class Outcome:
+    """The response as plain data. Conditions as {type: (status, reason)}."""
+
+    desired: dict[str, Document]
+    ready: dict[str, str]
+    conditions: dict[str, tuple[str, str]]
+    messages: dict[str, str]
+    requirements: dict[str, Document]
+    status: Document
+    composite_ready: str
+    ttl: int
+    fatals: list[str] = field(default_factory=list)
+
+
+def call(
+    composite: Document,
+    *,
+    given: Document | None = None,
+    desired: Mapping[str, Document] | None = None,
+    observed: Mapping[str, Document] | None = None,
+    required: Mapping[str, list[Document]] | None = None,
+) -> Outcome:
+    """Run the function once. `required`: by requirement name; a name left out is unresolved."""
+    request = fnv1.RunFunctionRequest()
+    request.observed.composite.resource.CopyFrom(resource.dict_to_struct(composite))
+    if given is not None:
+        request.input.CopyFrom(resource.dict_to_struct(given))
+    for key, document in (desired or {}).items():
+        request.desired.resources[key].resource.CopyFrom(resource.dict_to_struct(document))
+    for key, document in (observed or {}).items():
+        request.observed.resources[key].resource.CopyFrom(resource.dict_to_struct(document))
+    for name, documents in (required or {}).items():
+        items = request.required_resources[name]
+        items.SetInParent()
+        for document in documents:
+            items.items.add().resource.CopyFrom(resource.dict_to_struct(document))
+    return outcome(asyncio.run(FunctionRunner().RunFunction(request, None)))
+
+
+def outcome(response: fnv1.RunFunctionResponse) -> Outcome:
+    resources = response.desired.resources
+    return Outcome(
+        desired={k: structs.decode(resources[k].resource) for k in sorted(resources)},
+        ready={k: fnv1.Ready.Name(resources[k].ready)[6:] for k in sorted(resources)},
+        conditions={
+            c.type: (fnv1.Status.Name(c.status)[17:].title(), c.reason) for c in response.conditions
+        },
+        messages={c.type: c.message for c in response.conditions},
+        requirements={
+            name: _selector(selector)
+            for name, selector in sorted(response.requirements.resources.items())
+        },
+        status=structs.decode(response.desired.composite.resource).get("status", {}),
+        composite_ready=fnv1.Ready.Name(response.desired.composite.ready)[6:],
+        ttl=response.meta.ttl.seconds,
+        fatals=[r.message for r in response.results if r.severity == fnv1.SEVERITY_FATAL],
+    )
+
+
+def _selector(selector: fnv1.ResourceSelector) -> Document:
+    out: Document = {"kind": selector.kind}
+    if selector.HasField("match_name"):
+        out["name"] = selector.match_name
+    if selector.HasField("match_labels"):
+        out["labels"] = dict(selector.match_labels.labels)
+    if selector.HasField("namespace"):
+        out["namespace"] = selector.namespace
+    return out
+
+
+def observe(outcome: Outcome, *, ready: bool = True) -> dict[str, Document]:
+    """What the next call observes when everything desired was applied (and became ready)."""
+    seen = {}
+    for key, document in outcome.desired.items():
+        metadata = {**document.get("metadata", {}), "name": f"composed-{key}", "uid": f"uid-{key}"}
+        seen[key] = {**document, "metadata": metadata}
+        if ready:
+            seen[key]["status"] = {"conditions": [READY]}
+    return seen

@@ -1,0 +1,277 @@
+"""What becomes of a consumer's workload: the decision table, row by row."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.composers import documents as d
+from tests.unit.composers.calls import call, observe
+
+KEY = "model-serving-main"
+TIER = "modelplane.ai/kv-offload-tier"
+POLICY = "modelplane.ai/kv-offload-policy"
+RECORD = "modelplane.ai/kv-offload-record"
+
+OPTIONAL = {TIER: "chat", POLICY: "Optional"}
+OFF = {TIER: "chat", POLICY: "Off"}
+
+
+def transfer_config(document: dict[str, Any]) -> dict[str, Any] | None:
+    """The connector an engine's Object would start with, None without one."""
+    args = d.wired_pod(document)["spec"]["containers"][0]["args"]
+    flag = "--kv-transfer-config"
+    return json.loads(args[args.index(flag) + 1]) if flag in args else None
+
+
+def wired() -> dict[str, Any]:
+    """What is observed after the engine was wired and created."""
+    first = call(d.replica(), desired={KEY: d.engine()}, required=d.requirements(d.ready_tier()))
+    assert first.conditions == {"KVOffloadReady": ("True", "Wired")}
+    return observe(first)
+
+
+# name: (engine's annotations, required, is it observed unwired?) ->
+#       (condition, is it desired?, is it wired?, composite's flag, ttl)
+FIRST_CALLS = {
+    "ready": (None, d.requirements(d.ready_tier()), False,
+              (("True", "Wired"), True, True, "UNSPECIFIED", 300)),
+    "unresolved": (None, {}, False,
+                   (("Unknown", "TierUnresolved"), True, False, "UNSPECIFIED", 10)),
+    "no such tier": (None, d.requirements(), False,
+                     (("False", "TierNotFound"), False, False, "FALSE", 10)),
+    "tier starting": (None, d.requirements(d.unready_tier()), False,
+                      (("False", "TierNotReady"), False, False, "FALSE", 10)),
+    "tier starting, pods run": (None, d.requirements(d.unready_tier()), True,
+                                (("False", "TierNotReady"), True, False, "UNSPECIFIED", 10)),
+    "namespace not allowed": (
+        None, d.requirements(d.ready_tier(allowedNamespaces={"from": "Same"})), False,
+        (("False", "NamespaceNotAllowed"), False, False, "FALSE", 10)),
+    "another cluster": (None, d.requirements(d.ready_tier(provider_config="eu")), False,
+                        (("False", "ClusterMismatch"), False, False, "FALSE", 10)),
+    "invalid tier": (None, d.requirements(d.ready_tier(backend="Nope")), False,
+                     (("False", "InvalidTier"), False, False, "FALSE", 10)),
+    "optional, ready": (OPTIONAL, d.requirements(d.ready_tier()), False,
+                        (("True", "Wired"), True, True, "UNSPECIFIED", 300)),
+    "optional, starting": (OPTIONAL, d.requirements(d.unready_tier()), False,
+                           (("False", "TierNotReady"), True, False, "UNSPECIFIED", 10)),
+    "off": (OFF, d.requirements(d.ready_tier()), False,
+            (("False", "TurnedOff"), True, False, "UNSPECIFIED", 300)),
+    "bad annotation": ({TIER: "a/b/c"}, d.requirements(d.ready_tier()), False,
+                       (("False", "InvalidInput"), False, False, "FALSE", 3600)),
+}
+
+
+@pytest.mark.parametrize("name", FIRST_CALLS)
+def test_first_call(name: str) -> None:
+    annotations, required, runs, want = FIRST_CALLS[name]
+    engine = d.engine(annotations)
+    observed = {KEY: engine} if runs else {}
+    got = call(d.replica(), desired={KEY: engine}, observed=observed, required=required)
+    wiring = bool(KEY in got.desired and transfer_config(got.desired[KEY]))
+    assert (
+        got.conditions["KVOffloadReady"], KEY in got.desired, wiring, got.composite_ready, got.ttl
+    ) == want
+    assert not got.fatals
+    assert got.status == {}, "the status of another's composite is not ours"
+
+
+# What may become of a tier under a consumer that is wired: it stays wired, and says so.
+LATER = {
+    "deleted": (d.requirements(), "TierNotFound"),
+    "closed to the namespace": (
+        d.requirements(d.ready_tier(allowedNamespaces={"from": "Same"})), "NamespaceNotAllowed"),
+    "moved to another cluster": (
+        d.requirements(d.ready_tier(provider_config="eu")), "ClusterMismatch"),
+    "made invalid": (d.requirements(d.ready_tier(lmcache=None)), "InvalidTier"),
+    "rolling its agents": (d.requirements(d.unready_tier()), "TierNotReady"),
+    "unresolved": ({}, "TierUnresolved"),
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_once_wired_stays_wired(name: str) -> None:
+    required, reason = LATER[name]
+    observed = wired()
+    got = call(d.replica(), desired={KEY: d.engine()}, observed=observed, required=required)
+    assert got.conditions["KVOffloadReady"][1] == reason
+    assert d.wired_pod(got.desired[KEY]) == d.wired_pod(observed[KEY])
+    assert got.desired[KEY]["metadata"]["annotations"] == observed[KEY]["metadata"]["annotations"]
+    assert got.composite_ready == "UNSPECIFIED"
+    assert [k for k in got.desired if k.startswith("usage-")], "it still counts as a user"
+
+
+UNWIRED_BY = {
+    "annotation removed": ({}, "NotRequested"),
+    "policy Off": (OFF, "TurnedOff"),
+}
+
+
+@pytest.mark.parametrize("name", UNWIRED_BY)
+def test_unwiring_needs_an_act(name: str) -> None:
+    annotations, reason = UNWIRED_BY[name]
+    engine = d.engine(annotations)
+    required = d.requirements(d.ready_tier())
+    got = call(d.replica(), desired={KEY: engine}, observed=wired(), required=required)
+    assert got.conditions["KVOffloadReady"] == ("False", reason)
+    assert got.desired == {KEY: engine}
+
+
+def test_an_optional_choice_holds_until_the_pod_template_changes() -> None:
+    starting, ready = d.requirements(d.unready_tier()), d.requirements(d.ready_tier())
+    engine = d.engine(OPTIONAL)
+    first = call(d.replica(), desired={KEY: engine}, required=starting)
+    later = call(d.replica(), desired={KEY: engine}, observed=observe(first), required=ready)
+    assert later.conditions["KVOffloadReady"] == ("False", "Unwired")
+    assert transfer_config(later.desired[KEY]) is None
+    changed = d.engine(OPTIONAL, args=["Qwen/Qwen3-32B", "--max-model-len=4096"])
+    rolled = call(d.replica(), desired={KEY: changed}, observed=observe(first), required=ready)
+    assert rolled.conditions["KVOffloadReady"] == ("True", "Wired")
+    assert transfer_config(rolled.desired[KEY])
+
+
+def test_engines_of_one_composite_start_together() -> None:
+    elsewhere = d.engine({TIER: "gone"})
+    required = d.requirements(d.ready_tier()) | d.requirements(name="gone")
+    got = call(d.replica(), desired={"a": d.engine(), "b": elsewhere}, required=required)
+    assert got.desired.keys() & {"a", "b"} == set()
+    assert got.conditions["KVOffloadReady"] == ("False", "TierNotFound")
+    assert got.composite_ready == "FALSE"
+
+
+def test_steady_state_repeats_itself() -> None:
+    observed = wired()
+    required = d.requirements(d.ready_tier())
+    again = call(d.replica(), desired={KEY: d.engine()}, observed=observed, required=required)
+    assert again.conditions == {"KVOffloadReady": ("True", "Wired")}
+    assert again.desired[KEY]["spec"] == observed[KEY]["spec"]
+
+
+def test_wiring_a_wired_pod_changes_nothing() -> None:
+    required = d.requirements(d.ready_tier())
+    once = call(d.replica(), desired={KEY: d.engine()}, required=required)
+    twice = call(d.replica(), desired={KEY: once.desired[KEY]}, required=required)
+    assert d.wired_pod(twice.desired[KEY]) == d.wired_pod(once.desired[KEY])
+
+
+def test_the_same_name_means_the_fleets_child_on_the_consumers_cluster() -> None:
+    fleet = d.tier(inferenceClusterRef=None, clusterSelector={"matchLabels": {"fleet": "prod"}})
+    children = []
+    for name in ("gpu", "eu"):
+        child = d.ready_tier(
+            f"chat-{name}", provider_config=name, inferenceClusterRef={"name": name}
+        )
+        child["metadata"]["labels"] = {"modelplane.ai/kv-offload-fleet": "chat"}
+        children.append(child)
+    required = d.requirements(fleet, children=tuple(children))
+    engine = d.engine(provider_config="eu")
+    got = call(d.replica(), desired={KEY: engine}, required=required)
+    usage = next(v for k, v in got.desired.items() if k.startswith("usage-"))
+    assert usage["spec"]["of"]["resourceRef"] == {
+        "name": "chat-eu", "namespace": "modelplane-system"
+    }
+    assert usage["metadata"]["labels"] == {
+        "modelplane.ai/kv-offload-used-tier": "modelplane-system.chat-eu",
+        "modelplane.ai/kv-offload-used-fleet": "modelplane-system.chat",
+    }
+
+
+def user(identity: str, *, name: str = "other", is_wired: bool = True) -> dict[str, Any]:
+    """Another consumer of the tier under the same model string."""
+    return {
+        "apiVersion": "protection.crossplane.io/v1beta1",
+        "kind": "Usage",
+        "metadata": {
+            "namespace": "team-a",
+            "annotations": {
+                "modelplane.ai/kv-offload-used-tier": "modelplane-system/chat",
+                "modelplane.ai/kv-offload-shares": json.dumps(
+                    [["Qwen/Qwen3-32B", identity, is_wired]]
+                ),
+            },
+        },
+        "spec": {"by": {"kind": "ModelReplica", "resourceRef": {"name": name}}},
+    }
+
+
+def own_identity() -> str:
+    got = call(d.replica(), desired={KEY: d.engine()}, required=d.requirements(d.ready_tier()))
+    usage = next(v for k, v in got.desired.items() if k.startswith("usage-"))
+    return json.loads(usage["metadata"]["annotations"]["modelplane.ai/kv-offload-shares"])[0][1]
+
+
+IDENTITIES = {
+    "the same": (lambda: user(own_identity()), ("True", "Wired")),
+    "another": (lambda: user("0123456789ab"), ("False", "CacheIdentityConflict")),
+    "unknown": (lambda: user(""), ("False", "CacheIdentityConflict")),
+    "another, itself": (lambda: user("0123456789ab", name="qwen"), ("True", "Wired")),
+    "another that waits, later by name": (
+        lambda: user("0123456789ab", name="zzz", is_wired=False), ("True", "Wired")),
+    "another that waits, earlier by name": (
+        lambda: user("0123456789ab", name="aaa", is_wired=False),
+        ("False", "CacheIdentityConflict")),
+}
+
+
+@pytest.mark.parametrize("name", IDENTITIES)
+def test_cache_identity(name: str) -> None:
+    build, want = IDENTITIES[name]
+    required = d.requirements(d.ready_tier(), users=(build(),))
+    got = call(d.replica(), desired={KEY: d.engine()}, required=required)
+    assert got.conditions["KVOffloadReady"] == want
+    assert (KEY in got.desired) == (want[0] == "True")
+
+
+def test_a_composite_that_asks_for_nothing_is_left_alone() -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+    desired = {"service": service, KEY: d.engine({})}
+    got = call(d.replica(), desired=desired)
+    assert (got.desired, got.conditions, got.requirements) == (desired, {}, {})
+    assert got.ttl == 3600
+
+
+def test_a_stale_condition_is_cleared() -> None:
+    stale = {"type": "KVOffloadReady", "status": "True", "reason": "Wired"}
+    composite = {**d.replica(), "status": {"conditions": [stale]}}
+    got = call(composite, desired={KEY: d.engine({})})
+    assert got.conditions == {"KVOffloadReady": ("False", "NotRequested")}
+
+
+def test_a_field_that_names_a_tier_for_nothing_says_so() -> None:
+    got = call(d.replica(kvOffloadTierRef={"name": "chat"}), desired={})
+    assert got.conditions == {"KVOffloadReady": ("False", "NothingToWire")}
+
+
+def test_a_field_of_the_composite_counts_for_its_engines_and_not_for_its_router() -> None:
+    router = d.engine({}, image="registry.example/router:v1", args=["--port", "80"])
+    got = call(
+        d.replica(kvOffloadTierRef={"name": "chat"}),
+        desired={KEY: d.engine({}), "router": router},
+        required=d.requirements(d.ready_tier()),
+    )
+    assert got.conditions == {"KVOffloadReady": ("True", "Wired")}
+    assert transfer_config(got.desired[KEY])
+    assert got.desired["router"] == router
+
+
+def test_a_broken_input_is_the_one_fatal() -> None:
+    given = {"apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1", "kind": "Input", "mod": "Wire"}
+    got = call(d.replica(), given=given, desired={KEY: d.engine()})
+    assert len(got.fatals) == 1
+    assert "input.mod" in got.fatals[0]
+    assert "mode" in got.fatals[0]
+
+
+def test_everything_is_asked_for_at_once_and_narrowly() -> None:
+    got = call(d.replica(), desired={KEY: d.engine()})
+    used = {"modelplane.ai/kv-offload-used-tier": "modelplane-system.chat"}
+    fleet = {"modelplane.ai/kv-offload-used-fleet": "modelplane-system.chat"}
+    assert got.requirements == {
+        "tier/modelplane-system/chat": {
+            "kind": "KVOffloadTier", "name": "chat", "namespace": "modelplane-system"},
+        "children/modelplane-system/chat": {
+            "kind": "KVOffloadTier", "namespace": "modelplane-system",
+            "labels": {"modelplane.ai/kv-offload-fleet": "chat"}},
+        "users/modelplane-system/chat": {"kind": "Usage", "labels": used},
+        "fleet-users/modelplane-system/chat": {"kind": "Usage", "labels": fleet},
+    }
