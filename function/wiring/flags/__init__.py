@@ -57,8 +57,8 @@ def opt_in_value(
 ) -> str:
     """What `edits` would append, as the value of the env variable KV_OFFLOAD_ARGS.
 
-    "" where nothing has to be appended. Its words survive an unquoted expansion (in JSON, white
-    space, `*` and `?` are escaped as JSON can), or the parsing of an `eval` where the script has one.
+    "" where nothing has to be appended. Its words survive an unquoted expansion (JSON escapes
+    white space, `*` and `?`), or the parsing of an `eval` where the script has one.
     """
     return plans.opt_in(call, _PLAN[engine.name](call, engine, injection, file))
 

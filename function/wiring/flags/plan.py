@@ -119,7 +119,7 @@ def _expands(value: str) -> bool:
 def unquoted(value: str) -> str:
     """`value` so that a shell's unquoted expansion of it is one word and matches no file name.
 
-    In JSON, white space, `*` and `?` (inside strings, as we write it compact) become JSON's own escapes.
+    JSON has escapes for white space, `*` and `?`: they stand inside strings, as it is compact.
     A list's own `[` stays: as a pattern it could only match a file named like the whole value.
     """
     if value and not _TROUBLE.search(value):
@@ -176,13 +176,13 @@ def legible(scanned: Scan, options: Options, ours: Iterable[str]) -> None:
     it begins with a dash (argparse's own flags would not).
     """
     last = scanned.uses[-1] if scanned.uses else None
-    if last and last.static and last.raw is None:
-        if last.path or last.spelling == "--config":
-            raise Refused(
-                "ArgsNotPatchable",
-                f"{last.spelling}{'.' if last.path else ''}{last.path} has no value; give it one, "
-                "or remove it",
-            )
+    empty = last is not None and last.static and last.raw is None
+    if last and empty and (last.path or last.spelling == "--config"):
+        raise Refused(
+            "ArgsNotPatchable",
+            f"{last.spelling}{'.' if last.path else ''}{last.path} has no value; give it one, or "
+            "remove it",
+        )
     for use in scanned.uses:
         if options.find(use.spelling) or not use.spelling.startswith("--"):
             continue
