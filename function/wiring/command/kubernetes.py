@@ -24,6 +24,8 @@ _INERT_FIELDS = (
     "status.podIP",
     "status.podIPs",
 )
+# Set by LeaderWorkerSet's webhook on pods: plain characters, and never in the template.
+_INJECTED = frozenset({"LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX"})
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SERVICE_LINK = re.compile(r"[A-Z][A-Z0-9_]*_(SERVICE_(HOST|PORT\w*)|PORT\w*)\Z")
 
@@ -47,7 +49,14 @@ class Env:
             return True
         if name in self.literal or not _IDENTIFIER.match(name):
             return False
-        return bool(_SERVICE_LINK.match(name)) or (self.env_from and name.isupper())
+        return (
+            name in _INJECTED
+            or bool(_SERVICE_LINK.match(name))
+            or (self.env_from and name.isupper())
+        )
+
+    def is_inert(self, name: str) -> bool:
+        return name in self.inert or (name in _INJECTED and name not in self.unknown)
 
 
 def read_env(container: Mapping[str, Any]) -> Env:
@@ -113,7 +122,7 @@ def expand(raw: str, env: Env) -> Text:
             out.fixed(value, at, close + 1, LITERAL)
             at = close + 1
         elif env.pasted(name):
-            out.opaque(name, at, close + 1, LITERAL, inert=name in env.inert)
+            out.opaque(name, at, close + 1, LITERAL, inert=env.is_inert(name))
             at = close + 1
         else:
             # Not a variable: the text stays, and may be the shell's own substitution.

@@ -1,16 +1,12 @@
 """A container's argv, read: the engine calls it makes, or why that is not known."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from function.wiring.command import exec_form, kubernetes
 from function.wiring.command.model import EngineCall, ImageCall, Program, Word
 from function.wiring.command.reading import KEYS, ListPlace, ListSlot, Reading
-
-OPT_IN_HINT = (
-    "pass $KV_OFFLOAD_ARGS, unquoted, to the engine in your own script: it is set by env and needs "
-    "no edit"
-)
 
 
 def read(container: Mapping[str, Any], image_call: ImageCall | None = None) -> Program:
@@ -55,7 +51,8 @@ def item_word(raw: str, place: ListPlace, env: kubernetes.Env) -> Word:
     origin = ""
     if any(text.is_fixed):
         at = text.is_fixed.index(True)
-        origin = raw.encode("utf-8", "surrogatepass")[text.starts[at] : text.ends[at]].decode()
+        written = raw.encode("utf-8", "surrogatepass")[text.starts[at] : text.ends[at]]
+        origin = written.decode("utf-8", "replace")
     if not text.opaque:
         value = text.decode()
         return Word(value, raw, value, origin=origin, place=place)
@@ -64,66 +61,92 @@ def item_word(raw: str, place: ListPlace, env: kubernetes.Env) -> Word:
 
 
 def _program(reading: Reading, words: Sequence[Word], virtual: int) -> Program:
+    """`virtual`: how many of the words are the image's entrypoint."""
     found = exec_form.outcome(words)
     image = reading.image_call
-    if isinstance(found, exec_form.Engine):
-        call = exec_call(
-            found, words, reading, "image" if virtual > 0 and found.at <= virtual else ""
-        )
-        return Program((call,), reading=reading)
-    if isinstance(found, exec_form.Foreign):
-        return Program(foreign=found.label, reading=reading)
-    if isinstance(found, exec_form.Shell):
-        return Program(problem="scripts are not read yet", reading=reading)
-    if isinstance(found, exec_form.Opaque) and virtual and image and image.engine:
-        # The table vouches for the entrypoint: it hands its arguments to the engine.
-        own = tuple(words[virtual:])
-        return Program(
-            (EngineCall(image.engine, "image", own, **_ends(own, reading)),), reading=reading
-        )
-    if isinstance(found, exec_form.Opaque):
-        if found.visible:
-            closed = (
-                f"{found.why}: whether it passes its arguments on unchanged cannot be proven. "
-                "Start the engine directly in command, or, if the program is yours, "
-                f"{OPT_IN_HINT}"
+    match found:
+        case exec_form.Engine():
+            entrypoint = "image" if virtual and found.at <= virtual else found.start.entrypoint
+            call = EngineCall(
+                found.start.engine,
+                entrypoint,
+                tuple(words[found.at :]),
+                positional_model=found.start.positional_model,
             )
-            call = exec_call(found.visible, words, reading, closed=closed)
+            return Program((_with_end(call, reading),), reading=reading)
+        case exec_form.Shell():
+            return _script_program(reading, words, found)
+        case exec_form.Foreign():
+            return Program(foreign=found.label, reading=reading)
+        case exec_form.Opaque() if virtual and image and image.engine:
+            # The table vouches for the entrypoint: it hands its arguments to the engine.
+            call = EngineCall(image.engine, "image", tuple(words[virtual:]))
+            return Program((_with_end(call, reading),), reading=reading)
+        case exec_form.Opaque(visible=None):
+            return Program(problem=found.why, reading=reading)
+        case exec_form.Opaque():
+            from function.wiring.command.calls import wrapper_reason
+
+            start, at = found.visible.start, found.visible.at
+            call = EngineCall(
+                start.engine,
+                start.entrypoint,
+                tuple(words[at:]),
+                closed=wrapper_reason(found.why),
+                positional_model=start.positional_model,
+            )
             return Program((call,), reading=reading)
-        return Program(problem=found.why, reading=reading)
     return Program(inert=True, reading=reading)
 
 
-def exec_call(
-    found: exec_form.Engine,
-    words: Sequence[Word],
-    reading: Reading,
-    entrypoint: str = "",
-    closed: str = "",
-) -> EngineCall:
-    """The call of an engine whose words are items of command and args."""
-    own = tuple(words[found.at :])
-    ends = _ends(own, reading)
-    return EngineCall(
-        engine=found.start.engine,
-        entrypoint=entrypoint or found.start.entrypoint,
-        words=own,
-        positional_model=found.start.positional_model,
-        slot=ends["slot"],
-        closed=closed or ends["closed"],
+def _with_end(call: EngineCall, reading: Reading) -> EngineCall:
+    """Words are appended before a bare `--`, else at the end of the list in use."""
+    for index, word in enumerate(call.words):
+        if word.value == "--" and word.place:
+            slot = ListSlot(word.place.key, word.place.index, index)
+            return replace(call, slot=slot)
+    for key in reversed(KEYS):
+        if reading.lists[key]:
+            slot = ListSlot(key, len(reading.lists[key]), len(call.words))
+            return replace(call, slot=slot)
+    return replace(
+        call,
+        closed="there is neither command nor args: setting args would replace the image's own "
+        "default arguments; write the engine's arguments into args",
     )
 
 
-def _ends(own: Sequence[Word], reading: Reading) -> dict[str, Any]:
-    """Where words are appended: before a bare `--`, else at the end of the list in use."""
-    bare = next((word.place for word in own if word.value == "--" and word.place), None)
-    if bare is not None:
-        return {"slot": ListSlot(bare.key, bare.index), "closed": ""}
-    for key in reversed(KEYS):
-        if reading.lists[key]:
-            return {"slot": ListSlot(key, len(reading.lists[key])), "closed": ""}
-    return {
-        "slot": None,
-        "closed": "there is neither command nor args: setting args would replace the image's own "
-        "default arguments; write the engine's arguments into args",
-    }
+def _script_program(reading: Reading, words: Sequence[Word], found: exec_form.Shell) -> Program:
+    # Imported here: a process that meets no script does not pay for the grammar.
+    from function.wiring.command.calls import script_call
+    from function.wiring.command.script import Holder, Script, commands
+
+    place = words[found.at].place
+    if place is None:
+        return Program(problem="the script is the image's own", reading=reading)
+    text = kubernetes.expand(reading.lists[place.key][place.index], reading.env)
+    top = Script(text, Holder(place), tuple(words[found.at + 2 :]), reading.env)
+    scripts, calls, problems, foreign = [top], [], [], []
+    for command in commands(top):
+        if not command.words:
+            scripts.append(command.script)
+            continue
+        call = script_call(command)
+        if call is not None:
+            calls.append(call)
+        elif isinstance(command.outcome, exec_form.Foreign):
+            foreign.append(command.outcome.label)
+        elif isinstance(command.outcome, exec_form.Opaque):
+            problems.append(command.outcome.why)
+        elif isinstance(command.outcome, exec_form.Shell):
+            problems.append("a script that it runs is not known here")
+    reading = replace(reading, scripts=tuple(scripts))
+    if calls:
+        return Program(tuple(calls), reading=reading)
+    if foreign:
+        return Program(foreign=foreign[0], reading=reading)
+    problems = [script.error for script in scripts if script.error] + problems
+    problems += [script.loose for script in scripts if script.loose]
+    if problems:
+        return Program(problem=problems[0], reading=reading)
+    return Program(inert=True, reading=reading)

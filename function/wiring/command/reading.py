@@ -24,10 +24,12 @@ class ListPlace:
 
 @dataclass(frozen=True)
 class ListSlot:
-    """Appended words become items of `key`, before item `index`."""
+    """Appended words become items of `key`, before item `index`; `before` words of the call stand
+    before them."""
 
     key: str
     index: int
+    before: int
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,13 @@ class NodePlace:
 
 @dataclass(frozen=True)
 class NodeSlot:
-    """Appended words go into the script behind the word that ends at byte `end`."""
+    """Appended words go into the script behind the node `start:end`; `before` words of the call
+    stand before them."""
 
     script: "Script"
+    start: int
     end: int
+    before: int
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,8 @@ def _row(values: str = "", switches: str = "", operands: int = 0, **more) -> Run
 _UV_VALUES = """--with -w --with-editable --with-requirements -p --python --project --directory
  --extra --no-extra --group --no-group --only-group --env-file --index
  --default-index -i --index-url --extra-index-url -f --find-links --package --config-file
- --cache-dir --link-mode --resolution --prerelease --refresh-package --reinstall-package -C --config-setting --color --index-strategy
+ --cache-dir --link-mode --resolution --prerelease
+ --refresh-package --reinstall-package -C --config-setting --color --index-strategy
  --keyring-provider --exclude-newer -P --upgrade-package --no-install-package"""
 _UV_SWITCHES = """--no-sync --frozen --locked --isolated --active --no-project --no-dev --dev
  --only-dev --all-extras --all-groups --no-default-groups --all-packages --exact --no-editable
