@@ -35,3 +35,6 @@ bench: venv ## What a call costs, beside an empty function
 
 lint: venv ## Style and formatting
 	@$(BIN)/ruff check function tests && $(BIN)/ruff format --check function tests
+
+image-check: venv ## Lint the Dockerfile and do its steps without a daemon
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.image.check
