@@ -100,15 +100,17 @@ def serving(
     stand in `initContainers` and are not looked at. Raises Refused(EngineContainerMissing) when
     there is none, or more than one.
     """
-    containers = [c for c in pod_spec.get("containers") or () if isinstance(c, dict)]
+    containers = pod_spec.get("containers")
+    if not isinstance(containers, list) or not all(isinstance(c, dict) for c in containers):
+        raise _missing("there is no list of containers", ())
     for i, container in enumerate(containers):
         if name and container.get("name") == name:
             return i
     candidates = [i for i, c in enumerate(containers) if not is_sidecar(c)]
     proven = [i for i in candidates if proves(containers[i])]
     named = [i for i in candidates if containers[i].get("name") in NAMES]
-    # Proof beats a name; among several proven ones the name decides, and the reverse.
-    for group in (proven, [i for i in proven if i in named], named, candidates):
+    # Proof beats a name; among several that are proven, or named, the most telling name decides.
+    for group in (proven,) if proven else (named, candidates):
         if len(group) == 1:
             return group[0]
     for wanted in NAMES:

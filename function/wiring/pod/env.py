@@ -43,7 +43,8 @@ def merge(
                 f"{_say(variable)}; remove it, or set it to that",
                 draft.at(f"env[{variable['name']}]"),
             )
-    adding += [dict(v) for v in if_absent if v["name"] not in present]
+    settled = present.keys() | {v["name"] for v in wanted}
+    adding += [dict(v) for v in if_absent if v["name"] not in settled]
     draft.container["env"] += _ordered(adding)
     _check_order(draft, wanted)
     if ray_copy:

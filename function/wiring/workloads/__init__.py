@@ -9,6 +9,7 @@ from typing import Any
 
 from function.problems import Refused
 from function.wiring.workloads import kinds
+from function.wiring.workloads.fieldpaths import get_object
 from function.wiring.workloads.model import (
     LEADER,
     MEMBER,
@@ -58,8 +59,9 @@ def find(manifest: Json, paths: Sequence[str] = ()) -> Workload | None:
     return Workload(
         api_version=str(manifest.get("apiVersion", "")),
         kind=str(manifest.get("kind", "")),
-        name=str((manifest.get("metadata") or {}).get("name", "")),
+        name=str(get_object(manifest, "metadata").get("name", "")),
         engines=tuple(Gang(name, tuple(templates)) for name, templates in gangs.items()),
+        model_source=kinds.model_source(manifest),
     )
 
 

@@ -56,6 +56,20 @@ def get(node: Any, steps: Steps) -> Any:
     return node
 
 
+def get_object(node: Any, *steps: str | int) -> Json:
+    """The object at `steps`; {} where there is none, or something else."""
+    found = get(node, steps)
+    return found if isinstance(found, dict) else {}
+
+
+def objects(node: Any, steps: Steps) -> list[tuple[int, Json]]:
+    """The objects in the list at `steps`, with their indexes; anything else is passed over."""
+    found = get(node, steps)
+    if not isinstance(found, list):
+        return []
+    return [(i, item) for i, item in enumerate(found) if isinstance(item, dict)]
+
+
 def put(node: Any, steps: Steps, value: Any) -> Any:
     """A copy of `node` with `value` at `steps`; everything beside the path is shared.
 

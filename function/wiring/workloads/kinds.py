@@ -12,7 +12,7 @@ from typing import Any
 from function.problems import Refused
 from function.wiring.workloads import fieldpaths, ray, rbg
 from function.wiring.workloads.fieldpaths import Steps
-from function.wiring.workloads.lenses import Bare, Beside, Runner, Whole
+from function.wiring.workloads.lenses import Bare, Beside, KubeAIModel, Runner, Whole
 from function.wiring.workloads.model import (
     DECODE,
     LEADER,
@@ -30,8 +30,7 @@ Finder = Callable[[Json], Iterable[Slot]]
 
 def known(manifest: Json) -> list[Slot]:
     """The slots of a kind in the table, templates without pods left out; [] for any other kind."""
-    group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
-    finder = _KINDS.get((group, str(manifest.get("kind", ""))))
+    finder = _KINDS.get(_kind(manifest))
     return [slot for slot in finder(manifest) if slot.pods] if finder else []
 
 
@@ -100,14 +99,14 @@ def _llm_inference_service(manifest: Json) -> Iterable[Slot]:
 
 def _kserve_size(component: Json) -> int:
     """Pods of a KServe gang: data/dataLocal, or the pipeline's stages; a worker means two."""
-    parallelism = component.get("parallelism") or {}
+    parallelism = fieldpaths.get_object(component, "parallelism")
     data, local = count(parallelism.get("data")), count(parallelism.get("dataLocal"))
-    return max(2, data // local, count(parallelism.get("pipeline")))
+    return max(2, data // max(local, 1), count(parallelism.get("pipeline")))
 
 
 def _model_serving(manifest: Json) -> Iterable[Slot]:
     at: Steps = ("spec", "template", "roles")
-    for i, role in enumerate(fieldpaths.get(manifest, at) or ()):
+    for i, role in fieldpaths.objects(manifest, at):
         here = (*at, i)
         where = fieldpaths.show(here)
         yield from leader_and_workers(
@@ -121,7 +120,7 @@ def _model_serving(manifest: Json) -> Iterable[Slot]:
 
 def _role_set(*at: str) -> Finder:
     def finder(manifest: Json) -> Iterable[Slot]:
-        for i, role in enumerate(fieldpaths.get(manifest, at) or ()):
+        for i, role in fieldpaths.objects(manifest, at):
             here = (*at, i, "template")
             size = count(role.get("podGroupSize"))
             name = str(role.get("name", i))
@@ -147,7 +146,7 @@ def _ome(engine: str, decoder: str) -> Finder:
                 continue
             name = key if disaggregated else ""
             if component.get("leader") or component.get("worker"):
-                workers = count((component.get("worker") or {}).get("size"))
+                workers = count(fieldpaths.get(component, ("worker", "size")))
                 yield from leader_and_workers(
                     Slot(f"spec.{key}.leader", Runner((*at, "leader"), at)),
                     Slot(f"spec.{key}.worker", Runner((*at, "worker"), at)),
@@ -179,7 +178,28 @@ _KINDS: dict[tuple[str, str], Finder] = {
     ("orchestration.aibrix.ai", "RayClusterFleet"): ray.cluster("spec", "template", "spec"),
     ("ray.io", "RayCluster"): ray.cluster("spec"),
     ("ray.io", "RayService"): ray.service,
+    ("kubeai.org", "Model"): lambda manifest: [Slot("spec", KubeAIModel())],
     ("ome.io", "InferenceService"): _ome("engine", "decoder"),
     ("ome.io", "ServingRuntime"): _ome("engineConfig", "decoderConfig"),
     ("ome.io", "ClusterServingRuntime"): _ome("engineConfig", "decoderConfig"),
 }
+
+
+# Where a workload itself says what its weights are, for identities: it mounts them unseen.
+_MODEL_SOURCES: dict[tuple[str, str], Steps] = {
+    ("serving.kserve.io", "LLMInferenceService"): ("spec", "model", "uri"),
+    ("ome.io", "InferenceService"): ("spec", "model", "name"),
+    ("kubeai.org", "Model"): ("spec", "url"),
+}
+
+
+def model_source(manifest: Json) -> str:
+    """The model's origin by the workload's own field; "" where the kind has none."""
+    steps = _MODEL_SOURCES.get(_kind(manifest))
+    value = fieldpaths.get(manifest, steps) if steps else None
+    return value if isinstance(value, str) else ""
+
+
+def _kind(manifest: Json) -> tuple[str, str]:
+    group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
+    return group, str(manifest.get("kind", ""))

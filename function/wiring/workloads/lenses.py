@@ -88,12 +88,13 @@ class Runner:
         node = fieldpaths.get(manifest, self.steps)
         if not isinstance(node, dict) or not (node.get("runner") or node.get("containers")):
             return None
-        holder = fieldpaths.get(manifest, self.metadata) or {}
+        holder = fieldpaths.get_object(manifest, *self.metadata)
         metadata = {k: holder[k] for k in ("labels", "annotations") if holder.get(k) is not None}
         spec = {k: v for k, v in node.items() if k not in _NOT_POD}
         runner = node.get("runner")
         if runner:
-            spec["containers"] = [runner, *(node.get("containers") or ())]
+            others = node.get("containers")
+            spec["containers"] = [runner, *(others if isinstance(others, list) else ())]
         return {**({"metadata": metadata} if metadata else {}), "spec": spec}
 
     def write(self, manifest: Json, body: Json) -> Json:
@@ -101,7 +102,7 @@ class Runner:
         spec = dict(body["spec"])
         if node.get("runner"):
             node["runner"], *others = spec.pop("containers")
-            if others or "containers" in node:
+            if others:
                 node["containers"] = others
         node.update(spec)
         manifest = fieldpaths.put(manifest, self.steps, node)
@@ -146,3 +147,62 @@ class Patched:
                 fieldpaths.show(self.patch),
             )
         return fieldpaths.put(manifest, self.patch, patch)
+
+
+@dataclass(frozen=True)
+class KubeAIModel:
+    """A KubeAI Model: `args`, `env` and `image` of a container that KubeAI makes the pod around.
+
+    The pod's other fields exist only in its controller; there is no place for them, so a template
+    that needs them is refused.
+    """
+
+    steps: Steps = ("spec",)
+
+    def read(self, manifest: Json) -> Json | None:
+        spec = fieldpaths.get(manifest, self.steps)
+        if not isinstance(spec, dict) or spec.get("engine") != "VLLM":
+            return None
+        container: Json = {"name": "server", "image": spec.get("image") or "vllm/vllm-openai"}
+        if spec.get("args"):
+            container["args"] = spec["args"]
+        env = fieldpaths.get_object(spec, "env")
+        if env:
+            container["env"] = [{"name": k, "value": v} for k, v in env.items()]
+        if spec.get("envFrom"):
+            container["envFrom"] = spec["envFrom"]
+        annotations = fieldpaths.get(manifest, ("metadata", "annotations"))
+        metadata = {"metadata": {"annotations": annotations}} if annotations else {}
+        return {**metadata, "spec": {"containers": [container]}}
+
+    def write(self, manifest: Json, body: Json) -> Json:
+        have = self.read(manifest)
+        container = body["spec"]["containers"][0]
+        homeless = [f"metadata.{k}" for k in _changed(have, body, "metadata")]
+        homeless += [f"spec.{k}" for k in _changed(have, body, "spec") if k != "containers"]
+        before = (have or {}).get("spec", {}).get("containers", [{}])[0]
+        homeless += [
+            f"containers[server].{k}"
+            for k in sorted(container.keys() | before.keys())
+            if container.get(k) != before.get(k) and k not in ("args", "env")
+        ]
+        env = container.get("env") or ()
+        homeless += [f"env[{e['name']}].valueFrom" for e in env if e.get("valueFrom")]
+        if homeless:
+            raise Refused(
+                "PodConflict",
+                f"a KubeAI Model has no place for {', '.join(homeless)}; serve the model by a "
+                "Deployment",
+                "spec",
+            )
+        spec = dict(fieldpaths.get(manifest, self.steps))
+        if container.get("args"):
+            spec["args"] = container["args"]
+        if env:
+            spec["env"] = {e["name"]: e.get("value", "") for e in env}
+        return fieldpaths.put(manifest, self.steps, spec)
+
+
+def _changed(have: Json | None, body: Json, key: str) -> list[str]:
+    before, after = (have or {}).get(key) or {}, body.get(key) or {}
+    return sorted(k for k in before.keys() | after.keys() if before.get(k) != after.get(k))

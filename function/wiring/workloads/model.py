@@ -48,10 +48,13 @@ class Gang:
 
 @dataclass(frozen=True)
 class Workload:
+    """`model_source`: where the workload's own fields say the weights come from, or ""."""
+
     api_version: str
     kind: str
     name: str
     engines: tuple[Gang, ...] = field(default=())
+    model_source: str = ""
 
     @property
     def templates(self) -> tuple[Template, ...]:

@@ -26,7 +26,7 @@ def cluster(*at: str) -> Any:
         head = (*at, "headGroupSpec", "template")
         yield Slot(fieldpaths.show(head), Whole(head), LEADER)
         groups: Steps = (*at, "workerGroupSpecs")
-        for i, workers in enumerate(fieldpaths.get(manifest, groups) or ()):
+        for i, workers in fieldpaths.objects(manifest, groups):
             here = (*groups, i, "template")
             # A group that autoscales from zero still makes pods of the gang.
             pods = max(1, count(workers.get("replicas"))) * count(workers.get("numOfHosts"))

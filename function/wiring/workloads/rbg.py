@@ -20,32 +20,31 @@ Json = dict[str, Any]
 
 def group(manifest: Json) -> Iterable[Slot]:
     """A RoleBasedGroup's slots, one gang per role."""
-    for i, role in enumerate(fieldpaths.get(manifest, ("spec", "roles")) or ()):
-        if isinstance(role, dict):
-            yield from _role(manifest, role, ("spec", "roles", i))
+    for i, role in fieldpaths.objects(manifest, ("spec", "roles")):
+        yield from _role(manifest, role, ("spec", "roles", i))
 
 
 def _role(manifest: Json, role: Json, at: Steps) -> Iterable[Slot]:
     name = str(role.get("name", at[-1]))
-    custom = role.get("customComponentsPattern") or {}
-    pattern: Json = role.get("leaderWorkerPattern") or {}
-    if role.get("components"):
-        yield from _components(role["components"], (*at, "components"), name)
-    elif custom.get("components"):
-        here = (*at, "customComponentsPattern", "components")
-        yield from _components(custom["components"], here, name)
-    elif pattern:
+    components = ("components",), ("customComponentsPattern", "components")
+    for here in components:
+        if fieldpaths.objects(role, here):
+            yield from _components(manifest, (*at, *here), name)
+            return
+    pattern = fieldpaths.get_object(role, "leaderWorkerPattern")
+    standalone = fieldpaths.get_object(role, "standalonePattern")
+    if pattern:
         here = (*at, "leaderWorkerPattern")
         patches = ("leaderTemplatePatch", "workerTemplatePatch")
         yield from _leader_worker(manifest, pattern, pattern, here, here, patches, name)
-    elif role.get("standalonePattern"):
+    elif standalone:
         here = (*at, "standalonePattern")
-        where, lens = _source(manifest, role["standalonePattern"], here, ("templateRef", "patch"))
+        where, lens = _source(manifest, standalone, here, ("templateRef", "patch"))
         yield Slot(where, lens, phase=phase_of(name), gang=name)
-    elif (role.get("workload") or {}).get("kind") == "LeaderWorkerSet":
+    elif fieldpaths.get(role, ("workload", "kind")) == "LeaderWorkerSet":
         here = (*at, "leaderWorkerSet")
         patches = ("patchLeaderTemplate", "patchWorkerTemplate")
-        sizes = role.get("leaderWorkerSet") or {}
+        sizes = fieldpaths.get_object(role, "leaderWorkerSet")
         yield from _leader_worker(manifest, role, sizes, at, here, patches, name)
     else:
         where, lens = _source(manifest, role, at, ("templatePatch",))
@@ -54,10 +53,10 @@ def _role(manifest: Json, role: Json, at: Steps) -> Iterable[Slot]:
 
 def _source(manifest: Json, holder: Json, at: Steps, patch: Steps) -> tuple[str, Lens]:
     """The lens of a template source: inline, or a role template by name and its patch."""
-    reference = (holder.get("templateRef") or {}).get("name")
+    reference = fieldpaths.get(holder, ("templateRef", "name"))
     if reference is None:
         return fieldpaths.show((*at, "template")), Whole((*at, "template"))
-    for i, template in enumerate(fieldpaths.get(manifest, ("spec", "roleTemplates")) or ()):
+    for i, template in fieldpaths.objects(manifest, ("spec", "roleTemplates")):
         if template.get("name") == reference:
             base = Whole(("spec", "roleTemplates", i, "template"))
             return fieldpaths.show((*at, *patch)), Patched(base, (*at, *patch))
@@ -85,10 +84,11 @@ def _leader_worker(
         yield Slot(fieldpaths.show(here), Patched(lens, here), role, pods, phase, name)
 
 
-def _components(components: list[Json], at: Steps, name: str) -> Iterable[Slot]:
+def _components(manifest: Json, at: Steps, name: str) -> Iterable[Slot]:
     """Components of one instance: the first is the leader, as names carry no meaning."""
-    total = sum(count(c.get("size")) for c in components)
-    for i, component in enumerate(components):
+    components = fieldpaths.objects(manifest, at)
+    total = sum(count(c.get("size")) for _, c in components)
+    for i, component in components:
         here = (*at, i, "template")
         role = STANDALONE if total == 1 else LEADER if i == 0 else WORKER
         pods = count(component.get("size"))

@@ -23,8 +23,10 @@ def phase_of(name: object) -> str:
 
 
 def count(value: object, default: int = 1) -> int:
-    """A replica count; absent or not a number means `default`."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
+    """A replica count; absent or not a number means `default`. A protobuf Struct holds doubles."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+        return default
+    return int(value)
 
 
 def leader_and_workers(

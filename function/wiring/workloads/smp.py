@@ -49,7 +49,8 @@ def merge(base: Any, patch: Any) -> Any:
         if value is None:
             out.pop(key, None)
         elif key in MERGE_KEYS and isinstance(value, list):
-            out[key] = _merge_list(out.get(key) or [], value, MERGE_KEYS[key])
+            have = out.get(key)
+            out[key] = _merge_list(have if isinstance(have, list) else [], value, MERGE_KEYS[key])
         elif isinstance(value, dict):
             have = out.get(key)
             out[key] = merge(have if isinstance(have, dict) else {}, value)
@@ -79,7 +80,9 @@ def _merge_list(base: list[Any], patch: list[Any], key: str) -> list[Any]:
     for item in patch:
         if not isinstance(item, dict) or key not in item:
             raise Unsupported(f"an item of a list merged by {key} has no {key}")
-        at = [i for i, have in enumerate(out) if have.get(key) == item[key]]
+        at = [
+            i for i, have in enumerate(out) if isinstance(have, dict) and have.get(key) == item[key]
+        ]
         if item.get(DIRECTIVE) == "delete":
             out = [have for i, have in enumerate(out) if i not in at]
         elif at:
