@@ -5,9 +5,8 @@ import re
 from collections.abc import Iterator
 
 from tests.cluster.documents import AGENTS_NAMESPACE, OBJECT
-from tests.cluster.rig import fleet
 from tests.cluster.rig.functions import OURS
-from tests.cluster.rig.kube import Manifest, Refused, condition, is_true
+from tests.cluster.rig.kube import Manifest, Refused, condition, describe, is_true
 from tests.cluster.rig.metrics import scrape
 from tests.cluster.rig.up import Rig
 
@@ -41,10 +40,8 @@ class Fleet:
         return found
 
     def explain(self, document: Manifest) -> str:
-        metadata = document["metadata"]
-        text = fleet.explain(
-            self.rig, document["kind"], metadata["name"], metadata.get("namespace", "")
-        )
+        """Conditions and events of an XR, and the conditions of its Objects."""
+        text = describe(self.api, document)
         objects = [
             f"  Object {o['metadata']['annotations'].get(_KEY, '?')}: {summary(o)}"
             for o in self.objects(document)

@@ -1,11 +1,10 @@
 """A small inference fleet on the rig: nodes, our packages, and one InferenceCluster per cluster."""
 
 import base64
-from pathlib import Path
 
 from tests.cluster.rig.apiserver import Cluster
 from tests.cluster.rig.functions import CHECKOUT
-from tests.cluster.rig.kube import Manifest, is_true
+from tests.cluster.rig.kube import Manifest, describe, is_true
 from tests.cluster.rig.nodes import cpu_node, gpu_node
 from tests.cluster.rig.up import Rig
 
@@ -78,25 +77,5 @@ def declare(rig: Rig) -> None:
                 api.get("modelplane.ai/v1alpha1", "InferenceCluster", n), "Ready"
             ),
             f"InferenceCluster {name} is Ready",
-            explain=lambda n=name: explain(rig, "InferenceCluster", n),
+            explain=lambda n=name: describe(api, inference_cluster(rig.workload(n))[1]),
         )
-
-
-def explain(rig: Rig, kind: str, name: str, namespace: str = "") -> str:
-    """An object's conditions and the events about it, for messages of tests."""
-    found = rig.control.api.get("modelplane.ai/v1alpha1", kind, name, namespace)
-    if found is None:
-        return f"{kind} {name} does not exist"
-    lines = [
-        f"  {c['type']}={c['status']} {c.get('reason', '')}: {c.get('message', '')}"
-        for c in found.get("status", {}).get("conditions", [])
-    ]
-    selector = f"involvedObject.uid={found['metadata']['uid']}"
-    events = rig.control.api.list("v1", "Event", fields=selector)
-    lines += [f"  event {e['reason']}: {e['message']}" for e in events[-5:]]
-    return "\n".join([f"{kind} {name}:", *lines])
-
-
-def example(name: str) -> Path:
-    """An example file of the repository."""
-    return CHECKOUT / "example" / name

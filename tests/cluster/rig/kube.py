@@ -102,6 +102,12 @@ class Api:
             {"apiVersion": api_version, "kind": kind} | item for item in items.get("items") or []
         ]
 
+    def columns(self, api_version: str, kind: str) -> set[str]:
+        """The columns that `kubectl get` prints for a kind."""
+        accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+        table = _checked(self._http.get(self.path(api_version, kind), headers=accept))
+        return {c["name"] for c in table["columnDefinitions"] if not c["priority"]}
+
     def watch(self, api_version: str, kind: str, seconds: int) -> Iterator[Manifest]:
         """Watch events of a kind for so many seconds, beginning with what exists."""
         query = {"watch": "1", "timeoutSeconds": str(seconds)}
@@ -213,6 +219,21 @@ def condition(manifest: Manifest | None, kind: str) -> Manifest:
 
 def is_true(manifest: Manifest | None, kind: str) -> bool:
     return condition(manifest, kind).get("status") == "True"
+
+
+def describe(api: Api, manifest: Manifest) -> str:
+    """An object's conditions and the last events about it: what `kubectl describe` would say."""
+    name = f"{manifest['kind']} {manifest['metadata']['name']}"
+    found = api.again(manifest)
+    if found is None:
+        return f"{name} does not exist"
+    lines = [
+        f"  {c['type']}={c['status']} {c.get('reason', '')}: {c.get('message', '')}"
+        for c in (found.get("status") or {}).get("conditions") or []
+    ]
+    events = api.list("v1", "Event", fields=f"involvedObject.uid={found['metadata']['uid']}")
+    lines += [f"  event {e['reason']}: {e['message']}" for e in events[-6:]]
+    return "\n".join([f"{name}:", *lines])
 
 
 def load(path: Path) -> list[Manifest]:

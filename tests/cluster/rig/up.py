@@ -17,7 +17,7 @@ from tests.cluster.rig.apiserver import (
 )
 from tests.cluster.rig.certs import Authority
 from tests.cluster.rig.crds import install_crds
-from tests.cluster.rig.kube import Manifest, is_true, load
+from tests.cluster.rig.kube import Manifest, describe, is_true, load
 from tests.cluster.rig.nodes import kwok
 from tests.cluster.rig.ports import free_ports
 from tests.cluster.rig.processes import Part, Supervisor
@@ -99,7 +99,7 @@ class Rig:
             self.until(
                 lambda x=xrd: is_true(self.control.api.again(x), "Established"),
                 f"XRD {xrd['metadata']['name']} is Established",
-                explain=lambda x=xrd: str((self.control.api.again(x) or {}).get("status")),
+                explain=lambda x=xrd: describe(self.control.api, x),
             )
         for document in documents:
             if document["kind"] == "Composition":
