@@ -31,10 +31,13 @@ generate: venv ## XRDs, the Input's CRD and the reference pages, from the types
 	@$(BIN)/python -m function.api.generate
 
 bench: venv ## What a call costs, beside an empty function
-	@$(BIN)/python -m tests.bench.run
+	@$(BIN)/python -m tests.bench.run $(if $(CALLS),--calls $(CALLS))
 
 lint: venv ## Style and formatting
 	@$(BIN)/ruff check function tests && $(BIN)/ruff format --check function tests
 
 image-check: venv ## Lint the Dockerfile and do its steps without a daemon
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.image.check
+
+fuzz: venv ## Fuzz the reading and editing of scripts (RUNS=100000)
+	@$(BIN)/python -m tests.fuzz.scripts --runs $(or $(RUNS),100000)
