@@ -10,7 +10,7 @@ include tests/tools/tools.mk
 -include tests/conformance/conformance.mk
 -include tests/cluster/cluster.mk
 
-.PHONY: help venv render test generate lint clean
+.PHONY: help venv render test-render test generate lint clean
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort | expand -t24
 
@@ -23,6 +23,23 @@ $(VENV)/.ready: pyproject.toml
 	@$(BIN)/python -m uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.8
 	@$(BIN)/python -m uv pip install --quiet --python $(BIN)/python -e . --group dev --group cluster --group conformance
 	@touch $@
+
+# ENGINE=crossplane renders through Crossplane's own engine, and prints the same bytes.
+# OUTPUT=tree is for people. TIER is any file of that shape beside a folder `required`.
+TIER ?= example/lmcache/tier.yaml
+ENGINE ?= embedded
+OUTPUT ?= yaml
+
+ifeq ($(ENGINE),crossplane)
+render: venv crossplane ## What a tier is made of, without a cluster (OUTPUT=tree, ENGINE=crossplane)
+	@$(BIN)/python -m tests.render.example $(TIER)
+else
+render: venv
+	@$(BIN)/kv-offload render $(TIER) --required $(dir $(TIER))required --output $(OUTPUT)
+endif
+
+test-render: venv ## Render cases, both engines (Crossplane's own: after make crossplane)
+	@$(BIN)/python -m pytest tests/render $(TEST_RENDER_ARGS)
 
 test: venv ## Unit tests (seconds)
 	@$(BIN)/python -m pytest tests/unit

@@ -41,7 +41,7 @@ def child(fleet: str, cluster: str, namespace: str, spec: dict[str, Any]) -> dic
             "labels": {marks.LABEL_FLEET: fleet},
         },
         "spec": {
-            **{k: v for k, v in spec.items() if k != "clusterSelector"},
+            **{k: v for k, v in spec.items() if k not in ("clusterSelector", "crossplane")},
             "inferenceClusterRef": {"name": cluster},
         },
     }

@@ -6,12 +6,12 @@
     observed/          observed composed resources                 (optional)
     schemas/           OpenAPI v3 documents                        (optional)
     credentials/       Secrets                                     (optional)
-    case.yaml          {results, fullXr, context: bool; passes: [{name, simulate, required}]}
+    case.yaml          {results, fullXr, context: bool; passes: [{name, simulate, required, xr}]}
     expected.yaml      the golden, in the canonical emitter; further passes: expected-NAME.yaml
 
 A further pass renders again what a cluster would hold after the pass before: its composed resources
 as `simulate.py` changes them, its composite with the status it got. `required` of a pass is a
-folder beside `required/` that takes its place from that pass on.
+folder beside `required/`, `xr` a file beside `xr.yaml`: they take their place from that pass on.
 """
 
 from dataclasses import dataclass
@@ -33,6 +33,7 @@ class Pass:
     name: str
     simulate: str = ""
     required: str = "required"
+    xr: str = "xr.yaml"
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class Case:
 
     @property
     def name(self) -> str:
-        return self.folder.relative_to(CASES).as_posix()
+        inside = self.folder.is_relative_to(CASES)
+        return self.folder.relative_to(CASES).as_posix() if inside else self.folder.as_posix()
 
     @property
     def functions(self) -> set[str]:
@@ -61,6 +63,10 @@ class Case:
         if not path.is_dir():
             return []
         return files.load_schemas(path) if part == "schemas" else files.load(path)
+
+    def composite(self, one: Pass) -> Document:
+        """What the user wrote, as it stands in this pass."""
+        return files.load_one(self.folder / one.xr, "composite")
 
     def golden(self, one: Pass) -> Path:
         return self.folder / (f"expected-{one.name}.yaml" if one.name else "expected.yaml")
@@ -75,8 +81,8 @@ def load(folder: Path) -> Case:
         raise files.InputError(f"{folder}/case.yaml: unknown keys {sorted(unknown)}")
     passes = [Pass("")]
     for further in options.get("passes") or ():
-        required = further.get("required", passes[-1].required)
-        passes.append(Pass(further["name"], further["simulate"], required))
+        kept = {name: getattr(passes[-1], name) for name in ("required", "xr")}
+        passes.append(Pass(**(kept | further)))
     xr = files.load_one(folder / "xr.yaml", "composite")
     return Case(
         folder=folder,

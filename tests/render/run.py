@@ -2,8 +2,9 @@
 
     python -m tests.render.run [--engine embedded|crossplane|both] [--update] [CASE..]
 
-A CASE is a folder under tests/render/cases, or the beginning of its name. Without Crossplane's
-binaries its renders are skipped by name and counted; --require-engine makes that a failure.
+A CASE is a folder under tests/render/cases, or the beginning of its name. With Crossplane's
+binaries, what was rendered also goes through `crossplane resource validate`. Without them, both are
+skipped by name and counted; --require-engine makes that a failure.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from function.render import emit, merge
-from tests.render import engines, servers, simulate
+from tests.render import engines, servers, simulate, validate
 from tests.render.case import Case, Pass, all_cases
 from tests.tools import find
 
@@ -28,15 +29,15 @@ def crossplane(names: set[str]) -> Iterator[Engine]:
         yield engines.Crossplane(cli, core, addresses)
 
 
-def render(case: Case, engine: Engine) -> Iterator[tuple[Pass, str]]:
-    """(pass, canonical YAML) of each pass in order."""
+def render(case: Case, engine: Engine) -> Iterator[tuple[Pass, engines.Answer]]:
+    """Each pass in order, and its answer."""
     state = engines.State(case.xr, case.documents("observed"))
     before: engines.Answer | None = None
     for one in case.passes:
         if before is not None:
             state = next_state(case, state, before, one)
         before = engine(case, one, state)
-        yield one, emit.to_yaml(before.documents)
+        yield one, before
 
 
 def next_state(
@@ -45,14 +46,15 @@ def next_state(
     """What a cluster holds when the pass begins; a failure keeps what ran."""
     status = {"status": before.xr.get("status") or {}}
     observed = state.observed if before.failed else before.composed
-    xr = merge.merged({**case.xr, "status": {}}, status)
+    xr = merge.merged({**case.composite(one), "status": {}}, status)
     return engines.State(xr, simulate.observe(observed, one.simulate))
 
 
 def check(case: Case, engine: Engine, name: str, update: bool) -> list[str]:
     """What differs from the goldens, as unified diffs."""
     wrong = []
-    for one, text in render(case, engine):
+    for one, answer in render(case, engine):
+        text = emit.to_yaml(answer.documents)
         golden = case.golden(one)
         expected = golden.read_text() if golden.is_file() else ""
         if text == expected:
@@ -82,25 +84,53 @@ def main(arguments: list[str] | None = None) -> int:
     failed: list[str] = []
     skipped: list[str] = []
     if options.engine != "crossplane":
-        failed += _all(cases, engines.embedded, "embedded", options.update)
+        failed += _all(cases, "embedded", engines.embedded, options.update)
     if options.engine != "embedded":
+        names = [case.name for case in cases]
         try:
             with crossplane({name for case in cases for name in case.functions}) as engine:
                 update = options.update and options.engine == "crossplane"
-                failed += _all(cases, engine, "crossplane", update)
+                failed += _all(cases, "crossplane", engine, update)
         except find.ToolsMissing as missing:
-            skipped = [case.name for case in cases]
-            print(f"SKIPPED {len(skipped)} with Crossplane's engine ({missing}):")
-            print("\n".join(f"  {name}" for name in skipped))
+            skipped += _skip("Crossplane's engine", names, missing)
+        try:
+            with validate.validator() as validator:
+                failed += _validate(cases, validator)
+        except find.ToolsMissing as missing:
+            skipped += _skip("crossplane resource validate", names, missing)
     passes = sum(len(case.passes) for case in cases)
     print(f"{len(cases)} cases, {passes} passes; {len(failed)} wrong, {len(skipped)} skipped")
     return int(bool(failed) or (bool(skipped) and options.require_engine))
 
 
-def _all(cases: list[Case], engine: Engine, name: str, update: bool) -> list[str]:
+def _skip(what: str, names: list[str], missing: find.ToolsMissing) -> list[str]:
+    print(f"SKIPPED {len(names)} with {what} ({missing}):")
+    print("\n".join(f"  {name}" for name in names))
+    return names
+
+
+def _all(cases: list[Case], name: str, engine: Engine, update: bool) -> list[str]:
+    return _report(cases, name, lambda case: check(case, engine, name, update))
+
+
+def _validate(cases: list[Case], validator: validate.Validator) -> list[str]:
+    return _report(cases, "validate", lambda case: invalid(case, validator))
+
+
+def invalid(case: Case, validator: validate.Validator) -> list[str]:
+    """What `crossplane resource validate` says against the passes of a case."""
+    documents = [
+        document
+        for one, answer in render(case, engines.embedded)
+        for document in validate.documents(case, one, answer)
+    ]
+    return validator.problems(documents)
+
+
+def _report(cases: list[Case], name: str, run: Callable[[Case], list[str]]) -> list[str]:
     failed = []
     for case in cases:
-        wrong = check(case, engine, name, update)
+        wrong = run(case)
         failed += [f"{case.name} ({name})"] * bool(wrong)
         print(f"{'WRONG' if wrong else 'ok   '} {name:<10} {case.name}", flush=True)
         print("\n".join(wrong), end="\n" if wrong else "")

@@ -3,7 +3,7 @@
 It takes the place of functions that are not ours (Modelplane's, function-auto-ready) in render
 cases, and proves that the embedded engine sends the same requests as Crossplane's own. Its Input:
 
-    resources: {KEY: {ready: "True"|"False", resource: {...}}}   put into desired state
+    resources: {KEY: {ready: "True"|"False"|Observed, resource: {...}}}   put into desired state
     remove: [KEY]                                                 taken out of desired state
     composite: {ready: "True"|"False", status: {...}}
     conditions: [{type, status, reason, message}]
@@ -50,7 +50,7 @@ class StandIn(grpcv1.FunctionRunnerServiceServicer):
         for key, wanted in (asked.get("resources") or {}).items():
             desired = rsp.desired.resources[key]
             resource.update(desired, wanted["resource"])
-            desired.ready = _READY.get(wanted.get("ready", ""), fnv1.READY_UNSPECIFIED)
+            desired.ready = _ready(wanted.get("ready", ""), req.observed.resources.get(key))
         for key in asked.get("remove") or ():
             rsp.desired.resources.pop(key, None)
         _composite(asked, req, rsp)
@@ -70,6 +70,14 @@ class StandIn(grpcv1.FunctionRunnerServiceServicer):
                 added.reason = result["reason"]
         _requirements(asked, req, rsp)
         return rsp
+
+
+def _ready(wanted: str, observed: fnv1.Resource | None) -> int:
+    """Observed: whether the observed resource says that it is Ready, as functions derive it."""
+    if wanted != "Observed":
+        return _READY.get(wanted, fnv1.READY_UNSPECIFIED)
+    known = observed is not None and resource.get_condition(observed.resource, "Ready")
+    return _READY["True" if known and known.status == "True" else "False"]
 
 
 def _composite(asked: dict, req: fnv1.RunFunctionRequest, rsp: fnv1.RunFunctionResponse) -> None:

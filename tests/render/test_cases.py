@@ -1,0 +1,47 @@
+"""Every render case: both engines give the golden, and Crossplane finds what is rendered valid."""
+
+import pytest
+
+from tests.render import engines, run, validate
+from tests.render.case import Case, all_cases
+
+CASES = all_cases()
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+@each_case
+def test_embedded(case: Case) -> None:
+    wrong = run.check(case, engines.embedded, "embedded", update=False)
+    assert not wrong, "\n".join(wrong)
+
+
+@each_case
+def test_crossplane(case: Case, crossplane: run.Engine) -> None:
+    wrong = run.check(case, crossplane, "crossplane", update=False)
+    assert not wrong, "\n".join(wrong)
+
+
+@each_case
+def test_valid(case: Case, validator: validate.Validator) -> None:
+    wrong = run.invalid(case, validator)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_validator_finds_what_is_wrong(validator: validate.Validator) -> None:
+    tier = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "KVOffloadTier",
+        "metadata": {"name": "chat", "namespace": "modelplane-system"},
+        "spec": {"backend": "LMCache", "inferenceClusterRef": {"name": "gke"}},
+        "status": {"undeclared": 1},
+    }
+    problems = " ".join(validator.problems([tier]))
+    assert "unknown field" in problems
+    assert "lmcache must be set when backend is LMCache" in problems
+
+
+def test_every_case_is_told_apart() -> None:
+    """No golden without its pass, no pass without its golden."""
+    for case in CASES:
+        goldens = {case.golden(one).name for one in case.passes}
+        assert goldens == {path.name for path in case.folder.glob("expected*.yaml")}, case.name
