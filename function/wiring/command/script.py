@@ -13,6 +13,12 @@ from function.wiring.command.reading import ListPlace, NodePlace
 from function.wiring.command.scope import POSITIONAL, Event, Scope, State
 from function.wiring.command.text import Text
 
+# Nodes whose text is more than their children and blanks.
+_LOOSE = frozenset(
+    """string translated_string heredoc_body heredoc_redirect expansion arithmetic_expansion
+ test_command regex c_style_for_statement""".split()  # noqa: SIM905
+)
+
 
 @dataclass(frozen=True)
 class Holder:
@@ -41,7 +47,8 @@ class Script:
     commands: list[Node] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.tree: Any = grammar.parse(self.text.data)
+        # A shell's input ends like a line; the grammar wants it said (`... \\` at the very end).
+        self.tree: Any = grammar.parse(self.text.data + b"\n")
         for node in grammar.walk(self.tree.root_node):
             if node.type == "command" and node.child_by_field_name("name") is not None:
                 self.commands.append(node)
@@ -58,12 +65,36 @@ class Script:
     def error(self) -> str:
         """Why the grammar cannot read the script, with the line; "" when it can."""
         if not self.tree.root_node.has_error:
-            return ""
+            return self._joined
         bad = next(
             (n for n in grammar.walk(self.tree.root_node) if n.is_error or n.is_missing), None
         )
         line = bad.start_point.row + 1 if bad is not None else 1
         return f"the shell grammar cannot read the script (line {line})"
+
+    @property
+    def _joined(self) -> str:
+        """What the grammar reads differently from a shell without saying so.
+
+        It takes a word that goes on behind a line's end for two words, and passes over an escaped
+        blank.
+        """
+        data = self.text.data
+        if (len(data) - len(data.rstrip(b"\\"))) % 2:
+            return "the script ends in a backslash"
+        for node in grammar.walk(self.tree.root_node):
+            if node.type in _LOOSE:
+                continue
+            ends = [*node.children[1:], None] if node.parent is None else node.children[1:]
+            for left, right in zip(node.children, ends, strict=False):
+                gap = data[left.end_byte : right.start_byte if right else len(data)]
+                word_to_word = right is not None and node.type in ("command", "array")
+                if gap.replace(b"\\\n", b"").strip(b" \t\r\n") or (
+                    word_to_word and gap and not gap.replace(b"\\\n", b"")
+                ):
+                    line = left.end_point.row + 1
+                    return f"a word goes on behind its end, or its line's end (line {line})"
+        return ""
 
     @cached_property
     def limit(self) -> int:
