@@ -33,9 +33,9 @@ from function.edge.structs import encode
 from function.kube import objects
 from function.problems import Refused
 from function.wiring import record as records
+from function.wiring import target as targets
 from function.wiring import wire
 from function.wiring.record import Record
-from function.wiring import target as targets
 from function.wiring.target import Target
 
 CONDITION = "KVOffloadReady"
@@ -68,6 +68,11 @@ class _Outcome:
 def compose(call: Call, given: Input) -> Answer:
     """Wire every workload that names a tier; pass everything else through."""
     return _ConsumerComposer(call, given).compose()
+
+
+def is_wired(answer: Answer) -> bool:
+    """Whether an answer of `compose` says that everything that asks is wired."""
+    return any(c.type == CONDITION and c.status == TRUE for c in answer.conditions)
 
 
 class _ConsumerComposer:

@@ -65,7 +65,41 @@ def compose(call: Call, given: Input) -> Answer:
     if provider_config:
         _compose_workloads(call, answer, spec, provider_config)
     _derive_readiness(answer)
-    return _merged(answer, consumer.compose(call, given))
+    wiring = consumer.compose(call, given)
+    answer.status = _status(call, spec, wired=consumer.is_wired(wiring))
+    return _merged(answer, wiring)
+
+
+def _status(call: Call, spec: ModelDeploymentSpec, wired: bool) -> dict[str, Any]:
+    settings = spec.template.spec
+    serving = _serving(call)
+    ready = [_ready_copies(call, engine) // engine.copies for engine in settings.engines]
+    status: dict[str, Any] = {
+        "cluster": settings.inference_cluster_ref.name,
+        "endpoint": f"{serving}.{REMOTE_NAMESPACE}.svc:{settings.service.port}",
+        "replicas": {"total": spec.replicas, "ready": min(ready)},
+    }
+    if wired and settings.kv_offload_tier_ref:
+        ref = settings.kv_offload_tier_ref
+        status["tier"] = f"{ref.namespace}/{ref.name}"
+    return status
+
+
+def _ready_copies(call: Call, engine: Engine) -> int:
+    path = ("status", "atProvider", "manifest", "status", "readyReplicas")
+    return int(call.observed_value(_key(engine), *path) or 0)
+
+
+def _serving(call: Call) -> str:
+    """The name of the Service, and the stem of the workloads' names."""
+    name = str(call.composite_value("metadata", "name"))
+    namespace = str(call.composite_value("metadata", "namespace") or "")
+    return names.label(name, unique=(namespace, name), limit=50)
+
+
+def _key(engine: Engine) -> str:
+    kind = "deployment" if len(engine.members) == 1 else "leaderworkerset"
+    return f"{kind}-{engine.name}"
 
 
 def _resolve_cluster(call: Call, answer: Answer, cluster: str) -> str:
@@ -97,11 +131,10 @@ def _resolve_cluster(call: Call, answer: Answer, cluster: str) -> str:
 def _compose_workloads(
     call: Call, answer: Answer, spec: ModelDeploymentSpec, provider_config: str
 ) -> None:
-    name = str(call.composite_value("metadata", "name"))
-    namespace = str(call.composite_value("metadata", "namespace") or "")
-    serving = names.label(name, unique=(namespace, name), limit=50)
+    serving = _serving(call)
     for engine in spec.template.spec.engines:
-        key, manifest, ready = _workload(engine, serving, spec.replicas)
+        key = _key(engine)
+        manifest, ready = _workload(engine, serving, spec.replicas)
         wrapped = objects.wrap(manifest, provider_config, ready=ready, watch=True)
         answer.resources[key] = Composed(wrapped, call.observed_condition(key, "Ready") == TRUE)
     service = objects.wrap(_service(serving, spec), provider_config)
@@ -111,8 +144,8 @@ def _compose_workloads(
     call.desire({key: dict(v.manifest) for key, v in answer.resources.items()})
 
 
-def _workload(engine: Engine, serving: str, replicas: int) -> tuple[str, dict[str, Any], str]:
-    """The resource key, the manifest and the readiness query of one engine."""
+def _workload(engine: Engine, serving: str, replicas: int) -> tuple[dict[str, Any], str]:
+    """The manifest and the readiness query of one engine."""
     name = names.label(serving, engine.name, limit=52)
     selector = {LABEL_ENGINE: name}
     copies = replicas * engine.copies
@@ -130,7 +163,7 @@ def _workload(engine: Engine, serving: str, replicas: int) -> tuple[str, dict[st
                 "template": _template(members["Standalone"], labels),
             },
         }
-        return f"deployment-{engine.name}", deployment, READY_DEPLOYMENT
+        return deployment, READY_DEPLOYMENT
     leader, worker = members["Leader"], members["Worker"]
     gang = {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
@@ -145,7 +178,7 @@ def _workload(engine: Engine, serving: str, replicas: int) -> tuple[str, dict[st
             },
         },
     }
-    return f"leaderworkerset-{engine.name}", gang, READY_GANG
+    return gang, READY_GANG
 
 
 def _template(member: Member, labels: dict[str, str]) -> dict[str, Any]:
@@ -185,9 +218,6 @@ def _derive_readiness(answer: Answer) -> None:
 
 def _merged(own: Answer, wiring: Answer) -> Answer:
     """What this step composes, as wiring left it."""
-    wired = {c.reason for c in wiring.conditions} & {consumer.REASON_WIRED}
-    if wired and wiring.patched:
-        own.status["tier"] = _tier_of(wiring)
     for key, manifest in wiring.patched.items():
         if key in own.resources:
             own.resources[key] = Composed(manifest, own.resources[key].ready)

@@ -241,6 +241,8 @@ class _TierComposer:
 
     def _counts(self) -> str:
         desired, ready = self._agents()
+        if not desired:
+            return "Not on the cluster yet."
         return f"{ready} of {desired} agents are ready and current."
 
     def write_status(self) -> None:

@@ -15,7 +15,7 @@ from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
 from function.kube import objects
 from function.problems import Refused
-from function.wiring import command, containers, engines, record, workloads
+from function.wiring import command, containers, engines, record, serve, workloads
 from function.wiring.command.model import Program
 from function.wiring.declared import Declared, declared
 from function.wiring.record import Record
@@ -30,7 +30,7 @@ _FIELDS = (("spec", "template", "spec", "kvOffloadTierRef"), ("spec", "kvOffload
 
 @dataclass(frozen=True)
 class Pod:
-    """One pod template of an engine: its serving container, and what that runs."""
+    """One template of an engine: a pod's serving container, or a Serve entry, and what it runs."""
 
     template: Template
     index: int
@@ -120,7 +120,8 @@ def pods(asking: Asking, given: Input) -> list[Pod]:
     """The engine's pod templates with their serving containers. Raises EngineContainerMissing."""
     found = []
     for template in asking.gang.templates:
-        if template.kind != workloads.POD:
+        if template.kind == workloads.SERVE:
+            found.append(Pod(template, -1, {}, serve.program(template.body)))
             continue
         spec = template.body.get("spec", {})
         index = containers.serving(spec, name=_named(spec, given), proves=_prover(given))

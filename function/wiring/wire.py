@@ -13,7 +13,7 @@ from function.backends.base import Tier
 from function.backends.registry import backend
 from function.kube import objects
 from function.problems import Refused
-from function.wiring import command, engines, flags, pod, workloads
+from function.wiring import command, engines, flags, pod, serve, workloads
 from function.wiring import record as records
 from function.wiring.engine import Engine
 from function.wiring.identity import Identity, identity
@@ -51,7 +51,7 @@ def wire(target: Target, tier: Tier, given: Input, files_name: str) -> Wired:
             body = _apply(member, engine, injection, files_name)
             manifest = workloads.replace(manifest, member.template.path, body)
             templates[member.template.path] = TemplateRecord(
-                injection, member.container["name"], files_name if injection.files else ""
+                injection, member.container.get("name", ""), files_name if injection.files else ""
             )
         facts[asking.gang.name] = _facts(engine, who)
         shares.append((who.model, who.digest if who.known else ""))
@@ -119,6 +119,8 @@ def put_back(target: Target, manifest: Json, record: Record | None) -> Json:
 def _apply(member: Pod, engine: Engine, injection: Injection, files_name: str) -> Json:
     """One pod template wired: argv where it starts an engine, the pod's rest always."""
     program = member.program
+    if member.template.kind == workloads.SERVE:
+        return serve.apply(member.template.body, injection)
     if program.problem:
         raise Refused("ArgsNotPatchable", program.problem, member.template.path)
     edits, opted_in = {}, []

@@ -34,31 +34,78 @@ def wired() -> dict[str, Any]:
 # name: (engine's annotations, required, is it observed unwired?) ->
 #       (condition, is it desired?, is it wired?, composite's flag, ttl)
 FIRST_CALLS = {
-    "ready": (None, d.requirements(d.ready_tier()), False,
-              (("True", "Wired"), True, True, "UNSPECIFIED", 300)),
-    "unresolved": (None, {}, False,
-                   (("Unknown", "TierUnresolved"), True, False, "UNSPECIFIED", 10)),
-    "no such tier": (None, d.requirements(), False,
-                     (("False", "TierNotFound"), False, False, "FALSE", 10)),
-    "tier starting": (None, d.requirements(d.unready_tier()), False,
-                      (("False", "TierNotReady"), False, False, "FALSE", 10)),
-    "tier starting, pods run": (None, d.requirements(d.unready_tier()), True,
-                                (("False", "TierNotReady"), True, False, "UNSPECIFIED", 10)),
+    "ready": (
+        None,
+        d.requirements(d.ready_tier()),
+        False,
+        (("True", "Wired"), True, True, "UNSPECIFIED", 300),
+    ),
+    "unresolved": (
+        None,
+        {},
+        False,
+        (("Unknown", "TierUnresolved"), True, False, "UNSPECIFIED", 10),
+    ),
+    "no such tier": (
+        None,
+        d.requirements(),
+        False,
+        (("False", "TierNotFound"), False, False, "FALSE", 10),
+    ),
+    "tier starting": (
+        None,
+        d.requirements(d.unready_tier()),
+        False,
+        (("False", "TierNotReady"), False, False, "FALSE", 10),
+    ),
+    "tier starting, pods run": (
+        None,
+        d.requirements(d.unready_tier()),
+        True,
+        (("False", "TierNotReady"), True, False, "UNSPECIFIED", 10),
+    ),
     "namespace not allowed": (
-        None, d.requirements(d.ready_tier(allowedNamespaces={"from": "Same"})), False,
-        (("False", "NamespaceNotAllowed"), False, False, "FALSE", 10)),
-    "another cluster": (None, d.requirements(d.ready_tier(provider_config="eu")), False,
-                        (("False", "ClusterMismatch"), False, False, "FALSE", 10)),
-    "invalid tier": (None, d.requirements(d.ready_tier(backend="Nope")), False,
-                     (("False", "InvalidTier"), False, False, "FALSE", 10)),
-    "optional, ready": (OPTIONAL, d.requirements(d.ready_tier()), False,
-                        (("True", "Wired"), True, True, "UNSPECIFIED", 300)),
-    "optional, starting": (OPTIONAL, d.requirements(d.unready_tier()), False,
-                           (("False", "TierNotReady"), True, False, "UNSPECIFIED", 10)),
-    "off": (OFF, d.requirements(d.ready_tier()), False,
-            (("False", "TurnedOff"), True, False, "UNSPECIFIED", 300)),
-    "bad annotation": ({TIER: "a/b/c"}, d.requirements(d.ready_tier()), False,
-                       (("False", "InvalidInput"), False, False, "FALSE", 3600)),
+        None,
+        d.requirements(d.ready_tier(allowedNamespaces={"from": "Same"})),
+        False,
+        (("False", "NamespaceNotAllowed"), False, False, "FALSE", 10),
+    ),
+    "another cluster": (
+        None,
+        d.requirements(d.ready_tier(provider_config="eu")),
+        False,
+        (("False", "ClusterMismatch"), False, False, "FALSE", 10),
+    ),
+    "invalid tier": (
+        None,
+        d.requirements(d.ready_tier(backend="Nope")),
+        False,
+        (("False", "InvalidTier"), False, False, "FALSE", 10),
+    ),
+    "optional, ready": (
+        OPTIONAL,
+        d.requirements(d.ready_tier()),
+        False,
+        (("True", "Wired"), True, True, "UNSPECIFIED", 300),
+    ),
+    "optional, starting": (
+        OPTIONAL,
+        d.requirements(d.unready_tier()),
+        False,
+        (("False", "TierNotReady"), True, False, "UNSPECIFIED", 10),
+    ),
+    "off": (
+        OFF,
+        d.requirements(d.ready_tier()),
+        False,
+        (("False", "TurnedOff"), True, False, "UNSPECIFIED", 300),
+    ),
+    "bad annotation": (
+        {TIER: "a/b/c"},
+        d.requirements(d.ready_tier()),
+        False,
+        (("False", "InvalidInput"), False, False, "FALSE", 3600),
+    ),
 }
 
 
@@ -70,7 +117,11 @@ def test_first_call(name: str) -> None:
     got = call(d.replica(), desired={KEY: engine}, observed=observed, required=required)
     wiring = bool(KEY in got.desired and transfer_config(got.desired[KEY]))
     assert (
-        got.conditions["KVOffloadReady"], KEY in got.desired, wiring, got.composite_ready, got.ttl
+        got.conditions["KVOffloadReady"],
+        KEY in got.desired,
+        wiring,
+        got.composite_ready,
+        got.ttl,
     ) == want
     assert not got.fatals
     assert got.status == {}, "the status of another's composite is not ours"
@@ -80,9 +131,13 @@ def test_first_call(name: str) -> None:
 LATER = {
     "deleted": (d.requirements(), "TierNotFound"),
     "closed to the namespace": (
-        d.requirements(d.ready_tier(allowedNamespaces={"from": "Same"})), "NamespaceNotAllowed"),
+        d.requirements(d.ready_tier(allowedNamespaces={"from": "Same"})),
+        "NamespaceNotAllowed",
+    ),
     "moved to another cluster": (
-        d.requirements(d.ready_tier(provider_config="eu")), "ClusterMismatch"),
+        d.requirements(d.ready_tier(provider_config="eu")),
+        "ClusterMismatch",
+    ),
     "made invalid": (d.requirements(d.ready_tier(lmcache=None)), "InvalidTier"),
     "rolling its agents": (d.requirements(d.unready_tier()), "TierNotReady"),
     "unresolved": ({}, "TierUnresolved"),
@@ -168,7 +223,8 @@ def test_the_same_name_means_the_fleets_child_on_the_consumers_cluster() -> None
     got = call(d.replica(), desired={KEY: engine}, required=required)
     usage = next(v for k, v in got.desired.items() if k.startswith("usage-"))
     assert usage["spec"]["of"]["resourceRef"] == {
-        "name": "chat-eu", "namespace": "modelplane-system"
+        "name": "chat-eu",
+        "namespace": "modelplane-system",
     }
     assert usage["metadata"]["labels"] == {
         "modelplane.ai/kv-offload-used-tier": "modelplane-system.chat-eu",
@@ -206,10 +262,13 @@ IDENTITIES = {
     "unknown": (lambda: user(""), ("False", "CacheIdentityConflict")),
     "another, itself": (lambda: user("0123456789ab", name="qwen"), ("True", "Wired")),
     "another that waits, later by name": (
-        lambda: user("0123456789ab", name="zzz", is_wired=False), ("True", "Wired")),
+        lambda: user("0123456789ab", name="zzz", is_wired=False),
+        ("True", "Wired"),
+    ),
     "another that waits, earlier by name": (
         lambda: user("0123456789ab", name="aaa", is_wired=False),
-        ("False", "CacheIdentityConflict")),
+        ("False", "CacheIdentityConflict"),
+    ),
 }
 
 
@@ -268,10 +327,15 @@ def test_everything_is_asked_for_at_once_and_narrowly() -> None:
     fleet = {"modelplane.ai/kv-offload-used-fleet": "modelplane-system.chat"}
     assert got.requirements == {
         "tier/modelplane-system/chat": {
-            "kind": "KVOffloadTier", "name": "chat", "namespace": "modelplane-system"},
+            "kind": "KVOffloadTier",
+            "name": "chat",
+            "namespace": "modelplane-system",
+        },
         "children/modelplane-system/chat": {
-            "kind": "KVOffloadTier", "namespace": "modelplane-system",
-            "labels": {"modelplane.ai/kv-offload-fleet": "chat"}},
+            "kind": "KVOffloadTier",
+            "namespace": "modelplane-system",
+            "labels": {"modelplane.ai/kv-offload-fleet": "chat"},
+        },
         "users/modelplane-system/chat": {"kind": "Usage", "labels": used},
         "fleet-users/modelplane-system/chat": {"kind": "Usage", "labels": fleet},
     }

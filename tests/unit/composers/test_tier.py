@@ -31,7 +31,9 @@ CLUSTERS = {
     "absent": (required(cluster=[]), ("False", "ClusterNotFound"), False),
     "without a ProviderConfig": (
         required(cluster=[d.cluster(provider_config=None)]),
-        ("False", "WaitingForProviderConfig"), False),
+        ("False", "WaitingForProviderConfig"),
+        False,
+    ),
     "there": (required(), ("True", "Resolved"), True),
 }
 
@@ -80,8 +82,11 @@ def test_few_objects_and_few_watches() -> None:
     got = call(d.tier(), required=required())
     assert len(got.desired) <= 5
     assert [k for k, v in got.desired.items() if v["spec"].get("watch")] == ["daemonset-agent"]
-    kept = [k for k, v in got.desired.items() if "Delete" not in v["spec"].get(
-        "managementPolicies", ["Delete"])]
+    kept = [
+        k
+        for k, v in got.desired.items()
+        if "Delete" not in v["spec"].get("managementPolicies", ["Delete"])
+    ]
     assert kept == ["namespace"]
 
 
@@ -93,7 +98,9 @@ INVALID = {
     "absurd size": ({"lmcache": {"l1": {"sizeGiB": 0}}}, "spec.lmcache.l1.sizeGiB"),
     "misspelt": ({"lmcache": {"l1": {"sizeGib": 1}}}, "sizeGiB"),
     "odd chunk": (
-        {"lmcache": {"l1": {"sizeGiB": 1}, "chunkTokens": 100}}, "spec.lmcache.chunkTokens"),
+        {"lmcache": {"l1": {"sizeGiB": 1}, "chunkTokens": 100}},
+        "spec.lmcache.chunkTokens",
+    ),
 }
 
 
@@ -189,9 +196,7 @@ def inference_cluster(**spec: Any) -> dict[str, Any]:
     }
 
 
-COMPOSE = {
-    "apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1", "kind": "Input", "mode": "Compose"
-}
+COMPOSE = {"apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1", "kind": "Input", "mode": "Compose"}
 
 
 def test_a_standalone_cluster_gets_its_provider_config_and_its_tiers() -> None:
@@ -200,7 +205,9 @@ def test_a_standalone_cluster_gets_its_provider_config_and_its_tiers() -> None:
     assert got.desired["clusterproviderconfig"]["spec"]["credentials"] == {
         "source": "Secret",
         "secretRef": {
-            "namespace": "modelplane-system", "name": "kubeconfig-gpu", "key": "kubeconfig"
+            "namespace": "modelplane-system",
+            "name": "kubeconfig-gpu",
+            "key": "kubeconfig",
         },
     }
     child = got.desired["tier-chat"]
