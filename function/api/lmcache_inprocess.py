@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, union
+from function.api.base import ApiModel, Rule, union
 from function.api.lmcache_l2 import SecretKeyRef
 
 
@@ -51,7 +51,16 @@ class InProcessRemote(ApiModel):
         description="naive: blocks as they are. cachegen: compressed and lossy, for slow networks.",
     )
 
-    rules = union("type", {"Redis": "redis", "SharedFileSystem": "shared_file_system"})
+    rules = (
+        *union("type", {"Redis": "redis", "SharedFileSystem": "shared_file_system"}),
+        Rule(
+            "self.serde != 'cachegen' || !has(self.redis) || !has(self.redis.authSecret)",
+            "serde must be naive when redis.authSecret is set: LMCache's client with a password "
+            "stores whole chunks only",
+            lambda o: o.serde != "cachegen" or o.redis is None or o.redis.auth_secret is None,
+            "serde",
+        ),
+    )
 
 
 class LMCacheInProcess(ApiModel):

@@ -85,16 +85,6 @@ def _features(tier: Tier) -> Iterator[Problem]:
             )
 
 
-def _rollout(tier: Tier) -> Iterator[Problem]:
-    policy = tier.spec.upgrade_policy
-    if policy.type == "RollingUpdate" and str(policy.max_unavailable).rstrip("%") in ("0", "00"):
-        yield Problem(
-            "spec.upgradePolicy.maxUnavailable",
-            "must be more than 0: two agents do not run on one node at a time, so none could ever "
-            "be replaced",
-        )
-
-
 def _image_lacks(tier: Tier) -> Iterator[Problem]:
     """Levels that upstream's server image cannot serve."""
     if not facts.image(tier).stock:
@@ -295,7 +285,6 @@ _SUBJECTS: dict[str, tuple[Callable[[Tier], Iterator[Problem]], ...]] = {
     facts.NODE_SERVER: (
         _image,
         _features,
-        _rollout,
         _image_lacks,
         _one_credential,
         _valkey_password,

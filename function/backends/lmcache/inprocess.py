@@ -60,7 +60,6 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         volumes=tuple(volumes),
         mounts=tuple(mounts),
         labels=tier.wired_labels,
-        node_selector=dict(tier.spec.nodes.selector),
         memory_bytes=spec.memory_gib * workers(engine) * 2**30,
     )
 

@@ -1,0 +1,205 @@
+"""Which engines are refused, and with what reason."""
+
+from typing import Any
+
+import pytest
+
+from function.backends.base import Tier
+from function.backends.lmcache import BACKEND, conflicts
+from function.problems import Refused
+from function.reasons import REASONS
+from function.wiring.engine import SGLANG, VLLM, Engine
+from tests.unit.backends.lmcache import server, tier
+
+ISOLATED = server()
+SHARED = server(ipc="SharedMemory")
+INSIDE = tier({"lmcache": {"mode": "InProcess", "inProcess": {}}})
+FILES = tier(
+    {
+        "lmcache": {
+            "mode": "InProcess",
+            "inProcess": {
+                "remote": {"type": "SharedFileSystem", "sharedFileSystem": {"claimName": "kv"}}
+            },
+        }
+    }
+)
+SEED = {"PYTHONHASHSEED": "1"}
+
+
+def _vllm(version: str | None = "0.33.0", **facts: Any) -> Engine:
+    return Engine(VLLM, version, **facts)
+
+
+def _sglang(version: str | None = "0.5.23", **facts: Any) -> Engine:
+    return Engine(SGLANG, version, **facts)
+
+
+def _expandable(name: str, value: str = "expandable_segments:True") -> Engine:
+    return _vllm(env={name: value})
+
+
+REFUSED: tuple[tuple[str, Tier, Engine, str, str], ...] = (
+    ("gang", ISOLATED, _vllm(pods=2), "EngineUnsupported", "spans 2 pods"),
+    ("old vLLM", ISOLATED, _vllm("0.19.1"), "VersionMismatch", "0.19.1"),
+    ("no version", ISOLATED, _vllm(None, image="me/vllm:x"), "VersionMismatch", "me/vllm:x"),
+    (
+        "old client",
+        ISOLATED,
+        _vllm(None, image="docker.io/lmcache/vllm-openai:v0.5.4"),
+        "VersionMismatch",
+        "LMCache 0.5.4",
+    ),
+    ("alloc", ISOLATED, _expandable("PYTORCH_ALLOC_CONF"), "ConnectorConflict", "PYTORCH_ALLOC"),
+    (
+        "cuda alloc",
+        SHARED,
+        _expandable("PYTORCH_CUDA_ALLOC_CONF", "a:1, expandable_segments: True"),
+        "ConnectorConflict",
+        "PYTORCH_CUDA_ALLOC_CONF",
+    ),
+    (
+        "hip alloc",
+        INSIDE,
+        _expandable("PYTORCH_HIP_ALLOC_CONF"),
+        "ConnectorConflict",
+        "PYTORCH_HIP_ALLOC_CONF",
+    ),
+    (
+        "sleep",
+        ISOLATED,
+        _vllm(flags={"--enable-sleep-mode": None}),
+        "ConnectorConflict",
+        "--enable-sleep-mode",
+    ),
+    (
+        "one process",
+        ISOLATED,
+        _vllm(env={"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}),
+        "EngineUnsupported",
+        "VLLM_ENABLE_V1_MULTIPROCESSING",
+    ),
+    (
+        "lora",
+        ISOLATED,
+        _vllm(flags={"--enable-lora": None}),
+        "CacheIdentityConflict",
+        "--enable-lora",
+    ),
+    (
+        "block size",
+        ISOLATED,
+        _vllm(flags={"--block-size": "96"}),
+        "ConnectorConflict",
+        "--block-size 96 (spec.lmcache.chunkTokens is 256)",
+    ),
+    ("sglang isolated", ISOLATED, _sglang(), "EngineUnsupported", "ipc Isolated"),
+    ("sglang inside", INSIDE, _sglang(), "EngineUnsupported", "HiCache"),
+    ("old sglang", SHARED, _sglang("0.5.9"), "VersionMismatch", "0.5.9"),
+    (
+        "speculative",
+        SHARED,
+        _sglang(flags={"--speculative-algorithm": "EAGLE"}),
+        "ConnectorConflict",
+        "--speculative-algorithm",
+    ),
+    (
+        "dp attention",
+        SHARED,
+        _sglang(flags={"--enable-dp-attention": None}),
+        "ConnectorConflict",
+        "--enable-dp-attention",
+    ),
+    ("dcp", SHARED, _sglang(flags={"--dcp-size": "2"}), "ConnectorConflict", "--dcp-size 2"),
+    (
+        "hicache",
+        SHARED,
+        _sglang(flags={"--enable-hierarchical-cache": None}),
+        "ConnectorConflict",
+        "--enable-hierarchical-cache",
+    ),
+    (
+        "no radix",
+        SHARED,
+        _sglang(flags={"--disable-radix-cache": None}),
+        "ConnectorConflict",
+        "--disable-radix-cache",
+    ),
+    (
+        "disaggregated",
+        SHARED,
+        _sglang(flags={"--disaggregation-mode": "prefill"}),
+        "EngineUnsupported",
+        "--disaggregation-mode prefill",
+    ),
+    ("phase", SHARED, _sglang(phase="Decode"), "EngineUnsupported", "Decode"),
+    (
+        "page size",
+        SHARED,
+        _sglang(flags={"--page-size": "100"}),
+        "ConnectorConflict",
+        "--page-size 100",
+    ),
+    ("very old vLLM", INSIDE, _vllm("0.7.3"), "VersionMismatch", "0.7.3"),
+    (
+        "chunk by env",
+        INSIDE,
+        _vllm(env={"LMCACHE_CHUNK_SIZE": "128"}),
+        "ConnectorConflict",
+        "LMCACHE_CHUNK_SIZE",
+    ),
+    ("seed", INSIDE, _vllm(env=SEED), "ConnectorConflict", "PYTHONHASHSEED is 1"),
+    (
+        "dynamic seed",
+        INSIDE,
+        _vllm(env={"PYTHONHASHSEED": None}),
+        "ConnectorConflict",
+        "not a plain value",
+    ),
+    ("no identity", FILES, _vllm(), "CacheIdentityConflict", "kv-offload-cache-identity"),
+)
+
+
+@pytest.mark.parametrize(
+    ("of", "engine", "reason", "part"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED]
+)
+def test_refused(of: Tier, engine: Engine, reason: str, part: str) -> None:
+    with pytest.raises(Refused) as refused:
+        BACKEND.inject(of, engine)
+    assert (refused.value.reason, part in refused.value.message) == (reason, True)
+    assert refused.value.reason in REASONS
+
+
+ACCEPTED: tuple[tuple[str, Tier, Engine], ...] = (
+    ("plain", ISOLATED, _vllm()),
+    ("own image", ISOLATED, _vllm(None, image="lmcache/vllm-openai:v0.5.6@sha256:00")),
+    ("old client, old way", SHARED, _vllm(None, image="mirror/lmcache/vllm-openai:v0.5.4")),
+    ("allocator", ISOLATED, _expandable("PYTORCH_ALLOC_CONF", "expandable_segments:False")),
+    ("allocator by reference", ISOLATED, _vllm(env={"PYTORCH_ALLOC_CONF": None})),
+    ("fitting block", ISOLATED, _vllm(flags={"--block-size": "128"})),
+    ("unknown block", ISOLATED, _vllm(flags={"--block-size": None})),
+    ("prefill", ISOLATED, _vllm(phase="Prefill")),
+    ("sglang", SHARED, _sglang(flags={"--disaggregation-mode": "null", "--dcp-size": "1"})),
+    ("gang inside", INSIDE, _vllm(pods=4)),
+    ("sleep inside", INSIDE, _vllm(flags={"--enable-sleep-mode": None})),
+    ("equal seed", INSIDE, _vllm(env={"PYTHONHASHSEED": "0"})),
+)
+
+
+@pytest.mark.parametrize(
+    ("of", "engine"), [row[1:] for row in ACCEPTED], ids=[row[0] for row in ACCEPTED]
+)
+def test_accepted(of: Tier, engine: Engine) -> None:
+    assert BACKEND.inject(of, engine).backend == "LMCache"
+
+
+def test_every_row_is_tried() -> None:
+    """Each row of the table refuses something above, and no test passes by another row."""
+    messages = set()
+    for _, of, engine, _, _ in REFUSED:
+        with pytest.raises(Refused) as refused:
+            BACKEND.inject(of, engine)
+        messages.add(refused.value.message)
+    for row in conflicts.ROWS:
+        head, _, tail = row.message.partition("{found}")
+        assert any(m.startswith(head) and tail in m for m in messages), row.message

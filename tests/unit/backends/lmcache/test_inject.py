@@ -1,0 +1,222 @@
+"""What an engine pod gets, written out."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from function.backends.base import Tier
+from function.backends.lmcache import BACKEND
+from function.wiring.engine import SGLANG, VLLM, Engine
+from function.wiring.injection import Injection
+from tests.unit.backends.lmcache import server, tier
+
+REDIS = {"name": "r", "type": "Redis", "redis": {"host": "r"}}
+WIRED = {"modelplane.ai/kv-offload": "chat-3f9ab"}
+UNTRACKED = {"name": "LMCACHE_TRACK_USAGE", "value": "false"}
+HASH_SEED = {"name": "PYTHONHASHSEED", "value": "0"}
+MODULE = "lmcache.integration.vllm.lmcache_mp_connector"
+CONFIG = {"name": "LMCACHE_CONFIG_FILE", "value": "/etc/kv-offload/lmcache/lmcache.yaml"}
+
+
+def _connector(**extra: Any) -> dict[str, Any]:
+    return {
+        "kv_connector": "LMCacheMPConnector",
+        "kv_connector_module_path": MODULE,
+        "kv_role": "kv_both",
+        "kv_connector_extra_config": {
+            "lmcache.mp.host": "tcp://chat-3f9ab.kv-offload-system.svc",
+            "lmcache.mp.port": 5555,
+            "lmcache.mp.mq_timeout": 300,
+            "lmcache.mp.hash_algorithm": "blake3",
+        }
+        | {f"lmcache.mp.{key}": value for key, value in extra.items()},
+    }
+
+
+def _inside(**settings: Any) -> Tier:
+    return tier({"lmcache": {"mode": "InProcess", "inProcess": settings}})
+
+
+def _vllm(**facts: Any) -> Engine:
+    return Engine(VLLM, "0.33.0", **facts)
+
+
+NODE_SERVER: tuple[tuple[str, Tier, Engine, dict[str, Any]], ...] = (
+    (
+        "isolated",
+        server(spec={"nodes": {"selector": {"pool": "h200"}}}),
+        _vllm(),
+        {
+            "backend": "LMCache",
+            "connector": _connector(isolated_ipc=True),
+            "connector_options": {"kv_load_failure_policy": "recompute"},
+            "env_if_absent": [UNTRACKED],
+            "labels": WIRED,
+            "node_selector": {"pool": "h200"},
+            "shm": {"bytes": 0, "host": False},
+        },
+    ),
+    (
+        "shared memory, a lower level",
+        server(REDIS, ipc="SharedMemory"),
+        _vllm(),
+        {
+            "backend": "LMCache",
+            "connector": _connector(eager_prefetch=True),
+            "connector_options": {"kv_load_failure_policy": "recompute"},
+            "env_if_absent": [UNTRACKED],
+            "labels": WIRED,
+            "shm": {"bytes": 0, "host": True},
+        },
+    ),
+    (
+        "a longer start, no eager look-up",
+        server(REDIS, prefetch={"eager": False}, l1={"sizeGiB": 400, "hugepages": True}),
+        _vllm(),
+        {
+            "backend": "LMCache",
+            "connector": _connector(mq_timeout=860, isolated_ipc=True),
+            "connector_options": {"kv_load_failure_policy": "recompute"},
+            "env_if_absent": [UNTRACKED],
+            "labels": WIRED,
+            "shm": {"bytes": 0, "host": False},
+        },
+    ),
+    (
+        "SGLang",
+        server(ipc="SharedMemory"),
+        Engine(SGLANG, "0.5.23"),
+        {
+            "backend": "LMCache",
+            "flags": {"--enable-lmcache": None},
+            "env": [
+                {"name": "LMCACHE_MP_HOST", "value": "tcp://chat-3f9ab.kv-offload-system.svc"},
+                {"name": "LMCACHE_MP_PORT", "value": "5555"},
+                {"name": "LMCACHE_EXTRA_CONFIG", "value": '{"lmcache.mp.mq_timeout":300}'},
+            ],
+            "env_if_absent": [UNTRACKED],
+            "labels": WIRED,
+            "shm": {"bytes": 0, "host": True},
+        },
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("of", "engine", "wanted"), [r[1:] for r in NODE_SERVER], ids=[r[0] for r in NODE_SERVER]
+)
+def test_node_server(of: Tier, engine: Engine, wanted: dict[str, Any]) -> None:
+    assert BACKEND.inject(of, engine).to_json() == wanted
+    assert Injection.from_json(wanted).to_json() == wanted
+
+
+INSIDE: dict[str, Any] = {
+    "backend": "LMCache",
+    "connector": {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"},
+    "connector_options": {"kv_load_failure_policy": "recompute"},
+    "env": [CONFIG],
+    "env_if_absent": [HASH_SEED, UNTRACKED],
+    "ray_env": ["PYTHONHASHSEED"],
+    "files_path": "/etc/kv-offload/lmcache",
+    "labels": WIRED,
+    "memory_bytes": 5 * 2**30,
+}
+LOCAL: dict[str, Any] = {
+    "chunk_size": 256,
+    "local_cpu": True,
+    "max_local_cpu_size": 5.0,
+    "cache_policy": "LRU",
+    "save_decode_cache": False,
+    "pre_caching_hash_algorithm": "builtin",
+}
+
+# (name, tier, engine, the injection without its file, the file)
+IN_PROCESS: tuple[tuple[str, Tier, Engine, dict[str, Any], dict[str, Any]], ...] = (
+    ("memory", _inside(), _vllm(), INSIDE, LOCAL),
+    (
+        "a gang of two pods with 8 GPUs each, and a disk",
+        _inside(memoryGiB=10, localDisk={"sizeGiB": 100}, cachePolicy="LFU", saveDecodeCache=True),
+        _vllm(pods=2, flags={"--tensor-parallel-size": "8", "--pipeline-parallel-size": "2"}),
+        INSIDE
+        | {
+            "memory_bytes": 80 * 2**30,
+            "volumes": [{"name": "kv-offload-disk", "emptyDir": {"sizeLimit": "800Gi"}}],
+            "mounts": [{"name": "kv-offload-disk", "mountPath": "/var/cache/kv-offload"}],
+        },
+        LOCAL
+        | {
+            "max_local_cpu_size": 10.0,
+            "cache_policy": "LFU",
+            "save_decode_cache": True,
+            "local_disk": "file:///var/cache/kv-offload/",
+            "max_local_disk_size": 100.0,
+        },
+    ),
+    (
+        "Redis, compressed",
+        _inside(remote={"type": "Redis", "redis": {"host": "r"}, "serde": "cachegen"}),
+        _vllm(),
+        INSIDE,
+        LOCAL | {"remote_url": "redis://r:6379", "remote_serde": "cachegen"},
+    ),
+    (
+        "Redis with a password",
+        _inside(
+            remote={
+                "type": "Redis",
+                "redis": {"host": "r", "port": 1, "authSecret": {"name": "s", "key": "k"}},
+            }
+        ),
+        _vllm(),
+        INSIDE
+        | {
+            "env": [
+                CONFIG,
+                {
+                    "name": "LMCACHE_RESP_PASSWORD",
+                    "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}},
+                },
+            ]
+        },
+        LOCAL | {"remote_url": "resp://r:1", "remote_serde": "naive"},
+    ),
+    (
+        "a shared file system, a directory for each identity",
+        _inside(remote={"type": "SharedFileSystem", "sharedFileSystem": {"claimName": "kv"}}),
+        _vllm(identity="0123456789ab"),
+        INSIDE
+        | {
+            "volumes": [
+                {"name": "kv-offload-shared", "persistentVolumeClaim": {"claimName": "kv"}}
+            ],
+            "mounts": [{"name": "kv-offload-shared", "mountPath": "/mnt/kv-offload"}],
+        },
+        LOCAL
+        | {
+            "remote_url": "fs://localhost:0/mnt/kv-offload/chat-3f9ab/0123456789ab",
+            "remote_serde": "naive",
+        },
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("of", "engine", "wanted", "file"), [r[1:] for r in IN_PROCESS], ids=[r[0] for r in IN_PROCESS]
+)
+def test_in_process(of: Tier, engine: Engine, wanted: dict[str, Any], file: Any) -> None:
+    got = BACKEND.inject(of, engine).to_json()
+    files = got.pop("files")
+    assert got == wanted
+    assert {name: yaml.safe_load(text) for name, text in files.items()} == {"lmcache.yaml": file}
+
+
+def test_what_is_shared_by_the_model_name_alone() -> None:
+    shared = {"type": "SharedFileSystem", "sharedFileSystem": {"claimName": "kv"}}
+    rows = (
+        (server(), True),
+        (_inside(), False),
+        (_inside(remote={"type": "Redis", "redis": {"host": "r"}}), True),
+        (_inside(remote=shared), False),
+    )
+    assert [BACKEND.shares_by_model_string(of) for of, _ in rows] == [want for _, want in rows]
