@@ -141,7 +141,17 @@ class KVOffloadTierSpec(TierSettings):
     """One offload backend, on one cluster or stamped onto many."""
 
     machinery = frozenset({"crossplane"})
-    rules = (exactly_one("inference_cluster_ref", "cluster_selector"),)
+    rules = (
+        exactly_one("inference_cluster_ref", "cluster_selector"),
+        Rule(
+            "!has(oldSelf.inferenceClusterRef) || (has(self.inferenceClusterRef) &&"
+            " self.inferenceClusterRef.name == oldSelf.inferenceClusterRef.name)",
+            "inferenceClusterRef cannot be changed: what runs on the old cluster would be left"
+            " behind; make a second tier and move its consumers",
+            None,
+            "inferenceClusterRef",
+        ),
+    )
 
     inference_cluster_ref: LocalRef | None = Field(
         default=None, description="The InferenceCluster that the tier stands on."
