@@ -18,6 +18,7 @@ Document = dict[str, Any]
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+_CONVERTED = {f"tag:yaml.org,2002:{name}" for name in ("bool", "int", "float", "null")}
 _STRING, _MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
 
 
@@ -33,8 +34,9 @@ class _Loader(_Base):
         for key in (key for key, _ in node.value):
             if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
                 continue
-            if key.tag != _STRING:
-                key.value, key.tag = _key(self.construct_object(key)), _STRING
+            if key.tag in _CONVERTED:
+                key.value = _key(self.yaml_constructors[key.tag](self, key))
+                key.tag = _STRING
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key.value!r} stands twice", key.start_mark
@@ -45,7 +47,7 @@ class _Loader(_Base):
 
 def _key(key: Any) -> str:
     """JSON has only strings as keys: `yes: 1` is `{"true": 1}`, as Kubernetes reads it."""
-    return str(key).lower() if isinstance(key, bool) else str(key)
+    return "null" if key is None else str(key).lower() if isinstance(key, bool) else str(key)
 
 
 _Loader.yaml_implicit_resolvers = scalars.RESOLVERS
@@ -71,6 +73,10 @@ def parse(text: str, name: str) -> list[Document]:
         if not isinstance(document, dict):
             kind = type(document).__name__
             raise InputError(f"{name}: document {number} is a {kind}, not a Kubernetes object")
+        try:
+            json.dumps(document, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InputError(f"{name}: document {number} cannot be JSON: {error}") from error
         documents.append(document)
     return documents
 

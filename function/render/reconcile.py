@@ -54,6 +54,7 @@ class Rendered:
     `xr`: the composite (on a fatal: all of it, its status updated). `composed`: by key, ordered.
     `deleted`: what core would delete. `events`: what `-r` prints. `fatal`: the message of a step's
     fatal result, or "". `calls`: RunFunction calls by step. `ready`: {key: said to be ready}.
+    `existing`: keys that were observed.
     """
 
     xr: Document
@@ -64,6 +65,7 @@ class Rendered:
     fatal: str = ""
     calls: dict[str, int] = field(default_factory=dict)
     ready: dict[str, bool] = field(default_factory=dict)
+    existing: frozenset[str] = frozenset()
     ttl_seconds: float = 0.0
 
     def documents(self) -> list[Document]:
@@ -227,6 +229,7 @@ class _Reconcile:
             context=outcome.context,
             calls=outcome.calls,
             ready=ready,
+            existing=frozenset(observed),
             ttl_seconds=outcome.ttl_seconds,
         )
 

@@ -4,6 +4,7 @@ Is it ready and why not; what is composed where, per cluster; what each consumer
 only on a terminal; piped output is 100 columns wide, so that it can be kept and compared.
 """
 
+import io
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
@@ -28,13 +29,29 @@ _UNKNOWN = ("?", "yellow")
 # Conditions of Crossplane's own that say nothing while they are well.
 _QUIET = frozenset({("Responsive", "True"), ("Synced", "True")})
 _HERE = "control plane"
+# A resource's state: will be made, is there and ready, is there and not ready.
+_NEW, _READY, _WAITING = ("+", "cyan"), ("✔", "green"), ("…", "yellow")
 
 
-def show(xr: Document, rendered: Rendered, file: TextIO | None = None) -> None:
-    """Print the tree; `xr` is the composite as it was given."""
-    file = file or sys.stdout
-    width = None if file.isatty() else _PIPED_WIDTH
-    Console(file=file, width=width, highlight=False).print(build(xr, rendered))
+def show(xr: Document, rendered: Rendered) -> None:
+    """Print the tree of a render; `xr` is the composite as it was given."""
+    write(build(xr, rendered), sys.stdout)
+
+
+def write(tree: Tree, file: TextIO) -> None:
+    """Print a tree: coloured on a terminal, `plain` elsewhere."""
+    if file.isatty():
+        Console(file=file, highlight=False).print(tree)
+    else:
+        file.write(plain(tree))
+
+
+def plain(tree: Tree) -> str:
+    """The tree without colour, 100 columns wide, without spaces at the ends of lines."""
+    text = io.StringIO()
+    console = Console(file=text, width=_PIPED_WIDTH, highlight=False, color_system=None)
+    console.print(tree)
+    return "".join(line.rstrip() + "\n" for line in text.getvalue().splitlines())
 
 
 def build(xr: Document, rendered: Rendered) -> Tree:
@@ -49,7 +66,7 @@ def build(xr: Document, rendered: Rendered) -> Tree:
     for cluster in sorted(by_cluster, key=lambda name: (name == _HERE, name)):
         branch = root.add(Text(cluster, style="bold"))
         for document in by_cluster[cluster]:
-            _resource(branch, document, rendered.ready)
+            _resource(branch, document, rendered)
     if rendered.deleted:
         branch = root.add(Text("removed", style="bold red"))
         for document in rendered.deleted:
@@ -85,9 +102,9 @@ def _conditions(root: Tree, conditions: Mapping[str, Document]) -> None:
 
 
 def _status(root: Tree, status: Document) -> None:
-    """The composite's own status fields, one a line."""
+    """The composite's own status fields, one a line; empty ones are left out."""
     for name, value in sorted(status.items()):
-        if name != "conditions":
+        if name != "conditions" and _brief(value) not in ("", "none"):
             root.add(Text.assemble((name, "cyan"), f": {_brief(value)}"))
 
 
@@ -96,6 +113,8 @@ def _brief(value: Any) -> str:
         return ", ".join(f"{key}={_brief(item)}" for key, item in sorted(value.items())) or "none"
     if isinstance(value, list):
         return "; ".join(_brief(item) for item in value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
@@ -108,21 +127,22 @@ def _cluster(document: Document) -> str:
     return f"cluster {name}"
 
 
-def _resource(branch: Tree, document: Document, ready: Mapping[str, bool]) -> None:
+def _resource(branch: Tree, document: Document, rendered: Rendered) -> None:
     annotations = document["metadata"].get("annotations") or {}
     key = annotations.get(KEY_ANNOTATION, "")
     inner = document["spec"]["forProvider"]["manifest"] if is_object(document) else document
     metadata = inner.get("metadata") or {}
     place = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
     name = metadata.get("name") or document["metadata"].get("name", "")
-    mark, style = _mark(str(bool(ready.get(key))))
+    state = _READY if rendered.ready.get(key) else _WAITING
+    mark, style = state if key in rendered.existing else _NEW
     text = Text.assemble((mark, style), " ", (inner.get("kind", ""), "bold"), f" {place}{name}")
     node = branch.add(text.append(f"  [{key}]", style="dim"))
     for container in _containers(inner):
-        node.add(Text(f"{container.get('name')}: {container.get('image')}"))
+        node.add(Text.assemble((container.get("name", ""), "cyan"), f": {_container(container)}"))
     written, _ = record.read(document["metadata"])
     if written is not None:
-        _wiring(node, written)
+        add_wiring(node, written)
 
 
 def _containers(manifest: Document) -> list[Document]:
@@ -130,15 +150,26 @@ def _containers(manifest: Document) -> list[Document]:
     return list((template.get("spec") or {}).get("containers") or ())
 
 
-def _wiring(node: Tree, written: record.Record) -> None:
+def _container(container: Document) -> str:
+    asked = (container.get("resources") or {}).get("requests") or {}
+    parts = [str(container.get("image")), *(f"{k} {v}" for k, v in sorted(asked.items()))]
+    return ", ".join(parts)
+
+
+def add_wiring(node: Tree, written: record.Record) -> None:
+    """Add to a workload what its record says: the tier, the engines, what their pods get."""
     style = "green" if written.state == record.WIRED else "yellow"
     line = Text.assemble((written.state.lower(), style), f" to tier {written.tier}")
+    if written.state != record.WIRED:
+        line = Text.assemble(
+            (written.state.lower(), style), f", by its policy; tier {written.tier}"
+        )
     wired = node.add(line.append(f" ({written.backend})" if written.backend else ""))
     for engine, facts in sorted(written.engines.items()):
         told = ", ".join(f"{name}={value}" for name, value in sorted(facts.items()) if value)
-        wired.add(Text.assemble(("engine ", "cyan"), f"{engine}: {told}"))
+        wired.add(Text.assemble((f"engine {engine}".strip(), "cyan"), f": {told}"))
     for path, template in sorted(written.templates.items()):
-        pods = wired.add(Text.assemble(("pods ", "cyan"), path))
+        pods = wired.add(Text.assemble((f"pods at {path}", "cyan")))
         for name, text in _gets(template.injection):
             pods.add(Text.assemble((name, "cyan"), f": {text}"))
 

@@ -18,6 +18,12 @@ from function.render import files
         ("apiVersion: v1", "x.yaml: document 1: kind is missing"),
         ("apiVersion: v1\nkind: 3", "x.yaml: document 1: kind is missing"),
         ("apiVersion: v1\nkind: A\nmetadata: b", "x.yaml: document 1: metadata must be an object"),
+        ("a: !foo 1", "x.yaml:1:4: not valid YAML: could not determine"),
+        ("!foo a: 1", "x.yaml:1:1: not valid YAML: could not determine"),
+        ("[a]: 1", "x.yaml:1:1: not valid YAML: found unhashable key"),
+        ("a: &a [*a]", "x.yaml: document 1 cannot be JSON: Circular reference"),
+        ("a: !!binary YQ==", "x.yaml: document 1 cannot be JSON: Object of type bytes"),
+        ("a: .nan", "x.yaml: document 1 cannot be JSON: Out of range float"),
         ("a: !!python/object:os.system 1", "x.yaml:1:4: not valid YAML: could not determine"),
     ],
 )

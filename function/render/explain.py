@@ -1,0 +1,140 @@
+"""What a workload would get from a tier: the wiring of `function.wiring`, asked by a person."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.text import Text
+from rich.tree import Tree
+
+from function.api.consumer import KVOffloadTierRef
+from function.api.input import Input
+from function.backends.base import Tier
+from function.composers import tier as tier_composer
+from function.edge.structs import encode
+from function.kube import objects
+from function.problems import Refused
+from function.reasons import REASONS
+from function.render import emit, tree
+from function.render.files import InputError
+from function.wiring import wire, workloads
+from function.wiring.declared import TIER
+from function.wiring.target import target
+
+Document = dict[str, Any]
+
+# The ConfigMap's name is made of the composite's, which is not known here.
+_FILES_NAME = "CONSUMER-kv-offload"
+
+
+@dataclass(frozen=True)
+class Explained:
+    """`before`, `after`: the workload; `after` is None when it was refused, and `refused` says why.
+
+    `notes`: what a person should know beside the wiring.
+    """
+
+    before: Document
+    after: Document | None = None
+    wired: wire.Wired | None = None
+    refused: Refused | None = None
+    notes: tuple[str, ...] = ()
+
+    def diff(self) -> str:
+        """What wiring changes, as a unified diff of the canonical YAML."""
+        texts = [emit.to_yaml([document]) for document in (self.before, self.after or self.before)]
+        old, new = (text.splitlines(keepends=True) for text in texts)
+        return "".join(difflib.unified_diff(old, new, "as written", "wired"))
+
+
+def explain(workload: Document, tier: Document, given: Input, where: str) -> Explained:
+    """Wire a Pod, a workload or an Object with one to a tier. Raises InputError for a bad tier."""
+    planned = _tier(tier, where)
+    manifest = objects.unwrapped(workload) or workload
+    held = _held(manifest)
+    ref = KVOffloadTierRef(name=planned.name, namespace=planned.namespace)
+    asked = target("explained", held, ref, given, None)
+    if asked is None:
+        asked = target("explained", _naming(held, planned), None, given, None)
+    if asked is None:
+        raise InputError(f"{manifest.get('kind')} is no workload that is known to hold pods")
+    if asked.refused is not None:
+        return Explained(manifest, refused=asked.refused)
+    try:
+        wired = wire.wire(asked, planned, given, _FILES_NAME)
+    except Refused as refused:
+        return Explained(manifest, refused=refused)
+    notes = []
+    if str(asked.ref) != f"{planned.namespace}/{planned.name}":
+        notes.append(f"the pods name tier {asked.ref}; shown is what the given tier would do")
+    after = wired.manifest["spec"]["template"] if held is not manifest else wired.manifest
+    return Explained(manifest, after, wired, notes=tuple(notes))
+
+
+def _tier(document: Document, where: str) -> Tier:
+    if document.get("kind") != "KVOffloadTier":
+        raise InputError(f"{where}: kind is {document.get('kind')}, expected KVOffloadTier")
+    metadata, spec = document.get("metadata") or {}, document.get("spec") or {}
+    namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
+    if not namespace or not name:
+        raise InputError(f"{where}: metadata.name and metadata.namespace are needed")
+    planned = tier_composer.plan(namespace, name, spec, encode(spec))
+    if planned.problems or planned.tier is None:
+        lines = "\n".join(f"  {problem}" for problem in planned.problems)
+        raise InputError(f"{where}: the tier is not valid:\n{lines}")
+    if planned.tier.spec.cluster_selector is not None:
+        raise InputError(
+            f"{where}: spec.clusterSelector: pods are wired to the tier of their own cluster: give"
+            " one with spec.inferenceClusterRef"
+        )
+    return planned.tier
+
+
+def _held(manifest: Document) -> Document:
+    """A bare Pod as the template of a Deployment, which is what wiring knows."""
+    if (manifest.get("apiVersion"), manifest.get("kind")) != ("v1", "Pod"):
+        return manifest
+    metadata = manifest.get("metadata") or {}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": metadata.get("name", ""), "namespace": metadata.get("namespace", "")},
+        "spec": {"template": manifest},
+    }
+
+
+def _naming(manifest: Document, tier: Tier) -> Document:
+    """The workload with every pod template naming the tier, as its author would write it."""
+    workload = workloads.find(manifest)
+    for template in workload.templates if workload else ():
+        metadata = template.body.get("metadata") or {}
+        annotations = (metadata.get("annotations") or {}) | {TIER: f"{tier.namespace}/{tier.name}"}
+        body = {**template.body, "metadata": {**metadata, "annotations": annotations}}
+        manifest = workloads.replace(manifest, template.path, body)
+    return manifest
+
+
+def as_tree(explained: Explained) -> Tree:
+    """For people: who is wired with what, or why not and what to do."""
+    metadata: Mapping[str, Any] = explained.before.get("metadata") or {}
+    title = f"{explained.before.get('kind')} {metadata.get('name', '')}"
+    if explained.refused is not None:
+        return _refusal(title, explained.refused)
+    root = Tree(Text.assemble((title, "bold"), "  ", ("✔ can be wired", "green")))
+    if explained.wired is not None:
+        root.add(Text(explained.wired.summary))
+        tree.add_wiring(root, explained.wired.record)
+    for note in explained.notes:
+        root.add(Text.assemble(("note: ", "yellow"), note))
+    return root
+
+
+def _refusal(title: str, refused: Refused) -> Tree:
+    root = Tree(Text.assemble((title, "bold"), "  ", ("✘ is not wired", "red")))
+    root.add(Text.assemble((refused.reason, "red"), f": {refused}"))
+    known = REASONS.get(refused.reason)
+    if known is not None:
+        root.add(Text.assemble(("what it means: ", "cyan"), known.meaning))
+        root.add(Text.assemble(("what to do: ", "cyan"), known.fix))
+    return root

@@ -1,0 +1,264 @@
+"""The commands as a person uses them: output, exit codes, and errors without a traceback."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from function.cli import main
+from function.render import defaults, files
+
+ROOT = Path(__file__).resolve().parents[3]
+TIER = ROOT / "example/lmcache/tier.yaml"
+REQUIRED = ROOT / "example/lmcache/required"
+
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: qwen, namespace: default}
+spec:
+  selector: {matchLabels: {app: qwen}}
+  template:
+    metadata: {labels: {app: qwen}}
+    spec:
+      containers:
+      - name: engine
+        image: IMAGE
+        args: [--model, Qwen/Qwen3-8B]
+"""
+REPLICA = """\
+apiVersion: modelplane.ai/v1alpha1
+kind: ModelReplica
+metadata: {name: qwen-0, namespace: team-a}
+"""
+COMPOSITION = """\
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: replicas}
+spec:
+  compositeTypeRef: {apiVersion: modelplane.ai/v1alpha1, kind: ModelReplica}
+  mode: Pipeline
+  pipeline:
+  - step: compose
+    functionRef: {name: function-modelplane}
+  - step: kv-offload
+    functionRef: {name: function-kv-offload}
+"""
+
+
+def run(*arguments: str | Path) -> Result:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    def put(name: str, text: str) -> Path:
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return put
+
+
+@pytest.mark.parametrize("command", [[], ["render"], ["add-step"], ["explain"]])
+def test_help(command: list[str]) -> None:
+    result = run(*command, "--help")
+    assert result.exit_code == 0
+    assert "Usage: " in result.output
+    assert max(len(line) for line in result.output.splitlines()) <= 100
+
+
+def test_render_yaml_and_json_hold_the_same() -> None:
+    text = run("render", TIER, "--required", REQUIRED)
+    assert text.exit_code == 0
+    documents = list(yaml.safe_load_all(text.stdout))
+    kinds = [d["kind"] for d in documents]
+    assert kinds[0] == "KVOffloadTier"
+    assert set(kinds[1:]) == {"Object"}
+    as_json = json.loads(run("render", TIER, "-e", REQUIRED, "-o", "json").stdout)
+    assert as_json["items"] == files.parse(text.stdout, "stdout")
+
+
+def test_render_tree_is_for_people() -> None:
+    result = run("render", TIER, "-e", REQUIRED, "-o", "tree")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "KVOffloadTier modelplane-system/chat  ✘ not ready"
+    assert any("DaemonSet kv-offload-system/kv-chat-" in line for line in lines)
+    assert all(line == line.rstrip() and len(line) <= 100 for line in lines)
+    assert "\x1b" not in result.stdout
+
+
+def test_render_with_its_extras() -> None:
+    result = run("render", TIER, "-e", REQUIRED, "-r", "-x", "-c")
+    documents = list(yaml.safe_load_all(result.stdout))
+    assert documents[0]["spec"]["backend"] == "LMCache"
+    assert {d["kind"] for d in documents} >= {"Context", "Result"}
+
+
+def test_a_refused_tier_prints_its_conditions_and_exits_with_3(write) -> None:
+    rendered = run("render", TIER, "-e", REQUIRED).stdout
+    observed = write("observed.yaml", rendered.partition("\n---\n")[2])
+    text = TIER.read_text().replace("sizeGiB: 200", "sizeGiB: 0")
+    result = run("render", write("tier.yaml", text), "-e", REQUIRED, "--observed", observed)
+    assert result.exit_code == 3
+    conditions = {c["type"]: c for c in yaml.safe_load(result.stdout)["status"]["conditions"]}
+    assert "spec.lmcache.l1.sizeGiB" in conditions["Accepted"]["message"]
+    assert result.stderr.startswith('Error: pipeline step "kv-offload" returned a fatal result')
+
+
+def test_a_step_of_another_function_needs_its_output(write) -> None:
+    xr, composition = write("xr.yaml", REPLICA), write("composition.yaml", COMPOSITION)
+    result = run("render", xr, composition)
+    assert result.exit_code == 2
+    assert "step compose runs function-modelplane" in result.stderr
+    assert "--step compose=FILE" in result.stderr
+    workload = yaml.safe_load(DEPLOYMENT)
+    workload["metadata"] |= {"annotations": {"crossplane.io/composition-resource-name": "main"}}
+    preset = write("desired.yaml", yaml.safe_dump(workload))
+    result = run("render", xr, composition, "--step", f"compose={preset}")
+    assert result.exit_code == 0
+    _, composed = yaml.safe_load_all(result.stdout)
+    assert composed["metadata"]["name"] == "qwen"
+    assert composed["metadata"]["ownerReferences"][0]["kind"] == "ModelReplica"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--step", "x"], "'x' is not NAME=FILE"),
+        (["--step", "x=y"], "--step x: no such step in the Composition; it has: kv-offload"),
+        (["--observed", str(ROOT / "example")], "no .yaml or .yml file in this directory"),
+        (["--observed", "absent.yaml"], "does not exist"),
+        (["--output", "xml"], "'xml' is not one of"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], message: str) -> None:
+    result = run("render", TIER, *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("xr", "composition", "message"),
+    [
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n",
+            None,
+            "Pod.v1 is not one of our kinds",
+        ),
+        ("apiVersion: v1\nkind: Pod\n", None, "xr.yaml: metadata.name is missing"),
+        (REPLICA.replace("qwen-0,", "qwen-0, deletionTimestamp: x,"), COMPOSITION, "being deleted"),
+        (
+            REPLICA.replace("qwen-0,", 'qwen-0, annotations: {crossplane.io/paused: "true"},'),
+            COMPOSITION,
+            "the composite is paused",
+        ),
+        (REPLICA, REPLICA, "kind is ModelReplica, expected Composition"),
+        (
+            REPLICA,
+            COMPOSITION.replace("kind: ModelReplica", "kind: Other"),
+            "spec.compositeTypeRef.kind is Other, and the composite has ModelReplica",
+        ),
+        (REPLICA, COMPOSITION.replace("Pipeline", "Resources"), "spec.mode is 'Resources'"),
+        (
+            REPLICA,
+            COMPOSITION.replace("- step: compose", "- stp: compose"),
+            "spec.pipeline[0]: step and functionRef.name are needed",
+        ),
+    ],
+)
+def test_inputs_that_do_not_fit(write, xr: str, composition: str | None, message: str) -> None:
+    arguments = [write("xr.yaml", xr)]
+    if composition is not None:
+        arguments.append(write("composition.yaml", composition))
+    result = run("render", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_an_observed_resource_of_another_owner_exits_with_1(write) -> None:
+    observed = write(
+        "observed.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: other}\n"
+    )
+    result = run("render", TIER, "-e", REQUIRED, "--observed", observed)
+    assert result.exit_code == 1
+    assert "not in the same namespace as the XR" in result.stderr
+
+
+def test_add_step_prints_or_writes_and_is_idempotent(write) -> None:
+    text = COMPOSITION.rpartition("  - step: kv-offload")[0]
+    path = write("composition.yaml", text)
+    printed = run("add-step", path)
+    assert path.read_text() == text
+    written = run("add-step", "--write", path)
+    assert path.read_text() == printed.stdout
+    assert "step kv-offload added" in written.stderr
+    again = run("add-step", "--write", path)
+    assert "has the step already" in again.stderr
+    assert path.read_text() == printed.stdout
+    steps = yaml.safe_load(printed.stdout)["spec"]["pipeline"]
+    assert steps[-1] == {"step": "kv-offload", "functionRef": {"name": "function-kv-offload"}}
+
+
+def test_add_step_says_where_the_step_belongs(write) -> None:
+    text = COMPOSITION.replace("ModelReplica", "ModelDeployment")
+    result = run("add-step", write("composition.yaml", text))
+    assert "the step belongs there" in result.stderr
+
+
+def test_explain_a_workload(write) -> None:
+    path = write("d.yaml", DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
+    result = run("explain", path, "--tier", TIER)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Deployment qwen  ✔ can be wired\n")
+    assert "LMCacheMPConnector" in result.stdout
+    diff = run("explain", path, "--tier", TIER, "-o", "diff").stdout
+    assert "+        - --kv-transfer-config\n" in diff
+    wired = yaml.safe_load(run("explain", path, "--tier", TIER, "-o", "yaml").stdout)
+    container = wired["spec"]["template"]["spec"]["containers"][0]
+    assert container["args"][:3] == ["--model", "Qwen/Qwen3-8B", "--kv-transfer-config"]
+
+
+def test_explain_says_why_not_and_what_to_do(write) -> None:
+    path = write("d.yaml", DEPLOYMENT.replace("IMAGE", "example.org/serving:1"))
+    result = run("explain", path, "--tier", TIER)
+    assert result.exit_code == 3
+    assert "Deployment qwen  ✘ is not wired" in result.stdout
+    assert "EngineUnknown" in result.stdout
+    assert "what to do: " in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("workload", "tier", "message"),
+    [
+        ("apiVersion: v1\nkind: Secret\n", None, "Secret is no workload"),
+        (DEPLOYMENT, DEPLOYMENT, "kind is Deployment, expected KVOffloadTier"),
+        (DEPLOYMENT, TIER.read_text().replace("backend:", "bakend:"), "did you mean backend?"),
+        (
+            DEPLOYMENT,
+            TIER.read_text().replace(
+                "inferenceClusterRef:\n    name: gke-h200-prod",
+                "clusterSelector:\n    matchLabels: {a: b}",
+            ),
+            "spec.clusterSelector",
+        ),
+    ],
+)
+def test_explain_refuses_what_it_cannot_read(write, workload, tier, message) -> None:
+    given = TIER if tier is None else write("tier.yaml", tier)
+    result = run("explain", write("w.yaml", workload), "--tier", given)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    "path", ["kvoffloadtier", "standalone/inferencecluster", "standalone/modeldeployment"]
+)
+def test_the_default_pipelines_are_the_installed_compositions(path: str) -> None:
+    (installed,) = files.load(ROOT / f"compositions/{path}.yaml")
+    xr = installed["spec"]["compositeTypeRef"]
+    assert defaults.composition(xr) == installed
