@@ -97,13 +97,19 @@ def _pod(tier: Tier, level: L2Level) -> Manifest:
         data = {"name": "data", "persistentVolumeClaim": {"claimName": name(tier, level)}}
     return {
         **k.pod_defaults(_UID),
-        "terminationGracePeriodSeconds": 120 if managed.persistence else 30,
+        "terminationGracePeriodSeconds": _grace(level),
         "containers": [_container(level)],
         "volumes": [
             data,
             {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
         ],
     }
+
+
+def _grace(level: L2Level) -> int:
+    """Seconds to write the last snapshot (half a GiB in each), or just to end."""
+    managed = level.redis.managed
+    return 30 + 2 * managed.size_gib if managed.persistence else 30
 
 
 def _container(level: L2Level) -> Manifest:
@@ -155,7 +161,7 @@ def _settings(level: L2Level) -> list[str]:
         *("--maxmemory-policy", "allkeys-lru"),
         *("--lazyfree-lazy-eviction", "yes"),
         *("--appendonly", "no"),
-        *("--save", "900 1" if managed.persistence else ""),
+        *("--save", "3600 1" if managed.persistence else ""),
     ]
 
 
