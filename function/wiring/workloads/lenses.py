@@ -135,7 +135,7 @@ class Patched:
         if body == have:
             return manifest
         try:
-            patch = smp.merge(fieldpaths.get(manifest, self.patch) or {}, smp.diff(have, body))
+            patch = smp.compose(fieldpaths.get(manifest, self.patch) or {}, smp.diff(have, body))
             proven = smp.merge(base, patch) == body
         except smp.Unsupported:
             proven = False

@@ -59,6 +59,20 @@ def merge(base: Any, patch: Any) -> Any:
     return out
 
 
+def compose(first: Any, second: Any) -> Any:
+    """One patch that does what `first` and then `second` do, for a `second` made by `diff`."""
+    if not isinstance(first, dict) or not isinstance(second, dict):
+        return second
+    out = dict(first)
+    for key, value in second.items():
+        have = out.get(key)
+        if key in MERGE_KEYS and isinstance(value, list) and isinstance(have, list):
+            out[key] = _merge_list(have, value, MERGE_KEYS[key], compose)
+        else:
+            out[key] = compose(have, value)
+    return out
+
+
 def diff(have: Json, wanted: Json) -> Json:
     """A patch that makes `wanted` of `have`. Raises Unsupported where a list item would go."""
     out: Json = {k: None for k in have if k not in wanted}
@@ -75,7 +89,8 @@ def diff(have: Json, wanted: Json) -> Json:
     return out
 
 
-def _merge_list(base: list[Any], patch: list[Any], key: str) -> list[Any]:
+def _merge_list(base: list[Any], patch: list[Any], key: str, join: Any = None) -> list[Any]:
+    join = join or merge
     out = list(base)
     for item in patch:
         if not isinstance(item, dict) or key not in item:
@@ -86,9 +101,9 @@ def _merge_list(base: list[Any], patch: list[Any], key: str) -> list[Any]:
         if item.get(DIRECTIVE) == "delete":
             out = [have for i, have in enumerate(out) if i not in at]
         elif at:
-            out[at[-1]] = merge(out[at[-1]], item)
+            out[at[-1]] = join(out[at[-1]], item)
         else:
-            out.append(merge({}, item))
+            out.append(join({}, item))
     return out
 
 
