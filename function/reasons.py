@@ -213,11 +213,19 @@ _TABLE: tuple[Reason, ...] = (
         pods=UNWIRED,
     ),
     Reason(
-        "ReplayedFromRecord",
-        "The tier cannot be resolved now, or would be refused now; the pods keep the wiring they "
-        "were created with.",
-        "Restore the tier, or unwire on purpose: policy Off, or remove the annotation.",
-        "wiring of modelplane-system/chat applied from the record: TierNotFound",
+        "NotRequested",
+        "Nothing of the composite names a tier any more; its pods are as their author wrote them.",
+        "Nothing to do, or annotate the pod template with modelplane.ai/kv-offload-tier.",
+        "serving-workload: It names no tier any more.",
+        pods=UNWIRED,
+    ),
+    Reason(
+        "RecordUnreadable",
+        "The record of the wiring on the resource was written by a newer function, or is broken; "
+        "the pods are kept exactly as they run.",
+        "Upgrade the function; or remove the annotation modelplane.ai/kv-offload-record from the "
+        "observed resource, to have its pods wired anew.",
+        "the record has version 2, and this function knows 1: a newer function wrote it",
         pods=WIRED,
     ),
 )

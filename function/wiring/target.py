@@ -52,7 +52,8 @@ class Target:
 
     `resource`: what the earlier step desires under `key`; `manifest`: the workload in it.
     `ref` is None when nothing asks any more. `refused`: why the asking itself is wrong.
-    `digest`: of the pod templates as their author wrote them.
+    `digest`: of the pod templates as their author wrote them. `record`: of an earlier wiring, and
+    `unreadable`: why there is one that cannot be read.
     """
 
     key: str
@@ -65,6 +66,7 @@ class Target:
     policy: str = "Required"
     refused: Refused | None = field(default=None, compare=False)
     record: Record | None = None
+    unreadable: str = ""
 
     @property
     def remote_namespace(self) -> str:
@@ -93,12 +95,16 @@ def target(
     resource: Json,
     ref: KVOffloadTierRef | Refused | None,
     given: Input,
-    recorded: Record | None,
+    recorded: str,
 ) -> Target | None:
-    """What the desired resource asks for; None when it is no workload, or asks for nothing."""
+    """What the desired resource asks for; None when it is no workload, or asks for nothing.
+
+    `recorded`: the text of the record on the observed resource, "" without one.
+    """
     manifest = objects.unwrapped(resource)
     if manifest is None:
         return None
+    known, unreadable = record.load(recorded) if recorded else (None, "")
     cluster = given.control_plane_cluster or ""
     if manifest is not resource:
         cluster = str(resource["spec"].get("providerConfigRef", {}).get("name", ""))
@@ -109,11 +115,23 @@ def target(
         asking = _asking(workload, ref, given)
         named, policy = _agreed(asking, ref, given)
     except Refused as refused:
-        return Target(key, resource, manifest, cluster, refused=refused, record=recorded)
-    if named is None and recorded is None:
+        return Target(
+            key, resource, manifest, cluster, refused=refused, record=known, unreadable=unreadable
+        )
+    if named is None and known is None and not unreadable:
         return None
-    digest = record.digest({t.path: t.body for t in workload.templates})
-    return Target(key, resource, manifest, cluster, digest, asking, named, policy, None, recorded)
+    return Target(
+        key=key,
+        resource=resource,
+        manifest=manifest,
+        provider_config=cluster,
+        digest=record.digest({t.path: t.body for t in workload.templates}),
+        asking=asking,
+        ref=named,
+        policy=policy,
+        record=known,
+        unreadable=unreadable,
+    )
 
 
 def pods(asking: Asking, given: Input) -> list[Pod]:

@@ -65,6 +65,7 @@ def wire(target: Target, tier: Tier, given: Input, files_name: str) -> Wired:
         engines=facts,
         templates=templates,
     )
+    records.dump(record)  # refuse now what could not be recorded
     summary = f"Wired to {tier.spec.backend} tier {target.ref}: {' '.join(lines)}"
     return Wired(manifest, record, tuple(shares), summary)
 
@@ -102,6 +103,14 @@ def unwired(target: Target) -> Record:
         policy=target.policy,
         template=target.digest,
     )
+
+
+def observed_manifest(target: Target, observed: Json) -> Json:
+    """The workload as it was last applied: the manifest in the Object, or the bare resource."""
+    if objects.is_object(target.resource):
+        return objects.unwrapped(observed) or target.manifest
+    kept = {k: v for k, v in observed.items() if k not in ("status", "metadata")}
+    return {**kept, "metadata": target.manifest.get("metadata", {})}
 
 
 def put_back(target: Target, manifest: Json, record: Record | None) -> Json:

@@ -92,7 +92,7 @@ FIRST_CALLS = {
         OPTIONAL,
         d.requirements(d.unready_tier()),
         False,
-        (("False", "TierNotReady"), True, False, "UNSPECIFIED", 10),
+        (("False", "TierNotReady"), True, False, "UNSPECIFIED", 300),
     ),
     "off": (
         OFF,
@@ -339,3 +339,13 @@ def test_everything_is_asked_for_at_once_and_narrowly() -> None:
         "users/modelplane-system/chat": {"kind": "Usage", "labels": used},
         "fleet-users/modelplane-system/chat": {"kind": "Usage", "labels": fleet},
     }
+
+
+def test_a_record_that_cannot_be_read_keeps_the_pods_as_they_run() -> None:
+    observed = wired()
+    observed[KEY]["metadata"]["annotations"][RECORD] = '{"version": 99}'
+    changed = d.engine(args=["Qwen/Qwen3-32B", "--max-model-len=4096"])
+    required = d.requirements(d.ready_tier())
+    got = call(d.replica(), desired={KEY: changed}, observed=observed, required=required)
+    assert got.conditions["KVOffloadReady"] == ("False", "RecordUnreadable")
+    assert d.wired_pod(got.desired[KEY]) == d.wired_pod(observed[KEY])
