@@ -3,6 +3,8 @@
 import pytest
 
 from tests.conformance import clients
+from tests.conformance.envs import environment
+from tests.conformance.node import Node
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +23,16 @@ def sglang():
 def lmcache():
     with clients.LmcacheConfig() as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def engines():
+    """The environment that stands in for the images of LMCache and Mooncake."""
+    return environment("vllm")
+
+
+@pytest.fixture
+def node():
+    made = Node()
+    yield made
+    made.close()
