@@ -122,8 +122,7 @@ class LMCacheSpec(ApiModel):
     mode: Literal["NodeServer", "InProcess"] = Field(
         default="NodeServer",
         description="NodeServer: an LMCache server on each node. InProcess: LMCache inside the "
-        "engine, without an agent; deprecated upstream, and what older images and engines over "
-        "several pods need.",
+        "engine, without an agent; deprecated upstream, and what engines over several pods need.",
     )
     ipc: Literal["Isolated", "SharedMemory"] = Field(
         default="Isolated",

@@ -1,7 +1,8 @@
 """What in an engine pod cannot go with LMCache: one row for each thing, read in order.
 
-Sources: LMCache 0.5.6 and vLLM 0.33 (what each does about it is in docs/lmcache.md). A value that
-is not static (`valueFrom`, an expansion) is nobody's to judge and passes.
+Sources: LMCache 0.5.6 and vLLM 0.33 (why each, in docs/lmcache.md); which versions go together in
+detail is the version gate's. A value that is not static (`valueFrom`, an expansion) is nobody's to
+judge and passes.
 """
 
 from collections.abc import Callable
@@ -136,18 +137,10 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "VersionMismatch",
-        "vLLM {found} is older than 0.20, which is the first that loads LMCache's own connector "
-        "(kv_connector_module_path). Use a newer vLLM, or a tier with spec.lmcache.mode InProcess.",
+        "vLLM {found} is older than 0.20, the first that LMCache's connectors of today go with "
+        "(kv_connector_module_path, kv_load_failure_policy). Use a newer vLLM.",
         _older_than("0.20"),
         engine=VLLM,
-        mode=facts.NODE_SERVER,
-    ),
-    Row(
-        "VersionMismatch",
-        "vLLM {found} is older than 0.8.5, which is the first with a connector for LMCache.",
-        _older_than("0.8.5"),
-        engine=VLLM,
-        mode=facts.IN_PROCESS,
     ),
     Row(
         "VersionMismatch",
@@ -214,8 +207,8 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "VersionMismatch",
-        "SGLang {found} is older than 0.5.21, which is the first that LMCache 0.5.6 goes with.",
-        _older_than("0.5.21"),
+        "SGLang {found} is older than 0.5.15, the first whose LMCache is a client of an agent.",
+        _older_than("0.5.15"),
         engine=SGLANG,
     ),
     Row(

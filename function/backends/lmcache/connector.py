@@ -1,6 +1,10 @@
 """What an engine pod gets from a NodeServer tier."""
 
+import json
 from collections.abc import Callable
+
+import yaml
+from packaging.version import Version
 
 from function.backends.base import Tier
 from function.backends.lmcache import facts
@@ -8,14 +12,17 @@ from function.wiring.engine import SGLANG, VLLM, Engine
 from function.wiring.injection import Injection, Json, SharedMemory
 
 _MODULE = "lmcache.integration.vllm.lmcache_mp_connector"
+_CONFIG = "/etc/kv-offload/lmcache"
+_FILE = "lmcache.yaml"
+_SGLANG_READS_ENV = Version("0.5.21")
 
 
 def inject(tier: Tier, engine: Engine) -> Injection:
     """The wiring of one engine pod. Raises Refused where it cannot work or would be wrong."""
-    return _ENGINES[engine.name](tier)
+    return _ENGINES[engine.name](tier, engine)
 
 
-def _vllm(tier: Tier) -> Injection:
+def _vllm(tier: Tier, _: Engine) -> Injection:
     spec = tier.spec.backend_spec
     extra: Json = {
         "lmcache.mp.host": f"tcp://{facts.host(tier)}",
@@ -41,16 +48,27 @@ def _vllm(tier: Tier) -> Injection:
     )
 
 
-def _sglang(tier: Tier) -> Injection:
-    env: list[Json] = [
-        {"name": "LMCACHE_MP_HOST", "value": f"tcp://{facts.host(tier)}"},
-        {"name": "LMCACHE_MP_PORT", "value": str(facts.MQ_PORT)},
-        {
-            "name": "LMCACHE_EXTRA_CONFIG",
-            "value": f'{{"lmcache.mp.mq_timeout":{facts.startup_seconds(tier)}}}',
-        },
-    ]
-    return Injection(flags={"--enable-lmcache": None}, env=tuple(env), **_common(tier))
+def _sglang(tier: Tier, engine: Engine) -> Injection:
+    """By environment where SGLang reads it; older ones want a file and stop without."""
+    config: Json = {
+        "mp_host": f"tcp://{facts.host(tier)}",
+        "mp_port": facts.MQ_PORT,
+        "extra_config": {"lmcache.mp.mq_timeout": facts.startup_seconds(tier)},
+    }
+    version = facts.parse_version(engine.version or "")
+    if version is not None and version < _SGLANG_READS_ENV:
+        return Injection(
+            flags={"--enable-lmcache": None, "--lmcache-config-file": f"{_CONFIG}/{_FILE}"},
+            files={_FILE: yaml.safe_dump(config, sort_keys=False)},
+            files_path=_CONFIG,
+            **_common(tier),
+        )
+    env = (
+        {"name": "LMCACHE_MP_HOST", "value": config["mp_host"]},
+        {"name": "LMCACHE_MP_PORT", "value": str(config["mp_port"])},
+        {"name": "LMCACHE_EXTRA_CONFIG", "value": json.dumps(config["extra_config"])},
+    )
+    return Injection(flags={"--enable-lmcache": None}, env=env, **_common(tier))
 
 
 def _common(tier: Tier) -> Json:
@@ -65,4 +83,4 @@ def _common(tier: Tier) -> Json:
     }
 
 
-_ENGINES: dict[str, Callable[[Tier], Injection]] = {VLLM: _vllm, SGLANG: _sglang}
+_ENGINES: dict[str, Callable[[Tier, Engine], Injection]] = {VLLM: _vllm, SGLANG: _sglang}

@@ -1,7 +1,6 @@
 """Mode InProcess: LMCache inside the engine, told by a file that the consumer's step mounts.
 
-Deprecated upstream, and what is left for engines over several pods and images without the server's
-client. The file holds no secret: a Redis password comes by environment, and the scheme is `resp`
+Deprecated upstream, and what is left for engines over several pods. The file holds no secret: a Redis password comes by environment, and the scheme is `resp`
 because LMCache logs URLs, the only place where `redis` takes one. YAML that LMCache reads: an
 unknown key is a warning there, so every key is one of 0.5.6 (in older ones since 0.3).
 """

@@ -140,7 +140,7 @@ REFUSED: tuple[tuple[str, Tier, Engine, str, str], ...] = (
         "ConnectorConflict",
         "--page-size 100",
     ),
-    ("very old vLLM", INSIDE, _vllm("0.7.3"), "VersionMismatch", "0.7.3"),
+    ("old vLLM inside", INSIDE, _vllm("0.7.3"), "VersionMismatch", "0.7.3"),
     (
         "chunk by env",
         INSIDE,

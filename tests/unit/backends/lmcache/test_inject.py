@@ -93,8 +93,34 @@ NODE_SERVER: tuple[tuple[str, Tier, Engine, dict[str, Any]], ...] = (
             "env": [
                 {"name": "LMCACHE_MP_HOST", "value": "tcp://chat-3f9ab.kv-offload-system.svc"},
                 {"name": "LMCACHE_MP_PORT", "value": "5555"},
-                {"name": "LMCACHE_EXTRA_CONFIG", "value": '{"lmcache.mp.mq_timeout":300}'},
+                {"name": "LMCACHE_EXTRA_CONFIG", "value": '{"lmcache.mp.mq_timeout": 300}'},
             ],
+            "env_if_absent": [UNTRACKED],
+            "labels": WIRED,
+            "shm": {"bytes": 0, "host": True},
+        },
+    ),
+)
+
+SGLANG_FILE = """\
+mp_host: tcp://chat-3f9ab.kv-offload-system.svc
+mp_port: 5555
+extra_config:
+  lmcache.mp.mq_timeout: 300
+"""
+NODE_SERVER += (
+    (
+        "SGLang before it read the environment",
+        server(ipc="SharedMemory"),
+        Engine(SGLANG, "0.5.20.post1"),
+        {
+            "backend": "LMCache",
+            "flags": {
+                "--enable-lmcache": None,
+                "--lmcache-config-file": "/etc/kv-offload/lmcache/lmcache.yaml",
+            },
+            "files": {"lmcache.yaml": SGLANG_FILE},
+            "files_path": "/etc/kv-offload/lmcache",
             "env_if_absent": [UNTRACKED],
             "labels": WIRED,
             "shm": {"bytes": 0, "host": True},
