@@ -116,6 +116,15 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
         [{"engineVersion": "1"}],
     ),
     (
+        "InProcessRemote",
+        "serde must be naive when redis.authSecret is set",
+        [
+            {"type": "Redis", "serde": "cachegen", "redis": {}},
+            {"type": "Redis", "serde": "naive", "redis": {"authSecret": {}}},
+        ],
+        [{"type": "Redis", "serde": "cachegen", "redis": {"authSecret": {}}}],
+    ),
+    (
         "LMCacheSpec",
         "l2 may only",
         [{"l1": L1, "l2": [{}]}, {"mode": "InProcess", "inProcess": {}}],
