@@ -168,7 +168,10 @@ def _name(
             )
         if declared.engine or not proven:
             return said, source
-    for engines, source in ((proven, "argv"), (by_image, "engineImages")):
+    # A container without a command starts what its image's entrypoint does: the table knew that.
+    shown = any(c.get("command") or not c.get("image") for c, p in pods if p.calls)
+    by_argv = "argv" if shown else "engineImages"
+    for engines, source in ((proven, by_argv), (by_image, "engineImages")):
         if len(engines) == 1:
             return next(iter(engines)), source
         if engines:

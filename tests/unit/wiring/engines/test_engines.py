@@ -17,7 +17,7 @@ MINE = {"serve": SimpleNamespace(engine="SGLang", entrypoint=("python3", "-m", "
 
 
 def pod(image, program, **more):
-    return ({"name": "engine", "image": image, **more}, program)
+    return ({"name": "engine", "image": image, "command": ["serve"], **more}, program)
 
 
 OFFICIAL = "vllm/vllm-openai:v0.33.0-cu129"
@@ -30,6 +30,13 @@ FOUND = {
         "",
         "",
         ("vLLM", "argv", "0.33.0", "image tag"),
+    ),
+    "arguments of an image's own entrypoint": (
+        [pod(OFFICIAL, VLLM_CALL, command=None)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "engineImages", "0.33.0", "image tag"),
     ),
     "an image of one's own": (
         [pod("reg/team/llm:v1.2.3", VLLM_CALL)],
