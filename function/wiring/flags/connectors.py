@@ -61,8 +61,8 @@ _TABLE = (
     Connector("DecodeBenchConnector", "closed", "benchmark", why=_UNKNOWN),
     Connector("ExampleConnector", "closed", "example", why=_UNKNOWN),
     Connector("ExampleHiddenStatesConnector", "closed", "example", why=_UNKNOWN),
-    Connector("P2pNcclConnector", "closed", "gone", why="vLLM 0.33 no longer has it"),
-    Connector("SharedStorageConnector", "closed", "gone", why="vLLM 0.33 no longer has it"),
+    Connector("P2pNcclConnector", "closed", "gone", why="vLLM dropped it in 0.24"),
+    Connector("SharedStorageConnector", "closed", "gone", why="vLLM dropped it before 0.20"),
 )
 
 CONNECTORS: dict[str, Connector] = {c.name: c for c in _TABLE}

@@ -3,7 +3,8 @@
 What no row covers is refused. docs/versions.md is generated from it. The rows for vLLM were read
 in the source distributions of every minor version from 0.20.0 to 0.33.0 (connector registry,
 `extra_config` keys, requirements), those for SGLang in the wheels from 0.5.15 to 0.5.23, LMCache's
-in the wheel 0.5.6; "ran" marks what was run without a GPU as well. No row was run on a GPU.
+in the wheels 0.5.4 to 0.5.6. "ran" says that the engine's own parser and checks took it in that
+version, and that vLLM resolved the connector's class. No row was run on a GPU.
 """
 
 from dataclasses import dataclass

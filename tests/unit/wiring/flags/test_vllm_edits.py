@@ -365,7 +365,7 @@ REFUSED = [
         LMC,
         [KV, '{"kv_connector":"P2pNcclConnector","kv_role":"kv_both"}'],
         "ConnectorConflict",
-        "no longer has it",
+        "vLLM dropped it in 0.24",
     ),
     (
         "closed",

@@ -1,0 +1,239 @@
+"""The pages that are generated from tables of the code: reasons, connectors, versions.
+
+`python -m function.docs` writes them below the current directory; `--check` only says which differ
+(exit 1). A unit test holds them to the tables.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from function.problems import Refused
+from function.reasons import REASONS
+from function.wiring.engine import ENGINES, VLLM
+from function.wiring.flags import sglang
+from function.wiring.flags.connectors import CONNECTORS, MULTI, Connector
+from function.wiring.flags.merge import merge
+from function.wiring.gate.table import KNOWN, TABLE, Caution, Feature, Row
+
+_HEADER = "<!-- Generated from {source} by `python -m function.docs`; edit that, not this page. -->"
+
+# The connectors that tiers bring, the columns of the merge table.
+_TIERS = (
+    "LMCacheMPConnector",
+    "LMCacheConnectorV1",
+    "OffloadingConnector",
+    "SimpleCPUOffloadConnector",
+    "MooncakeStoreConnector",
+)
+_KINDS = {
+    "transfer": "prefill to decode",
+    "cache": "offload",
+    "multi": "several",
+}
+
+
+def pages() -> dict[str, str]:
+    """Every generated page: path below the repository's root -> content."""
+    return {
+        "docs/connectors.md": _connectors(),
+        "docs/reasons.md": _reasons(),
+        "docs/versions.md": _versions(),
+    }
+
+
+def drift(root: Path) -> list[str]:
+    """The pages below `root` that differ from their tables."""
+    return [
+        path
+        for path, text in pages().items()
+        if not (root / path).is_file() or (root / path).read_text() != text
+    ]
+
+
+def main(arguments: Sequence[str]) -> int:
+    root, changed = Path.cwd(), drift(Path.cwd())
+    for path in changed:
+        if "--check" in arguments:
+            print(f"{path} differs from its table: run python -m function.docs")
+            continue
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(pages()[path])
+        print(path)
+    return int("--check" in arguments and bool(changed))
+
+
+def _reasons() -> str:
+    out = [
+        _HEADER.format(source="function/reasons.py"),
+        "# Reasons",
+        "",
+        "The condition `KVOffloadReady` of a consumer has one of these reasons, and so has "
+        "the label `reason` of the metrics. The list is closed. Pods that were wired once "
+        "stay wired whatever the reason; the last column is about pods that were never "
+        "created before, under `policy: Required` (under `Optional` they are created unwired "
+        "instead of being held back).",
+        "",
+        *_table(
+            ("Reason", "Status", "Meaning", "Pods"),
+            (
+                (f"[{r.name}](#{r.name.lower()})", str(r.ready), r.meaning, r.pods)
+                for r in REASONS.values()
+            ),
+        ),
+    ]
+    for reason in REASONS.values():
+        out += ["", f"## {reason.name}", "", f"{reason.meaning}", "", f"What to do: {reason.fix}"]
+        out += ["", "```text", reason.example, "```"]
+    return _page(out)
+
+
+def _connectors() -> str:
+    out = [
+        _HEADER.format(source="function/wiring/flags"),
+        "# Connectors",
+        "",
+        "What becomes of a user's own `--kv-transfer-config` when a tier brings a connector "
+        "too. The user's stays first and as written; the tier's comes behind it in a "
+        "`MultiConnector`, which loads from the first child with a hit and saves to all. "
+        "Roles are kept, `kv_load_failure_policy` and `engine_id` stand at the top, and a "
+        "policy that the user set stays. The tier's own connector, already there and going "
+        "to the same place, is completed and not added again; any value that differs is a "
+        "ConnectorConflict. Connectors that are not in the table, and known ones from a "
+        "module of the user's own, are conflicts.",
+        "",
+        "## The user's connector and the tier's",
+        "",
+        *_table(
+            ("User's", "For", *_TIERS),
+            (
+                (f"`{row.name}`", _purpose(row), *(_beside(row, tier) for tier in _TIERS))
+                for row in CONNECTORS.values()
+                if row.name != MULTI
+            ),
+        ),
+        "",
+        "A user's `MultiConnector` is taken child by child: each child as in its row, the "
+        "tier's at the end. A `MultiConnector` inside another, a child without `kv_role`, "
+        "and children with different `engine_id` are conflicts.",
+        "",
+        "## Hybrid KV cache manager",
+        "",
+        "One connector without support turns it off for the engine, and models with Mamba or "
+        "linear attention layers do not start: "
+        + ", ".join(f"`{c.name}`" for c in CONNECTORS.values() if not c.hma)
+        + ".",
+        "",
+        "## Flags that are conflicts or refusals",
+        "",
+        "- `--kv-offloading-size`, `--kv-offloading-backend`: vLLM overwrites the connector of any "
+        "`--kv-transfer-config` with them.",
+        "- `--config FILE` that cannot be read: it may hold either of them.",
+        "- An expansion among the words (`$EXTRA_ARGS`) that may hold any flag.",
+        "- A flag of the tier's that the user set to another value. `--kv-events-config` is never "
+        "written over the user's.",
+        "",
+        "## SGLang",
+        "",
+        "Combinations that SGLang refuses, or accepts without doing the offload:",
+        "",
+        *(f"- {rule.about}." for rule in sglang.RULES if rule.fatal),
+        "",
+        "Combinations that SGLang changes without a word; the pod is wired, and told:",
+        "",
+        *(f"- {rule.about}." for rule in sglang.RULES if not rule.fatal),
+    ]
+    return _page(out)
+
+
+def _purpose(row: Connector) -> str:
+    return f"other; {row.why}" if row.kind == "closed" else _KINDS[row.kind]
+
+
+def _beside(row: Connector, tier: str) -> str:
+    user = {"kv_connector": row.name, "kv_role": "kv_both"}
+    try:
+        merged = merge(user, {"kv_connector": tier, "kv_role": "kv_both"}).config or {}
+    except Refused:
+        return "conflict" if row.kind == "closed" else f"conflict: {CONNECTORS[tier].why}"
+    return "side by side" if merged["kv_connector"] == MULTI else "the same: completed"
+
+
+def _versions() -> str:
+    out = [
+        _HEADER.format(source="function/wiring/gate/table.py"),
+        "# Versions",
+        "",
+        "Which connector goes with which engine. What is not here is refused (EngineUnsupported, "
+        "VersionMismatch). With an engine of unknown version a tier uses only what every supported "
+        "version has ("
+        + "; ".join(f"{name} {KNOWN[name][0]} to {KNOWN[name][-1]}" for name in ENGINES)
+        + "); where they differ in whether the connector exists at all, the version must be "
+        "declared by the annotation `modelplane.ai/kv-offload-engine-version`.",
+        "",
+        'The sources are what was read. "ran" says that the engine\'s own parser and checks took it in '
+        "that version, and that vLLM resolved the connector's class. Nothing here was run on a GPU.",
+    ]
+    for engine in ENGINES:
+        rows = [row for row in TABLE if row.engine == engine]
+        name = "kv_connector" if engine == VLLM else "offload"
+        out += ["", f"## {engine}", ""]
+        out += _table(
+            (name, engine, "The tier's package", "Source"),
+            (
+                (
+                    f"`{row.connector}`",
+                    _spec(row.versions),
+                    f"{row.package} {_spec(row.package_versions)}" if row.package else "",
+                    row.source,
+                )
+                for row in rows
+            ),
+        )
+        features = [(row, feature) for row in rows for feature in row.features]
+        out += ["", f"### {engine}: what is emitted from which version on", ""]
+        out += _table(("Of", "Emitted", "From", "Source"), (_feature(*pair) for pair in features))
+        cautions = [(row, caution) for row in rows for caution in row.cautions]
+        out += ["", f"### {engine}: warnings and refusals", ""]
+        out += _table(("Of", "When", "What", "Source"), (_caution(*pair) for pair in cautions))
+    return _page(out)
+
+
+def _feature(row: Row, feature: Feature) -> tuple[str, ...]:
+    where = [_spec(feature.engine) and f"{row.engine} {_spec(feature.engine)}"]
+    where.append(_spec(feature.backend) and f"{row.package} {_spec(feature.backend)}")
+    whole = f"{row.engine} {_spec(row.versions)}"
+    return (
+        f"`{row.connector}`",
+        f"`{feature.name}`",
+        ", ".join(w for w in where if w) or whole,
+        feature.source,
+    )
+
+
+def _caution(row: Row, caution: Caution) -> tuple[str, ...]:
+    when = [_spec(caution.engine) and f"{row.engine} {_spec(caution.engine)}"]
+    when.append(_spec(caution.backend) and f"{row.package} {_spec(caution.backend)}")
+    when.append(f"CUDA {caution.cuda}" if caution.cuda else "")
+    when.append(f"image {caution.repository}" if caution.repository else "")
+    what = f"Refused: {caution.message}" if caution.refuse else caution.message
+    return (f"`{row.connector}`", ", ".join(w for w in when if w) or "always", what, caution.source)
+
+
+def _spec(specifier: str) -> str:
+    return f"`{specifier}`" if specifier else ""
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    seen: dict[str, None] = {}
+    for row in rows:
+        seen["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"] = None
+    return ["| " + " | ".join(head) + " |", "|-" * len(head) + "|", *seen]
+
+
+def _page(lines: Iterable[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
