@@ -105,6 +105,8 @@ def command(
     else:
         chosen = files.load_one(composition, "Composition")
         inputs.check_pair(document, chosen, str(composition))
+    looked_up = files.load_all(required)
+    inputs.check_required(document, looked_up, str(xr))
     chosen, presets = inputs.with_presets(chosen, defaults.FUNCTION, steps)
     from function.fn import FunctionRunner  # everything it imports is not needed for --help
 
@@ -113,7 +115,7 @@ def command(
         composition=chosen,
         runners={defaults.FUNCTION: FunctionRunner(), **presets},
         observed=files.load_all(observed),
-        required=files.load_all(required),
+        required=looked_up,
         credentials=files.load_all(credentials),
         schemas=files.load_schemas(schemas) if schemas else (),
     )

@@ -10,6 +10,7 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from function.render import files
 from function.render.derive import KEY_ANNOTATION, quote
 from function.render.files import InputError
+from function.render.store import key_of
 
 Document = dict[str, Any]
 
@@ -97,6 +98,16 @@ def check_composite(xr: Mapping[str, Any], where: str) -> None:
         raise InputError(
             f"{where}: the composite is paused (annotation crossplane.io/paused): Crossplane runs"
             " no function for it"
+        )
+
+
+def check_required(xr: Document, required: Sequence[Document], where: str) -> None:
+    """That the composite is not among what may be looked up. Raises InputError."""
+    if key_of(xr) in {key_of(document) for document in required}:
+        kind, name = xr.get("kind"), (xr.get("metadata") or {}).get("name")
+        raise InputError(
+            f"{where}: {kind} {name} also stands among the required resources, and Crossplane would"
+            " render that copy instead: leave it out there"
         )
 
 

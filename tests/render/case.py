@@ -6,19 +6,19 @@
     observed/          observed composed resources                 (optional)
     schemas/           OpenAPI v3 documents                        (optional)
     credentials/       Secrets                                     (optional)
-    case.yaml          {results, fullXr, context: bool; passes: [{name, simulate, required, xr}]}
+    case.yaml          {results, fullXr, context: bool; passes: [{name, simulate, ...}]}
     expected.yaml      the golden, in the canonical emitter; further passes: expected-NAME.yaml
 
 A further pass renders again what a cluster would hold after the pass before: its composed resources
-as `simulate.py` changes them, its composite with the status it got. `required` of a pass is a
-folder beside `required/`, `xr` a file beside `xr.yaml`: they take their place from that pass on.
+as `simulate.py` changes them, its composite with the status it got. A pass may name another folder
+(`required`) or file (`xr`, `composition`), which takes the place of the usual one from then on.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from function.render import files
+from function.render import defaults, files
 
 Document = dict[str, Any]
 
@@ -34,6 +34,7 @@ class Pass:
     simulate: str = ""
     required: str = "required"
     xr: str = "xr.yaml"
+    composition: str = "composition.yaml"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,6 @@ class Case:
 
     folder: Path
     xr: Document
-    composition: Document
     results: bool
     full_xr: bool
     context: bool
@@ -55,7 +55,8 @@ class Case:
 
     @property
     def functions(self) -> set[str]:
-        return {step["functionRef"]["name"] for step in self.composition["spec"]["pipeline"]}
+        pipelines = [self.composition(one)["spec"]["pipeline"] for one in self.passes]
+        return {step["functionRef"]["name"] for steps in pipelines for step in steps}
 
     def documents(self, part: str) -> list[Document]:
         """The documents of an optional subfolder."""
@@ -67,6 +68,13 @@ class Case:
     def composite(self, one: Pass) -> Document:
         """What the user wrote, as it stands in this pass."""
         return files.load_one(self.folder / one.xr, "composite")
+
+    def composition(self, one: Pass) -> Document:
+        """The case's own, or what `kv-offload render` uses for that kind."""
+        path = self.folder / one.composition
+        if path.is_file():
+            return files.load_one(path, "Composition")
+        return defaults.composition(self.xr)
 
     def golden(self, one: Pass) -> Path:
         return self.folder / (f"expected-{one.name}.yaml" if one.name else "expected.yaml")
@@ -81,27 +89,19 @@ def load(folder: Path) -> Case:
         raise files.InputError(f"{folder}/case.yaml: unknown keys {sorted(unknown)}")
     passes = [Pass("")]
     for further in options.get("passes") or ():
-        kept = {name: getattr(passes[-1], name) for name in ("required", "xr")}
+        kept = {name: getattr(passes[-1], name) for name in ("required", "xr", "composition")}
+        if not isinstance(further["name"], str):
+            raise files.InputError(f"{folder}/case.yaml: pass {further['name']!r} is not a string")
         passes.append(Pass(**(kept | further)))
     xr = files.load_one(folder / "xr.yaml", "composite")
     return Case(
         folder=folder,
         xr=xr,
-        composition=_composition(folder, xr),
         results=bool(options.get("results")),
         full_xr=bool(options.get("fullXr")),
         context=bool(options.get("context")),
         passes=tuple(passes),
     )
-
-
-def _composition(folder: Path, xr: Document) -> Document:
-    path = folder / "composition.yaml"
-    if path.is_file():
-        return files.load_one(path, "Composition")
-    from function.render import defaults
-
-    return defaults.composition(xr)
 
 
 def all_cases() -> list[Case]:

@@ -54,7 +54,7 @@ def failure(kind: str, message: str) -> Document:
 def embedded(case: Case, one: Pass, state: State) -> Answer:
     inputs = reconcile.Inputs(
         xr=state.xr,
-        composition=case.composition,
+        composition=case.composition(one),
         runners={name: _runner(name) for name in case.functions},
         observed=state.observed,
         required=case.documents(one.required),
@@ -121,7 +121,7 @@ class Crossplane:
 
         functions = [_function(n, a) for n, a in sorted(self.addresses.items())]
         command = [str(self.cli), "composition", "render", put("xr.yaml", [state.xr])]
-        command += [put("composition.yaml", [case.composition])]
+        command += [put("composition.yaml", [case.composition(one)])]
         command += [put("functions.yaml", functions), f"--crossplane-binary={self.core}"]
         if state.observed:
             command += ["--observed-resources", put("observed.yaml", state.observed)]
@@ -137,7 +137,7 @@ class Crossplane:
         xr, _ = core.render(
             self.core,
             state.xr,
-            case.composition,
+            case.composition(one),
             self.addresses,
             state.observed,
             case.documents(one.required),

@@ -8,7 +8,7 @@ What `make render ENGINE=crossplane` runs; the same bytes as `make render`.
 import sys
 from pathlib import Path
 
-from function.render import defaults, emit, files
+from function.render import emit, files
 from tests.render import engines, run
 from tests.render.case import Case, Pass
 from tests.tools.find import ToolsMissing
@@ -20,8 +20,7 @@ def main(arguments: list[str]) -> int:
         return 2
     path = Path(arguments[0])
     xr = files.load_one(path, "composite")
-    composition = defaults.composition(xr)
-    example = Case(path.parent, xr, composition, False, False, False, (Pass(""),))
+    example = Case(path.parent, xr, False, False, False, (Pass(""),))
     try:
         with run.crossplane(example.functions) as engine:
             answer = engine(example, example.passes[0], engines.State(xr))

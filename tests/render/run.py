@@ -18,6 +18,9 @@ from tests.render import engines, servers, simulate, validate
 from tests.render.case import Case, Pass, all_cases
 from tests.tools import find
 
+# What the function answers when one of its composers raises.
+_BUG = "function-kv-offload has a bug"
+
 Engine = Callable[[Case, Pass, engines.State], engines.Answer]
 
 
@@ -55,6 +58,9 @@ def check(case: Case, engine: Engine, name: str, update: bool) -> list[str]:
     wrong = []
     for one, answer in render(case, engine):
         text = emit.to_yaml(answer.documents)
+        if _BUG in text:
+            wrong.append(f"{one.name}: a composer failed; no golden may hold that")
+            continue
         golden = case.golden(one)
         expected = golden.read_text() if golden.is_file() else ""
         if text == expected:

@@ -133,6 +133,7 @@ def test_a_step_of_another_function_needs_its_output(write) -> None:
         (["--step", "x=y"], "--step x: no such step in the Composition; it has: kv-offload"),
         (["--observed", str(ROOT / "example")], "no .yaml or .yml file in this directory"),
         (["--observed", "absent.yaml"], "does not exist"),
+        (["--required", str(TIER)], "also stands among the required resources"),
         (["--output", "xml"], "'xml' is not one of"),
     ],
 )
