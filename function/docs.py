@@ -171,8 +171,9 @@ def _versions() -> str:
         + "); where they differ in whether the connector exists at all, the version must be "
         "declared by the annotation `modelplane.ai/kv-offload-engine-version`.",
         "",
-        'The sources are what was read. "ran" says that the engine\'s own parser and checks took it in '
-        "that version, and that vLLM resolved the connector's class. Nothing here was run on a GPU.",
+        "The sources are what was read. Where it says *ran*, the engine's own parser and checks "
+        "took it in that version, and vLLM resolved the connector's class. Nothing was run on a "
+        "GPU.",
     ]
     for engine in ENGINES:
         rows = [row for row in TABLE if row.engine == engine]
