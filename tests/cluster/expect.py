@@ -57,14 +57,16 @@ class Fleet:
         return condition(self.get(document), kind).get("message", "")
 
     def until_ready(self, document: Manifest, limit: float = 40) -> Manifest:
-        """Wait for Ready of an XR whose spec core has seen in its present form."""
+        """Wait for Ready of an XR, as core found it in its present generation."""
+
+        def ready() -> bool:
+            found = self.api.again(document)
+            generation = (found or {}).get("metadata", {}).get("generation")
+            current = condition(found, "Ready").get("observedGeneration") == generation
+            return current and is_true(found, "Ready")
+
         name = f"{document['kind']} {document['metadata']['name']}"
-        self.rig.until(
-            lambda: is_true(self.api.again(document), "Ready"),
-            f"{name} is Ready",
-            limit,
-            explain=lambda: self.explain(document),
-        )
+        self.rig.until(ready, f"{name} is Ready", limit, explain=lambda: self.explain(document))
         return self.get(document)
 
     def until_condition(
@@ -98,7 +100,7 @@ class Fleet:
 
     @contextlib.contextmanager
     def applied(self, *documents: Manifest) -> Iterator[None]:
-        """Documents that exist for a while; afterwards all that came of them is gone."""
+        """Documents that exist for a while. What came of them is still being deleted afterwards."""
         try:
             for document in documents:
                 self.api.apply(document)
@@ -108,18 +110,31 @@ class Fleet:
                 self.remove(document)
 
     def remove(self, document: Manifest, limit: float = 40) -> None:
-        """Delete an XR and wait until it and its Objects are gone."""
+        """Delete an XR, once its Usages let go of it, and wait until it is gone."""
+        name = f"{document['kind']} {document['metadata']['name']}"
         self.rig.until(
             lambda: self._delete(document),
-            f"{document['kind']} {document['metadata']['name']} may be deleted",
+            f"{name} may be deleted",
             limit,
             explain=lambda: self._refusal,
         )
         self.rig.until(
-            lambda: self.api.again(document) is None and not self.objects(document),
-            f"{document['kind']} {document['metadata']['name']} and its Objects are gone",
+            lambda: self.api.again(document) is None,
+            f"{name} is gone",
             limit,
             explain=lambda: self.explain(document),
+        )
+
+    def until_empty(self, cluster: str, limit: float = 90) -> None:
+        """Wait until nothing of ours is on a workload cluster.
+
+        provider-kubernetes looks at an Object that was not Ready again after 30 s only.
+        """
+        self.rig.until(
+            lambda: self.remote(cluster) == {},
+            f"{cluster} is empty",
+            limit,
+            explain=lambda: f"{list(self.remote(cluster))}",
         )
 
     _refusal = ""
@@ -166,13 +181,13 @@ class Fleet:
             )
         )
 
-    def tokens(self) -> dict[str, int]:
-        """Watch events that core's circuit breakers counted for tiers, by outcome."""
-        return {
-            labels["result"]: int(value)
+    def tokens(self) -> int:
+        """Watch events that core's circuit breakers have counted for tiers, dropped ones too."""
+        return sum(
+            int(value)
             for name, labels, value in scrape(self.rig.core.metrics_port)
             if name == "circuit_breaker_events_total" and "kvoffloadtiers" in labels["controller"]
-        }
+        )
 
 
 _KEY = "crossplane.io/composition-resource-name"

@@ -48,7 +48,7 @@ L2: dict[str, tuple[str, Fragment]] = {
     "SharedFileSystem": ("sharedFileSystem", {"sizeGiB": 1, "claimName": "kv"}),
     "Redis": ("redis", {"host": "r"}),
     "Valkey": ("valkey", _VALKEY),
-    "S3": ("s3", {"bucket": "b", "endpoint": "s3.example.org", "region": "r"}),
+    "S3": ("s3", {"bucket": "kv", "endpoint": "s3.example.org", "region": "r"}),
     "NIXL": ("nixl", _DISK),
     "Raw": ("raw", {"json": "{}"}),
 }
@@ -111,7 +111,7 @@ def union(where: str, tag: str, members: dict[str, tuple[str, Fragment]], *optio
             message = f"{field} must be set when {tag} is {value}"
             rows.append((where, message, good, {tag: value}))
         other, (other_field, other_settings) = next(m for m in members.items() if m[0] != value)
-        bad = {tag: other, other_field: other_settings, field: settings}
+        bad = {tag: other, field: settings} | ({other_field: other_settings} if other_field else {})
         rows.append((where, f"{field} may only be set when {tag} is {value}", good, bad))
     return rows
 
@@ -275,14 +275,27 @@ ROWS: list[Row] = [
         {"reapSeconds": 60, "graceSeconds": 59},
     ),
     *union("remote", "type", _REMOTE),
+    (
+        "remote",
+        "serde must be naive when redis.authSecret is set: LMCache's client with a password stores"
+        " whole chunks only",
+        {"type": "Redis", "redis": {"host": "r"}, "serde": "cachegen"},
+        {"type": "Redis", "redis": {"host": "r", "authSecret": _SECRET}, "serde": "cachegen"},
+    ),
 ]
 
-# Rules that no single document breaks: transitions, rules about more than one backend, and bounds
-# of a status that only the function writes. The judge exercises the first by an update.
-TRANSITIONS = {"namespace cannot be changed: what runs in the old one would be left behind"}
+# Rules over the old and the new document, which the judge exercises by an update.
+TRANSITIONS = {
+    "namespace": "namespace cannot be changed: what runs in the old one would be left behind",
+    "inferenceClusterRef": "inferenceClusterRef cannot be changed: what runs on the old cluster"
+    " would be left behind; make a second tier and move its consumers",
+}
+# Rules that no document of a user breaks: a bound of a status that only the function writes, and
+# unions of which there is one member yet.
 NOT_OF_USERS = {
     "keys must have at most 63 characters",
     "lmcache may only be set when backend is LMCache",
+    "existing may only be set when source is Existing",
 }
 
 

@@ -19,17 +19,20 @@ from tests.cluster.rig.nodes import gpu_node
 
 # Calls of the function, and circuit breaker tokens, from apply to Ready. A ceiling, not a target.
 MAX_CALLS = 40
-MAX_TOKENS = 100
+MAX_TOKENS = 200
 CHAT = tier("chat")
 
 
 @pytest.fixture(scope="module")
 def chat(world: Fleet, summary: Summary) -> Iterator[dict]:
-    calls, tokens = world.calls(), world.tokens().get("Allowed", 0)
+    began, calls, tokens = time.monotonic(), world.calls(), world.tokens()
     with world.applied(CHAT):
         ready = world.until_ready(CHAT)
-        spent = world.calls() - calls, world.tokens().get("Allowed", 0) - tokens
-        summary.note(f"LMCache NodeServer: {spent[0]} calls and {spent[1]} tokens to Ready")
+        seconds = time.monotonic() - began
+        spent = world.calls() - calls, world.tokens() - tokens
+        summary.note(
+            f"LMCache NodeServer: Ready after {seconds:.1f} s, {spent[0]} calls, {spent[1]} tokens"
+        )
         assert spent[0] <= MAX_CALLS
         assert spent[1] <= MAX_TOKENS
         yield ready
@@ -84,7 +87,11 @@ def test_a_tier_that_fits_on_no_node_is_not_ready_and_says_how_many_agents_are(w
     large = changed(tier("large"), "spec.lmcache.l1.sizeGiB", 2000)
     with world.applied(large):
         world.until_condition(large, "AgentsReady", ("False", "Starting"))
-        assert "0 of 3 agents" in world.message(large, "AgentsReady")
+        world.rig.until(
+            lambda: "0 of 3 agents" in world.message(large, "AgentsReady"),
+            "it counts the agents",
+            explain=lambda: world.explain(large),
+        )
         assert world.condition(large, "Ready")[0] == "False"
 
 
@@ -95,7 +102,7 @@ def test_a_second_cluster_gets_its_own(world: Fleet, chat: dict):
         nodes = sorted(pod["spec"]["nodeName"] for pod in world.agents(SECOND))
         assert nodes == [f"{SECOND}-gpu-{n}" for n in range(3)]
         assert len(world.agents(FIRST)) == 3
-    assert world.remote(SECOND) == {}
+    world.until_empty(SECOND)
 
 
 def test_a_tier_of_a_cluster_that_does_not_exist_waits_for_it(world: Fleet):
@@ -114,7 +121,7 @@ def test_a_fleet_tier_is_stamped_onto_every_cluster_that_matches(world: Fleet):
         world.until_ready(everywhere, limit=60)
         for cluster in (FIRST, SECOND):
             assert any(name.startswith("DaemonSet") for name in world.remote(cluster))
-    assert world.remote(SECOND) == {}
+    world.until_empty(SECOND)
 
 
 def test_an_in_process_tier_has_no_agents_and_is_ready_at_once(world: Fleet):

@@ -203,6 +203,6 @@ def test_deleting_leaves_the_other_side_empty(world: Fleet, held_then_wired: dic
     world.remove(QWEN)
     world.remove(CHAT)
     for cluster in (FIRST, SECOND):
-        world.rig.until(lambda c=cluster: world.remote(c) == {}, f"{cluster} is empty", 30)
+        world.until_empty(cluster)
         assert world.remote(cluster) == {}
     assert world.api.list(USAGE, "Usage", SYSTEM) == []

@@ -144,17 +144,22 @@ def test_the_source_of_a_cluster(world: Fleet):
     judge(world, good, bad, "existing must be set when source is Existing")
 
 
-def test_the_namespace_of_a_tier_does_not_change(world: Fleet):
-    lost = tier("namespaced", "nowhere")
-    with world.applied(lost), pytest.raises(Refused, match="namespace cannot be changed"):
-        world.api.apply(changed(lost, "spec.namespace", "elsewhere"))
+def test_where_a_tier_runs_does_not_change(world: Fleet):
+    lost = tier("placed", "nowhere")
+    moved = {"namespace": "elsewhere", "inferenceClusterRef": {"name": "elsewhere"}}
+    assert set(moved) == set(rules.TRANSITIONS)
+    with world.applied(lost):
+        for field, value in moved.items():
+            with pytest.raises(Refused) as refused:
+                world.api.apply(changed(lost, f"spec.{field}", value))
+            assert rules.TRANSITIONS[field] in str(refused.value)
 
 
 OF_TIERS = {(rules.path(row[0]), row[1]) for row in rules.ROWS}
 ELSEWHERE = {
     "exactly one of inferenceClusterRef and clusterSelector must be set",
     "existing must be set when source is Existing",
-    "existing may only be set when source is Existing",
+    *rules.TRANSITIONS.values(),
 }
 
 
@@ -162,7 +167,7 @@ def test_the_table_is_complete_for_tiers():
     left = {
         (path, text)
         for path, text in declared("KVOffloadTier") - OF_TIERS
-        if text not in rules.TRANSITIONS | ELSEWHERE and path != "clusterSelector.matchLabels"
+        if text not in ELSEWHERE and path != "clusterSelector.matchLabels"
     }
     assert left == set()
     assert OF_TIERS - declared("KVOffloadTier") == set()
@@ -172,7 +177,7 @@ def test_the_table_is_complete_for_inline_tiers():
     inline = {
         (path.removeprefix("kvOffloadTiers[]").lstrip("."), text)
         for path, text in declared("InferenceCluster")
-        if text not in rules.TRANSITIONS | ELSEWHERE
+        if text not in ELSEWHERE
     }
     assert inline == OF_TIERS
 

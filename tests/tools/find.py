@@ -141,10 +141,13 @@ def require(name: str) -> Path:
 
 @functools.cache
 def module_dir(name: str, module: str) -> Path:
-    """The unpacked zip of a module that a program's go.mod pins (CRDs and stages are in them)."""
+    """The unpacked zip of a module that the go.mod of a program, or of a folder here, pins.
+
+    CRDs and kwok's stages are in them.
+    """
     if shutil.which("go") is None:
         raise ToolsMissing(f"module {module} cannot be looked up: Go is not on PATH")
-    folder = HERE / PROGRAMS[name].folder
+    folder = HERE / (PROGRAMS[name].folder if name in PROGRAMS else name)
     done = subprocess.run(
         ["go", "mod", "download", "-json", module], cwd=folder, capture_output=True, text=True
     )
