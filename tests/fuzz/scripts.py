@@ -13,10 +13,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from function.problems import Refused
-from function.wiring.command import Append, Delete, ImageCall, Program, Replace, read
+from function.wiring.command import Append, Delete, ImageCall, Program, Replace, Word, read
 from tests.fuzz.grammar import Source, container
 from tests.unit.wiring.command import shells
 
@@ -42,7 +43,7 @@ def rewritten(program: Program, edits: dict) -> dict | None:
 
 
 def check(source: Source, given: dict, image: ImageCall | None) -> tuple[str, dict | None]:
-    """One input: what became of it, and the container with ADDED appended to every call."""
+    """One input: what became of it, and, if all of it was read, the result of appending ADDED."""
     program = read(given, image)
     assert seen(program) == seen(read(given, image))
     assert program.rewrite({}) == {}
@@ -55,7 +56,8 @@ def check(source: Source, given: dict, image: ImageCall | None) -> tuple[str, di
     if result is not None:
         _appended(program, given, image, result)
     _changed(source, program, given, image)
-    return ("refused" if result is None else "rewritten"), result
+    outcome = "refused" if result is None else "rewritten"
+    return outcome, None if program.unread else result
 
 
 def _appended(program: Program, given: dict, image: ImageCall | None, result: dict) -> None:
@@ -84,8 +86,29 @@ def _changed(source: Source, program: Program, given: dict, image: ImageCall | N
     assert seen(read({**given, **result}, image)) == expected
 
 
+def fits(words: Sequence[Word], argv: Sequence[str]) -> bool:
+    """Whether `argv` is what was read: unknown words fit anything, uncertain ones may be absent."""
+    if not words:
+        return not argv
+    word, rest = words[0], words[1:]
+    if not word.certain and fits(rest, argv):
+        return True
+    if word.many and word.value is None:
+        return any(fits(rest, argv[at:]) for at in range(len(argv) + 1))
+    if not argv or not fits(rest, argv[1:]):
+        return False
+    return argv[0] == word.value if word.value is not None else argv[0].startswith(word.prefix)
+
+
+def as_read(program: Program, argv: Sequence[str]) -> bool:
+    starts = (["vllm", "serve"], ["sglang", "serve"], ["python3", "-m"], ["python3", "-u", "-m"])
+    own = next(len(s) + (s[-1] == "-m") for s in starts if argv[: len(s)] == s)
+    return any(fits(call.words, argv[own:]) for call in program.calls)
+
+
 def in_shells(given: dict, result: dict, folder: Path) -> int:
     """Real shells start the same engines, with ADDED in one place. Returns how many starts."""
+    programs = read(given), read({**given, **result})
     every = 0
     for shell in shells.SHELLS:
         if given["command"][0] == "bash" and shell != "bash":
@@ -93,6 +116,9 @@ def in_shells(given: dict, result: dict, folder: Path) -> int:
         before = shells.run(given, shell, folder, {})
         after = shells.run({**given, **result}, shell, folder, {})
         assert len(before) == len(after), (shell, before, after)
+        for program, starts in zip(programs, (before, after), strict=True):
+            for argv in starts:
+                assert as_read(program, argv), (shell, argv, seen(program))
         for new in after:
             # Jobs in the background may be recorded in another order.
             old = next((old for old in before if _grown(old, new)), None)

@@ -132,10 +132,8 @@ class _Pending:
                     outer = self._index(script.holder.script)
                     texts.setdefault(outer, []).append(_outward(script, edit))
         for (key, index), edits in raw.items():
-            data = self._reading.lists[key][index].encode("utf-8", "surrogatepass")
-            self._once(
-                self._items, (key, index), spliced(data, edits).decode("utf-8", "surrogatepass")
-            )
+            data = self._reading.lists[key][index].encode()
+            self._once(self._items, (key, index), spliced(data, edits).decode("utf-8", "replace"))
         return {key: self._list(key) for key in KEYS}
 
     def _list(self, key: str) -> list[str]:
@@ -178,7 +176,7 @@ def _outward(script: Any, edit: TextEdit) -> TextEdit:
 
 
 def _escaped(data: bytes) -> bytes:
-    return kubernetes.escape(data.decode("utf-8", "surrogatepass")).encode("utf-8", "surrogatepass")
+    return kubernetes.escape(data.decode("utf-8", "replace")).encode()
 
 
 def _gap(data: bytes, start: int) -> int:
@@ -201,8 +199,8 @@ def _raw(edit: Edit) -> str | None:
 def _collect(call: EngineCall, edits: Sequence[Edit], pending: _Pending) -> None:
     if call.closed:
         raise Refused(NOT_PATCHABLE, call.closed)
-    if any("\0" in edit.value for edit in edits if not isinstance(edit, Delete)):
-        raise Refused(NOT_PATCHABLE, "a word cannot hold a NUL byte")
+    if not all(kubernetes.is_text(edit.value) for edit in edits if not isinstance(edit, Delete)):
+        raise Refused(NOT_PATCHABLE, "a word cannot hold a NUL byte, nor what is no text")
     seen: set[int] = set()
     for edit in edits:
         if isinstance(edit, Append):
@@ -235,7 +233,7 @@ def opt_in_value(program: Program, words: Sequence[str]) -> str:
         raise Refused(NOT_PATCHABLE, f"${OPT_IN} is passed inside an eval and outside of one")
     if calls[0].evaluated:
         # The expansion is parsed once more, but only after it was put into the text of the eval.
-        text = " ".join(quoting.word(word).decode("utf-8", "surrogatepass") for word in words)
+        text = " ".join(quoting.word(word).decode("utf-8", "replace") for word in words)
     else:
         for word in words:
             if not word or any(c in word for c in " \t\n*?\\"):

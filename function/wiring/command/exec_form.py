@@ -114,7 +114,10 @@ def _shell(name: str, words: Sequence[Word], at: int) -> Outcome:
     while at < len(words):
         value = words[at].value
         if value is None or not words[at].certain:
-            return _opaque(f"{words[at].text} after {name} is not known here", words, at + 1)
+            word = words[at]
+            if wants_script and word.prefix[:1] not in ("", "-", "+") and not word.many:
+                break  # A script whose text is known in part.
+            return _opaque(f"{word.text} after {name} is not known here", words, at + 1)
         if value in ("--", "-"):
             at += 1
             break

@@ -81,7 +81,11 @@ def read_env(container: Mapping[str, Any]) -> Env:
                 inert.add(name)
             continue
         value = entry.get("value")
-        text = expand("" if value is None else str(value), Env(literal, unknown, env_from=env_from))
+        value = "" if value is None else str(value)
+        if not is_text(value):
+            unknown[name] = "no text"
+            continue
+        text = expand(value, Env(literal, unknown, env_from=env_from))
         if text.opaque:
             unknown[name] = "an unknown $(VAR)"
         else:
@@ -116,9 +120,9 @@ def expand(raw: str, env: Env) -> Text:
             out.unit(data[at : at + 1], at, at + 1, LITERAL)
             at += 1
             continue
-        name = data[at + 2 : close].decode("utf-8", "surrogatepass")
+        name = data[at + 2 : close].decode("utf-8", "replace")
         if name in env.literal:
-            value = env.literal[name].encode("utf-8", "surrogatepass")
+            value = env.literal[name].encode()
             out.fixed(value, at, close + 1, LITERAL)
             at = close + 1
         elif env.pasted(name):
@@ -129,6 +133,15 @@ def expand(raw: str, env: Env) -> Text:
             out.unit(data[at : at + 2], at, at + 2, LITERAL)
             at += 2
     return out.build()
+
+
+def is_text(value: str) -> bool:
+    """Whether a value can be passed to a program: no NUL, and encodable (no lone surrogate)."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in value
 
 
 def escape(value: str) -> str:

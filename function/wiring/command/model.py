@@ -115,6 +115,7 @@ class Program:
     `problem`: why the command could not be read, "" when it was. `rewrite(edits)` takes the edits
     per call (by the call's index) and returns the container's new `command`/`args` (only the keys
     that changed); it raises Refused(ArgsNotPatchable) when the result cannot be proven.
+    `unread`: what else a script with calls runs that is not known here, for people to look at.
     `foreign`: the serving engine that is not ours to wire ("NVIDIA Triton"): OutOfScope.
     """
 
@@ -123,6 +124,7 @@ class Program:
     # True where the argv itself proves that no engine is started (a Ray worker's `ray start`).
     inert: bool = False
     foreign: str = ""
+    unread: tuple[str, ...] = ()
     # What was read, for the proof: the container's raw lists, its scripts and how to read again.
     reading: Any = field(default=None, compare=False, repr=False)
 

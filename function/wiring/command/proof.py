@@ -154,7 +154,7 @@ class _Marks:
 
 
 def _received(edit: Any, env: kubernetes.Env) -> bytes:
-    value = edit.value.encode("utf-8", "surrogatepass")
+    value = edit.value.encode()
     return kubernetes.expand(edit.value, env).data if edit.expand else value
 
 

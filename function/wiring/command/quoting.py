@@ -12,7 +12,7 @@ GLOB = frozenset(b"*?[")
 
 def word(value: str) -> bytes:
     """`value` as one word of a script: as it is where no shell minds, else in single quotes."""
-    data = value.encode("utf-8", "surrogatepass")
+    data = value.encode()
     plain = data and _SAFE.issuperset(data) and value not in _RESERVED
     return data if plain else single(data)
 

@@ -22,8 +22,8 @@ def read(container: Mapping[str, Any], image_call: ImageCall | None = None) -> P
             value = []
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             return Program(problem=f"{key} is not a list of strings")
-        if any("\0" in item for item in value):
-            return Program(problem=f"{key} holds a NUL byte: it cannot be started")
+        if not all(kubernetes.is_text(item) for item in value):
+            return Program(problem=f"{key} holds a NUL, or what is no text: it cannot be started")
         lists[key] = tuple(value)
     reading = Reading(container, image_call, kubernetes.read_env(container), lists)
     words = [
@@ -51,12 +51,12 @@ def item_word(raw: str, place: ListPlace, env: kubernetes.Env) -> Word:
     origin = ""
     if any(text.is_fixed):
         at = text.is_fixed.index(True)
-        written = raw.encode("utf-8", "surrogatepass")[text.starts[at] : text.ends[at]]
+        written = raw.encode()[text.starts[at] : text.ends[at]]
         origin = written.decode("utf-8", "replace")
     if not text.opaque:
         value = text.decode()
         return Word(value, raw, value, origin=origin, place=place)
-    prefix = text.data[: text.opaque[0].start].decode("utf-8", "surrogatepass")
+    prefix = text.data[: text.opaque[0].start].decode("utf-8", "replace")
     return Word(None, raw, prefix, origin=origin, place=place)
 
 
@@ -119,13 +119,13 @@ def _with_end(call: EngineCall, reading: Reading) -> EngineCall:
 def _script_program(reading: Reading, words: Sequence[Word], found: exec_form.Shell) -> Program:
     # Imported here: a process that meets no script does not pay for the grammar.
     from function.wiring.command.calls import script_call
-    from function.wiring.command.script import Holder, Script, commands
+    from function.wiring.command.script import Holder, Script, commands, positional
 
     place = words[found.at].place
     if place is None:
         return Program(problem="the script is the image's own", reading=reading)
     text = kubernetes.expand(reading.lists[place.key][place.index], reading.env)
-    top = Script(text, Holder(place), tuple(words[found.at + 2 :]), reading.env)
+    top = Script(text, Holder(place), positional(words[found.at + 1 :]), reading.env)
     scripts, calls, problems, foreign = [top], [], [], []
     for command in commands(top):
         if not command.words:
@@ -141,12 +141,12 @@ def _script_program(reading: Reading, words: Sequence[Word], found: exec_form.Sh
         elif isinstance(command.outcome, exec_form.Shell):
             problems.append("a script that it runs is not known here")
     reading = replace(reading, scripts=tuple(scripts))
-    if calls:
-        return Program(tuple(calls), reading=reading)
-    if foreign:
-        return Program(foreign=foreign[0], reading=reading)
     problems = [script.error for script in scripts if script.error] + problems
     problems += [script.loose for script in scripts if script.loose]
+    if calls:
+        return Program(tuple(calls), unread=tuple(problems), reading=reading)
+    if foreign:
+        return Program(foreign=foreign[0], reading=reading)
     if problems:
         return Program(problem=problems[0], reading=reading)
     return Program(inert=True, reading=reading)

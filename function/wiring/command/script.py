@@ -19,6 +19,8 @@ _LOOSE = frozenset(
  test_command regex c_style_for_statement""".split()  # noqa: SIM905
 )
 
+_ENDED_BY_COMMAND = frozenset({"list", "pipeline", "negated_command"})
+
 
 @dataclass(frozen=True)
 class Holder:
@@ -83,6 +85,9 @@ class Script:
         if (len(data) - len(data.rstrip(b"\\"))) % 2:
             return "the script ends in a backslash"
         for node in grammar.walk(self.tree.root_node):
+            if node.type == "file_descriptor" and node.end_byte - node.start_byte > 1:
+                line = node.start_point.row + 1
+                return f"shells disagree on a long number before a redirection (line {line})"
             if node.type in _LOOSE:
                 continue
             ends = [*node.children[1:], None] if node.parent is None else node.children[1:]
@@ -149,10 +154,7 @@ class Script:
             for i, c in enumerate(command.children)
             if command.field_name_for_child(i) == "argument"
         ]
-        outer = command.parent
-        if outer is None or outer.type != "redirected_statement":
-            return nodes
-        for redirect in outer.children_by_field_name("redirect"):
+        for redirect in _redirects_behind(command):
             if redirect.type == "file_redirect":
                 nodes += redirect.children_by_field_name("destination")[1:]
             elif redirect.type == "heredoc_redirect":
@@ -184,6 +186,20 @@ class Script:
         text = values.text_of(self, [event.value])
         hidden = self.text.hidden_in(event.value.start_byte, event.value.end_byte)
         return None if text.opaque or hidden else text.decode()
+
+
+def _redirects_behind(command: Node) -> Iterator[Node]:
+    """The redirections that end a command; the grammar hangs them on the list that it ends."""
+    node = command
+    while (up := node.parent) is not None:
+        if up.type == "redirected_statement":
+            body = up.child_by_field_name("body")
+            if body is None or body.id != node.id:
+                return
+            yield from up.children_by_field_name("redirect")
+        elif up.type not in _ENDED_BY_COMMAND or up.children[-1].id != node.id:
+            return
+        node = up
 
 
 @dataclass(frozen=True)
@@ -235,7 +251,11 @@ def _nested(found: Found, pairs: Sequence[tuple[Node, tuple[Word, ...]]]) -> Scr
         text = values.text_of(outer, holders)
         holder = Holder((place,), outer, found.node)
         return Script(
-            text, holder, found.words[outcome.at + 2 :], outer.env, _prefixed(outer, found.node)
+            text,
+            holder,
+            positional(found.words[outcome.at + 1 :]),
+            outer.env,
+            _prefixed(outer, found.node),
         )
     if isinstance(outcome, exec_form.Evaluated) and outcome.at < len(found.words):
         first = found.nodes[outcome.at]
@@ -244,9 +264,16 @@ def _nested(found: Found, pairs: Sequence[tuple[Node, tuple[Word, ...]]]) -> Scr
         places = tuple(NodePlace(outer, node.start_byte, node.end_byte) for node in nodes)
         holder = Holder(places, outer, found.node, shares=True)
         state = outer.scope.resolve(POSITIONAL, found.node)
-        positional = state if isinstance(state, tuple) else None
-        return Script(text, holder, positional, outer.env, _prefixed(outer, found.node))
+        own = state if isinstance(state, tuple) else None
+        return Script(text, holder, own, outer.env, _prefixed(outer, found.node))
     return None
+
+
+def positional(words: Sequence[Word]) -> tuple[Word, ...] | None:
+    """The "$@" of a shell that is given `words` behind its script; the first of them is its $0."""
+    if words and (words[0].many or not words[0].certain):
+        return None
+    return tuple(words[1:])
 
 
 def _prefixed(script: Script, command: Node) -> frozenset[str]:

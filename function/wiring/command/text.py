@@ -34,7 +34,7 @@ class Text:
     opaque: tuple[Opaque, ...] = ()
 
     def decode(self) -> str:
-        return self.data.decode("utf-8", "surrogatepass")
+        return self.data.decode("utf-8", "replace")
 
     def hidden_in(self, start: int, end: int) -> Opaque | None:
         """The first opaque part that touches `start:end`."""
@@ -65,7 +65,7 @@ class TextBuilder:
     """Builds a Text unit by unit, in order."""
 
     def __init__(self, raw: str | bytes) -> None:
-        self.raw = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else raw
+        self.raw = raw.encode() if isinstance(raw, str) else raw
         self._data = bytearray()
         self._starts: list[int] = []
         self._ends: list[int] = []
@@ -90,7 +90,7 @@ class TextBuilder:
     def opaque(self, name: str, start: int, end: int, mode: str, inert: bool = False) -> None:
         """`raw[start:end]` gives a text that is not known."""
         at = len(self)
-        self.fixed(b"${" + name.encode("utf-8", "surrogatepass") + b"}", start, end, mode)
+        self.fixed(b"${" + name.encode() + b"}", start, end, mode)
         self._opaque.append(Opaque(at, len(self), name, inert))
 
     def _add(self, data: bytes, starts, ends, mode: str, fixed: bool) -> None:

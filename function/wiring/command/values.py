@@ -260,4 +260,4 @@ def _emit_expansion(
         plain = name if name.isidentifier() else "_"
         out.opaque(plain, start, end, mode, inert=bool(hidden and hidden.inert))
     else:
-        out.fixed(state.encode("utf-8", "surrogatepass"), start, end, mode)
+        out.fixed(state.encode(), start, end, mode)

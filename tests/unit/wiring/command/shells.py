@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 SHELLS = {
@@ -45,7 +46,9 @@ def expand(text: str, env: dict[str, str]) -> str:
 
 def run(container: dict, shell: str, folder: Path, runtime: dict[str, str]) -> list[list[str]]:
     """The argv of every engine that the container's command starts, in order."""
-    env = {entry["name"]: entry["value"] for entry in container.get("env", [])}
+    env: dict[str, str] = {}
+    for entry in container.get("env", []):
+        env[entry["name"]] = expand(entry["value"], env)
     argv = [expand(item, env) for item in [*container["command"], *container.get("args", [])]]
     first = [SHELLS["busybox"], "sh"] if shell == "busybox" else [SHELLS[shell]]
     nested = folder / "sh"
@@ -54,15 +57,23 @@ def run(container: dict, shell: str, folder: Path, runtime: dict[str, str]) -> l
     record = folder / "record"
     record.write_bytes(b"")
     system = os.pathsep.join(("/usr/bin", "/bin"))
-    subprocess.run(
-        [*first, *argv[1:]],
-        env={"PATH": f"{folder}:{system}", "RECORD_FILE": str(record), **runtime, **env},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        timeout=20,
-        check=False,
-    )
+    # All that the command starts inherits the pipe: its end means that background jobs ended too.
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as ended:
+        process = subprocess.Popen(
+            [*first, *argv[1:]],
+            env={"PATH": f"{folder}:{system}", "RECORD_FILE": str(record), **runtime, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(writing,),
+        )
+        os.close(writing)
+        guard = threading.Timer(20, process.kill)
+        guard.start()
+        ended.read()
+        process.wait()
+        guard.cancel()
     starts: list[list[str]] = [[]]
     for field in record.read_bytes().split(b"\0")[:-1]:
         if field == b"\1":
