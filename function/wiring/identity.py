@@ -253,7 +253,7 @@ def _mount_above(container: Mapping[str, Any], path: str) -> Json | None:
     above = [
         m
         for m in container.get("volumeMounts") or ()
-        if posixpath.commonpath([wanted, posixpath.normpath(m.get("mountPath", "/"))])
-        == posixpath.normpath(m.get("mountPath", "/"))
+        if wanted == (at := posixpath.normpath(m["mountPath"]))
+        or wanted.startswith(at.rstrip("/") + "/")
     ]
     return max(above, key=lambda m: len(m["mountPath"]), default=None)

@@ -6,10 +6,12 @@ A case (one document in `cases/*.yaml`) names a tier of `tiers.py` and holds
   run when the wired container is started, by a real shell where it is a script. Words that are
   mappings stand for JSON. `<tier>` stands for the tier's own connector. The templates named here
   are exactly those that are wired; [] is a template of the gang without an engine in its argv;
+- `serve`: what an `llm_configs` entry of a RayService must hold besides;
 - `container`: the serving container's index, 0 by default; `env`, `memory`: what else changes;
 - or `refused`: the reason, and words of its message.
 """
 
+import contextlib
 import json
 from copy import deepcopy
 from pathlib import Path
@@ -17,6 +19,8 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
@@ -42,6 +46,10 @@ def _cases() -> dict[str, Json]:
 CASES = _cases()
 
 
+class NothingAsked(Exception):
+    """No engine in the workload asks for a tier."""
+
+
 class FixedBackend:
     def __init__(self, tier: str) -> None:
         self.tier = tier
@@ -56,15 +64,16 @@ def wiring(monkeypatch: pytest.MonkeyPatch):
 
     def run(case: Json, manifest: Json) -> tuple[Json, Any]:
         monkeypatch.setattr(wire, "backend", lambda name: FixedBackend(case["tier"]))
-        given = Input.model_validate(case.get("given", {}))
+        step = Input.model_validate(case.get("given", {}))
         ref = KVOffloadTierRef(name="chat")
-        found = target.target("engine", manifest, ref, given, None)
-        assert found is not None, "nothing here asks for a tier"
+        found = target.target("engine", manifest, ref, step, "")
+        if found is None:
+            raise NothingAsked
         if found.refused is not None:
             raise found.refused
         spec = type("Spec", (), {"backend": tiers.INJECTIONS[case["tier"]].backend})()
-        done = wire.wire(found, Tier("chat", "platform", "chat-00000", spec), given, "chat-files")
-        replayed = wire.replay(found, done.record, given)
+        done = wire.wire(found, Tier("chat", "platform", "chat-00000", spec), step, "chat-files")
+        replayed = wire.replay(found, done.record, step)
         assert replayed == done.manifest
         return done.manifest, done.record
 
@@ -165,6 +174,14 @@ def test_wired(name, wiring, tmp_path):
         got = _starts(container, tmp_path)
         assert len(got) == len(wanted), got
         assert [_parsed(g, w) for g, w in zip(got, wanted, strict=True)] == wanted
+    entries = [t.body for t in found.values() if t.kind == workloads.SERVE]
+    for entry in entries:
+        kwargs = case["serve"]["engine_kwargs"]
+        wanted = {
+            k: tiers.connector(case["tier"]) if v == "<tier>" else v for k, v in kwargs.items()
+        }
+        assert entry["engine_kwargs"] == wanted
+        manifest["spec"]["serveConfigV2"] = before["spec"]["serveConfigV2"]
     assert _without_command(case, manifest) == _without_command(case, _expected(case))
 
 
@@ -176,6 +193,25 @@ def test_wiring_again_is_byte_identical(name, wiring):
     assert json.dumps(again) == json.dumps(first)
     assert record_again.engines == record.engines
     assert json.dumps(wiring(case, deepcopy(case["workload"]))[0]) == json.dumps(first)
+
+
+RUBBISH = (None, 1, "x", [], {}, [1], {"a": 1})
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_rubbish_in_a_workload_raises_nothing_but_refused(wiring, data):
+    case = CASES[data.draw(st.sampled_from(sorted(CASES)))]
+    manifest = deepcopy(case["workload"])
+    node, key = manifest, "spec"
+    while isinstance(node[key], dict | list) and node[key] and data.draw(st.integers(0, 7)):
+        node = node[key]
+        key = data.draw(
+            st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node)))
+        )
+    node[key] = deepcopy(data.draw(st.sampled_from(RUBBISH)))
+    with contextlib.suppress(Refused, NothingAsked):
+        wiring(case, manifest)
 
 
 @pytest.mark.parametrize("name", REFUSED)

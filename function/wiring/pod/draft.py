@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from function.problems import Refused
+from function.wiring import shape
 
 Json = dict[str, Any]
 
@@ -26,8 +27,9 @@ class Draft:
     @classmethod
     def of(cls, template: Json, index: int) -> "Draft":
         """A copy to edit. Raises Refused(PodConflict) for what is no PodTemplateSpec."""
-        _check(template, _TEMPLATE, "")
-        _check(template["spec"]["containers"][index], _CONTAINER, f"spec.containers[{index}]")
+        path, wrong = shape.of_template(template)
+        if wrong:
+            raise conflict(wrong, path)
         return cls(deepcopy(dict(template)), index)
 
     @property
@@ -42,48 +44,6 @@ class Draft:
         """The path of a field of the serving container, as people read it."""
         name = self.container.get("name") or str(self.index)
         return f"spec.containers[{name}]" + (f".{field}" if field else "")
-
-
-# What is relied on of core/v1, field by field: an object, a list of objects with that field, or a
-# list of anything. The API server would refuse the pod as well, with less to go by.
-_LIST = object()
-_TEMPLATE: Json = {
-    "metadata": {"labels": {}, "annotations": {}},
-    "spec": {
-        "containers": "",
-        "volumes": "name",
-        "resourceClaims": "name",
-        "nodeSelector": {},
-        "resources": {"requests": {}, "limits": {}},
-        "affinity": {
-            "nodeAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": ""}
-            }
-        },
-    },
-}
-_CONTAINER: Json = {
-    "env": "name",
-    "volumeMounts": "name",
-    "resources": {"requests": {}, "limits": {}, "claims": "name"},
-    "securityContext": {"capabilities": {"add": _LIST, "drop": _LIST}},
-}
-
-
-def _check(node: Any, shape: Any, path: str) -> None:
-    if node is None:
-        return
-    if isinstance(shape, dict):
-        if not isinstance(node, dict):
-            raise conflict("this is not an object", path)
-        for key, inner in shape.items():
-            _check(node.get(key), inner, f"{path}.{key}" if path else key)
-    elif not isinstance(node, list):
-        raise conflict("this is not a list", path)
-    elif isinstance(shape, str):
-        for i, item in enumerate(node):
-            if not isinstance(item, dict) or (shape and not isinstance(item.get(shape), str)):
-                raise conflict(f"this is not an object with a {shape or 'content'}", f"{path}[{i}]")
 
 
 def child(parent: Json, key: str) -> Json:

@@ -20,7 +20,9 @@ class Template:
     `path`: where it stands in the manifest, for people and for `replace()`. `pods`: how many pods
     of one engine are made from it. `phase`: Unified, Prefill or Decode, as the workload's own
     fields and role names say it (the argv may say more). `body`: a PodTemplateSpec, whatever the
-    kind stores; read-only.
+    kind stores; read-only. `problem`: why it cannot be relied on, and where; its body is then cut
+    down to its annotations. `ray`: the controller starts Ray in a container without a command,
+    whatever its image's entrypoint is.
     """
 
     path: str
@@ -29,6 +31,8 @@ class Template:
     phase: str
     body: Mapping[str, Any]
     kind: str = POD
+    problem: str = ""
+    ray: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,3 +84,4 @@ class Slot:
     phase: str = UNIFIED
     gang: str = ""
     kind: str = POD
+    ray: bool = False

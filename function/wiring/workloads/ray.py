@@ -24,13 +24,13 @@ def cluster(*at: str) -> Any:
 
     def finder(manifest: Json) -> Iterable[Slot]:
         head = (*at, "headGroupSpec", "template")
-        yield Slot(fieldpaths.show(head), Whole(head), LEADER)
+        yield Slot(fieldpaths.show(head), Whole(head), LEADER, ray=True)
         groups: Steps = (*at, "workerGroupSpecs")
         for i, workers in fieldpaths.objects(manifest, groups):
             here = (*groups, i, "template")
             # A group that autoscales from zero still makes pods of the gang.
             pods = max(1, count(workers.get("replicas"))) * count(workers.get("numOfHosts"))
-            yield Slot(fieldpaths.show(here), Whole(here), WORKER, pods)
+            yield Slot(fieldpaths.show(here), Whole(here), WORKER, pods, ray=True)
 
     return finder
 

@@ -82,7 +82,7 @@ def diff(have: Json, wanted: Json) -> Json:
             continue
         if isinstance(before, dict) and isinstance(value, dict):
             out[key] = diff(before, value)
-        elif key in MERGE_KEYS and before and isinstance(value, list):
+        elif key in MERGE_KEYS and before and isinstance(before, list) and isinstance(value, list):
             out[key] = _diff_list(before, value, MERGE_KEYS[key])
         else:
             out[key] = value
@@ -93,8 +93,7 @@ def _merge_list(base: list[Any], patch: list[Any], key: str, join: Any = None) -
     join = join or merge
     out = list(base)
     for item in patch:
-        if not isinstance(item, dict) or key not in item:
-            raise Unsupported(f"an item of a list merged by {key} has no {key}")
+        _check_key(item, key)
         at = [
             i for i, have in enumerate(out) if isinstance(have, dict) and have.get(key) == item[key]
         ]
@@ -107,9 +106,16 @@ def _merge_list(base: list[Any], patch: list[Any], key: str, join: Any = None) -
     return out
 
 
+def _check_key(item: Any, key: str) -> None:
+    if not isinstance(item, dict) or not isinstance(item.get(key), str | int):
+        raise Unsupported(f"an item of a list merged by {key} has no {key}")
+
+
 def _diff_list(have: list[Any], wanted: list[Any], key: str) -> list[Any]:
-    before = {item.get(key): item for item in have}
-    if not before.keys() <= {item.get(key) for item in wanted}:
+    for item in (*have, *wanted):
+        _check_key(item, key)
+    before = {item[key]: item for item in have}
+    if not before.keys() <= {item[key] for item in wanted}:
         raise Unsupported("a list item is removed")
     return [
         {key: item[key], **diff(before[item[key]], item)} if item[key] in before else item

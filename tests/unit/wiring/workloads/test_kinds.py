@@ -572,7 +572,29 @@ def test_rubbish_anywhere_raises_nothing_but_refused(name):
         with contextlib.suppress(Refused):
             workload = find(broken)
             for template in workload.templates if workload else ():
-                replace(broken, template.path, template.body)
+                if not template.problem:
+                    assert replace(broken, template.path, template.body) == broken
+
+
+def test_a_malformed_template_keeps_only_what_it_declares():
+    document = manifest(
+        "apps/v1",
+        "Deployment",
+        {
+            "template": {
+                "metadata": {"annotations": {"a": "b", "c": 1}},
+                "spec": {"containers": [{"name": "engine", "env": {"A": "1"}}]},
+            }
+        },
+    )
+    (template,) = find(document).templates
+    assert template.problem == "spec.template.spec.containers[0].env: this is not a list"
+    assert template.body == {
+        "metadata": {"annotations": {"a": "b"}},
+        "spec": {"containers": []},
+    }
+    with pytest.raises(Refused, match="this is not a list"):
+        replace(document, template.path, template.body)
 
 
 def test_rubbish_in_serve_configurations():

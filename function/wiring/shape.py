@@ -1,0 +1,103 @@
+"""What wiring relies on in a pod template, as a shape that is checked once, before all else.
+
+Workloads come from other steps and may be anything; the API server would refuse a malformed pod,
+with less to go by. Fields that are not named here are of no concern.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+# A shape is an object's fields ("!" marks one that must be there, "*" stands for every key), a list
+# of one shape, `str`, or SCALAR. Absent and null are fine everywhere else.
+SCALAR = object()
+
+_TEXTS = {"*": SCALAR}
+_CONTAINER = {
+    "name": str,
+    "image": str,
+    "env": [{"name!": str, "value": SCALAR, "valueFrom": {"*": {}}}],
+    "envFrom": [{}],
+    "volumeMounts": [
+        {"name!": str, "mountPath!": str, "subPath": str, "subPathExpr": str, "readOnly": SCALAR}
+    ],
+    "resources": {
+        "requests": _TEXTS,
+        "limits": _TEXTS,
+        "claims": [{"name!": str, "request": str}],
+    },
+    "securityContext": {"capabilities": {"add": [str], "drop": [str]}, "privileged": SCALAR},
+}
+_REQUIREMENT = {"key!": str, "operator!": str, "values": [str]}
+_TEMPLATE = {
+    "metadata": {"labels": _TEXTS, "annotations": _TEXTS},
+    "spec!": {
+        "containers!": [_CONTAINER],
+        "volumes": [
+            {
+                "name!": str,
+                "emptyDir": {"medium": str, "sizeLimit": SCALAR},
+                "hostPath": {"path": str},
+                "persistentVolumeClaim": {"claimName": str},
+                "image": {"reference": str},
+                "nfs": {"server": str, "path": str},
+                "configMap": {},
+                "secret": {},
+                "projected": {},
+                "downwardAPI": {},
+            }
+        ],
+        "resourceClaims": [{"name!": str}],
+        "resources": {"requests": _TEXTS, "limits": _TEXTS},
+        "nodeSelector": {"*": str},
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [_REQUIREMENT], "matchFields": [_REQUIREMENT]}
+                    ]
+                }
+            }
+        },
+    },
+}
+# An LLMConfig of Ray Serve LLM.
+_SERVE = {
+    "model_loading_config": {"model_id": str},
+    "engine_kwargs": {},
+    "runtime_env": {"env_vars": _TEXTS},
+}
+
+
+def of_template(body: Any) -> tuple[str, str]:
+    """(path, what is wrong there) of a PodTemplateSpec; ("", "") when it can be relied on."""
+    return _problem(body, _TEMPLATE, "", required=True)
+
+
+def of_serve(body: Any) -> tuple[str, str]:
+    """The same of an `llm_configs` entry."""
+    return _problem(body, _SERVE, "", required=True)
+
+
+def _problem(node: Any, shape: Any, path: str, required: bool = False) -> tuple[str, str]:
+    if node is None:
+        return (path, "this must be there") if required else ("", "")
+    if shape is SCALAR:
+        return (path, "this is not a plain value") if isinstance(node, dict | list) else ("", "")
+    if shape is str:
+        return ("", "") if isinstance(node, str) else (path, "this is not text")
+    if isinstance(shape, list):
+        if not isinstance(node, list):
+            return path, "this is not a list"
+        inner = ((item, shape[0], f"{path}[{i}]", True) for i, item in enumerate(node))
+    elif not isinstance(node, Mapping):
+        return path, "this is not an object"
+    else:
+        inner = _fields(node, shape, path)
+    return next((found for each in inner if (found := _problem(*each))[1]), ("", ""))
+
+
+def _fields(node: Mapping[str, Any], shape: Mapping[str, Any], path: str) -> Any:
+    for key, inner in shape.items():
+        name = key.removesuffix("!")
+        for field in node if key == "*" else (name,):
+            yield node.get(field), inner, f"{path}.{field}" if path else field, name != key
