@@ -95,7 +95,11 @@ def _in_body(up: Node, node: Node) -> bool:
 
 
 def _slot(found: Found, outcome: exec_form.Engine) -> NodeSlot | str:
-    """The node behind which words are appended, or why there is none."""
+    """The node behind which words are appended, or why there is none.
+
+    That is the last one, but before a bare `--`, and before words that are not known (they may hold
+    one); then also before the flag that such words may belong to.
+    """
     script, start = found.script, outcome.at
     nodes = script.nodes_of(found.node)
     first = next(i for i, n in enumerate(nodes) if n.id == found.nodes[start - 1].id)
@@ -107,18 +111,26 @@ def _slot(found: Found, outcome: exec_form.Engine) -> NodeSlot | str:
                 f"a bare -- comes out of {found.words[bare].text or 'an expansion'}: {OPT_IN_HINT}"
             )
         last = next(i for i, n in enumerate(nodes) if n.id == found.nodes[bare].id) - 1
-    while last > first and _unknown(found, nodes[last]):
-        if outcome.start.positional_model and last == first + 1:
-            if script.slice(nodes[last]).startswith('"'):
+    moved = False
+    while last > first:
+        node = nodes[last]
+        flag = _flag(found, node)
+        model = outcome.start.positional_model and last == first + 1 and not flag
+        if node.end_byte > script.limit or not _reachable(script, node.end_byte):
+            moved = True
+        elif _unknown(found, node):
+            if model and script.slice(node).startswith('"'):
                 return (
-                    f"what {script.slice(nodes[last])} holds is not known, and flags before the "
-                    f"model or behind a bare -- may be lost: {OPT_IN_HINT}"
+                    f"what {script.slice(node)} holds is not known, and flags before the model or "
+                    f"behind a bare -- may be lost: {OPT_IN_HINT}"
                 )
+            if model:
+                break
+            moved = True
+        elif not moved or model or flag == "complete":
             break
-        last -= 1
-    while last > first and (
-        nodes[last].end_byte > script.limit or not _reachable(script, nodes[last].end_byte)
-    ):
+        elif flag == "open":
+            moved = False
         last -= 1
     if nodes[last].end_byte > script.limit:
         hidden = next(o for o in script.text.opaque if not o.inert)
@@ -136,6 +148,15 @@ def _slot(found: Found, outcome: exec_form.Engine) -> NodeSlot | str:
         if node.end_byte <= end and word.origin not in _OPT_INS
     ]
     return NodeSlot(script, nodes[last].start_byte, end, len(before))
+
+
+def _flag(found: Found, node: Node) -> str:
+    """Whether a node ends in a flag: "complete" (`--a=1`), "open" (values may follow), or ""."""
+    last = [w for n, w in zip(found.nodes, found.words, strict=True) if n.id == node.id][-1:]
+    known = "".join(word.prefix for word in last)
+    if not known.startswith("-"):
+        return ""
+    return "complete" if "=" in known else "open"
 
 
 def _reachable(script: Script, end: int) -> bool:

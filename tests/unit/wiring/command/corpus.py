@@ -156,7 +156,7 @@ CASES = [
         runtime={"EXTRA": "z"},
     ),
     Case("runtime model", "vllm serve $MODEL", [[*V, "m", PLUS]], runtime={"MODEL": "m"}),
-    Case("substitution", "vllm serve m --n $(echo 3)", [[*V, "m", "--n", PLUS, "3"]]),
+    Case("substitution", "vllm serve m --n $(echo 3)", [[*V, "m", PLUS, "--n", "3"]]),
     Case("quoted substitution", 'vllm serve m --n "$(echo 3)"', [[*V, "m", "--n", "3", PLUS]]),
     Case(
         "kubernetes variable",
@@ -176,7 +176,7 @@ CASES = [
         "case $W in\n0) vllm serve m ;;\n*) vllm serve m --w $W ;;\nesac",
         [[*V, "m", PLUS]],
         runtime={"W": "0"},
-        more=(({"W": "1"}, [[*V, "m", "--w", PLUS, "1"]]),),
+        more=(({"W": "1"}, [[*V, "m", PLUS, "--w", "1"]]),),
     ),
     Case("function", 'run() {\n  vllm serve "$@"\n}\nrun m --a', [[*V, "m", "--a", PLUS]]),
     Case(
@@ -216,7 +216,7 @@ CASES = [
     Case(
         "eval of a controller",
         'eval "exec vllm serve m --port 1 ${VLLM_ADDITIONAL_ARGS} $@"',
-        [[*V, "m", "--port", "1", PLUS, "--b", "--c"]],
+        [[*V, "m", PLUS, "--port", "1", "--b", "--c"]],
         args=("--", "--b", "--c"),
     ),
     Case(
