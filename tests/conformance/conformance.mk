@@ -8,9 +8,9 @@ CONFORMANCE_GPU_PACKAGES := torch triton cuda-bindings cuda-pathfinder cuda-tool
 
 .PHONY: conformance conformance-envs conformance-deps conformance-lock
 conformance: conformance-envs ## Run the real engines, LMCache and Mooncake on what we emit
-	$(BIN)/pytest $(CONFORMANCE) $(PYTEST_ARGS)
+	$(BIN)/python -m tests.conformance.run $(PYTEST_ARGS)
 
-conformance-envs: venv conformance-deps ## Build the engines' environments (6 GB, minutes; once)
+conformance-envs: venv conformance-deps ## Build the engines' environments (3 GB; once)
 	@$(BIN)/python -m tests.conformance.envs
 
 conformance-deps: venv ## Check for the Debian packages of the conformance suite; as root, install them

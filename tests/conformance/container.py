@@ -94,7 +94,12 @@ class Container:
         if described["user"] is not None:
             user = [f"--setuid={described['user']}", f"--setgid={described['group']}"]
         enter = ["nsenter", "-t", str(self.pid), "--net", "--mount", "--pid", "--root", *user]
-        environment = ["env", "-i", f"--chdir={described['cwd']}", *(f"{k}={v}" for k, v in described["env"].items())]
+        environment = [
+            "env",
+            "-i",
+            f"--chdir={described['cwd']}",
+            *(f"{k}={v}" for k, v in described["env"].items()),
+        ]
         return subprocess.run(
             [*enter, *environment, *command], capture_output=True, text=True, timeout=timeout
         )

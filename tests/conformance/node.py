@@ -29,7 +29,9 @@ class Node:
 
     def __init__(self, name: str = "node-a"):
         if os.environ.get(MARK) not in (ROOT, USER):
-            raise NotIsolated("run this with: make conformance (or python -m tests.conformance.run)")
+            raise NotIsolated(
+                "run this with: make conformance (or python -m tests.conformance.run)"
+            )
         self.name = name
         self.can_change_user = os.environ[MARK] == ROOT
         self.secrets: dict[str, Mapping[str, str]] = {}
@@ -70,8 +72,8 @@ class Node:
             ["ip", *f"link add {link} type veth peer name eth0 netns {holder}".split()],
             ["ip", *f"link set {link} master br0 up".split()],
             [*inside, *f"addr add {address}/24 dev eth0".split()],
-            [*inside, *"link set lo up".split()],
-            [*inside, *"link set eth0 up".split()],
+            [*inside, *["link", "set", "lo", "up"]],
+            [*inside, *["link", "set", "eth0", "up"]],
         ):
             subprocess.run(command, check=True)
 

@@ -3,8 +3,10 @@
 What this cannot prove is CUDA IPC: without a GPU the server shares POSIX memory with its client.
 """
 
+import copy
 import functools
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from tests.conformance.pod import Pod
 
 AGENT = "agent"
 SIZES = {"--l1-size-gb": "1", "--l1-init-size-gb": "1"}
-PASSWORD = "pass word's \"quoted\""
+PASSWORD = 'pass word\'s "quoted"'
 REDIS = {
     "spec": {
         "containers": [
@@ -44,7 +46,7 @@ def template(tier: Path) -> Manifest:
 def redis(node):
     """The Redis that the example's tier names: somebody else's, with a password."""
     node.secrets["kv-offload-redis"] = {"password": PASSWORD}
-    with Pod(node, REDIS, None, name="redis") as pod:
+    with Pod(node, REDIS, None, name="redis", restart=True) as pod:
         pod.wait_ready(10)
         node.service("redis.kv-offload-system.svc", pod.address)
         yield pod
@@ -90,17 +92,36 @@ def test_lower_levels_serve_hits_after_a_restart(node, redis, start):
     elsewhere.stop()
 
 
-def test_disk_alone_serves_hits_when_redis_is_gone(redis, start):
+def test_hits_survive_a_restart_of_redis(redis, start):
+    """It comes back empty after two seconds, at the same address."""
     agent = start()
     first = bench(agent, AGENT)
     assert first.cold_hits == [0, 0]
-    agent.stop()
-    redis.close()
-    alone = start()
-    again = bench(alone, AGENT)
-    print(again.output, alone.containers[AGENT].log)
+    redis.containers["redis"].kill()
+    again = bench(agent, AGENT)
     assert (again.cold_hits, again.checksums) == ([4, 4], first.checksums)
-    alone.stop()
+    assert redis.containers["redis"].exit_codes == [-signal.SIGKILL]
+    agent.stop()
+
+
+@pytest.mark.xfail(
+    reason="lmcache 0.5.6 started without its Redis is healthy and never hits, at any level, until "
+    "it is started again: nothing in the DaemonSet waits for Redis yet",
+    strict=True,
+    raises=AssertionError,
+)
+def test_an_agent_that_starts_before_its_redis_is_of_use(node, start):
+    node.secrets["kv-offload-redis"] = {"password": PASSWORD}
+    late = copy.deepcopy(REDIS)
+    (container,) = late["spec"]["containers"]
+    command = [*container["command"], *container.pop("args")]
+    container["command"] = ["sh", "-c", 'sleep 20; exec "$@"', "late", *command]
+    with Pod(node, late, None, name="redis") as redis:
+        node.service("redis.kv-offload-system.svc", redis.address)
+        agent = start()
+        redis.wait_ready(60)
+        bench(agent, AGENT)
+        assert bench(agent, AGENT).cold_hits == [4, 4]
 
 
 def test_one_model_string_is_one_cache(start):
@@ -123,5 +144,5 @@ def test_one_model_string_is_one_cache(start):
 
     other = bench(agent, AGENT, shape=brain)
     assert other.cold_hits == [4, 4]
-    assert other.checksums == first.checksums, "the second layout got the first one's bytes"
+    assert not set(other.checksums) & set(own.checksums), "these are not the bytes it computed"
     agent.stop()

@@ -1,0 +1,102 @@
+"""What `function.wiring.flags` reads and writes, held to the engines' own parsers."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from function.wiring import flags
+from function.wiring.flags import options_sglang, options_vllm
+from function.wiring.flags.merge import children
+from tests.conformance.clients import CHECKERS
+from tests.conformance.envs import environment
+from tests.unit.wiring.flags.helpers import apply, engine, sglang, vllm
+from tests.unit.wiring.flags.test_sglang import EDITS as SGLANG_EDITS
+from tests.unit.wiring.flags.test_vllm_edits import EDITS, KV
+from tests.unit.wiring.flags.test_vllm_read import TRANSFER
+
+
+def _static(words: list) -> bool:
+    return all(isinstance(word, str) for word in words)
+
+
+READ = [(name, words, want) for name, words, want in TRANSFER if _static(words)]
+
+
+@pytest.mark.parametrize(("words", "want"), [c[1:] for c in READ], ids=[c[0] for c in READ])
+def test_effective_config_is_vllms(request, words, want):
+    parsed = request.getfixturevalue("vllm").parse(["vllm", "serve", *words])
+    if not parsed.ok:  # vLLM would not start: nothing is effective
+        assert parsed.exit_code != 0
+        assert want is None or want.get("kv_connector") is None or "kv-connector" in want
+        return
+    config = parsed.result["kv_transfer_config"]
+    if not want or not want.get("kv_connector"):
+        assert config is None
+        return
+    assert {key: config[key] for key in want} == want
+
+
+WIRED = [(name, injection, words) for name, injection, words, _ in EDITS if _static(words)]
+
+
+@pytest.mark.parametrize(("injection", "words"), [c[1:] for c in WIRED], ids=[c[0] for c in WIRED])
+def test_vllm_takes_what_is_wired(request, injection, words):
+    call = vllm(*words)
+    wired = apply(call, flags.edits(call, engine(), injection))
+    if "--" in wired or "--config" in wired or "-x" in wired or "m" not in wired[:1]:
+        wired = ["m", *[w for w in wired if w not in ("--", "x", "-x", "m", "f.yaml", "--config")]]
+    parsed = request.getfixturevalue("vllm").parse(["vllm", "serve", *wired])
+    assert parsed.ok, parsed.error
+    config = parsed.result["kv_transfer_config"]
+    if injection.connector is None:
+        return
+    before = json.loads(flags.read("vLLM", call).get(KV) or "{}")
+    mine = [child["kv_connector"] for child in children(before)]
+    ours = injection.connector["kv_connector"]
+    assert [child["kv_connector"] for child in children(config)] == (
+        mine if ours in mine else [*mine, ours]
+    )
+    resolved = [found["name"] for found in parsed.result["connectors"]]
+    assert len(resolved) == len(children(config)) + (len(children(config)) > 1)
+
+
+SG = [(name, injection, words) for name, injection, words, _ in SGLANG_EDITS if injection.flags]
+
+
+@pytest.mark.parametrize(("injection", "words"), [c[1:] for c in SG], ids=[c[0] for c in SG])
+def test_sglang_takes_what_is_wired(request, injection, words):
+    call = sglang("--model-path", "model", *[w for w in words if w not in ("--model", "m")])
+    wired = apply(call, flags.edits(call, engine("SGLang"), injection))
+    parsed = request.getfixturevalue("sglang").parse(
+        ["python3", "-m", "sglang.launch_server", *wired]
+    )
+    assert parsed.ok, parsed.error
+    for name, value in injection.flags.items():
+        given = parsed.result["given"][name[2:].replace("-", "_")]
+        assert given is True if value is None else str(given) == value
+
+
+TABLES = [("vllm", options_vllm.OPTIONS), ("sglang", options_sglang.OPTIONS)]
+
+
+@pytest.mark.parametrize(("name", "options"), TABLES, ids=["vllm", "sglang"])
+def test_table_of_flags_is_the_engines(name, options):
+    done = subprocess.run(
+        [environment(name).python, CHECKERS / "options.py", name],
+        env={**os.environ, "VLLM_TARGET_DEVICE": "cpu"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    real = {
+        (tuple(spellings), arity, tuple(off))
+        for spellings, arity, off in json.loads(done.stdout.splitlines()[-1])
+        if "--help" not in spellings and any(s.startswith("--") for s in spellings)
+    }
+    ours = {
+        (tuple(sorted((o.name, *o.aliases, *o.negatives))), o.arity, tuple(sorted(o.negatives)))
+        for o in options
+    }
+    assert ours == real
