@@ -111,6 +111,12 @@ def expand(raw: str, env: Env) -> Text:
     data = out.raw
     at = 0
     while at < len(data):
+        dollar = data.find(b"$", at)
+        stop = len(data) if dollar < 0 else dollar
+        if stop > at:
+            out.unit(data[at:stop], at, stop, LITERAL)
+            at = stop
+            continue
         if data[at : at + 2] == b"$$":
             out.unit(b"$", at, at + 2, LITERAL)
             at += 2

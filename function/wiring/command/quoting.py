@@ -34,15 +34,26 @@ def encode(data: bytes, mode: str) -> bytes:
 
 def unquote_bare(out: TextBuilder, start: int, end: int) -> None:
     """Decodes raw[start:end], a word outside of quotes."""
+    _unescape(out, start, end, BARE, None)
+
+
+def _unescape(out: TextBuilder, start: int, end: int, mode: str, escaped: bytes | None) -> None:
+    """Decodes backslashes; before anything, or before the `escaped` characters only."""
     at = start
     while at < end:
-        if out.raw[at : at + 1] == b"\\" and at + 1 < end:
-            if out.raw[at + 1 : at + 2] != b"\n":
-                out.unit(out.raw[at + 1 : at + 2], at, at + 2, BARE)
-            at += 2
-        else:
-            out.unit(out.raw[at : at + 1], at, at + 1, BARE)
-            at += 1
+        slash = out.raw.find(b"\\", at, end - 1)
+        stop = end if slash < 0 else slash
+        out.unit(out.raw[at:stop], at, stop, mode)
+        if slash < 0:
+            return
+        following = out.raw[slash + 1 : slash + 2]
+        if escaped is not None and following not in escaped:
+            out.unit(out.raw[slash : slash + 1], slash, slash + 1, mode)
+            at = slash + 1
+            continue
+        if following != b"\n":
+            out.unit(following, slash, slash + 2, mode)
+        at = slash + 2
 
 
 def unquote_single(out: TextBuilder, start: int, end: int) -> None:
@@ -52,16 +63,7 @@ def unquote_single(out: TextBuilder, start: int, end: int) -> None:
 
 def unquote_double(out: TextBuilder, start: int, end: int) -> None:
     """Decodes raw[start:end], literal text inside double quotes."""
-    at = start
-    while at < end:
-        following = out.raw[at + 1 : at + 2]
-        if out.raw[at : at + 1] == b"\\" and at + 1 < end and following in b'\\"$`\n':
-            if following != b"\n":
-                out.unit(following, at, at + 2, DOUBLE)
-            at += 2
-        else:
-            out.unit(out.raw[at : at + 1], at, at + 1, DOUBLE)
-            at += 1
+    _unescape(out, start, end, DOUBLE, b'\\"$`\n')
 
 
 def bare_specials(raw: bytes) -> bool:

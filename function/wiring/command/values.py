@@ -1,5 +1,6 @@
 """The words that a node of a script gives to its command: expansion, splitting, quotes removed."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ OPT_IN_ORIGIN = f"env {OPT_IN}"
 EVALUATED_ORIGIN = f"env {OPT_IN}, in the text of an eval"
 _EXPANSIONS = ("simple_expansion", "expansion")
 _QUOTED = ("string", "raw_string", "ansi_c_string", "translated_string")
+# A bare word that no shell reads as anything but its letters.
+_PLAIN = re.compile(r"[\w./:=@%+,-]+\Z")
 _BLANKS = " \t\n"
 
 
@@ -34,8 +37,11 @@ def words(script: "Script", node: Node) -> tuple[Word, ...]:
 def _single(script: "Script", node: Node) -> Word:
     """A node that is one word, or an unknown number of them."""
     written = script.slice(node)
-    text = text_of(script, [node])
     hidden = script.text.hidden_in(node.start_byte, node.end_byte)
+    if node.type in ("word", "number") and hidden is None and _PLAIN.match(written):
+        place = NodePlace(script, node.start_byte, node.end_byte)
+        return Word(written, written, written, place=place)
+    text = text_of(script, [node])
     place = NodePlace(script, node.start_byte, node.end_byte)
     many = _may_split(script, node)
     if hidden is not None:
