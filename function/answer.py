@@ -11,6 +11,9 @@ TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 TTL_UNSETTLED = 10
 TTL_WITH_REQUIREMENTS = 300
 TTL_SETTLED = 3600
+# While core's circuit breaker is open it drops the events that would tell of a change; it opens at
+# nearly every creation and stays open for five minutes.
+TTL_UNRESPONSIVE = 30
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from crossplane.function import logging
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from crossplane.function.proto.v1 import run_function_pb2_grpc as grpcv1
 
-from function.answer import Answer
+from function.answer import TTL_UNRESPONSIVE, Answer
 from function.api.input import Input
 from function.composers import cluster, consumer, deployment, tier
 from function.composers.inputs import BadInput, read_input
@@ -51,6 +51,8 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
             given = read_input(call)
             name, composer = _dispatch(call, given)
             answer = composer(call, given)
+            if call.is_unresponsive:
+                answer.ttl = min(answer.ttl, TTL_UNRESPONSIVE)
             for reason in answer.refusals:
                 metrics.REFUSALS.labels(reason).inc()
             outcome = "fatal" if answer.fatal else "ok"

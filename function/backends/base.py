@@ -108,8 +108,16 @@ class Backend(Protocol):
         """Facts for the tier's status."""
         ...
 
+    def connector(self, tier: Tier, engine: Engine) -> tuple[str, Engine, str | None]:
+        """What the version gate is asked (`function.wiring.gate.check`): the connector's row, the
+        engine, and the version of the tier's own package, None when it is unknown."""
+        ...
+
     def inject(self, tier: Tier, engine: Engine) -> Injection:
-        """What a pod of this engine gets. Raises Refused with a reason of the closed list."""
+        """What a pod of this engine gets. Raises Refused with a reason of the closed list.
+
+        The engine has passed the version gate; `engine.features` says what its version has.
+        """
         ...
 
     def shares_by_model_string(self, tier: Tier) -> bool:

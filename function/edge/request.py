@@ -30,6 +30,11 @@ class Call:
     def composite(self) -> Document:
         return structs.decode(self._req.observed.composite.resource)
 
+    @property
+    def is_unresponsive(self) -> bool:
+        """Whether core's circuit breaker for this composite is open: it is told of no changes."""
+        return structs.condition(self._req.observed.composite.resource, "Responsive") == "False"
+
     def composite_value(self, *path: str | int) -> Any:
         """One value of the composite, without converting the rest."""
         return structs.read(self._req.observed.composite.resource, *path)

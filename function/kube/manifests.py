@@ -38,6 +38,25 @@ STATEFULSET_READY = (
 )
 
 
+# With OnDelete a StatefulSet never says that its pods are current.
+STATEFULSET_READY_ON_DELETE = (
+    "has(object.status.observedGeneration)"
+    " && object.status.observedGeneration == object.metadata.generation"
+    " && has(object.status.readyReplicas)"
+    " && object.status.readyReplicas == object.spec.replicas"
+)
+
+# A Deployment whose pods are all of the current template, and one of them is ready: the leader.
+# The others wait to take over; they serve nothing, and are never ready.
+LEADER_READY = (
+    "has(object.status.observedGeneration)"
+    " && object.status.observedGeneration == object.metadata.generation"
+    " && has(object.status.updatedReplicas) && has(object.status.readyReplicas)"
+    " && object.status.updatedReplicas == object.spec.replicas"
+    " && object.status.readyReplicas >= 1"
+)
+
+
 def metadata(
     name: str,
     namespace: str | None = None,
@@ -92,12 +111,12 @@ def service(
 
 
 def ingress(
-    ports: Iterable[int],
+    ports: Iterable[int | tuple[int, int]],
     *,
     pods: Mapping[str, str] | None = None,
     namespaces: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """A NetworkPolicy ingress rule for TCP ports.
+    """A NetworkPolicy ingress rule for TCP ports; a pair is a range, both ends in it.
 
     `pods`: labels of the pods that may connect, of any namespace unless `namespaces` gives labels.
     `namespaces` alone admits every pod of those namespaces.
@@ -105,7 +124,13 @@ def ingress(
     peer: Manifest = {"namespaceSelector": {"matchLabels": dict(namespaces)} if namespaces else {}}
     if pods is not None:
         peer["podSelector"] = {"matchLabels": dict(pods)}
-    return {"from": [peer], "ports": [{"port": port, "protocol": "TCP"} for port in ports]}
+    return {"from": [peer], "ports": [_policy_port(port) for port in ports]}
+
+
+def _policy_port(port: int | tuple[int, int]) -> Manifest:
+    if isinstance(port, tuple):
+        return {"port": port[0], "endPort": port[1], "protocol": "TCP"}
+    return {"port": port, "protocol": "TCP"}
 
 
 def network_policy(
@@ -120,6 +145,36 @@ def network_policy(
             "podSelector": {"matchLabels": dict(selector)},
             "policyTypes": ["Ingress"],
             "ingress": list(rules),
+        },
+    }
+
+
+def update_strategy(policy: str, max_unavailable: int | str) -> Manifest:
+    """A DaemonSet's updateStrategy: RollingUpdate, OnDelete, or Recreate, which is all at once."""
+    if policy == "OnDelete":
+        return {"type": "OnDelete"}
+    limit = "100%" if policy == "Recreate" else max_unavailable
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": limit}}
+
+
+def literal(text: str) -> str:
+    """Text as a container's command or argument: Kubernetes reads `$(NAME)` and `$$` there."""
+    return text.replace("$", "$$")
+
+
+def disruption_budget(meta: Manifest, selector: Mapping[str, str], **limit: int) -> Manifest:
+    """A PodDisruptionBudget: `minAvailable` or `maxUnavailable`, by keyword.
+
+    Pods that are not ready may always be evicted: they serve nothing, and would block node drains.
+    """
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": meta,
+        "spec": {
+            **limit,
+            "selector": {"matchLabels": dict(selector)},
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     }
 
@@ -154,6 +209,16 @@ def http_probe(path: str, port: str, *, period: int, failures: int, timeout: int
     """An HTTP probe; seconds and counts as in Kubernetes."""
     return {
         "httpGet": {"path": path, "port": port},
+        "periodSeconds": period,
+        "timeoutSeconds": timeout,
+        "failureThreshold": failures,
+    }
+
+
+def tcp_probe(port: str, *, period: int, failures: int, timeout: int = 5) -> Manifest:
+    """A probe that connects to a port."""
+    return {
+        "tcpSocket": {"port": port},
         "periodSeconds": period,
         "timeoutSeconds": timeout,
         "failureThreshold": failures,

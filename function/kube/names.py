@@ -26,3 +26,9 @@ def label(*parts: str, unique: tuple[str, ...] = (), limit: int = 40) -> str:
     if not stem or not stem[0].isalpha():
         stem = ("kv-" + stem)[: limit - len(suffix) - 1].rstrip("-")
     return f"{stem}-{suffix}"
+
+
+def file_name(stem: str, text: str, extension: str) -> str:
+    """A file name with the digest of its text: engines of one consumer that need different texts
+    do not collide in its ConfigMap, and a pod that needs another text gets another path."""
+    return f"{stem}-{digest(text, length=8)}.{extension}"

@@ -27,6 +27,10 @@ def wrap(
     """An Object for `manifest` on the cluster of ClusterProviderConfig `provider_config`.
 
     `ready`: a CEL query over `object`; "" means that existing is being ready.
+
+    The readiness policy and the external name are what the provider would add by itself in a first
+    write to each new Object; every such write costs the composite two to four of the 100 events
+    after which core's circuit breaker opens (measured: 133 for a tier of four Objects).
     """
     spec: dict[str, Any] = {
         "forProvider": {"manifest": manifest},
@@ -34,14 +38,16 @@ def wrap(
     }
     if keep:
         spec["managementPolicies"] = KEEP_POLICIES
-    if ready:
-        spec["readiness"] = {"policy": "DeriveFromCelQuery", "celQuery": ready}
+    spec["readiness"] = (
+        {"policy": "DeriveFromCelQuery", "celQuery": ready}
+        if ready
+        else {"policy": "SuccessfulCreate"}
+    )
     if watch:
         spec["watch"] = True
-    wrapped: Manifest = {"apiVersion": API_VERSION, "kind": "Object", "spec": spec}
-    if annotations:
-        wrapped["metadata"] = {"annotations": annotations}
-    return wrapped
+    external_name = {"crossplane.io/external-name": manifest["metadata"]["name"]}
+    metadata = {"annotations": {**external_name, **(annotations or {})}}
+    return {"apiVersion": API_VERSION, "kind": "Object", "metadata": metadata, "spec": spec}
 
 
 def is_object(resource: Manifest) -> bool:
@@ -71,11 +77,12 @@ def wrapped_like(resource: Manifest, manifest: Manifest) -> Manifest:
     """`manifest` beside what `resource` composes: in an Object of its kind and cluster, or bare."""
     if not is_object(resource):
         return manifest
+    wrapped = wrap(manifest, "")
     return {
+        **wrapped,
         "apiVersion": resource["apiVersion"],
-        "kind": "Object",
         "spec": {
-            "forProvider": {"manifest": manifest},
+            **wrapped["spec"],
             "providerConfigRef": resource["spec"].get("providerConfigRef", {}),
         },
     }

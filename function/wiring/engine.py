@@ -18,7 +18,8 @@ class Engine:
     `flags`: the engine's effective flags, canonical dashed names, last one wins, None for a switch
     and for a value that is not static. `env`: the container's literal env values (None: valueFrom).
     `phase`: Unified, Prefill or Decode. `identity`: the cache identity digest, "" when unknown.
-    `model`: the string behind the model argument, "" when unknown.
+    `model`: the string behind the model argument, "" when unknown. `features`: what the version
+    gate says this engine's version has of the tier's connector (`function.wiring.gate.table`).
     """
 
     name: str
@@ -32,6 +33,7 @@ class Engine:
     phase: str = "Unified"
     model: str = ""
     identity: str = ""
+    features: frozenset[str] = frozenset()
 
     def flag(self, name: str) -> str | None:
         """The effective value of a flag given in its canonical spelling, or None."""

@@ -13,7 +13,7 @@ from function.backends.base import Tier
 from function.backends.registry import backend
 from function.kube import objects
 from function.problems import Refused
-from function.wiring import command, engines, flags, pod, serve, workloads
+from function.wiring import command, engines, flags, gate, pod, serve, workloads
 from function.wiring import record as records
 from function.wiring.engine import Engine
 from function.wiring.identity import Identity, identity
@@ -46,7 +46,9 @@ def wire(target: Target, tier: Tier, given: Input, files_name: str) -> Wired:
     for asking in target.asking:
         members = pods(asking, given)
         engine, who = _engine(asking, members, given, target)
-        injection = backend(tier.spec.backend).inject(tier, engine)
+        served_by = backend(tier.spec.backend)
+        verdict = gate.check(*served_by.connector(tier, engine))
+        injection = served_by.inject(tier, replace(engine, features=verdict.features))
         for member in members:
             body = _apply(member, engine, injection, files_name)
             manifest = workloads.replace(manifest, member.template.path, body)
@@ -55,7 +57,7 @@ def wire(target: Target, tier: Tier, given: Input, files_name: str) -> Wired:
             )
         facts[asking.gang.name] = _facts(engine, who)
         shares.append((who.model, who.digest if who.known else ""))
-        lines.append(_line(engine, who))
+        lines.append(_line(engine, who, verdict.warnings))
     record = Record(
         state=records.WIRED,
         tier=str(target.ref),
@@ -216,7 +218,8 @@ def _facts(engine: Engine, who: Identity) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def _line(engine: Engine, who: Identity) -> str:
+def _line(engine: Engine, who: Identity, warnings: tuple[str, ...]) -> str:
     version = f"{engine.version} ({engine.version_source})" if engine.version else "(any version)"
     identity_ = f"cache identity {who.digest}" if who.known else f"identity unknown: {who.unknown}"
-    return f"{engine.name} {version}, known by {engine.name_source}, {identity_}."
+    notes = "".join(f" Note: {warning}." for warning in warnings)
+    return f"{engine.name} {version}, known by {engine.name_source}, {identity_}.{notes}"

@@ -15,6 +15,7 @@ from function.wiring.injection import Injection
 
 @dataclass(frozen=True)
 class _Mode:
+    connector: str
     parts: Callable[[Tier], list[Part]]
     inject: Callable[[Tier, Engine], Injection]
     shares: Callable[[Tier], bool]
@@ -32,6 +33,7 @@ def _endpoints(tier: Tier) -> dict[str, str]:
 
 _MODES = {
     facts.NODE_SERVER: _Mode(
+        connector="LMCacheMPConnector",
         parts=server.parts,
         inject=connector.inject,
         shares=lambda _: True,
@@ -39,6 +41,7 @@ _MODES = {
         capacity=lambda tier: int(tier.spec.backend_spec.l1.size_gib),
     ),
     facts.IN_PROCESS: _Mode(
+        connector="LMCacheConnectorV1",
         parts=lambda _: [],
         inject=inprocess.inject,
         shares=inprocess.shares,
@@ -72,6 +75,13 @@ class LMCache:
             capacity_gib_per_agent=mode.capacity(tier),
             warnings=tuple(checks.warnings(tier)),
         )
+
+    def connector(self, tier: Tier, engine: Engine) -> tuple[str, Engine, str | None]:
+        """The gate's row of the mode, and LMCache's version in what runs it."""
+        version = facts.image(tier).version
+        if not self.parts(tier):
+            version = conflicts.client_version(engine)
+        return _mode(tier).connector, engine, str(version) if version else None
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
         """What a pod of this engine gets. Raises Refused."""

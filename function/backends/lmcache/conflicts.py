@@ -63,21 +63,6 @@ def _one_process(_: Tier, engine: Engine) -> str | None:
     return "0" if engine.env.get("VLLM_ENABLE_V1_MULTIPROCESSING") == "0" else None
 
 
-def _older_than(oldest: str) -> Callable[[Tier, Engine], str | None]:
-    def holds(_: Tier, engine: Engine) -> str | None:
-        version = facts.parse_version(engine.version or "")
-        return str(version) if version is not None and version < Version(oldest) else None
-
-    return holds
-
-
-def _unknown_version(_: Tier, engine: Engine) -> str | None:
-    """LMCache's own images go with LMCache's own connector, whatever vLLM they contain."""
-    if engine.version is not None or client_version(engine) is not None:
-        return None
-    return engine.image or "its image"
-
-
 def _older_client(tier: Tier, engine: Engine) -> str | None:
     client = client_version(engine)
     if client is None or tier.spec.backend_spec.ipc != facts.ISOLATED:
@@ -137,19 +122,6 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "VersionMismatch",
-        "vLLM {found} is older than 0.20, the first that LMCache's connectors of today go with "
-        "(kv_connector_module_path, kv_load_failure_policy). Use a newer vLLM.",
-        _older_than("0.20"),
-        engine=VLLM,
-    ),
-    Row(
-        "VersionMismatch",
-        "the version of the engine in {found} is not known, and LMCache's connector depends on "
-        "it. Declare it by the annotation modelplane.ai/kv-offload-engine-version.",
-        _unknown_version,
-    ),
-    Row(
-        "VersionMismatch",
         "the engine's image has LMCache {found}, which ignores isolated IPC (0.5.5 is the first "
         "that knows it). Use a newer image, or a tier with spec.lmcache.ipc SharedMemory.",
         _older_client,
@@ -204,12 +176,6 @@ ROWS: tuple[Row, ...] = (
         _isolated,
         engine=SGLANG,
         mode=facts.NODE_SERVER,
-    ),
-    Row(
-        "VersionMismatch",
-        "SGLang {found} is older than 0.5.15, the first whose LMCache is a client of an agent.",
-        _older_than("0.5.15"),
-        engine=SGLANG,
     ),
     Row(
         "ConnectorConflict",

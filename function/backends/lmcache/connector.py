@@ -4,17 +4,15 @@ import json
 from collections.abc import Callable
 
 import yaml
-from packaging.version import Version
 
 from function.backends.base import Tier
 from function.backends.lmcache import facts
+from function.kube.names import file_name
 from function.wiring.engine import SGLANG, VLLM, Engine
 from function.wiring.injection import Injection, Json, SharedMemory
 
 _MODULE = "lmcache.integration.vllm.lmcache_mp_connector"
 _CONFIG = "/etc/kv-offload/lmcache"
-_FILE = "lmcache.yaml"
-_SGLANG_READS_ENV = Version("0.5.21")
 
 
 def inject(tier: Tier, engine: Engine) -> Injection:
@@ -55,11 +53,12 @@ def _sglang(tier: Tier, engine: Engine) -> Injection:
         "mp_port": facts.MQ_PORT,
         "extra_config": {"lmcache.mp.mq_timeout": facts.startup_seconds(tier)},
     }
-    version = facts.parse_version(engine.version or "")
-    if version is not None and version < _SGLANG_READS_ENV:
+    if "lmcache_env" not in engine.features:
+        text = yaml.safe_dump(config, sort_keys=False)
+        file = file_name("lmcache", text, "yaml")
         return Injection(
-            flags={"--enable-lmcache": None, "--lmcache-config-file": f"{_CONFIG}/{_FILE}"},
-            files={_FILE: yaml.safe_dump(config, sort_keys=False)},
+            flags={"--enable-lmcache": None, "--lmcache-config-file": f"{_CONFIG}/{file}"},
+            files={file: text},
             files_path=_CONFIG,
             **_common(tier),
         )

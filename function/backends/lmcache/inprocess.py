@@ -1,7 +1,8 @@
 """Mode InProcess: LMCache inside the engine, told by a file that the consumer's step mounts.
 
-Deprecated upstream, and what is left for engines over several pods. The file holds no secret: a Redis password comes by environment, and the scheme is `resp`
-because LMCache logs URLs, the only place where `redis` takes one. YAML that LMCache reads: an
+Deprecated upstream, and what is left for engines over several pods. The file holds no secret: a
+Redis password comes by environment, and the scheme is `resp` because LMCache logs URLs, the only
+place where `redis` takes one. YAML that LMCache reads: an
 unknown key is a warning there, so every key is one of 0.5.6 (in older ones since 0.3).
 """
 
@@ -10,11 +11,11 @@ from typing import Any
 import yaml
 
 from function.backends.base import Tier
+from function.kube.names import file_name
 from function.problems import Refused
 from function.wiring.engine import Engine
 from function.wiring.injection import Injection, Json
 
-FILE = "lmcache.yaml"
 _CONFIG = "/etc/kv-offload/lmcache"
 _DISK = "/var/cache/kv-offload"
 _SHARED = "/mnt/kv-offload"
@@ -28,7 +29,9 @@ def inject(tier: Tier, engine: Engine) -> Injection:
     spec = tier.spec.backend_spec.in_process
     config = configuration(tier, engine)
     _not_overridden(engine, config, spec.hash_seed)
-    env: list[Json] = [{"name": "LMCACHE_CONFIG_FILE", "value": f"{_CONFIG}/{FILE}"}]
+    text = yaml.safe_dump(config, sort_keys=False)
+    file = file_name("lmcache", text, "yaml")
+    env: list[Json] = [{"name": "LMCACHE_CONFIG_FILE", "value": f"{_CONFIG}/{file}"}]
     volumes: list[Json] = []
     mounts: list[Json] = []
     remote = spec.remote
@@ -54,7 +57,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
             {"name": "LMCACHE_TRACK_USAGE", "value": "false"},
         ),
         ray_env=("PYTHONHASHSEED",),
-        files={FILE: yaml.safe_dump(config, sort_keys=False)},
+        files={file: text},
         files_path=_CONFIG,
         volumes=tuple(volumes),
         mounts=tuple(mounts),

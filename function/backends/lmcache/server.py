@@ -80,9 +80,6 @@ def arguments(tier: Tier, levels: Sequence[Level]) -> list[str]:
 def _daemonset(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Part:
     labels = network.agent_labels(tier)
     policy = tier.spec.upgrade_policy
-    strategy: Manifest = {"type": policy.type}
-    if policy.type == "RollingUpdate":
-        strategy["rollingUpdate"] = {"maxUnavailable": policy.max_unavailable}
     template: Manifest = {
         "metadata": {"labels": dict(labels)},
         "spec": _pod(tier, seen, levels),
@@ -97,12 +94,12 @@ def _daemonset(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Par
             "metadata": k.metadata(f"{tier.remote_name}-agent", tier.remote_namespace, labels),
             "spec": {
                 "selector": {"matchLabels": dict(labels)},
-                "updateStrategy": strategy,
+                "updateStrategy": k.update_strategy(policy.type, policy.max_unavailable),
                 "template": template,
             },
         },
         role=AGENTS,
-        ready=k.DAEMONSET_READY if policy.type == "RollingUpdate" else k.DAEMONSET_READY_ON_DELETE,
+        ready=k.DAEMONSET_READY_ON_DELETE if policy.type == "OnDelete" else k.DAEMONSET_READY,
         watch=True,
     )
 

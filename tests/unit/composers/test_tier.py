@@ -264,3 +264,12 @@ def test_a_standalone_deployment_waits_for_its_tier() -> None:
     assert "deployment-main" not in got.desired
     assert got.conditions["KVOffloadReady"] == ("False", "TierNotReady")
     assert (got.composite_ready, got.ttl) == ("FALSE", 10)
+
+
+def test_an_open_circuit_breaker_shortens_the_ttl() -> None:
+    composite = d.tier()
+    closed = {"type": "Responsive", "status": "False", "reason": "WatchCircuitOpen"}
+    composite["status"] = {"conditions": [closed]}
+    first = call(d.tier(), required=required())
+    got = call(composite, required=required(), observed=agents(observe(first), 3, 3))
+    assert (got.composite_ready, got.ttl) == ("TRUE", 30)

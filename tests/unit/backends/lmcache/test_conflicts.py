@@ -41,8 +41,6 @@ def _expandable(name: str, value: str = "expandable_segments:True") -> Engine:
 
 REFUSED: tuple[tuple[str, Tier, Engine, str, str], ...] = (
     ("gang", ISOLATED, _vllm(pods=2), "EngineUnsupported", "spans 2 pods"),
-    ("old vLLM", ISOLATED, _vllm("0.19.1"), "VersionMismatch", "0.19.1"),
-    ("no version", ISOLATED, _vllm(None, image="me/vllm:x"), "VersionMismatch", "me/vllm:x"),
     (
         "old client",
         ISOLATED,
@@ -95,7 +93,6 @@ REFUSED: tuple[tuple[str, Tier, Engine, str, str], ...] = (
     ),
     ("sglang isolated", ISOLATED, _sglang(), "EngineUnsupported", "ipc Isolated"),
     ("sglang inside", INSIDE, _sglang(), "EngineUnsupported", "HiCache"),
-    ("old sglang", SHARED, _sglang("0.5.9"), "VersionMismatch", "0.5.9"),
     (
         "speculative",
         SHARED,
@@ -140,7 +137,6 @@ REFUSED: tuple[tuple[str, Tier, Engine, str, str], ...] = (
         "ConnectorConflict",
         "--page-size 100",
     ),
-    ("old vLLM inside", INSIDE, _vllm("0.7.3"), "VersionMismatch", "0.7.3"),
     (
         "chunk by env",
         INSIDE,
