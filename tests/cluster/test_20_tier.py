@@ -77,6 +77,7 @@ def test_a_new_node_gets_an_agent_and_the_tier_says_so(world: Fleet, chat: dict)
     rig.until(
         lambda: world.get(CHAT)["status"]["agents"]["summary"] == "4/4",
         "the tier counts it",
+        45,
         explain=lambda: world.explain(CHAT),
     )
     rig.workload(FIRST).api.delete(gpu_node(f"{FIRST}-gpu-late"))

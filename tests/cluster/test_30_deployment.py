@@ -111,7 +111,7 @@ def test_the_tier_lists_it_as_a_user_and_cannot_be_deleted(world: Fleet, held_th
     rig.until(
         lambda: world.get(CHAT)["status"].get("usedByCount") == 1,
         "the tier lists its user",
-        15,
+        45,
         explain=lambda: f"{world.get(CHAT)['status']} {world.api.list(USAGE, 'Usage')}",
     )
     assert world.get(CHAT)["status"]["usedBy"][0]["name"] == "qwen"

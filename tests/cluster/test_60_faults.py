@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.documents import FIRST, deployment, tier
-from tests.cluster.expect import Fleet, engine, flag, identities
+from tests.cluster.expect import Fleet, identities
 from tests.cluster.rig import crossplane, functions
 from tests.cluster.rig.kube import Manifest, Refused, is_true
 from tests.cluster.rig.nodes import gpu_node
@@ -116,14 +116,9 @@ def test_a_workload_cluster_is_away_for_a_while(world: Fleet):
     world.remove(probe)
 
 
-def test_the_tier_is_deleted_by_force_under_a_running_consumer(world: Fleet):
-    """Engine pods stay as they are; the tier comes back and everything meets again."""
-    engines = identities(world.pods(FIRST, "default"))
+def test_a_tier_in_use_is_not_deleted(world: Fleet):
     with pytest.raises(Refused, match="offloads KV cache"):
         world.api.delete(CHAT)
-    wired = flag(engine(world.pods(FIRST, "default")[0]), "--kv-transfer-config")
-    assert wired
-    assert identities(world.pods(FIRST, "default")) == engines
 
 
 def test_a_node_is_gone_and_comes_back(world: Fleet, before: State):
