@@ -15,6 +15,7 @@ import contextlib
 import json
 from copy import deepcopy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -54,8 +55,17 @@ class FixedBackend:
     def __init__(self, tier: str) -> None:
         self.tier = tier
 
+    def connector(self, tier: Tier, engine: Any) -> tuple[str, Any, None]:
+        return self.tier, engine, None
+
     def inject(self, tier: Tier, engine: Any) -> Any:
         return tiers.INJECTIONS[self.tier]
+
+
+# Versions are the gate's own tests' business: the corpus holds old, new and unknown ones.
+OPEN_GATE = SimpleNamespace(
+    check=lambda *asked: SimpleNamespace(features=frozenset(), warnings=()),
+)
 
 
 @pytest.fixture
@@ -64,6 +74,7 @@ def wiring(monkeypatch: pytest.MonkeyPatch):
 
     def run(case: Json, manifest: Json) -> tuple[Json, Any]:
         monkeypatch.setattr(wire, "backend", lambda name: FixedBackend(case["tier"]))
+        monkeypatch.setattr(wire, "gate", OPEN_GATE, raising=False)
         step = Input.model_validate(case.get("given", {}))
         ref = KVOffloadTierRef(name="chat")
         found = target.target("engine", manifest, ref, step, "")

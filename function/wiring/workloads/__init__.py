@@ -11,6 +11,7 @@ from function.problems import Refused
 from function.wiring import shape
 from function.wiring.workloads import kinds
 from function.wiring.workloads.fieldpaths import get_object
+from function.wiring.workloads.kinds import model_source
 from function.wiring.workloads.model import (
     LEADER,
     MEMBER,
@@ -35,6 +36,7 @@ __all__ = [
     "Template",
     "Workload",
     "find",
+    "model_source",
     "replace",
 ]
 
@@ -62,7 +64,7 @@ def find(manifest: Json, paths: Sequence[str] = ()) -> Workload | None:
         kind=str(manifest.get("kind", "")),
         name=str(get_object(manifest, "metadata").get("name", "")),
         engines=tuple(Gang(name, tuple(templates)) for name, templates in gangs.items()),
-        model_source=kinds.model_source(manifest),
+        model_source=model_source(manifest),
     )
 
 
