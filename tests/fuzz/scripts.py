@@ -4,7 +4,7 @@ Inputs come from a grammar of scripts, a third of them with the text mutated aft
 input: no crash, reading is repeatable, no edits change nothing, and an accepted rewrite, read
 again, gives exactly the intended words (all else must be Refused). Every `--shell-every`th input of
 the grammar also runs in real shells, before and after, with recorders in place of the engines.
-`--engine atheris` lets coverage guide the same target, where atheris is installed.
+`tests.fuzz.guided` lets coverage guide the same target.
 """
 
 import argparse
@@ -165,25 +165,13 @@ def campaign(runs: int, seed: int, seconds: float, shell_every: int) -> Counter:
     return counts
 
 
-def guided(arguments: list[str]) -> None:
-    import atheris
-
-    atheris.instrument_all()
-    atheris.Setup([sys.argv[0], *arguments], lambda data: one(Source(data)) and None)
-    atheris.Fuzz()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=900, help="stop after so long")
     parser.add_argument("--shell-every", type=int, default=100, help="0: never")
-    parser.add_argument("--engine", choices=("plain", "atheris"), default="plain")
     options = parser.parse_args()
-    if options.engine == "atheris":
-        guided([f"-runs={options.runs}", f"-max_total_time={int(options.seconds)}"])
-        return
     counts = campaign(options.runs, options.seed, options.seconds, options.shell_every)
     print(", ".join(f"{name}: {counts[name]}" for name in sorted(counts)))
     if counts["runs"] < options.runs:
