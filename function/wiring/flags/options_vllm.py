@@ -118,4 +118,4 @@ _ALIASES = {
     "-tp": "--tensor-parallel-size",
 }
 
-OPTIONS = table(_ONE, _OPTIONAL, _MANY, _SWITCHES, _TOGGLES, _ALIASES)
+OPTIONS = table(_ONE, _OPTIONAL, _MANY, _SWITCHES, _TOGGLES, _ALIASES, paired=True)

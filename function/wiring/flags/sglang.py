@@ -15,7 +15,7 @@ from function.wiring.flags import plan as plans
 from function.wiring.flags.options_sglang import OPTIONS
 from function.wiring.flags.plan import Plan
 from function.wiring.flags.scan import Options, Scan, scan
-from function.wiring.flags.vllm import config_file, dumps
+from function.wiring.flags.vllm import config_file, dumps, opposite
 from function.wiring.injection import Injection
 
 TABLE = Options(OPTIONS)
@@ -27,16 +27,23 @@ def read(call: EngineCall, file: Mapping[str, Any] | None = None) -> Scan:
     """The uses of flags in `call`, those of the `--config` file (if visible) before them."""
     in_file = file_words(file or {})
     before = scan(in_file, TABLE, first=-len(in_file))
-    own = scan(call.words, TABLE)
+    own = scan(call.words, TABLE, model_first=call.positional_model)
     return Scan(before.uses + own.uses, own.positionals, own.loose)
 
 
 def effective(call: EngineCall, file: Mapping[str, Any] | None = None) -> dict[str, str | None]:
-    """The effective flags: canonical names -> value; None for a switch and the unknown."""
+    """The effective flags: canonical names -> value; None for a switch and the unknown.
+
+    `sglang serve MODEL` is `--model-path MODEL`.
+    """
+    scanned = read(call, file)
     flags: dict[str, str | None] = {}
-    for use in read(call, file).uses:
-        flags.pop(use.name, None)
+    for use in scanned.uses:
+        for name in (use.name, opposite(use.name)):
+            flags.pop(name, None)
         flags[use.name] = use.raw
+    if call.positional_model and "--model-path" not in flags and scanned.positionals:
+        flags["--model-path"] = scanned.positionals[0]
     return flags
 
 

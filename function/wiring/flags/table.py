@@ -10,9 +10,18 @@ _INVERSE = {"--enable-": "--disable-", "--disable-": "--enable-"}
 
 
 def table(
-    one: str, optional: str, many: str, switches: str, toggles: str, aliases: Mapping[str, str]
+    one: str,
+    optional: str,
+    many: str,
+    switches: str,
+    toggles: str,
+    aliases: Mapping[str, str],
+    paired: bool = False,
 ) -> tuple[Option, ...]:
-    """The options; each list is names without leading dashes, separated by white space."""
+    """The options; each list is names without leading dashes, separated by white space.
+
+    `toggles` have a `--no-` form; with `paired` also `--disable-x` for `--enable-x` and back.
+    """
     other: dict[str, list[str]] = defaultdict(list)
     for spelling, name in aliases.items():
         other[name].append(spelling)
@@ -22,17 +31,19 @@ def table(
             name,
             arity,
             tuple(sorted(other[name])),
-            _negatives(name, other[name]) if names is toggles else (),
+            _negatives(name, other[name], paired) if names is toggles else (),
         )
         for names, arity in arities
         for name in (f"--{bare}" for bare in names.split())
     )
 
 
-def _negatives(name: str, aliases: list[str]) -> tuple[str, ...]:
+def _negatives(name: str, aliases: list[str], paired: bool) -> tuple[str, ...]:
     found = []
     for spelling in (name, *sorted(aliases)):
-        if spelling.startswith("--"):
-            found.append(f"--no-{spelling[2:]}")
+        if not spelling.startswith("--"):
+            continue
+        found.append(f"--no-{spelling[2:]}")
+        if paired:
             found += [b + spelling[len(a) :] for a, b in _INVERSE.items() if spelling.startswith(a)]
     return tuple(found)

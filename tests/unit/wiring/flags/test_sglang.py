@@ -45,6 +45,19 @@ def test_read(words, want):
     assert flags.read("SGLang", sglang(*words)) == want
 
 
+def test_positional_model_of_sglang_serve():
+    call = sglang("m", "--page-size", "64", positional_model=True)
+    assert flags.read("SGLang", call) == {"--model-path": "m", "--page-size": "64"}
+    call = sglang(expansion("$MODEL"), positional_model=True)
+    assert flags.read("SGLang", call) == {"--model-path": None}
+    assert apply(call, flags.edits(call, ENGINE, LMCACHE))[0] == "$MODEL"
+
+
+def test_the_last_of_a_switch_and_its_negation():
+    words = ["--enable-tf32-matmul", "--no-enable-tf32-matmul"]
+    assert flags.read("SGLang", sglang(*words)) == {"--no-enable-tf32-matmul": None}
+
+
 def test_visible_config_file():
     file = {"page_size": 64, "enable-metrics": True, "model-path": "m", "trust-remote-code": False}
     found = flags.read("SGLang", sglang("--config", "f.yaml", "--page-size", "32"), file=file)
