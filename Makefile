@@ -42,7 +42,7 @@ test-render: venv ## Render cases, both engines (Crossplane's own: after make cr
 	@$(BIN)/python -m pytest tests/render $(TEST_RENDER_ARGS)
 
 test: venv ## Unit tests (seconds)
-	@$(BIN)/python -m pytest tests/unit
+	@$(BIN)/python -m pytest
 
 generate: venv ## XRDs, the Input's CRD and the reference pages, from the types
 	@$(BIN)/python -m function.api.generate

@@ -82,12 +82,15 @@ class Description:
     tier's own pods (privileged, baseline, restricted). `capacity_gib_per_agent`: what one ready
     agent registers (0: the agents hold nothing). `warnings`: true today and worth knowing
     (deprecations, what is unproven); they go into the Accepted condition's message.
+    `outlives_pods`: whether cached blocks survive the engine's pods: then the engine's version is
+    part of the cache identity, since a new version may read another's blocks.
     """
 
     endpoints: Mapping[str, str] = field(default_factory=dict)
     pod_security: str = "restricted"
     capacity_gib_per_agent: int = 0
     warnings: Sequence[str] = ()
+    outlives_pods: bool = True
 
 
 class Backend(Protocol):
@@ -126,5 +129,13 @@ class Backend(Protocol):
         Then two consumers of the tier with one model string and different or unknown cache
         identities are refused (CacheIdentityConflict); where the key has a place for the identity,
         `inject` puts it there.
+        """
+        ...
+
+    def refuses_change(self, tier: Tier, running: Mapping[str, str]) -> Problem | None:
+        """Why this valid tier cannot take the place of the one that runs, or None.
+
+        Asked only while consumers use the tier; what runs is then kept. `running`: {part's key:
+        the label app.kubernetes.io/version of the manifest composed before}, where it has one.
         """
         ...

@@ -109,7 +109,7 @@ def target(
     if manifest is not resource:
         cluster = str(resource["spec"].get("providerConfigRef", {}).get("name", ""))
     try:
-        workload = workloads.find(manifest, _paths(key, manifest, given))
+        workload = workloads.find(manifest, paths(key, manifest, given))
         if workload is None:
             return None
         asking = _asking(workload, ref, given)
@@ -135,9 +135,14 @@ def target(
 
 
 def pods(asking: Asking, given: Input) -> list[Pod]:
-    """The engine's pod templates with their serving containers. Raises EngineContainerMissing."""
+    """The engine's templates with their serving containers.
+
+    Raises Refused: EngineContainerMissing, and PodConflict for a template that is malformed.
+    """
     found = []
     for template in asking.gang.templates:
+        if template.problem:
+            raise Refused("PodConflict", template.problem)
         if template.kind == workloads.SERVE:
             found.append(Pod(template, -1, {}, serve.program(template.body)))
             continue
@@ -145,6 +150,8 @@ def pods(asking: Asking, given: Input) -> list[Pod]:
         index = containers.serving(spec, name=_named(spec, given), proves=_prover(given))
         container = spec["containers"][index]
         program = command.read(container, engines.image_call(container, given.engine_images))
+        if template.ray and not container.get("command") and not container.get("args"):
+            program = Program(inert=True)
         found.append(Pod(template, index, container, program))
     return found
 
@@ -165,7 +172,8 @@ def _prover(given: Input) -> Any:
     return proves
 
 
-def _paths(key: str, manifest: Json, given: Input) -> tuple[str, ...]:
+def paths(key: str, manifest: Json, given: Input) -> tuple[str, ...]:
+    """Where the Input says that pod templates of this workload stand."""
     kind = manifest.get("kind")
     return tuple(p.path for p in given.paths if p.resource == key or p.kind == kind)
 
@@ -183,7 +191,7 @@ def _asking(
 
 def _is_engine(gang: Gang, said: Declared, given: Input) -> bool:
     """Whether a gang that names no tier itself is an engine, by declaration, argv or image."""
-    if said.engine:
+    if said.engine or any(t.kind == workloads.SERVE for t in gang.templates):
         return True
     proves = _prover(given)
     return any(

@@ -20,7 +20,7 @@ from function.wiring.identity import Identity, identity
 from function.wiring.injection import Injection
 from function.wiring.pod.env import literals
 from function.wiring.record import Record, TemplateRecord
-from function.wiring.target import Asking, Pod, Target, pods
+from function.wiring.target import Asking, Pod, Target, paths, pods
 
 Json = dict[str, Any]
 
@@ -42,11 +42,12 @@ class Wired:
 
 def wire(target: Target, tier: Tier, given: Input, files_name: str) -> Wired:
     """The target wired to `tier`, all of its asking engines or none. Raises Refused."""
+    served_by = backend(tier.spec.backend)
+    outlives_pods = served_by.describe(tier).outlives_pods
     manifest, templates, facts, shares, lines = target.manifest, {}, {}, [], []
     for asking in target.asking:
         members = pods(asking, given)
-        engine, who = _engine(asking, members, given, target)
-        served_by = backend(tier.spec.backend)
+        engine, who = _engine(asking, members, given, target, outlives_pods)
         verdict = gate.check(*served_by.connector(tier, engine))
         injection = served_by.inject(tier, replace(engine, features=verdict.features))
         for member in members:
@@ -74,7 +75,7 @@ def wire(target: Target, tier: Tier, given: Input, files_name: str) -> Wired:
 
 def replay(target: Target, record: Record, given: Input) -> Json:
     """The target's manifest wired as recorded. Raises Refused where the pod has outgrown it."""
-    workload = workloads.find(target.manifest)
+    workload = workloads.find(target.manifest, paths(target.key, target.manifest, given))
     manifest = target.manifest
     for gang in workload.engines if workload else ():
         members = [
@@ -161,7 +162,7 @@ def _apply(member: Pod, engine: Engine, injection: Injection, files_name: str) -
 
 
 def _engine(
-    asking: Asking, members: list[Pod], given: Input, target: Target
+    asking: Asking, members: list[Pod], given: Input, target: Target, outlives_pods: bool
 ) -> tuple[Engine, Identity]:
     """The facts of one engine, from all of its pods. Raises EngineUnknown, OutOfScope."""
     found = engines.identify(
@@ -180,6 +181,8 @@ def _engine(
         flags=read,
         namespace=target.remote_namespace,
         version=found.version,
+        outlives_pods=outlives_pods,
+        model_source=workloads.model_source(target.manifest),
         declared=asking.declared.cache_identity,
     )
     engine = Engine(

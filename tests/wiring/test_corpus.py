@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
-from function.backends.base import Tier
+from function.backends.base import Description, Tier
 from function.problems import Refused
 from function.wiring import engines, target, wire, workloads
 from tests.unit.wiring.command import shells
@@ -57,6 +57,9 @@ class FixedBackend:
 
     def connector(self, tier: Tier, engine: Any) -> tuple[str, Any, None]:
         return self.tier, engine, None
+
+    def describe(self, tier: Any) -> Description:
+        return Description(outlives_pods=False)
 
     def inject(self, tier: Tier, engine: Any) -> Any:
         return tiers.INJECTIONS[self.tier]

@@ -3,7 +3,7 @@
 What each mode is stands in one table; nothing else asks for the mode but the rows that name it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from function.backends.base import Description, Part, Tier
@@ -21,6 +21,7 @@ class _Mode:
     shares: Callable[[Tier], bool]
     endpoints: Callable[[Tier], dict[str, str]]
     capacity: Callable[[Tier], int]
+    outlives_pods: Callable[[Tier], bool]
 
 
 def _endpoints(tier: Tier) -> dict[str, str]:
@@ -39,6 +40,7 @@ _MODES = {
         shares=lambda _: True,
         endpoints=_endpoints,
         capacity=lambda tier: int(tier.spec.backend_spec.l1.size_gib),
+        outlives_pods=lambda _: True,
     ),
     facts.IN_PROCESS: _Mode(
         connector="LMCacheConnectorV1",
@@ -47,6 +49,7 @@ _MODES = {
         shares=inprocess.shares,
         endpoints=lambda _: {},
         capacity=lambda _: 0,
+        outlives_pods=lambda tier: tier.spec.backend_spec.in_process.remote is not None,
     ),
 }
 
@@ -74,6 +77,7 @@ class LMCache:
             pod_security=checks.pod_security(tier),
             capacity_gib_per_agent=mode.capacity(tier),
             warnings=tuple(checks.warnings(tier)),
+            outlives_pods=_mode(tier).outlives_pods(tier),
         )
 
     def connector(self, tier: Tier, engine: Engine) -> tuple[str, Engine, str | None]:
@@ -91,6 +95,10 @@ class LMCache:
     def shares_by_model_string(self, tier: Tier) -> bool:
         """Whether engines share blocks by the model's name alone (see the protocol)."""
         return _mode(tier).shares(tier)
+
+    def refuses_change(self, tier: Tier, running: Mapping[str, str]) -> Problem | None:
+        """None: agents of any two supported versions may follow each other."""
+        return None
 
 
 def _mode(tier: Tier) -> _Mode:
