@@ -73,7 +73,7 @@ def embedded(case: Case, one: Pass, state: State) -> Answer:
         documents += rendered.results()
     if case.context:
         documents.append(reconcile.context_document(rendered))
-    return Answer(documents, False, rendered.xr, rendered.composed)
+    return Answer(documents, False, documents[0], rendered.composed)
 
 
 def _runner(name: str) -> Any:
