@@ -62,9 +62,11 @@ class Monitoring(ApiModel):
 class UpgradePolicy(ApiModel):
     """How agents are replaced when the tier changes."""
 
-    type: Literal["RollingUpdate", "OnDelete"] = Field(
+    type: Literal["RollingUpdate", "OnDelete", "Recreate"] = Field(
         default="RollingUpdate",
-        description="RollingUpdate: node by node. OnDelete: when an administrator deletes the pod.",
+        description="RollingUpdate: node by node. OnDelete: when an administrator deletes the pod. "
+        "Recreate: all at once, and what they hold is lost; the only way from one release line to "
+        "another where the two do not interoperate.",
     )
     max_unavailable: f.CountOrPercent = Field(
         default=1, description="How many agents may be down at once: a number, or a percentage."

@@ -55,6 +55,9 @@ from function.problems import Problem
 REQUIRED_CLUSTER = "cluster"
 REQUIRED_USAGES = "usages"
 
+# The recommended label by which a backend says what version a workload runs.
+LABEL_VERSION = "app.kubernetes.io/version"
+
 
 @dataclass(frozen=True)
 class _Plan:
@@ -144,6 +147,11 @@ class _TierComposer:
 
     def compose(self) -> Answer:
         self.require()
+        problem = self.refused_change()
+        if problem is not None:
+            answer = refuse(self.call, [problem])
+            answer.requirements = self.answer.requirements
+            return answer
         self.resolve_cluster()
         self.accept()
         if self.provider_config:
@@ -160,6 +168,18 @@ class _TierComposer:
             ),
             REQUIRED_USAGES: usages_of(marks.LABEL_USED_TIER, self.tier.namespace, self.tier.name),
         }
+
+    def refused_change(self) -> Problem | None:
+        """What the backend has against the change from what runs, while consumers use the tier.
+
+        As long as they are not looked up, nothing: core calls again before it applies.
+        """
+        if not self.call.required(REQUIRED_USAGES):
+            return None
+        where = ("spec", "forProvider", "manifest", "metadata", "labels", LABEL_VERSION)
+        running = {key: self.call.observed_value(key, *where) for key in self.call.observed_keys()}
+        running = {key: str(version) for key, version in running.items() if version}
+        return backend(self.tier.spec.backend).refuses_change(self.tier, running)
 
     def resolve_cluster(self) -> None:
         """The cluster's ClusterProviderConfig; what runs keeps the one it was composed with."""

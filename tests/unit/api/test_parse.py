@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from function.api.backends import SPECS, field_name
 from function.api.base import ApiModel, camel, parse
 from function.api.cluster import InferenceClusterSpec
 from function.api.deployment import ModelDeploymentSpec
@@ -14,6 +15,20 @@ from function.api.input import Input
 from function.api.tier import KVOffloadTierSpec
 
 LMCACHE = {"l1": {"sizeGiB": 40}}
+BACKENDS = ", ".join(SPECS)
+OF_A_TIER = [
+    "allowedNamespaces",
+    "backend",
+    "gpuVisibility",
+    "image",
+    "monitoring",
+    "name",
+    "namespace",
+    "nodes",
+    "rdma",
+    "startupTimeoutSeconds",
+    "upgradePolicy",
+]
 TIER: dict[str, Any] = {
     "inferenceClusterRef": {"name": "prod"},
     "backend": "LMCache",
@@ -65,13 +80,13 @@ CASES: list[tuple[str, type[ApiModel], Any, list[str]]] = [
         "an unknown backend",
         KVOffloadTierSpec,
         TIER | {"backend": "Redis"},
-        ['spec.backend: must be LMCache, not "Redis"'],
+        [f'spec.backend: must be one of {BACKENDS}, not "Redis"'],
     ),
     (
         "a misspelt backend",
         KVOffloadTierSpec,
         TIER | {"backend": "lmcache"},
-        ['spec.backend: must be LMCache, not "lmcache"; did you mean LMCache?'],
+        [f'spec.backend: must be one of {BACKENDS}, not "lmcache"; did you mean LMCache?'],
     ),
     (
         "a backend without its object",
@@ -82,12 +97,8 @@ CASES: list[tuple[str, type[ApiModel], Any, list[str]]] = [
     (
         "the object of another backend",
         KVOffloadTierSpec,
-        TIER | {"mooncake": {}},
-        [
-            "spec.mooncake: unknown field; known here: allowedNamespaces, backend, "
-            "clusterSelector, gpuVisibility, image, inferenceClusterRef, lmcache, monitoring, "
-            "namespace, nodes, rdma, startupTimeoutSeconds, upgradePolicy"
-        ],
+        TIER | {"mooncake": {"store": {"sizeGiB": 8}}},
+        ["spec.mooncake: mooncake may only be set when backend is Mooncake"],
     ),
     (
         "both cluster references",
@@ -203,8 +214,7 @@ CASES: list[tuple[str, type[ApiModel], Any, list[str]]] = [
             'spec.kvOffloadTiers[1]: name "chat" is used by kvOffloadTiers[0] already',
             "spec.kvOffloadTiers[1].lmcache.l1.sizeGiB: must be at least 1, not -1",
             "spec.kvOffloadTiers[2].inferenceClusterRef: unknown field; known here: "
-            "allowedNamespaces, backend, gpuVisibility, image, lmcache, monitoring, name, "
-            "namespace, nodes, rdma, startupTimeoutSeconds, upgradePolicy",
+            + ", ".join(sorted({*OF_A_TIER, *map(field_name, SPECS)})),
         ],
     ),
     (

@@ -14,6 +14,7 @@ from function.api.base import ApiModel, Rule, broken, parse
 from function.api.generate import KINDS
 from function.api.input import Input
 from function.api.walk import model_of
+from tests.unit.api import mooncake_rules
 
 HOST = {"host": "r"}
 L1 = {"sizeGiB": 8}
@@ -21,6 +22,7 @@ ONE = {"role": "Standalone"}
 
 # (model, words of the rule's message, documents that keep it, documents that break only it)
 ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
+    *mooncake_rules.ROWS,
     (
         "KVOffloadTierSpec",
         "exactly one of inferenceClusterRef",

@@ -1,0 +1,268 @@
+"""`spec.mooncake` of a KVOffloadTier: a Mooncake Store pool that engines reach over the network.
+
+Values that Mooncake itself reads (`tcp`, `p2p`, `local_first`) keep its spelling; sizes are whole
+numbers with the unit in the name, because Mooncake misreads most others. Facts are of 0.3.13. The
+stores are in `function.api.mooncake_store`, the masters in `function.api.mooncake_master`.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from function.api import fields as f
+from function.api.base import ApiModel, Rule
+from function.api.mooncake_master import MooncakeEtcd, MooncakeMaster
+from function.api.mooncake_store import MooncakeStore
+
+_ADDRESS = (
+    r"^(etcd://)?[A-Za-z0-9][-A-Za-z0-9.]*:[0-9]{1,5}(;[A-Za-z0-9][-A-Za-z0-9.]*:[0-9]{1,5})*$"
+)
+_HOST_PORT = r"^[A-Za-z0-9][-A-Za-z0-9.]*:[0-9]{1,5}$"
+_METADATA = r"^(http://[A-Za-z0-9][-A-Za-z0-9.:]*/[-A-Za-z0-9._/]*|etcd://[-A-Za-z0-9.:;]+)$"
+CLUSTER_ID = r"^[A-Za-z0-9][-A-Za-z0-9_.]*$"
+
+
+class MooncakeExternal(ApiModel):
+    """A master that somebody else runs. It must be of the same release line as spec.image."""
+
+    rules = (
+        Rule(
+            "self.masterAddress.startsWith('etcd://') || !self.masterAddress.contains(';')",
+            "masterAddress may list several addresses only as etcd://HOST:PORT;HOST:PORT",
+            lambda o: o.master_address.startswith("etcd://") or ";" not in o.master_address,
+            "masterAddress",
+        ),
+    )
+
+    master_address: Annotated[str, f.text(_ADDRESS, most=1024)] = Field(
+        description="HOST:PORT of the master, or etcd://HOST:PORT[;HOST:PORT] of the etcd that "
+        "names the leader."
+    )
+    admin_address: Annotated[str, f.text(_HOST_PORT)] | None = Field(
+        default=None,
+        description="HOST:PORT of the master's admin server. Absent: stores do not drain, and "
+        "SGLang does not wait for the pool when it starts.",
+    )
+    metadata_server: Annotated[str, f.text(_METADATA, most=1024)] | None = Field(
+        default=None,
+        description="Metadata server, http://HOST:PORT/metadata or etcd://HOST:PORT; with metadata "
+        "http and etcd.",
+    )
+    cluster_id: Annotated[str, f.text(CLUSTER_ID, most=63)] | None = Field(
+        default=None, description="Cluster id of the masters, where it is not Mooncake's default."
+    )
+
+
+class MooncakeEngine(ApiModel):
+    """What wired engines get beside the address."""
+
+    buffer_mib: Annotated[int, Field(ge=64, le=65536)] = Field(
+        default=512,
+        description="Transfer buffer of each vLLM worker, in MiB; added to the pod's memory. "
+        "Mooncake's own default would be 4096. SGLang's is fixed at 16.",
+    )
+    rdma_claim_template_name: f.DnsName | None = Field(
+        default=None,
+        description="ResourceClaimTemplate in the engines' namespace that gives a pod its RDMA "
+        "device, with spec.rdma.source DRA. Absent: the pod's own claim must hold one beside the "
+        "GPU, which is also the only way to align the two.",
+    )
+
+
+class MooncakePorts(ApiModel):
+    """Ports of master and stores; ranges are pinned so that a NetworkPolicy can name them."""
+
+    rules = (
+        Rule(
+            "[self.rpc, self.admin, self.metadata].all(p, [self.rpc, self.admin, "
+            "self.metadata].exists_one(q, p == q))",
+            "rpc, admin and metadata must differ",
+            lambda o: len({o.rpc, o.admin, o.metadata}) == 3,
+        ),
+        Rule(
+            "self.transferLast - self.transferFirst >= 7",
+            "transferLast must be at least transferFirst + 7",
+            lambda o: o.transfer_last - o.transfer_first >= 7,
+            "transferLast",
+        ),
+        Rule(
+            "self.segmentLast - self.segmentFirst >= 7",
+            "segmentLast must be at least segmentFirst + 7",
+            lambda o: o.segment_last - o.segment_first >= 7,
+            "segmentLast",
+        ),
+        Rule(
+            "self.transferLast < self.segmentFirst || self.segmentLast < self.transferFirst",
+            "transferFirst to transferLast and segmentFirst to segmentLast must not overlap",
+            lambda o: o.transfer_last < o.segment_first or o.segment_last < o.transfer_first,
+            "transferFirst",
+        ),
+        Rule(
+            "self.health < self.transferFirst || self.health > self.transferLast",
+            "health must not be within transferFirst and transferLast",
+            lambda o: not o.transfer_first <= o.health <= o.transfer_last,
+            "health",
+        ),
+        Rule(
+            "self.health < self.segmentFirst || self.health > self.segmentLast",
+            "health must not be within segmentFirst and segmentLast",
+            lambda o: not o.segment_first <= o.health <= o.segment_last,
+            "health",
+        ),
+    )
+
+    rpc: f.Port = Field(default=50051, description="The master's RPC port.")
+    admin: f.Port = Field(
+        default=9003, description="The master's admin and metrics port; it has no authentication."
+    )
+    metadata: f.Port = Field(
+        default=8080, description="The master's HTTP metadata port, with metadata http."
+    )
+    health: f.Port = Field(default=9300, description="A store's health and metrics port.")
+    transfer_first: f.Port = Field(
+        default=15000, description="First port of a store's handshakes and data."
+    )
+    transfer_last: f.Port = Field(
+        default=15031, description="Last port of a store's handshakes and data."
+    )
+    segment_first: f.Port = Field(
+        default=12300, description="First port of those that name a store's segment."
+    )
+    segment_last: f.Port = Field(
+        default=12331, description="Last port of those that name a store's segment."
+    )
+
+
+class MooncakeSpec(ApiModel):
+    """The Mooncake backend."""
+
+    protocol: Literal["tcp", "rdma"] = Field(
+        default="tcp",
+        description="How blocks travel. rdma needs spec.rdma; without a device it fails and never "
+        "falls back to TCP.",
+    )
+    metadata: Literal["p2p", "http", "etcd"] = Field(
+        default="p2p",
+        description="How clients find each other. p2p: stores tell their address themselves. http: "
+        "at the master, lost with it and told again. etcd: in etcd.",
+    )
+    allocation_strategy: Literal[
+        "random", "free_ratio_first", "local_first", "ssd_free_ratio_first"
+    ] = Field(
+        default="random",
+        description="Which store takes a new block. local_first: the one on the engine's node, "
+        "where it has one. ssd_free_ratio_first: the one with most room on its SSD.",
+    )
+    store: MooncakeStore | None = Field(
+        default=None,
+        description="The stores that make up the pool. May be absent with external, whose pool is "
+        "then used as it is.",
+    )
+    master: MooncakeMaster | None = Field(
+        default=None, description="The master. Absent: one, with defaults; with external: none."
+    )
+    etcd: MooncakeEtcd | None = Field(
+        default=None, description="etcd, for several masters, the oplog and metadata etcd."
+    )
+    external: MooncakeExternal | None = Field(
+        default=None, description="A master that somebody else runs, in place of one of ours."
+    )
+    engine: MooncakeEngine = Field(
+        default=MooncakeEngine(), description="What wired engines get beside the address."
+    )
+    ports: MooncakePorts = Field(default=MooncakePorts(), description="Ports of master and stores.")
+    rdma_gid_index: Annotated[int, Field(ge=0, le=255)] | None = Field(
+        default=None,
+        description="GID index of RoCE devices (MC_GID_INDEX), for stores and engines. Absent: "
+        "Mooncake picks one.",
+    )
+    alerts: bool = Field(
+        default=False,
+        description="Compose a PrometheusRule with alerts; the Prometheus operator's CRDs must be "
+        "there, and spec.monitoring set.",
+    )
+
+    rules = (
+        Rule(
+            "has(self.store) || has(self.external)",
+            "store must be set unless external is",
+            lambda o: o.store is not None or o.external is not None,
+        ),
+        Rule(
+            "!has(self.master) || !has(self.external)",
+            "master may not be set with external: it is run by somebody else",
+            lambda o: o.master is None or o.external is None,
+            "master",
+        ),
+        Rule(
+            "!has(self.etcd) || !has(self.external)",
+            "etcd may not be set with external: external names the etcd there is",
+            lambda o: o.etcd is None or o.external is None,
+            "etcd",
+        ),
+        Rule(
+            "has(self.etcd) || !has(self.master) || (self.master.replicas == 1 && "
+            "!self.master.oplog)",
+            "etcd must be set when master.replicas is more than 1 or master.oplog is on",
+            lambda o: o.etcd is not None or not _ha(o),
+        ),
+        Rule(
+            "has(self.etcd) || has(self.external) || self.metadata != 'etcd'",
+            "etcd must be set when metadata is etcd",
+            lambda o: o.etcd is not None or o.external is not None or o.metadata != "etcd",
+        ),
+        Rule(
+            "!has(self.etcd) || self.metadata == 'etcd' || (has(self.master) && "
+            "(self.master.replicas > 1 || self.master.oplog))",
+            "etcd may only be set with several masters, master.oplog or metadata etcd",
+            lambda o: o.etcd is None or o.metadata == "etcd" or _ha(o),
+            "etcd",
+        ),
+        Rule(
+            "self.metadata != 'http' || !has(self.master) || (self.master.replicas == 1 && "
+            "!self.master.oplog)",
+            "metadata http is kept by one master: use p2p or etcd with several, or with oplog",
+            lambda o: o.metadata != "http" or not _ha(o),
+            "metadata",
+        ),
+        Rule(
+            "!has(self.external) || (self.metadata == 'p2p') != has(self.external.metadataServer)",
+            "external must have a metadataServer when metadata is http or etcd, and none with p2p",
+            lambda o: (
+                o.external is None
+                or (o.metadata == "p2p") != (o.external.metadata_server is not None)
+            ),
+            "external",
+        ),
+        Rule(
+            "self.allocationStrategy != 'local_first' || self.metadata == 'http'",
+            "allocationStrategy local_first needs metadata http: only there a client can go by the "
+            "name of its node",
+            lambda o: o.allocation_strategy != "local_first" or o.metadata == "http",
+            "allocationStrategy",
+        ),
+        Rule(
+            "self.allocationStrategy != 'ssd_free_ratio_first' || (has(self.store) && "
+            "has(self.store.offload))",
+            "allocationStrategy ssd_free_ratio_first needs store.offload",
+            lambda o: (
+                o.allocation_strategy != "ssd_free_ratio_first"
+                or (o.store is not None and o.store.offload is not None)
+            ),
+            "allocationStrategy",
+        ),
+    )
+
+    @property
+    def master_or_default(self) -> MooncakeMaster:
+        """The master's settings, written or not."""
+        return self.master or MooncakeMaster()
+
+    @property
+    def ha(self) -> bool:
+        """Whether masters elect a leader in etcd."""
+        return self.external is None and _ha(self)
+
+
+def _ha(o: "MooncakeSpec") -> bool:
+    return o.master is not None and (o.master.replicas > 1 or o.master.oplog)

@@ -1,0 +1,142 @@
+"""`spec.mooncake.store`: the processes that hold the pool's blocks."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from function.api import fields as f
+from function.api.base import ApiModel, Rule, exactly_one
+
+
+class MooncakeHostPath(ApiModel):
+    """A directory of the node."""
+
+    path: f.AbsolutePath = Field(
+        description="The directory, created if absent and given to the store's user."
+    )
+
+
+class MooncakeClaim(ApiModel):
+    """A volume claim of each store."""
+
+    storage_class_name: f.DnsName | None = Field(
+        default=None, description="StorageClass. Absent: the cluster's default."
+    )
+
+
+class MooncakeOffload(ApiModel):
+    """Blocks that leave memory go to a disk of the store."""
+
+    rules = (exactly_one("host_path", "claim"),)
+
+    size_gib: Annotated[int, Field(ge=1, le=1048576)] = Field(
+        description="Space for blocks on each store's disk, in GiB; the least recently used leave "
+        "first."
+    )
+    host_path: MooncakeHostPath | None = Field(
+        default=None, description="A directory of the node: keeps blocks over restarts."
+    )
+    claim: MooncakeClaim | None = Field(
+        default=None,
+        description="A claim of that size: with a DaemonSet it lives as long as the pod, with a "
+        "StatefulSet as long as the tier.",
+    )
+
+
+class MooncakeDrain(ApiModel):
+    """Moving a store's blocks to the others before it stops."""
+
+    max_seconds: Annotated[int, Field(ge=0, le=7200)] = Field(
+        default=300,
+        description="How long it may take, in seconds; what is left then is lost, counted and "
+        "logged. 16 blocks a second were measured, after leases of 10 s have ended. 0: never.",
+    )
+    max_concurrency: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=16, description="Blocks that move at the same time."
+    )
+
+
+class MooncakeStore(ApiModel):
+    """Stores: one on each node of spec.nodes, or a number of them wherever there is room."""
+
+    form: Literal["DaemonSet", "StatefulSet"] = Field(
+        default="DaemonSet",
+        description="DaemonSet: one on each node of spec.nodes. StatefulSet: replicas of them on "
+        "nodes of spec.nodes, no two on one where possible; for pools off the GPU nodes.",
+    )
+    replicas: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        default=None, description="How many stores, with form StatefulSet."
+    )
+    size_gib: Annotated[int, Field(ge=1, le=16384)] = Field(
+        description="Memory for blocks in each store, in GiB."
+    )
+    hugepages: Literal["2Mi", "1Gi"] | None = Field(
+        default=None,
+        description="Take the memory from the node's pre-allocated hugepages of that size.",
+    )
+    memory_gib: Annotated[int, Field(ge=1, le=32768)] | None = Field(
+        default=None,
+        description="Memory of the pod without hugepages, request and limit, in GiB. Absent: 2 "
+        "beside sizeGiB, 4 with offload.",
+    )
+    node_memory_gib: Annotated[int, Field(ge=1, le=32768)] | None = Field(
+        default=None,
+        description="Allocatable memory of the smallest node, in GiB. Where it is said, a store "
+        "that does not fit is refused instead of staying Pending.",
+    )
+    cpu_cores: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=4, description="CPU cores requested; there is no limit."
+    )
+    offload: MooncakeOffload | None = Field(
+        default=None, description="A disk below the memory. Absent: none."
+    )
+    drain: MooncakeDrain = Field(
+        default=MooncakeDrain(), description="Moving blocks away before a store stops."
+    )
+
+    rules = (
+        Rule(
+            "(self.form == 'StatefulSet') == has(self.replicas)",
+            "replicas must be set when form is StatefulSet, and may not be otherwise",
+            lambda o: (o.form == "StatefulSet") == (o.replicas is not None),
+            "replicas",
+        ),
+        Rule(
+            "!has(self.memoryGiB) || self.memoryGiB >= (has(self.hugepages) ? 0 : self.sizeGiB) + "
+            "(has(self.offload) ? 3 : 1)",
+            "memoryGiB must hold sizeGiB (unless hugepages do) and 1 more, 3 more with offload",
+            lambda o: o.memory_gib is None or o.memory_gib >= _least(o),
+            "memoryGiB",
+        ),
+        Rule(
+            "!has(self.nodeMemoryGiB) || self.sizeGiB + (has(self.offload) ? 4 : 2) <= "
+            "self.nodeMemoryGiB",
+            "sizeGiB and 2 more, 4 more with offload, must fit into nodeMemoryGiB",
+            lambda o: (
+                o.node_memory_gib is None
+                or o.size_gib + (2 if o.offload is None else 4) <= o.node_memory_gib
+            ),
+            "sizeGiB",
+        ),
+        Rule(
+            "!has(self.nodeMemoryGiB) || !has(self.memoryGiB) || self.memoryGiB + "
+            "(has(self.hugepages) ? self.sizeGiB : 0) <= self.nodeMemoryGiB",
+            "memoryGiB, and hugepages of sizeGiB beside it, must fit into nodeMemoryGiB",
+            lambda o: (
+                o.node_memory_gib is None
+                or o.memory_gib is None
+                or o.memory_gib + (o.size_gib if o.hugepages else 0) <= o.node_memory_gib
+            ),
+            "memoryGiB",
+        ),
+    )
+
+    @property
+    def pod_memory_gib(self) -> int:
+        """Memory of the pod without hugepages."""
+        beside = 2 if self.offload is None else 4
+        return self.memory_gib or beside + (0 if self.hugepages else self.size_gib)
+
+
+def _least(o: MooncakeStore) -> int:
+    return (0 if o.hugepages else o.size_gib) + (1 if o.offload is None else 3)

@@ -1,0 +1,186 @@
+"""What is wrong with a Mooncake tier beyond its schema, and what is right but worth knowing.
+
+One function for each subject, called in order; every one returns all it finds.
+"""
+
+from collections.abc import Iterator
+
+from function.backends.base import Tier
+from function.backends.mooncake import facts
+from function.backends.mooncake.flags import OURS, UNSAFE, known
+from function.problems import Problem
+
+_SPEC = "spec.mooncake"
+
+# Directories of the node that are its own, and what is below them.
+_SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin")
+_SYSTEM += ("/sys", "/usr", "/var/lib/containerd", "/var/lib/etcd", "/var/lib/kubelet", "/var/run")
+
+
+def problems(tier: Tier) -> list[Problem]:
+    """Everything wrong with the tier, sorted by path."""
+    return sorted({problem for subject in _SUBJECTS for problem in subject(tier)})
+
+
+def _image(tier: Tier) -> Iterator[Problem]:
+    """A version that flags can be written for, and that engines can be compared with."""
+    image = facts.image(tier)
+    if image.version is None:
+        yield Problem(
+            "spec.image.version",
+            f"must be set: {image.reference} does not tell which Mooncake it contains, and no "
+            f"engine of another line can use the tier (e.g. {facts.STOCK_TAG})",
+        )
+    elif image.version < facts.OLDEST:
+        yield Problem(
+            "spec.image",
+            f"Mooncake {image.version} is too old: the oldest that is supported is {facts.OLDEST}",
+        )
+
+
+def _rdma(tier: Tier) -> Iterator[Problem]:
+    if facts.spec(tier).protocol == "rdma" and tier.spec.rdma.source == "None":
+        yield Problem(
+            f"{_SPEC}.protocol",
+            "is rdma, and spec.rdma.source is None: say how pods get an RDMA device there "
+            "(DevicePlugin or DRA), or use tcp",
+        )
+    template = facts.spec(tier).engine.rdma_claim_template_name
+    if template is not None and (
+        facts.spec(tier).protocol != "rdma" or tier.spec.rdma.source != "DRA"
+    ):
+        yield Problem(
+            f"{_SPEC}.engine.rdmaClaimTemplateName",
+            "may only be set with protocol rdma and spec.rdma.source DRA",
+        )
+    if facts.spec(tier).rdma_gid_index is not None and facts.spec(tier).protocol != "rdma":
+        yield Problem(f"{_SPEC}.rdmaGidIndex", "may only be set with protocol rdma")
+
+
+def _rollout(tier: Tier) -> Iterator[Problem]:
+    policy = tier.spec.upgrade_policy
+    if policy.type == "RollingUpdate" and str(policy.max_unavailable).rstrip("%") in ("0", "00"):
+        yield Problem(
+            "spec.upgradePolicy.maxUnavailable",
+            "must be more than 0: two stores do not run on one node at a time, so none could ever "
+            "be replaced",
+        )
+
+
+def _drain(tier: Tier) -> Iterator[Problem]:
+    spec = facts.spec(tier)
+    if spec.store is None or spec.external is not None:
+        return
+    seconds, lease = spec.store.drain.max_seconds, spec.master_or_default.eviction.lease_seconds
+    if 0 < seconds <= lease:
+        yield Problem(
+            f"{_SPEC}.store.drain.maxSeconds",
+            f"must be more than master.eviction.leaseSeconds ({lease}), or 0: no block can move "
+            "before its lease has ended",
+        )
+
+
+def _directory(tier: Tier) -> Iterator[Problem]:
+    store = facts.spec(tier).store
+    if store is None or store.offload is None or store.offload.host_path is None:
+        return
+    where = f"{_SPEC}.store.offload.hostPath.path"
+    path = store.offload.host_path.path
+    at = "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
+    if ".." in at.split("/"):
+        yield Problem(where, "must not contain ..")
+    elif at == "/" or any(at == own or at.startswith(f"{own}/") for own in _SYSTEM):
+        yield Problem(where, f"{at} belongs to the node itself; choose a directory of its own")
+    if store.form == "StatefulSet":
+        yield Problem(
+            where,
+            "must not be set with form StatefulSet: two stores on one node would share it. Use "
+            "offload.claim",
+        )
+
+
+def _flags(tier: Tier) -> Iterator[Problem]:
+    spec = facts.spec(tier)
+    if spec.master is None:
+        return
+    offload = spec.store is not None and spec.store.offload is not None
+    for name, value in sorted(spec.master.flags.items()):
+        where = f"{_SPEC}.master.flags[{name}]"
+        if name in OURS:
+            yield Problem(where, f"is written from {OURS[name]}: set it there")
+        elif name in UNSAFE:
+            yield Problem(where, UNSAFE[name])
+        elif name == "root_fs_dir" and offload:
+            yield Problem(
+                where, "is the older way to disk and must not be set together with store.offload"
+            )
+        else:
+            wrong = known(name, value)
+            if wrong:
+                yield Problem(where, wrong)
+
+
+def _monitoring(tier: Tier) -> Iterator[Problem]:
+    if facts.spec(tier).alerts and tier.spec.monitoring is None:
+        yield Problem(f"{_SPEC}.alerts", "needs spec.monitoring: without it nobody may scrape")
+    if facts.spec(tier).alerts and facts.spec(tier).external is not None:
+        yield Problem(f"{_SPEC}.alerts", "may not be set with external: the master is not ours")
+
+
+_SUBJECTS = (_image, _rdma, _rollout, _drain, _directory, _flags, _monitoring)
+
+
+def warnings(tier: Tier) -> list[str]:
+    """What is true of a valid tier and worth knowing, for its Accepted condition."""
+    spec = facts.spec(tier)
+    store, image = spec.store, facts.image(tier)
+    master = spec.master_or_default
+    rows = (
+        (
+            spec.external is None and master.replicas > 1 and not master.oplog,
+            "Without master.oplog every block is forgotten when the leading master changes.",
+        ),
+        (
+            master.oplog,
+            "master.oplog is never trimmed: at etcd's quota no block can be written any more.",
+        ),
+        (
+            spec.protocol == "tcp" and tier.spec.rdma.source != "None",
+            "protocol is tcp: spec.rdma is not used.",
+        ),
+        (
+            spec.protocol == "rdma"
+            and tier.spec.rdma.source == "DRA"
+            and spec.engine.rdma_claim_template_name is None,
+            "Engines must bring an RDMA device in a claim of their own, or they will not start.",
+        ),
+        (spec.protocol == "rdma", "RDMA is proven on no device by us."),
+        (
+            store is not None and store.form == "DaemonSet" and not tier.spec.nodes.selector,
+            "spec.nodes.selector is empty: a store runs on every node.",
+        ),
+        (
+            store is not None and store.drain.max_seconds > 0 and not facts.drains(tier),
+            "external.adminAddress is not set: stores do not drain before they stop.",
+        ),
+        (
+            store is not None and tier.spec.upgrade_policy.type == "Recreate",
+            "upgradePolicy Recreate replaces all stores at once, and what they hold is lost.",
+        ),
+        (
+            image.version is not None and image.version > facts.NEWEST,
+            f"Mooncake {image.version} is newer than {facts.NEWEST}, for which flags are written.",
+        ),
+    )
+    return [text for is_so, text in rows if is_so]
+
+
+def pod_security(tier: Tier) -> str:
+    """The strictest Pod Security level that admits the tier's own pods."""
+    spec = facts.spec(tier)
+    store = spec.store
+    if store is None:
+        return "restricted"
+    # Host directories, and the capability to lock memory, are for privileged namespaces only.
+    on_host = store.offload is not None and store.offload.host_path is not None
+    return "privileged" if on_host or spec.protocol == "rdma" else "restricted"

@@ -1,0 +1,143 @@
+"""What in an engine pod cannot go with Mooncake: one row for each thing, read in order.
+
+A value that is not static (`valueFrom`, an expansion) is nobody's to judge and passes.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from function.backends.base import Tier
+from function.backends.mooncake import facts
+from function.problems import Refused
+from function.wiring.engine import SGLANG, VLLM, Engine
+
+_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
+# An image that says which Mooncake it has: vllm:0.33.0-mooncake0.3.12, sglang-mooncake-v0.3.13:x
+_IN_IMAGE = re.compile(r"mooncake[-_.]?v?([0-9]+\.[0-9]+\.[0-9]+)")
+CLIENT_VERSION = "MOONCAKE_VERSION"
+
+
+@dataclass(frozen=True)
+class Row:
+    """`holds` says whether the row's case is there; then wiring stops with reason and message.
+
+    `engine`: "" for every one. `message` may use {found}, what `holds` returned.
+    """
+
+    reason: str
+    message: str
+    holds: Callable[[Tier, Engine], str | None]
+    engine: str = ""
+
+
+def check(tier: Tier, engine: Engine) -> None:
+    """Raise Refused for the first row that holds."""
+    for row in ROWS:
+        if row.engine in ("", engine.name):
+            found = row.holds(tier, engine)
+            if found is not None:
+                raise Refused(row.reason, row.message.format(found=found))
+
+
+def client_version(engine: Engine) -> Version | None:
+    """Mooncake's version in an engine's image, where the image or the pod says it."""
+    said = engine.env.get(CLIENT_VERSION)
+    if said:
+        return facts.parse_version(said)
+    found = _IN_IMAGE.search(engine.image.partition("@")[0])
+    return facts.parse_version(found[1]) if found else None
+
+
+def _other_line(tier: Tier, engine: Engine) -> str | None:
+    store, client = facts.image(tier).version, client_version(engine)
+    if store is None or client is None or facts.line(store) == facts.line(client):
+        return None
+    return f"{client}, the tier runs {store}"
+
+
+def _flags(*names: str) -> Callable[[Tier, Engine], str | None]:
+    return lambda _, engine: next((name for name in names if engine.has(name)), None)
+
+
+def _env(*names: str) -> Callable[[Tier, Engine], str | None]:
+    return lambda _, engine: next((name for name in names if name in engine.env), None)
+
+
+def _without(feature: str) -> Callable[[Tier, Engine], str | None]:
+    return lambda _, engine: None if feature in engine.features else engine.version or "unknown"
+
+
+def _no_identity(_: Tier, engine: Engine) -> str | None:
+    return None if engine.identity else engine.model or "unknown"
+
+
+def _expandable_segments(_: Tier, engine: Engine) -> str | None:
+    for name in _ALLOCATOR:
+        settings = (engine.env.get(name) or "").replace(" ", "").lower().split(",")
+        if "expandable_segments:true" in settings:
+            return name
+    return None
+
+
+def _token_pages(_: Tier, engine: Engine) -> str | None:
+    return engine.flag("--page-size") if engine.flag("--page-size") == "1" else None
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "VersionMismatch",
+        "the engine's image has Mooncake {found}: releases of two lines shake hands, and then "
+        "every write fails. Use an image of the tier's line, or a tier of the engine's.",
+        _other_line,
+    ),
+    Row(
+        "VersionMismatch",
+        "vLLM {found} has no cache_prefix, and without it engines with other weights under one "
+        "name read each other's blocks (0.24 is the first that has it). Use a newer vLLM, or "
+        "declare its version by the annotation modelplane.ai/kv-offload-engine-version.",
+        _without("cache_prefix"),
+        engine=VLLM,
+    ),
+    Row(
+        "CacheIdentityConflict",
+        "what stands behind the model argument ({found}) is not known, and Mooncake's key holds "
+        "only the last part of its name: engines with other weights would read each other's "
+        "blocks. Declare it by the annotation modelplane.ai/kv-offload-cache-identity.",
+        _no_identity,
+    ),
+    Row(
+        "CacheIdentityConflict",
+        "{found}: adapters are told apart by their names only, which say nothing of their "
+        "weights. Run LoRA adapters without this tier.",
+        _flags("--enable-lora", "--lora-modules", "--lora-paths"),
+    ),
+    Row(
+        "ConnectorConflict",
+        "{found} has expandable_segments:True: vLLM does not start with it and a connector. "
+        "Remove it.",
+        _expandable_segments,
+        engine=VLLM,
+    ),
+    Row(
+        "ConnectorConflict",
+        "{found}: vLLM's Mooncake connector registers the memory that sleep mode gives back. "
+        "Remove the flag.",
+        _flags("--enable-sleep-mode"),
+        engine=VLLM,
+    ),
+    Row(
+        "ConnectorConflict",
+        "{found} gives the engine another place or protocol than the tier's. Remove it.",
+        _env("MC_FORCE_TCP", "MOONCAKE_PREFERRED_SEGMENT"),
+    ),
+    Row(
+        "ConnectorConflict",
+        "--page-size {found} makes a block of every token. Remove it (64 is then used), or choose "
+        "a larger one.",
+        _token_pages,
+        engine=SGLANG,
+    ),
+)

@@ -1,0 +1,160 @@
+"""What an engine pod gets: a client of the pool with no memory of its own in it.
+
+The cache identity goes into the key (`cache_prefix`, `extra_backend_tag`), because both engines
+key blocks by the last part of the model path only. Every setting is written: a size that is left
+out is 4 GiB a worker.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+
+from function.backends.base import Tier
+from function.backends.mooncake import conflicts, facts, rdma
+from function.wiring.engine import SGLANG, VLLM, Engine
+from function.wiring.injection import Injection, Json
+
+FILES = "/etc/kv-offload/mooncake"
+PAGE_SIZE = "64"
+_MIB = 2**20
+_CONNECTOR = {VLLM: "MooncakeStoreConnector", SGLANG: "HiCache/mooncake"}
+
+# The workers of a pod: the product of these flags, where they are numbers, over the pods.
+_PARALLEL = ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size")
+
+# A prefill engine reads and writes; a decode engine gets its blocks from prefill and reads what is
+# in the pool beside them.
+_ROLES = {"Decode": "kv_consumer"}
+
+
+def row(engine: Engine) -> str:
+    """The version gate's row for an engine."""
+    return _CONNECTOR[engine.name]
+
+
+def inject(tier: Tier, engine: Engine) -> Injection:
+    """The wiring of one engine pod. Raises Refused."""
+    conflicts.check(tier, engine)
+    return _ENGINES[engine.name](tier, engine)
+
+
+def client_config(tier: Tier, engine: Engine) -> Json:
+    """vLLM's client configuration; sizes are of each worker, in bytes."""
+    spec = facts.spec(tier)
+    config: Json = {
+        "mode": "standalone-store",
+        "master_server_address": facts.master_address(tier),
+        "metadata_server": facts.metadata_server(tier),
+        "global_segment_size": 0,
+        "local_buffer_size": spec.engine.buffer_mib * _MIB,
+        "protocol": spec.protocol,
+        "device_name": rdma.device_names(tier),
+        "enable_offload": spec.store is not None and spec.store.offload is not None,
+    }
+    return config | ({"tenant_id": "default"} if "tenant_id" in engine.features else {})
+
+
+def workers(engine: Engine) -> int:
+    """Workers in one pod, each with a buffer; 1 where nothing says."""
+    count = 1
+    for flag in _PARALLEL:
+        value = engine.flag(flag) or ""
+        count *= max(1, int(value)) if value.isdecimal() else 1
+    return -(-count // max(1, engine.pods))
+
+
+def _vllm(tier: Tier, engine: Engine) -> Injection:
+    text = json.dumps(client_config(tier, engine), indent=2) + "\n"
+    # The name carries the text: a running pod never finds another file than it was started with.
+    file = f"mooncake-{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
+    env: list[Json] = [{"name": "MOONCAKE_CONFIG_PATH", "value": f"{FILES}/{file}"}]
+    if facts.by_node_name(tier):
+        env.append(_field("MOONCAKE_REQUESTER_LOCAL_HOSTNAME", "spec.nodeName"))
+    connector = {
+        "kv_connector": "MooncakeStoreConnector",
+        "kv_role": _ROLES.get(engine.phase, "kv_both"),
+        "kv_connector_extra_config": {"cache_prefix": engine.identity, "load_async": True},
+    }
+    buffers = facts.spec(tier).engine.buffer_mib * _MIB * workers(engine)
+    return Injection(
+        connector=connector,
+        connector_options={"kv_load_failure_policy": "recompute"},
+        files={file: text},
+        files_path=FILES,
+        memory_bytes=buffers,
+        **_common(tier, env),
+    )
+
+
+def _sglang(tier: Tier, engine: Engine) -> Injection:
+    spec = facts.spec(tier)
+    admin = facts.admin_address(tier)
+    extra: Json = {
+        "extra_backend_tag": engine.identity,
+        "master_server_address": facts.master_address(tier),
+        "metadata_server": facts.metadata_server(tier),
+        "global_segment_size": 0,
+        "protocol": spec.protocol,
+        "device_name": rdma.device_names(tier),
+        # Wait for the pool at the start: it stops for good when its first write fails ten times.
+        "check_server": _same_host(tier, admin),
+    }
+    if extra["check_server"] and admin is not None:
+        extra["master_metrics_port"] = int(admin.rpartition(":")[2])
+    flags: dict[str, str | None] = {
+        "--enable-hierarchical-cache": None,
+        "--hicache-storage-backend": "mooncake",
+        "--hicache-storage-backend-extra-config": json.dumps(
+            extra, separators=(",", ":"), sort_keys=True
+        ),
+    }
+    # Absent it is one token on CUDA; the user's own is part of the identity.
+    if not engine.has("--page-size"):
+        flags["--page-size"] = PAGE_SIZE
+    host = "spec.nodeName" if facts.by_node_name(tier) else "status.podIP"
+    return Injection(flags=flags, **_common(tier, [_field("MOONCAKE_LOCAL_HOSTNAME", host)]))
+
+
+def _same_host(tier: Tier, admin: str | None) -> bool:
+    """SGLang asks the admin server at the master's own host, and cannot read an etcd address."""
+    master = facts.master_address(tier)
+    return admin is not None and admin.rpartition(":")[0] == master.rpartition(":")[0]
+
+
+def _common(tier: Tier, env: list[Json]) -> Json:
+    values = {"MC_TCP_ENABLE_CONNECTION_POOL": "1"} | rdma.env(tier)
+    cluster = facts.cluster_id(tier)
+    if cluster is not None:
+        values["MC_STORE_CLUSTER_ID"] = cluster
+    found = [*env, *({"name": name, "value": value} for name, value in values.items())]
+    common: Json = {
+        "backend": "Mooncake",
+        "env": tuple(found),
+        # Ray hands variables of other prefixes to its workers only when told to.
+        "ray_env": tuple(variable["name"] for variable in found),
+        "labels": tier.wired_labels,
+    }
+    if facts.by_node_name(tier):
+        common["node_selector"] = dict(tier.spec.nodes.selector)
+    return common | _device(tier)
+
+
+def _device(tier: Tier) -> Json:
+    """What RDMA needs in an engine's pod."""
+    spec = facts.spec(tier)
+    if spec.protocol != rdma.RDMA:
+        return {}
+    found: Json = {"capabilities": rdma.CAPABILITIES}
+    plugin, template = tier.spec.rdma.device_plugin, spec.engine.rdma_claim_template_name
+    if plugin is not None:
+        found["resources"] = {plugin.resource_name: plugin.count}
+    elif template is not None:
+        found["claims"] = ({"name": "kv-offload-rdma", "resourceClaimTemplateName": template},)
+    return found
+
+
+def _field(name: str, path: str) -> Json:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+_ENGINES: dict[str, Callable[[Tier, Engine], Injection]] = {VLLM: _vllm, SGLANG: _sglang}

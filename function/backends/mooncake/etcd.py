@@ -1,0 +1,105 @@
+"""An etcd of the tier's own: N members that know each other from the start, so one cluster.
+
+Each member's name and address follow from its StatefulSet's; every one starts with the same list of
+all N. Names resolve before a member is ready, or no member would find the others. Volumes are
+claims: a member that comes back without its data is another member, and is refused by the rest.
+"""
+
+from function.backends.base import CONTROL_PLANE, Manifest, Part, Tier
+from function.backends.mooncake import facts, pods
+from function.kube import manifests as k
+
+COMPONENT = "etcd"
+_DATA = "/var/lib/etcd"
+_GIB = 2**30
+
+
+def parts(tier: Tier) -> list[Part]:
+    """etcd, the names of its members, and their disruption budget; none where it exists."""
+    etcd = facts.spec(tier).etcd
+    if etcd is None or etcd.source != "Managed":
+        return []
+    labels = pods.labels(tier, COMPONENT)
+    meta = pods.meta(tier, COMPONENT)
+    names = k.service(
+        meta, labels, {"client": facts.ETCD_CLIENT, "peer": facts.ETCD_PEER}, headless=True
+    )
+    names["spec"]["publishNotReadyAddresses"] = True
+    out = [_statefulset(tier), Part("service-etcd", names)]
+    if etcd.managed_or_default.replicas > 1:
+        budget = k.disruption_budget(pods.meta(tier, COMPONENT), labels, maxUnavailable=1)
+        out.append(Part("poddisruptionbudget-etcd", budget))
+    return out
+
+
+def _statefulset(tier: Tier) -> Part:
+    managed = facts.spec(tier).etcd.managed_or_default
+    labels = pods.labels(tier, COMPONENT)
+    meta = pods.meta(tier, COMPONENT)
+    pod: Manifest = {
+        **pods.base(tier),
+        "terminationGracePeriodSeconds": 30,
+        "affinity": pods.apart(labels),
+        "containers": [_container(tier)],
+    }
+    claim = k.claim(managed.storage_class_name, managed.storage_gib)
+    manifest: Manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": meta,
+        "spec": {
+            "replicas": managed.replicas,
+            "serviceName": meta["name"],
+            # One after the other, none would ever be ready: a quorum needs the next.
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": dict(labels)},
+            "template": {"metadata": {"labels": dict(labels)}, "spec": pod},
+            "volumeClaimTemplates": [
+                {"metadata": {"name": "data", "labels": dict(tier.labels)}, "spec": claim}
+            ],
+            "persistentVolumeClaimRetentionPolicy": {
+                "whenDeleted": "Delete",
+                "whenScaled": "Retain",
+            },
+        },
+    }
+    return Part("statefulset-etcd", manifest, CONTROL_PLANE, k.STATEFULSET_READY, watch=True)
+
+
+def _container(tier: Tier) -> Manifest:
+    managed = facts.spec(tier).etcd.managed_or_default
+    name = facts.name(tier, COMPONENT)
+    domain = f"{name}.{tier.remote_namespace}.svc"
+    members = ",".join(
+        f"{name}-{i}=http://{name}-{i}.{domain}:{facts.ETCD_PEER}" for i in range(managed.replicas)
+    )
+    own = f"http://$(POD_NAME).{domain}"
+    flags = {
+        "name": "$(POD_NAME)",
+        "data-dir": f"{_DATA}/data",
+        "initial-cluster": members,
+        "initial-cluster-state": "new",
+        "initial-cluster-token": tier.remote_name,
+        "initial-advertise-peer-urls": f"{own}:{facts.ETCD_PEER}",
+        "advertise-client-urls": f"{own}:{facts.ETCD_CLIENT}",
+        "listen-peer-urls": f"http://0.0.0.0:{facts.ETCD_PEER}",
+        "listen-client-urls": f"http://0.0.0.0:{facts.ETCD_CLIENT}",
+        "quota-backend-bytes": str(managed.quota_gib * _GIB),
+        "auto-compaction-mode": "periodic",
+        "auto-compaction-retention": "1h",
+    }
+    return {
+        "name": COMPONENT,
+        "image": f"{managed.image.repository}:{managed.image.tag}",
+        "imagePullPolicy": managed.image.pull_policy,
+        "command": ["etcd"],
+        "args": [f"--{flag}={value}" for flag, value in flags.items()],
+        "env": [k.env_field("POD_NAME", "metadata.name")],
+        "ports": pods.ports(client=facts.ETCD_CLIENT, peer=facts.ETCD_PEER),
+        "resources": pods.resources(1, max(2, managed.quota_gib)),
+        "securityContext": k.container_security(),
+        "startupProbe": k.http_probe("/livez", "client", period=5, failures=60),
+        "readinessProbe": k.http_probe("/readyz", "client", period=5, failures=3),
+        "livenessProbe": k.http_probe("/livez", "client", period=10, failures=6),
+        "volumeMounts": [{"name": "data", "mountPath": _DATA}],
+    }

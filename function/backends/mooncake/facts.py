@@ -1,0 +1,140 @@
+"""Names, addresses, the image and its version: what more than one module of Mooncake needs.
+
+Flags, endpoints and behaviour are those of mooncake-transfer-engine 0.3.13.post1.
+"""
+
+from dataclasses import dataclass
+
+from packaging.version import InvalidVersion, Version
+
+from function.api.mooncake import MooncakeSpec
+from function.backends.base import Tier
+
+UID = 65532  # the user of upstream's image
+REST_PORT = 8088  # the store's own API; nobody but its preStop hook needs it
+ETCD_CLIENT, ETCD_PEER = 2379, 2380
+
+STOCK_REPOSITORY = "kvcacheai/mooncake"
+STOCK_TAG = "0.3.13.post1"
+OLDEST = Version("0.3.13")
+NEWEST = Version("0.3.13.post1")
+
+P2P = "P2PHANDSHAKE"
+DEFAULT_CLUSTER_ID = "mooncake_cluster"
+
+
+@dataclass(frozen=True)
+class Image:
+    """The image of master and stores: a reference, and Mooncake's version in it (None: unsaid)."""
+
+    reference: str
+    version: Version | None
+    pull_policy: str
+    pull_secrets: tuple[str, ...]
+
+
+def image(tier: Tier) -> Image:
+    """The image of a tier's processes, the stock one where the spec says nothing."""
+    given = tier.spec.image
+    repository, tag = given.repository or STOCK_REPOSITORY, given.tag or STOCK_TAG
+    reference = f"{repository}@{given.digest}" if given.digest else f"{repository}:{tag}"
+    return Image(
+        reference=reference,
+        version=parse_version(given.version or ("" if given.digest else tag)),
+        pull_policy=given.pull_policy,
+        pull_secrets=tuple(s.name for s in given.pull_secrets),
+    )
+
+
+def parse_version(text: str) -> Version | None:
+    """`v0.3.13` and `0.3.13-cu12` are 0.3.13; `latest` is None."""
+    try:
+        return Version(text.lstrip("v").partition("-")[0])
+    except InvalidVersion:
+        return None
+
+
+def line(version: Version) -> str:
+    """The release line: within one, any two processes interoperate; across two, writes fail."""
+    return ".".join(str(part) for part in (*version.release, 0, 0)[:3])
+
+
+def spec(tier: Tier) -> MooncakeSpec:
+    """The tier's `spec.mooncake`."""
+    found: MooncakeSpec = tier.spec.backend_spec
+    return found
+
+
+def name(tier: Tier, component: str) -> str:
+    """The name of one of the tier's own things on the workload cluster."""
+    return f"{tier.remote_name}-{component}"
+
+
+def master_host(tier: Tier) -> str:
+    """The DNS name of the leading master."""
+    return f"{name(tier, 'master')}.{tier.remote_namespace}.svc"
+
+
+def master_address(tier: Tier) -> str:
+    """Where clients find the master, as Mooncake takes it."""
+    external = spec(tier).external
+    if external is not None:
+        return external.master_address
+    return f"{master_host(tier)}:{spec(tier).ports.rpc}"
+
+
+def admin_address(tier: Tier) -> str | None:
+    """HOST:PORT of the leading master's admin server; None where nobody says."""
+    external = spec(tier).external
+    if external is not None:
+        return external.admin_address
+    return f"{master_host(tier)}:{spec(tier).ports.admin}"
+
+
+def metadata_server(tier: Tier) -> str:
+    """Where clients find each other, as Mooncake takes it."""
+    found = spec(tier)
+    if found.external is not None:
+        return found.external.metadata_server or P2P
+    if found.metadata == "http":
+        return f"http://{master_host(tier)}:{found.ports.metadata}/metadata"
+    if found.metadata == "etcd":
+        return "etcd://" + etcd_endpoints(tier)
+    return P2P
+
+
+def etcd_endpoints(tier: Tier) -> str:
+    """HOST:PORT of every member of the tier's etcd, `;` between them."""
+    etcd = spec(tier).etcd
+    if etcd.external is not None:
+        return ";".join(f"{e.host}:{e.port}" for e in etcd.external.endpoints)
+    service = name(tier, "etcd")
+    return ";".join(
+        f"{service}-{i}.{service}.{tier.remote_namespace}.svc:{ETCD_CLIENT}"
+        for i in range(etcd.managed_or_default.replicas)
+    )
+
+
+def cluster_id(tier: Tier) -> str | None:
+    """The id under which masters elect their leader: one etcd may serve several tiers."""
+    found = spec(tier)
+    if found.external is not None:
+        return found.external.cluster_id
+    return tier.remote_name if found.ha else None
+
+
+def by_node_name(tier: Tier) -> bool:
+    """Whether stores and clients go by their node's name, so that blocks stay on the node."""
+    return spec(tier).allocation_strategy == "local_first"
+
+
+def startup_seconds(tier: Tier) -> int:
+    """How long a store may take: two minutes and a second for each GiB were enough."""
+    store = spec(tier).store
+    return max(int(tier.spec.startup_timeout_seconds), 120 + (store.size_gib if store else 0))
+
+
+def drains(tier: Tier) -> bool:
+    """Whether stores move their blocks away before they stop."""
+    store = spec(tier).store
+    return store is not None and store.drain.max_seconds > 0 and admin_address(tier) is not None

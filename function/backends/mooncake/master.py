@@ -1,0 +1,146 @@
+"""The master: one that is simply restarted, or several that elect a leader in etcd.
+
+With several, only the leader listens on the RPC port. So readiness is that port, the Service has
+the leader behind it and nobody else, and "3 desired, 1 ready" is the healthy state: the Object is
+ready with one, and the disruption budget guards that one and lets the others go.
+
+Both forms are replaced all at once (Recreate): two single masters side by side would each know half
+of the pool, and a rolling update of several would wait for standbys to become ready, which they
+never do.
+"""
+
+from function.api.mooncake import MooncakeSpec
+from function.backends.base import CONTROL_PLANE, Manifest, Part, Tier
+from function.backends.mooncake import facts, pods
+from function.kube import manifests as k
+
+COMPONENT = "master"
+_NO_DEADLINE = 2147483647  # of progress: standbys never become available
+
+
+def parts(tier: Tier) -> list[Part]:
+    """The master, its Service and, with several, their disruption budget."""
+    spec = facts.spec(tier)
+    if spec.external is not None:
+        return []
+    labels = pods.labels(tier, COMPONENT)
+    out = [
+        _deployment(tier),
+        Part(
+            "service-master",
+            k.service(pods.meta(tier, COMPONENT), labels, _ports(spec)),
+        ),
+    ]
+    if spec.master_or_default.replicas > 1:
+        budget = k.disruption_budget(pods.meta(tier, COMPONENT), labels, minAvailable=1)
+        out.append(Part("poddisruptionbudget-master", budget))
+    return out
+
+
+def arguments(tier: Tier) -> list[str]:
+    """The arguments of `mooncake_master`: every setting, also where it is Mooncake's default."""
+    spec = facts.spec(tier)
+    master = spec.master_or_default
+    eviction = master.eviction
+    flags: dict[str, str] = {
+        "rpc_port": str(spec.ports.rpc),
+        "rpc_thread_num": str(master.rpc_threads),
+        "metrics_port": str(spec.ports.admin),
+        "client_ttl": str(master.client_ttl_seconds),
+        "allocation_strategy": spec.allocation_strategy,
+        "eviction_high_watermark_ratio": _share(eviction.high_watermark_percent),
+        "eviction_ratio": _share(eviction.evict_percent),
+        "default_kv_lease_ttl": str(eviction.lease_seconds * 1000),
+        "default_kv_soft_pin_ttl": str(eviction.soft_pin_seconds * 1000),
+        "allow_evict_soft_pinned_objects": _flag(eviction.evict_soft_pinned),
+        "enable_http_metadata_server": _flag(spec.metadata == "http"),
+        "logtostderr": "true",
+    }
+    if spec.metadata == "http":
+        flags["http_metadata_server_port"] = str(spec.ports.metadata)
+    if spec.store is not None and spec.store.offload is not None:
+        flags["enable_offload"] = "true"
+    if spec.ha:
+        flags |= {
+            "enable_ha": "true",
+            "ha_backend_type": "etcd",
+            "ha_backend_connstring": facts.etcd_endpoints(tier),
+            "cluster_id": facts.cluster_id(tier) or facts.DEFAULT_CLUSTER_ID,
+            # What the leader writes into etcd: without it, 0.0.0.0.
+            "rpc_address": "$(POD_IP)",
+            "enable_oplog": _flag(master.oplog),
+        }
+    replication = master.replication
+    if replication is not None:
+        flags |= {
+            "dynamic_replication_mode": replication.mode,
+            "dynamic_replication_max_memory_replicas": str(replication.max_replicas),
+            "dynamic_replication_admission_qps_threshold": repr(replication.reads_per_minute / 60),
+            "dynamic_replication_heat_window_seconds": str(replication.window_seconds),
+        }
+    further = [f"--{name}={value}" for name, value in sorted(master.flags.items())]
+    return [f"--{name}={value}" for name, value in flags.items()] + further
+
+
+def _ports(spec: MooncakeSpec) -> dict[str, int]:
+    found = {"rpc": spec.ports.rpc, "admin": spec.ports.admin}
+    return found | ({"metadata": spec.ports.metadata} if spec.metadata == "http" else {})
+
+
+def _deployment(tier: Tier) -> Part:
+    spec = facts.spec(tier)
+    labels = pods.labels(tier, COMPONENT)
+    pod: Manifest = {
+        **pods.base(tier),
+        "terminationGracePeriodSeconds": 30,
+        "containers": [_container(tier)],
+        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}],
+    }
+    if spec.master_or_default.replicas > 1:
+        pod["affinity"] = pods.apart(labels)
+    manifest: Manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": pods.meta(tier, COMPONENT, versioned=True),
+        "spec": {
+            "replicas": spec.master_or_default.replicas,
+            "strategy": {"type": "Recreate"},
+            "progressDeadlineSeconds": _NO_DEADLINE if spec.ha else 600,
+            "selector": {"matchLabels": dict(labels)},
+            "template": {"metadata": {"labels": dict(labels)}, "spec": pod},
+        },
+    }
+    return Part("deployment-master", manifest, CONTROL_PLANE, k.LEADER_READY, watch=True)
+
+
+def _container(tier: Tier) -> Manifest:
+    spec = facts.spec(tier)
+    master = spec.master_or_default
+    # As process 1 an HA master ignores SIGTERM: tini passes it on.
+    init = ["tini", "--"] if spec.ha else []
+    if spec.ha:
+        readiness = k.tcp_probe("rpc", period=2, failures=2)
+    else:
+        readiness = k.http_probe("/health", "admin", period=5, failures=2)
+    env = {"env": [k.env_field("POD_IP", "status.podIP")]} if spec.ha else {}
+    return pods.container(
+        tier,
+        COMPONENT,
+        command=[*init, "mooncake_master"],
+        args=arguments(tier),
+        **env,
+        ports=pods.ports(**_ports(spec)),
+        resources=pods.resources(master.cpu_cores, master.memory_gib),
+        startupProbe=k.http_probe("/health", "admin", period=2, failures=60),
+        readinessProbe=readiness,
+        livenessProbe=k.http_probe("/health", "admin", period=10, failures=6),
+        volumeMounts=[{"name": "tmp", "mountPath": "/tmp"}],
+    )
+
+
+def _share(percent: int) -> str:
+    return repr(percent / 100)
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"

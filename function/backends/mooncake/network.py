@@ -1,0 +1,144 @@
+"""Who may talk to the pool: no port of Mooncake or etcd asks for a password.
+
+One policy for all of the tier's pods: a rule names ports, and each port is of one component only.
+"""
+
+from function.backends.base import Manifest, Part, Tier
+from function.backends.mooncake import facts, master, store
+from function.kube import manifests as k
+
+_Ports = list[int | tuple[int, int]]
+
+
+def policy(tier: Tier) -> list[Part]:
+    """Wired engines reach what they use, the tier's own pods each other, monitoring the metrics."""
+    spec = facts.spec(tier)
+    ports = spec.ports
+    pool: _Ports = [
+        (ports.transfer_first, ports.transfer_last),
+        (ports.segment_first, ports.segment_last),
+    ]
+    engines: _Ports = [ports.rpc, ports.admin, *pool]
+    if spec.metadata == "http":
+        engines.append(ports.metadata)
+    etcd: _Ports = []
+    if spec.etcd is not None and spec.etcd.source == "Managed":
+        etcd = [facts.ETCD_CLIENT, facts.ETCD_PEER]
+    if spec.metadata == "etcd":
+        engines += etcd[:1]
+    own = k.ingress(sorted({*engines, *etcd}, key=_first), pods=tier.labels)
+    own["from"][0].pop("namespaceSelector")
+    rules = [own, k.ingress(sorted(engines, key=_first), pods=tier.wired_labels)]
+    if tier.spec.monitoring is not None:
+        labels = tier.spec.monitoring.namespace_labels
+        rules.append(k.ingress([ports.admin, ports.health], namespaces=labels))
+    meta = k.metadata(facts.name(tier, "pool"), tier.remote_namespace, tier.labels)
+    return [Part("networkpolicy-pool", k.network_policy(meta, tier.labels, rules))]
+
+
+def _first(port: int | tuple[int, int]) -> int:
+    return port if isinstance(port, int) else port[0]
+
+
+def monitoring(tier: Tier) -> list[Part]:
+    """A PodMonitor and alerts, each where the tier asks for it."""
+    wanted = tier.spec.monitoring
+    out: list[Part] = []
+    if wanted is not None and wanted.pod_monitor:
+        out.append(Part("podmonitor-pool", _pod_monitor(tier)))
+    if facts.spec(tier).alerts:
+        out.append(Part("prometheusrule-pool", _alerts(tier)))
+    return out
+
+
+def _pod_monitor(tier: Tier) -> Manifest:
+    wanted = tier.spec.monitoring
+    interval = f"{wanted.interval_seconds}s"
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PodMonitor",
+        "metadata": k.metadata(
+            facts.name(tier, "pool"),
+            tier.remote_namespace,
+            {**wanted.pod_monitor_labels, **tier.labels},
+        ),
+        "spec": {
+            "selector": {
+                "matchLabels": tier.labels,
+                "matchExpressions": [
+                    {
+                        "key": "app.kubernetes.io/component",
+                        "operator": "In",
+                        "values": [master.COMPONENT, store.COMPONENT],
+                    }
+                ],
+            },
+            "podMetricsEndpoints": [
+                {"port": "admin", "path": "/metrics", "interval": interval},
+                {"port": "health", "path": "/metrics", "interval": interval},
+            ],
+            "podTargetLabels": ["app.kubernetes.io/instance", "app.kubernetes.io/component"],
+        },
+    }
+
+
+def _alerts(tier: Tier) -> Manifest:
+    namespace, pod = tier.remote_namespace, facts.name(tier, master.COMPONENT)
+    mine = f'namespace="{namespace}",pod=~"{pod}-.*"'
+    rows = (
+        (
+            "MooncakePoolWithoutStores",
+            f"sum(master_total_capacity_bytes{{{mine}}}) == 0",
+            "5m",
+            "No store is registered: nothing is cached, and engines compute everything.",
+        ),
+        (
+            "MooncakeMasterAbsent",
+            f"absent(master_total_capacity_bytes{{{mine}}})",
+            "2m",
+            "No master answers: engines go on without the cache.",
+        ),
+        (
+            "MooncakeWritesFail",
+            f"sum(rate(master_put_start_failures_total{{{mine}}}[10m])) > "
+            f"0.05 * sum(rate(master_put_start_requests_total{{{mine}}}[10m]))",
+            "15m",
+            "More than a twentieth of all writes finds no room or no store.",
+        ),
+    )
+    labels = tier.spec.monitoring.pod_monitor_labels if tier.spec.monitoring else {}
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": k.metadata(
+            facts.name(tier, "pool"), tier.remote_namespace, {**labels, **tier.labels}
+        ),
+        "spec": {
+            "groups": [
+                {
+                    "name": tier.remote_name,
+                    "rules": [
+                        {
+                            "alert": alert,
+                            "expr": expression,
+                            "for": duration,
+                            "labels": {"severity": "warning", "tier": tier.remote_name},
+                            "annotations": {"summary": summary},
+                        }
+                        for alert, expression, duration, summary in rows
+                    ],
+                }
+            ]
+        },
+    }
+
+
+def endpoints(tier: Tier) -> dict[str, str]:
+    """Addresses for the tier's status."""
+    found = {"master": facts.master_address(tier)}
+    admin = facts.admin_address(tier)
+    if admin is not None:
+        found["admin"] = f"http://{admin}"
+    if facts.metadata_server(tier) != facts.P2P:
+        found["metadata"] = facts.metadata_server(tier)
+    return found

@@ -1,0 +1,77 @@
+"""What the pods of master, stores and etcd have in common."""
+
+from typing import Any
+
+from function.backends.base import Manifest, Tier
+from function.backends.mooncake import facts
+from function.kube import manifests as k
+
+
+def base(tier: Tier, uid: int = facts.UID) -> Manifest:
+    """A hardened pod on the tier's nodes that pulls the tier's image."""
+    nodes = tier.spec.nodes
+    pod: Manifest = k.pod_defaults(uid)
+    if nodes.selector:
+        pod["nodeSelector"] = dict(nodes.selector)
+    if nodes.tolerations:
+        pod["tolerations"] = [t.dump() for t in nodes.tolerations]
+    if nodes.priority_class_name:
+        pod["priorityClassName"] = nodes.priority_class_name
+    secrets = facts.image(tier).pull_secrets
+    if secrets:
+        pod["imagePullSecrets"] = [{"name": secret} for secret in secrets]
+    return pod
+
+
+def container(tier: Tier, name: str, **fields: Any) -> Manifest:
+    """A container of the tier's image without any capability."""
+    image = facts.image(tier)
+    return {
+        "name": name,
+        "image": image.reference,
+        "imagePullPolicy": image.pull_policy,
+        "securityContext": k.container_security(),
+        **fields,
+    }
+
+
+def resources(cpu: int, memory_gib: int) -> Manifest:
+    """Memory is limited to what it asks for; CPU is asked for and not limited."""
+    memory = f"{memory_gib}Gi"
+    return {"requests": {"cpu": str(cpu), "memory": memory}, "limits": {"memory": memory}}
+
+
+def labels(tier: Tier, component: str) -> dict[str, str]:
+    """The selector of a component's pods."""
+    return k.component(tier.labels, component)
+
+
+def meta(tier: Tier, component: str, *, versioned: bool = False) -> Manifest:
+    """Metadata of a component's objects; workloads carry the version of Mooncake they run."""
+    found = labels(tier, component)
+    version = facts.image(tier).version
+    if versioned and version is not None:
+        found["app.kubernetes.io/version"] = str(version)
+    return k.metadata(facts.name(tier, component), tier.remote_namespace, found)
+
+
+def apart(selector: dict[str, str], *, required: bool = False) -> Manifest:
+    """Affinity that puts no two pods of a selector on one node, where possible or always."""
+    term = {
+        "labelSelector": {"matchLabels": dict(selector)},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    if required:
+        rule: Manifest = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    else:
+        rule = {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 100, "podAffinityTerm": term}
+            ]
+        }
+    return {"podAntiAffinity": rule}
+
+
+def ports(**named: int) -> list[Manifest]:
+    """Container ports by name."""
+    return [{"name": n, "containerPort": p, "protocol": "TCP"} for n, p in named.items()]

@@ -1,0 +1,268 @@
+"""The stores: `mooncake.mooncake_store_service` with a segment of memory, and nothing of its own.
+
+`mooncake_client`, what some manifests run, ignores SIGTERM as process 1 and cannot be stopped
+without losing its blocks. A store waits for its master in an init container, so that nothing
+restarts while the master comes up, and drains before it stops.
+"""
+
+from functools import cache
+from importlib.resources import files
+
+from function.api.mooncake_store import MooncakeStore
+from function.backends.base import AGENTS, Manifest, Part, Tier
+from function.backends.mooncake import facts, pods, rdma
+from function.kube import manifests as k
+
+COMPONENT = "store"
+DISK = "/var/lib/kv-offload/disk"
+_GIB = 2**30
+_STARTUP_PERIOD = 5
+_PAGES = {"2Mi": "2MB", "1Gi": "1GB"}
+# Mooncake stages what goes to disk in 1.25 GiB of memory, of hugepages where it uses them.
+_STAGING_GIB = 2
+
+
+def parts(tier: Tier) -> list[Part]:
+    """The stores, their RDMA claims, and what guards them from being evicted together."""
+    store = facts.spec(tier).store
+    if store is None:
+        return []
+    device = rdma.device(tier)
+    template = _template(tier, store, device)
+    if store.form == "DaemonSet":
+        return [*device.parts, _daemonset(tier, template)]
+    budget = k.disruption_budget(
+        pods.meta(tier, COMPONENT), pods.labels(tier, COMPONENT), maxUnavailable=1
+    )
+    return [
+        *device.parts,
+        _statefulset(tier, store, template),
+        Part("poddisruptionbudget-store", budget),
+    ]
+
+
+def env(tier: Tier, store: MooncakeStore) -> list[Manifest]:
+    """The environment of a store: every setting, in bytes, also where it is Mooncake's default."""
+    spec = facts.spec(tier)
+    ports = spec.ports
+    values = {
+        "MOONCAKE_MASTER": facts.master_address(tier),
+        "MOONCAKE_TE_META_DATA_SERVER": facts.metadata_server(tier),
+        "MOONCAKE_GLOBAL_SEGMENT_SIZE": str(store.size_gib * _GIB),
+        "MOONCAKE_LOCAL_BUFFER_SIZE": "0",
+        "MOONCAKE_PROTOCOL": spec.protocol,
+        "MOONCAKE_DEVICE": rdma.device_names(tier),
+        "MOONCAKE_ENABLE_CLIENT_HTTP_SERVER": "true",
+        "MOONCAKE_CLIENT_HTTP_PORT": str(ports.health),
+        "MC_MIN_RPC_PORT": str(ports.transfer_first),
+        "MC_MAX_RPC_PORT": str(ports.transfer_last),
+        "MC_STORE_CLIENT_MIN_PORT": str(ports.segment_first),
+        "MC_STORE_CLIENT_MAX_PORT": str(ports.segment_last),
+        "MC_TCP_ENABLE_CONNECTION_POOL": "1",
+        "HOME": "/tmp",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    cluster = facts.cluster_id(tier)
+    if cluster is not None:
+        values["MC_STORE_CLUSTER_ID"] = cluster
+    if store.hugepages is not None:
+        # Any value switches them on, also 0.
+        values |= {
+            "MC_STORE_USE_HUGEPAGE": "1",
+            "MC_STORE_HUGEPAGE_SIZE": _PAGES[store.hugepages],
+        }
+    if store.offload is not None:
+        values |= {
+            "MOONCAKE_OFFLOAD_ENABLED": "true",
+            "MOONCAKE_OFFLOAD_FILE_STORAGE_PATH": DISK,
+            "MOONCAKE_OFFLOAD_BUCKET_MAX_PHYSICAL_BYTES": str(store.offload.size_gib * _GIB),
+            "MOONCAKE_OFFLOAD_BUCKET_EVICTION_POLICY": "lru",
+        }
+    host = "spec.nodeName" if facts.by_node_name(tier) else "status.podIP"
+    address = [] if spec.metadata == "p2p" else [k.env_field("MC_TCP_BIND_ADDRESS", "status.podIP")]
+    # Without a name that others reach, segments are registered as localhost: every write of
+    # another pod fails.
+    return [
+        k.env_field("MOONCAKE_LOCAL_HOSTNAME", host),
+        *address,
+        *k.env(values | rdma.env(tier)),
+    ]
+
+
+def _template(tier: Tier, store: MooncakeStore, device: rdma.Device) -> Manifest:
+    labels = pods.labels(tier, COMPONENT)
+    volumes: list[Manifest] = [{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}]
+    volumes += _disk(tier, store)
+    pod: Manifest = {
+        **pods.base(tier, device.uid),
+        "terminationGracePeriodSeconds": _grace(tier, store),
+        "initContainers": [_wait(tier), *_give_directory(tier, store)],
+        "containers": [_container(tier, store, device)],
+        "volumes": volumes,
+    }
+    if store.form == "StatefulSet":
+        pod["affinity"] = pods.apart(labels)
+    if device.pod_claims:
+        pod["resourceClaims"] = [dict(claim) for claim in device.pod_claims]
+    return {"metadata": {"labels": dict(labels)}, "spec": pod}
+
+
+def _grace(tier: Tier, store: MooncakeStore) -> int:
+    """The drain's own limit, and what unmounting takes (18 s were measured without a master)."""
+    return 30 + (store.drain.max_seconds if facts.drains(tier) else 0)
+
+
+def _wait(tier: Tier) -> Manifest:
+    addresses = facts.master_address(tier).removeprefix("etcd://").split(";")
+    return pods.container(
+        tier,
+        "await-master",
+        command=["python3", "-c", k.literal(_program("wait.py"))],
+        args=addresses,
+        resources={"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
+    )
+
+
+def _give_directory(tier: Tier, store: MooncakeStore) -> list[Manifest]:
+    """A directory of the node is root's when the kubelet makes it: given to the store's user."""
+    if store.offload is None or store.offload.host_path is None:
+        return []
+    security = k.container_security()
+    security["capabilities"]["add"] = ["CHOWN"]
+    return [
+        pods.container(
+            tier,
+            "give-directory",
+            command=["chown", "--no-dereference", f"{facts.UID}:{facts.UID}", DISK],
+            resources={"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
+            volumeMounts=[{"name": "disk", "mountPath": DISK}],
+        )
+        | {"securityContext": {**security, "runAsUser": 0, "runAsNonRoot": False}}
+    ] * (rdma.device(tier).uid != 0)
+
+
+def _container(tier: Tier, store: MooncakeStore, device: rdma.Device) -> Manifest:
+    ports = facts.spec(tier).ports
+    security = k.container_security()
+    if device.capabilities:
+        security["capabilities"]["add"] = list(device.capabilities)
+    budget = facts.startup_seconds(tier)
+    mounts = [{"name": "tmp", "mountPath": "/tmp"}]
+    if store.offload is not None:
+        mounts.append({"name": "disk", "mountPath": DISK})
+    found = pods.container(
+        tier,
+        COMPONENT,
+        command=["python3", "-m", "mooncake.mooncake_store_service"],
+        args=[
+            *("--port", str(facts.REST_PORT)),
+            # It gives up by itself after a minute: the start-up probe decides, once.
+            *("--max-wait-time", str(budget)),
+        ],
+        env=env(tier, store),
+        ports=pods.ports(health=ports.health),
+        resources=_resources(store, device),
+        securityContext=security,
+        # Not /health: without a master it answers 503, and a restart would empty the store.
+        startupProbe=k.tcp_probe(
+            "health", period=_STARTUP_PERIOD, failures=-(-budget // _STARTUP_PERIOD)
+        ),
+        readinessProbe=k.http_probe("/health", "health", period=5, failures=2),
+        livenessProbe=k.tcp_probe("health", period=30, failures=10),
+        volumeMounts=mounts,
+    )
+    hook = pre_stop(tier, store)
+    return found | ({"lifecycle": {"preStop": {"exec": {"command": hook}}}} if hook else {})
+
+
+def pre_stop(tier: Tier, store: MooncakeStore) -> list[str]:
+    """The command that drains a store; empty where it shall not, or cannot."""
+    admin = facts.admin_address(tier)
+    if not facts.drains(tier):
+        return []
+    words = [
+        *("python3", "-c", _program("drain.py")),
+        *(f"http://{admin}", str(store.drain.max_seconds), str(store.drain.max_concurrency)),
+    ]
+    return [*words, *([f"http://127.0.0.1:{facts.REST_PORT}"] if store.offload else [])]
+
+
+def _resources(store: MooncakeStore, device: rdma.Device) -> Manifest:
+    found = pods.resources(store.cpu_cores, store.pod_memory_gib)
+    further = {name: str(count) for name, count in device.extended.items()}
+    if store.hugepages is not None:
+        size = store.size_gib + (_STAGING_GIB if store.offload else 0)
+        further[f"hugepages-{store.hugepages}"] = f"{size}Gi"
+    found["requests"] |= further
+    found["limits"] |= further
+    if device.container_claims:
+        found["claims"] = [dict(claim) for claim in device.container_claims]
+    return found
+
+
+def _disk(tier: Tier, store: MooncakeStore) -> list[Manifest]:
+    """The volume of blocks on disk; that of a StatefulSet is one of its claim templates."""
+    offload = store.offload
+    if offload is None or (offload.claim is not None and store.form == "StatefulSet"):
+        return []
+    if offload.host_path is not None:
+        source = {"path": offload.host_path.path, "type": "DirectoryOrCreate"}
+        return [{"name": "disk", "hostPath": source}]
+    template = {
+        "metadata": {"labels": tier.labels},
+        "spec": k.claim(offload.claim.storage_class_name, offload.size_gib),
+    }
+    return [{"name": "disk", "ephemeral": {"volumeClaimTemplate": template}}]
+
+
+def _daemonset(tier: Tier, template: Manifest) -> Part:
+    policy = tier.spec.upgrade_policy
+    manifest: Manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": pods.meta(tier, COMPONENT, versioned=True),
+        "spec": {
+            "selector": {"matchLabels": pods.labels(tier, COMPONENT)},
+            "updateStrategy": k.update_strategy(policy.type, policy.max_unavailable),
+            "template": template,
+        },
+    }
+    ready = k.DAEMONSET_READY_ON_DELETE if policy.type == "OnDelete" else k.DAEMONSET_READY
+    return Part("daemonset-store", manifest, AGENTS, ready, watch=True)
+
+
+def _statefulset(tier: Tier, store: MooncakeStore, template: Manifest) -> Part:
+    policy = tier.spec.upgrade_policy
+    strategy: Manifest = {"type": "OnDelete" if policy.type == "OnDelete" else "RollingUpdate"}
+    spec: Manifest = {
+        "replicas": store.replicas,
+        "serviceName": facts.name(tier, COMPONENT),
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": pods.labels(tier, COMPONENT)},
+        "updateStrategy": strategy,
+        "template": template,
+    }
+    if store.offload is not None and store.offload.claim is not None:
+        claim = k.claim(store.offload.claim.storage_class_name, store.offload.size_gib)
+        spec["volumeClaimTemplates"] = [
+            {"metadata": {"name": "disk", "labels": dict(tier.labels)}, "spec": claim}
+        ]
+        spec["persistentVolumeClaimRetentionPolicy"] = {
+            "whenDeleted": "Delete",
+            "whenScaled": "Delete",
+        }
+    manifest: Manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": pods.meta(tier, COMPONENT, versioned=True),
+        "spec": spec,
+    }
+    ready = k.STATEFULSET_READY
+    if policy.type == "OnDelete":
+        ready = k.STATEFULSET_READY_ON_DELETE
+    return Part("statefulset-store", manifest, AGENTS, ready, watch=True)
+
+
+@cache
+def _program(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
