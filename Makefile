@@ -46,6 +46,7 @@ test: venv ## Unit tests (seconds)
 
 generate: venv ## XRDs, the Input's CRD and the reference pages, from the types
 	@$(BIN)/python -m function.api.generate
+	@$(BIN)/python -m function.docs
 
 bench: venv ## What a call costs, beside an empty function
 	@$(BIN)/python -m tests.bench.run $(if $(CALLS),--calls $(CALLS))

@@ -13,6 +13,12 @@ from function.wiring.flags.scan import Options, Scan, Use
 _CREDENTIAL = re.compile(r"(?i)(^|[._-])(password|passwd|secret|secret_key|access_key|token)$")
 _TROUBLE = re.compile(r"[\s*?\\]")
 
+_PLAIN = re.compile(r"\$\{?(\w+)\}?")
+# Variables that templates offer to users and that no image sets (KServe's LLMInferenceService).
+_USERS_ONLY = frozenset({"VLLM_ADDITIONAL_ARGS"})
+
+Env = Mapping[str, str | None]
+
 
 @dataclass(frozen=True)
 class Set:
@@ -154,19 +160,34 @@ def flag_sets(flags: Mapping[str, str | None], scanned: Scan) -> list[Set]:
     return out
 
 
-def guard(call: EngineCall, scanned: Scan, ours: Iterable[str]) -> None:
-    """Refuse where a flag of `ours` may hide in an expansion, or is there in some runs only."""
-    if scanned.loose and not call.opted_in:
-        index = scanned.loose[0]
+def guard(call: EngineCall, scanned: Scan, ours: Iterable[str], env: Env) -> tuple[str, ...]:
+    """Refuse where a flag of `ours` may hide in an expansion, or is there in some runs only.
+
+    Returns notes: the expansions that are taken as empty, since `env` (the container's) has no such
+    name and no image sets it.
+    """
+    unset = [i for i in scanned.loose if _unset(call.words[i].text, env)]
+    hidden = [i for i in scanned.loose if i not in unset]
+    if hidden and not call.opted_in:
+        text = call.words[hidden[0]].text
         raise Refused(
             "ArgsNotPatchable",
-            f"word {index + 1} of {call.entrypoint}, {call.words[index].text}, may hold any flag, "
-            f"also one that ours would replace without a word; pass ${OPT_IN}, unquoted, in your "
-            "own script, or write the flags out",
+            f"word {hidden[0] + 1} of {call.entrypoint}, {text}, may hold any flag, also one that "
+            f"ours would replace without a word; pass ${OPT_IN}, unquoted, in your own script, or "
+            "write the flags out",
         )
     for use in scanned.of(*ours):
         if min(use.words) >= 0:
             _editable(call, use)
+    return tuple(
+        f"{call.words[i].text} is taken as empty: the container's env does not set it"
+        for i in unset
+    )
+
+
+def _unset(text: str, env: Env) -> bool:
+    found = _PLAIN.fullmatch(text)
+    return found is not None and found[1] in _USERS_ONLY and found[1] not in env
 
 
 def legible(scanned: Scan, options: Options, ours: Iterable[str]) -> None:

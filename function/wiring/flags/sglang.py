@@ -240,7 +240,7 @@ def plan(
     scanned = read(call, file)
     touchy = (*injection.flags, "--config")
     plans.legible(scanned, TABLE, touchy)
-    plans.guard(call, scanned, touchy)
+    taken = plans.guard(call, scanned, touchy, engine.env)
     sets = plans.flag_sets(injection.flags, scanned)
     before = effective(call, file)
     _size_over_ratio(before, injection.flags)
@@ -249,7 +249,7 @@ def plan(
         if rule.fatal and rule.when(after):
             raise Refused("ConnectorConflict", f"{rule.about}; the tier brings {_ours(injection)}")
     notes = tuple(rule.about for rule in RULES if not rule.fatal and rule.when(after))
-    return Plan(tuple(sets), notes)
+    return Plan(tuple(sets), taken + notes)
 
 
 def _size_over_ratio(before: Flags, ours: Flags) -> None:

@@ -31,10 +31,9 @@ def plan(
     scanned = vllm.read(call, file)
     touchy = {*ours, *vllm.KV_OFFLOADING, "--config"}
     plans.legible(scanned, vllm.TABLE, touchy)
-    plans.guard(call, scanned, touchy)
+    notes = list(plans.guard(call, scanned, touchy, engine.env))
     _no_offloading_flags(scanned)
     sets: list[Set] = []
-    notes: list[str] = []
     if injection.connector is not None:
         user = vllm.setting(scanned, vllm.KV_TRANSFER, call.words)
         merged = merge(user.value, injection.connector, injection.connector_options)

@@ -7,6 +7,7 @@ import pytest
 from function.problems import Refused
 from function.wiring import flags
 from function.wiring.command.model import Word
+from function.wiring.engine import Engine
 from function.wiring.injection import Injection
 from tests.unit.wiring.flags.helpers import (
     LMCACHE,
@@ -524,6 +525,18 @@ def test_visible_config_file():
     assert apply(call, edits) == ["m", "--config", "f.yaml", KV, PD]
     with pytest.raises(Refused, match="overwrite the connector"):
         flags.edits(call, engine(), LMC, file={"kv_offloading_size": 4})
+
+
+def test_a_template_variable_that_nobody_sets_is_empty():
+    call = vllm("m", expansion("${VLLM_ADDITIONAL_ARGS}"), "--port", "1")
+    unset = Engine("vLLM", "0.33.0", env={"OTHER": "x"})
+    assert apply(call, flags.edits(call, unset, LMC))[-2:] == [KV, ALONE]
+    assert flags.notes(call, unset, LMC) == (
+        "${VLLM_ADDITIONAL_ARGS} is taken as empty: the container's env does not set it",
+    )
+    for value in (None, "--port 2"):
+        with pytest.raises(Refused, match="may hold any flag"):
+            flags.edits(call, Engine("vLLM", env={"VLLM_ADDITIONAL_ARGS": value}), LMC)
 
 
 def test_notes():
