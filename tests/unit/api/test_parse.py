@@ -17,17 +17,8 @@ from function.api.tier import KVOffloadTierSpec
 LMCACHE = {"l1": {"sizeGiB": 40}}
 BACKENDS = ", ".join(SPECS)
 OF_A_TIER = [
-    "allowedNamespaces",
-    "backend",
-    "gpuVisibility",
-    "image",
-    "monitoring",
-    "name",
-    "namespace",
-    "nodes",
-    "rdma",
-    "startupTimeoutSeconds",
-    "upgradePolicy",
+    *("allowedNamespaces", "backend", "gpuVisibility", "image", "monitoring", "name"),
+    *("namespace", "nodes", "rdma", "startupTimeoutSeconds", "upgradePolicy"),
 ]
 TIER: dict[str, Any] = {
     "inferenceClusterRef": {"name": "prod"},
