@@ -25,17 +25,19 @@ $(VENV)/.ready: pyproject.toml
 	@touch $@
 
 # ENGINE=crossplane renders through Crossplane's own engine, and prints the same bytes.
-# OUTPUT=tree is for people. TIER is any file of that shape beside a folder `required`.
-TIER ?= example/lmcache/tier.yaml
+# OUTPUT=tree is for people. XRS are files of our own kinds, each beside a folder `required`.
+XRS ?= example/lmcache/tier.yaml example/standalone/modeldeployment.yaml
 ENGINE ?= embedded
 OUTPUT ?= yaml
 
 ifeq ($(ENGINE),crossplane)
-render: venv crossplane ## What a tier is made of, without a cluster (OUTPUT=tree, ENGINE=crossplane)
-	@$(BIN)/python -m tests.render.example $(TIER)
+render: venv crossplane ## A tier and a wired engine, without a cluster (OUTPUT=tree, ENGINE=crossplane)
+	@$(BIN)/python -m tests.render.example $(XRS)
 else
 render: venv
-	@$(BIN)/kv-offload render $(TIER) --required $(dir $(TIER))required --output $(OUTPUT)
+	@set -e; for xr in $(XRS); do \
+	  $(BIN)/kv-offload render $$xr --required $$(dirname $$xr)/required --output $(OUTPUT); \
+	done
 endif
 
 test-render: venv ## Render cases, both engines (Crossplane's own: after make crossplane)

@@ -1,6 +1,6 @@
-"""Render one example through Crossplane's own engine, printed by the canonical emitter.
+"""Render examples through Crossplane's own engine, printed by the canonical emitter.
 
-    python -m tests.render.example example/lmcache/tier.yaml
+    python -m tests.render.example example/lmcache/tier.yaml..
 
 What `make render ENGINE=crossplane` runs; the same bytes as `make render`.
 """
@@ -15,10 +15,13 @@ from tests.tools.find import ToolsMissing
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 1:
+    if not arguments:
         print(__doc__, file=sys.stderr)
         return 2
-    path = Path(arguments[0])
+    return max(_render(Path(argument)) for argument in arguments)
+
+
+def _render(path: Path) -> int:
     xr = files.load_one(path, "composite")
     example = Case(path.parent, xr, False, False, False, (Pass(""),))
     try:
