@@ -1,4 +1,4 @@
-"""One container of a pod as a local process: started, probed, restarted and stopped as specified."""
+"""One container of a pod as a process: started, probed, restarted and stopped as specified."""
 
 import json
 import os
@@ -38,7 +38,9 @@ class Container:
         self.setting = setting
         self.name: str = setting.spec["name"]
         self.started = self.ready = False
-        self.exit_codes: list[int] = []  # of every run that ended, negative for a signal
+        self.exit_codes: list[
+            int
+        ] = []  # of every run that ended; 1 where a signal ended it, as unshare has it
         self.killed_by_probe: list[str] = []
         self.last_failure: str | None = None
         self._folder = tempfile.TemporaryDirectory(prefix=f"{self.name}-")
@@ -94,12 +96,8 @@ class Container:
         if described["user"] is not None:
             user = [f"--setuid={described['user']}", f"--setgid={described['group']}"]
         enter = ["nsenter", "-t", str(self.pid), "--net", "--mount", "--pid", "--root", *user]
-        environment = [
-            "env",
-            "-i",
-            f"--chdir={described['cwd']}",
-            *(f"{k}={v}" for k, v in described["env"].items()),
-        ]
+        variables = [f"{name}={value}" for name, value in described["env"].items()]
+        environment = ["env", "-i", f"--chdir={described['cwd']}", *variables]
         return subprocess.run(
             [*enter, *environment, *command], capture_output=True, text=True, timeout=timeout
         )

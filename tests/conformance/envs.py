@@ -90,11 +90,8 @@ def _build(name: str, path: Path) -> None:
     placeholders.install(
         path / "lib" / f"python{PYTHON}" / "site-packages", machine=platform.machine()
     )
-    probe = [
-        path / "bin" / "python",
-        "-c",
-        "import torch; torch.randn(64, 64) @ torch.randn(64, 64)",
-    ]
+    program = "import torch; torch.randn(64, 64) @ torch.randn(64, 64)"
+    probe = [path / "bin" / "python", "-c", program]
     done = subprocess.run(probe, capture_output=True, text=True)
     if done.returncode:
         raise EnvironmentUnavailable(f"torch does not load in {path}:\n{done.stderr}")

@@ -29,9 +29,7 @@ class Node:
 
     def __init__(self, name: str = "node-a"):
         if os.environ.get(MARK) not in (ROOT, USER):
-            raise NotIsolated(
-                "run this with: make conformance (or python -m tests.conformance.run)"
-            )
+            raise NotIsolated("run it with: make conformance (or python -m tests.conformance.run)")
         self.name = name
         self.can_change_user = os.environ[MARK] == ROOT
         self.secrets: dict[str, Mapping[str, str]] = {}

@@ -9,8 +9,8 @@ capabilities, read-only root, process 1. Substituted:
 2. the pod's address by one on a local bridge, and cluster DNS by /etc/hosts (`Node.service`);
 3. sizes that no test machine has, by `sizes`: flag -> value, in `args` of any container;
 4. host paths and claims by folders of the node, whose owner and mode are the kubelet's;
-5. the runtime's 64 MiB at /dev/shm by 2 GiB, where the template mounts nothing there: without a GPU,
-   KV pools are shared as POSIX memory;
+5. the runtime's 64 MiB at /dev/shm by 2 GiB, where the template mounts nothing there: without a
+   GPU, KV pools are shared as POSIX memory;
 6. GPUs, RuntimeClass, limits of CPU and memory, hugepages, SELinux and seccomp: left out.
 
 Without root (a user namespace) there is one user id: runAsUser is left out as well.

@@ -6,7 +6,6 @@ What this cannot prove is CUDA IPC: without a GPU the server shares POSIX memory
 import copy
 import functools
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
@@ -100,7 +99,7 @@ def test_hits_survive_a_restart_of_redis(redis, start):
     redis.containers["redis"].kill()
     again = bench(agent, AGENT)
     assert (again.cold_hits, again.checksums) == ([4, 4], first.checksums)
-    assert redis.containers["redis"].exit_codes == [-signal.SIGKILL]
+    assert redis.containers["redis"].exit_codes == [1]
     agent.stop()
 
 
