@@ -95,6 +95,8 @@ def _region(up: Node, child: Node) -> list[int]:
     if kind in ("do_group", "else_clause", "elif_clause", "function_definition", "pipeline"):
         return [child.id if kind == "pipeline" else up.id]
     if kind == "if_statement":
+        if child.type in ("else_clause", "elif_clause"):
+            return []  # A region of its own, not within the first branch.
         then = next((c.end_byte for c in up.children if c.type == "then"), up.end_byte)
         return [up.id] if child.start_byte >= then else []
     if kind == "list":

@@ -178,6 +178,12 @@ CASES = [
         runtime={"W": "0"},
         more=(({"W": "1"}, [[*V, "m", PLUS, "--w", "1"]]),),
     ),
+    Case(
+        "set in the other branch",
+        'if [ "$W" = 0 ]; then set -- --a; M=n; else vllm serve m --m="$M" "$@"; fi',
+        [[*V, "m", "--m=x", PLUS]],
+        runtime={"W": "1", "M": "x"},
+    ),
     Case("function", 'run() {\n  vllm serve "$@"\n}\nrun m --a', [[*V, "m", "--a", PLUS]]),
     Case(
         "function with variables",
