@@ -149,11 +149,20 @@ def pods(asking: Asking, given: Input) -> list[Pod]:
         spec = template.body.get("spec", {})
         index = containers.serving(spec, name=_named(spec, given), proves=_prover(given))
         container = spec["containers"][index]
-        program = command.read(container, engines.image_call(container, given.engine_images))
+        program = command.read(container, _image_call(container, asking.declared, given))
         if template.ray and not container.get("command") and not container.get("args"):
             program = Program(inert=True)
         found.append(Pod(template, index, container, program))
     return found
+
+
+def _image_call(container: Json, said: Declared, given: Input) -> command.ImageCall | None:
+    """What the image starts by itself: by the table, or the engine that somebody declares."""
+    known = engines.image_call(container, given.engine_images)
+    engine = said.engine or given.engine
+    if known is not None or not engine:
+        return known
+    return command.ImageCall(engine, ("the image's entrypoint",))
 
 
 def _named(spec: Mapping[str, Any], given: Input) -> str:

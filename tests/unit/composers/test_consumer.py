@@ -349,3 +349,26 @@ def test_a_record_that_cannot_be_read_keeps_the_pods_as_they_run() -> None:
     got = call(d.replica(), desired={KEY: changed}, observed=observed, required=required)
     assert got.conditions["KVOffloadReady"] == ("False", "RecordUnreadable")
     assert d.wired_pod(got.desired[KEY]) == d.wired_pod(observed[KEY])
+
+
+DECLARED = {
+    "by the pod": ({TIER: "chat", "modelplane.ai/kv-offload-engine": "vLLM"}, None),
+    "by the input": (
+        None,
+        {
+            "apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1",
+            "kind": "Input",
+            "engine": "vLLM",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_a_declared_engine_is_enough_for_an_image_nobody_knows(name: str) -> None:
+    annotations, given = DECLARED[name]
+    engine = d.engine(annotations, image="registry.example/ours:v7", args=["--model", "m"])
+    required = d.requirements(d.ready_tier())
+    got = call(d.replica(), given=given, desired={KEY: engine}, required=required)
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+    assert transfer_config(got.desired[KEY])
