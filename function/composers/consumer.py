@@ -9,6 +9,8 @@ Rejected: wiring in a mutating webhook on the workload clusters. It would be one
 install, secure and keep alive on every cluster, and its effect would be visible in no render.
 """
 
+from typing import Any
+
 from function.answer import (
     FALSE,
     TRUE,
@@ -34,6 +36,7 @@ from function.composers.decision import (
 )
 from function.edge.request import Call
 from function.kube import objects
+from function.memo import Memo
 from function.wiring import record as records
 from function.wiring import target as targets
 from function.wiring import wire
@@ -42,6 +45,8 @@ from function.wiring.target import Target
 CONDITION = "KVOffloadReady"
 
 REASON_NOTHING = "NothingToWire"
+
+_targets = Memo(4096)
 
 
 def compose(call: Call, given: Input) -> Answer:
@@ -82,12 +87,22 @@ class _ConsumerComposer:
     # What there is ---------------------------------------------------------------------------
 
     def find_targets(self) -> None:
-        self.field_ref = ref = targets.composite_reference(self.call.composite)
+        self.field_ref = targets.composite_reference(self.call.composite)
         for key, desired in self.call.desired().items():
             text = self.call.observed_value(key, "metadata", "annotations", records.ANNOTATION)
-            found = targets.target(key, desired, ref, self.given, text or "")
+            found = self._target(key, desired, text or "")
             if found is not None:
                 self.targets.append(found)
+
+    def _target(self, key: str, desired: dict[str, Any], record: str) -> Target | None:
+        if self.field_ref is not None:
+            return targets.target(key, desired, self.field_ref, self.given, record)
+        return _targets.get(
+            lambda: targets.target(key, desired, None, self.given, record),
+            desired,
+            self.given,
+            key=(key, record),
+        )
 
     def require_tiers(self) -> None:
         for ref in sorted({t.ref for t in self.targets if t.ref is not None}, key=str):

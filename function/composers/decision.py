@@ -21,6 +21,7 @@ from function.composers import tier as tier_composer
 from function.composers import tiers, usage
 from function.edge.request import Call
 from function.edge.structs import encode
+from function.memo import Memo
 from function.problems import Refused
 from function.wiring import record as records
 from function.wiring import wire
@@ -37,6 +38,9 @@ REASON_UNWIRED = "Unwired"
 REASON_NOT_REQUESTED = "NotRequested"
 REASON_INVALID_TIER = "InvalidTier"
 REASON_RECORD = "RecordUnreadable"
+
+
+_wired = Memo(2048)
 
 
 @dataclass
@@ -92,7 +96,13 @@ class Decider:
 
     def _wire(self, target: Target, found: tiers.Found, tier: base.Tier) -> Outcome:
         try:
-            wired = wire.wire(target, tier, self.given, self.files_name)
+            wired = _wired.get(
+                lambda: wire.wire(target, tier, self.given, self.files_name),
+                target,
+                tier,
+                self.given,
+                key=(self.files_name,),
+            )
         except Refused as refused:
             return self.fall_back(target, refused.reason, str(refused), found)
         ready = found.state == tiers.READY

@@ -118,11 +118,16 @@ def main() -> None:
             _row(table, f"{name}: empty function", steady)
             _row(table, f"{name}: steady", asyncio.run(call(ours, [build(0)], calls)))
             cold = [build(i + 1) for i in range(calls // 10)]
-            _row(table, f"{name}: cold (every call a new document)",
-                 asyncio.run(call(ours, cold, len(cold))))
+            _row(
+                table,
+                f"{name}: cold (every call a new document)",
+                asyncio.run(call(ours, cold, len(cold))),
+            )
             table.add_section()
-        starts = f"cold start, exec to listening: empty {empty.started_ms:.0f} ms," \
-                 f" function {ours.started_ms:.0f} ms"
+        starts = (
+            f"cold start, exec to listening: empty {empty.started_ms:.0f} ms,"
+            f" function {ours.started_ms:.0f} ms"
+        )
     console = Console()
     console.print(table)
     console.print(starts)

@@ -1,0 +1,70 @@
+"""The edge as Crossplane sees it: nothing but responses, whatever happens inside."""
+
+import asyncio
+
+import pytest
+from crossplane.function import resource
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+
+from function import fn
+from function.answer import Answer
+
+XR = {"apiVersion": "example.org/v1", "kind": "App", "metadata": {"name": "a"}}
+
+
+def request() -> fnv1.RunFunctionRequest:
+    req = fnv1.RunFunctionRequest(meta=fnv1.RequestMeta(tag="t"))
+    req.observed.composite.resource.CopyFrom(resource.dict_to_struct(XR))
+    req.desired.resources["theirs"].resource.CopyFrom(resource.dict_to_struct({"kind": "Theirs"}))
+    req.context["theirs"] = True
+    return req
+
+
+def run(req: fnv1.RunFunctionRequest) -> fnv1.RunFunctionResponse:
+    return asyncio.run(fn.FunctionRunner().RunFunction(req, None))
+
+
+def test_a_bug_is_a_fatal_that_names_its_composer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> Answer:
+        raise KeyError("secret-value-in-a-local")
+
+    monkeypatch.setattr(fn, "_CONSUMER", ("consumer", broken))
+    rsp = run(request())
+    (result,) = rsp.results
+    assert result.severity == fnv1.SEVERITY_FATAL
+    assert "composer 'consumer'" in result.message
+    assert set(rsp.desired.resources) == {"theirs"}, "what others desire is kept"
+
+
+def test_a_composite_of_others_passes_through_as_it_came() -> None:
+    req = request()
+    rsp = run(req)
+    assert rsp.desired == req.desired
+    assert dict(rsp.context) == dict(req.context)
+    assert (rsp.meta.tag, list(rsp.results), list(rsp.conditions)) == ("t", [], [])
+
+
+@pytest.mark.parametrize("given", [{}, {"kind": "X"}, {"metadata": {}}])
+def test_a_composite_with_nothing_in_it_is_no_bug(given: dict) -> None:
+    req = fnv1.RunFunctionRequest()
+    req.observed.composite.resource.CopyFrom(resource.dict_to_struct(given))
+    assert list(run(req).results) == []
+
+
+KINDS = ("KVOffloadTier", "InferenceCluster", "ModelDeployment")
+
+
+@pytest.mark.parametrize("mode", ["Wire", "Compose"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("spec", [{}, None, {"backend": 7}, []], ids=str)
+def test_our_own_kinds_are_never_a_bug(kind: str, mode: str, spec: object) -> None:
+    document = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": "a", "namespace": "b"},
+        "spec": spec,
+    }
+    req = fnv1.RunFunctionRequest()
+    req.observed.composite.resource.CopyFrom(resource.dict_to_struct(document))
+    req.input.CopyFrom(resource.dict_to_struct({"mode": mode}))
+    assert not [r.message for r in run(req).results if "has a bug" in r.message]
