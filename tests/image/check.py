@@ -1,4 +1,4 @@
-"""`make image-check`: lint the Dockerfile, then do what it would do, step by step, without a daemon.
+"""`make image-check`: lint the Dockerfile, then do what it would do without a daemon.
 
 The build stage's COPY and RUN steps run in a scratch folder: `/src` and `/venv` become folders of
 it, and the machine's own Python (3.11 or newer) stands in for the base image's. The final stage's
