@@ -37,8 +37,8 @@ class Injection:
     connector_options: Json = field(default_factory=dict)
     # vLLM `--kv-events-config` object, only where the tier asks for it; never over the user's.
     kv_events: Json | None = None
-    # Further engine flags, canonical spelling with dashes: {"--page-size": "64", "--enable-x": None}
-    # (None: a switch). A user's own equal value is kept, another value is a ConnectorConflict.
+    # Further engine flags in their canonical spelling: {"--page-size": "64", "--enable-x": None},
+    # None being a switch. A user's own equal value is kept, another is a ConnectorConflict.
     flags: Mapping[str, str | None] = field(default_factory=dict)
     # core/v1 EnvVar objects. `env_if_absent`: only where the pod has no value of that name.
     env: tuple[Json, ...] = ()
@@ -63,7 +63,7 @@ class Injection:
     # Pod resourceClaims entries; the engine container references each by name.
     claims: tuple[Json, ...] = ()
     capabilities: tuple[str, ...] = ()
-    # Things that must not stand in the pod: {"env": {...}} see wiring/conflicts.
+    # Whether the pod keeps Kubernetes' service links: a Service named `vllm` yields VLLM_PORT=tcp://..
     service_links: bool = False
 
     def to_json(self) -> Json:

@@ -8,7 +8,7 @@ from crossplane.function.proto.v1 import run_function_pb2_grpc as grpcv1
 
 
 class Empty(grpcv1.FunctionRunnerServiceServicer):
-    async def RunFunction(self, req: fnv1.RunFunctionRequest, _: object):  # noqa: N802
+    async def RunFunction(self, req: fnv1.RunFunctionRequest, _: object):
         return response.to(req)
 
 
