@@ -57,9 +57,12 @@ def nothing_is_lost(world: Fleet, before: State) -> Iterator[None]:
     assert state(world) == before
 
 
-def _reconciles(world: Fleet) -> None:
-    """The whole chain works: a new tier becomes Ready and goes."""
-    probe = tier("probe")
+def _reconciles(world: Fleet, after: str) -> None:
+    """The whole chain works: a new tier becomes Ready and goes.
+
+    Each has a name of its own: what a deleted one left on the cluster goes up to 30 s later.
+    """
+    probe = tier(f"after-{after}")
     with world.applied(probe):
         world.until_ready(probe, limit=60)
 
@@ -86,7 +89,7 @@ def test_any_part_may_be_killed(world: Fleet, name: str):
     time.sleep(0.5)
     world.rig.parts.tend()
     assert part.alive
-    _reconciles(world)
+    _reconciles(world, name)
 
 
 def test_the_function_dies_in_the_middle_of_reconciles(world: Fleet):
@@ -155,7 +158,7 @@ def test_a_second_version_rolls_in_and_restarts_no_pod(world: Fleet):
     with second_version(world):
         rig = world.rig
         rig.parts.parts[functions.OURS].stop()
-        _reconciles(world)
+        _reconciles(world, "a-new-version")
         touched: list[Manifest] = [world.get(CHAT), world.get(QWEN)]
         for document in touched:
             change = {"metadata": {"annotations": {"example.org/touched": "again"}}}

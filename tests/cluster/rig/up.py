@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.cluster.rig import crossplane, functions, lws, provider, rundir
+from tests.cluster.rig import crossplane, functions, lws, provider, rbac, rundir
 from tests.cluster.rig.apiserver import (
     CONTROL_PLANE_CONTROLLERS,
     Cluster,
@@ -129,7 +129,10 @@ class Rig:
         control = self.control
         crossplane.install(control.api)
         provider.install(control.api)
-        as_core = control.kubeconfig_of("core") if self.authorization == "RBAC" else None
+        as_core = None
+        if self.authorization == "RBAC":
+            rbac.grant(control.api, CORE_USER.name)
+            as_core = control.kubeconfig_of("core")
         self.core = crossplane.core(
             self.run, control, self.authority, *self.core_flags, kubeconfig=as_core
         )
