@@ -81,7 +81,7 @@ class _Plan:
         return self.objects[provider_config]
 
 
-_plans: LRUCache[tuple[str, str, bytes], _Plan] = LRUCache(2048)
+_plans: LRUCache[tuple[str, str, bytes], _Plan] = LRUCache(1024)
 
 
 def plan(namespace: str, name: str, spec: dict[str, Any], key: bytes) -> _Plan:
@@ -97,12 +97,10 @@ def _plan(namespace: str, name: str, document: dict[str, Any]) -> _Plan:
     if spec is None or problems:
         return _Plan(None, tuple(sorted(problems)))
     tier = base.Tier(name, namespace, marks.remote_name(namespace, name), spec)
-    if spec.cluster_selector is not None:
-        return _Plan(tier, tuple(sorted(backend(spec.backend).problems(tier))))
-    problems = backend(spec.backend).problems(tier)
-    if problems:
-        return _Plan(tier, tuple(sorted(problems)))
     served_by = backend(spec.backend)
+    problems = served_by.problems(tier)
+    if problems or spec.cluster_selector is not None:  # a fleet's children compose the parts
+        return _Plan(tier, tuple(sorted(problems)))
     return _Plan(tier, (), tuple(served_by.parts(tier)), served_by.describe(tier))
 
 
