@@ -1,4 +1,4 @@
-"""What the conformance suite needs of the system: shared libraries and redis-server.
+"""What the conformance suite needs of the system: shared libraries, redis-server, tini.
 
 `python -m tests.conformance.debian` exits 0 when all is there. Otherwise it installs the packages,
 as root where apt-get exists, or says which ones to install.
@@ -16,6 +16,7 @@ PACKAGES = {
     "libnuma1": "libnuma.so.1",
     "librdmacm1": "librdmacm.so.1",
     "redis-server": "redis-server",
+    "tini": "tini",
 }
 
 

@@ -38,11 +38,15 @@ class Node:
         self.folder.chmod(0o755)
         self._numbers = itertools.count(2)
         self._services: dict[str, str] = {}
+        self._links: list[str] = []
         self._network()
         self._write_hosts()
 
     def close(self) -> None:
         """Remove the node's files; its pods must be stopped."""
+        # The kernel takes a dead pod's link away when it likes, and the next node wants its name.
+        for link in self._links:
+            subprocess.run(["ip", "link", "del", link], capture_output=True)
         subprocess.run(["ip", "link", "del", "br0"], check=True)
         for mounted in ("shm",):
             with contextlib.suppress(subprocess.CalledProcessError):
@@ -65,6 +69,7 @@ class Node:
     def attach(self, holder: int, address: str) -> None:
         """Give the network namespace of the process `holder` that address on the bridge."""
         link = f"veth{address.rsplit('.', 1)[1]}"
+        self._links.append(link)
         inside = ["nsenter", "-t", str(holder), "-n", "ip"]
         for command in (
             ["ip", *f"link add {link} type veth peer name eth0 netns {holder}".split()],
