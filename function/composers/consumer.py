@@ -156,7 +156,7 @@ class _ConsumerComposer:
             self.call.composite, [(o.target, o.record) for o in wired]
         ).items():
             there = self.call.is_observed(key) and not objects.is_object(manifest)
-            ready = there or self.call.observed_condition(key, "Ready") == TRUE
+            ready = there or self.call.observed_ready(key, by_existing=True)
             self.answer.resources[key] = Composed(manifest, ready)
 
     def mark_used(self) -> None:

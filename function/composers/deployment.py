@@ -136,11 +136,10 @@ def _compose_workloads(
         key = _key(engine)
         manifest, ready = _workload(engine, serving, spec.replicas)
         wrapped = objects.wrap(manifest, provider_config, ready=ready, watch=True)
-        answer.resources[key] = Composed(wrapped, call.observed_condition(key, "Ready") == TRUE)
+        answer.resources[key] = Composed(wrapped, call.observed_ready(key))
     service = objects.wrap(_service(serving, spec), provider_config)
-    answer.resources["service"] = Composed(
-        service, call.observed_condition("service", "Ready") == TRUE
-    )
+    there = call.observed_ready("service", by_existing=True)
+    answer.resources["service"] = Composed(service, there)
     call.desire({key: dict(v.manifest) for key, v in answer.resources.items()})
 
 

@@ -212,7 +212,7 @@ class _TierComposer:
     def compose_parts(self) -> None:
         wrapped = self.plan.wrapped(self.provider_config)
         for part in self.plan.parts:
-            ready = self.call.observed_condition(part.key, "Ready") == TRUE
+            ready = self.call.observed_ready(part.key, by_existing=not part.ready)
             self.answer.resources[part.key] = Composed(wrapped[part.key], ready)
 
     def derive_conditions(self) -> None:

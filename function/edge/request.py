@@ -94,6 +94,16 @@ class Call:
             return "Unknown"
         return structs.condition(self._req.observed.resources[key].resource, kind)
 
+    def observed_ready(self, key: str, *, by_existing: bool = False) -> bool:
+        """Whether an observed Object is ready.
+
+        `by_existing`: what it stands for is ready as soon as it exists, so Synced is enough: it is
+        True only after a successful write. Where the thing was there already (a Namespace that
+        tiers share), provider-kubernetes v1.2.1 says Ready only at its next poll, 30 s later.
+        """
+        kinds = ("Ready", "Synced") if by_existing else ("Ready",)
+        return any(self.observed_condition(key, kind) == "True" for kind in kinds)
+
     def observed_provider_config(self) -> str:
         """The ClusterProviderConfig of what already runs in Objects, "" when nothing does."""
         for key in self.observed_keys():
