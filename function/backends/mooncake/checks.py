@@ -57,16 +57,6 @@ def _rdma(tier: Tier) -> Iterator[Problem]:
         yield Problem(f"{_SPEC}.rdmaGidIndex", "may only be set with protocol rdma")
 
 
-def _rollout(tier: Tier) -> Iterator[Problem]:
-    policy = tier.spec.upgrade_policy
-    if policy.type == "RollingUpdate" and str(policy.max_unavailable).rstrip("%") in ("0", "00"):
-        yield Problem(
-            "spec.upgradePolicy.maxUnavailable",
-            "must be more than 0: two stores do not run on one node at a time, so none could ever "
-            "be replaced",
-        )
-
-
 def _drain(tier: Tier) -> Iterator[Problem]:
     spec = facts.spec(tier)
     if spec.store is None or spec.external is not None:
@@ -127,7 +117,7 @@ def _monitoring(tier: Tier) -> Iterator[Problem]:
         yield Problem(f"{_SPEC}.alerts", "may not be set with external: the master is not ours")
 
 
-_SUBJECTS = (_image, _rdma, _rollout, _drain, _directory, _flags, _monitoring)
+_SUBJECTS = (_image, _rdma, _drain, _directory, _flags, _monitoring)
 
 
 def warnings(tier: Tier) -> list[str]:

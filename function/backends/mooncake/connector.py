@@ -76,13 +76,16 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
         "kv_connector_extra_config": {"cache_prefix": engine.identity, "load_async": True},
     }
     buffers = facts.spec(tier).engine.buffer_mib * _MIB * workers(engine)
+    common = _common(tier, env)
     return Injection(
         connector=connector,
         connector_options={"kv_load_failure_policy": "recompute"},
         files={file: text},
         files_path=FILES,
         memory_bytes=buffers,
-        **_common(tier, env),
+        # Ray hands variables of other prefixes to vLLM's workers only when told to.
+        ray_env=tuple(variable["name"] for variable in common["env"]),
+        **common,
     )
 
 
@@ -130,8 +133,6 @@ def _common(tier: Tier, env: list[Json]) -> Json:
     common: Json = {
         "backend": "Mooncake",
         "env": tuple(found),
-        # Ray hands variables of other prefixes to its workers only when told to.
-        "ray_env": tuple(variable["name"] for variable in found),
         "labels": tier.wired_labels,
     }
     if facts.by_node_name(tier):

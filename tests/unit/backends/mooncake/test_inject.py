@@ -1,0 +1,188 @@
+"""What an engine pod gets, and which engines are refused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from function.backends.base import Tier
+from function.backends.mooncake import BACKEND, connector
+from function.problems import Refused
+from function.reasons import REASONS
+from function.wiring.engine import Engine
+from tests.unit.backends.mooncake import IDENTITY, RDMA, pool, sglang, vllm
+
+PLAIN = pool()
+WIRED = {"modelplane.ai/kv-offload": "chat-3f9ab"}
+DRA = {"source": "DRA", "dra": {"deviceClassName": "dranet.net"}}
+HOST = "chat-3f9ab-master.kv-offload-system.svc"
+
+
+def extra(tier: Tier, **facts: Any) -> dict[str, Any]:
+    """SGLang's one source of configuration."""
+    flags = BACKEND.inject(tier, sglang(**facts)).flags
+    found: dict[str, Any] = json.loads(flags["--hicache-storage-backend-extra-config"] or "")
+    return found
+
+
+@pytest.mark.parametrize("phase", ["Unified", "Prefill", "Decode"])
+def test_roles(phase: str) -> None:
+    found = BACKEND.inject(PLAIN, vllm(phase=phase)).connector
+    assert found == {
+        "kv_connector": "MooncakeStoreConnector",
+        "kv_role": "kv_consumer" if phase == "Decode" else "kv_both",
+        "kv_connector_extra_config": {"cache_prefix": IDENTITY, "load_async": True},
+    }
+
+
+def test_the_file_is_named_after_its_text() -> None:
+    one, other = BACKEND.inject(PLAIN, vllm()), BACKEND.inject(pool(protocol="tcp"), vllm())
+    assert one == other
+    ((name, text),) = one.files.items()
+    assert one.env[0] == {"name": "MOONCAKE_CONFIG_PATH", "value": f"{one.files_path}/{name}"}
+    assert json.loads(text)["local_buffer_size"] == 512 * 2**20
+    ((further, _),) = BACKEND.inject(pool(engine={"bufferMiB": 64}), vllm()).files.items()
+    assert further != name
+
+
+# (flags, pods, workers of one pod)
+WORKERS = (
+    ({}, 1, 1),
+    ({"--tensor-parallel-size": "8"}, 1, 8),
+    ({"--tensor-parallel-size": "8", "--pipeline-parallel-size": "2"}, 2, 8),
+    ({"--tensor-parallel-size": None}, 1, 1),
+    ({"--data-parallel-size": "3"}, 2, 2),
+)
+
+
+@pytest.mark.parametrize(("flags", "pods", "workers"), WORKERS)
+def test_a_buffer_for_each_worker(flags: dict[str, Any], pods: int, workers: int) -> None:
+    engine = vllm(flags=flags, pods=pods)
+    assert connector.workers(engine) == workers
+    assert BACKEND.inject(PLAIN, engine).memory_bytes == workers * 512 * 2**20
+
+
+def test_gangs_are_served_and_ray_is_told() -> None:
+    found = BACKEND.inject(PLAIN, vllm(pods=4))
+    assert {"MOONCAKE_CONFIG_PATH", "MC_TCP_ENABLE_CONNECTION_POOL"} <= set(found.ray_env)
+
+
+def test_sglang() -> None:
+    found = BACKEND.inject(PLAIN, sglang())
+    assert (found.connector, found.files, found.memory_bytes) == (None, {}, 0)
+    assert {k: v for k, v in found.flags.items() if "extra" not in k} == {
+        "--enable-hierarchical-cache": None,
+        "--hicache-storage-backend": "mooncake",
+        "--page-size": "64",
+    }
+    assert extra(PLAIN) == {
+        "check_server": True,
+        "device_name": "",
+        "extra_backend_tag": IDENTITY,
+        "global_segment_size": 0,
+        "master_metrics_port": 9003,
+        "master_server_address": f"{HOST}:50051",
+        "metadata_server": "P2PHANDSHAKE",
+        "protocol": "tcp",
+    }
+    assert "--page-size" not in BACKEND.inject(PLAIN, sglang(flags={"--page-size": "32"})).flags
+
+
+# What SGLang can ask before it starts: the admin server on the master's own host, or nothing.
+ADMIN = (
+    ({"masterAddress": "m:50051"}, False),
+    ({"masterAddress": "m:50051", "adminAddress": "m:9003"}, True),
+    ({"masterAddress": "m:50051", "adminAddress": "other:9003"}, False),
+    ({"masterAddress": "etcd://m:2379", "adminAddress": "m:9003"}, False),
+)
+
+
+@pytest.mark.parametrize(("external", "asks"), ADMIN)
+def test_sglang_waits_where_it_can(external: dict[str, Any], asks: bool) -> None:
+    assert extra(pool(external=external))["check_server"] is asks
+
+
+def test_local_placement_goes_by_the_node() -> None:
+    tier = pool(
+        {"nodes": {"selector": {"pool": "h200"}}}, metadata="http", allocationStrategy="local_first"
+    )
+    node = {"valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    for engine, name in (
+        (vllm(), "MOONCAKE_REQUESTER_LOCAL_HOSTNAME"),
+        (sglang(), "MOONCAKE_LOCAL_HOSTNAME"),
+    ):
+        found = BACKEND.inject(tier, engine)
+        assert {"name": name, **node} in found.env
+        assert found.node_selector == {"pool": "h200"}
+    assert BACKEND.inject(PLAIN, vllm()).node_selector == {}
+
+
+@pytest.mark.parametrize("engine", [vllm(), sglang()], ids=["vLLM", "SGLang"])
+def test_rdma_is_asked_for_and_never_given_up_silently(engine: Engine) -> None:
+    found = BACKEND.inject(pool({"rdma": RDMA}, protocol="rdma", rdmaGidIndex=3), engine)
+    values = {v["name"]: v.get("value") for v in found.env}
+    assert (values["MC_FORCE_HCA"], values["MC_GID_INDEX"]) == ("1", "3")
+    assert found.resources == {"rdma/hca": 1}
+    assert found.capabilities == ("IPC_LOCK",)
+    claimed = BACKEND.inject(
+        pool({"rdma": DRA}, protocol="rdma", engine={"rdmaClaimTemplateName": "nic"}), engine
+    )
+    template = {"name": "kv-offload-rdma", "resourceClaimTemplateName": "nic"}
+    assert (claimed.claims, claimed.resources) == ((template,), {})
+    plain = BACKEND.inject(PLAIN, engine)
+    assert (plain.capabilities, plain.claims) == ((), ())
+
+
+def test_a_cluster_id_reaches_every_client() -> None:
+    ha = pool(master={"replicas": 3}, etcd={"source": "Managed"})
+    for engine in (vllm(), sglang()):
+        values = {v["name"]: v.get("value") for v in BACKEND.inject(ha, engine).env}
+        assert values["MC_STORE_CLUSTER_ID"] == "chat-3f9ab"
+
+
+def _expandable(name: str) -> dict[str, Any]:
+    return {"env": {name: "a:1, expandable_segments: True"}}
+
+
+REFUSED: tuple[tuple[Engine, str, str], ...] = (
+    (vllm(identity=""), "CacheIdentityConflict", "kv-offload-cache-identity"),
+    (sglang(identity=""), "CacheIdentityConflict", "kv-offload-cache-identity"),
+    (vllm(flags={"--enable-lora": None}), "CacheIdentityConflict", "--enable-lora"),
+    (sglang(flags={"--lora-paths": "x"}), "CacheIdentityConflict", "--lora-paths"),
+    (vllm(features=frozenset()), "VersionMismatch", "cache_prefix"),
+    (vllm(image="own/vllm:0.33.0-mooncake0.3.12"), "VersionMismatch", "Mooncake 0.3.12"),
+    (vllm(image="own/mooncake-v0.3.14:1"), "VersionMismatch", "the tier runs 0.3.13.post1"),
+    (vllm(env={"MOONCAKE_VERSION": "0.3.12"}), "VersionMismatch", "Mooncake 0.3.12"),
+    (vllm(**_expandable("PYTORCH_ALLOC_CONF")), "ConnectorConflict", "PYTORCH_ALLOC_CONF"),
+    (vllm(flags={"--enable-sleep-mode": None}), "ConnectorConflict", "--enable-sleep-mode"),
+    (sglang(flags={"--page-size": "1"}), "ConnectorConflict", "--page-size 1"),
+    (sglang(env={"MC_FORCE_TCP": "1"}), "ConnectorConflict", "MC_FORCE_TCP"),
+)
+
+
+@pytest.mark.parametrize(("engine", "reason", "words"), REFUSED)
+def test_refused(engine: Engine, reason: str, words: str) -> None:
+    with pytest.raises(Refused) as refused:
+        BACKEND.inject(PLAIN, engine)
+    assert refused.value.reason == reason
+    assert reason in REASONS
+    assert words in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        vllm(image="own/vllm:0.33.0-mooncake0.3.13"),
+        vllm(env={"MOONCAKE_VERSION": "0.3.13.post2"}),
+        vllm(image="own/mooncake:latest@sha256:0"),
+        vllm(env={"PYTORCH_ALLOC_CONF": "max_split_size_mb:64"}),
+    ],
+)
+def test_not_refused(engine: Engine) -> None:
+    assert BACKEND.inject(PLAIN, engine).backend == "Mooncake"
+
+
+def test_what_the_version_gate_is_asked() -> None:
+    assert BACKEND.connector(PLAIN, vllm())[::2] == ("MooncakeStoreConnector", "0.3.13.post1")
+    assert BACKEND.connector(PLAIN, sglang())[::2] == ("HiCache/mooncake", "0.3.13.post1")
+    assert BACKEND.shares_by_model_string(PLAIN) is False

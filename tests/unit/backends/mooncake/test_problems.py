@@ -1,0 +1,174 @@
+"""What is wrong with a tier: by its schema, and by what only the backend knows."""
+
+from typing import Any
+
+import pytest
+
+from function.backends.mooncake import BACKEND
+from tests.unit.backends.mooncake import RDMA, STORE, pool, read
+
+ETCD = {"source": "Managed"}
+DISK = {"sizeGiB": 10, "hostPath": {"path": "/mnt/kv"}}
+AWAY = {"masterAddress": "m:50051"}
+_MOONCAKE, _STORE = "spec.mooncake", "spec.mooncake.store"
+
+
+def _store(**fields: Any) -> dict[str, Any]:
+    return {"store": STORE | fields}
+
+
+# (spec.mooncake, paths of the problems)
+SCHEMA: tuple[tuple[dict[str, Any], list[str]], ...] = (
+    # Sizes that Mooncake would misread.
+    (_store(sizeGiB="200Gi"), [f"{_STORE}.sizeGiB"]),
+    (_store(sizeGiB="200gb"), [f"{_STORE}.sizeGiB"]),
+    (_store(sizeGiB=1.5), [f"{_STORE}.sizeGiB"]),
+    (_store(sizeGiB=0), [f"{_STORE}.sizeGiB"]),
+    (_store(sizeGiB=99999), [f"{_STORE}.sizeGiB"]),
+    (_store(hugepages="2MB"), [f"{_STORE}.hugepages"]),
+    (_store(offload={"sizeGiB": "2Ti", "claim": {}}), [f"{_STORE}.offload.sizeGiB"]),
+    (_store(offload={"claim": {}}), [f"{_STORE}.offload.sizeGiB"]),
+    ({"store": STORE, "engine": {"bufferMiB": 0}}, [f"{_MOONCAKE}.engine.bufferMiB"]),
+    # A segment larger than its pod, or than a node.
+    (_store(memoryGiB=200), [f"{_STORE}.memoryGiB"]),
+    (_store(nodeMemoryGiB=200), [f"{_STORE}.sizeGiB"]),
+    (_store(nodeMemoryGiB=256, memoryGiB=300), [f"{_STORE}.memoryGiB"]),
+    # HA without etcd.
+    ({"store": STORE, "master": {"replicas": 3}}, [_MOONCAKE]),
+    ({"store": STORE, "master": {"oplog": True}}, [_MOONCAKE]),
+    ({"store": STORE, "etcd": ETCD}, [f"{_MOONCAKE}.etcd"]),
+    # Unknown words.
+    ({"store": STORE, "allocationStrategy": "nearest"}, [f"{_MOONCAKE}.allocationStrategy"]),
+    ({"store": STORE, "protocol": "RDMA"}, [f"{_MOONCAKE}.protocol"]),
+    ({"store": STORE, "metadata": "redis"}, [f"{_MOONCAKE}.metadata"]),
+    ({"store": STORE, "master": {"rootFsDir": "/x"}}, [f"{_MOONCAKE}.master.rootFsDir"]),
+    ({"external": {"masterAddress": "host"}}, [f"{_MOONCAKE}.external.masterAddress"]),
+    ({"external": {**AWAY, "adminAddress": "http://m:1"}}, [f"{_MOONCAKE}.external.adminAddress"]),
+    ({}, [_MOONCAKE]),
+    (
+        {"store": STORE, "allocationStrategy": "local_first"},
+        [f"{_MOONCAKE}.allocationStrategy"],
+    ),
+    (
+        {"store": STORE, "metadata": "http", "master": {"replicas": 3}, "etcd": ETCD},
+        [f"{_MOONCAKE}.metadata"],
+    ),
+)
+
+
+@pytest.mark.parametrize(("settings", "paths"), SCHEMA)
+def test_the_schema_says_where(settings: dict[str, Any], paths: list[str]) -> None:
+    found, problems = read({"mooncake": settings})
+    assert found is None
+    assert [problem.path for problem in problems] == paths
+
+
+def _flags(**flags: str) -> dict[str, Any]:
+    return {"master": {"flags": flags}}
+
+
+# (spec.mooncake beside the store, spec beside mooncake, [(path, words of the message)])
+BACKENDS_OWN: tuple[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]], ...] = (
+    ({"protocol": "rdma"}, {}, [(f"{_MOONCAKE}.protocol", "spec.rdma.source is None")]),
+    ({"protocol": "rdma"}, {"rdma": RDMA}, []),
+    (
+        {"engine": {"rdmaClaimTemplateName": "nic"}},
+        {"rdma": RDMA},
+        [(f"{_MOONCAKE}.engine.rdmaClaimTemplateName", "source DRA")],
+    ),
+    ({"rdmaGidIndex": 3}, {}, [(f"{_MOONCAKE}.rdmaGidIndex", "protocol rdma")]),
+    ({}, {"image": {"tag": "latest"}}, [("spec.image.version", "must be set")]),
+    ({}, {"image": {"tag": "latest", "version": "0.3.13"}}, []),
+    ({}, {"image": {"tag": "v0.3.12"}}, [("spec.image", "too old")]),
+    (
+        _store(drain={"maxSeconds": 10}),
+        {},
+        [(f"{_STORE}.drain.maxSeconds", "leaseSeconds (10)")],
+    ),
+    (_store(drain={"maxSeconds": 0}), {}, []),
+    (
+        _store(offload={"sizeGiB": 1, "hostPath": {"path": "/etc/kv"}}),
+        {},
+        [(f"{_STORE}.offload.hostPath.path", "belongs to the node")],
+    ),
+    (
+        _store(offload={"sizeGiB": 1, "hostPath": {"path": "/mnt/../etc"}}),
+        {},
+        [(f"{_STORE}.offload.hostPath.path", "..")],
+    ),
+    (
+        _store(form="StatefulSet", replicas=2, offload=DISK),
+        {},
+        [(f"{_STORE}.offload.hostPath.path", "share it")],
+    ),
+    (
+        _store(offload=DISK) | _flags(root_fs_dir="/x"),
+        {},
+        [(f"{_MOONCAKE}.master.flags[root_fs_dir]", "store.offload")],
+    ),
+    (_flags(root_fs_dir="/x"), {}, []),
+    (_flags(offload_on_evict="true", max_retry_attempts="5"), {}, []),
+    (
+        _flags(enable_snapshot="true"),
+        {},
+        [(f"{_MOONCAKE}.master.flags[enable_snapshot]", "does not work in 0.3.13")],
+    ),
+    (
+        _flags(rpc_port="1", enable_ha="true"),
+        {},
+        [
+            (f"{_MOONCAKE}.master.flags[enable_ha]", "master.replicas"),
+            (f"{_MOONCAKE}.master.flags[rpc_port]", "ports.rpc"),
+        ],
+    ),
+    (
+        _flags(nonsense="1", max_retry_attempts="many", memory_allocator="malloc"),
+        {},
+        [
+            (f"{_MOONCAKE}.master.flags[max_retry_attempts]", "a whole number"),
+            (f"{_MOONCAKE}.master.flags[memory_allocator]", "one of offset, cachelib"),
+            (f"{_MOONCAKE}.master.flags[nonsense]", "would stop the master"),
+        ],
+    ),
+    ({"alerts": True}, {}, [(f"{_MOONCAKE}.alerts", "spec.monitoring")]),
+)
+
+
+@pytest.mark.parametrize(("settings", "spec", "wanted"), BACKENDS_OWN)
+def test_the_backend_says_where(
+    settings: dict[str, Any], spec: dict[str, Any], wanted: Any
+) -> None:
+    problems = BACKEND.problems(pool(spec, **settings))
+    assert [problem.path for problem in problems] == [path for path, _ in wanted]
+    for problem, (_, words) in zip(problems, wanted, strict=True):
+        assert words in problem.message
+
+
+# (spec.mooncake beside the store, spec beside mooncake, Pod Security level)
+LEVELS = (
+    ({}, {}, "restricted"),
+    (_store(hugepages="1Gi"), {}, "restricted"),
+    (_store(offload={"sizeGiB": 1, "claim": {}}), {}, "restricted"),
+    (_store(offload=DISK), {}, "privileged"),
+    ({"protocol": "rdma"}, {"rdma": RDMA}, "privileged"),
+)
+
+
+@pytest.mark.parametrize(("settings", "spec", "level"), LEVELS)
+def test_pod_security(settings: dict[str, Any], spec: dict[str, Any], level: str) -> None:
+    assert BACKEND.describe(pool(spec, **settings)).pod_security == level
+
+
+@pytest.mark.parametrize(
+    ("settings", "spec", "words"),
+    [
+        ({"master": {"replicas": 3}, "etcd": ETCD}, {}, "forgotten when the leading master"),
+        ({"master": {"oplog": True}, "etcd": ETCD}, {}, "never trimmed"),
+        ({}, {"rdma": RDMA}, "spec.rdma is not used"),
+        ({}, {"upgradePolicy": {"type": "Recreate"}}, "is lost"),
+        ({}, {"image": {"tag": "0.4.0"}}, "is newer than"),
+        ({"external": AWAY}, {}, "do not drain"),
+    ],
+)
+def test_what_is_worth_knowing(settings: dict[str, Any], spec: dict[str, Any], words: str) -> None:
+    assert words in " ".join(BACKEND.describe(pool(spec, **settings)).warnings)
