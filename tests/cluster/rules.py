@@ -1,10 +1,11 @@
-"""One good and one bad document for every CEL rule of the tier's schema.
+"""One good and one bad document for every CEL rule of a tier, LMCache's included.
 
 A row is (where, message, good, bad): `where` names the object that carries the rule, `good` and
 `bad` are laid over a valid object there (None removes a field). The judge asserts that the rows
 and the rules of the generated XRDs are the same set.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from tests.cluster.documents import FIRST
@@ -58,12 +59,7 @@ _KEY_LENGTH = "keys must have at most 317 characters"
 _KEY_NAME = "each key must be a qualified name ([domain/]name)"
 
 
-def path(where: str) -> str:
-    """Where in the XRD's schema the rule stands, below the spec."""
-    return _PATHS[where]
-
-
-def spec(where: str, fragment: Fragment) -> Fragment:
+def _spec(where: str, fragment: Fragment) -> Fragment:
     """A tier's settings with a fragment laid over the valid object at `where`."""
     lmcache = dict(_BASE["lmcache"])
     if where == "spec":
@@ -290,14 +286,23 @@ TRANSITIONS = {
     "inferenceClusterRef": "inferenceClusterRef cannot be changed: what runs on the old cluster"
     " would be left behind; make a second tier and move its consumers",
 }
-# Rules that no document of a user breaks: a bound of a status that only the function writes, and
-# unions of which there is one member yet.
+# Rules that no document of a user breaks: bounds of a status that only the function writes, a union
+# of which there is one member yet, and key lengths that the pattern of the key bounds too.
 NOT_OF_USERS = {
     "keys must have at most 63 characters",
-    "lmcache may only be set when backend is LMCache",
     "existing may only be set when source is Existing",
 }
 
 
+VALID = _BASE
+
+
+def documents() -> Iterator[tuple[str, str, Fragment, Fragment]]:
+    """Path below the spec, message, and the settings of a good and of a bad tier."""
+    for where, message, good, bad in ROWS:
+        yield _PATHS[where], message, _spec(where, good), _spec(where, bad)
+
+
 def tier_spec(settings: Fragment) -> Fragment:
+    """A tier's whole spec: its settings, on the rig's first cluster."""
     return {"inferenceClusterRef": {"name": FIRST}} | settings

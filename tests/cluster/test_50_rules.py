@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster import rules
+from tests.cluster import rules, rules_mooncake
 from tests.cluster.documents import API, changed, deployment, gang, tier
 from tests.cluster.expect import Fleet
 from tests.cluster.rig.functions import CHECKOUT
@@ -110,14 +110,16 @@ def judge(world: Fleet, good: Manifest, bad: Manifest, message: str) -> None:
     assert message in str(refused.value)
 
 
-def row_id(row: rules.Row) -> str:
+TIERS = [*rules.documents(), *rules_mooncake.documents()]
+
+
+def row_id(row: tuple) -> str:
     return f"{row[0]}: {row[1]}"
 
 
-@pytest.mark.parametrize("row", rules.ROWS, ids=row_id)
-def test_a_rule_of_a_tier(world: Fleet, row: rules.Row):
-    where, message, good, bad = row
-    good, bad = (rules.spec(where, fragment) for fragment in (good, bad))
+@pytest.mark.parametrize("row", TIERS, ids=row_id)
+def test_a_rule_of_a_tier(world: Fleet, row: tuple[str, str, Manifest, Manifest]):
+    _, message, good, bad = row
     judge(world, tier_with(good), tier_with(bad), message)
     judge(world, cluster_with(good), cluster_with(bad), message)
 
@@ -128,7 +130,7 @@ def test_a_rule_of_a_deployment(world: Fleet, row: tuple[str, str]):
 
 
 def test_a_tier_names_one_cluster_or_selects_many(world: Fleet):
-    selects = tier_with(rules.spec("spec", {}))
+    selects = tier_with(rules.VALID)
     del selects["spec"]["inferenceClusterRef"]
     neither = copy.deepcopy(selects)
     selects["spec"]["clusterSelector"] = {"matchLabels": {"a": "b"}}
@@ -139,7 +141,7 @@ def test_a_tier_names_one_cluster_or_selects_many(world: Fleet):
 
 
 def test_the_source_of_a_cluster(world: Fleet):
-    good = cluster_with(rules.spec("spec", {}))
+    good = cluster_with(rules.VALID)
     bad = changed(good, "spec.cluster", {"source": "Existing"})
     judge(world, good, bad, "existing must be set when source is Existing")
 
@@ -155,7 +157,7 @@ def test_where_a_tier_runs_does_not_change(world: Fleet):
             assert rules.TRANSITIONS[field] in str(refused.value)
 
 
-OF_TIERS = {(rules.path(row[0]), row[1]) for row in rules.ROWS}
+OF_TIERS = {row[:2] for row in TIERS}
 ELSEWHERE = {
     "exactly one of inferenceClusterRef and clusterSelector must be set",
     "existing must be set when source is Existing",

@@ -12,14 +12,13 @@ from function.api.base import parse
 from function.api.tier import KVOffloadTierSpec
 from function.backends import base
 from function.backends.registry import backend
-from tests.cluster import rules
+from tests.cluster import rules, rules_mooncake
 from tests.cluster.documents import FIRST
 from tests.cluster.expect import Fleet
 from tests.cluster.rig import crds
 from tests.cluster.rig.fleet import namespace
 from tests.cluster.rig.functions import CHECKOUT
 from tests.cluster.rig.kube import Api, Manifest, Refused, load
-from tests.tools.find import module_dir
 
 LEVELS = ("restricted", "baseline", "privileged")
 _WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet", "LeaderWorkerSet")
@@ -35,8 +34,9 @@ class Case:
 
 
 def _cases() -> Iterator[Case]:
-    for number, (where, message, good, _) in enumerate(rules.ROWS):
-        document = rules.tier_spec(rules.spec(where, good))
+    rows = [*rules.documents(), *rules_mooncake.documents()]
+    for number, (path, message, good, _) in enumerate(rows):
+        document = rules.tier_spec(good)
         spec, problems = parse(KVOffloadTierSpec, document, "spec")
         if spec is None or problems:
             continue
@@ -46,7 +46,7 @@ def _cases() -> Iterator[Case]:
             continue
         description = served_by.describe(tier)
         parts = tuple(served_by.parts(tier))
-        yield Case(f"{where}: {message}", parts, description.pod_security)
+        yield Case(f"{path}: {message}", parts, description.pod_security)
 
 
 CASES = {case.name: case for case in _cases()}
@@ -75,13 +75,7 @@ def rendered() -> dict[str, tuple[Path, Manifest]]:
 def judge(world: Fleet) -> Api:
     """A workload cluster with a namespace for each Pod Security level, and PodMonitors."""
     api = world.rig.workload(FIRST).api
-    monitors = module_dir(
-        "prometheus-operator", "github.com/prometheus-operator/prometheus-operator"
-    )
-    crds.install_crds(
-        api,
-        [monitors / "example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml"],
-    )
+    crds.install_pod_monitors(api)
     for level in LEVELS:
         # As the tiers' own namespace is labelled for claims with admin access.
         enforced = {

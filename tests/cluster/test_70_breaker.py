@@ -1,35 +1,61 @@
 """The circuit breaker and slow news: large tiers, many tiers, and a long roll end Ready."""
 
 import time
+from collections.abc import Iterator
+
+import pytest
 
 from tests.cluster.documents import FIRST, changed, tier
 from tests.cluster.expect import Fleet
 from tests.cluster.groups import Summary
+from tests.cluster.rig.crds import install_pod_monitors
 from tests.cluster.rig.kube import condition, is_true
 from tests.cluster.rig.nodes import gpu_node
 
 MANY = 20
 ROLLED_NODES = 50
-_DISK = {"name": "nvme", "type": "Disk", "disk": {"sizeGiB": 100, "hostPath": {"path": "/mnt/kv"}}}
-_REDIS = {
-    "name": "shared",
-    "type": "Redis",
-    "redis": {"managed": {"sizeGiB": 8, "persistence": {"storageClassName": "fast"}}},
-}
+_REDIS = {"managed": {"sizeGiB": 8}}
 
 
 def large_tier(name: str) -> dict:
-    """A tier with every optional part that makes an Object of its own."""
+    """A tier of eleven Objects: two managed Redis levels beside the agents, and monitoring."""
+    levels = [{"name": n, "type": "Redis", "redis": _REDIS} for n in ("near", "far")]
     return tier(
         name,
-        lmcache={"mode": "NodeServer", "l1": {"sizeGiB": 8}, "l2": [_DISK, _REDIS]},
-        monitoring={"podMonitor": True},
-        gpuVisibility={"source": "DRAAdminAccess"},
+        lmcache={"mode": "NodeServer", "l1": {"sizeGiB": 8}, "l2": levels},
+        monitoring={"podMonitor": True, "namespaceLabels": {"name": "monitoring"}},
     )
 
 
 def small_tier(name: str) -> dict:
     return changed(tier(name), "spec.lmcache.l1.sizeGiB", 1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def default_breaker(world: Fleet) -> Iterator[None]:
+    """Core with the burst that it has by default; the other groups run with a fleet's."""
+    core = world.rig.parts.parts["core"]
+    flags = core.argv
+    core.argv = [word for word in flags if "circuit-breaker" not in word]
+    core.restart()
+    yield
+    core.argv = flags
+    core.restart()
+
+
+def test_a_tier_of_more_than_ten_objects_becomes_ready(world: Fleet, summary: Summary):
+    install_pod_monitors(world.rig.workload(FIRST).api)
+    large = large_tier("large")
+    calls, began = world.calls(), time.monotonic()
+    with world.applied(large):
+        world.until_ready(large, limit=60)
+        assert len(world.objects(large)) >= 10
+        assert world.condition(large, "Responsive") == ("False", "WatchCircuitOpen")
+        summary.note(
+            f"a tier of {len(world.objects(large))} Objects: Ready after"
+            f" {time.monotonic() - began:.1f} s, {world.calls() - calls} calls,"
+            f" {world.tokens()} tokens, its breaker open"
+        )
 
 
 def test_twenty_tiers_at_once_become_ready(world: Fleet, summary: Summary):

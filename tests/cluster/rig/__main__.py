@@ -78,14 +78,14 @@ def welcome(rig: Rig) -> str:
     ]
     for each in rig.clusters.values():
         lines.append(f"  export KUBECONFIG={each.kubeconfig}   # {each.name}")
-    first = rig.workloads[0]
+    first, demo = rig.workloads[0], "tests/cluster/demo"
     lines += [
         "",
         "Try, with the control plane's KUBECONFIG (kubectl is at " + kubectl + "):",
         f"  {kubectl} get inferenceclusters",
-        f"  {kubectl} apply -f example/cluster/tier.yaml     # an LMCache tier on {first}",
+        f"  {kubectl} apply -f {demo}/tier.yaml   # an LMCache tier on {first}",
         f"  {kubectl} get kvot -A -w                         # AGENTS 3/3, READY True",
-        f"  {kubectl} apply -f example/cluster/deployment.yaml",
+        f"  {kubectl} apply -f {demo}/deployment.yaml",
         f"  {kubectl} get modeldeployments -A -o wide",
         "and see what arrived on the other side:",
         f"  {kubectl} --kubeconfig {rig.workload(first).kubeconfig} get pods -A -o wide",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.cluster.rig.kube import Api, Manifest, is_true, load
 from tests.cluster.rig.wait import until
+from tests.tools.find import module_dir
 
 
 def install_crds(api: Api, files: Iterable[Path], limit: float = 30) -> list[str]:
@@ -29,6 +30,13 @@ def install_crds(api: Api, files: Iterable[Path], limit: float = 30) -> list[str
             every=0.02,
         )
     return [document["metadata"]["name"] for document in applied]
+
+
+def install_pod_monitors(api: Api) -> None:
+    """The PodMonitor CRD of the Prometheus operator."""
+    module = "github.com/prometheus-operator/prometheus-operator"
+    folder = module_dir("prometheus-operator", module) / "example" / "prometheus-operator-crd"
+    install_crds(api, [folder / "monitoring.coreos.com_podmonitors.yaml"])
 
 
 def webhooks_by_url(document: Manifest, port: int, ca_bundle: bytes) -> Manifest:

@@ -1,0 +1,48 @@
+"""A tier of each backend becomes Ready, from the smallest example of its documentation."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.documents import FIRST, TOLERATED, changed
+from tests.cluster.expect import Fleet
+from tests.cluster.groups import Summary
+from tests.cluster.rig.functions import CHECKOUT
+from tests.cluster.rig.kube import Manifest, load
+
+EXAMPLES = sorted((CHECKOUT / "example").glob("*/smallest.yaml"))
+MAX_CALLS = 40
+
+
+def placed(file: Path) -> Manifest:
+    """The example as it stands, on a cluster of the rig and tolerating its GPU nodes' taint."""
+    (document,) = load(file)
+    document = changed(document, "metadata.name", f"smallest-{file.parent.name}")
+    document = changed(document, "spec.inferenceClusterRef.name", FIRST)
+    return changed(document, "spec.nodes.tolerations", [TOLERATED])
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.parent.name)
+def test_the_smallest_example_becomes_ready(world: Fleet, summary: Summary, file: Path):
+    document = placed(file)
+    began, calls, tokens = time.monotonic(), world.calls(), world.tokens()
+    with world.applied(document):
+        found = world.until_ready(document, limit=60)
+        seconds = time.monotonic() - began
+        spent = world.calls() - calls
+        summary.note(
+            f"{found['spec']['backend']}: Ready after {seconds:.1f} s, {spent} calls,"
+            f" {world.tokens() - tokens} tokens, {len(world.objects(document))} Objects"
+        )
+        assert spent <= MAX_CALLS
+        assert world.condition(document, "ControlPlaneReady")[0] == "True"
+        assert world.condition(document, "AgentsReady") == ("True", "Ready")
+        assert found["status"]["agents"]["summary"] == "3/3"
+
+
+def test_every_backend_has_an_example(world: Fleet):
+    served = {load(file)[0]["spec"]["backend"] for file in EXAMPLES}
+    definition = load(CHECKOUT / "xrd" / "kvoffloadtier.yaml")[0]
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert served == set(schema["properties"]["spec"]["properties"]["backend"]["enum"])
