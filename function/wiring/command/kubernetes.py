@@ -27,6 +27,8 @@ _INERT_FIELDS = (
 # Set by LeaderWorkerSet's webhook on pods: plain characters, and never in the template.
 _INJECTED = frozenset({"LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX"})
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+# What may stand around such texts and leaves the whole as harmless.
+_PLAIN = re.compile(rb"[A-Za-z0-9._:/-]*\Z")
 _SERVICE_LINK = re.compile(r"[A-Z][A-Z0-9_]*_(SERVICE_(HOST|PORT\w*)|PORT\w*)\Z")
 
 
@@ -85,12 +87,26 @@ def read_env(container: Mapping[str, Any]) -> Env:
         if not is_text(value):
             unknown[name] = "no text"
             continue
-        text = expand(value, Env(literal, unknown, env_from=env_from))
+        text = expand(value, Env(literal, unknown, frozenset(inert), env_from))
         if text.opaque:
             unknown[name] = "an unknown $(VAR)"
+            if _is_plain(text):
+                inert.add(name)
         else:
             literal[name] = text.decode()
     return Env(literal, unknown, frozenset(inert), env_from)
+
+
+def _is_plain(text: Text) -> bool:
+    """Whether a text that is known in part holds only plain characters.
+
+    So does Modelplane's `MODELPLANE_LEADER_ADDRESS: $(LWS_LEADER_ADDRESS)`.
+    """
+    around, at = b"", 0
+    for hidden in text.opaque:
+        around += text.data[at : hidden.start]
+        at = hidden.end
+    return all(o.inert for o in text.opaque) and bool(_PLAIN.match(around + text.data[at:]))
 
 
 def _is_inert(source: Any) -> bool:

@@ -160,6 +160,36 @@ def test_a_pod_ip_pasted_by_kubernetes_is_harmless():
     assert read({**container, **result}).calls[0].words[-1].prefix == "kv@"
 
 
+# What Modelplane v0.3 sets on the pods of every gang.
+GANG = [
+    {"name": "MODELPLANE_LEADER_ADDRESS", "value": "$(LWS_LEADER_ADDRESS)"},
+    {"name": "MODELPLANE_RANK", "value": "$(LWS_WORKER_INDEX)"},
+    {"name": "LEADER", "value": "tcp://$(MODELPLANE_LEADER_ADDRESS):6379"},
+]
+
+
+def test_a_variable_made_of_harmless_ones_is_harmless():
+    leader = "ray start --head --port=6379; exec vllm serve m --node-rank=$(MODELPLANE_RANK) --b"
+    result = read(bash(leader) | {"env": GANG}).rewrite({0: [Append("--c")]})
+    assert result == {"args": [leader + " --c"]}
+    for address in ("$(MODELPLANE_LEADER_ADDRESS):6379", "$(LEADER)"):
+        worker = read(bash(f"exec ray start --address={address} --block") | {"env": GANG})
+        assert (worker.inert, worker.problem, worker.calls) == (True, "", ())
+
+
+@pytest.mark.parametrize(
+    "value", ["$(LWS_LEADER_ADDRESS); id", "a $(LWS_LEADER_ADDRESS)", "$(KEY)", "$(KEY)/$(IP)", "`"]
+)
+def test_a_variable_that_may_hold_more_than_plain_characters_is_not(value):
+    env = [
+        source("KEY", "secretKeyRef", name="s", key="k"),
+        source("IP", "fieldRef", fieldPath="status.podIP"),
+        {"name": "MADE", "value": value},
+    ]
+    program = read(bash("exec ray start --address=$(MADE)") | {"env": env})
+    assert program.problem
+
+
 def test_both_calls_or_none():
     container = bash("if x; then vllm serve a; else ./w vllm serve b; fi")
     program = read(container)
