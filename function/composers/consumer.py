@@ -105,8 +105,10 @@ class _ConsumerComposer:
         )
 
     def require_tiers(self) -> None:
-        for ref in sorted({t.ref for t in self.targets if t.ref is not None}, key=str):
-            self.answer.requirements.update(tiers.requirements(ref))
+        for target in self.targets:
+            if target.ref is not None:
+                models = self.decider.models(target)
+                self.answer.requirements |= tiers.requirements(target.ref, models)
 
     # All workloads of the composite together -------------------------------------------------
 
@@ -116,7 +118,12 @@ class _ConsumerComposer:
             if outcome.action == REPLAYED or not outcome.shares or outcome.found is None:
                 continue
             planned = plan_of(outcome.found)
-            others = tiers.other_users(self.call, outcome.target.ref, outcome.found.document)
+            others = tiers.users(
+                self.call,
+                outcome.target.ref,
+                self.decider.models(outcome.target),
+                outcome.found.document,
+            )
             message = identity_conflicts.message(
                 planned.tier, outcome.shares, self._own_shares(i), others, self.call.composite
             )
@@ -174,9 +181,9 @@ class _ConsumerComposer:
             _, shares = marked.setdefault(tier, (outcome.found.fleet, []))
             shares += outcome.shares
         for tier, (fleet, shares) in sorted(marked.items()):
-            key, manifest = usage.compose(self.call.composite, tier, fleet, shares)
-            # A marker, never something the consumer's readiness waits for.
-            self.answer.resources[key] = Composed(manifest, True)
+            for key, manifest in usage.compose(self.call.composite, tier, fleet, shares).items():
+                # A marker, never something the consumer's readiness waits for.
+                self.answer.resources[key] = Composed(manifest, True)
 
     def derive_condition(self) -> None:
         off = [o for o in self.outcomes if o.reason != REASON_WIRED]

@@ -41,6 +41,7 @@ REASON_RECORD = "RecordUnreadable"
 
 
 _wired = Memo(2048)
+_models = Memo(2048)
 
 
 @dataclass
@@ -83,7 +84,8 @@ class Decider:
         if target.policy == "Off":
             message = "The policy is Off: unwired on purpose."
             return Outcome(target, LEFT, REASON_OFF, message, settled=True)
-        found = tiers.resolve(self.call, target.ref, target.provider_config, self.namespace)
+        models = self.models(target)
+        found = tiers.resolve(self.call, target.ref, models, target.provider_config, self.namespace)
         if found.document is None:
             return self.fall_back(target, found.state, found.message, found)
         planned = plan_of(found)
@@ -93,6 +95,10 @@ class Decider:
         if _chose_unwired(target):
             return self._unwired(target, found)
         return self._wire(target, found, planned.tier)
+
+    def models(self, target: Target) -> tuple[str, ...]:
+        """The model strings of the target's engines."""
+        return _models.get(lambda: wire.models(target, self.given), target, self.given)
 
     def _wire(self, target: Target, found: tiers.Found, tier: base.Tier) -> Outcome:
         try:

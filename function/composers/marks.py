@@ -11,6 +11,9 @@ LABEL_FLEET = f"{GROUP}/kv-offload-fleet"
 # On a Usage: the tier that is used, and the fleet it belongs to.
 LABEL_USED_TIER = f"{GROUP}/kv-offload-used-tier"
 LABEL_USED_FLEET = f"{GROUP}/kv-offload-used-fleet"
+# On a Usage: a digest of the model string, and the cache identity under it ("unknown").
+LABEL_USED_MODEL = f"{GROUP}/kv-offload-used-model"
+LABEL_USED_IDENTITY = f"{GROUP}/kv-offload-used-identity"
 # On a Usage: the tier as namespace/name, and what the consumer shares there (see usage.Share).
 ANNOTATION_TIER = f"{GROUP}/kv-offload-used-tier"
 ANNOTATION_SHARES = f"{GROUP}/kv-offload-shares"

@@ -4,12 +4,13 @@ A name resolves to the tier of that name, or to the child of a fleet tier of tha
 asked for at once. "Not yet resolved", "resolved and absent" and "present" stay three states.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from function.answer import TRUE, Requirement
 from function.composers import marks
-from function.composers.usage import usages_of
+from function.composers.usage import model_label, usages_of
 from function.edge.request import Call
 from function.wiring.refs import Ref
 
@@ -33,9 +34,9 @@ class Found:
     fleet: str = ""
 
 
-def requirements(ref: Ref) -> dict[str, Requirement]:
-    """Everything that must be looked up for one named tier."""
-    return {
+def requirements(ref: Ref, models: Iterable[str]) -> dict[str, Requirement]:
+    """Everything that must be looked up for one named tier, and engines of these model strings."""
+    found = {
         f"tier/{ref}": Requirement(
             marks.TIER_API_VERSION, "KVOffloadTier", name=ref.name, namespace=ref.namespace
         ),
@@ -45,15 +46,28 @@ def requirements(ref: Ref) -> dict[str, Requirement]:
             labels={marks.LABEL_FLEET: ref.name},
             namespace=ref.namespace,
         ),
-        f"users/{ref}": usages_of(marks.LABEL_USED_TIER, ref.namespace, ref.name),
-        f"fleet-users/{ref}": usages_of(marks.LABEL_USED_FLEET, ref.namespace, ref.name),
     }
+    for model in models:
+        for prefix, label in _USERS.items():
+            found[_users(prefix, ref, model)] = usages_of(label, ref.namespace, ref.name, model)
+    return found
 
 
-def resolve(call: Call, ref: Ref, provider_config: str, namespace: str) -> Found:
+# Consumers may know one tier by its own name or by its fleet's.
+_USERS = {"users": marks.LABEL_USED_TIER, "fleet-users": marks.LABEL_USED_FLEET}
+
+
+def _users(prefix: str, ref: Ref, model: str) -> str:
+    return f"{prefix}/{ref}/{model_label(model)}"
+
+
+def resolve(
+    call: Call, ref: Ref, models: Iterable[str], provider_config: str, namespace: str
+) -> Found:
     """The tier that `ref` means for a consumer in `namespace` on the cluster `provider_config`."""
+    users = [call.required(_users(prefix, ref, m)) for m in models for prefix in _USERS]
     named, children = call.required(f"tier/{ref}"), call.required(f"children/{ref}")
-    if named is None or children is None or call.required(f"users/{ref}") is None:
+    if named is None or children is None or None in users:
         return Found(UNRESOLVED, f"Waiting for Crossplane to look up KVOffloadTier {ref}.")
     single = [t for t in named if "inferenceClusterRef" in t.get("spec", {})]
     candidates = single + children
@@ -77,10 +91,15 @@ def resolve(call: Call, ref: Ref, provider_config: str, namespace: str) -> Found
     return Found(READY, "", tier, _fleet(tier))
 
 
-def other_users(call: Call, ref: Ref, tier: dict[str, Any]) -> list[dict[str, Any]]:
-    """All Usages of the tier that was found, whichever name its consumers know it by."""
-    used = call.required(f"users/{ref}") or []
-    used += [u for u in call.required(f"fleet-users/{ref}") or [] if u not in used]
+def users(
+    call: Call, ref: Ref, models: Iterable[str], tier: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """The Usages of the tier that was found, of these models, by whichever name."""
+    used: list[dict[str, Any]] = []
+    for model in models:
+        for prefix in _USERS:
+            found = call.required(_users(prefix, ref, model)) or []
+            used += [u for u in found if u not in used]
     metadata = tier["metadata"]
     value = f"{metadata.get('namespace', '')}/{metadata['name']}"
     return [

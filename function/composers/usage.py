@@ -33,30 +33,54 @@ class Share:
     wired: bool = True
 
 
-def usages_of(label: str, namespace: str, name: str) -> Requirement:
-    """All Usages, in every namespace, that mark this tier (or fleet) as used."""
-    return Requirement(
-        api_version=marks.USAGE_API_VERSION,
-        kind="Usage",
-        labels={label: marks.reference(namespace, name)},
-    )
+def usages_of(label: str, namespace: str, name: str, model: str | None = None) -> Requirement:
+    """The Usages, in every namespace, that mark this tier (or fleet) as used.
+
+    `model`: only those of this model string. A consumer asks for no others: whoever serves another
+    model cannot get in its way, and a tier may have thousands of consumers.
+    """
+    labels = {label: marks.reference(namespace, name)}
+    if model is not None:
+        labels[marks.LABEL_USED_MODEL] = model_label(model)
+    return Requirement(api_version=marks.USAGE_API_VERSION, kind="Usage", labels=labels)
+
+
+def model_label(model: str) -> str:
+    """A model string as a label value."""
+    return names.digest(model, length=16)
 
 
 def compose(
     composite: dict[str, Any], tier: tuple[str, str], fleet: str, shares: Iterable[Share]
-) -> tuple[str, dict[str, Any]]:
-    """The Usage by which a consumer marks `tier` (namespace, name), with its resource key.
+) -> dict[str, dict[str, Any]]:
+    """The Usages by which a consumer marks `tier` (namespace, name): one per model string, by key.
 
     A cluster-scoped consumer cannot be named by a namespaced Usage: its Usage stands beside the
     tier, without `by`, and names the consumer in its reason.
     """
+    by_model: dict[str, set[Share]] = {}
+    for share in shares:
+        by_model.setdefault(share.model, set()).add(share)
+    return {
+        f"{_KEY}{names.digest(*tier, model)}": _usage(composite, tier, fleet, model, sorted(found))
+        for model, found in sorted(by_model.items())
+    }
+
+
+def _usage(
+    composite: dict[str, Any], tier: tuple[str, str], fleet: str, model: str, found: list[Share]
+) -> dict[str, Any]:
     metadata = composite.get("metadata", {})
     namespace, name = tier
     kind, consumer = composite.get("kind", ""), metadata.get("name", "")
-    labels = {marks.LABEL_USED_TIER: marks.reference(namespace, name)}
+    labels = {
+        marks.LABEL_USED_TIER: marks.reference(namespace, name),
+        marks.LABEL_USED_MODEL: model_label(model),
+        marks.LABEL_USED_IDENTITY: found[0].identity or "unknown",
+    }
     if fleet:
         labels[marks.LABEL_USED_FLEET] = marks.reference(namespace, fleet)
-    rows = sorted([share.model, share.identity, share.wired] for share in set(shares))
+    rows = [[share.model, share.identity, share.wired] for share in found]
     usage: dict[str, Any] = {
         "apiVersion": marks.USAGE_API_VERSION,
         "kind": "Usage",
@@ -85,7 +109,7 @@ def compose(
     else:
         usage["metadata"]["namespace"] = namespace
         usage["spec"]["of"]["resourceRef"].pop("namespace")
-    return f"{_KEY}{names.digest(namespace, name)}", usage
+    return usage
 
 
 def observed(call: Call) -> dict[str, dict[str, Any]]:
@@ -135,11 +159,12 @@ def user(usage: dict[str, Any]) -> dict[str, str]:
 
 def used_by_status(usages: list[dict[str, Any]]) -> dict[str, Any]:
     """`status.usedBy` and `status.consumers`: who uses the tier, grouped by what they share."""
-    entries = []
+    entries, consumers = [], set()
     for usage in usages:
         who = {key: value for key, value in user(usage).items() if value}
+        consumers.add(tuple(who.items()))
         digests = sorted({s.identity for s in shares(usage)} - {""})
         entries += [{**who, "identity": digest} for digest in digests] or [who]
     order = ("identity", "namespace", "kind", "name")
     entries.sort(key=lambda entry: [entry.get(key, "") for key in order])
-    return {"usedBy": entries[:MAX_USED_BY], "consumers": str(len(usages))}
+    return {"usedBy": entries[:MAX_USED_BY], "consumers": str(len(consumers))}

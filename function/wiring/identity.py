@@ -112,7 +112,7 @@ def identity(
     `model_source`: where the workload says the weights come from (KServe's `spec.model.uri`).
     `declared`: the user's own word, which replaces everything else but the model string.
     """
-    model = flags.get(_MODEL[engine]) or ""
+    model = model_string(engine, flags)
     lora = any(flag in flags for flag in _LORA)
     if declared:
         facts = (("declared", declared),)
@@ -137,6 +137,11 @@ def identity(
         _add_version(facts_by_name, unknown, container, version)
     facts = tuple(sorted((k, v) for k, v in facts_by_name.items() if v))
     return Identity(model, _digest(facts), facts, not unknown, ", ".join(unknown), lora)
+
+
+def model_string(engine: str, flags: Mapping[str, str | None]) -> str:
+    """The string behind the model argument, "" when it is not there or not static."""
+    return flags.get(_MODEL[engine]) or ""
 
 
 def _digest(facts: Iterable[tuple[str, str]]) -> str:

@@ -16,7 +16,7 @@ from function.problems import Refused
 from function.wiring import command, engines, flags, gate, pod, serve, workloads
 from function.wiring import record as records
 from function.wiring.engine import Engine
-from function.wiring.identity import Identity, identity
+from function.wiring.identity import Identity, identity, model_string
 from function.wiring.injection import Injection
 from function.wiring.pod.env import literals
 from function.wiring.record import Record, TemplateRecord
@@ -71,6 +71,19 @@ def wire(target: Target, tier: Tier, given: Input, files_name: str) -> Wired:
     records.dump(record)  # refuse now what could not be recorded
     summary = f"Wired to {tier.spec.backend} tier {target.ref}: {' '.join(lines)}"
     return Wired(manifest, record, tuple(shares), summary)
+
+
+def models(target: Target, given: Input) -> tuple[str, ...]:
+    """The model strings of the target's engines, sorted; () where an engine cannot be told."""
+    found = set()
+    try:
+        for asking in target.asking:
+            members = pods(asking, given)
+            name = _identify(asking, members, given).name
+            found.add(model_string(name, _flags(name, _starting(members))))
+    except Refused:
+        return ()
+    return tuple(sorted(found))
 
 
 def replay(target: Target, record: Record, given: Input) -> Json:
@@ -165,14 +178,8 @@ def _engine(
     asking: Asking, members: list[Pod], given: Input, target: Target, outlives_pods: bool
 ) -> tuple[Engine, Identity]:
     """The facts of one engine, from all of its pods. Raises EngineUnknown, OutOfScope."""
-    found = engines.identify(
-        [(m.container, m.program) for m in members],
-        asking.declared,
-        given.engine_images,
-        given.engine or "",
-        given.engine_version or "",
-    )
-    starts = [m for m in members if m.program.calls] or members
+    found = _identify(asking, members, given)
+    starts = _starting(members)
     read = _flags(found.name, starts)
     who = identity(
         starts[0].template.body,
@@ -199,6 +206,21 @@ def _engine(
         identity=who.digest if who.known else "",
     )
     return engine, who
+
+
+def _identify(asking: Asking, members: list[Pod], given: Input) -> engines.Identified:
+    return engines.identify(
+        [(m.container, m.program) for m in members],
+        asking.declared,
+        given.engine_images,
+        given.engine or "",
+        given.engine_version or "",
+    )
+
+
+def _starting(members: list[Pod]) -> list[Pod]:
+    """The pods that start the engine; all of them where argv shows none."""
+    return [m for m in members if m.program.calls] or members
 
 
 def _flags(engine: str, members: list[Pod]) -> dict[str, str | None]:

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+from function.composers.usage import model_label
 from tests.unit.composers.calls import READY
 
 Document = dict[str, Any]
+
+MODEL = "Qwen/Qwen3-32B"
 
 
 def cluster(name: str = "gpu", *, provider_config: str | None = "gpu") -> Document:
@@ -68,7 +71,7 @@ def engine(
     container = {
         "name": "engine",
         "image": image,
-        "args": ["Qwen/Qwen3-32B"] if args is None else args,
+        "args": [MODEL] if args is None else args,
         "volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}],
     }
     metadata: Document = {"labels": {"modelplane.ai/workload": "qwen"}}
@@ -108,14 +111,15 @@ def requirements(
     name: str = "chat",
     children: tuple[Document, ...] = (),
     users: tuple[Document, ...] = (),
+    model: str = MODEL,
 ) -> dict[str, list[Document]]:
     """What core resolves for a consumer that names `name`."""
     ref = f"modelplane-system/{name}"
     return {
         f"tier/{ref}": list(tiers),
         f"children/{ref}": list(children),
-        f"users/{ref}": list(users),
-        f"fleet-users/{ref}": [],
+        f"users/{ref}/{model_label(model)}": list(users),
+        f"fleet-users/{ref}/{model_label(model)}": [],
     }
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from function.composers.usage import model_label
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import call, observe
 
@@ -229,6 +230,8 @@ def test_the_same_name_means_the_fleets_child_on_the_consumers_cluster() -> None
     assert usage["metadata"]["labels"] == {
         "modelplane.ai/kv-offload-used-tier": "modelplane-system.chat-eu",
         "modelplane.ai/kv-offload-used-fleet": "modelplane-system.chat",
+        "modelplane.ai/kv-offload-used-model": model_label(d.MODEL),
+        "modelplane.ai/kv-offload-used-identity": own_identity(),
     }
 
 
@@ -323,8 +326,10 @@ def test_a_broken_input_is_the_one_fatal() -> None:
 
 def test_everything_is_asked_for_at_once_and_narrowly() -> None:
     got = call(d.replica(), desired={KEY: d.engine()})
-    used = {"modelplane.ai/kv-offload-used-tier": "modelplane-system.chat"}
-    fleet = {"modelplane.ai/kv-offload-used-fleet": "modelplane-system.chat"}
+    model = model_label(d.MODEL)
+    same = {"modelplane.ai/kv-offload-used-model": model}
+    used = {"modelplane.ai/kv-offload-used-tier": "modelplane-system.chat", **same}
+    fleet = {"modelplane.ai/kv-offload-used-fleet": "modelplane-system.chat", **same}
     assert got.requirements == {
         "tier/modelplane-system/chat": {
             "kind": "KVOffloadTier",
@@ -336,8 +341,8 @@ def test_everything_is_asked_for_at_once_and_narrowly() -> None:
             "namespace": "modelplane-system",
             "labels": {"modelplane.ai/kv-offload-fleet": "chat"},
         },
-        "users/modelplane-system/chat": {"kind": "Usage", "labels": used},
-        "fleet-users/modelplane-system/chat": {"kind": "Usage", "labels": fleet},
+        f"users/modelplane-system/chat/{model}": {"kind": "Usage", "labels": used},
+        f"fleet-users/modelplane-system/chat/{model}": {"kind": "Usage", "labels": fleet},
     }
 
 
@@ -368,7 +373,7 @@ DECLARED = {
 def test_a_declared_engine_is_enough_for_an_image_nobody_knows(name: str) -> None:
     annotations, given = DECLARED[name]
     engine = d.engine(annotations, image="registry.example/ours:v7", args=["--model", "m"])
-    required = d.requirements(d.ready_tier())
+    required = d.requirements(d.ready_tier(), model="m")
     got = call(d.replica(), given=given, desired={KEY: engine}, required=required)
     assert got.conditions["KVOffloadReady"] == ("True", "Wired")
     assert transfer_config(got.desired[KEY])

@@ -243,7 +243,7 @@ def test_a_standalone_deployment_is_composed_and_wired() -> None:
     composite = deployment(kvOffloadTierRef={"name": "chat"})
     given = d.requirements(d.ready_tier()) | {"cluster": [d.cluster()]}
     got = call(composite, given=COMPOSE, required=given)
-    assert set(got.desired) == {"deployment-main", "service", "usage-tier-76173"}
+    assert set(got.desired) == {"deployment-main", "service", "usage-tier-4c387"}
     args = d.wired_pod(got.desired["deployment-main"])["spec"]["containers"][0]["args"]
     assert args[:2] == ["Qwen/Qwen3-32B", "--kv-transfer-config"]
     assert got.conditions["KVOffloadReady"] == ("True", "Wired")
