@@ -1,7 +1,7 @@
 """A pod template run as local processes, by one documented rule of substitution.
 
 From the template itself: command, args, env with `$(NAME)` expansion, field and Secret references,
-volumes and mounts at their own paths, ports, probes, hooks, grace period, user and groups, dropped
+volumes and mounts at their own paths, ports, probes, hooks, grace period, user and groups,
 capabilities, read-only root, process 1. Substituted:
 
 1. the image by this machine's file system under a read-only layer, with the environment `vllm` at
@@ -31,6 +31,7 @@ from tests.conformance.envs import Environment
 from tests.conformance.node import HOST_IP, Node
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+INIT_TIMEOUT = 120.0  # seconds; the kubelet has none
 _UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 
@@ -39,14 +40,12 @@ class PodFailed(Exception):
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """Kubernetes' expansion: `$(NAME)` of a known name, `$$(NAME)` for the text itself."""
+    """Kubernetes' expansion: `$(NAME)` of a known name is its value, `$$` anywhere is one `$`."""
 
     def one(match: re.Match[str]) -> str:
-        if match[0].startswith("$$"):
-            return match[0][1:]
-        return env.get(match[1], match[0])
+        return "$" if match[0] == "$$" else env.get(match[1], match[0])
 
-    return re.sub(r"\$?\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)", one, text)
+    return re.sub(r"\$\$|\$\(([^)]*)\)", one, text)
 
 
 class Pod:
@@ -97,7 +96,10 @@ class Pod:
         )
         container = self.containers[spec["name"]] = Container(setting)
         if not sidecar:
+            begun = time.monotonic()
             while container.running:
+                if time.monotonic() - begun > INIT_TIMEOUT:
+                    raise PodFailed(f"init container {spec['name']} goes on:\n{container.log}")
                 time.sleep(0.05)
             code = container.stop(0)[1]
             if code:
@@ -120,6 +122,7 @@ class Pod:
             "user": user,
             "group": security.get("runAsGroup", user),
             "groups": [security["fsGroup"]] if "fsGroup" in security else [],
+            "capabilities": security.get("capabilities", {}).get("add", []),
             "writable": not security.get("readOnlyRootFilesystem", False),
             "python": python,
             "venv": str(self.image.path) if self.image is not None else None,

@@ -103,12 +103,6 @@ def test_hits_survive_a_restart_of_redis(redis, start):
     agent.stop()
 
 
-@pytest.mark.xfail(
-    reason="lmcache 0.5.6 started without its Redis is healthy and never hits, at any level, until "
-    "it is started again: nothing in the DaemonSet waits for Redis yet",
-    strict=True,
-    raises=AssertionError,
-)
 def test_an_agent_that_starts_before_its_redis_is_of_use(node, start):
     node.secrets["kv-offload-redis"] = {"password": PASSWORD}
     late = copy.deepcopy(REDIS)

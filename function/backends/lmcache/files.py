@@ -2,24 +2,17 @@
 
 LMCache counts what a server wrote since its own start: files of an earlier process, or of another
 node on a shared file system, are in nobody's count, and its limit alone bounds nothing. Its own
-eviction begins at 80 % of the size and knows what is in use; beside it the sweeper (`sweep`, run in
-the agents' pod from its own text) looks at the disk and holds the directory at 95 %, oldest first.
-A block that is gone is a miss.
+eviction begins at 80 % of the size and knows what is in use; beside it the sweeper (`programs`,
+`sweep`) looks at the disk and holds the directory at 95 %, oldest first. A block that is gone is a
+miss.
 """
 
-from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files as resources
-
 from function.backends.base import Manifest, Tier
-from function.backends.lmcache import facts
-from function.backends.lmcache.level import Level, Swept, literal
+from function.backends.lmcache.level import Swept
 from function.kube import manifests as k
 
 _ROOT = "/var/lib/kv-offload"
-_PYTHON = "/opt/venv/bin/python3"
 _FULL_PERCENT = 95
-SWEEPER = "sweeper"
 
 # Seconds between two sweeps: a shared file system is walked by every node.
 LOCAL_PERIOD = 30
@@ -69,31 +62,3 @@ def ephemeral(tier: Tier, level: str, storage_class: str | None, size_gib: int) 
 def swept(path: str, size_gib: int, period: int) -> Swept:
     """A level's directory, kept under its size."""
     return Swept(path, size_gib * 2**30 * _FULL_PERCENT // 100, period)
-
-
-def sweeper(tier: Tier, levels: Sequence[Level]) -> list[Manifest]:
-    """The container that keeps the directories of all levels under their sizes; at most one."""
-    jobs = [level.swept for level in levels if level.swept is not None]
-    if not jobs:
-        return []
-    image = facts.image(tier)
-    words = [word for job in jobs for word in (literal(job.path), str(job.limit), str(job.period))]
-    container = {
-        "name": SWEEPER,
-        "image": image.reference,
-        "imagePullPolicy": image.pull_policy,
-        "command": [_PYTHON, "-c", _program()],
-        "args": words,
-        "resources": {
-            "requests": {"cpu": "10m", "memory": "64Mi"},
-            "limits": {"memory": "128Mi"},
-        },
-        "securityContext": k.container_security(),
-        "volumeMounts": [dict(level.data) for level in levels if level.swept is not None],
-    }
-    return [container]
-
-
-@cache
-def _program() -> str:
-    return literal(resources(__package__).joinpath("sweep.py").read_text(encoding="utf-8"))

@@ -3,7 +3,7 @@
 One small function for a type, one row in the table. Sizes are in GiB on both sides (LMCache's
 `max_capacity_gb` is multiplied by 2^30). `shared` tells LMCache that other servers use the same
 storage. A Redis is bounded by its own maxmemory, a bucket by its lifecycle rules, files by
-`files.sweeper`.
+`programs.sweepers`.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 from function.api.lmcache_l2 import L2Level
 from function.backends.base import Manifest, Part, Tier
 from function.backends.lmcache import files, redis
-from function.backends.lmcache.level import Level, Swept, adapter
+from function.backends.lmcache.level import Awaited, Level, Swept, adapter
 from function.kube import manifests as k
 
 
@@ -84,7 +84,13 @@ def _redis(tier: Tier, level: L2Level) -> Level:
         if at.username is not None:
             env += k.env({"LMCACHE_RESP_USERNAME": at.username})
         env.append(k.env_secret("LMCACHE_RESP_PASSWORD", at.auth_secret.name, at.auth_secret.key))
-    return _level(level, body, env=tuple(env), parts=tuple(redis.parts(tier, level)))
+    return _level(
+        level,
+        body,
+        env=tuple(env),
+        awaited=Awaited("ping", f"{body['host']}:{at.port}"),
+        parts=tuple(redis.parts(tier, level)),
+    )
 
 
 def _valkey(tier: Tier, level: L2Level) -> Level:
@@ -100,7 +106,7 @@ def _valkey(tier: Tier, level: L2Level) -> Level:
     }
     if at.database is not None:
         body["database_id"] = at.database
-    return _level(level, body)
+    return _level(level, body, awaited=Awaited("connect", body["startup_nodes"]))
 
 
 def _s3(tier: Tier, level: L2Level) -> Level:
@@ -158,6 +164,7 @@ def _level(
     env: tuple[Manifest, ...] = (),
     volume: Manifest | None = None,
     swept: Swept | None = None,
+    awaited: Awaited | None = None,
     parts: tuple[Part, ...] = (),
 ) -> Level:
     """The level with its volume mounted, and with what its blocks go through on their way."""
@@ -176,6 +183,7 @@ def _level(
         data=files.mount(level.name) if volume else None,
         mounts=tuple(mounts),
         swept=swept,
+        awaited=awaited,
         parts=parts,
     )
 

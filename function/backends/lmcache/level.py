@@ -17,6 +17,17 @@ class Swept:
 
 
 @dataclass(frozen=True)
+class Awaited:
+    """A server that must answer before an agent starts: one of its nodes, "host:port,host:port".
+
+    `way`: `ping` logs in to a Redis by the level's environment, `connect` only connects.
+    """
+
+    way: str
+    nodes: str
+
+
+@dataclass(frozen=True)
 class Level:
     """One level: the words of its `--l2-adapter`, and what the agents' pod needs for it.
 
@@ -29,6 +40,7 @@ class Level:
     data: Manifest | None = None
     mounts: tuple[Manifest, ...] = ()
     swept: Swept | None = None
+    awaited: Awaited | None = None
     parts: tuple[Part, ...] = ()
 
     @property

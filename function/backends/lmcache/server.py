@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from function.api.placement import Toleration
 from function.backends.base import AGENTS, Manifest, Part, Tier
-from function.backends.lmcache import facts, files, gpu, l2, network
+from function.backends.lmcache import facts, gpu, l2, network, programs
 from function.backends.lmcache.facts import HTTP_PORT, MQ_PORT
 from function.backends.lmcache.level import Level
 from function.kube import manifests as k
@@ -114,7 +114,7 @@ def _pod(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Manifest:
         "terminationGracePeriodSeconds": 30,
         "containers": [
             _container(tier, seen, levels),
-            *files.sweeper(tier, levels),
+            *programs.sweepers(tier, levels),
         ],
         "volumes": [
             {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
@@ -122,6 +122,8 @@ def _pod(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Manifest:
             *(volume for level in levels for volume in level.volumes),
         ],
     }
+    if waiters := programs.waiters(tier, levels):
+        pod["initContainers"] = waiters
     if spec.service_account_name:
         pod["serviceAccountName"] = spec.service_account_name
     if nodes.selector:

@@ -1,0 +1,71 @@
+"""Containers beside the server that run a program of ours, from its own text.
+
+The image brings the Python, so nothing has to be built or mounted for them.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files as resources
+from typing import Any
+
+from function.backends.base import Manifest, Tier
+from function.backends.lmcache import facts
+from function.backends.lmcache.level import Level, literal
+from function.kube import manifests as k
+
+_PYTHON = "/opt/venv/bin/python3"
+SWEEPER = "sweeper"
+WAITER = "await-levels"
+
+
+def sweepers(tier: Tier, levels: Sequence[Level]) -> list[Manifest]:
+    """The container that keeps the directories of all levels under their sizes; at most one."""
+    jobs = [level for level in levels if level.swept is not None]
+    if not jobs:
+        return []
+    words = [
+        word
+        for job in jobs
+        for word in (job.swept.path, str(job.swept.limit), str(job.swept.period))
+    ]
+    mounts = [dict(job.data) for job in jobs]
+    return [_container(tier, SWEEPER, "sweep.py", words, volumeMounts=mounts)]
+
+
+def waiters(tier: Tier, levels: Sequence[Level]) -> list[Manifest]:
+    """The init container that waits for the servers of all levels; at most one.
+
+    A server that starts without one of them is healthy and of no use until it is started again
+    (seen with 0.5.6): nothing is found at any level, and each look-up takes seconds. It waits for
+    ever, since an agent that is not ready is the truth.
+    """
+    jobs = [level for level in levels if level.awaited is not None]
+    if not jobs:
+        return []
+    words = [word for job in jobs for word in (job.awaited.way, job.awaited.nodes)]
+    env: list[Manifest] = []
+    for job in jobs:
+        env += [variable for variable in job.env if variable not in env]
+    return [_container(tier, WAITER, "wait.py", words, **({"env": env} if env else {}))]
+
+
+def _container(tier: Tier, name: str, program: str, words: Sequence[str], **more: Any) -> Manifest:
+    image = facts.image(tier)
+    return {
+        "name": name,
+        "image": image.reference,
+        "imagePullPolicy": image.pull_policy,
+        "command": [_PYTHON, "-c", _text(program)],
+        "args": [literal(word) for word in words],
+        "resources": {
+            "requests": {"cpu": "10m", "memory": "64Mi"},
+            "limits": {"memory": "128Mi"},
+        },
+        "securityContext": k.container_security(),
+        **more,
+    }
+
+
+@cache
+def _text(program: str) -> str:
+    return literal(resources(__package__).joinpath(program).read_text(encoding="utf-8"))
