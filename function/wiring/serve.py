@@ -41,10 +41,11 @@ def apply(entry: Mapping[str, Any], injection: Injection) -> Json:
             )
     if injection.connector is not None:
         user = kwargs.get(_KV_TRANSFER)
-        merged = merge(user, injection.connector, injection.connector_options)
+        ours = _sorted(injection.connector), _sorted(injection.connector_options)
+        merged = merge(user, *ours)
         kwargs[_KV_TRANSFER] = merged.config
     if injection.kv_events is not None:
-        kwargs.setdefault("kv_events_config", injection.kv_events)
+        kwargs.setdefault("kv_events_config", _sorted(injection.kv_events))
     for flag, value in injection.flags.items():
         name = flag.removeprefix("--").replace("-", "_")
         wanted = True if value is None else value
@@ -54,6 +55,11 @@ def apply(entry: Mapping[str, Any], injection: Injection) -> Json:
                 f"engine_kwargs.{name} is {kwargs[name]!r}, and the tier needs {wanted!r}",
             )
     return {**entry, "engine_kwargs": kwargs}
+
+
+def _sorted(ours: Mapping[str, Any]) -> Json:
+    """Keys in the order in which a record gives them back: a replay writes the same text."""
+    return json.loads(json.dumps(ours, sort_keys=True))
 
 
 def _word(name: str, value: Any) -> Word | None:
