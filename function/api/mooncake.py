@@ -19,7 +19,15 @@ _ADDRESS = (
 )
 _HOST_PORT = r"^[A-Za-z0-9][-A-Za-z0-9.]*:[0-9]{1,5}$"
 _METADATA = r"^(http://[A-Za-z0-9][-A-Za-z0-9.:]*/[-A-Za-z0-9._/]*|etcd://[-A-Za-z0-9.:;]+)$"
-CLUSTER_ID = r"^[A-Za-z0-9][-A-Za-z0-9_.]*$"
+_CLUSTER_ID = r"^[A-Za-z0-9][-A-Za-z0-9_.]*$"
+f.PATTERNS.update(
+    {
+        _ADDRESS: "HOST:PORT, or etcd://HOST:PORT with further HOST:PORT after ;",
+        _HOST_PORT: "HOST:PORT",
+        _METADATA: "http://HOST:PORT/PATH or etcd://HOST:PORT",
+        _CLUSTER_ID: "a cluster id (letters, digits, -, _ and .)",
+    }
+)
 
 
 class MooncakeExternal(ApiModel):
@@ -48,7 +56,7 @@ class MooncakeExternal(ApiModel):
         description="Metadata server, http://HOST:PORT/metadata or etcd://HOST:PORT; with metadata "
         "http and etcd.",
     )
-    cluster_id: Annotated[str, f.text(CLUSTER_ID, most=63)] | None = Field(
+    cluster_id: Annotated[str, f.text(_CLUSTER_ID, most=63)] | None = Field(
         default=None, description="Cluster id of the masters, where it is not Mooncake's default."
     )
 

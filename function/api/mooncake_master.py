@@ -8,6 +8,13 @@ from function.api import fields as f
 from function.api.base import ApiModel, Rule, union
 
 _FLAG_NAME = r"^[a-z][a-z0-9_]*$"
+_FLAG_VALUE = r"^[^$]*$"
+f.PATTERNS.update(
+    {
+        _FLAG_NAME: "a flag of mooncake_master without dashes in front",
+        _FLAG_VALUE: "a value without $, which Kubernetes would expand",
+    }
+)
 
 
 class MooncakeEviction(ApiModel):
@@ -85,7 +92,7 @@ class MooncakeMaster(ApiModel):
     flags: Annotated[
         dict[
             Annotated[str, f.text(_FLAG_NAME, most=63)],
-            Annotated[str, f.text(r"^[^$]*$", least=0, most=256)],
+            Annotated[str, f.text(_FLAG_VALUE, least=0, most=256)],
         ],
         f.entries(32),
     ] = Field(

@@ -3,8 +3,8 @@
 Run by container.py as process 1 of a new pid namespace, in new mount namespace, in its pod's
 network namespace; reads one JSON description on stdin:
 `{scratch, pid_file, writable, python: [paths], venv, mounts: [{source|tmpfs, path, read_only}],
-hosts, user, group, groups, argv, env, cwd}`. `scratch` is an empty folder. The machine's own file
-system stands in for the image, under a layer that holds the mount points.
+hosts, user, group, groups, capabilities: [names], argv, env, cwd}`. `scratch` is an empty folder.
+The machine's own file system stands in for the image, under a layer that holds the mount points.
 """
 
 import json
@@ -93,12 +93,13 @@ def _as_user(spec: dict) -> list[str]:
     if spec["user"] is None:
         return []
     groups = ",".join(map(str, spec["groups"]))
+    kept = "".join(f",+{name.lower()}" for name in spec["capabilities"])
     return [
         "setpriv",
         f"--reuid={spec['user']}",
         f"--regid={spec['group']}",
         f"--groups={groups}" if groups else "--clear-groups",
-        "--bounding-set=-all",
+        f"--bounding-set=-all{kept}",
         "--inh-caps=-all",
         "--no-new-privs",
     ]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from function.backends.base import Tier
+from function.backends.image import parse_version
 from function.backends.mooncake import facts
 from function.problems import Refused
 from function.wiring.engine import SGLANG, VLLM, Engine
@@ -46,9 +47,9 @@ def client_version(engine: Engine) -> Version | None:
     """Mooncake's version in an engine's image, where the image or the pod says it."""
     said = engine.env.get(CLIENT_VERSION)
     if said:
-        return facts.parse_version(said)
+        return parse_version(said)
     found = _IN_IMAGE.search(engine.image.partition("@")[0])
-    return facts.parse_version(found[1]) if found else None
+    return parse_version(found[1]) if found else None
 
 
 def _other_line(tier: Tier, engine: Engine) -> str | None:

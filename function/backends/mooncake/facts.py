@@ -3,12 +3,11 @@
 Flags, endpoints and behaviour are those of mooncake-transfer-engine 0.3.13.post1.
 """
 
-from dataclasses import dataclass
-
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from function.api.mooncake import MooncakeSpec
 from function.backends.base import Tier
+from function.backends.image import Image
 
 UID = 65532  # the user of upstream's image
 REST_PORT = 8088  # the store's own API; nobody but its preStop hook needs it
@@ -23,35 +22,9 @@ P2P = "P2PHANDSHAKE"
 DEFAULT_CLUSTER_ID = "mooncake_cluster"
 
 
-@dataclass(frozen=True)
-class Image:
-    """The image of master and stores: a reference, and Mooncake's version in it (None: unsaid)."""
-
-    reference: str
-    version: Version | None
-    pull_policy: str
-    pull_secrets: tuple[str, ...]
-
-
 def image(tier: Tier) -> Image:
     """The image of a tier's processes, the stock one where the spec says nothing."""
-    given = tier.spec.image
-    repository, tag = given.repository or STOCK_REPOSITORY, given.tag or STOCK_TAG
-    reference = f"{repository}@{given.digest}" if given.digest else f"{repository}:{tag}"
-    return Image(
-        reference=reference,
-        version=parse_version(given.version or ("" if given.digest else tag)),
-        pull_policy=given.pull_policy,
-        pull_secrets=tuple(s.name for s in given.pull_secrets),
-    )
-
-
-def parse_version(text: str) -> Version | None:
-    """`v0.3.13` and `0.3.13-cu12` are 0.3.13; `latest` is None."""
-    try:
-        return Version(text.lstrip("v").partition("-")[0])
-    except InvalidVersion:
-        return None
+    return Image.of(tier.spec.image, STOCK_REPOSITORY, STOCK_TAG)
 
 
 def line(version: Version) -> str:

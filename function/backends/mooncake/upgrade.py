@@ -8,6 +8,7 @@ error but a growing count of failed calls.
 from collections.abc import Mapping
 
 from function.backends.base import Tier
+from function.backends.image import parse_version
 from function.backends.mooncake import facts
 from function.problems import Problem
 
@@ -18,7 +19,7 @@ def problem(tier: Tier, running: Mapping[str, str]) -> Problem | None:
     if version is None or tier.spec.upgrade_policy.type == "Recreate":
         return None
     for part, text in sorted(running.items()):
-        now = facts.parse_version(text)
+        now = parse_version(text)
         if now is not None and facts.line(now) != facts.line(version):
             return Problem(
                 "spec.image",

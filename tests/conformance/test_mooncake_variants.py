@@ -1,0 +1,51 @@
+"""What a tier may choose beside the smallest: blocks on disk, and blocks on the engine's node."""
+
+import pytest
+
+from tests.conformance.mooncake import EXAMPLES, TIERS, Pool, until
+
+BLOCKS = 8
+# Blocks go to disk in batches: 8 of 4 MiB stay in memory for a minute and more, 160 do not.
+MANY, WRITTEN = 160, 60
+
+
+@pytest.fixture
+def pool(node, engines, request):
+    made = Pool(node, engines, request.param)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("pool", [EXAMPLES / "ssd.yaml"], indirect=True, ids=["ssd"])
+def test_blocks_reach_the_disk_and_survive_the_store(pool, tmp_path):
+    """One store, so that the drain has nowhere to go: what is on its disk comes back with it."""
+    pool.lead(pool.master())
+    store = pool.store()
+    store.wait_ready(60)
+    client = pool.client(tmp_path)
+    assert client.ask("put", "a", 0, MANY).ok == MANY
+    folder = pool.node.volume("host", "/mnt/nvme/mooncake")
+    until(lambda: sum(f.stat().st_size for f in folder.rglob("*")) > WRITTEN << 22, 60)
+    assert folder.stat().st_uid == 65532, "the store's user owns what the kubelet made as root"
+    seconds, code = store.stop()["store"]
+    assert code == 0
+    assert seconds < 60, "a drain without another store ends at once"
+    pool.store(1).wait_ready(60)
+    until(lambda: client.ask("get", "a", 0, MANY).ok >= WRITTEN, 60)
+
+
+@pytest.mark.parametrize("pool", [TIERS / "local.yaml"], indirect=True, ids=["local"])
+def test_blocks_stay_on_the_engines_node(pool, tmp_path):
+    """By metadata http a client goes by its node's name, and its blocks to the store of that name.
+
+    The node's name is the host name of a store here; a second store goes by another.
+    """
+    master = pool.master()
+    pool.lead(master)
+    pool.store().wait_ready(60)
+    pool.store(1, {"MOONCAKE_LOCAL_HOSTNAME": "node-b"}).wait_ready(60)
+    client = pool.client(tmp_path, host=pool.node.name)
+    assert client.ask("put", "a", 0, BLOCKS).ok == BLOCKS
+    held = {name.rpartition(":")[0]: used for name, used in pool.used(master).items()}
+    assert held == {pool.node.name: BLOCKS * (4 << 20), "node-b": 0}
+    assert client.ask("get", "a", 0, BLOCKS).ok == BLOCKS
