@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from function.backends.base import Tier
+from function.backends.image import parse_version
 from function.backends.lmcache import facts
 from function.problems import Refused
 from function.wiring.engine import SGLANG, VLLM, Engine
@@ -74,7 +75,7 @@ def client_version(engine: Engine) -> Version | None:
     """LMCache's version in an engine's image, where it is one of LMCache's own."""
     name, _, tag = engine.image.partition("@")[0].rpartition(":")
     own = "/".join(name.split("/")[-2:]) in _OWN_IMAGES
-    return facts.parse_version(tag) if own else None
+    return parse_version(tag) if own else None
 
 
 def _isolated(tier: Tier, _: Engine) -> str | None:

@@ -3,11 +3,10 @@
 The versions were read off the argument parsers of the wheels 0.5.4, 0.5.5 and 0.5.6.
 """
 
-from dataclasses import dataclass
-
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from function.backends.base import Tier
+from function.backends.image import Image
 
 NODE_SERVER = "NodeServer"
 IN_PROCESS = "InProcess"
@@ -30,15 +29,8 @@ SINCE = {
 }
 
 
-@dataclass(frozen=True)
-class Image:
-    """The agents' image: a reference, and LMCache's version in it (None: nobody says)."""
-
-    reference: str
-    version: Version | None
-    repository: str
-    pull_policy: str
-    pull_secrets: tuple[str, ...]
+class AgentImage(Image):
+    """The agents' image."""
 
     @property
     def stock(self) -> bool:
@@ -50,27 +42,9 @@ class Image:
         return self.version is not None and self.version >= SINCE[feature]
 
 
-def image(tier: Tier) -> Image:
+def image(tier: Tier) -> AgentImage:
     """The image of a tier's agents, the stock one where the spec says nothing."""
-    given = tier.spec.image
-    repository = given.repository or STOCK_REPOSITORY
-    tag = given.tag or STOCK_TAG
-    reference = f"{repository}@{given.digest}" if given.digest else f"{repository}:{tag}"
-    return Image(
-        reference=reference,
-        version=parse_version(given.version or ("" if given.digest else tag)),
-        repository=repository,
-        pull_policy=given.pull_policy,
-        pull_secrets=tuple(s.name for s in given.pull_secrets),
-    )
-
-
-def parse_version(text: str) -> Version | None:
-    """`v0.5.6`, `0.5.6-cu129` and `v0.5.6-lightweight` are 0.5.6; `latest` is None."""
-    try:
-        return Version(text.lstrip("v").partition("-")[0])
-    except InvalidVersion:
-        return None
+    return AgentImage.of(tier.spec.image, STOCK_REPOSITORY, STOCK_TAG)
 
 
 def host(tier: Tier) -> str:

@@ -1,0 +1,41 @@
+"""The image that a tier's own processes run, and the backend's version in it."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from packaging.version import InvalidVersion, Version
+
+
+@dataclass(frozen=True)
+class Image:
+    """`reference`: with tag or digest. `version`: of the backend in it, None where nobody says."""
+
+    reference: str
+    version: Version | None
+    repository: str
+    pull_policy: str
+    pull_secrets: tuple[str, ...]
+
+    @classmethod
+    def of(cls, given: Any, repository: str, tag: str) -> Self:
+        """The image of a tier (`spec.image`), the backend's stock one where the spec is silent.
+
+        A digest tells no version: the schema asks for `version` beside it.
+        """
+        repository, tag = given.repository or repository, given.tag or tag
+        reference = f"{repository}@{given.digest}" if given.digest else f"{repository}:{tag}"
+        return cls(
+            reference=reference,
+            version=parse_version(given.version or ("" if given.digest else tag)),
+            repository=repository,
+            pull_policy=given.pull_policy,
+            pull_secrets=tuple(s.name for s in given.pull_secrets),
+        )
+
+
+def parse_version(text: str) -> Version | None:
+    """`v0.5.6`, `0.5.6-cu129` and `v0.5.6-lightweight` are 0.5.6; `latest` is None."""
+    try:
+        return Version(text.lstrip("v").partition("-")[0])
+    except InvalidVersion:
+        return None
