@@ -22,7 +22,7 @@ CHECKERS = Path(__file__).parent / "checkers"
 
 
 class CheckerFailed(Exception):
-    """The service itself ended; the message has the end of its log."""
+    """The service itself failed; the message has its log."""
 
 
 @dataclass(frozen=True)
@@ -99,24 +99,30 @@ class _Checker:
         return Parsed(said["result"], said["exit_code"], said["error"], said["log"])
 
 
-class VllmParser(_Checker):
+class _Arguments(_Checker):
+    def parse(self, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Parsed:
+        return self._ask(argv=list(argv), env=dict(env or {}))
+
+    def options(self) -> list[list[Any]]:
+        """The flags of the engine's own parser (checkers/options)."""
+        said = self._ask(kind="options", argv=[self.environment])
+        if not said.ok:
+            raise CheckerFailed(f"{self.script}: {said.error}\n{said.log}")
+        return said.result["options"]
+
+
+class VllmParser(_Arguments):
     """vLLM 0.33.0's main, parser, engine arguments and connector registry (checkers/vllm_parser)"""
 
     environment = "vllm"
     script = "vllm_parser.py"
 
-    def parse(self, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Parsed:
-        return self._ask(argv=list(argv), env=dict(env or {}))
 
-
-class SglangArgs(_Checker):
+class SglangArgs(_Arguments):
     """SGLang 0.5.23's parser, resolution and checks, as on a CUDA machine (checkers/sglang_args)"""
 
     environment = "sglang"
     script = "sglang_args.py"
-
-    def parse(self, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Parsed:
-        return self._ask(argv=list(argv), env=dict(env or {}))
 
 
 class LmcacheConfig(_Checker):

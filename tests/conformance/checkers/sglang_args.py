@@ -5,12 +5,16 @@ Request `{"argv": [...], "env": {...}}`, argv as in the pod (`python3 -m sglang.
 config.json and there is no hub here, and `--device cuda` is said where the pod leaves it to the
 machine. The result: `resolved`, every field as the scheduler would read it, and `given`, the
 fields before resolution.
+
+Request `{"kind": "options"}`: `options`, the flags of its parser (options.py).
 """
 
+import argparse
 import json
 import os
 import tempfile
 
+import options
 import service
 import stubs
 
@@ -47,6 +51,10 @@ def _arguments(argv: list[str]) -> list[str]:
 
 
 def answer(request: dict) -> dict:
+    if request.get("kind") == "options":
+        parser = argparse.ArgumentParser()
+        ServerArgs.add_cli_args(parser)
+        return {"options": options.rows(parser)}
     given = prepare_server_args(_arguments(request["argv"]))
     raw = service.plain(msgspec.structs.asdict(given), depth=3)
     with tempfile.TemporaryDirectory() as model:

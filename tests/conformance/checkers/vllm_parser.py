@@ -6,8 +6,11 @@ Request `{"argv": [...], "env": {...}}`, argv as in the pod (`vllm serve ...`,
 allocator guard run), `connectors` (the classes that KVConnectorFactory resolves, MultiConnector's
 children after it), `hma` (whether all of them support the hybrid allocator) and `engine_args`.
 Without a model and a GPU, checks that need either do not run.
+
+Request `{"kind": "options"}`: `options`, the flags of its parser (options.py).
 """
 
+import json
 import os
 
 os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
@@ -16,6 +19,7 @@ os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 import sys
 from unittest import mock
 
+import options
 import service
 import vllm.entrypoints.cli.main
 import vllm.entrypoints.cli.serve
@@ -24,6 +28,8 @@ import vllm.envs
 from vllm.config import CacheConfig, DeviceConfig, KVTransferConfig, VllmConfig
 from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
 from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.entrypoints.common.cli_args import make_arg_parser
+from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 MODULES = {"vllm.entrypoints.openai.api_server", "vllm.entrypoints.launchers.api_server.entry"}
 
@@ -73,6 +79,8 @@ def _read_environment() -> None:
 
 
 def answer(request: dict) -> dict:
+    if request.get("kind") == "options":
+        return {"options": options.rows(make_arg_parser(FlexibleArgumentParser()))}
     args = _parse(request["argv"])
     _read_environment()
     if getattr(args, "model_tag", None) is not None:
@@ -98,15 +106,15 @@ def answer(request: dict) -> dict:
     }
 
 
-WARM = {
-    "argv": [
-        "vllm",
-        "serve",
-        "model",
-        "--kv-transfer-config",
-        '{"kv_connector":"OffloadingConnector","kv_role":"kv_both"}',
-    ],
+# Connectors whose modules take long to import: once here, not in every child.
+SLOW = ("NixlConnector", "OffloadingConnector", "LMCacheMPConnector", "MooncakeStoreConnector")
+CHILDREN = [{"kv_connector": name, "kv_role": "kv_both"} for name in SLOW]
+MULTI = {
+    "kv_connector": "MultiConnector",
+    "kv_role": "kv_both",
+    "kv_connector_extra_config": {"connectors": CHILDREN},
 }
+WARM = {"argv": ["vllm", "serve", "model", "--kv-transfer-config", json.dumps(MULTI)]}
 
 if __name__ == "__main__":
     service.serve(answer, WARM)
