@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.text import Text
@@ -18,8 +18,9 @@ from function.problems import Refused
 from function.reasons import REASONS
 from function.render import emit, tree
 from function.render.files import InputError
-from function.wiring import wire, workloads
-from function.wiring.declared import TIER
+from function.wiring import command, wire, workloads
+from function.wiring.declared import POLICY, TIER
+from function.wiring.record import Record
 from function.wiring.target import target
 
 Document = dict[str, Any]
@@ -27,18 +28,26 @@ Document = dict[str, Any]
 # The ConfigMap's name is made of the composite's, which is not known here.
 _FILES_NAME = "CONSUMER-kv-offload"
 
+# What the command itself can be told, by reason.
+_HERE = {
+    "EngineUnknown": "--engine vLLM, or --engine SGLang",
+    "VersionMismatch": "--engine vLLM --engine-version 0.33.0, or what the image has",
+}
+
 
 @dataclass(frozen=True)
 class Explained:
     """`before`, `after`: the workload; `after` is None when it was refused, and `refused` says why.
 
-    `notes`: what a person should know beside the wiring.
+    `changes`: {template path: the lines of the container's command, args and $KV_OFFLOAD_ARGS that
+    wiring takes away ("- ...") and adds ("+ ...")}. `notes`: what a person should know besides.
     """
 
     before: Document
     after: Document | None = None
     wired: wire.Wired | None = None
     refused: Refused | None = None
+    changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def diff(self) -> str:
@@ -68,8 +77,11 @@ def explain(workload: Document, tier: Document, given: Input, where: str) -> Exp
     notes = []
     if str(asked.ref) != f"{planned.namespace}/{planned.name}":
         notes.append(f"the pods name tier {asked.ref}; shown is what the given tier would do")
+    if asked.policy == "Off":
+        notes.append(f"the pods say {POLICY}: Off: nothing of this happens until that is removed")
     after = wired.manifest["spec"]["template"] if held is not manifest else wired.manifest
-    return Explained(manifest, after, wired, notes=tuple(notes))
+    changes = _changes(held, wired)
+    return Explained(manifest, after, wired, changes=changes, notes=tuple(notes))
 
 
 def _tier(document: Document, where: str) -> Tier:
@@ -104,6 +116,35 @@ def _held(manifest: Document) -> Document:
     }
 
 
+def _changes(before: Document, wired: wire.Wired) -> dict[str, tuple[str, ...]]:
+    old, new = (_lines(document, wired.record) for document in (before, wired.manifest))
+    return {path: _differing(old.get(path, []), lines) for path, lines in new.items()}
+
+
+def _lines(manifest: Document, written: Record) -> dict[str, list[str]]:
+    """{template path: what its serving container starts with, in lines}"""
+    found: dict[str, list[str]] = {}
+    workload = workloads.find(manifest)
+    for template in workload.templates if workload else ():
+        kept = written.templates.get(template.path)
+        for container in (template.body.get("spec") or {}).get("containers") or ():
+            if kept is not None and container.get("name", "") == kept.container:
+                found[template.path] = _start(container)
+    return found
+
+
+def _start(container: Document) -> list[str]:
+    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    lines = [line for word in words for line in str(word).splitlines() or [""]]
+    asked = [e for e in container.get("env") or () if e.get("name") == command.OPT_IN]
+    return lines + [f"${command.OPT_IN}: {e.get('value', '')}" for e in asked]
+
+
+def _differing(old: list[str], new: list[str]) -> tuple[str, ...]:
+    lines = list(difflib.unified_diff(old, new, n=0, lineterm=""))[2:]
+    return tuple(f"{line[0]} {line[1:]}" for line in lines if not line.startswith("@@"))
+
+
 def _naming(manifest: Document, tier: Tier) -> Document:
     """The workload with every pod template naming the tier, as its author would write it."""
     workload = workloads.find(manifest)
@@ -124,17 +165,37 @@ def as_tree(explained: Explained) -> Tree:
     root = Tree(Text.assemble((title, "bold"), "  ", ("✔ can be wired", "green")))
     if explained.wired is not None:
         root.add(Text(explained.wired.summary))
-        tree.add_wiring(root, explained.wired.record)
+        for path, template in sorted(explained.wired.record.templates.items()):
+            name = "the pod" if explained.before.get("kind") == "Pod" else f"pods at {path}"
+            pods = root.add(Text.assemble((name, "bold"), f", container {template.container}"))
+            for what, how in tree.gets(template.injection):
+                pods.add(Text.assemble((what, "cyan"), f": {how}"))
+            _add_start(pods, explained.changes.get(path))
     for note in explained.notes:
         root.add(Text.assemble(("note: ", "yellow"), note))
     return root
 
 
+def _add_start(pods: Tree, lines: tuple[str, ...] | None) -> None:
+    """What changes in how the container starts."""
+    if lines is None:
+        return
+    if not lines:
+        why = ": unchanged; no engine starts here, or it is wired like this already"
+        pods.add(Text.assemble(("command and args", "cyan"), why))
+        return
+    start = pods.add(Text.assemble(("command and args", "cyan"), ":"))
+    for line in lines:
+        start.add(Text(line, style="green" if line.startswith("+") else "red"))
+
+
 def _refusal(title: str, refused: Refused) -> Tree:
     root = Tree(Text.assemble((title, "bold"), "  ", ("✘ is not wired", "red")))
     root.add(Text.assemble((refused.reason, "red"), f": {refused}"))
-    known = REASONS.get(refused.reason)
+    known, here = REASONS.get(refused.reason), _HERE.get(refused.reason)
     if known is not None:
         root.add(Text.assemble(("what it means: ", "cyan"), known.meaning))
         root.add(Text.assemble(("what to do: ", "cyan"), known.fix))
+    if here is not None:
+        root.add(Text.assemble(("to try it here: ", "cyan"), here))
     return root

@@ -170,11 +170,11 @@ def add_wiring(node: Tree, written: record.Record) -> None:
         wired.add(Text.assemble((f"engine {engine}".strip(), "cyan"), f": {told}"))
     for path, template in sorted(written.templates.items()):
         pods = wired.add(Text.assemble((f"pods at {path}", "cyan")))
-        for name, text in _gets(template.injection):
+        for name, text in gets(template.injection):
             pods.add(Text.assemble((name, "cyan"), f": {text}"))
 
 
-def _gets(injection: Injection) -> list[tuple[str, str]]:
+def gets(injection: Injection) -> list[tuple[str, str]]:
     """What a pod gets, as (what, how) rows; rows without content are left out."""
     connector = injection.connector or {}
     flags = [f"{k} {v}" if v is not None else k for k, v in sorted(injection.flags.items())]

@@ -217,6 +217,7 @@ def test_explain_a_workload(write) -> None:
     assert result.exit_code == 0
     assert result.stdout.startswith("Deployment qwen  ✔ can be wired\n")
     assert "LMCacheMPConnector" in result.stdout
+    assert "        ├── + --kv-transfer-config\n" in result.stdout
     diff = run("explain", path, "--tier", TIER, "-o", "diff").stdout
     assert "+        - --kv-transfer-config\n" in diff
     wired = yaml.safe_load(run("explain", path, "--tier", TIER, "-o", "yaml").stdout)
@@ -231,6 +232,52 @@ def test_explain_says_why_not_and_what_to_do(write) -> None:
     assert "Deployment qwen  ✘ is not wired" in result.stdout
     assert "EngineUnknown" in result.stdout
     assert "what to do: " in result.stdout
+    assert "to try it here: --engine vLLM" in result.stdout
+
+
+# how a pod's container is written -> what explain says of it
+NIXL = '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}'
+STARTS = {
+    "script": (
+        {"command": ["sh", "-c", "true\nexec vllm serve org/m --port 1"]},
+        ["- exec vllm serve org/m --port 1\n", "+ exec vllm serve org/m --port 1 --kv-transfer-c"],
+    ),
+    "the user's own place": (
+        {"command": ["sh", "-c", "exec vllm serve org/m $KV_OFFLOAD_ARGS"]},
+        ["+ $KV_OFFLOAD_ARGS: --kv-transfer-config\n"],
+    ),
+    "a connector of the user's": (
+        {"args": ["org/m", "--kv-transfer-config", NIXL]},
+        [f"- {NIXL}\n", '{"kv_connector":"MultiConnector"'],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_explain_shows_how_the_container_starts(write, name) -> None:
+    start, says = STARTS[name]
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "chat"},
+        "spec": {"containers": [{"name": "main", "image": "vllm/vllm-openai:v0.33.0", **start}]},
+    }
+    result = run("explain", write("pod.yaml", yaml.safe_dump(pod)), "--tier", TIER)
+    assert result.exit_code == 0, result.output
+    assert "── the pod, container main\n" in result.stdout
+    for words in says:
+        assert words in result.stdout
+
+
+def test_explain_notes_a_policy_that_is_off(write) -> None:
+    text = DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0")
+    document = yaml.safe_load(text)
+    template = document["spec"]["template"]
+    annotations = template.setdefault("metadata", {}).setdefault("annotations", {})
+    annotations["modelplane.ai/kv-offload-policy"] = "Off"
+    result = run("explain", write("d.yaml", yaml.safe_dump(document)), "--tier", TIER)
+    assert result.exit_code == 0
+    assert "modelplane.ai/kv-offload-policy: Off: nothing of this happens" in result.stdout
 
 
 @pytest.mark.parametrize(
