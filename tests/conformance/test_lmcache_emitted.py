@@ -1,0 +1,172 @@
+"""What the examples make of engines and agents, read by the engines' and LMCache's own code."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conformance.manifests import ROOT, Manifest, one, render
+from tests.conformance.pod import expand
+
+EXAMPLES = ROOT / "example" / "lmcache"
+VLLM = {"image": "vllm/vllm-openai:v0.33.0", "args": ["Qwen/Qwen3-8B"]}
+NIXL = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+WITH_NIXL = VLLM | {"args": [*VLLM["args"], "--kv-transfer-config", json.dumps(NIXL)]}
+SGLANG = {
+    "image": "lmsysorg/sglang:v0.5.23",
+    "command": ["sglang", "serve", "--model-path", "Qwen/Qwen3-8B"],
+}
+V1 = "vllm.distributed.kv_transfer.kv_connector.v1"
+MP = "lmcache.integration.vllm.lmcache_mp_connector"
+SERVERS = ("smallest", "tier", "managed-redis", "shared-memory")
+
+
+def wired(example: str, container: Manifest, folder: Path) -> tuple[Manifest, Manifest]:
+    """(container of the wired engine, ConfigMap data) of a consumer of that example's tier."""
+    tier = yaml.safe_load((EXAMPLES / f"{example}.yaml").read_text())
+    at = "2024-01-01T00:00:00Z"
+    ready = {"type": "Ready", "status": "True", "reason": "Available", "lastTransitionTime": at}
+    cluster = tier["spec"]["inferenceClusterRef"]
+    tier["spec"]["allowedNamespaces"] = {"from": "All"}
+    tier["status"] = {"providerConfigRef": cluster, "conditions": [ready]}
+    required = folder / "required"
+    required.mkdir()
+    (required / "tier.yaml").write_text(yaml.safe_dump(tier))
+    (required / "cluster.yaml").write_text((EXAMPLES / "required/cluster.yaml").read_text())
+    template = {"spec": {"containers": [{"name": "engine", **container}]}}
+    spec = {
+        "inferenceClusterRef": cluster,
+        "kvOffloadTierRef": {"name": tier["metadata"]["name"]},
+        "engines": [{"name": "engine", "members": [{"template": template}]}],
+    }
+    consumer = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelDeployment",
+        "metadata": {"name": "qwen", "namespace": "team-a"},
+        "spec": {"replicas": 1, "template": {"spec": spec}},
+    }
+    (folder / "consumer.yaml").write_text(yaml.safe_dump(consumer))
+    manifests = render(folder / "consumer.yaml", required)
+    (found,) = one(manifests, "Deployment")["spec"]["template"]["spec"]["containers"]
+    maps = [m["data"] for m in manifests if m["kind"] == "ConfigMap"]
+    return found, maps[0] if maps else {}
+
+
+def variables(container: Manifest) -> dict[str, str]:
+    return {v["name"]: v["value"] for v in container["env"] if "value" in v}
+
+
+def words(container: Manifest) -> list[str]:
+    """Command and arguments as the kubelet passes them on."""
+    given = [*container.get("command", ()), *container.get("args", ())]
+    return [expand(word, variables(container)) for word in given]
+
+
+def asked(vllm, container: Manifest) -> dict[str, Any]:
+    parsed = vllm.parse(["vllm", "serve", *words(container)], variables(container))
+    assert parsed.ok, parsed.error
+    config = parsed.result["kv_transfer_config"]
+    assert (config["kv_role"], config["kv_load_failure_policy"]) == ("kv_both", "recompute")
+    found = [(c["name"], c["module"]) for c in parsed.result["connectors"]]
+    return {"config": config, "classes": found}
+
+
+# example, what its connector is told beside the address
+EXTRA = {
+    "smallest": {"isolated_ipc": True},
+    "tier": {"isolated_ipc": True, "eager_prefetch": True},
+    "managed-redis": {"isolated_ipc": True, "eager_prefetch": True},
+    "shared-memory": {},
+}
+
+
+@pytest.mark.parametrize("example", SERVERS)
+def test_vllm_loads_lmcaches_own_connector(vllm, tmp_path, example):
+    container, _ = wired(example, VLLM, tmp_path)
+    said = asked(vllm, container)
+    assert said["classes"] == [("LMCacheMPConnector", MP)]
+    extra = dict(said["config"]["kv_connector_extra_config"])
+    assert extra.pop("lmcache.mp.host").startswith("tcp://")
+    assert extra == {
+        "lmcache.mp.port": 5555,
+        "lmcache.mp.mq_timeout": 300,
+        "lmcache.mp.hash_algorithm": "blake3",
+    } | {f"lmcache.mp.{key}": value for key, value in EXTRA[example].items()}
+
+
+def test_vllm_loads_the_users_connector_first(vllm, tmp_path):
+    container, _ = wired("smallest", WITH_NIXL, tmp_path)
+    said = asked(vllm, container)
+    assert said["classes"] == [
+        ("MultiConnector", f"{V1}.multi_connector"),
+        ("NixlPullConnector", f"{V1}.nixl.connector"),
+        ("LMCacheMPConnector", MP),
+    ]
+    first, second = said["config"]["kv_connector_extra_config"]["connectors"]
+    assert first == NIXL
+    assert second["kv_connector_extra_config"]["lmcache.mp.isolated_ipc"] is True
+
+
+def test_vllm_in_process(vllm, lmcache, tmp_path):
+    container, files = wired("in-process", VLLM, tmp_path)
+    (found,) = asked(vllm, container)["classes"]
+    assert found[0] == "LMCacheConnectorV1"
+    env = variables(container)
+    assert env["PYTHONHASHSEED"] == "0"
+    folder, _, file = env["LMCACHE_CONFIG_FILE"].rpartition("/")
+    assert folder in [mount["mountPath"] for mount in container["volumeMounts"]]
+
+    given = yaml.safe_load(files[file])
+    parsed = lmcache.inprocess(files[file])
+    assert parsed.ok and not parsed.warnings, parsed.log
+    config = parsed.result["config"]
+    assert {key: config[key] for key in given} == given
+    assert (config["max_local_cpu_size"], config["remote_serde"]) == (20.0, "cachegen")
+    assert config["remote_url"] == "redis://redis.databases.svc:6379"
+
+
+def test_sglang_starts_with_what_it_gets(sglang, tmp_path):
+    container, _ = wired("shared-memory", SGLANG, tmp_path)
+    env = variables(container)
+    parsed = sglang.parse(words(container), env)
+    assert parsed.ok, parsed.error
+    assert parsed.result["resolved"]["enable_lmcache"] is True
+    assert env["LMCACHE_MP_HOST"].startswith("tcp://")
+    assert env["LMCACHE_MP_PORT"] == "5555"
+    assert json.loads(env["LMCACHE_EXTRA_CONFIG"]) == {"lmcache.mp.mq_timeout": 300}
+
+
+# example: GiB of memory, isolated, what tells the levels below apart
+DISK = {"base_path": "/var/lib/kv-offload/nvme/kv-chat-76173", "max_capacity_gb": 2000}
+AGENTS = {
+    "smallest": (100, True, []),
+    "tier": (200, True, [DISK, {"host": "redis.kv-offload-system.svc", "port": 6379}]),
+    "managed-redis": (100, True, [{"port": 6379}]),
+    "shared-memory": (100, False, []),
+}
+# Said on any machine without a GPU.
+NO_GPU = "LazyMemoryAllocator requires memory pinning"
+
+
+@pytest.mark.parametrize("example", SERVERS)
+def test_the_server_reads_its_arguments(lmcache, example):
+    size, isolated, levels = AGENTS[example]
+    manifests = render(EXAMPLES / f"{example}.yaml", EXAMPLES / "required")
+    agent = one(manifests, "DaemonSet")["spec"]["template"]["spec"]["containers"][0]
+    env = variables(agent) | {"POD_IP": "10.0.0.9", "NODE_NAME": "node-a"}
+    argv = [expand(word, env) for word in agent["args"]]
+    parsed = lmcache.server(["lmcache", "server", *argv])
+    assert parsed.ok, parsed.error
+    assert [line for line in parsed.warnings if NO_GPU not in line] == []
+    result = parsed.result
+    assert result["http_config"] == {"http_host": "10.0.0.9", "http_port": 8080}
+    assert result["mp_config"]["isolated_ipc"] is isolated
+    assert result["mp_config"]["chunk_size"] == 256
+    storage = result["storage_manager_config"]
+    assert storage["l1_manager_config"]["memory_config"]["size_in_bytes"] == size << 30
+    adapters = storage["l2_adapter_config"]["adapters"]
+    assert len(adapters) == len(levels)
+    for adapter, expected in zip(adapters, levels, strict=True):
+        assert {key: adapter[key] for key in expected} == expected
