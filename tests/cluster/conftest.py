@@ -29,11 +29,15 @@ FLEET_FLAGS = ("--circuit-breaker-burst=1000", "--circuit-breaker-refill-rate=10
 
 
 @pytest.fixture(scope="session")
-def rig() -> Iterator[Rig]:
-    """The rig with a declared fleet: nodes, packages, InferenceClusters."""
+def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
+    """The rig with a declared fleet: nodes, packages, InferenceClusters.
+
+    Its logs stay in the run folder if a test failed.
+    """
     with Rig(CHECKOUT / ".run" / "e2e", core_flags=FLEET_FLAGS) as started:
         fleet.declare(started)
         yield started
+        started.failed = bool(request.session.testsfailed)
 
 
 @pytest.fixture(scope="session")

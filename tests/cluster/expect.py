@@ -165,8 +165,19 @@ class Fleet:
     def pods(self, cluster: str, namespace: str, labels: str = "") -> list[Manifest]:
         return self.rig.workload(cluster).api.list("v1", "Pod", namespace, labels)
 
-    def agents(self, cluster: str) -> list[Manifest]:
-        return self.pods(cluster, AGENTS_NAMESPACE, "app.kubernetes.io/component=agent")
+    def agents(self, cluster: str, of: Manifest | None = None) -> list[Manifest]:
+        """The agents' pods on a cluster: of one tier, or of all."""
+        found = self.pods(cluster, AGENTS_NAMESPACE, "app.kubernetes.io/component=agent")
+        stem = f"kv-{of['metadata']['name']}-" if of else ""
+        return [p for p in found if p["metadata"]["name"].startswith(stem)]
+
+    def lose_node(self, cluster: str, node: Manifest) -> None:
+        """A node is gone, and its pods, which Kubernetes would collect a minute later."""
+        api = self.rig.workload(cluster).api
+        api.delete(node)
+        name = node["metadata"]["name"]
+        for pod in api.list("v1", "Pod", fields=f"spec.nodeName={name}"):
+            api.delete(pod, at_once=True)
 
     # What it cost
 

@@ -13,7 +13,7 @@ from tests.cluster.documents import (
     in_process_tier,
     tier,
 )
-from tests.cluster.expect import Fleet
+from tests.cluster.expect import Fleet, identities
 from tests.cluster.groups import Summary
 from tests.cluster.rig.nodes import gpu_node
 
@@ -55,7 +55,7 @@ def test_the_status_counts_agents_and_capacity(world: Fleet, chat: dict):
 
 
 def test_agents_run_on_the_gpu_nodes_and_on_no_other(world: Fleet, chat: dict):
-    nodes = sorted(pod["spec"]["nodeName"] for pod in world.agents(FIRST))
+    nodes = sorted(pod["spec"]["nodeName"] for pod in world.agents(FIRST, CHAT))
     assert nodes == [f"{FIRST}-gpu-{n}" for n in range(3)]
 
 
@@ -73,15 +73,15 @@ def test_it_is_few_objects(world: Fleet, chat: dict):
 def test_a_new_node_gets_an_agent_and_the_tier_says_so(world: Fleet, chat: dict):
     rig = world.rig
     rig.apply_nodes(rig.workload(FIRST), [gpu_node(f"{FIRST}-gpu-late")])
-    rig.until(lambda: len(world.agents(FIRST)) == 4, "an agent is on the new node")
+    rig.until(lambda: len(world.agents(FIRST, CHAT)) == 4, "an agent is on the new node")
     rig.until(
         lambda: world.get(CHAT)["status"]["agents"]["summary"] == "4/4",
         "the tier counts it",
         45,
         explain=lambda: world.explain(CHAT),
     )
-    rig.workload(FIRST).api.delete(gpu_node(f"{FIRST}-gpu-late"))
-    rig.until(lambda: world.get(CHAT)["status"]["agents"]["summary"] == "3/3", "and its end", 60)
+    world.lose_node(FIRST, gpu_node(f"{FIRST}-gpu-late"))
+    rig.until(lambda: world.get(CHAT)["status"]["agents"]["summary"] == "3/3", "and its end", 45)
 
 
 def test_a_tier_that_fits_on_no_node_is_not_ready_and_says_how_many_agents_are(world: Fleet):
@@ -102,7 +102,7 @@ def test_a_second_cluster_gets_its_own(world: Fleet, chat: dict):
         world.until_ready(other)
         nodes = sorted(pod["spec"]["nodeName"] for pod in world.agents(SECOND))
         assert nodes == [f"{SECOND}-gpu-{n}" for n in range(3)]
-        assert len(world.agents(FIRST)) == 3
+        assert len(world.agents(FIRST, CHAT)) == 3
     world.until_empty(SECOND)
 
 
@@ -151,14 +151,18 @@ def test_what_only_the_function_knows_becomes_a_condition_and_is_cleared_when_me
 
 
 def test_bad_input_takes_nothing_away_from_what_runs(world: Fleet, chat: dict):
-    before = {p["metadata"]["name"]: p["metadata"]["uid"] for p in world.agents(FIRST)}
+    before = identities(world.agents(FIRST, CHAT))
     world.api.apply(changed(CHAT, "spec.image", {"tag": "latest"}))
     world.until_condition(CHAT, "Accepted", ("False", "Invalid"))
-    assert {p["metadata"]["name"]: p["metadata"]["uid"] for p in world.agents(FIRST)} == before
+    assert {
+        p["metadata"]["name"]: p["metadata"]["uid"] for p in world.agents(FIRST, CHAT)
+    } == before
     world.api.apply(CHAT)
     world.until_condition(CHAT, "Accepted", ("True", "Valid"))
     world.until_ready(CHAT)
-    assert {p["metadata"]["name"]: p["metadata"]["uid"] for p in world.agents(FIRST)} == before
+    assert {
+        p["metadata"]["name"]: p["metadata"]["uid"] for p in world.agents(FIRST, CHAT)
+    } == before
 
 
 def test_the_namespace_of_agents_outlives_the_tiers(world: Fleet):

@@ -109,13 +109,15 @@ def test_its_pods_run_where_agents_are_and_network_policies_select_them(
 def test_the_tier_lists_it_as_a_user_and_cannot_be_deleted(world: Fleet, held_then_wired: dict):
     rig = world.rig
     rig.until(
-        lambda: world.get(CHAT)["status"].get("usedByCount") == 1,
+        lambda: world.get(CHAT)["status"].get("usedBy"),
         "the tier lists its user",
         45,
         explain=lambda: f"{world.get(CHAT)['status']} {world.api.list(USAGE, 'Usage')}",
     )
-    assert world.get(CHAT)["status"]["usedBy"][0]["name"] == "qwen"
-    with pytest.raises(Refused, match="offloads KV cache"):
+    status = world.get(CHAT)["status"]
+    assert [user["name"] for user in status["usedBy"]] == ["qwen"]
+    assert status["consumers"] == 1
+    with pytest.raises(Refused, match="in-use by"):
         world.api.delete(CHAT)
 
 

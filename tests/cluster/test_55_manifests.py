@@ -75,7 +75,7 @@ def rendered() -> dict[str, tuple[Path, Manifest]]:
 def judge(world: Fleet) -> Api:
     """A workload cluster with a namespace for each Pod Security level, and PodMonitors."""
     api = world.rig.workload(FIRST).api
-    crds.install_pod_monitors(api)
+    crds.install_monitoring(api)
     for level in LEVELS:
         # As the tiers' own namespace is labelled for claims with admin access.
         enforced = {
@@ -103,7 +103,15 @@ def templates(manifest: Manifest) -> list[Manifest]:
     if manifest["kind"] == "LeaderWorkerSet":
         gang = manifest["spec"]["leaderWorkerTemplate"]
         return [gang[k] for k in ("leaderTemplate", "workerTemplate") if k in gang]
-    return [manifest["spec"]["template"]] if manifest["kind"] in _WORKLOADS else []
+    if manifest["kind"] not in _WORKLOADS:
+        return []
+    template = copy.deepcopy(manifest["spec"]["template"])
+    # As the StatefulSet's controller adds them to its pods.
+    for claim in manifest["spec"].get("volumeClaimTemplates", []):
+        name = claim["metadata"]["name"]
+        volume = {"name": name, "persistentVolumeClaim": {"claimName": f"{name}-0"}}
+        template["spec"].setdefault("volumes", []).append(volume)
+    return [template]
 
 
 def as_pod(template: Manifest, level: str) -> Manifest:

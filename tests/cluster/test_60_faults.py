@@ -26,7 +26,7 @@ def state(world: Fleet) -> State:
     composites = [world.get(CHAT), world.get(QWEN)]
     objects = world.objects(CHAT) + world.objects(QWEN)
     remote = list(world.remote(FIRST).values())
-    pods = world.agents(FIRST) + world.pods(FIRST, "default")
+    pods = world.agents(FIRST, CHAT) + world.pods(FIRST, "default")
     found: State = {}
     for kind, manifests in (("xr", composites), ("object", objects), ("", remote), ("pod", pods)):
         for name, value in identities(manifests).items():
@@ -120,23 +120,23 @@ def test_a_workload_cluster_is_away_for_a_while(world: Fleet):
 
 
 def test_a_tier_in_use_is_not_deleted(world: Fleet):
-    with pytest.raises(Refused, match="offloads KV cache"):
+    with pytest.raises(Refused, match="in-use by"):
         world.api.delete(CHAT)
 
 
 def test_a_node_is_gone_and_comes_back(world: Fleet, before: State):
     """The one fault that must change pods: the agent of that node, and no other."""
-    rig, api = world.rig, world.rig.workload(FIRST).api
+    rig = world.rig
     engines = {p["spec"]["nodeName"] for p in world.pods(FIRST, "default")}
     name = next(f"{FIRST}-gpu-{n}" for n in range(3) if f"{FIRST}-gpu-{n}" not in engines)
-    gone = next(p for p in world.agents(FIRST) if p["spec"]["nodeName"] == name)
-    api.delete(gpu_node(name))
+    gone = next(p for p in world.agents(FIRST, CHAT) if p["spec"]["nodeName"] == name)
+    world.lose_node(FIRST, gpu_node(name))
     rig.until(lambda: world.get(CHAT)["status"]["agents"]["desired"] == 2, "two are desired", 60)
     world.until_ready(CHAT)
     rig.apply_nodes(rig.workload(FIRST), [gpu_node(name)])
     rig.until(lambda: world.get(CHAT)["status"]["agents"]["summary"] == "3/3", "three again", 60)
     before.pop(f"pod {gone['metadata']['name']}")
-    new = next(p for p in world.agents(FIRST) if p["spec"]["nodeName"] == name)
+    new = next(p for p in world.agents(FIRST, CHAT) if p["spec"]["nodeName"] == name)
     before |= {f"pod {k}": v for k, v in identities([new]).items()}
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.cluster.documents import FIRST, changed, tier
 from tests.cluster.expect import Fleet
 from tests.cluster.groups import Summary
-from tests.cluster.rig.crds import install_pod_monitors
+from tests.cluster.rig.crds import install_monitoring
 from tests.cluster.rig.kube import condition, is_true
 from tests.cluster.rig.nodes import gpu_node
 
@@ -44,7 +44,7 @@ def default_breaker(world: Fleet) -> Iterator[None]:
 
 
 def test_a_tier_of_more_than_ten_objects_becomes_ready(world: Fleet, summary: Summary):
-    install_pod_monitors(world.rig.workload(FIRST).api)
+    install_monitoring(world.rig.workload(FIRST).api)
     large = large_tier("large")
     calls, began = world.calls(), time.monotonic()
     with world.applied(large):

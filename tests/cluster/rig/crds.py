@@ -32,11 +32,12 @@ def install_crds(api: Api, files: Iterable[Path], limit: float = 30) -> list[str
     return [document["metadata"]["name"] for document in applied]
 
 
-def install_pod_monitors(api: Api) -> None:
-    """The PodMonitor CRD of the Prometheus operator."""
+def install_monitoring(api: Api) -> None:
+    """The CRDs of the Prometheus operator that tiers may use."""
     module = "github.com/prometheus-operator/prometheus-operator"
     folder = module_dir("prometheus-operator", module) / "example" / "prometheus-operator-crd"
-    install_crds(api, [folder / "monitoring.coreos.com_podmonitors.yaml"])
+    kinds = ("podmonitors", "prometheusrules")
+    install_crds(api, [folder / f"monitoring.coreos.com_{kind}.yaml" for kind in kinds])
 
 
 def webhooks_by_url(document: Manifest, port: int, ca_bundle: bytes) -> Manifest:

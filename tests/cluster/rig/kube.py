@@ -27,6 +27,10 @@ class Refused(Exception):
         self.status = status
 
 
+class Away(ConnectionError):
+    """The API server cannot answer now; the same request may succeed later."""
+
+
 @dataclass(frozen=True)
 class Resource:
     plural: str
@@ -74,14 +78,11 @@ class Api:
     def ready(self) -> bool:
         return self._http.get("/readyz", timeout=2).status_code == 200
 
-    def raw(self, path: str) -> httpx.Response:
-        return self._http.get(path)
-
     # Reading
 
     def get(self, api_version: str, kind: str, name: str, namespace: str = "") -> Manifest | None:
         path = self.path(api_version, kind, namespace, name)
-        response = self._http.get(path)
+        response = self._request("GET", path)
         return None if response.status_code == 404 else _checked(response)
 
     def again(self, manifest: Manifest) -> Manifest | None:
@@ -97,7 +98,7 @@ class Api:
         except LookupError:
             return []
         query = {"labelSelector": labels, "fieldSelector": fields}
-        items = _checked(self._http.get(path, params={k: v for k, v in query.items() if v}))
+        items = _checked(self._request("GET", path, params={k: v for k, v in query.items() if v}))
         return [
             {"apiVersion": api_version, "kind": kind} | item for item in items.get("items") or []
         ]
@@ -105,7 +106,7 @@ class Api:
     def columns(self, api_version: str, kind: str) -> set[str]:
         """The columns that `kubectl get` prints for a kind."""
         accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
-        table = _checked(self._http.get(self.path(api_version, kind), headers=accept))
+        table = _checked(self._request("GET", self.path(api_version, kind), headers=accept))
         return {c["name"] for c in table["columnDefinitions"] if not c["priority"]}
 
     def watch(self, api_version: str, kind: str, seconds: int) -> Iterator[Manifest]:
@@ -143,12 +144,12 @@ class Api:
             "PATCH", path, change, {"fieldManager": FIELD_MANAGER}, "merge-patch+json"
         )
 
-    def delete(self, manifest: Manifest, *, background: bool = True) -> bool:
-        """Delete; False if it was not there."""
-        policy = "Background" if background else "Foreground"
-        response = self._http.request(
-            "DELETE", self.path(*_place(manifest)), json={"propagationPolicy": policy}
-        )
+    def delete(self, manifest: Manifest, *, at_once: bool = False) -> bool:
+        """Delete in the background; False if it was not there. `at_once`: without any grace."""
+        options: Manifest = {"propagationPolicy": "Background"}
+        if at_once:
+            options["gracePeriodSeconds"] = 0
+        response = self._request("DELETE", self.path(*_place(manifest)), json=options)
         if response.status_code == 404:
             return False
         _checked(response)
@@ -173,7 +174,7 @@ class Api:
         key = (api_version, kind)
         if key not in self._resources:
             root = "/api/v1" if api_version == "v1" else f"/apis/{api_version}"
-            response = self._http.get(root)
+            response = self._request("GET", root)
             if response.status_code != 404:
                 for entry in _checked(response)["resources"]:
                     if "/" not in entry["name"]:
@@ -186,8 +187,18 @@ class Api:
     def _send(self, verb: str, path: str, body: Manifest, query: dict, content: str) -> Manifest:
         headers = {"Content-Type": f"application/{content}"}
         return _checked(
-            self._http.request(verb, path, params=query, content=json.dumps(body), headers=headers)
+            self._request(verb, path, params=query, content=json.dumps(body), headers=headers)
         )
+
+    def _request(self, verb: str, path: str, **more: Any) -> httpx.Response:
+        try:
+            response = self._http.request(verb, path, **more)
+        except httpx.TransportError as error:
+            raise Away(f"{self.name}: {error}") from error
+        # "storage is (re)initializing", and what a server says while it starts or stops.
+        if response.status_code in (429, 502, 503, 504):
+            raise Away(f"{self.name}: {response.status_code} {response.text[:200]}")
+        return response
 
 
 def _place(manifest: Manifest) -> tuple[str, str, str, str]:

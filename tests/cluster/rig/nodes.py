@@ -22,7 +22,8 @@ _STAGES = (
 def kwok(run: Path, target: Cluster) -> Part:
     stages = module_dir("kwok", "sigs.k8s.io/kwok") / "kustomize" / "stage"
     config = target.folder / "kwok.yaml"
-    config.write_text("\n---\n".join((stages / name).read_text() for name in _STAGES))
+    files = [*(stages / name for name in _STAGES), Path(__file__).with_name("stages.yaml")]
+    config.write_text("\n---\n".join(file.read_text() for file in files))
     (port,) = free_ports(1)
     argv = [
         str(require("kwok")),

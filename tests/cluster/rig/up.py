@@ -59,8 +59,9 @@ class Rig:
             raise
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self.failed = self.failed or exception[0] is not None
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # Ctrl-C is how a person says that all is well and over.
+        self.failed = self.failed or (kind is not None and kind is not KeyboardInterrupt)
         self.stop()
 
     @property
