@@ -58,7 +58,8 @@ def wire(target: Target, tier: Tier, given: Input, files_name: str) -> Wired:
             )
         facts[asking.gang.name] = _facts(engine, who)
         shares.append((who.model, who.digest if who.known else ""))
-        lines.append(_line(engine, who, verdict.warnings))
+        told = _notes(members, engine, injection)
+        lines.append(_line(engine, who, (*verdict.warnings, *told)))
     record = Record(
         state=records.WIRED,
         tier=str(target.ref),
@@ -241,6 +242,12 @@ def _facts(engine: Engine, who: Identity) -> dict[str, str]:
         "identity": who.digest if who.known else "",
     }
     return {name: value for name, value in facts.items() if value}
+
+
+def _notes(members: list[Pod], engine: Engine, injection: Injection) -> list[str]:
+    """What a person should know of the flags as they are now, each once."""
+    calls = [call for member in members for call in member.program.calls]
+    return list(dict.fromkeys(n for c in calls for n in flags.notes(c, engine, injection)))
 
 
 def _line(engine: Engine, who: Identity, warnings: tuple[str, ...]) -> str:

@@ -377,3 +377,36 @@ def test_a_declared_engine_is_enough_for_an_image_nobody_knows(name: str) -> Non
     got = call(d.replica(), given=given, desired={KEY: engine}, required=required)
     assert got.conditions["KVOffloadReady"] == ("True", "Wired")
     assert transfer_config(got.desired[KEY])
+
+
+# name: (the tier's backend, arguments, what the condition's message ends in)
+NOTES = {
+    "nothing to say": ({}, (), "."),
+    "the user's own policy": (
+        {},
+        (
+            "--kv-transfer-config",
+            '{"kv_connector":"LMCacheMPConnector","kv_load_failure_policy":"fail",'
+            '"kv_role":"kv_both"}',
+        ),
+        "Note: kv_load_failure_policy stays 'fail' as the user set it; the tier asks 'recompute'.",
+    ),
+    "no hybrid models": (
+        {"lmcache": {"mode": "InProcess", "inProcess": {"memoryGiB": 20}}},
+        (),
+        "Note: LMCacheConnectorV1 turns vLLM's hybrid KV cache manager off; models with Mamba or "
+        "linear attention layers do not start with it.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_the_condition_says_what_a_person_should_know(name: str) -> None:
+    backend, words, told = NOTES[name]
+    engine = d.engine(args=["--model", "m", *words])
+    required = d.requirements(d.ready_tier(**backend), model="m")
+    got = call(d.replica(), desired={KEY: engine}, required=required)
+    assert got.conditions == {"KVOffloadReady": ("True", "Wired")}
+    message = got.messages["KVOffloadReady"]
+    assert message.endswith(told)
+    assert ("Note: " in message) == ("Note: " in told)
