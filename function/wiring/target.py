@@ -199,8 +199,11 @@ def _asking(
 
 
 def _is_engine(gang: Gang, said: Declared, given: Input) -> bool:
-    """Whether a gang that names no tier itself is an engine, by declaration, argv or image."""
-    if said.engine or any(t.kind == workloads.SERVE for t in gang.templates):
+    """Whether a gang that names no tier itself is an engine, by declaration, argv or image.
+
+    One that cannot be read counts as an engine: it is refused with its problem, never dropped.
+    """
+    if said.engine or any(t.kind == workloads.SERVE or t.problem for t in gang.templates):
         return True
     proves = _prover(given)
     return any(
