@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from function.backends.base import Manifest, Part
+from function.kube import manifests as k
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,4 @@ class Level:
 
 def adapter(body: dict[str, Any]) -> str:
     """An adapter as one argument: compact JSON, keys in the order they are written."""
-    return literal(json.dumps(body, separators=(",", ":"), ensure_ascii=False))
-
-
-def literal(text: str) -> str:
-    """Text as a container's argument: Kubernetes reads `$(NAME)` and `$$` in arguments."""
-    return text.replace("$", "$$")
+    return k.literal(json.dumps(body, separators=(",", ":"), ensure_ascii=False))

@@ -10,7 +10,7 @@ from typing import Any
 
 from function.backends.base import Manifest, Tier
 from function.backends.lmcache import facts
-from function.backends.lmcache.level import Level, literal
+from function.backends.lmcache.level import Level
 from function.kube import manifests as k
 
 _PYTHON = "/opt/venv/bin/python3"
@@ -56,7 +56,7 @@ def _container(tier: Tier, name: str, program: str, words: Sequence[str], **more
         "image": image.reference,
         "imagePullPolicy": image.pull_policy,
         "command": [_PYTHON, "-c", _text(program)],
-        "args": [literal(word) for word in words],
+        "args": [k.literal(word) for word in words],
         "resources": {
             "requests": {"cpu": "10m", "memory": "64Mi"},
             "limits": {"memory": "128Mi"},
@@ -68,4 +68,4 @@ def _container(tier: Tier, name: str, program: str, words: Sequence[str], **more
 
 @cache
 def _text(program: str) -> str:
-    return literal(resources(__package__).joinpath(program).read_text(encoding="utf-8"))
+    return k.literal(resources(__package__).joinpath(program).read_text(encoding="utf-8"))

@@ -15,8 +15,8 @@ def open_to(address):
     return True
 
 
-# Process 1 ignores a signal that it has no handler for.
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+# Process 1 ignores a signal that it has no handler for; 0 would start the store.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 waited = 0
 while not any(open_to(address) for address in sys.argv[1:]):
     if waited % 30 == 0:
