@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from function.backends.base import Tier
 from function.backends.lmcache import BACKEND, facts
-from function.backends.lmcache.level import literal
+from function.kube.manifests import literal
 from function.wiring.engine import SGLANG, VLLM, Engine
 from tests.unit.backends.lmcache import read
 
