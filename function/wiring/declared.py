@@ -45,16 +45,18 @@ def declared(templates: Iterable[Mapping[str, Any]]) -> Declared:
     """What the templates of one gang declare together.
 
     Raises Refused: TierConflict where two of them differ, InvalidInput for a value that is none.
+    Where all that state a policy state Off, the others need not agree: nothing will be wired.
     """
     found: dict[str, str] = {}
-    for template in templates:
-        annotations = (template.get("metadata") or {}).get("annotations") or {}
+    all_annotations = [(t.get("metadata") or {}).get("annotations") or {} for t in templates]
+    off = {a[POLICY] for a in all_annotations if POLICY in a} == {"Off"}
+    for annotations in all_annotations:
         for name in _READERS:
             value = annotations.get(name)
             if value is None:
                 continue
             value = str(value).strip()
-            if found.setdefault(name, value) != value:
+            if found.setdefault(name, value) != value and not off:
                 raise Refused(
                     "TierConflict",
                     f"pods of one engine say {found[name]!r} and {value!r}; say the same on all, "

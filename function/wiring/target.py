@@ -230,6 +230,8 @@ def _agreed(
             named = Ref(ref.namespace, ref.name)
         by_field = "" if said.tier or isinstance(ref, Refused) or ref is None else ref.policy
         wanted.add((named, said.policy or by_field or "Required"))
+    if wanted and {policy for _, policy in wanted} == {"Off"}:
+        return min(wanted, key=str)  # nothing will be wired: which tier does not matter
     if len(wanted) > 1:
         said = ", ".join(sorted(f"{named} ({policy})" for named, policy in wanted))
         raise Refused(

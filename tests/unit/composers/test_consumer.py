@@ -410,3 +410,19 @@ def test_the_condition_says_what_a_person_should_know(name: str) -> None:
     message = got.messages["KVOffloadReady"]
     assert message.endswith(told)
     assert ("Note: " in message) == ("Note: " in told)
+
+
+def test_policy_off_says_enough_where_members_name_two_tiers() -> None:
+    engine = d.engine(OFF)
+    leader = d.wired_pod(engine)
+    other = {**leader, "metadata": {"annotations": {**OFF, TIER: "other"}}}
+    gang = {"size": 2, "leaderTemplate": leader, "workerTemplate": other}
+    engine["spec"]["forProvider"]["manifest"] = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "g"},
+        "spec": {"leaderWorkerTemplate": gang},
+    }
+    got = call(d.replica(), desired={KEY: engine}, required=d.requirements(d.ready_tier()))
+    assert got.conditions["KVOffloadReady"] == ("False", "TurnedOff")
+    assert got.desired[KEY] == engine
