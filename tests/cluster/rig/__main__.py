@@ -35,7 +35,9 @@ def main() -> int:
 
 def up(run: Path, clusters: tuple[str, ...]) -> int:
     """Start the rig, declare a fleet, print how to use it, and stay until told to stop."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    # Also SIGINT: a shell that starts us in the background has us ignore it.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _interrupt)
     try:
         with Rig(run, clusters) as rig:
             fleet.declare(rig)
