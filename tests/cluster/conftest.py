@@ -10,6 +10,7 @@ from tests.cluster.groups import Summary
 from tests.cluster.rig import fleet
 from tests.cluster.rig.functions import CHECKOUT
 from tests.cluster.rig.up import Rig
+from tests.cluster.steady import DEPLOYMENTS, TIERS, Window, open_window
 
 _SUMMARY = Summary()
 
@@ -38,6 +39,13 @@ def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
         fleet.declare(started)
         yield started
         started.failed = bool(request.session.testsfailed)
+
+
+@pytest.fixture(scope="session")
+def steady(world: Fleet) -> Iterator[Window]:
+    """Two tiers and their consumers, Ready, from now on left alone."""
+    with world.applied(*TIERS, *DEPLOYMENTS):
+        yield open_window(world)
 
 
 @pytest.fixture(scope="session")

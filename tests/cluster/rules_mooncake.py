@@ -153,7 +153,7 @@ ROWS: list[Row] = [
     ),
     (
         "flags",
-        "each key must be a match of ^[a-z][a-z0-9_]*$",
+        "each key must be a flag of mooncake_master without dashes in front",
         {"enable_something": "true"},
         {"--enable": "true"},
     ),
@@ -185,7 +185,7 @@ ROWS: list[Row] = [
         "external",
         "masterAddress may list several addresses only as etcd://HOST:PORT;HOST:PORT",
         {"masterAddress": "m:50051"},
-        {"masterAddress": "etcd://a:2379,b:2379;c:2379"},
+        {"masterAddress": "a:50051;b:50051"},
     ),
     (
         "ports",

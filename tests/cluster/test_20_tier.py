@@ -154,15 +154,11 @@ def test_bad_input_takes_nothing_away_from_what_runs(world: Fleet, chat: dict):
     before = identities(world.agents(FIRST, CHAT))
     world.api.apply(changed(CHAT, "spec.image", {"tag": "latest"}))
     world.until_condition(CHAT, "Accepted", ("False", "Invalid"))
-    assert {
-        p["metadata"]["name"]: p["metadata"]["uid"] for p in world.agents(FIRST, CHAT)
-    } == before
+    assert identities(world.agents(FIRST, CHAT)) == before
     world.api.apply(CHAT)
     world.until_condition(CHAT, "Accepted", ("True", "Valid"))
     world.until_ready(CHAT)
-    assert {
-        p["metadata"]["name"]: p["metadata"]["uid"] for p in world.agents(FIRST, CHAT)
-    } == before
+    assert identities(world.agents(FIRST, CHAT)) == before
 
 
 def test_the_namespace_of_agents_outlives_the_tiers(world: Fleet):

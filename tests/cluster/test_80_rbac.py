@@ -13,6 +13,8 @@ from tests.cluster.expect import Fleet
 from tests.cluster.rig import fleet
 from tests.cluster.rig.up import CORE_USER, Rig
 
+# The shared control plane is left alone meanwhile, which is what test_90_steady.py looks at.
+pytestmark = pytest.mark.usefixtures("steady")
 CHAT = tier("guarded")
 QWEN = deployment("guarded", "guarded")
 

@@ -2,9 +2,12 @@
 
 from tests.cluster.documents import AGENTS_NAMESPACE, API, OBJECT, USAGE
 from tests.cluster.expect import Fleet
+from tests.cluster.steady import DEPLOYMENTS, TIERS
 
 
 def test_the_control_plane_is_empty(world: Fleet):
+    for document in (*DEPLOYMENTS, *TIERS):
+        world.remove(document)
     for kind in ("KVOffloadTier", "ModelDeployment"):
         assert world.api.list(API, kind) == []
     world.rig.until(lambda: not world.api.list(OBJECT, "Object"), "all Objects are gone", 120)
