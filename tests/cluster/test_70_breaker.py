@@ -99,8 +99,8 @@ def test_a_roll_over_fifty_nodes_ends_ready(world: Fleet, summary: Summary):
                 120,
                 explain=lambda: world.explain(wide),
             )
-            # The tier's Ready may be the one from before the roll while its breaker is open: the pods
-            # themselves say when the roll has ended.
+            # While the breaker is open the tier's Ready may be the one from before the roll: the pods
+            # themselves say when it has ended.
             rig.until(
                 lambda: (
                     len(on(world, pool)) == ROLLED_NODES
