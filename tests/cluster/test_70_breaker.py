@@ -99,7 +99,7 @@ def test_a_roll_over_fifty_nodes_ends_ready(world: Fleet, summary: Summary):
                 120,
                 explain=lambda: world.explain(wide),
             )
-            # While the breaker is open the tier's Ready may be the one from before the roll: the pods
+            # With an open breaker the tier's Ready may be from before the roll: the pods
             # themselves say when it has ended.
             rig.until(
                 lambda: (
