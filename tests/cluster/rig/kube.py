@@ -6,7 +6,8 @@ Refusals are `Refused`, with the server's own words; a missing object is None.
 import base64
 import json
 import ssl
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ import yaml
 
 Manifest = dict[str, Any]
 FIELD_MANAGER = "rig"
+# How long a request waits for a server that is away, as `kubectl` in a loop would.
+_PATIENCE_SECONDS = 30
 
 
 class Refused(Exception):
@@ -38,7 +41,12 @@ class Resource:
 
 
 class Api:
-    """One API server, spoken to as one user."""
+    """One API server, spoken to as one user.
+
+    A request that finds the server away is sent again until it is back; `meanwhile` is called
+    between the tries (the rig starts again what has died). A creation may then meet its own first
+    try, so what must exist is applied.
+    """
 
     def __init__(self, name: str, url: str, ca: Path, token: str) -> None:
         self.name = name
@@ -46,6 +54,7 @@ class Api:
         self._ca = ca
         self._token = token
         self._resources: dict[tuple[str, str], Resource] = {}
+        self.meanwhile: Callable[[], object] = lambda: None
         self._http = httpx.Client(
             base_url=url,
             verify=ssl.create_default_context(cafile=str(ca)),
@@ -191,6 +200,17 @@ class Api:
         )
 
     def _request(self, verb: str, path: str, **more: Any) -> httpx.Response:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            try:
+                return self._request_once(verb, path, **more)
+            except Away:
+                if time.monotonic() > deadline:
+                    raise
+                self.meanwhile()
+                time.sleep(0.1)
+
+    def _request_once(self, verb: str, path: str, **more: Any) -> httpx.Response:
         try:
             response = self._http.request(verb, path, **more)
         except httpx.TransportError as error:

@@ -15,9 +15,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.cluster.rig.wait import PATIENCE
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _TAIL_LINES = 25
+# A part that died with what it depends on may end again before that serves.
+_TRIES = 5
 
 
 class PartFailed(RuntimeError):
@@ -75,7 +79,8 @@ class Part:
 
     def wait(self) -> None:
         """Wait until the part is ready, or say why it is not."""
-        deadline = time.monotonic() + self.limit
+        limit = self.limit * PATIENCE
+        deadline = time.monotonic() + limit
         last = ""
         while True:
             if not self.alive:
@@ -87,7 +92,7 @@ class Part:
                 last = f" ({error})"
             if time.monotonic() > deadline:
                 raise PartFailed(
-                    f"{self.name} is not ready after {self.limit:.0f} s{last}\n{self.tail()}"
+                    f"{self.name} is not ready after {limit:.0f} s{last}\n{self.tail()}"
                 )
             time.sleep(0.05)
 
@@ -121,6 +126,17 @@ class Part:
         self.stop()
         self.start()
         self.wait()
+
+    def revive(self) -> None:
+        """Start again what has died; several times, if it ends at once."""
+        for tried in range(1, _TRIES + 1):
+            self.start()
+            try:
+                return self.wait()
+            except PartFailed:
+                if self.alive or tried == _TRIES:
+                    raise
+                time.sleep(tried)
 
     def tail(self, lines: int = _TAIL_LINES) -> str:
         """The last lines of the part's log, headed by its path."""
@@ -162,8 +178,7 @@ class Supervisor:
         for part in self.parts.values():
             if part.wanted and not part.alive:
                 self.revived.append(f"{part.name}: {part._exit()}")
-                part.start()
-                part.wait()
+                part.revive()
 
     def stop(self, names: Iterable[str] | None = None) -> None:
         """Stop the named parts, or all, the last started first.

@@ -125,6 +125,8 @@ class Rig:
         for name in self.workloads:
             self.clusters[name] = cluster(name, self.run, store, self.authority)
         self.parts.launch(*(each.part for each in self.clusters.values()))
+        for each in self.clusters.values():
+            each.api.meanwhile = self.parts.tend
 
     def _start_control_plane(self) -> None:
         control = self.control

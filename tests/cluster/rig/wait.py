@@ -1,10 +1,15 @@
-"""Waiting with a limit, and with words for what did not happen."""
+"""Waiting with a limit, and with words for what did not happen.
 
+Limits are those of a machine with nothing else to do; RIG_PATIENCE=3 trebles them for a busy one.
+"""
+
+import os
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+PATIENCE = float(os.environ.get("RIG_PATIENCE", "1"))
 
 
 class NotInTime(AssertionError):
@@ -20,6 +25,7 @@ def until(
     explain: Callable[[], str] = lambda: "",
 ) -> T:
     """The first truthy answer of `probe`; `explain` is asked for details when time runs out."""
+    limit *= PATIENCE
     deadline = time.monotonic() + limit
     while True:
         try:
