@@ -12,13 +12,12 @@ from pathlib import Path
 from tests.cluster.documents import deployment, tier
 from tests.cluster.expect import Fleet
 from tests.cluster.rig import fleet
+from tests.cluster.rig.crossplane import FLEET_FLAGS
 from tests.cluster.rig.functions import CHECKOUT
 from tests.cluster.rig.kube import Manifest, is_true
 from tests.cluster.rig.metrics import cpu_seconds, resident_mib
 from tests.cluster.rig.up import Rig
 
-# As the install page recommends for fleets.
-_FLAGS = ("--circuit-breaker-burst=1000", "--circuit-breaker-refill-rate=10")
 _LIMIT = 240
 
 
@@ -61,7 +60,7 @@ def main() -> None:
     parser.add_argument("--wave", type=int, default=25, help="tiers, and consumers, of a wave")
     parser.add_argument("--run", type=Path, default=CHECKOUT / ".run" / "bench")
     given = parser.parse_args()
-    with Rig(given.run, core_flags=_FLAGS, with_lws=False) as rig:
+    with Rig(given.run, core_flags=FLEET_FLAGS, with_lws=False) as rig:
         fleet.declare(rig)
         world = Fleet(rig)
         before = {name: cpu_seconds(part) for name, part in rig.parts.parts.items()}

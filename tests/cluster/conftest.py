@@ -8,6 +8,7 @@ import pytest
 from tests.cluster.expect import Fleet
 from tests.cluster.groups import Summary
 from tests.cluster.rig import fleet
+from tests.cluster.rig.crossplane import FLEET_FLAGS
 from tests.cluster.rig.functions import CHECKOUT
 from tests.cluster.rig.up import Rig
 from tests.cluster.steady import DEPLOYMENTS, TIERS, Window, open_window
@@ -24,16 +25,12 @@ def summary() -> Summary:
     return _SUMMARY
 
 
-# What the install page recommends for fleets. With core's default the breaker opens for nearly
-# every new tier, and each waits for the function's TTL; test_70_breaker.py runs with the default.
-FLEET_FLAGS = ("--circuit-breaker-burst=1000", "--circuit-breaker-refill-rate=10")
-
-
 @pytest.fixture(scope="session")
 def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
     """The rig with a declared fleet: nodes, packages, InferenceClusters.
 
-    Its logs stay in the run folder if a test failed.
+    Core runs as the install page recommends for fleets, but for test_70_breaker.py. The logs stay
+    in the run folder if a test failed.
     """
     with Rig(CHECKOUT / ".run" / "e2e", core_flags=FLEET_FLAGS) as started:
         fleet.declare(started)

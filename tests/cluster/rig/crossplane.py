@@ -13,6 +13,9 @@ from tests.tools.find import module_dir, require
 
 _MODULE = "github.com/crossplane/crossplane/v2"
 NAMESPACE = "crossplane-system"
+# What the install page recommends for fleets. With core's default the breaker opens for nearly
+# every new tier, and each waits for the function's TTL.
+FLEET_FLAGS = ("--circuit-breaker-burst=1000", "--circuit-breaker-refill-rate=10")
 
 
 @dataclass(frozen=True)
