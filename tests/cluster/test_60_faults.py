@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.documents import FIRST, deployment, tier
+from tests.cluster.documents import FIRST, SECOND, deployment, tier
 from tests.cluster.expect import Fleet, identities
 from tests.cluster.rig import crossplane, functions
 from tests.cluster.rig.kube import Manifest, Refused, is_true
@@ -15,8 +15,8 @@ from tests.cluster.rig.ports import free_ports
 
 CHAT = tier("steady")
 QWEN = deployment("serving", "steady")
-# A part is away for so long; longer than the shortest TTL and every client's first retry.
-AWAY_SECONDS = 12
+# Longer than a poll of provider-kubernetes (30 s) and than every client's first retries.
+AWAY_SECONDS = 60
 
 State = dict[str, tuple[str, int]]
 
@@ -67,19 +67,22 @@ def _reconciles(world: Fleet, after: str) -> None:
         world.until_ready(probe, limit=60)
 
 
-PARTS = (
+OF_THE_CONTROL_PLANE = (
     "etcd",
     "apiserver-control",
-    f"apiserver-{FIRST}",
     "controllers-control",
-    f"controllers-{FIRST}",
-    f"scheduler-{FIRST}",
-    f"kwok-{FIRST}",
-    f"lws-{FIRST}",
     "core",
     "provider-kubernetes",
-    "function-kv-offload",
+    functions.OURS,
 )
+OF_EACH_CLUSTER = ("apiserver", "controllers", "scheduler", "kwok", "lws")
+PARTS = (*OF_THE_CONTROL_PLANE, *(f"{p}-{c}" for c in (FIRST, SECOND) for p in OF_EACH_CLUSTER))
+
+
+def test_the_list_of_parts_is_whole(world: Fleet):
+    """All but the stand-in, which serves its own group only."""
+    running = {name for name, part in world.rig.parts.parts.items() if part.wanted}
+    assert set(PARTS) == running - {"stand-in"}
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -90,6 +93,14 @@ def test_any_part_may_be_killed(world: Fleet, name: str):
     world.rig.parts.tend()
     assert part.alive
     _reconciles(world, name)
+
+
+def test_the_power_is_cut(world: Fleet):
+    """Every process dies at once, with whatever it had not written."""
+    for part in world.rig.parts.parts.values():
+        part.kill()
+    world.rig.parts.tend()
+    _reconciles(world, "a-power-cut")
 
 
 def test_the_function_dies_in_the_middle_of_reconciles(world: Fleet):
