@@ -54,9 +54,10 @@ class Summary:
     def pytest_terminal_summary(self, terminalreporter) -> None:
         write = terminalreporter.write_line
         terminalreporter.section("groups")
-        write(f"{'group':<64}{'passed':>7}{'failed':>7}{'skipped':>8}{'asserts':>8}{'s':>6}")
+        width = max((len(group.title) for group in self.groups.values()), default=0) + 1
+        write(f"{'group':<{width}}{'passed':>7}{'failed':>7}{'skipped':>8}{'asserts':>8}{'s':>6}")
         for group in self.groups.values():
             counts = f"{group.passed:>7}{group.failed:>7}{group.skipped:>8}{group.assertions:>8}"
-            write(f"{group.title[:62]:<64}{counts}{group.seconds:>6.0f}")
+            write(f"{group.title:<{width}}{counts}{group.seconds:>6.0f}")
             for note in group.notes:
                 write(f"    {note}")
