@@ -1,7 +1,7 @@
 """The virtual environments of the real engines: built once, outside the checkout, never changed.
 
 `environment("vllm")` gives the environment, building it where it is missing. Its folder is
-`$KV_OFFLOAD_ENVS/<name>-<hash>` (default `~/.cache/function-kv-offload/envs`); the hash covers the
+`${XDG_CACHE_HOME:-~/.cache}/function-kv-offload/envs/<name>-<hash>`; the hash covers the
 requirements, the placeholders, and the Python and machine they are for, so a later clone finds it
 and a changed pin makes a new one. A folder without `.ready` is half built and is built anew; a lock
 file keeps two builders apart. uv links files from its cache, so a package that two environments
@@ -12,7 +12,6 @@ share lies on the disk once.
 
 import fcntl
 import hashlib
-import os
 import platform
 import shutil
 import subprocess
@@ -23,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.conformance import placeholders
+from tests.tools.find import cache_root
 
 HERE = Path(__file__).parent
 REQUIREMENTS = HERE / "requirements"
@@ -53,16 +53,11 @@ class Environment:
         return self.path / "bin" / program
 
 
-def _root() -> Path:
-    default = Path.home() / ".cache" / "function-kv-offload" / "envs"
-    return Path(os.environ.get("KV_OFFLOAD_ENVS") or default)
-
-
 def _path(name: str) -> Path:
     digest = hashlib.sha256(f"{PYTHON} {platform.machine()}".encode())
     for file in (*(REQUIREMENTS / part for part in ENVIRONMENTS[name]), HERE / "placeholders.py"):
         digest.update(file.read_bytes())
-    return _root() / f"{name}-{digest.hexdigest()[:12]}"
+    return cache_root() / "envs" / f"{name}-{digest.hexdigest()[:12]}"
 
 
 def _check_machine() -> None:

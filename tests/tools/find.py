@@ -108,8 +108,9 @@ class ToolsMissing(RuntimeError):
 
 
 def cache_root() -> Path:
+    """What clones share, outside the checkout: programs here, the engines' environments beside."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "function-kv-offload" / "tools"
+    return Path(base) / "function-kv-offload"
 
 
 def cache_dir(name: str) -> Path:
@@ -121,7 +122,7 @@ def cache_dir(name: str) -> Path:
     digest.update("\0".join(program.flags).encode())
     if program.edits:
         digest.update(repr(program.edits).encode())
-    return cache_root() / f"{program.folder}-{digest.hexdigest()[:16]}"
+    return cache_root() / "tools" / f"{program.folder}-{digest.hexdigest()[:16]}"
 
 
 def binary(name: str) -> Path | None:
