@@ -8,6 +8,9 @@ SGLANG = "SGLang"
 ENGINES = (VLLM, SGLANG)
 
 
+_PARALLEL = ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size")
+
+
 @dataclass(frozen=True)
 class Engine:
     """One engine (a single pod, or a gang of `pods`), as looked up and never guessed.
@@ -38,6 +41,15 @@ class Engine:
     def flag(self, name: str) -> str | None:
         """The effective value of a flag given in its canonical spelling, or None."""
         return self.flags.get(name)
+
+    @property
+    def workers(self) -> int:
+        """Worker processes in one pod: the engine's GPUs over its pods; 1 where nothing says."""
+        count = 1
+        for flag in _PARALLEL:
+            value = self.flag(flag) or ""
+            count *= max(1, int(value)) if value.isdecimal() else 1
+        return -(-count // max(1, self.pods))
 
     def has(self, name: str) -> bool:
         return name in self.flags

@@ -21,7 +21,6 @@ _DISK = "/var/cache/kv-offload"
 _SHARED = "/mnt/kv-offload"
 
 # One process's share of a pod is multiplied by these flags of vLLM, where they are numbers.
-_PARALLEL = ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size")
 
 
 def inject(tier: Tier, engine: Engine) -> Injection:
@@ -44,7 +43,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         volumes.append({"name": "kv-offload-shared", "persistentVolumeClaim": claim})
         mounts.append({"name": "kv-offload-shared", "mountPath": _SHARED})
     if spec.local_disk is not None:
-        size = f"{spec.local_disk.size_gib * workers(engine)}Gi"
+        size = f"{spec.local_disk.size_gib * engine.workers}Gi"
         volumes.append({"name": "kv-offload-disk", "emptyDir": {"sizeLimit": size}})
         mounts.append({"name": "kv-offload-disk", "mountPath": _DISK})
     return Injection(
@@ -62,7 +61,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         volumes=tuple(volumes),
         mounts=tuple(mounts),
         labels=tier.wired_labels,
-        memory_bytes=spec.memory_gib * workers(engine) * 2**30,
+        memory_bytes=spec.memory_gib * engine.workers * 2**30,
     )
 
 
@@ -84,15 +83,6 @@ def configuration(tier: Tier, engine: Engine) -> dict[str, Any]:
         out["remote_url"] = _url(tier, engine)
         out["remote_serde"] = spec.remote.serde
     return out
-
-
-def workers(engine: Engine) -> int:
-    """Processes of LMCache in one pod: the engine's GPUs over its pods; 1 where nothing says."""
-    count = 1
-    for flag in _PARALLEL:
-        value = engine.flag(flag) or ""
-        count *= max(1, int(value)) if value.isdecimal() else 1
-    return -(-count // max(1, engine.pods))
 
 
 def _url(tier: Tier, engine: Engine) -> str:

@@ -20,7 +20,6 @@ _MIB = 2**20
 _CONNECTOR = {VLLM: "MooncakeStoreConnector", SGLANG: "HiCache/mooncake"}
 
 # The workers of a pod: the product of these flags, where they are numbers, over the pods.
-_PARALLEL = ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size")
 
 # A prefill engine reads and writes; a decode engine gets its blocks from prefill and reads what is
 # in the pool beside them.
@@ -54,15 +53,6 @@ def client_config(tier: Tier, engine: Engine) -> Json:
     return config | ({"tenant_id": "default"} if "tenant_id" in engine.features else {})
 
 
-def workers(engine: Engine) -> int:
-    """Workers in one pod, each with a buffer; 1 where nothing says."""
-    count = 1
-    for flag in _PARALLEL:
-        value = engine.flag(flag) or ""
-        count *= max(1, int(value)) if value.isdecimal() else 1
-    return -(-count // max(1, engine.pods))
-
-
 def _vllm(tier: Tier, engine: Engine) -> Injection:
     text = json.dumps(client_config(tier, engine), indent=2) + "\n"
     # The name carries the text: a running pod never finds another file than it was started with.
@@ -75,7 +65,7 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
         "kv_role": _ROLES.get(engine.phase, "kv_both"),
         "kv_connector_extra_config": {"cache_prefix": engine.identity, "load_async": True},
     }
-    buffers = facts.spec(tier).engine.buffer_mib * _MIB * workers(engine)
+    buffers = facts.spec(tier).engine.buffer_mib * _MIB * engine.workers
     common = _common(tier, env)
     return Injection(
         connector=connector,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from function.backends.base import Tier
-from function.backends.mooncake import BACKEND, connector
+from function.backends.mooncake import BACKEND
 from function.problems import Refused
 from function.reasons import REASONS
 from function.wiring.engine import Engine
@@ -58,7 +58,7 @@ WORKERS = (
 @pytest.mark.parametrize(("flags", "pods", "workers"), WORKERS)
 def test_a_buffer_for_each_worker(flags: dict[str, Any], pods: int, workers: int) -> None:
     engine = vllm(flags=flags, pods=pods)
-    assert connector.workers(engine) == workers
+    assert engine.workers == workers
     assert BACKEND.inject(PLAIN, engine).memory_bytes == workers * 512 * 2**20
 
 
