@@ -25,6 +25,7 @@ from function.api.cluster import InferenceClusterSpec
 from function.api.input import Input
 from function.composers import conditions as c
 from function.composers import fleet, marks
+from function.composers.refusal import refused
 from function.edge.request import Call
 
 CONDITION_TIERS = "KVOffloadTiersReady"
@@ -42,13 +43,7 @@ def compose(call: Call, _: Input) -> Answer:
     name = document.get("metadata", {}).get("name", "")
     spec, problems = parse(InferenceClusterSpec, document.get("spec", {}), "spec")
     if spec is None or problems:
-        message = "; ".join(str(p) for p in sorted(problems))
-        return Answer(
-            conditions=[Condition(c.CONDITION_ACCEPTED, FALSE, c.REASON_INVALID, message)],
-            ready=False,
-            fatal=f"The cluster is not valid; what runs is kept: {message}"
-            * call.anything_observed,
-        )
+        return refused(call, "cluster", problems)
     answer = Answer(conditions=[Condition(c.CONDITION_ACCEPTED, TRUE, c.REASON_VALID)])
     secret = spec.cluster.existing.secret_ref
     # Existing is ready: a ClusterProviderConfig has no readiness of its own.

@@ -25,6 +25,7 @@ from function.api.deployment import Engine, Member, ModelDeploymentSpec
 from function.api.input import Input
 from function.composers import conditions as c
 from function.composers import consumer, marks
+from function.composers.refusal import refused
 from function.edge.request import Call
 from function.kube import names, objects
 
@@ -49,13 +50,7 @@ def compose(call: Call, given: Input) -> Answer:
     document = call.composite
     spec, problems = parse(ModelDeploymentSpec, document.get("spec", {}), "spec")
     if spec is None or problems:
-        message = "; ".join(str(p) for p in sorted(problems))
-        kept = f"The deployment is not valid; what runs stays: {message}"
-        return Answer(
-            conditions=[Condition(c.CONDITION_ACCEPTED, FALSE, c.REASON_INVALID, message)],
-            ready=False,
-            fatal=kept * call.anything_observed,
-        )
+        return refused(call, "deployment", problems)
     answer = Answer(conditions=[Condition(c.CONDITION_ACCEPTED, TRUE, c.REASON_VALID)])
     cluster = spec.template.spec.inference_cluster_ref.name
     answer.requirements[REQUIRED_CLUSTER] = Requirement(

@@ -8,6 +8,7 @@ Rejected: composing the workload-cluster resources by a second XR per cluster. O
 doubles the reconciles, and Objects already carry the cluster in their providerConfigRef.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +37,6 @@ from function.composers.conditions import (
     CONDITION_CLUSTER,
     CONDITION_CONTROL_PLANE,
     REASON_CLUSTER_NOT_FOUND,
-    REASON_INVALID,
     REASON_NO_NODES,
     REASON_NO_PROVIDER_CONFIG,
     REASON_NONE_NEEDED,
@@ -46,7 +46,9 @@ from function.composers.conditions import (
     REASON_STARTING,
     REASON_VALID,
     REASON_WAITING,
+    TIER_CONDITIONS,
 )
+from function.composers.refusal import refused
 from function.composers.usage import usages_of, used_by_status
 from function.edge.request import Call
 from function.kube import objects
@@ -111,27 +113,15 @@ def compose(call: Call, _: Input) -> Answer:
     spec = call.composite_value("spec") or {}
     planned = plan(namespace, name, spec, call.composite_spec_bytes)
     if planned.problems or planned.tier is None:
-        return refuse(call, list(planned.problems))
+        return refuse(call, planned.problems)
     if planned.tier.spec.cluster_selector is not None:
         return fleet.compose(call, planned.tier, spec)
     return _TierComposer(call, planned, planned.tier).compose()
 
 
-def refuse(call: Call, problems: list[Problem]) -> Answer:
-    """All problems at once; a fatal beside them where something runs, so that core keeps it."""
-    message = "; ".join(str(p) for p in problems)
-    return Answer(
-        conditions=[
-            Condition(CONDITION_ACCEPTED, FALSE, REASON_INVALID, message),
-            Condition(CONDITION_CLUSTER, UNKNOWN, REASON_INVALID),
-            Condition(CONDITION_CONTROL_PLANE, UNKNOWN, REASON_INVALID),
-            Condition(CONDITION_AGENTS, UNKNOWN, REASON_INVALID),
-        ],
-        ready=False,
-        fatal=f"the tier is not valid; what runs is kept: {message}"
-        if call.anything_observed
-        else "",
-    )
+def refuse(call: Call, problems: Iterable[Problem]) -> Answer:
+    """Nothing of a refused tier is judged further."""
+    return refused(call, "tier", problems, TIER_CONDITIONS[1:])
 
 
 class _TierComposer:

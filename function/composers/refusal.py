@@ -1,0 +1,22 @@
+"""The answer to a composite whose spec is not valid: all problems at once, and nothing is lost."""
+
+from collections.abc import Iterable
+
+from function.answer import FALSE, UNKNOWN, Answer, Condition
+from function.composers.conditions import CONDITION_ACCEPTED, REASON_INVALID
+from function.edge.request import Call
+from function.problems import Problem
+
+
+def refused(
+    call: Call, what: str, problems: Iterable[Problem], unknown: Iterable[str] = ()
+) -> Answer:
+    """Refuse a composite, called `what` in the message; conditions in `unknown` are not judged.
+
+    A fatal beside the conditions where something runs, so that core keeps it.
+    """
+    message = "; ".join(str(problem) for problem in sorted(problems))
+    conditions = [Condition(CONDITION_ACCEPTED, FALSE, REASON_INVALID, message)]
+    conditions += [Condition(condition, UNKNOWN, REASON_INVALID) for condition in unknown]
+    kept = f"the {what} is not valid; what runs is kept: {message}"
+    return Answer(conditions=conditions, ready=False, fatal=kept if call.anything_observed else "")
