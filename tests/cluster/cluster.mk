@@ -9,7 +9,7 @@ cluster-down: ## Stop what `make cluster` started
 	@$(BIN)/python -m tests.cluster.rig down
 
 e2e: venv cluster-tools ## Run the end-to-end tests on a real control plane
-	@$(BIN)/pytest -c tests/cluster/pytest.ini --rootdir . tests/cluster $(E2E_ARGS)
+	@$(BIN)/pytest -c tests/cluster/pytest.ini --rootdir . $(E2E_ARGS)
 
 bench-cluster: venv cluster-tools ## Measure how many tiers and consumers two cores carry
 	@$(BIN)/python -m tests.cluster.bench
