@@ -48,7 +48,7 @@ class Edit:
 @dataclass(frozen=True)
 class Program:
     """A program: the folder of its Go module, its main package, string variables set by the linker
-    (version numbers, mostly), and edits of constants that no flag reaches.
+    (version numbers, mostly), and edits of what no flag reaches.
     """
 
     folder: str
@@ -94,7 +94,21 @@ PROGRAMS: dict[str, Program] = {
         ),
     ),
     "etcd": Program("etcd", "go.etcd.io/etcd/server/v3"),
-    "kwok": Program("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+    # v0.8.0 gives a pod's change up where its API server or etcd dies in the middle: the pod stays
+    # NotReady for ever. A kubelet tries again, and so does the rig's kwok.
+    "kwok": Program(
+        "kwok",
+        "sigs.k8s.io/kwok/cmd/kwok",
+        edits=(
+            Edit(
+                "sigs.k8s.io/kwok",
+                "pkg/kwok/controllers/utils.go",
+                "// ignore all other cases\n\treturn false",
+                "return !apierrors.IsNotFound(err) && !apierrors.IsConflict(err)"
+                " && !apierrors.IsInvalid(err)",
+            ),
+        ),
+    ),
     "lws": Program("lws", "sigs.k8s.io/lws/cmd"),
     "kube-apiserver": _kube("kube-apiserver"),
     "kube-controller-manager": _kube("kube-controller-manager"),
