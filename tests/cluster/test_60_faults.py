@@ -17,6 +17,8 @@ CHAT = tier("steady")
 QWEN = deployment("serving", "steady")
 # Longer than a poll of provider-kubernetes (30 s) and than every client's first retries.
 AWAY_SECONDS = 60
+# Two polls of provider-kubernetes and a restart: another part may die while one comes back.
+SETTLED_SECONDS = 120
 
 State = dict[str, tuple[str, int]]
 
@@ -46,12 +48,12 @@ def before(world: Fleet) -> Iterator[State]:
 def nothing_is_lost(world: Fleet, before: State) -> Iterator[None]:
     """Every fault ends in the state that it began with."""
     yield
-    world.until_ready(CHAT, limit=60)
-    world.until_ready(QWEN, limit=60)
+    world.until_ready(CHAT, limit=SETTLED_SECONDS)
+    world.until_ready(QWEN, limit=SETTLED_SECONDS)
     world.rig.until(
         lambda: state(world) == before,
         "the state is as before the fault",
-        40,
+        SETTLED_SECONDS,
         explain=lambda: str(set(state(world).items()) ^ set(before.items())),
     )
     assert state(world) == before
@@ -64,7 +66,7 @@ def _reconciles(world: Fleet, after: str) -> None:
     """
     probe = tier(f"after-{after}")
     with world.applied(probe):
-        world.until_ready(probe, limit=60)
+        world.until_ready(probe, limit=SETTLED_SECONDS)
 
 
 OF_THE_CONTROL_PLANE = (
@@ -112,7 +114,7 @@ def test_the_function_dies_in_the_middle_of_reconciles(world: Fleet):
             time.sleep(0.3)
             world.rig.parts.tend()
         for probe in probes:
-            world.until_ready(probe, limit=60)
+            world.until_ready(probe, limit=SETTLED_SECONDS)
 
 
 def test_a_workload_cluster_is_away_for_a_while(world: Fleet):
@@ -126,7 +128,7 @@ def test_a_workload_cluster_is_away_for_a_while(world: Fleet):
     finally:
         server.start()
         server.wait()
-    world.until_ready(probe, limit=90)
+    world.until_ready(probe, limit=SETTLED_SECONDS)
     world.remove(probe)
 
 
@@ -142,10 +144,18 @@ def test_a_node_is_gone_and_comes_back(world: Fleet, before: State):
     name = next(f"{FIRST}-gpu-{n}" for n in range(3) if f"{FIRST}-gpu-{n}" not in engines)
     gone = next(p for p in world.agents(FIRST, CHAT) if p["spec"]["nodeName"] == name)
     world.lose_node(FIRST, gpu_node(name))
-    rig.until(lambda: world.get(CHAT)["status"]["agents"]["desired"] == 2, "two are desired", 60)
+    rig.until(
+        lambda: world.get(CHAT)["status"]["agents"]["desired"] == 2,
+        "two are desired",
+        SETTLED_SECONDS,
+    )
     world.until_ready(CHAT)
     rig.apply_nodes(rig.workload(FIRST), [gpu_node(name)])
-    rig.until(lambda: world.get(CHAT)["status"]["agents"]["summary"] == "3/3", "three again", 60)
+    rig.until(
+        lambda: world.get(CHAT)["status"]["agents"]["summary"] == "3/3",
+        "three again",
+        SETTLED_SECONDS,
+    )
     before.pop(f"pod {gone['metadata']['name']}")
     new = next(p for p in world.agents(FIRST, CHAT) if p["spec"]["nodeName"] == name)
     before |= {f"pod {k}": v for k, v in identities([new]).items()}

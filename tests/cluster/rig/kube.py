@@ -18,7 +18,9 @@ import yaml
 Manifest = dict[str, Any]
 FIELD_MANAGER = "rig"
 # How long a request waits for a server that is away, as `kubectl` in a loop would.
-_PATIENCE_SECONDS = 30
+_PATIENCE_SECONDS = 60
+# Short: a server whose etcd has died answers nothing, and what has died is started between tries.
+_ANSWER_SECONDS = 10
 
 
 class Refused(Exception):
@@ -59,7 +61,7 @@ class Api:
             base_url=url,
             verify=ssl.create_default_context(cafile=str(ca)),
             headers={"Authorization": f"Bearer {token}"},
-            timeout=30,
+            timeout=_ANSWER_SECONDS,
             trust_env=False,
         )
 
@@ -215,8 +217,9 @@ class Api:
             response = self._http.request(verb, path, **more)
         except httpx.TransportError as error:
             raise Away(f"{self.name}: {error}") from error
-        # "storage is (re)initializing", and what a server says while it starts or stops.
-        if response.status_code in (429, 502, 503, 504):
+        # "storage is (re)initializing", what a server says while it starts or stops, and 500
+        # where a webhook or etcd is away.
+        if response.status_code in (429, 500, 502, 503, 504):
             raise Away(f"{self.name}: {response.status_code} {response.text[:200]}")
         return response
 
