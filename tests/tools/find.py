@@ -94,8 +94,9 @@ PROGRAMS: dict[str, Program] = {
         ),
     ),
     "etcd": Program("etcd", "go.etcd.io/etcd/server/v3"),
-    # v0.8.0 gives a pod's change up where its API server or etcd dies in the middle: the pod stays
-    # NotReady for ever. A kubelet tries again, and so does the rig's kwok.
+    # v0.8.0 gives a pod's change up where its API server or etcd dies in the middle, and started
+    # again it waits for its own leases to run out and may miss a pod then: such pods stay NotReady
+    # for ever. A kubelet tries again and knows its node; so does the rig's kwok.
     "kwok": Program(
         "kwok",
         "sigs.k8s.io/kwok/cmd/kwok",
@@ -106,6 +107,12 @@ PROGRAMS: dict[str, Program] = {
                 "// ignore all other cases\n\treturn false",
                 "return !apierrors.IsNotFound(err) && !apierrors.IsConflict(err)"
                 " && !apierrors.IsInvalid(err)",
+            ),
+            Edit(
+                "sigs.k8s.io/kwok",
+                "pkg/kwok/controllers/controller.go",
+                "string(uuid.NewUUID())",
+                "string(uuid.NewUUID()[:0])",
             ),
         ),
     ),
@@ -179,17 +186,20 @@ def _edited(name: str, scratch: Path) -> list[str]:
     modfile = scratch / "go.mod"
     lines = [(HERE / program.folder / "go.mod").read_text()]
     (scratch / "go.sum").write_bytes((HERE / program.folder / "go.sum").read_bytes())
-    for number, edit in enumerate(program.edits):
-        # Copied without modes: the module cache is read-only.
-        copy = scratch / str(number)
-        shutil.copytree(module_dir(name, edit.module), copy, copy_function=shutil.copyfile)
-        for folder in (copy, *(path for path in copy.rglob("*") if path.is_dir())):
-            folder.chmod(0o755)
-        text = (copy / edit.file).read_text()
+    copies: dict[str, Path] = {}
+    for edit in program.edits:
+        if edit.module not in copies:
+            copy = copies[edit.module] = scratch / str(len(copies))
+            # Copied without modes: the module cache is read-only.
+            shutil.copytree(module_dir(name, edit.module), copy, copy_function=shutil.copyfile)
+            for folder in (copy, *(path for path in copy.rglob("*") if path.is_dir())):
+                folder.chmod(0o755)
+            lines.append(f"replace {edit.module} => {copy}")
+        edited = copies[edit.module] / edit.file
+        text = edited.read_text()
         if text.count(edit.old) != 1:
             raise ToolsMissing(f"{edit.old!r} is not exactly once in {edit.module} {edit.file}")
-        (copy / edit.file).write_text(text.replace(edit.old, edit.new))
-        lines.append(f"replace {edit.module} => {copy}")
+        edited.write_text(text.replace(edit.old, edit.new))
     modfile.write_text("\n".join(lines) + "\n")
     return [f"-modfile={modfile}"]
 

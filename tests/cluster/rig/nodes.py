@@ -30,7 +30,7 @@ def kwok(run: Path, target: Cluster) -> Part:
         f"--kubeconfig={target.kubeconfig}",
         f"--config={config}",
         "--manage-all-nodes=true",
-        # Without leases every node turns NotReady after 40 s; a new kwok waits for the old one's.
+        # Without leases every node turns NotReady after 40 s.
         "--node-lease-duration-seconds=20",
         f"--server-address=127.0.0.1:{port}",
     ]
