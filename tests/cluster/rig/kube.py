@@ -6,7 +6,6 @@ Refusals are `Refused`, with the server's own words; a missing object is None.
 import base64
 import json
 import ssl
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any
 
 import httpx
 import yaml
+
+from tests.cluster.rig.wait import until
 
 Manifest = dict[str, Any]
 FIELD_MANAGER = "rig"
@@ -202,15 +203,12 @@ class Api:
         )
 
     def _request(self, verb: str, path: str, **more: Any) -> httpx.Response:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while True:
-            try:
-                return self._request_once(verb, path, **more)
-            except Away:
-                if time.monotonic() > deadline:
-                    raise
-                self.meanwhile()
-                time.sleep(0.1)
+        return until(
+            lambda: self._request_once(verb, path, **more),
+            f"{self.name} answers",
+            _PATIENCE_SECONDS,
+            meanwhile=self.meanwhile,
+        )
 
     def _request_once(self, verb: str, path: str, **more: Any) -> httpx.Response:
         try:
