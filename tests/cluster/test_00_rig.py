@@ -16,7 +16,7 @@ from tests.cluster.rig import rundir
 from tests.cluster.rig.functions import CHECKOUT
 from tests.cluster.rig.ports import free_ports
 from tests.cluster.rig.processes import Part, PartFailed, Supervisor
-from tests.cluster.rig.wait import NotInTime, until
+from tests.cluster.rig.wait import PATIENCE, NotInTime, until
 
 _PARENT = """
 import sys, time
@@ -65,7 +65,7 @@ def test_a_part_that_ends_is_named_with_its_exit_code_and_the_end_of_its_log(tmp
 def test_a_part_that_never_serves_is_named_after_its_limit(tmp_path: Path):
     part = Part("core", shell("echo waiting; sleep 60"), tmp_path / "log", lambda: False, limit=0.3)
     parts = Supervisor()
-    with pytest.raises(PartFailed, match=r"core is not ready after \d s"):
+    with pytest.raises(PartFailed, match=f"core is not ready after {0.3 * PATIENCE:.0f} s"):
         parts.launch(part)
     parts.stop()
     assert not part.alive
