@@ -7,7 +7,7 @@ VLLM = "vLLM"
 SGLANG = "SGLang"
 ENGINES = (VLLM, SGLANG)
 
-
+# The workers of an engine: the product of these flags, where they are numbers.
 _PARALLEL = ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size")
 
 

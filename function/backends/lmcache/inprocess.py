@@ -20,8 +20,6 @@ _CONFIG = "/etc/kv-offload/lmcache"
 _DISK = "/var/cache/kv-offload"
 _SHARED = "/mnt/kv-offload"
 
-# One process's share of a pod is multiplied by these flags of vLLM, where they are numbers.
-
 
 def inject(tier: Tier, engine: Engine) -> Injection:
     """The wiring of one vLLM pod. Raises Refused where the cache would be wrong."""

@@ -19,8 +19,6 @@ PAGE_SIZE = "64"
 _MIB = 2**20
 _CONNECTOR = {VLLM: "MooncakeStoreConnector", SGLANG: "HiCache/mooncake"}
 
-# The workers of a pod: the product of these flags, where they are numbers, over the pods.
-
 # A prefill engine reads and writes; a decode engine gets its blocks from prefill and reads what is
 # in the pool beside them.
 _ROLES = {"Decode": "kv_consumer"}
