@@ -8,6 +8,7 @@ from tests.unit.composers.calls import READY
 Document = dict[str, Any]
 
 MODEL = "Qwen/Qwen3-32B"
+COMPOSE = {"apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1", "kind": "Input", "mode": "Compose"}
 
 
 def cluster(name: str = "gpu", *, provider_config: str | None = "gpu") -> Document:

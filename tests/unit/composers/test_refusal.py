@@ -7,11 +7,6 @@ import pytest
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import call
 
-COMPOSE = {
-    "apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1",
-    "kind": "Input",
-    "mode": "Compose",
-}
 ANY = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "runs"}}
 
 
@@ -35,10 +30,10 @@ REFUSED = (
 
 @pytest.mark.parametrize("runs", [False, True], ids=["new", "running"])
 @pytest.mark.parametrize(
-    ("composite", "what", "path", "unknown"), REFUSED, ids=lambda v: str(v)[:9]
+    ("composite", "what", "path", "unknown"), REFUSED, ids=[row[1] for row in REFUSED]
 )
 def test_nothing_is_composed_and_what_runs_is_kept(composite, what, path, unknown, runs) -> None:
-    got = call(composite, given=COMPOSE, observed={"any": ANY} if runs else {})
+    got = call(composite, given=d.COMPOSE, observed={"any": ANY} if runs else {})
     message = got.messages["Accepted"]
     assert path in message
     assert got.conditions == {

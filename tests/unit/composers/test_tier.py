@@ -196,12 +196,9 @@ def inference_cluster(**spec: Any) -> dict[str, Any]:
     }
 
 
-COMPOSE = {"apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1", "kind": "Input", "mode": "Compose"}
-
-
 def test_a_standalone_cluster_gets_its_provider_config_and_its_tiers() -> None:
     tier = {"name": "chat", "backend": "LMCache", "lmcache": {"l1": {"sizeGiB": 10}}}
-    got = call(inference_cluster(kvOffloadTiers=[tier]), given=COMPOSE)
+    got = call(inference_cluster(kvOffloadTiers=[tier]), given=d.COMPOSE)
     assert got.desired["clusterproviderconfig"]["spec"]["credentials"] == {
         "source": "Secret",
         "secretRef": {
@@ -242,7 +239,7 @@ def deployment(**settings: Any) -> dict[str, Any]:
 def test_a_standalone_deployment_is_composed_and_wired() -> None:
     composite = deployment(kvOffloadTierRef={"name": "chat"})
     given = d.requirements(d.ready_tier()) | {"cluster": [d.cluster()]}
-    got = call(composite, given=COMPOSE, required=given)
+    got = call(composite, given=d.COMPOSE, required=given)
     assert set(got.desired) == {"deployment-main", "service", "usage-tier-4c387"}
     args = d.wired_pod(got.desired["deployment-main"])["spec"]["containers"][0]["args"]
     assert args[:2] == ["Qwen/Qwen3-32B", "--kv-transfer-config"]
@@ -252,7 +249,7 @@ def test_a_standalone_deployment_is_composed_and_wired() -> None:
     seen = observe(got)
     counts = {"status": {"readyReplicas": 2}}
     seen["deployment-main"]["status"]["atProvider"] = {"manifest": counts}
-    again = call(composite, given=COMPOSE, required=given, observed=seen)
+    again = call(composite, given=d.COMPOSE, required=given, observed=seen)
     assert again.composite_ready == "TRUE"
     assert again.status["replicas"] == {"total": 2, "ready": 2}
 
@@ -260,7 +257,7 @@ def test_a_standalone_deployment_is_composed_and_wired() -> None:
 def test_a_standalone_deployment_waits_for_its_tier() -> None:
     composite = deployment(kvOffloadTierRef={"name": "chat"})
     given = d.requirements(d.unready_tier()) | {"cluster": [d.cluster()]}
-    got = call(composite, given=COMPOSE, required=given)
+    got = call(composite, given=d.COMPOSE, required=given)
     assert "deployment-main" not in got.desired
     assert got.conditions["KVOffloadReady"] == ("False", "TierNotReady")
     assert (got.composite_ready, got.ttl) == ("FALSE", 10)
