@@ -8,13 +8,13 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from function.contract.engine import ENGINES, VLLM
+from function.contract.gate.table import KNOWN, TABLE, Caution, Feature, Row
+from function.flags.sglang import read as sglang_read
+from function.flags.vllm.connectors import CONNECTORS, MULTI, Connector
+from function.flags.vllm.merge import merge
 from function.problems import Refused
 from function.reasons import REASONS
-from function.wiring.engine import ENGINES, VLLM
-from function.wiring.flags import sglang
-from function.wiring.flags.connectors import CONNECTORS, MULTI, Connector
-from function.wiring.flags.merge import merge
-from function.wiring.gate.table import KNOWN, TABLE, Caution, Feature, Row
 
 _HEADER = "<!-- Generated from {source} by `python -m function.docs`; edit that, not this page. -->"
 
@@ -137,11 +137,11 @@ def _connectors() -> str:
         "",
         "Combinations that SGLang refuses, or accepts without doing the offload:",
         "",
-        *(f"- {rule.about}." for rule in sglang.RULES if rule.fatal),
+        *(f"- {rule.about}." for rule in sglang_read.RULES if rule.fatal),
         "",
         "Combinations that SGLang changes without a word; the pod is wired, and told:",
         "",
-        *(f"- {rule.about}." for rule in sglang.RULES if not rule.fatal),
+        *(f"- {rule.about}." for rule in sglang_read.RULES if not rule.fatal),
     ]
     return _page(out)
 

@@ -15,13 +15,14 @@ from crossplane.function import logging
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from crossplane.function.proto.v1 import run_function_pb2_grpc as grpcv1
 
-from function.answer import TTL_UNRESPONSIVE, Answer
 from function.api.input import Input
-from function.composers import cluster, consumer, deployment, tier
-from function.composers.inputs import BadInput, read_input
-from function.composers.marks import GROUP
+from function.composers import cluster, deployment, tier
+from function.composers.consumer import composer as consumer
+from function.composers.step_input import BadInput, read_input
 from function.edge import metrics, response
+from function.edge.answer import TTL_UNRESPONSIVE, Answer
 from function.edge.request import Call
+from function.names import GROUP
 
 Composer = Callable[[Call, Input], Answer]
 

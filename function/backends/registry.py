@@ -4,7 +4,7 @@ from functools import cache
 from importlib import import_module
 
 from function.api.backends import SPECS, field_name
-from function.backends.base import Backend
+from function.contract.backend import Backend
 
 
 @cache

@@ -8,7 +8,14 @@ field would make core fail the whole status apply).
 
 from typing import Any
 
-from function.answer import (
+from function import names
+from function.api.base import parse
+from function.api.cluster import InferenceClusterSpec
+from function.api.input import Input
+from function.composers import conditions as c
+from function.composers import fleet
+from function.composers.refusal import refused
+from function.edge.answer import (
     FALSE,
     TRUE,
     TTL_SETTLED,
@@ -20,12 +27,6 @@ from function.answer import (
     Condition,
     Requirement,
 )
-from function.api.base import parse
-from function.api.cluster import InferenceClusterSpec
-from function.api.input import Input
-from function.composers import conditions as c
-from function.composers import fleet, marks
-from function.composers.refusal import refused
 from function.edge.request import Call
 
 CONDITION_TIERS = "KVOffloadTiersReady"
@@ -79,8 +80,8 @@ def report(call: Call, _: Input) -> Answer:
     name = call.composite_value("metadata", "name")
     tiers = call.required(REQUIRED_TIERS)
     answer = Answer(
-        requirements={REQUIRED_TIERS: Requirement(marks.TIER_API_VERSION, "KVOffloadTier")},
-        schemas={REQUIRED_SCHEMA: (marks.TIER_API_VERSION, "InferenceCluster")},
+        requirements={REQUIRED_TIERS: Requirement(names.TIER_API_VERSION, "KVOffloadTier")},
+        schemas={REQUIRED_SCHEMA: (names.TIER_API_VERSION, "InferenceCluster")},
     )
     if tiers is None:
         answer.conditions = [Condition(CONDITION_TIERS, UNKNOWN, c.REASON_RESOLVING)]
@@ -131,7 +132,7 @@ def _row(tier: dict[str, Any]) -> dict[str, Any]:
     ready = any(x.get("type") == "Ready" and x.get("status") == TRUE for x in conditions)
     metadata = tier.get("metadata", {})
     return {
-        "name": metadata.get("labels", {}).get(marks.LABEL_FLEET) or metadata.get("name", ""),
+        "name": metadata.get("labels", {}).get(names.LABEL_FLEET) or metadata.get("name", ""),
         "tier": metadata.get("name", ""),
         "namespace": metadata.get("namespace", ""),
         "backend": tier.get("spec", {}).get("backend", ""),

@@ -9,7 +9,14 @@ Beside Modelplane this composer never runs: Modelplane's own function composes i
 
 from typing import Any
 
-from function.answer import (
+from function import names
+from function.api.base import parse
+from function.api.deployment import Engine, Member, ModelDeploymentSpec
+from function.api.input import Input
+from function.composers import conditions as c
+from function.composers.consumer import composer as consumer
+from function.composers.refusal import refused
+from function.edge.answer import (
     FALSE,
     TRUE,
     TTL_SETTLED,
@@ -20,14 +27,8 @@ from function.answer import (
     Condition,
     Requirement,
 )
-from function.api.base import parse
-from function.api.deployment import Engine, Member, ModelDeploymentSpec
-from function.api.input import Input
-from function.composers import conditions as c
-from function.composers import consumer, marks
-from function.composers.refusal import refused
 from function.edge.request import Call
-from function.kube import names, objects
+from function.kube import naming, objects
 
 CONDITION_WORKLOADS = "WorkloadsReady"
 
@@ -54,7 +55,7 @@ def compose(call: Call, given: Input) -> Answer:
     answer = Answer(conditions=[Condition(c.CONDITION_ACCEPTED, TRUE, c.REASON_VALID)])
     cluster = spec.template.spec.inference_cluster_ref.name
     answer.requirements[REQUIRED_CLUSTER] = Requirement(
-        marks.TIER_API_VERSION, "InferenceCluster", name=cluster
+        names.TIER_API_VERSION, "InferenceCluster", name=cluster
     )
     provider_config = _resolve_cluster(call, answer, cluster)
     if provider_config:
@@ -89,7 +90,7 @@ def _serving(call: Call) -> str:
     """The name of the Service, and the stem of the workloads' names."""
     name = str(call.composite_value("metadata", "name"))
     namespace = str(call.composite_value("metadata", "namespace") or "")
-    return names.label(name, unique=(namespace, name), limit=50)
+    return naming.label(name, unique=(namespace, name), limit=50)
 
 
 def _key(engine: Engine) -> str:
@@ -140,7 +141,7 @@ def _compose_workloads(
 
 def _workload(engine: Engine, serving: str, replicas: int) -> tuple[dict[str, Any], str]:
     """The manifest and the readiness query of one engine."""
-    name = names.label(serving, engine.name, limit=52)
+    name = naming.label(serving, engine.name, limit=52)
     selector = {LABEL_ENGINE: name}
     copies = replicas * engine.copies
     members = {m.role: m for m in engine.members}

@@ -6,7 +6,11 @@ swallow the conflict and stop composing new children (measured, reference sectio
 
 from typing import Any
 
-from function.answer import (
+from function import names
+from function.composers import conditions as c
+from function.composers.usage import usages_of, used_by_status
+from function.contract.backend import Tier
+from function.edge.answer import (
     FALSE,
     TRUE,
     TTL_UNSETTLED,
@@ -17,12 +21,8 @@ from function.answer import (
     Condition,
     Requirement,
 )
-from function.backends import base
-from function.composers import conditions as c
-from function.composers import marks
-from function.composers.usage import usages_of, used_by_status
 from function.edge.request import Call
-from function.kube import names
+from function.kube import naming
 
 REQUIRED_CLUSTERS = "clusters"
 REQUIRED_USAGES = "usages"
@@ -33,12 +33,12 @@ _PREFIX = "tier-"
 def child(fleet: str, cluster: str, namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
     """The child tier of a fleet (or inline) tier on one cluster."""
     return {
-        "apiVersion": marks.TIER_API_VERSION,
+        "apiVersion": names.TIER_API_VERSION,
         "kind": "KVOffloadTier",
         "metadata": {
-            "name": names.label(fleet, cluster, limit=63),
+            "name": naming.label(fleet, cluster, limit=63),
             "namespace": namespace,
-            "labels": {marks.LABEL_FLEET: fleet},
+            "labels": {names.LABEL_FLEET: fleet},
         },
         "spec": {
             **{k: v for k, v in spec.items() if k not in ("clusterSelector", "crossplane")},
@@ -47,13 +47,13 @@ def child(fleet: str, cluster: str, namespace: str, spec: dict[str, Any]) -> dic
     }
 
 
-def compose(call: Call, tier: base.Tier, spec: dict[str, Any]) -> Answer:
+def compose(call: Call, tier: Tier, spec: dict[str, Any]) -> Answer:
     """One child per matching cluster; what is used is kept."""
     return _FleetComposer(call, tier, spec).compose()
 
 
 class _FleetComposer:
-    def __init__(self, call: Call, tier: base.Tier, spec: dict[str, Any]) -> None:
+    def __init__(self, call: Call, tier: Tier, spec: dict[str, Any]) -> None:
         self.call = call
         self.tier = tier
         self.spec = spec
@@ -73,9 +73,9 @@ class _FleetComposer:
         selector = self.tier.spec.cluster_selector
         self.answer.requirements = {
             REQUIRED_CLUSTERS: Requirement(
-                marks.TIER_API_VERSION, "InferenceCluster", labels=dict(selector.match_labels)
+                names.TIER_API_VERSION, "InferenceCluster", labels=dict(selector.match_labels)
             ),
-            REQUIRED_USAGES: usages_of(marks.LABEL_USED_FLEET, self.tier.namespace, self.tier.name),
+            REQUIRED_USAGES: usages_of(names.LABEL_USED_FLEET, self.tier.namespace, self.tier.name),
         }
 
     def resolve_clusters(self) -> None:
@@ -85,7 +85,7 @@ class _FleetComposer:
         kept = self._observed_clusters()
         if self.resolved:
             in_use = {
-                usage.get("metadata", {}).get("annotations", {}).get(marks.ANNOTATION_TIER, "")
+                usage.get("metadata", {}).get("annotations", {}).get(names.ANNOTATION_TIER, "")
                 for usage in self.usages or ()
             }
             kept = {
@@ -161,7 +161,7 @@ class _FleetComposer:
         key = _PREFIX + cluster
         row: dict[str, Any] = {
             "name": cluster,
-            "tier": names.label(self.tier.name, cluster, limit=63),
+            "tier": naming.label(self.tier.name, cluster, limit=63),
             "ready": self.answer.resources[key].ready is True,
         }
         if not row["ready"]:

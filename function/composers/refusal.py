@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from function.answer import FALSE, UNKNOWN, Answer, Condition
 from function.composers.conditions import CONDITION_ACCEPTED, REASON_INVALID
+from function.edge.answer import FALSE, UNKNOWN, Answer, Condition
 from function.edge.request import Call
 from function.problems import Problem
 

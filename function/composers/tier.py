@@ -14,23 +14,12 @@ from typing import Any
 
 from cachetools import LRUCache
 
-from function.answer import (
-    FALSE,
-    TRUE,
-    TTL_UNSETTLED,
-    TTL_WITH_REQUIREMENTS,
-    UNKNOWN,
-    Answer,
-    Composed,
-    Condition,
-    Requirement,
-)
+from function import names
 from function.api.base import parse
 from function.api.input import Input
 from function.api.tier import KVOffloadTierSpec
-from function.backends import base
 from function.backends.registry import backend
-from function.composers import fleet, marks
+from function.composers import fleet
 from function.composers.conditions import (
     CONDITION_ACCEPTED,
     CONDITION_AGENTS,
@@ -50,6 +39,18 @@ from function.composers.conditions import (
 )
 from function.composers.refusal import refused
 from function.composers.usage import usages_of, used_by_status
+from function.contract.backend import AGENTS, CONTROL_PLANE, Description, Part, Tier
+from function.edge.answer import (
+    FALSE,
+    TRUE,
+    TTL_UNSETTLED,
+    TTL_WITH_REQUIREMENTS,
+    UNKNOWN,
+    Answer,
+    Composed,
+    Condition,
+    Requirement,
+)
 from function.edge.request import Call
 from function.kube import objects
 from function.problems import Problem
@@ -65,10 +66,10 @@ LABEL_VERSION = "app.kubernetes.io/version"
 class _Plan:
     """What follows from a tier's name and spec alone."""
 
-    tier: base.Tier | None
+    tier: Tier | None
     problems: tuple[Problem, ...]
-    parts: tuple[base.Part, ...] = ()
-    description: base.Description = field(default_factory=base.Description)
+    parts: tuple[Part, ...] = ()
+    description: Description = field(default_factory=Description)
     objects: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
 
     def wrapped(self, provider_config: str) -> dict[str, dict[str, Any]]:
@@ -98,7 +99,7 @@ def _plan(namespace: str, name: str, document: dict[str, Any]) -> _Plan:
     spec, problems = parse(KVOffloadTierSpec, document, "spec")
     if spec is None or problems:
         return _Plan(None, tuple(sorted(problems)))
-    tier = base.Tier(name, namespace, marks.remote_name(namespace, name), spec)
+    tier = Tier(name, namespace, names.remote_name(namespace, name), spec)
     served_by = backend(spec.backend)
     problems = served_by.problems(tier)
     if problems or spec.cluster_selector is not None:  # a fleet's children compose the parts
@@ -125,7 +126,7 @@ def refuse(call: Call, problems: Iterable[Problem]) -> Answer:
 
 
 class _TierComposer:
-    def __init__(self, call: Call, planned: _Plan, tier: base.Tier) -> None:
+    def __init__(self, call: Call, planned: _Plan, tier: Tier) -> None:
         self.call = call
         self.plan = planned
         self.tier = tier
@@ -152,9 +153,9 @@ class _TierComposer:
     def require(self) -> None:
         self.answer.requirements = {
             REQUIRED_CLUSTER: Requirement(
-                marks.TIER_API_VERSION, "InferenceCluster", name=self.cluster
+                names.TIER_API_VERSION, "InferenceCluster", name=self.cluster
             ),
-            REQUIRED_USAGES: usages_of(marks.LABEL_USED_TIER, self.tier.namespace, self.tier.name),
+            REQUIRED_USAGES: usages_of(names.LABEL_USED_TIER, self.tier.namespace, self.tier.name),
         }
 
     def refused_change(self) -> Problem | None:
@@ -207,8 +208,8 @@ class _TierComposer:
 
     def derive_conditions(self) -> None:
         self.answer.conditions += [
-            self._condition(CONDITION_CONTROL_PLANE, base.CONTROL_PLANE),
-            self._condition(CONDITION_AGENTS, base.AGENTS),
+            self._condition(CONDITION_CONTROL_PLANE, CONTROL_PLANE),
+            self._condition(CONDITION_AGENTS, AGENTS),
         ]
         self.answer.ready = bool(self.provider_config) and all(
             c.ready for c in self.answer.resources.values()
@@ -224,9 +225,9 @@ class _TierComposer:
             )
         waiting = [k for k in keys if not self.answer.resources[k].ready]
         if waiting:
-            why = self._counts() if role == base.AGENTS else "Not ready yet: " + ", ".join(waiting)
+            why = self._counts() if role == AGENTS else "Not ready yet: " + ", ".join(waiting)
             return Condition(kind, FALSE, REASON_STARTING, why)
-        if role == base.AGENTS and self._agents()[0] == 0:
+        if role == AGENTS and self._agents()[0] == 0:
             return Condition(
                 kind,
                 TRUE,
@@ -239,7 +240,7 @@ class _TierComposer:
         """Agents desired and ready, as the cluster reports them."""
         desired = ready = 0
         for part in self.plan.parts:
-            if part.role != base.AGENTS:
+            if part.role != AGENTS:
                 continue
             status = ("status", "atProvider", "manifest", "status")
             for total, one in _COUNTS:

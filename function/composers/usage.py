@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from function.answer import Requirement
-from function.composers import marks
+from function import names
+from function.edge.answer import Requirement
 from function.edge.request import Call
-from function.kube import names
+from function.kube import naming
 
 # The listing of consumers stays bounded (the XRD's own limit); `consumers` is exact.
 MAX_USED_BY = 256
@@ -39,15 +39,15 @@ def usages_of(label: str, namespace: str, name: str, model: str | None = None) -
     `model`: only those of this model string. A consumer asks for no others: whoever serves another
     model cannot get in its way, and a tier may have thousands of consumers.
     """
-    labels = {label: marks.reference(namespace, name)}
+    labels = {label: names.reference(namespace, name)}
     if model is not None:
-        labels[marks.LABEL_USED_MODEL] = model_label(model)
-    return Requirement(api_version=marks.USAGE_API_VERSION, kind="Usage", labels=labels)
+        labels[names.LABEL_USED_MODEL] = model_label(model)
+    return Requirement(api_version=names.USAGE_API_VERSION, kind="Usage", labels=labels)
 
 
 def model_label(model: str) -> str:
     """A model string as a label value."""
-    return names.digest(model, length=16)
+    return naming.digest(model, length=16)
 
 
 def compose(
@@ -62,7 +62,7 @@ def compose(
     for share in shares:
         by_model.setdefault(share.model, set()).add(share)
     return {
-        f"{_KEY}{names.digest(*tier, model)}": _usage(composite, tier, fleet, model, sorted(found))
+        f"{_KEY}{naming.digest(*tier, model)}": _usage(composite, tier, fleet, model, sorted(found))
         for model, found in sorted(by_model.items())
     }
 
@@ -74,26 +74,26 @@ def _usage(
     namespace, name = tier
     kind, consumer = composite.get("kind", ""), metadata.get("name", "")
     labels = {
-        marks.LABEL_USED_TIER: marks.reference(namespace, name),
-        marks.LABEL_USED_MODEL: model_label(model),
-        marks.LABEL_USED_IDENTITY: found[0].identity or "unknown",
+        names.LABEL_USED_TIER: names.reference(namespace, name),
+        names.LABEL_USED_MODEL: model_label(model),
+        names.LABEL_USED_IDENTITY: found[0].identity or "unknown",
     }
     if fleet:
-        labels[marks.LABEL_USED_FLEET] = marks.reference(namespace, fleet)
+        labels[names.LABEL_USED_FLEET] = names.reference(namespace, fleet)
     rows = [[share.model, share.identity, share.wired] for share in found]
     usage: dict[str, Any] = {
-        "apiVersion": marks.USAGE_API_VERSION,
+        "apiVersion": names.USAGE_API_VERSION,
         "kind": "Usage",
         "metadata": {
             "labels": labels,
             "annotations": {
-                marks.ANNOTATION_TIER: f"{namespace}/{name}",
-                marks.ANNOTATION_SHARES: json.dumps(rows, separators=(",", ":")),
+                names.ANNOTATION_TIER: f"{namespace}/{name}",
+                names.ANNOTATION_SHARES: json.dumps(rows, separators=(",", ":")),
             },
         },
         "spec": {
             "of": {
-                "apiVersion": marks.TIER_API_VERSION,
+                "apiVersion": names.TIER_API_VERSION,
                 "kind": "KVOffloadTier",
                 "resourceRef": {"name": name, "namespace": namespace},
             },
@@ -126,7 +126,7 @@ def observed(call: Call) -> dict[str, dict[str, Any]]:
         if not call.composite_value("metadata", "namespace"):
             kept["namespace"] = metadata.get("namespace", "")
         found[key] = {
-            "apiVersion": marks.USAGE_API_VERSION,
+            "apiVersion": names.USAGE_API_VERSION,
             "kind": "Usage",
             "metadata": kept,
             "spec": call.observed_value(key, "spec"),
@@ -135,12 +135,12 @@ def observed(call: Call) -> dict[str, dict[str, Any]]:
 
 
 def _ours(values: dict[str, str]) -> dict[str, str]:
-    return {key: value for key, value in values.items() if key.startswith(f"{marks.GROUP}/")}
+    return {key: value for key, value in values.items() if key.startswith(f"{names.GROUP}/")}
 
 
 def shares(usage: dict[str, Any]) -> list[Share]:
     """What the consumer behind a Usage shares; [] where the annotation cannot be read."""
-    text = usage.get("metadata", {}).get("annotations", {}).get(marks.ANNOTATION_SHARES, "[]")
+    text = usage.get("metadata", {}).get("annotations", {}).get(names.ANNOTATION_SHARES, "[]")
     try:
         return [Share(str(row[0]), str(row[1]), bool(row[2])) for row in json.loads(text)]
     except (ValueError, TypeError, IndexError):

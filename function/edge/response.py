@@ -5,8 +5,8 @@ import datetime
 from crossplane.function import response
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
-from function.answer import FALSE, TRUE, Answer, Condition, Requirement
 from function.edge import structs
+from function.edge.answer import FALSE, TRUE, Answer, Condition, Requirement
 
 _STATUS = {TRUE: fnv1.STATUS_CONDITION_TRUE, FALSE: fnv1.STATUS_CONDITION_FALSE}
 _READY = {None: fnv1.READY_UNSPECIFIED, True: fnv1.READY_TRUE, False: fnv1.READY_FALSE}

@@ -1,4 +1,4 @@
-"""What a workload would get from a tier: the wiring of `function.wiring`, asked by a person."""
+"""What a workload would get from a tier: the wiring of `function.pods`, asked by a person."""
 
 import difflib
 from collections.abc import Mapping
@@ -8,20 +8,21 @@ from typing import Any
 from rich.text import Text
 from rich.tree import Tree
 
+from function import command, workloads
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
-from function.backends.base import Tier
 from function.composers import tier as tier_composer
+from function.contract.backend import Tier
 from function.edge.structs import encode
 from function.kube import objects
+from function.pods import wire
+from function.pods.asking import target
+from function.pods.declared import POLICY, TIER
+from function.pods.record import Record
 from function.problems import Refused
 from function.reasons import REASONS
 from function.render import emit, tree
 from function.render.files import InputError
-from function.wiring import command, wire, workloads
-from function.wiring.declared import POLICY, TIER
-from function.wiring.record import Record
-from function.wiring.target import target
 
 Document = dict[str, Any]
 

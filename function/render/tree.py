@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
+from function.contract.injection import Injection
 from function.kube.objects import is_object
+from function.pods import record
 from function.render.conditions import read
 from function.render.derive import KEY_ANNOTATION
 from function.render.reconcile import Rendered
-from function.wiring import record
-from function.wiring.injection import Injection
 
 Document = dict[str, Any]
 

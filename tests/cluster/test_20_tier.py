@@ -5,14 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.documents import (
-    AGENTS_NAMESPACE,
-    FIRST,
-    SECOND,
-    changed,
-    in_process_tier,
-    tier,
-)
+from tests.cluster.documents import AGENTS_NAMESPACE, FIRST, SECOND, changed, in_process_tier, tier
 from tests.cluster.expect import Fleet, identities
 from tests.cluster.groups import Summary
 from tests.cluster.rig.nodes import gpu_node

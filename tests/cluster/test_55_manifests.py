@@ -10,8 +10,8 @@ import pytest
 
 from function.api.base import parse
 from function.api.tier import KVOffloadTierSpec
-from function.backends import base
 from function.backends.registry import backend
+from function.contract.backend import Part, Tier
 from tests.cluster import rules, rules_mooncake
 from tests.cluster.documents import FIRST
 from tests.cluster.expect import Fleet
@@ -29,7 +29,7 @@ class Case:
     """A tier that the API admits, with what its backend composes and claims for it."""
 
     name: str
-    parts: tuple[base.Part, ...]
+    parts: tuple[Part, ...]
     level: str
 
 
@@ -40,7 +40,7 @@ def _cases() -> Iterator[Case]:
         spec, problems = parse(KVOffloadTierSpec, document, "spec")
         if spec is None or problems:
             continue
-        tier = base.Tier("judged", "modelplane-system", f"kv-judged-{number}", spec)
+        tier = Tier("judged", "modelplane-system", f"kv-judged-{number}", spec)
         served_by = backend(spec.backend)
         if served_by.problems(tier):
             continue

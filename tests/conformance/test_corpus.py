@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
+from function.flags.vllm.merge import children
 from function.problems import Refused
-from function.wiring.flags.merge import children
 from tests.conformance.clients import Parsed
-from tests.wiring import tiers
-from tests.wiring.corpus import CASES, REFUSED, WIRED, Json, find, starts, wired
+from tests.corpus import tiers
+from tests.corpus.corpus import CASES, REFUSED, WIRED, Json, find, starts, wired
 
 CONFIG = "kv_transfer_config"
 TEMPLATES = [(n, path) for n in WIRED for path, expected in CASES[n]["argv"].items() if expected]

@@ -1,16 +1,17 @@
-"""What `function.wiring.flags` reads and writes, held to the engines' own parsers."""
+"""What `function.flags` reads and writes, held to the engines' own parsers."""
 
 import json
 
 import pytest
 
-from function.wiring import flags
-from function.wiring.flags import options_sglang, options_vllm
-from function.wiring.flags.merge import children
-from tests.unit.wiring.flags.helpers import apply, engine, sglang, vllm
-from tests.unit.wiring.flags.test_sglang import EDITS as SGLANG_EDITS
-from tests.unit.wiring.flags.test_vllm_edits import EDITS, KV
-from tests.unit.wiring.flags.test_vllm_read import TRANSFER
+from function import flags
+from function.flags.sglang import options as sglang_options
+from function.flags.vllm import options as vllm_options
+from function.flags.vllm.merge import children
+from tests.unit.flags.helpers import apply, engine, sglang, vllm
+from tests.unit.flags.test_sglang import EDITS as SGLANG_EDITS
+from tests.unit.flags.test_vllm_edits import EDITS, KV
+from tests.unit.flags.test_vllm_read import TRANSFER
 
 
 def _static(words: list) -> bool:
@@ -74,7 +75,7 @@ def test_sglang_takes_what_is_wired(request, injection, words):
         assert given is True if value is None else str(given) == value
 
 
-TABLES = [("vllm", options_vllm.OPTIONS), ("sglang", options_sglang.OPTIONS)]
+TABLES = [("vllm", vllm_options.OPTIONS), ("sglang", sglang_options.OPTIONS)]
 
 
 @pytest.mark.parametrize(("name", "options"), TABLES, ids=["vllm", "sglang"])

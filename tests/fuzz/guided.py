@@ -8,16 +8,8 @@ import sys
 
 import atheris
 
-with atheris.instrument_imports(include=["function.wiring.command"]):
-    from function.wiring.command import (  # noqa: F401
-        calls,
-        edit,
-        proof,
-        reader,
-        scope,
-        script,
-        values,
-    )
+with atheris.instrument_imports(include=["function.command"]):
+    pass
 
 from tests.fuzz.grammar import Source
 from tests.fuzz.scripts import one

@@ -16,10 +16,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from function.command import Append, Delete, ImageCall, Program, Replace, Word, read
 from function.problems import Refused
-from function.wiring.command import Append, Delete, ImageCall, Program, Replace, Word, read
 from tests.fuzz.grammar import Source, container
-from tests.unit.wiring.command import shells
+from tests.unit.command import shells
 
 ADDED = ("--kv-transfer-config", """{"a": ["it's", "$X $(Y) `z` \\\\"], "b*": "é"}""")
 IMAGES = (None, ImageCall("vLLM", ("vllm", "serve")), ImageCall("", ("/nvidia_entrypoint.sh",)))

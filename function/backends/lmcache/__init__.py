@@ -6,11 +6,11 @@ What each mode is stands in one table; nothing else asks for the mode but the ro
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from function.backends.base import Description, Part, Tier
 from function.backends.lmcache import checks, conflicts, connector, facts, inprocess, redis, server
+from function.contract.backend import Description, Part, Tier
+from function.contract.engine import Engine
+from function.contract.injection import Injection
 from function.problems import Problem
-from function.wiring.engine import Engine
-from function.wiring.injection import Injection
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ _MODES = {
 
 @dataclass(frozen=True)
 class LMCache:
-    """The backend (see `function.backends.base.Backend`)."""
+    """The backend (see `function.contract.backend.Backend`)."""
 
     name: str = "LMCache"
     field: str = "lmcache"

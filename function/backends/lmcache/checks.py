@@ -10,8 +10,8 @@ from typing import Any
 from packaging.version import Version
 
 from function.api.lmcache_l2 import L2Level
-from function.backends.base import Tier
 from function.backends.lmcache import facts
+from function.contract.backend import Tier
 from function.problems import Problem
 
 _SPEC = "spec.lmcache"

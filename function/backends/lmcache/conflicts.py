@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from function.backends.base import Tier
-from function.backends.image import parse_version
 from function.backends.lmcache import facts
+from function.contract.backend import Tier
+from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.image import parse_version
 from function.problems import Refused
-from function.wiring.engine import SGLANG, VLLM, Engine
 
 _OWN_IMAGES = ("lmcache/vllm-openai", "lmcache/sglang")
 _ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")

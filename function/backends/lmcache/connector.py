@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import yaml
 
-from function.backends.base import Tier
 from function.backends.lmcache import facts
-from function.kube.names import file_name
-from function.wiring.engine import SGLANG, VLLM, Engine
-from function.wiring.injection import Injection, Json, SharedMemory
+from function.contract.backend import Tier
+from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.injection import Injection, Json, SharedMemory
+from function.kube.naming import file_name
 
 _MODULE = "lmcache.integration.vllm.lmcache_mp_connector"
 _CONFIG = "/etc/kv-offload/lmcache"

@@ -5,8 +5,8 @@ The versions were read off the argument parsers of the wheels 0.5.4, 0.5.5 and 0
 
 from packaging.version import Version
 
-from function.backends.base import Tier
-from function.backends.image import Image
+from function.contract.backend import Tier
+from function.contract.image import Image
 
 NODE_SERVER = "NodeServer"
 IN_PROCESS = "InProcess"

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from function.backends.base import Manifest, Part, Tier
+from function.contract.backend import Manifest, Part, Tier
 from function.kube import manifests as k
 
 # What the container runtime of the RuntimeClass reads.

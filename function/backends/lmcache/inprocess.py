@@ -10,11 +10,11 @@ from typing import Any
 
 import yaml
 
-from function.backends.base import Tier
-from function.kube.names import file_name
+from function.contract.backend import Tier
+from function.contract.engine import Engine
+from function.contract.injection import Injection, Json
+from function.kube.naming import file_name
 from function.problems import Refused
-from function.wiring.engine import Engine
-from function.wiring.injection import Injection, Json
 
 _CONFIG = "/etc/kv-offload/lmcache"
 _DISK = "/var/cache/kv-offload"

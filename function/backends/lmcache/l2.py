@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from function.api.lmcache_l2 import L2Level
-from function.backends.base import Manifest, Part, Tier
 from function.backends.lmcache import files, redis
 from function.backends.lmcache.level import Awaited, Level, Swept, adapter
+from function.contract.backend import Manifest, Part, Tier
 from function.kube import manifests as k
 
 

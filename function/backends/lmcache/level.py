@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from function.backends.base import Manifest, Part
+from function.contract.backend import Manifest, Part
 from function.kube import manifests as k
 
 

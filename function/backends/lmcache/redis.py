@@ -6,10 +6,10 @@ it to everyone who may list processes or pods.
 """
 
 from function.api.lmcache_l2 import L2Level
-from function.backends.base import CONTROL_PLANE, Manifest, Part, Tier
 from function.backends.lmcache import network
+from function.contract.backend import CONTROL_PLANE, Manifest, Part, Tier
 from function.kube import manifests as k
-from function.kube import names
+from function.kube import naming
 
 _UID = 999  # redis, in the official images
 _CONTAINER = "redis"
@@ -31,7 +31,7 @@ def host(tier: Tier, level: L2Level) -> str:
 
 def name(tier: Tier, level: L2Level) -> str:
     """A StatefulSet's pods carry its name and a hash in a label: 52 characters at most."""
-    return names.label(tier.remote_name, level.name, limit=50)
+    return naming.label(tier.remote_name, level.name, limit=50)
 
 
 def parts(tier: Tier, level: L2Level) -> list[Part]:

@@ -11,10 +11,10 @@ tiers on a node collide); upstream's operator (cluster-wide rights to Secrets, o
 from collections.abc import Sequence
 
 from function.api.placement import Toleration
-from function.backends.base import AGENTS, Manifest, Part, Tier
 from function.backends.lmcache import facts, gpu, l2, network, programs
 from function.backends.lmcache.facts import HTTP_PORT, MQ_PORT
 from function.backends.lmcache.level import Level
+from function.contract.backend import AGENTS, Manifest, Part, Tier
 from function.kube import manifests as k
 
 CONTAINER = "agent"

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from function.backends.base import Description, Part, Tier
 from function.backends.mooncake import (
     checks,
     connector,
@@ -14,15 +13,16 @@ from function.backends.mooncake import (
     store,
     upgrade,
 )
+from function.contract.backend import Description, Part, Tier
+from function.contract.engine import Engine
+from function.contract.injection import Injection
 from function.kube import manifests as k
 from function.problems import Problem
-from function.wiring.engine import Engine
-from function.wiring.injection import Injection
 
 
 @dataclass(frozen=True)
 class Mooncake:
-    """The backend (see `function.backends.base.Backend`)."""
+    """The backend (see `function.contract.backend.Backend`)."""
 
     name: str = "Mooncake"
     field: str = "mooncake"

@@ -5,9 +5,9 @@ One function for each subject, called in order; every one returns all it finds.
 
 from collections.abc import Iterator
 
-from function.backends.base import Tier
 from function.backends.mooncake import facts
 from function.backends.mooncake.flags import OURS, UNSAFE, known
+from function.contract.backend import Tier
 from function.problems import Problem
 
 _SPEC = "spec.mooncake"

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
-from function.backends.base import Tier
-from function.backends.image import parse_version
 from function.backends.mooncake import facts
+from function.contract.backend import Tier
+from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.image import parse_version
 from function.problems import Refused
-from function.wiring.engine import SGLANG, VLLM, Engine
 
 _ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 # An image that says which Mooncake it has: vllm:0.33.0-mooncake0.3.12, sglang-mooncake-v0.3.13:x

@@ -9,10 +9,10 @@ import hashlib
 import json
 from collections.abc import Callable
 
-from function.backends.base import Tier
 from function.backends.mooncake import conflicts, facts, rdma
-from function.wiring.engine import SGLANG, VLLM, Engine
-from function.wiring.injection import Injection, Json
+from function.contract.backend import Tier
+from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.injection import Injection, Json
 
 FILES = "/etc/kv-offload/mooncake"
 PAGE_SIZE = "64"

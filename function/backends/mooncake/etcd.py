@@ -5,8 +5,8 @@ all N. Names resolve before a member is ready, or no member would find the other
 claims: a member that comes back without its data is another member, and is refused by the rest.
 """
 
-from function.backends.base import CONTROL_PLANE, Manifest, Part, Tier
 from function.backends.mooncake import facts, pods
+from function.contract.backend import CONTROL_PLANE, Manifest, Part, Tier
 from function.kube import manifests as k
 
 COMPONENT = "etcd"

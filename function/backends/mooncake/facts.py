@@ -6,8 +6,8 @@ Flags, endpoints and behaviour are those of mooncake-transfer-engine 0.3.13.post
 from packaging.version import Version
 
 from function.api.mooncake import MooncakeSpec
-from function.backends.base import Tier
-from function.backends.image import Image
+from function.contract.backend import Tier
+from function.contract.image import Image
 
 UID = 65532  # the user of upstream's image
 REST_PORT = 8088  # the store's own API; nobody but its preStop hook needs it

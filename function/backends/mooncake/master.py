@@ -10,8 +10,8 @@ never do.
 """
 
 from function.api.mooncake import MooncakeSpec
-from function.backends.base import CONTROL_PLANE, Manifest, Part, Tier
 from function.backends.mooncake import facts, pods
+from function.contract.backend import CONTROL_PLANE, Manifest, Part, Tier
 from function.kube import manifests as k
 
 COMPONENT = "master"

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from function.backends.base import Manifest, Tier
 from function.backends.mooncake import facts
+from function.contract.backend import Manifest, Tier
 from function.kube import manifests as k
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from function.backends.base import Manifest, Part, Tier
 from function.backends.mooncake import facts
+from function.contract.backend import Manifest, Part, Tier
 from function.kube import manifests as k
 
 RDMA = "rdma"

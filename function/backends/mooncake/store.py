@@ -9,8 +9,8 @@ from functools import cache
 from importlib.resources import files
 
 from function.api.mooncake_store import MooncakeStore
-from function.backends.base import AGENTS, Manifest, Part, Tier
 from function.backends.mooncake import facts, pods, rdma
+from function.contract.backend import AGENTS, Manifest, Part, Tier
 from function.kube import manifests as k
 
 COMPONENT = "store"

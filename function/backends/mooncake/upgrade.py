@@ -7,9 +7,9 @@ error but a growing count of failed calls.
 
 from collections.abc import Mapping
 
-from function.backends.base import Tier
-from function.backends.image import parse_version
 from function.backends.mooncake import facts
+from function.contract.backend import Tier
+from function.contract.image import parse_version
 from function.problems import Problem
 
 

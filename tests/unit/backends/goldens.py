@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from function.backends.base import Backend, Tier
-from function.wiring.engine import Engine
+from function.contract.backend import Backend, Tier
+from function.contract.engine import Engine
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 import function
-from function.composers import consumer, decision, identity_conflicts, tiers
+from function.composers.consumer import composer as consumer
+from function.composers.consumer import decision, identity_conflicts, lookup
 from function.reasons import REASONS
 
 _SOURCES = Path(function.__file__).parent
@@ -18,7 +19,13 @@ def test_every_reason_of_the_composers_is_listed() -> None:
         for name in dir(module)
         if name.startswith("REASON_") or name == "REASON"
     }
-    states = {tiers.UNRESOLVED, tiers.NOT_FOUND, tiers.NOT_ALLOWED, tiers.MISMATCH, tiers.NOT_READY}
+    states = {
+        lookup.UNRESOLVED,
+        lookup.NOT_FOUND,
+        lookup.NOT_ALLOWED,
+        lookup.MISMATCH,
+        lookup.NOT_READY,
+    }
     assert (used | states) - set(REASONS) == set()
 
 

@@ -7,7 +7,7 @@ from crossplane.function import resource
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from function import fn
-from function.answer import Answer
+from function.edge.answer import Answer
 
 XR = {"apiVersion": "example.org/v1", "kind": "App", "metadata": {"name": "a"}}
 

@@ -1,6 +1,6 @@
 """Memo: by identity, and bounded."""
 
-from function.memo import Memo
+from function.edge.memo import Memo
 
 
 def test_the_same_objects_are_worked_out_once() -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 from rich.console import Console
 
+from function.contract.injection import Injection, SharedMemory
+from function.pods import record
 from function.render import tree
 from function.render.reconcile import Rendered
-from function.wiring import record
-from function.wiring.injection import Injection, SharedMemory
 
 XR = {
     "apiVersion": "modelplane.ai/v1alpha1",

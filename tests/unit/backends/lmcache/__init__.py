@@ -4,7 +4,7 @@ from typing import Any
 
 from function.api.base import parse
 from function.api.tier import KVOffloadTierSpec
-from function.backends.base import Tier
+from function.contract.backend import Tier
 from function.problems import Problem
 
 CLUSTER = {"inferenceClusterRef": {"name": "gke"}, "backend": "LMCache"}

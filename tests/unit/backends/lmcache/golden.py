@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from function.backends.lmcache import BACKEND
-from function.wiring.engine import VLLM, Engine
+from function.contract.engine import VLLM, Engine
 from tests.unit.backends.goldens import Goldens
 from tests.unit.backends.lmcache import tier
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from function.backends.base import Tier
 from function.backends.lmcache import BACKEND, conflicts
+from function.contract.backend import Tier
+from function.contract.engine import SGLANG, VLLM, Engine
 from function.problems import Refused
 from function.reasons import REASONS
-from function.wiring.engine import SGLANG, VLLM, Engine
 from tests.unit.backends.lmcache import server, tier
 
 ISOLATED = server()

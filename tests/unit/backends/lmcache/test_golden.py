@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from function.backends.base import AGENTS, CONTROL_PLANE
 from function.backends.lmcache import BACKEND
+from function.contract.backend import AGENTS, CONTROL_PLANE
 from tests.unit.backends.lmcache import golden, tier
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from function.backends.base import Tier
 from function.backends.lmcache import BACKEND
-from function.wiring.engine import SGLANG, VLLM, Engine
-from function.wiring.injection import Injection
+from function.contract.backend import Tier
+from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.injection import Injection
 from tests.unit.backends.lmcache import server, tier
 
 REDIS = {"name": "r", "type": "Redis", "redis": {"host": "r"}}

@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from function.backends.base import Tier
 from function.backends.lmcache import BACKEND, facts
+from function.contract.backend import Tier
+from function.contract.engine import SGLANG, VLLM, Engine
 from function.kube.manifests import literal
-from function.wiring.engine import SGLANG, VLLM, Engine
 from tests.unit.backends.lmcache import read
 
 SIZE = st.integers(1, 4096)

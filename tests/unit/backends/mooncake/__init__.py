@@ -4,9 +4,9 @@ from typing import Any
 
 from function.api.base import parse
 from function.api.tier import KVOffloadTierSpec
-from function.backends.base import Tier
+from function.contract.backend import Tier
+from function.contract.engine import SGLANG, VLLM, Engine
 from function.problems import Problem
-from function.wiring.engine import SGLANG, VLLM, Engine
 
 CLUSTER = {"inferenceClusterRef": {"name": "gke"}, "backend": "Mooncake"}
 STORE: dict[str, Any] = {"sizeGiB": 200}

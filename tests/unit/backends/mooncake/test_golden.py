@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from function.backends.base import AGENTS, CONTROL_PLANE
 from function.backends.mooncake import BACKEND
+from function.contract.backend import AGENTS, CONTROL_PLANE
 from tests.unit.backends.mooncake import golden, tier
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from function.backends.base import Tier
 from function.backends.mooncake import BACKEND
+from function.contract.backend import Tier
+from function.contract.engine import Engine
 from function.problems import Refused
 from function.reasons import REASONS
-from function.wiring.engine import Engine
 from tests.unit.backends.mooncake import IDENTITY, RDMA, pool, sglang, vllm
 
 PLAIN = pool()

@@ -1,0 +1,245 @@
+"""Rewriting a program: edits of engine calls become edits of the container's lists.
+
+A word of a script is edited in the script's decoded text; that edit becomes one of the text around
+it, quoted for the place it stands in, and so on out to the item of `command` or `args`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from function.command import kubernetes, proof, quoting
+from function.command.model import (
+    NOT_PATCHABLE,
+    OPT_IN,
+    Append,
+    Delete,
+    Edit,
+    EngineCall,
+    Program,
+    Replace,
+)
+from function.command.reading import KEYS, ListPlace, ListSlot, NodePlace, NodeSlot, Reading
+from function.problems import Refused
+
+
+@dataclass(frozen=True)
+class TextEdit:
+    """Bytes `start:end` of a script become `chunks`: (text, whether Kubernetes expands it)."""
+
+    start: int
+    end: int
+    chunks: tuple[tuple[bytes, bool], ...]
+    # What the proof must find: the words made here, in order. None for a deletion, and for what an
+    # inner script's edit comes to in the outer one.
+    words: tuple[Replace | Append, ...] = ()
+
+    @property
+    def new(self) -> bytes:
+        return b"".join(data for data, _ in self.chunks)
+
+
+def rewrite(program: Program, edits: Mapping[int, Sequence[Edit]]) -> dict[str, Any]:
+    """The container's new `command` and `args`, only the keys that changed.
+
+    Raises Refused(ArgsNotPatchable) when the result is not proven to be the program with exactly
+    these edits.
+    """
+    wanted = {index: tuple(items) for index, items in edits.items() if items}
+    if not wanted:
+        return {}
+    pending = _Pending(program.reading)
+    for index in sorted(wanted):
+        if not 0 <= index < len(program.calls):
+            raise Refused(NOT_PATCHABLE, f"there is no engine call {index} in this command")
+        call = program.calls[index]
+        try:
+            _collect(call, wanted[index], pending)
+        except Refused as refusal:
+            raise Refused(NOT_PATCHABLE, _by_hand(refusal.message, wanted[index])) from None
+    try:
+        lists = pending.apply()
+        old = program.reading.lists
+        result = {key: lists[key] for key in KEYS if tuple(lists[key]) != old[key]}
+        proof.check(program, wanted, result, pending.texts)
+    except Refused as refusal:
+        every = [edit for items in wanted.values() for edit in items]
+        raise Refused(NOT_PATCHABLE, _by_hand(refusal.message, every)) from None
+    return result
+
+
+def _by_hand(why: str, edits: Sequence[Edit]) -> str:
+    words = [quoting.word(edit.value).decode() for edit in edits if isinstance(edit, Append)]
+    hint = "" if OPT_IN in why else f"; pass ${OPT_IN}, unquoted, in the user's own script"
+    return f"{why}{hint}; or add by hand: {' '.join(words)}" if words else why
+
+
+class _Pending:
+    """Edits of one program, collected from all its calls and applied together."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._items: dict[tuple[str, int], str | None] = {}
+        self._before: dict[tuple[str, int], list[str]] = {}
+        # Per script, by its place in the reading.
+        self.texts: dict[int, list[TextEdit]] = {}
+
+    def set(self, place: ListPlace | NodePlace, edit: Replace | Delete) -> None:
+        if isinstance(place, ListPlace):
+            self._once(self._items, (place.key, place.index), _raw(edit))
+            return
+        data = place.script.text.data
+        if isinstance(edit, Delete):
+            start = _gap(data, place.start)
+            self._add(place.script, TextEdit(start, place.end, ()))
+        else:
+            made = TextEdit(place.start, place.end, _chunks([edit]), (edit,))
+            self._add(place.script, made)
+
+    def insert(self, slot: ListSlot | NodeSlot, edits: Sequence[Append]) -> None:
+        if isinstance(slot, ListSlot):
+            items = self._before.setdefault((slot.key, slot.index), [])
+            items += [_raw(edit) or "" for edit in edits]
+            return
+        chunks = [part for chunk in _chunks(edits) for part in ((b" ", False), chunk)]
+        made = TextEdit(slot.end, slot.end, tuple(chunks), tuple(edits))
+        self._add(slot.script, made)
+
+    @staticmethod
+    def _once(known: dict[Any, Any], key: Any, value: Any) -> None:
+        if known.setdefault(key, value) != value:
+            raise Refused(NOT_PATCHABLE, "one word would have to become two different ones")
+
+    def _index(self, script: Any) -> int:
+        return next(i for i, s in enumerate(self._reading.scripts) if s is script)
+
+    def _add(self, script: Any, edit: TextEdit) -> None:
+        self.texts.setdefault(self._index(script), []).append(edit)
+
+    def apply(self) -> dict[str, list[str]]:
+        """The new lists. Inner scripts come after the outer ones, so they are folded first."""
+        raw: dict[tuple[str, int], list[TextEdit]] = {}
+        texts = {index: list(edits) for index, edits in self.texts.items()}
+        for index in range(len(self._reading.scripts) - 1, -1, -1):
+            script = self._reading.scripts[index]
+            for edit in texts.get(index, ()):
+                if script.limit < edit.end:
+                    raise Refused(NOT_PATCHABLE, script.loose)
+                place = script.holder.place
+                if isinstance(place, ListPlace):
+                    raw.setdefault((place.key, place.index), []).append(_outward(script, edit))
+                else:
+                    outer = self._index(script.holder.script)
+                    texts.setdefault(outer, []).append(_outward(script, edit))
+        for (key, index), edits in raw.items():
+            data = self._reading.lists[key][index].encode()
+            self._once(self._items, (key, index), spliced(data, edits).decode("utf-8", "replace"))
+        return {key: self._list(key) for key in KEYS}
+
+    def _list(self, key: str) -> list[str]:
+        items = self._reading.lists[key]
+        made: list[str] = []
+        for index in range(len(items) + 1):
+            made += self._before.get((key, index), ())
+            if index < len(items):
+                item = self._items.get((key, index), items[index])
+                made += [] if item is None else [item]
+        return made
+
+
+def spliced(data: bytes, edits: Sequence[TextEdit]) -> bytes:
+    """`data` with `edits`, which must not overlap."""
+    ordered = sorted(edits, key=lambda edit: (edit.start, edit.end))
+    out, at = bytearray(), 0
+    for edit in ordered:
+        if edit.start < at:
+            raise Refused(NOT_PATCHABLE, "two edits meet in one place")
+        out += data[at : edit.start] + edit.new
+        at = edit.end
+    return bytes(out + data[at:])
+
+
+def _outward(script: Any, edit: TextEdit) -> TextEdit:
+    """The edit of the outer text (of a script, or of an argv item) that makes `edit`."""
+    source = script.text.source_range(edit.start, edit.end)
+    if source is None:
+        raise Refused(NOT_PATCHABLE, "the place to edit comes out of a variable")
+    start, end, mode = source
+    if isinstance(script.holder.place, ListPlace):
+        parts = [(data if expand else _escaped(data), expand) for data, expand in edit.chunks]
+        return TextEdit(start, end, tuple(parts))
+    if any(expand for _, expand in edit.chunks):
+        raise Refused(
+            NOT_PATCHABLE, "$(VAR) for Kubernetes cannot be quoted inside an inner script"
+        )
+    return TextEdit(start, end, ((quoting.encode(edit.new, mode), False),) if edit.new else ())
+
+
+def _escaped(data: bytes) -> bytes:
+    return kubernetes.escape(data.decode("utf-8", "replace")).encode()
+
+
+def _gap(data: bytes, start: int) -> int:
+    """The blanks before a word go with it; a line continuation is left."""
+    while start > 0 and data[start - 1 : start] in (b" ", b"\t"):
+        start -= 1
+    return start
+
+
+def _chunks(edits: Sequence[Replace | Append]) -> tuple[tuple[bytes, bool], ...]:
+    return tuple((quoting.word(edit.value), edit.expand) for edit in edits)
+
+
+def _raw(edit: Edit) -> str | None:
+    if isinstance(edit, Delete):
+        return None
+    return edit.value if edit.expand else kubernetes.escape(edit.value)
+
+
+def _collect(call: EngineCall, edits: Sequence[Edit], pending: _Pending) -> None:
+    if call.closed:
+        raise Refused(NOT_PATCHABLE, call.closed)
+    if not all(kubernetes.is_text(edit.value) for edit in edits if not isinstance(edit, Delete)):
+        raise Refused(NOT_PATCHABLE, "a word cannot hold a NUL byte, nor what is no text")
+    seen: set[int] = set()
+    for edit in edits:
+        if isinstance(edit, Append):
+            continue
+        if edit.index in seen or not 0 <= edit.index < len(call.words):
+            raise Refused(NOT_PATCHABLE, f"word {edit.index} of the engine cannot be edited twice")
+        seen.add(edit.index)
+        word = call.words[edit.index]
+        if word.place is None or word.origin or not word.certain:
+            source = word.origin or ("the image" if word.value is not None else "an expansion")
+            raise Refused(
+                NOT_PATCHABLE,
+                f"the engine's word {word.value or word.text} comes from {source}, and cannot be "
+                "changed in place: change it there",
+            )
+        pending.set(word.place, edit)
+    appended = [edit for edit in edits if isinstance(edit, Append)]
+    if appended and call.slot is None:
+        raise Refused(NOT_PATCHABLE, f"this call takes its further words from ${OPT_IN}")
+    if appended:
+        pending.insert(call.slot, appended)
+
+
+def opt_in_value(program: Program, words: Sequence[str]) -> str:
+    """See Program.opt_in_value."""
+    calls = [call for call in program.calls if call.opted_in]
+    if not calls:
+        raise Refused(NOT_PATCHABLE, f"no engine call here passes ${OPT_IN}")
+    if len({call.evaluated for call in calls}) > 1:
+        raise Refused(NOT_PATCHABLE, f"${OPT_IN} is passed inside an eval and outside of one")
+    if calls[0].evaluated:
+        # The expansion is parsed once more, but only after it was put into the text of the eval.
+        text = " ".join(quoting.word(word).decode("utf-8", "replace") for word in words)
+    else:
+        for word in words:
+            if not word or any(c in word for c in " \t\n*?\\"):
+                raise Refused(
+                    NOT_PATCHABLE,
+                    f"a shell would not give the word {word!r} back out of an unquoted ${OPT_IN}",
+                )
+        text = " ".join(words)
+    return kubernetes.escape(text)

@@ -1,0 +1,143 @@
+"""The words of an engine's command line, wherever they stand.
+
+`read()` (see package docstring) turns a container's command and args into a `Program`: the engine
+calls it makes, each a list of `Word`s, and a way to rewrite them that proves its own result.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+VLLM = "vLLM"
+SGLANG = "SGLang"
+
+# The variable that a user's own script may pass, unquoted, to an engine.
+OPT_IN = "KV_OFFLOAD_ARGS"
+
+NOT_PATCHABLE = "ArgsNotPatchable"
+
+
+@dataclass(frozen=True)
+class ImageCall:
+    """What an image's own entrypoint starts when a container sets no `command`.
+
+    `engine`: "vLLM" or "SGLang". `entrypoint`: the image's ENTRYPOINT, word by word
+    (("vllm", "serve")). An entrypoint that names an engine is read like any command line; one that
+    does not is trusted to hand its arguments to `engine`. `engine` "" is for images that start
+    whatever their arguments name.
+    """
+
+    engine: str = ""
+    entrypoint: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word of a command line. `value` is None where it is not static (an expansion).
+
+    `text`: the word as written. `prefix`: the static part that it begins with
+    (`--flag=` of `--flag=$X`); equal to `value` for a static word. `many`: an expansion that may
+    give no word, or several. `certain`: False for a word that only some runs have (an array that
+    grows inside an `if`). `origin`: where the value comes from when it is not written in place
+    ("env VLLM_ADDITIONAL_ARGS", "$(POD_IP)"); such a word cannot be replaced or deleted here.
+    """
+
+    value: str | None
+    text: str = ""
+    prefix: str = ""
+    many: bool = False
+    certain: bool = True
+    origin: str = ""
+    # Where it stands: an item of command/args, or a node of a script. For edit.py only.
+    place: Any = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Replace:
+    """Word `index` of the call becomes `value`.
+
+    `expand`: Kubernetes may expand `$(VAR)` in the value; without it the value arrives as it is.
+    """
+
+    index: int
+    value: str
+    expand: bool = False
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Word `index` of the call goes."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Append:
+    """A word at the end of the call's own words (before a bare `--`, an unknown `"$@"` or a
+    redirection). Several keep their order. `expand`: see Replace."""
+
+    value: str
+    expand: bool = False
+
+
+Edit = Replace | Delete | Append
+
+
+@dataclass(frozen=True)
+class EngineCall:
+    """One start of an engine.
+
+    `engine`: "vLLM" or "SGLang". `entrypoint`: how it is started, as plain words ("vllm serve",
+    "python3 -m sglang.launch_server", or "image" when the image's entrypoint starts it). `words`:
+    the engine's own arguments after the entrypoint. `positional_model`: the first of them is the
+    model unless it begins with a dash (`vllm serve`); elsewhere a positional model is ignored.
+    `opted_in`: the script passes `$KV_OFFLOAD_ARGS` unquoted to this call: args go by env (see
+    `Program.opt_in_value`); the variable itself is not among the words.
+    `closed`: why appending here can have no effect or cannot be proven, "" when it can.
+    """
+
+    engine: str
+    entrypoint: str
+    words: tuple[Word, ...]
+    opted_in: bool = False
+    closed: str = ""
+    positional_model: bool = False
+    # `$KV_OFFLOAD_ARGS` stands in the text of an `eval`: a shell parses its value once more.
+    evaluated: bool = field(default=False, repr=False)
+    # Where appended words go (edit.py).
+    slot: Any = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a container runs: its engine calls, in order; none when no engine is started here.
+
+    `problem`: why the command could not be read, "" when it was. `rewrite(edits)` takes the edits
+    per call (by the call's index) and returns the container's new `command`/`args` (only the keys
+    that changed); it raises Refused(ArgsNotPatchable) when the result cannot be proven.
+    `unread`: what else a script with calls runs that is not known here, for people to look at.
+    `foreign`: the serving engine that is not ours to wire ("NVIDIA Triton"): OutOfScope.
+    """
+
+    calls: tuple[EngineCall, ...] = ()
+    problem: str = ""
+    # True where the argv itself proves that no engine is started (a Ray worker's `ray start`).
+    inert: bool = False
+    foreign: str = ""
+    unread: tuple[str, ...] = ()
+    # What was read, for the proof: the container's raw lists, its scripts and how to read again.
+    reading: Any = field(default=None, compare=False, repr=False)
+
+    def rewrite(self, edits: Mapping[int, Sequence[Edit]]) -> dict[str, Any]:
+        from function.command import edit
+
+        return edit.rewrite(self, edits)
+
+    def opt_in_value(self, words: Sequence[str]) -> str:
+        """The text of the env variable KV_OFFLOAD_ARGS that gives every opted-in call `words`.
+
+        Raises Refused(ArgsNotPatchable) where splitting by a shell would not give these words back.
+        """
+        from function.command import edit
+
+        return edit.opt_in_value(self, words)

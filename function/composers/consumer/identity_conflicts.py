@@ -1,0 +1,68 @@
+"""CacheIdentityConflict: two consumers whose blocks a tier could not tell apart.
+
+LMCache's NodeServer keys blocks by chunk hash and the model *string* only: two engines with other
+KV layouts under one model string read each other's bytes without an error (measured, reference
+lmcache.md section 0). Where a backend's key has no place for the identity, two consumers of a tier
+with one model string and different or unknown identities must not both be wired.
+"""
+
+from typing import Any
+
+from function.backends.registry import backend
+from function.composers import usage
+from function.contract.backend import Tier
+
+REASON = "CacheIdentityConflict"
+
+
+def message(
+    tier: Tier,
+    shares: list[usage.Share],
+    own: list[usage.Share],
+    usages: list[dict[str, Any]],
+    composite: dict[str, Any],
+) -> str:
+    """Why these shares cannot join what is on the tier; "" where they can.
+
+    Whoever is wired came first. Of two that wait, the one first by namespace, kind and name goes
+    ahead, so that they do not wait for each other.
+    """
+    if not backend(tier.spec.backend).shares_by_model_string(tier):
+        return ""
+    me = _me(composite)
+    for share in shares:
+        for other in own:
+            if _collide(share, other):
+                return _text(share, "another engine of this composite")
+        for entry in usages:
+            who = usage.user(entry)
+            them = (who["namespace"], who["kind"], who["name"])
+            if them == me:
+                continue
+            for other in usage.shares(entry):
+                if _collide(share, other) and (other.wired or them < me):
+                    return _text(share, f"{who['kind']} {who['namespace']}/{who['name']}")
+    return ""
+
+
+def _me(composite: dict[str, Any]) -> tuple[str, str, str]:
+    metadata = composite.get("metadata", {})
+    return (
+        metadata.get("namespace", ""),
+        composite.get("kind", ""),
+        metadata.get("name", ""),
+    )
+
+
+def _collide(one: usage.Share, other: usage.Share) -> bool:
+    same = one.identity and one.identity == other.identity
+    return one.model == other.model and not same
+
+
+def _text(share: usage.Share, who: str) -> str:
+    return (
+        f"Its model string {share.model!r} is that of {who}, whose cache identity is another or"
+        " unknown; on this tier they would read each other's blocks. Serve the model under a path"
+        " or name of its own (--model), use another tier, or, if both really share weights, dtype"
+        " and layout, declare the same modelplane.ai/kv-offload-cache-identity on both."
+    )

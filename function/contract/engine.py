@@ -1,0 +1,55 @@
+"""The facts of one engine pod that backends and the version gate decide by."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+VLLM = "vLLM"
+SGLANG = "SGLang"
+ENGINES = (VLLM, SGLANG)
+
+# The workers of an engine: the product of these flags, where they are numbers.
+_PARALLEL = ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One engine (a single pod, or a gang of `pods`), as looked up and never guessed.
+
+    `name`: vLLM or SGLang. `version`: a PEP 440 string, or None when nothing declares it.
+    `name_source`, `version_source`: what proved it, for the record and for people
+    ("annotation", "argv", "engineImages", "image tag", "input").
+    `flags`: the engine's effective flags, canonical dashed names, last one wins, None for a switch
+    and for a value that is not static. `env`: the container's literal env values (None: valueFrom).
+    `phase`: Unified, Prefill or Decode. `identity`: the cache identity digest, "" when unknown.
+    `model`: the string behind the model argument, "" when unknown. `features`: what the version
+    gate says this engine's version has of the tier's connector (`function.contract.gate.table`).
+    """
+
+    name: str
+    version: str | None = None
+    name_source: str = ""
+    version_source: str = ""
+    image: str = ""
+    flags: Mapping[str, str | None] = field(default_factory=dict)
+    env: Mapping[str, str | None] = field(default_factory=dict)
+    pods: int = 1
+    phase: str = "Unified"
+    model: str = ""
+    identity: str = ""
+    features: frozenset[str] = frozenset()
+
+    def flag(self, name: str) -> str | None:
+        """The effective value of a flag given in its canonical spelling, or None."""
+        return self.flags.get(name)
+
+    @property
+    def workers(self) -> int:
+        """Worker processes in one pod: the engine's GPUs over its pods; 1 where nothing says."""
+        count = 1
+        for flag in _PARALLEL:
+            value = self.flag(flag) or ""
+            count *= max(1, int(value)) if value.isdecimal() else 1
+        return -(-count // max(1, self.pods))
+
+    def has(self, name: str) -> bool:
+        return name in self.flags

@@ -1,0 +1,260 @@
+"""From what must be set to the edits of words, and to the words of the opt-in variable."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from function.command.model import OPT_IN, Append, Delete, Edit, EngineCall, Replace
+from function.flags.scan import Options, Scan, Use
+from function.problems import Refused
+
+_CREDENTIAL = re.compile(r"(?i)(^|[._-])(password|passwd|secret|secret_key|access_key|token)$")
+_TROUBLE = re.compile(r"[\s*?\\]")
+
+_PLAIN = re.compile(r"\$\{?(\w+)\}?")
+# Variables that templates offer to users and that no image sets (KServe's LLMInferenceService).
+_USERS_ONLY = frozenset({"VLLM_ADDITIONAL_ARGS"})
+
+Env = Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class Set:
+    """`name` must end up with `value` (None: a switch), in place of the `uses` there are."""
+
+    name: str
+    value: str | None
+    uses: tuple[Use, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What has to be set on one engine call; nothing when the call already says it all."""
+
+    sets: tuple[Set, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def edits(call: EngineCall, plan: Plan) -> list[Edit]:
+    """The edits of `call`'s words that carry out `plan`.
+
+    A call that opted in gets replacements and deletions only: what is new goes by env.
+    """
+    out: list[Edit] = []
+    for item in plan.sets:
+        kept = _kept(call, item)
+        for use in item.uses:
+            if use is not kept and min(use.words) >= 0:
+                out += [Delete(index) for index in _editable(call, use)]
+        if kept is None:
+            continue
+        _editable(call, kept)
+        if len(kept.words) == 1:
+            out.append(_replace(kept.words[0], f"{item.name}={item.value}"))
+            continue
+        if call.words[kept.words[0]].value != item.name:
+            out.append(Replace(kept.words[0], item.name))
+        out.append(_replace(kept.words[1], str(item.value)))
+    out.sort(key=lambda edit: edit.index)
+    if not call.opted_in:
+        out += [Append(word, expand=_expands(word)) for word in new_words(call, plan)]
+    if out and call.closed:
+        raise Refused("ArgsNotPatchable", f"{call.closed}; {_by_hand(plan)}")
+    return out
+
+
+def new_words(call: EngineCall, plan: Plan) -> list[str]:
+    """The words that `plan` adds to the call, in order."""
+    return [
+        word
+        for item in plan.sets
+        if _kept(call, item) is None
+        for word in (item.name, item.value)
+        if word is not None
+    ]
+
+
+def opt_in(call: EngineCall, plan: Plan) -> str:
+    """The value of KV_OFFLOAD_ARGS, as Kubernetes is given it.
+
+    Unquoted in a script, it is split at white space and not parsed again; in the text of an `eval`
+    it is parsed as a script's text is, so the words are quoted.
+    """
+    words = new_words(call, plan)
+    return shlex.join(words) if call.evaluated else " ".join(map(unquoted, words))
+
+
+def _kept(call: EngineCall, item: Set) -> Use | None:
+    """The use whose place the new value takes: the last one that can be replaced."""
+    for use in reversed(item.uses):
+        if min(use.words) < 0 or use.path or not use.static or use.raw is None:
+            continue
+        if not any(call.words[index].origin for index in use.words):
+            return use
+    return None
+
+
+def _editable(call: EngineCall, use: Use) -> tuple[int, ...]:
+    for index in use.words:
+        word = call.words[index]
+        if word.origin and not word.origin.startswith("$("):
+            raise Refused(
+                "ArgsNotPatchable",
+                f"{use.name} comes from {word.origin}; move it into the args, where it can be "
+                "merged with the tier's",
+            )
+        if not word.certain:
+            raise Refused(
+                "ArgsNotPatchable",
+                f"{use.name} is there in some runs of the script only; give it in all of them",
+            )
+    return use.words
+
+
+def _replace(index: int, value: str) -> Replace:
+    return Replace(index, value, expand=_expands(value))
+
+
+def _expands(value: str) -> bool:
+    # Values here are as Kubernetes is given them; see vllm.setting.
+    return "$(" in value or "$$" in value
+
+
+def unquoted(value: str) -> str:
+    """`value` so that a shell's unquoted expansion of it is one word and matches no file name.
+
+    JSON has escapes for white space, `*` and `?`: they stand inside strings, as it is compact.
+    A list's own `[` stays: as a pattern it could only match a file named like the whole value.
+    """
+    if value and not _TROUBLE.search(value):
+        return value
+    try:
+        parsed = json.loads(value)
+    except ValueError:
+        parsed = None
+    if isinstance(parsed, dict | list):
+        text = json.dumps(parsed, separators=(",", ":"), sort_keys=True)
+        text = re.sub(r"[\s*?]", lambda m: f"\\u{ord(m.group(0)):04x}", text)
+        if json.loads(text) == parsed:
+            return text
+    raise Refused(
+        "ArgsNotPatchable",
+        f"{value!r} would not survive ${OPT_IN} unquoted; add the flag to the script by hand",
+    )
+
+
+def flag_sets(flags: Mapping[str, str | None], scanned: Scan) -> list[Set]:
+    """The tier's further flags: those not there yet; an equal one is kept, another refused."""
+    out = []
+    for name, value in sorted(flags.items()):
+        negated = f"--no-{name[2:]}"
+        use = scanned.last(name, negated)
+        if use is None:
+            out.append(Set(name, value))
+        elif use.name == negated:
+            raise _differs(negated, None, name, value)
+        elif not (use.static and _equal(use.raw, value)):
+            raise _differs(name, use.raw if use.static else "(known at run time only)", name, value)
+    return out
+
+
+def guard(call: EngineCall, scanned: Scan, ours: Iterable[str], env: Env) -> tuple[str, ...]:
+    """Refuse where a flag of `ours` may hide in an expansion, or is there in some runs only.
+
+    Returns notes: the expansions that are taken as empty, since `env` (the container's) has no such
+    name and no image sets it.
+    """
+    unset = [i for i in scanned.loose if _unset(call.words[i].text, env)]
+    hidden = [i for i in scanned.loose if i not in unset]
+    if hidden and not call.opted_in:
+        text = call.words[hidden[0]].text
+        raise Refused(
+            "ArgsNotPatchable",
+            f"word {hidden[0] + 1} of {call.entrypoint}, {text}, may hold any flag, also one that "
+            f"ours would replace without a word; pass ${OPT_IN}, unquoted, in your own script, or "
+            "write the flags out",
+        )
+    for use in scanned.of(*ours):
+        if min(use.words) >= 0:
+            _editable(call, use)
+    return tuple(
+        f"{call.words[i].text} is taken as empty: the container's env does not set it"
+        for i in unset
+    )
+
+
+def _unset(text: str, env: Env) -> bool:
+    found = _PLAIN.fullmatch(text)
+    return found is not None and found[1] in _USERS_ONLY and found[1] not in env
+
+
+def legible(scanned: Scan, options: Options, ours: Iterable[str]) -> None:
+    """Refuse an abbreviation that may be one of our flags, and a last flag without its value.
+
+    The engine starts with neither; these flags would take our first word for their value, though
+    it begins with a dash (argparse's own flags would not).
+    """
+    last = scanned.uses[-1] if scanned.uses else None
+    empty = last is not None and last.static and last.raw is None
+    if last and empty and (last.path or last.spelling == "--config"):
+        raise Refused(
+            "ArgsNotPatchable",
+            f"{last.spelling}{'.' if last.path else ''}{last.path} has no value; give it one, or "
+            "remove it",
+        )
+    for use in scanned.uses:
+        if options.find(use.spelling) or not use.spelling.startswith("--"):
+            continue
+        found = options.candidates(use.spelling)
+        if len(found) > 1 and {options.name(spelling) for spelling in found} & set(ours):
+            raise Refused(
+                "ArgsNotPatchable",
+                f"{use.spelling} is ambiguous: {', '.join(found)}; write the flag out",
+            )
+
+
+def no_credentials(value: object, at: str) -> None:
+    """Refuse a value of ours that would put a credential into the pod's arguments."""
+    if isinstance(value, Mapping):
+        for key, item in sorted(value.items()):
+            if _CREDENTIAL.search(str(key)) and item:
+                raise Refused(
+                    "CredentialInArgv",
+                    f"{at}.{key} would stand in the pod's args; use a backend or a mode that "
+                    "takes it from a Secret",
+                )
+            no_credentials(item, f"{at}.{key}")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            no_credentials(item, f"{at}[{index}]")
+
+
+def _equal(raw: str | None, value: str | None) -> bool:
+    if raw == value:
+        return True
+    try:
+        one, other = json.loads(raw or ""), json.loads(value or "")
+    except ValueError:
+        return False
+    return isinstance(one, dict | list) and one == other
+
+
+def _differs(name: str, theirs: str | None, ours: str, value: str | None) -> Refused:
+    return Refused(
+        "ConnectorConflict",
+        f"the user has {_show(name, theirs)}, the tier needs {_show(ours, value)}: remove the "
+        "user's, or make them equal",
+    )
+
+
+def _show(name: str, value: str | None) -> str:
+    return name if value is None else f"{name} {value}"
+
+
+def _by_hand(plan: Plan) -> str:
+    words = " ".join(
+        item.name if item.value is None else f"{item.name} '{item.value}'" for item in plan.sets
+    )
+    return f"put ${OPT_IN} (unquoted) there, or add by hand: {words}"

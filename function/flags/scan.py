@@ -1,0 +1,192 @@
+"""The words of an engine call, read as Python's argparse reads them.
+
+`scan()` is what vLLM and SGLang have in common: which words are one flag with its value. What a
+flag means, and which of several uses counts, is theirs (`vllm.py`, `sglang.py`).
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from function.command.model import Word
+
+_NEGATIVE = re.compile(r"-\d+$|-\d*\.\d+$")
+
+
+@dataclass(frozen=True)
+class Option:
+    """A flag of an engine: `name` as `--canonical-name`, `aliases` every other exact spelling.
+
+    `arity`: "0" a switch, "1" one value, "?" at most one, "+" any number. `negatives`: the
+    spellings that turn a switch off; a use of one is named `--no-` and the name.
+    """
+
+    name: str
+    arity: str = "1"
+    aliases: tuple[str, ...] = ()
+    negatives: tuple[str, ...] = ()
+
+    def negated(self) -> str:
+        return f"--no-{self.name[2:]}"
+
+
+@dataclass(frozen=True)
+class Use:
+    """One use of a flag.
+
+    `name`: canonical. `spelling`: what stands there, normalised, without dotted path and value.
+    `raw`: the value, None for a switch and where it is not static. `static`: whether the value
+    (or that there is none) is known. `words`: the indexes of the call's words it takes up, negative
+    for words that stand elsewhere (a `--config` file). `path`: what follows the first dot of a
+    dotted key, a trailing "+" included.
+    """
+
+    name: str
+    spelling: str
+    raw: str | None
+    static: bool
+    words: tuple[int, ...]
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """`loose`: indexes of expansions that stand for any number of words, flags among them."""
+
+    uses: tuple[Use, ...]
+    positionals: tuple[str | None, ...] = ()
+    loose: tuple[int, ...] = ()
+
+    def of(self, *names: str) -> list[Use]:
+        return [use for use in self.uses if use.name in names]
+
+    def last(self, *names: str) -> Use | None:
+        found = self.of(*names)
+        return found[-1] if found else None
+
+
+class Options:
+    """The flags of one engine by spelling; unambiguous prefixes count, as in argparse."""
+
+    def __init__(self, options: Iterable[Option]) -> None:
+        self._exact: dict[str, Option] = {}
+        for option in options:
+            for spelling in (option.name, *option.aliases, *option.negatives):
+                self._exact[spelling] = option
+
+    def find(self, spelling: str) -> Option | None:
+        """The option behind `spelling`, None when there is none or several."""
+        full = self.full(spelling)
+        return self._exact[full] if full else None
+
+    def full(self, spelling: str) -> str | None:
+        """The exact spelling that `spelling` is or abbreviates, None when none or several."""
+        if spelling in self._exact:
+            return spelling
+        found = self.candidates(spelling)
+        return found[0] if len(found) == 1 else None
+
+    def name(self, spelling: str) -> str:
+        """The canonical name of `spelling`, `--no-...` where it turns a switch off."""
+        full = self.full(spelling)
+        if full is None:
+            return spelling
+        option = self._exact[full]
+        return option.negated() if full in option.negatives else option.name
+
+    def candidates(self, spelling: str) -> list[str]:
+        """The spellings that `spelling` abbreviates; argparse stops at more than one."""
+        if len(spelling) < 3 or not spelling.startswith("--"):
+            return []
+        return sorted(s for s in self._exact if s.startswith(spelling))
+
+
+def scan(
+    words: Sequence[Word],
+    options: Options,
+    normalise: Callable[[str], str] = str,
+    dotted: bool = False,
+    first: int = 0,
+    model_first: bool = False,
+) -> Scan:
+    """Read `words`. `first` is the index of words[0]. `normalise` maps a spelling to the table's.
+
+    `dotted`: `--flag.a.b V` is understood (vLLM). `model_first`: the first word is a positional
+    model even where it is an expansion (`vllm serve "$MODEL"`).
+    """
+    uses: list[Use] = []
+    positionals: list[str | None] = []
+    loose: list[int] = []
+    at = 0
+    while at < len(words):
+        word, index = words[at], first + at
+        at += 1
+        text = word.prefix if word.value is None else word.value
+        if text == "--" and word.value is not None:
+            positionals += [w.value for w in words[at:]]
+            break
+        if not _is_flag(text):
+            if word.value is None and (not text or word.many) and not (model_first and at == 1):
+                loose.append(index)
+            else:
+                positionals.append(word.value)
+            continue
+        key, equals, value = text.partition("=")
+        key = normalise(key)
+        if word.value is None and not equals:  # `--enable-$X`
+            loose.append(index)
+            continue
+        path = ""
+        if dotted and "." in key:
+            key, _, path = key.partition(".")
+        raw = None if word.value is None else value
+        if equals:
+            uses.append(Use(options.name(key), key, raw, raw is not None, (index,), path))
+            continue
+        option = options.find(key)
+        if option is None and not path and _short_with_value(key, options):
+            short = key[:2]
+            uses.append(Use(options.name(short), short, key[2:], True, (index,)))
+            continue
+        arity = "1" if path else option.arity if option else "?"
+        taken = _values(words[at:], arity, bool(path))
+        values = [w.value for w in words[at : at + taken]]
+        static = None not in values
+        raw = (values[0] if taken == 1 else shlex.join(map(str, values))) if taken else None
+        indexes = tuple(range(index, index + 1 + taken))
+        uses.append(Use(options.name(key), key, raw if static else None, static, indexes, path))
+        at += taken
+    return Scan(tuple(uses), tuple(positionals), tuple(loose))
+
+
+def _is_flag(text: str) -> bool:
+    return (
+        len(text) > 1
+        and text[0] == "-"
+        and not _NEGATIVE.match(text)
+        and (" " not in text or "=" in text.split(" ", 1)[0])
+    )
+
+
+def _values(rest: Sequence[Word], arity: str, dotted: bool) -> int:
+    """How many of the following words are this flag's values."""
+    if arity == "0" or not rest:
+        return 0
+    if dotted:  # vLLM takes whatever comes next
+        return 1
+    count = 0
+    for word in rest:
+        if word.value is None:
+            # After a flag that needs a value an expansion is the value; else it may be anything.
+            return 1 if count == 0 and (arity in "1+" or not word.many) else count
+        if _is_flag(word.value) or word.value == "--":
+            break
+        count += 1
+        if arity in "1?":
+            break
+    return count
+
+
+def _short_with_value(key: str, options: Options) -> bool:
+    return len(key) > 2 and key[0] == "-" and key[1] != "-" and options.find(key[:2]) is not None

@@ -1,0 +1,49 @@
+"""An engine's flags from the compact lists of `options_vllm.py` and `options_sglang.py`."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from function.flags.scan import Option
+
+# vLLM pairs `--enable-x` with `--disable-x`, besides argparse's own `--no-` form of either.
+_INVERSE = {"--enable-": "--disable-", "--disable-": "--enable-"}
+
+
+def table(
+    one: str,
+    optional: str,
+    many: str,
+    switches: str,
+    toggles: str,
+    aliases: Mapping[str, str],
+    paired: bool = False,
+) -> tuple[Option, ...]:
+    """The options; each list is names without leading dashes, separated by white space.
+
+    `toggles` have a `--no-` form; with `paired` also `--disable-x` for `--enable-x` and back.
+    """
+    other: dict[str, list[str]] = defaultdict(list)
+    for spelling, name in aliases.items():
+        other[name].append(spelling)
+    arities = ((one, "1"), (optional, "?"), (many, "+"), (switches, "0"), (toggles, "0"))
+    return tuple(
+        Option(
+            name,
+            arity,
+            tuple(sorted(other[name])),
+            _negatives(name, other[name], paired) if names is toggles else (),
+        )
+        for names, arity in arities
+        for name in (f"--{bare}" for bare in names.split())
+    )
+
+
+def _negatives(name: str, aliases: list[str], paired: bool) -> tuple[str, ...]:
+    found = []
+    for spelling in (name, *sorted(aliases)):
+        if not spelling.startswith("--"):
+            continue
+        found.append(f"--no-{spelling[2:]}")
+        if paired:
+            found += [b + spelling[len(a) :] for a, b in _INVERSE.items() if spelling.startswith(a)]
+    return tuple(found)

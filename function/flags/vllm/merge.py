@@ -1,0 +1,200 @@
+"""One KVTransferConfig out of the user's and the tier's.
+
+The user's connector stays first and as written; the tier's comes after it in a MultiConnector,
+which loads from the first child with a hit and saves to all. What cannot stand side by side is
+refused with both values named; nothing of the user's is ever overwritten.
+"""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from function.flags.vllm.connectors import CONNECTORS, MULTI, Connector
+from function.problems import Refused
+
+Json = dict[str, Any]
+
+EXTRA = "kv_connector_extra_config"
+POLICY = "kv_load_failure_policy"
+
+# Fields of the whole engine: MultiConnector passes its own engine_id to the children, and the
+# scheduler reads the failure policy at the top only.
+_TOP_ONLY = ("engine_id", POLICY)
+# Fields of one connector.
+_CHILD_ONLY = ("kv_connector", EXTRA, "kv_connector_module_path")
+
+
+@dataclass(frozen=True)
+class Merged:
+    """`config`: the one object for --kv-transfer-config, None for none; `notes` for people."""
+
+    config: Json | None
+    notes: tuple[str, ...] = ()
+
+
+def merge(user: Json | None, connector: Json | None, options: Json | None = None) -> Merged:
+    """Merge the user's effective config with the tier's `connector` and top-level `options`.
+
+    Raises Refused("ConnectorConflict"). Merging what is already merged returns it unchanged.
+    """
+    user = copy.deepcopy(user)
+    connector = copy.deepcopy(connector)
+    options = dict(options or {})
+    if connector is None:
+        return Merged(user)
+    connector.setdefault("kv_role", "kv_both")
+    if not user or not user.get("kv_connector"):
+        return _finish(_fill({**(user or {})}, {**connector, **options}, ""), options)
+    row = _known(user)
+    ours = _known(connector)
+    if row.kind == "multi":
+        return _into_multi(user, connector, ours, options)
+    if row.name == ours.name:
+        return _finish(_same(user, connector, ""), options)
+    _beside(row, ours)
+    return _finish(_multi(user, connector), options)
+
+
+def children(config: Json | None) -> list[Json]:
+    """The connectors of a config: the children of a MultiConnector, or itself."""
+    if not config or not config.get("kv_connector"):
+        return []
+    if config["kv_connector"] != MULTI:
+        return [config]
+    found = config.get(EXTRA, {}).get("connectors") if isinstance(config.get(EXTRA), dict) else None
+    return [c for c in found if isinstance(c, dict)] if isinstance(found, list) else []
+
+
+def without_hma(config: Json | None) -> list[str]:
+    """The connectors of a config that turn vLLM's hybrid memory allocator off."""
+    names = [str(child.get("kv_connector")) for child in children(config)]
+    return [n for n in names if n in CONNECTORS and not CONNECTORS[n].hma]
+
+
+def _finish(config: Json, options: Json) -> Merged:
+    notes = []
+    for key, value in sorted(options.items()):
+        if key in config and config[key] != value:
+            notes.append(f"{key} stays {config[key]!r} as the user set it; the tier asks {value!r}")
+        config.setdefault(key, value)
+    for name in without_hma(config):
+        notes.append(
+            f"{name} turns vLLM's hybrid KV cache manager off; models with Mamba or linear "
+            "attention layers do not start with it"
+        )
+    return Merged(config, tuple(notes))
+
+
+def _multi(user: Json, connector: Json) -> Json:
+    top = {k: v for k, v in user.items() if k not in _CHILD_ONLY}
+    child = {k: v for k, v in user.items() if k not in _TOP_ONLY}
+    top["kv_connector"] = MULTI
+    top.setdefault("kv_role", "kv_both")
+    child.setdefault("kv_role", top["kv_role"])
+    top[EXTRA] = {"connectors": [child, connector]}
+    return top
+
+
+def _into_multi(user: Json, connector: Json, ours: Connector, options: Json) -> Merged:
+    extra = user.get(EXTRA)
+    listed = extra.get("connectors") if isinstance(extra, dict) else None
+    if not isinstance(listed, list) or not listed or not all(isinstance(c, dict) for c in listed):
+        raise _conflict(
+            f"the user's MultiConnector has no list of objects at {EXTRA}.connectors; vLLM stops "
+            "on it: write one object per child"
+        )
+    _lift_engine_id(user, listed)
+    same: list[int] = []
+    for index, child in enumerate(listed):
+        at = f"{EXTRA}.connectors[{index}]"
+        row = _known(child, at)
+        if row.kind == "multi":
+            raise _conflict(f"{at} is itself a MultiConnector; list its children directly")
+        if not child.get("kv_role"):
+            raise _conflict(f"{at} has no kv_role; vLLM stops on it: add it, as on the others")
+        if row.name == ours.name:
+            same.append(index)
+        else:
+            _beside(row, ours)
+    if len(same) > 1:
+        raise _conflict(f"the user's MultiConnector lists {ours.name} {len(same)} times: keep one")
+    if same:
+        at = f"{EXTRA}.connectors[{same[0]}]"
+        listed[same[0]] = _same(listed[same[0]], connector, at)
+    else:
+        listed.append(connector)
+    user.setdefault("kv_role", "kv_both")
+    return _finish(user, options)
+
+
+def _lift_engine_id(user: Json, listed: list[Json]) -> None:
+    """A child's engine_id is a TypeError in vLLM: it belongs to the top, if it is one."""
+    found = {c["engine_id"] for c in listed if c.get("engine_id") is not None}
+    top = user.get("engine_id")
+    if len(found | ({top} if top is not None else set())) > 1:
+        raise _conflict(
+            f"the children of the user's MultiConnector have engine_id {sorted(map(str, found))}; "
+            "vLLM takes one, at the top level"
+        )
+    for child in listed:
+        child.pop("engine_id", None)
+    if found:
+        user["engine_id"] = found.pop()
+
+
+def _known(config: Json, at: str = "") -> Connector:
+    name = str(config.get("kv_connector"))
+    where = f"{at} has" if at else "--kv-transfer-config has"
+    row = CONNECTORS.get(name)
+    if row is None:
+        raise _conflict(f"{where} {name}, which is not known to work beside another connector")
+    module = config.get("kv_connector_module_path")
+    if module and not str(module).startswith((row.module, "vllm.")):
+        raise _conflict(
+            f"{where} {name} from the module {module}, which is not known to work beside another "
+            "connector"
+        )
+    return row
+
+
+def _beside(row: Connector, ours: Connector) -> None:
+    if row.kind == "closed":
+        raise _conflict(
+            f"--kv-transfer-config has {row.name}, the tier brings {ours.name}: {row.why}; remove "
+            f"{row.name} or the tier"
+        )
+    if row.family == ours.family:
+        raise _conflict(
+            f"--kv-transfer-config has {row.name}, the tier brings {ours.name}: {ours.why}; remove "
+            f"{row.name} or the tier"
+        )
+
+
+def _same(user: Json, connector: Json, at: str) -> Json:
+    """The user's own copy of the tier's connector: completed, never changed."""
+    return _fill(user, {k: v for k, v in connector.items() if k != "kv_role" or k not in user}, at)
+
+
+def _fill(user: Json, ours: Json, at: str) -> Json:
+    for key, value in ours.items():
+        path = f"{at}.{key}" if at else key
+        if key not in user:
+            user[key] = value
+        elif isinstance(user[key], dict) and isinstance(value, dict):
+            _fill(user[key], value, path)
+        elif not _equal(key, user[key], value) and key != POLICY:
+            raise _conflict(
+                f"the user's {path} is {user[key]!r}, the tier's is {value!r}: make them equal, or "
+                "remove the user's"
+            )
+    return user
+
+
+def _equal(key: str, one: Any, other: Any) -> bool:
+    if key == "lmcache.mp.host":  # a bare host becomes tcp://
+        one, other = (v if "://" in str(v) else f"tcp://{v}" for v in (one, other))
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _conflict(message: str) -> Refused:
+    return Refused("ConnectorConflict", message)

@@ -1,0 +1,98 @@
+"""What a vLLM engine call must end up with for an Injection, or why it cannot."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from function.command.model import EngineCall
+from function.contract.engine import Engine
+from function.contract.injection import Injection
+from function.flags import plan as plans
+from function.flags.plan import Plan, Set
+from function.flags.scan import Scan
+from function.flags.vllm import read as vllm_read
+from function.flags.vllm.merge import merge, without_hma
+from function.problems import Refused
+
+_HYBRID_ON = "--no-disable-hybrid-kv-cache-manager"
+
+
+def plan(
+    call: EngineCall,
+    engine: Engine,
+    injection: Injection,
+    file: Mapping[str, Any] | None = None,
+) -> Plan:
+    """The flags to set. Raises Refused: ConnectorConflict, ArgsNotPatchable, CredentialInArgv."""
+    ours = _ours(injection)
+    if not ours:
+        return Plan()
+    plans.no_credentials(injection.connector or {}, vllm_read.KV_TRANSFER)
+    _readable_file(call, file)
+    scanned = vllm_read.read(call, file)
+    touchy = {*ours, *vllm_read.KV_OFFLOADING, "--config"}
+    plans.legible(scanned, vllm_read.TABLE, touchy)
+    notes = list(plans.guard(call, scanned, touchy, engine.env))
+    _no_offloading_flags(scanned)
+    sets: list[Set] = []
+    if injection.connector is not None:
+        user = vllm_read.setting(scanned, vllm_read.KV_TRANSFER, call.words)
+        merged = merge(user.value, injection.connector, injection.connector_options)
+        notes += merged.notes
+        _hybrid(scanned, merged.config)
+        if merged.config != user.value:
+            sets.append(Set(vllm_read.KV_TRANSFER, vllm_read.dumps(merged.config), user.uses))
+    if injection.kv_events is not None:
+        events = vllm_read.setting(scanned, vllm_read.KV_EVENTS, call.words)
+        if events.value is None:
+            sets.append(Set(vllm_read.KV_EVENTS, vllm_read.dumps(injection.kv_events), events.uses))
+        elif events.value != injection.kv_events:
+            notes.append(
+                f"{vllm_read.KV_EVENTS} stays as the user wrote it; the tier asks "
+                f"{vllm_read.dumps(injection.kv_events)}"
+            )
+    sets += plans.flag_sets(injection.flags, scanned)
+    if vllm_read.ignored_config(call):
+        notes.append("vLLM ignores --config=FILE; only the two words --config FILE are read")
+    return Plan(tuple(sets), tuple(notes))
+
+
+def _ours(injection: Injection) -> tuple[str, ...]:
+    names = list(injection.flags)
+    if injection.connector is not None:
+        names.append(vllm_read.KV_TRANSFER)
+    if injection.kv_events is not None:
+        names.append(vllm_read.KV_EVENTS)
+    return tuple(names)
+
+
+def _readable_file(call: EngineCall, file: Mapping[str, Any] | None) -> None:
+    found = vllm_read.config_file(call)
+    if found is None or file is not None:
+        return
+    raise Refused(
+        "ArgsNotPatchable",
+        f"--config {found[0] or call.words[found[1] + 1].text} cannot be read from here: it may "
+        "hold a kv-transfer-config or kv-offloading-size, which ours on the command line would "
+        "replace, or be replaced by, without a word; move the file's flags into the args",
+    )
+
+
+def _no_offloading_flags(scanned: Scan) -> None:
+    use = scanned.last(*vllm_read.KV_OFFLOADING)
+    if use is not None:
+        raise Refused(
+            "ConnectorConflict",
+            f"{use.name} makes vLLM overwrite the connector of any {vllm_read.KV_TRANSFER}, without "
+            f"a word; remove {' and '.join(vllm_read.KV_OFFLOADING)}: the tier brings the offload",
+        )
+
+
+def _hybrid(scanned: Scan, config: Mapping[str, Any] | None) -> None:
+    names = without_hma(dict(config or {}))
+    last = scanned.last(_HYBRID_ON, vllm_read.opposite(_HYBRID_ON))
+    if names and last and last.name == _HYBRID_ON:
+        raise Refused(
+            "ConnectorConflict",
+            f"--enable-hybrid-kv-cache-manager is set, and {names[0]} does not work with it; "
+            "remove the flag, or use a tier whose connector supports it",
+        )

@@ -1,0 +1,273 @@
+"""vLLM's flags as vLLM 0.33 itself would read them.
+
+Its parser turns underscores into dashes up to the first dot, lets `--flag.a.b V` build an object,
+and appends all such objects at the end of the command line: a dotted key beats every JSON value
+and drops its other fields. `tests/conformance` runs the same words through the real parser.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from function.command import kubernetes
+from function.command.model import EngineCall, Word
+from function.flags.scan import Options, Scan, Use, scan
+from function.flags.vllm.options import OPTIONS
+from function.problems import Refused
+
+Json = dict[str, Any]
+
+KV_TRANSFER = "--kv-transfer-config"
+KV_EVENTS = "--kv-events-config"
+# They overwrite kv_connector and kv_role of any --kv-transfer-config, without a word.
+KV_OFFLOADING = ("--kv-offloading-size", "--kv-offloading-backend")
+
+TABLE = Options(OPTIONS)
+
+_DISABLED = ("", "None")
+_HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
+_BARE = re.compile(r"\b\d+(?:\.\d+)?[kKmMgGtT]\b")
+_STRINGS = re.compile(r'("(?:[^"\\]|\\.)*")')
+_DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A JSON-valued flag: its effective `value` (None: absent or disabled) and all its uses."""
+
+    value: Json | None
+    uses: tuple[Use, ...] = ()
+
+
+def normalise(spelling: str) -> str:
+    """`--kv_transfer_config.a_b` -> `--kv-transfer-config.a_b`: dashes up to the first dot."""
+    if not spelling.startswith("--"):
+        return spelling
+    head, dot, rest = spelling.partition(".")
+    return head.replace("_", "-") + dot + rest
+
+
+def read(call: EngineCall, file: Mapping[str, Any] | None = None) -> Scan:
+    """The uses of flags in `call`, those of the `--config` file (if visible) before them."""
+    in_file = file_words(file or {})
+    before = scan(in_file, TABLE, normalise, True, first=-len(in_file))
+    own = scan(call.words, TABLE, normalise, True, model_first=call.positional_model)
+    return Scan(before.uses + own.uses, own.positionals, own.loose)
+
+
+def effective(call: EngineCall, file: Mapping[str, Any] | None = None) -> dict[str, str | None]:
+    """The effective flags: canonical dashed names -> value; None for a switch and the unknown.
+
+    Of `--x` and `--no-x` the last one stands; `--disable-x` of an `--enable-x` is `--no-enable-x`.
+    A JSON flag that was given dotted, and --kv-transfer-config in any spelling, is the effective
+    object as compact JSON, and absent when it is disabled. `--model` is the model, wherever it is
+    written.
+    """
+    scanned = read(call, file)
+    flags: dict[str, str | None] = {}
+    for use in scanned.uses:
+        if not use.path:
+            for name in (use.name, opposite(use.name)):
+                flags.pop(name, None)
+            flags[use.name] = use.raw
+    for name in sorted({use.name for use in scanned.uses if use.path} | {KV_TRANSFER, KV_EVENTS}):
+        try:
+            found = setting(scanned, name)
+        except Refused:
+            flags[name] = None
+            continue
+        flags.pop(name, None)
+        if found.value is not None:
+            flags[name] = dumps(found.value)
+    if call.positional_model and "--model" not in flags and scanned.positionals:
+        flags["--model"] = scanned.positionals[0]
+    return flags
+
+
+def setting(scanned: Scan, name: str, words: Sequence[Word] = ()) -> Setting:
+    """The effective value of a JSON-valued flag; Refused when it cannot be read.
+
+    With `words` (the call's), strings are as Kubernetes is given them: a `$(POD_IP)` stays, a
+    literal one is escaped. Without, they are as the engine gets them.
+    """
+    uses = tuple(scanned.of(name))
+    dotted: dict[str, Json] = {}
+    for use in uses:
+        if use.path:
+            _put(dotted.setdefault(use.spelling, {}), use, name)
+    if dotted:
+        # The objects are appended in the order in which each spelling first came up.
+        return Setting(_escaped(dotted[list(dotted)[-1]], words), uses)
+    if not uses:
+        return Setting(None)
+    last = uses[-1]
+    unexpanded = _unexpanded(last, words)
+    if unexpanded is not None:
+        return Setting(unexpanded, uses)
+    return Setting(_escaped(_object(last, name), words), uses)
+
+
+def dumps(value: Any) -> str:
+    """Compact, sorted, ASCII: the one form in which JSON is written into arguments."""
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+def file_words(file: Mapping[str, Any]) -> list[Word]:
+    """The words that vLLM makes of a `--config` file's keys, in the order of the file."""
+    words: list[str] = []
+    for key, value in file.items():
+        if isinstance(value, bool):
+            words.append(f"--{key}" if value else f"--no-{key}")
+        elif isinstance(value, list):
+            words += [f"--{key}", *map(str, value)] if value else []
+        elif isinstance(value, dict):
+            words += [f"--{key}", json.dumps(value)]
+        else:
+            words += [f"--{key}", str(value)]
+    return [Word(word, word, word) for word in words]
+
+
+def config_file(call: EngineCall) -> tuple[str | None, int] | None:
+    """The file of `--config FILE` and the word where it stands; None when vLLM reads none.
+
+    Only the two-word form is read: `--config=FILE` is accepted and ignored.
+    """
+    for index, word in enumerate(call.words[:-1]):
+        if word.value == "--config":
+            return call.words[index + 1].value, index
+    return None
+
+
+def ignored_config(call: EngineCall) -> bool:
+    """Whether `--config=FILE` stands there."""
+    return any((word.value or "").startswith("--config=") for word in call.words)
+
+
+def opposite(name: str) -> str:
+    """`--no-x` for `--x` and the other way round."""
+    return f"--{name[5:]}" if name.startswith("--no-") else f"--no-{name[2:]}"
+
+
+def _unexpanded(use: Use, words: Sequence[Word]) -> Json | None:
+    """The object as it is before Kubernetes expands a $(VAR) inside one of its strings."""
+    index = use.words[-1]
+    if not 0 <= index < len(words):
+        return None
+    word = words[index]
+    if "$(" not in word.text or not (word.value is None or word.origin.startswith("$(")):
+        return None
+    text = word.text.partition("=")[2] if len(use.words) == 1 else word.text
+    try:
+        return _parse(text)
+    except ValueError:
+        return None
+
+
+def _object(use: Use, name: str) -> Json | None:
+    if use.raw is None:
+        what = "has no value" if use.static else "has a value that is known only at run time"
+        raise Refused(
+            "ArgsNotPatchable", f"{name} {what}; write the JSON itself as the flag's value"
+        )
+    if use.raw in _DISABLED:
+        return None
+    try:
+        return _parse(use.raw)
+    except ValueError:
+        raise Refused(
+            "ArgsNotPatchable",
+            f"the value of {name} is no JSON object, and vLLM stops on it: {_shorten(use.raw)}",
+        ) from None
+
+
+def _parse(text: str) -> Json:
+    found = json.loads(_plain_numbers(text), parse_constant=_no_constant)
+    if not isinstance(found, dict):
+        raise ValueError("not an object")
+    return found
+
+
+def _escaped(value: Any, words: Sequence[Word]) -> Any:
+    if not words:
+        return value
+    if isinstance(value, str):
+        return kubernetes.escape(value)
+    if isinstance(value, dict):
+        return {key: _escaped(item, words) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_escaped(item, words) for item in value]
+    return value
+
+
+def _put(into: Json, use: Use, name: str) -> None:
+    if use.raw is None:
+        raise Refused(
+            "ArgsNotPatchable",
+            f"{name}.{use.path} has no value that can be read; write it out, or give the whole "
+            f"object as {name} JSON",
+        )
+    path, text = use.path, use.raw
+    value: Any
+    if path.endswith("+"):
+        path, value = path[:-1], text.split(",")
+    else:
+        value = _dotted_value(text)
+    *parents, leaf = path.split(".")
+    update: Json = {leaf: value}
+    for key in reversed(parents):
+        update = {key: update}
+    _update(into, update)
+
+
+def _update(original: Json, update: Json) -> None:
+    for key, value in update.items():
+        old = original.get(key)
+        if isinstance(value, dict) and isinstance(old, dict):
+            _update(old, value)
+        elif isinstance(value, list) and isinstance(old, list):
+            original[key] = old + value
+        else:
+            original[key] = value
+
+
+def _dotted_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    number = _human(text.strip())
+    if number is not None:
+        return number
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def _human(text: str) -> int | None:
+    match = _HUMAN.fullmatch(text)
+    if not match:
+        return None
+    number, suffix = match.groups()
+    if suffix in _DECIMAL:
+        return int(float(number) * _DECIMAL[suffix])
+    return None if "." in number else int(number) * _BINARY[suffix]
+
+
+def _plain_numbers(text: str) -> str:
+    """vLLM takes `80g` and `4K` as numbers in JSON, outside of strings."""
+    parts = _STRINGS.split(text)
+    for i in range(0, len(parts), 2):
+        parts[i] = _BARE.sub(lambda m: str(_human(m.group()) or m.group()), parts[i])
+    return "".join(parts)
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(text)
+
+
+def _shorten(text: str, limit: int = 80) -> str:
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,0 +1,264 @@
+"""Cache identity: what must be equal for two engines to share cached blocks.
+
+No backend's key holds all of it (LMCache's: chunk hash, the model *string*, rank, object group,
+salt; vLLM's Mooncake key: the basename of the model path), and `/mnt/models` is everybody's model
+string. So it is computed here, from what determines a block's bytes and its key.
+"""
+
+import hashlib
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from function.contract.engine import SGLANG, VLLM
+from function.pods.patch.env import literals
+from function.workloads.containers import split_image
+
+Json = dict[str, Any]
+
+LENGTH = 12
+
+# Flags that determine the bytes of a block or its key, with the value that an absent flag means.
+# Parallelism cuts blocks by rank, attention backends lay them out, overrides change the weights'
+# use. Where wiring itself sets an absent one, the default is what it sets: identity does not move.
+_VLLM = {
+    "--dtype": "auto",
+    "--kv-cache-dtype": "auto",
+    "--kv-cache-dtype-skip-layers": "",
+    "--calculate-kv-scales": "",
+    "--quantization": "",
+    "--quantization-config": "",
+    "--load-format": "auto",
+    "--config-format": "auto",
+    "--hf-overrides": "",
+    "--hf-config-path": "",
+    "--block-size": "",
+    "--mamba-cache-dtype": "auto",
+    "--mamba-ssm-cache-dtype": "auto",
+    "--tensor-parallel-size": "1",
+    "--pipeline-parallel-size": "1",
+    "--decode-context-parallel-size": "1",
+    "--prefill-context-parallel-size": "1",
+    "--attention-backend": "",
+    "--attention-config": "",
+    "--speculative-config": "",
+    "--spec-method": "",
+    "--spec-model": "",
+    "--prefix-caching-hash-algo": "sha256",
+}
+_SGLANG = {
+    "--dtype": "auto",
+    "--kv-cache-dtype": "auto",
+    "--quantization": "",
+    "--quantization-param-path": "",
+    "--load-format": "auto",
+    "--json-model-override-args": "",
+    "--page-size": "64",
+    "--mamba-ssm-dtype": "",
+    "--tp-size": "1",
+    "--pp-size": "1",
+    "--dcp-size": "1",
+    "--attn-cp-size": "1",
+    "--attention-backend": "",
+    "--prefill-attention-backend": "",
+    "--decode-attention-backend": "",
+    "--speculative-algorithm": "",
+    "--speculative-draft-model-path": "",
+}
+_FLAGS = {VLLM: _VLLM, SGLANG: _SGLANG}
+_ENV = {
+    VLLM: {"PYTHONHASHSEED": "0", "VLLM_ATTENTION_BACKEND": "", "VLLM_KV_CACHE_LAYOUT": ""},
+    SGLANG: {},
+}
+_SWITCHES = frozenset(("--calculate-kv-scales",))
+_MODEL = {VLLM: "--model", SGLANG: "--model-path"}
+_LORA = ("--enable-lora", "--lora-modules", "--lora-paths", "--default-mm-loras")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """`model`: the string behind the model argument. `digest`: 12 hex digits over `facts`.
+
+    `facts`: sorted (name, value) pairs. `known`: false where something that matters cannot be seen;
+    then equal digests prove nothing, and `unknown` says what it is. `lora`: the engine serves
+    adapters, which most keys do not tell apart.
+    """
+
+    model: str
+    digest: str
+    facts: tuple[tuple[str, str], ...]
+    known: bool = True
+    unknown: str = ""
+    lora: bool = False
+
+
+def identity(
+    template: Mapping[str, Any],
+    container: Mapping[str, Any],
+    *,
+    engine: str,
+    flags: Mapping[str, str | None],
+    namespace: str = "",
+    version: str | None = None,
+    outlives_pods: bool = False,
+    model_source: str = "",
+    declared: str = "",
+) -> Identity:
+    """The identity of one engine, from its template after earlier steps have had their say.
+
+    `flags`: the effective flags (`function.flags.read`). `namespace`: of the pods; a PVC is
+    one per namespace. `outlives_pods`: the cache survives a roll-out, so the version counts.
+    `model_source`: where the workload says the weights come from (KServe's `spec.model.uri`).
+    `declared`: the user's own word, which replaces everything else but the model string.
+    """
+    model = model_string(engine, flags)
+    lora = any(flag in flags for flag in _LORA)
+    if declared:
+        facts = (("declared", declared),)
+        return Identity(model, _digest(facts), facts, lora=lora)
+    facts_by_name: dict[str, str] = {"engine": engine}
+    unknown: list[str] = []
+    if not model:
+        unknown.append("the model argument")
+    elif posixpath.isabs(model) or model.startswith("."):
+        source, why = _behind_path(template, container, model, namespace, model_source)
+        facts_by_name["model"] = source
+        unknown += [why] if why else []
+    else:
+        facts_by_name["model"] = f"repository {model}"
+    revision = flags.get("--revision")
+    if "--revision" in flags and revision is None:
+        unknown.append("--revision")
+    facts_by_name["revision"] = revision or ""
+    _add_flags(facts_by_name, unknown, flags, _FLAGS[engine])
+    _add_env(facts_by_name, unknown, container, _ENV[engine])
+    if outlives_pods:
+        _add_version(facts_by_name, unknown, container, version)
+    facts = tuple(sorted((k, v) for k, v in facts_by_name.items() if v))
+    return Identity(model, _digest(facts), facts, not unknown, ", ".join(unknown), lora)
+
+
+def model_string(engine: str, flags: Mapping[str, str | None]) -> str:
+    """The string behind the model argument, "" when it is not there or not static."""
+    return flags.get(_MODEL[engine]) or ""
+
+
+def _digest(facts: Iterable[tuple[str, str]]) -> str:
+    text = "\0".join(f"{name}={value}" for name, value in facts)
+    return hashlib.sha256(text.encode()).hexdigest()[:LENGTH]
+
+
+def _add_flags(
+    facts: dict[str, str],
+    unknown: list[str],
+    flags: Mapping[str, str | None],
+    table: Mapping[str, str],
+) -> None:
+    for name, default in table.items():
+        if name not in flags:
+            continue
+        value = flags[name]
+        if value is None and name in _SWITCHES:
+            value = "on"
+        if value is None:
+            unknown.append(name)
+        elif value != default:
+            facts[name] = value
+
+
+def _add_env(
+    facts: dict[str, str],
+    unknown: list[str],
+    container: Mapping[str, Any],
+    table: Mapping[str, str],
+) -> None:
+    values = literals(container)
+    for name, default in table.items():
+        value = values.get(name, "")
+        if value is None:
+            unknown.append(f"env {name}")
+        elif value != default:
+            facts[name] = value
+
+
+def _add_version(
+    facts: dict[str, str],
+    unknown: list[str],
+    container: Mapping[str, Any],
+    version: str | None,
+) -> None:
+    if version:
+        facts["version"] = version
+        return
+    image = str(container.get("image") or "")
+    facts["image"] = image
+    if not _is_pinned(image):
+        unknown.append("the engine's version")
+
+
+def _is_pinned(image: str) -> bool:
+    _, tag, digest = split_image(image)
+    return bool(digest) or tag not in ("", "latest", "nightly", "main")
+
+
+def _behind_path(
+    template: Mapping[str, Any],
+    container: Mapping[str, Any],
+    path: str,
+    namespace: str,
+    model_source: str,
+) -> tuple[str, str]:
+    """What a path in the container is, as one string, and what about it cannot be known."""
+    if not posixpath.isabs(path):
+        return f"path {path}", f"what stands at the relative path {path}"
+    mount = _mount_above(container, path)
+    if mount is None:
+        if model_source:
+            return f"source {model_source}", ""
+        image = str(container.get("image") or "")
+        why = "" if _is_pinned(image) else f"what the image {image or 'without a name'} holds"
+        return f"image {image} {posixpath.normpath(path)}", why
+    volumes = (template.get("spec") or {}).get("volumes") or ()
+    volume = next((v for v in volumes if v.get("name") == mount.get("name")), {})
+    below = posixpath.relpath(posixpath.normpath(path), posixpath.normpath(mount["mountPath"]))
+    inside = posixpath.normpath(posixpath.join(mount.get("subPath") or "", below))
+    if mount.get("subPathExpr"):
+        return f"volume {volume.get('name', '')}", f"the subPathExpr of {mount['mountPath']}"
+    return _behind_volume(volume, inside, namespace, model_source)
+
+
+def _behind_volume(
+    volume: Mapping[str, Any], inside: str, namespace: str, model_source: str
+) -> tuple[str, str]:
+    claim = volume.get("persistentVolumeClaim")
+    if claim:
+        return f"pvc {namespace}/{claim.get('claimName', '')}/{inside}", ""
+    host_path = volume.get("hostPath")
+    if host_path:
+        return f"hostPath {posixpath.join(str(host_path.get('path', '')), inside)}", ""
+    image = volume.get("image")
+    if image:
+        reference = str(image.get("reference", ""))
+        why = "" if _is_pinned(reference) else f"what the image {reference} holds"
+        return f"image {reference} {inside}", why
+    nfs = volume.get("nfs")
+    if nfs:
+        return f"nfs {nfs.get('server', '')}:{posixpath.join(str(nfs.get('path', '')), inside)}", ""
+    if model_source:
+        # What an init container or a CSI driver brings in, as the workload itself names it.
+        return f"source {model_source} {inside}", ""
+    kind = next((k for k in volume if k != "name"), "a volume that the pod does not define")
+    return f"{kind} {inside}", f"what the volume {volume.get('name', '')!r} ({kind}) holds"
+
+
+def _mount_above(container: Mapping[str, Any], path: str) -> Json | None:
+    """The mount that `path` lies in: the longest mountPath above it."""
+    wanted = posixpath.normpath(path)
+    above = [
+        m
+        for m in container.get("volumeMounts") or ()
+        if wanted == (at := posixpath.normpath(m["mountPath"]))
+        or wanted.startswith(at.rstrip("/") + "/")
+    ]
+    return max(above, key=lambda m: len(m["mountPath"]), default=None)

@@ -1,0 +1,67 @@
+"""One pod template, one `Injection`: the template as it will run, or Refused."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from function.contract.injection import Injection
+from function.pods.patch import env, resources, scheduling, security, shm, volumes
+from function.pods.patch.draft import Draft, child, conflict
+
+Json = dict[str, Any]
+
+
+def apply(
+    template: Json,
+    container_index: int,
+    injection: Injection,
+    *,
+    command_changes: Mapping[str, Any] | None = None,
+    files_volume: Json | None = None,
+) -> Json:
+    """A wired copy of a PodTemplateSpec; the input is never changed.
+
+    `container_index`: the serving container. `command_changes`: its new `command` and `args`, only
+    the keys that change. `files_volume`: the Volume that holds `injection.files` (a ConfigMap's),
+    mounted at `injection.files_path`. Applying the result again changes nothing.
+    Raises Refused: PodConflict, SharedMemoryTooSmall, NodeMismatch, with a path from the template.
+    """
+    draft = Draft.of(template, container_index)
+    draft.container.update(command_changes or {})
+    env.merge(draft, injection.env, injection.env_if_absent, injection.ray_env)
+    all_volumes, mounts = list(injection.volumes), list(injection.mounts)
+    if files_volume is not None:
+        all_volumes.append(files_volume)
+        mounts.append(
+            {"name": files_volume["name"], "mountPath": injection.files_path, "readOnly": True}
+        )
+    volumes.merge(draft, all_volumes, mounts)
+    shm.merge(draft, injection.shm)
+    resources.merge(
+        draft, _memory(injection), injection.hugepages, injection.resources, injection.claims
+    )
+    security.merge(draft, injection.capabilities)
+    scheduling.merge(draft, injection.node_selector, injection.node_expressions)
+    _labels(draft, injection.labels)
+    # A Service named `vllm` would put VLLM_PORT=tcp://... into the pod. A user's own word stands.
+    if not injection.service_links and draft.spec.get("enableServiceLinks") is None:
+        draft.spec["enableServiceLinks"] = False
+    return draft.template
+
+
+def _memory(injection: Injection) -> int:
+    """Memory-backed volumes count against the pod; the node's own /dev/shm does not."""
+    shared = injection.shm.bytes if injection.shm and not injection.shm.host else 0
+    return injection.memory_bytes + shared
+
+
+def _labels(draft: Draft, labels: Mapping[str, str]) -> None:
+    if not labels:
+        return
+    have = child(child(draft.template, "metadata"), "labels")
+    for key in sorted(labels):
+        if have.setdefault(key, labels[key]) != labels[key]:
+            raise conflict(
+                f"the label is {have[key]!r}, and a pod of this tier carries {labels[key]!r}; "
+                "remove it",
+                f"metadata.labels[{key}]",
+            )

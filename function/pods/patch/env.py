@@ -1,0 +1,140 @@
+"""Environment of the serving container: merged by name, order kept, ours after the user's.
+
+Order matters: Kubernetes expands `$(VAR)` in a value only from variables that stand before it, and
+of two variables with one name the last one counts (core/v1 EnvVar).
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from function.pods.patch.draft import Draft, conflict, items
+
+Json = dict[str, Any]
+
+# vLLM copies variables of some prefixes to its Ray workers, and those that this one names.
+RAY_COPY = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
+
+# `$(NAME)`, unless the dollar is escaped by another one.
+_REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.][-A-Za-z0-9_.]*)\)")
+
+
+def merge(
+    draft: Draft,
+    wanted: Sequence[Json],
+    if_absent: Sequence[Json] = (),
+    ray_copy: Sequence[str] = (),
+) -> None:
+    """Add what is not there. Another value under the same name is a PodConflict.
+
+    `envFrom` is left as it is: what it brings cannot be seen here, and `env` wins over it.
+    """
+    if not (wanted or if_absent or ray_copy):
+        return
+    present: dict[str, Json] = {e["name"]: e for e in items(draft.container, "env")}
+    adding: list[Json] = []
+    for variable in wanted:
+        found = present.get(variable["name"])
+        if found is None:
+            adding.append(dict(variable))
+        elif _meaning(found) != _meaning(variable):
+            raise conflict(
+                f"{variable['name']} is {_say(found)}, and the tier needs it to be "
+                f"{_say(variable)}; remove it, or set it to that",
+                draft.at(f"env[{variable['name']}]"),
+            )
+    settled = present.keys() | {v["name"] for v in wanted}
+    adding += [dict(v) for v in if_absent if v["name"] not in settled]
+    draft.container["env"] += _ordered(adding)
+    _check_order(draft, wanted)
+    if ray_copy:
+        _copy_to_ray(draft, ray_copy)
+    if not draft.container["env"]:
+        del draft.container["env"]
+
+
+def references(text: object) -> list[str]:
+    """The names that `$(NAME)` expansions in a value refer to, in order."""
+    return [n for n in _REFERENCE.findall(text) if n] if isinstance(text, str) else []
+
+
+def literals(container: Mapping[str, Any]) -> dict[str, str | None]:
+    """The container's variables by name, the last one winning; None where it is not a literal."""
+    return {
+        e["name"]: None if e.get("valueFrom") else str(e.get("value") or "")
+        for e in container.get("env") or ()
+        if isinstance(e, dict) and e.get("name")
+    }
+
+
+def _meaning(variable: Json) -> Any:
+    source = variable.get("valueFrom")
+    if not source:
+        return variable.get("value") or ""
+    field = source.get("fieldRef")
+    # The API server fills the default in; a manifest may or may not spell it out.
+    return {"fieldRef": {"apiVersion": "v1", **field}} if field else source
+
+
+def _say(variable: Json) -> str:
+    source = variable.get("valueFrom")
+    if not source:
+        return repr(variable.get("value") or "")
+    kind, reference = next(iter(source.items()))
+    place = reference.get("fieldPath") or reference.get("resource")
+    return f"taken from {kind} {place or '/'.join(_key(reference))}"
+
+
+def _key(reference: Json) -> Iterable[str]:
+    return (str(reference.get("name", "")), str(reference.get("key", "")))
+
+
+def _ordered(adding: list[Json]) -> list[Json]:
+    """The same variables, each after those of them that it refers to; otherwise in order."""
+    by_name = {v["name"]: v for v in adding}
+    out: dict[str, Json] = {}
+
+    def place(variable: Json, above: tuple[str, ...]) -> None:
+        for name in references(variable.get("value")):
+            if name in by_name and name not in above:
+                place(by_name[name], (*above, name))
+        out.setdefault(variable["name"], variable)
+
+    for variable in adding:
+        place(variable, (variable["name"],))
+    return list(out.values())
+
+
+def _check_order(draft: Draft, wanted: Sequence[Json]) -> None:
+    """A variable of the user's that we rely on must not refer to one that only follows it."""
+    env = draft.container["env"]
+    needed = {v["name"] for v in wanted}
+    last = {e["name"]: i for i, e in enumerate(env)}
+    first = {e["name"]: i for i, e in reversed(list(enumerate(env)))}
+    for name in needed:
+        for reference in references(env[last[name]].get("value")):
+            if reference in needed and first[reference] > last[name]:
+                raise conflict(
+                    f"{name} refers to $({reference}), which is defined only after it; put "
+                    f"{reference} before it",
+                    draft.at(f"env[{name}]"),
+                )
+
+
+def _copy_to_ray(draft: Draft, names: Sequence[str]) -> None:
+    env = draft.container["env"]
+    for variable in reversed(env):
+        if variable["name"] != RAY_COPY:
+            continue
+        if variable.get("valueFrom"):
+            raise conflict(
+                f"{RAY_COPY} does not hold a literal value, so {', '.join(names)} cannot be added "
+                "to it; write its value here",
+                draft.at(f"env[{RAY_COPY}]"),
+            )
+        have = [n.strip() for n in str(variable.get("value") or "").split(",") if n.strip()]
+        missing = [n for n in names if n not in have]
+        if missing:
+            variable["value"] = ",".join([*have, *missing])
+        return
+    env.append({"name": RAY_COPY, "value": ",".join(dict.fromkeys(names))})

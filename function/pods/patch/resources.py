@@ -1,0 +1,140 @@
+"""Memory, hugepages, devices and claims: raised or added, never lowered.
+
+What was added to a user's quantity is kept in one annotation of the pod template, so that wiring a
+wired pod adds nothing, and wiring it for another size adds only the difference.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from function.kube import quantity
+from function.pods.patch import volumes
+from function.pods.patch.draft import ADDED, Draft, child, conflict, items
+
+Json = dict[str, Any]
+
+
+def merge(
+    draft: Draft,
+    memory: int,
+    hugepages: Mapping[str, int],
+    devices: Mapping[str, int],
+    claims: Sequence[Json],
+) -> None:
+    """`memory`: bytes added to requests and limits where set. `hugepages`: {"2Mi": bytes}."""
+    before = _read_added(draft)
+    after = dict(before)
+    _raise_memory(draft, memory, before.get("memory", 0), after)
+    for size in sorted(hugepages):
+        _add_hugepages(draft, size, hugepages[size], before.get(f"hugepages-{size}", 0), after)
+    _write_added(draft, after)
+    for name in sorted(devices):
+        _add_devices(draft, name, devices[name])
+    for claim in claims:
+        _add_claim(draft, claim)
+
+
+def _raise_memory(draft: Draft, size: int, added: int, after: dict[str, int]) -> None:
+    after.pop("memory", None)
+    places = [(draft.container.get("resources"), draft.at("resources"))]
+    # Pod-level resources bound the sum of the containers' (Kubernetes 1.34).
+    places.append((draft.spec.get("resources"), "spec.resources"))
+    for resources, path in places:
+        for kind in ("requests", "limits"):
+            have = ((resources or {}).get(kind) or {}).get("memory")
+            if have is None:
+                continue
+            if size != added:
+                resources[kind]["memory"] = _plus(have, size - added, f"{path}.{kind}.memory")
+            if size:
+                after["memory"] = size
+
+
+def _add_hugepages(draft: Draft, size: str, wanted: int, added: int, after: dict[str, int]) -> None:
+    name = f"hugepages-{size}"
+    resources = child(draft.container, "resources")
+    limits = child(resources, "limits")
+    path = draft.at(f"resources.limits.{name}")
+    total = _plus(limits.get(name, 0), wanted - added, path)
+    if quantity.parse(limits.get(name, 0)) != quantity.parse(total):
+        limits[name] = total
+    requests = child(resources, "requests")
+    if quantity.parse(requests.get(name, 0)) != quantity.parse(total):
+        requests[name] = total
+    after[name] = wanted
+    if not any(k in {**limits, **requests} for k in ("memory", "cpu")):
+        raise conflict(
+            "hugepages need a cpu or memory request beside them, or the API server refuses the "
+            "pod; set one",
+            draft.at("resources"),
+        )
+    if any(
+        (v.get("emptyDir") or {}).get("medium") in (f"HugePages-{size}", "HugePages")
+        for v in draft.spec.get("volumes") or ()
+    ):
+        return
+    volume = f"kv-offload-hugepages-{size.lower()}"
+    volumes.merge(
+        draft,
+        [{"name": volume, "emptyDir": {"medium": f"HugePages-{size}"}}],
+        [{"name": volume, "mountPath": f"/hugepages-{size}"}],
+    )
+
+
+def _add_devices(draft: Draft, name: str, count: int) -> None:
+    resources = child(draft.container, "resources")
+    path = draft.at(f"resources.limits[{name}]")
+    have = (resources.get("limits") or {}).get(name, (resources.get("requests") or {}).get(name))
+    if have is None:
+        child(resources, "requests")[name] = str(count)
+        child(resources, "limits")[name] = str(count)
+    elif _parse(have, path) < count:
+        raise conflict(f"the tier needs {count} of {name}, and the pod asks for {have}", path)
+
+
+def _add_claim(draft: Draft, claim: Json) -> None:
+    name = claim["name"]
+    found = next((c for c in draft.spec.get("resourceClaims") or () if c.get("name") == name), None)
+    if found is None:
+        items(draft.spec, "resourceClaims").append(dict(claim))
+    elif found != claim:
+        raise conflict(
+            "the name is taken by another claim than the tier's; rename yours",
+            f"spec.resourceClaims[{name}]",
+        )
+    used = items(child(draft.container, "resources"), "claims")
+    mine = [c for c in used if c.get("name") == name]
+    if not mine:
+        used.append({"name": name})
+    elif all(c.get("request") for c in mine):
+        raise conflict(
+            f"the container uses only a part of the claim {name!r}, and the tier needs all of it; "
+            "remove `request`",
+            draft.at(f"resources.claims[{name}]"),
+        )
+
+
+def _read_added(draft: Draft) -> dict[str, int]:
+    text = ((draft.template.get("metadata") or {}).get("annotations") or {}).get(ADDED, "")
+    pairs = (part.partition("=") for part in str(text).split(",") if part)
+    return {name: int(size) for name, _, size in pairs if size.isdecimal()}
+
+
+def _write_added(draft: Draft, added: Mapping[str, int]) -> None:
+    if added:
+        annotations = child(child(draft.template, "metadata"), "annotations")
+        annotations[ADDED] = ",".join(f"{k}={added[k]}" for k in sorted(added))
+    elif ADDED in ((draft.template.get("metadata") or {}).get("annotations") or {}):
+        del draft.template["metadata"]["annotations"][ADDED]
+
+
+def _plus(have: object, size: int, path: str) -> str:
+    _parse(have, path)
+    return quantity.add_bytes(have, size)
+
+
+def _parse(have: object, path: str) -> Any:
+    try:
+        return quantity.parse(have)
+    except ValueError as e:
+        raise conflict(str(e), path) from None

@@ -1,0 +1,100 @@
+"""`/dev/shm` of the serving container, in every form it is met in.
+
+What is there is the user's and stays: an emptyDir in memory without a limit holds anything the
+pod's memory does; one with a limit must be large enough; the node's own (hostPath or hostIPC) is
+as large as the node made it. Only an absent one is added.
+"""
+
+import posixpath
+from typing import Any
+
+from function.contract.injection import SharedMemory
+from function.kube import quantity
+from function.pods.patch import volumes
+from function.pods.patch.draft import Draft, conflict
+from function.problems import Refused
+
+Json = dict[str, Any]
+
+PATH = "/dev/shm"
+NAME = "kv-offload-shm"
+
+# The engine's own use beside the connector's: vLLM's message queues, NCCL and PyTorch workers.
+HEADROOM = 1024**3
+
+_NODES_OWN = ("/dev/shm", "/run/shm")
+
+
+def merge(draft: Draft, wanted: SharedMemory | None) -> None:
+    """Make `/dev/shm` fit `wanted`, or refuse.
+
+    SharedMemoryTooSmall: the user's limit is below what the connector keeps there.
+    PodConflict: what stands there cannot serve at all.
+    """
+    if wanted is None:
+        return
+    mount = volumes.mount_at(draft.container, PATH)
+    if mount is None:
+        _add(draft, wanted)
+        return
+    path = draft.at(f"volumeMounts[{PATH}]")
+    if mount.get("readOnly"):
+        raise conflict("/dev/shm is mounted read-only; remove readOnly", path)
+    volume = volumes.volume(draft, mount["name"])
+    if volume is None:
+        raise conflict(f"there is no volume {mount['name']!r} in the pod", path)
+    if wanted.host:
+        _require_nodes_own(volume, mount)
+    else:
+        _require_memory(volume, mount, wanted.bytes)
+
+
+def _add(draft: Draft, wanted: SharedMemory) -> None:
+    if draft.spec.get("hostIPC"):
+        return  # The container sees the node's own /dev/shm already.
+    source: Json = {"emptyDir": {"medium": "Memory"}}
+    if wanted.host:
+        source = {"hostPath": {"path": PATH, "type": "Directory"}}
+    volumes.merge(draft, [{"name": NAME, **source}], [{"name": NAME, "mountPath": PATH}])
+
+
+def _is_nodes_own(volume: Json, mount: Json) -> bool:
+    host_path = (volume.get("hostPath") or {}).get("path", "")
+    return posixpath.normpath(host_path) in _NODES_OWN and not mount.get("subPath")
+
+
+def _require_nodes_own(volume: Json, mount: Json) -> None:
+    if not _is_nodes_own(volume, mount):
+        raise conflict(
+            "the tier shares the node's /dev/shm with its agent, and this pod mounts another "
+            "volume there; let the tier use isolated IPC (vLLM), or remove the volume",
+            f"spec.volumes[{volume['name']}]",
+        )
+
+
+def _require_memory(volume: Json, mount: Json, size: int) -> None:
+    path = f"spec.volumes[{volume['name']}]"
+    if _is_nodes_own(volume, mount):
+        return
+    empty_dir = volumes.source(volume).get("emptyDir")
+    if empty_dir is None or empty_dir.get("medium") != "Memory":
+        raise conflict(
+            "/dev/shm is not in memory here; use an emptyDir with medium: Memory, or remove it",
+            path,
+        )
+    limit = empty_dir.get("sizeLimit")
+    if limit is None or not size:
+        return
+    try:
+        have = quantity.parse(limit)
+    except ValueError as e:
+        raise conflict(str(e), f"{path}.emptyDir.sizeLimit") from None
+    # A limit of 0 is no limit (core/v1 EmptyDirVolumeSource).
+    if 0 < have < size + HEADROOM:
+        raise Refused(
+            "SharedMemoryTooSmall",
+            f"/dev/shm is limited to {limit}; the tier keeps {quantity.format_bytes(size)} there "
+            f"and the engine needs about {quantity.format_bytes(HEADROOM)} besides: raise it to "
+            f"{quantity.format_bytes(size + HEADROOM)}, or leave sizeLimit out",
+            f"{path}.emptyDir.sizeLimit",
+        )

@@ -1,0 +1,157 @@
+"""The record: what was injected, complete enough to be applied again when the tier is gone.
+
+It stands in an annotation of the Object, or of the workload's own metadata when it is bare; never
+on the pod template, where writing it would roll the pods.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from function.contract.injection import Injection
+from function.problems import Refused
+
+Json = dict[str, Any]
+
+ANNOTATION = "modelplane.ai/kv-offload-record"
+VERSION = 1
+# All annotations of an object together may take 256 KiB; a record this long is a mistake.
+MAX_BYTES = 16 * 1024
+
+WIRED, UNWIRED = "Wired", "Unwired"
+
+
+@dataclass(frozen=True)
+class TemplateRecord:
+    """One template's wiring. `container`: the serving container's name. `files_name`: the ConfigMap
+    that holds `injection.files`, "" without files.
+    """
+
+    injection: Injection
+    container: str = ""
+    files_name: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """`state`: Wired, or Unwired (Optional's choice, bound to `template`, a digest).
+
+    `tier`: "namespace/name". `engines`: {gang name: facts as {fact: value}}, with their sources and
+    the cache identity. `templates`: {template path: TemplateRecord}.
+    """
+
+    state: str
+    tier: str
+    backend: str = ""
+    policy: str = "Required"
+    template: str = ""
+    engines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    templates: Mapping[str, TemplateRecord] = field(default_factory=dict)
+
+    @property
+    def wired(self) -> bool:
+        return self.state == WIRED
+
+
+def dump(record: Record) -> str:
+    """Compact canonical JSON. Raises Refused(PodConflict) above 16 KiB."""
+    data: Json = {"version": VERSION, "state": record.state, "tier": record.tier}
+    for key, value in (
+        ("backend", record.backend),
+        ("policy", record.policy),
+        ("template", record.template),
+        ("engines", {k: dict(v) for k, v in record.engines.items()}),
+        ("templates", {k: _dump_template(v) for k, v in record.templates.items()}),
+    ):
+        if value:
+            data[key] = value
+    text = _canonical(data)
+    size = len(text.encode())
+    if size > MAX_BYTES:
+        raise Refused(
+            "PodConflict",
+            f"the record of this wiring would take {size} bytes, more than {MAX_BYTES}: the tier "
+            "gives its pods too many or too long files; shorten them",
+            f"metadata.annotations[{ANNOTATION}]",
+        )
+    return text
+
+
+def load(text: str | None) -> tuple[Record | None, str]:
+    """The record and "", or None and why there is none. Never raises: records come from outside."""
+    if not text:
+        return None, "there is no record"
+    if len(text) > 4 * MAX_BYTES:
+        return None, "the record is too long to be one of ours"
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return None, "the record is not JSON"
+    if not isinstance(data, dict) or not isinstance(data.get("version"), int):
+        return None, "the record has no version"
+    if data["version"] > VERSION:
+        return None, (
+            f"the record has version {data['version']}, and this function knows {VERSION}: a newer "
+            "function wrote it"
+        )
+    try:
+        return _load(data), ""
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
+        return None, f"the record cannot be read: {type(e).__name__}: {e}"
+
+
+def read(metadata: Mapping[str, Any] | None) -> tuple[Record | None, str]:
+    """`load` from the annotation of an object's metadata."""
+    annotations = (metadata or {}).get("annotations") or {}
+    return load(annotations.get(ANNOTATION))
+
+
+def digest(templates: Mapping[str, Any]) -> str:
+    """A digest of pod templates ({path: body}) as their author wrote them, order of keys aside."""
+    return hashlib.sha256(_canonical(templates).encode()).hexdigest()[:16]
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _dump_template(t: TemplateRecord) -> Json:
+    out: Json = {"injection": t.injection.to_json()}
+    if t.container:
+        out["container"] = t.container
+    if t.files_name:
+        out["files"] = t.files_name
+    return out
+
+
+def _load(data: Json) -> Record:
+    if data["state"] not in (WIRED, UNWIRED):
+        raise ValueError(f"unknown state {data['state']!r}")
+    return Record(
+        state=data["state"],
+        tier=_text(data["tier"]),
+        backend=_text(data.get("backend", "")),
+        policy=_text(data.get("policy", "")),
+        template=_text(data.get("template", "")),
+        engines={
+            _text(k): {_text(a): _text(b) for a, b in v.items()}
+            for k, v in data.get("engines", {}).items()
+        },
+        templates={_text(k): _load_template(v) for k, v in data.get("templates", {}).items()},
+    )
+
+
+def _load_template(data: Json) -> TemplateRecord:
+    return TemplateRecord(
+        injection=Injection.from_json(data["injection"]),
+        container=_text(data.get("container", "")),
+        files_name=_text(data.get("files", "")),
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not text")
+    return value

@@ -1,8 +1,0 @@
-"""Patching a pod template with an `Injection`: pure, idempotent, and never over the user's own.
-
-`apply()` is the whole interface; every other module here is one concern of it.
-"""
-
-from function.wiring.pod.apply import apply
-
-__all__ = ["apply"]

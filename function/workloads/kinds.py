@@ -1,0 +1,197 @@
+"""The table of known workload kinds: where their pod templates stand.
+
+Sources (types read in their repositories, November 2026): core/v1, apps/v1, batch/v1,
+leaderworkerset.x-k8s.io/v1, workloads.x-k8s.io v1alpha1 and v1alpha2, serving.kserve.io v1alpha1,
+workload.serving.volcano.sh/v1alpha1, orchestration.aibrix.ai/v1alpha1, ray.io/v1, ome.io/v1beta1,
+kubeai.org/v1.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from function.problems import Refused
+from function.workloads import fieldpaths, ray, rbg
+from function.workloads.fieldpaths import Steps
+from function.workloads.model import DECODE, LEADER, MEMBER, PREFILL, UNIFIED, WORKER, Slot
+from function.workloads.roles import count, leader_and_workers, phase_of
+from function.workloads.views import Bare, Beside, KubeAIModel, Runner, Whole
+
+Json = dict[str, Any]
+Finder = Callable[[Json], Iterable[Slot]]
+
+
+def known(manifest: Json) -> list[Slot]:
+    """The slots of a kind in the table, templates without pods left out; [] for any other kind."""
+    finder = _KINDS.get(_kind(manifest))
+    return [slot for slot in finder(manifest) if slot.pods] if finder else []
+
+
+def explicit(manifest: Json, paths: Sequence[str]) -> list[Slot]:
+    """The slots at field paths that someone wrote down: each a gang of its own."""
+    slots = []
+    for path in paths:
+        try:
+            steps = fieldpaths.parse(path)
+        except ValueError as e:
+            raise Refused("PodConflict", str(e), path) from None
+        for at in fieldpaths.expand(manifest, steps):
+            node = fieldpaths.get(manifest, at)
+            lens = Bare(at) if isinstance(node, dict) and "containers" in node else Whole(at)
+            where = fieldpaths.show(at)
+            slots.append(Slot(where, lens, phase=_phase_at(manifest, at), gang=where))
+    return slots
+
+
+def _phase_at(manifest: Json, steps: Steps) -> str:
+    """The phase of a template by the name of the nearest list item above it."""
+    for i in range(len(steps), 0, -1):
+        if isinstance(steps[i - 1], int):
+            node = fieldpaths.get(manifest, steps[:i])
+            return phase_of(node.get("name")) if isinstance(node, dict) else UNIFIED
+    return UNIFIED
+
+
+def _single(*steps: str) -> Finder:
+    path = ".".join(steps) or "metadata"
+    return lambda manifest: [Slot(path, Whole(steps))]
+
+
+def _lws(manifest: Json) -> Iterable[Slot]:
+    at: Steps = ("spec", "leaderWorkerTemplate")
+    leader, worker = Whole((*at, "leaderTemplate")), Whole((*at, "workerTemplate"))
+    size = count(fieldpaths.get(manifest, (*at, "size")))
+    if leader.read(manifest) is None:
+        # The worker template makes the leader too.
+        yield Slot("spec.leaderWorkerTemplate.workerTemplate", worker, MEMBER, size)
+        return
+    yield Slot("spec.leaderWorkerTemplate.leaderTemplate", leader, LEADER)
+    yield Slot("spec.leaderWorkerTemplate.workerTemplate", worker, WORKER, size - 1)
+
+
+def _llm_inference_service(manifest: Json) -> Iterable[Slot]:
+    """Without `prefill` the workload is unified; with it the top level is the decode workload."""
+    prefill = fieldpaths.get(manifest, ("spec", "prefill")) is not None
+    for at, name, phase in (
+        (("spec",), "decode" if prefill else "", DECODE if prefill else UNIFIED),
+        (("spec", "prefill"), "prefill", PREFILL),
+    ):
+        component = fieldpaths.get(manifest, at)
+        if not isinstance(component, dict):
+            continue
+        where = fieldpaths.show(at)
+        workers = (_kserve_size(component) - 1) if component.get("worker") else 0
+        yield from leader_and_workers(
+            Slot(f"{where}.template", Beside(at, "template")),
+            Slot(f"{where}.worker", Beside(at, "worker")),
+            workers,
+            phase,
+            name,
+        )
+
+
+def _kserve_size(component: Json) -> int:
+    """Pods of a KServe gang: data/dataLocal, or the pipeline's stages; a worker means two."""
+    parallelism = fieldpaths.get_object(component, "parallelism")
+    data, local = count(parallelism.get("data")), count(parallelism.get("dataLocal"))
+    return max(2, data // max(local, 1), count(parallelism.get("pipeline")))
+
+
+def _model_serving(manifest: Json) -> Iterable[Slot]:
+    at: Steps = ("spec", "template", "roles")
+    for i, role in fieldpaths.objects(manifest, at):
+        here = (*at, i)
+        where = fieldpaths.show(here)
+        yield from leader_and_workers(
+            Slot(f"{where}.entryTemplate", Whole((*here, "entryTemplate"))),
+            Slot(f"{where}.workerTemplate", Whole((*here, "workerTemplate"))),
+            count(role.get("workerReplicas"), default=0),
+            phase_of(role.get("name")),
+            str(role.get("name", i)),
+        )
+
+
+def _role_set(*at: str) -> Finder:
+    def finder(manifest: Json) -> Iterable[Slot]:
+        for i, role in fieldpaths.objects(manifest, at):
+            here = (*at, i, "template")
+            size = count(role.get("podGroupSize"))
+            name = str(role.get("name", i))
+            yield Slot(
+                fieldpaths.show(here),
+                Whole(here),
+                MEMBER if size > 1 else "Standalone",
+                size,
+                phase_of(name),
+                name,
+            )
+
+    return finder
+
+
+def _ome(engine: str, decoder: str) -> Finder:
+    def finder(manifest: Json) -> Iterable[Slot]:
+        disaggregated = fieldpaths.get(manifest, ("spec", decoder)) is not None
+        for key, phase in ((engine, PREFILL if disaggregated else UNIFIED), (decoder, DECODE)):
+            at: Steps = ("spec", key)
+            component = fieldpaths.get(manifest, at)
+            if not isinstance(component, dict):
+                continue
+            name = key if disaggregated else ""
+            if component.get("leader") or component.get("worker"):
+                workers = count(fieldpaths.get(component, ("worker", "size")))
+                yield from leader_and_workers(
+                    Slot(f"spec.{key}.leader", Runner((*at, "leader"), at)),
+                    Slot(f"spec.{key}.worker", Runner((*at, "worker"), at)),
+                    workers,
+                    phase,
+                    name,
+                )
+            else:
+                yield Slot(f"spec.{key}", Runner(at, at), phase=phase, gang=name)
+
+    return finder
+
+
+_KINDS: dict[tuple[str, str], Finder] = {
+    ("", "Pod"): _single(),
+    ("", "ReplicationController"): _single("spec", "template"),
+    ("apps", "Deployment"): _single("spec", "template"),
+    ("apps", "StatefulSet"): _single("spec", "template"),
+    ("apps", "ReplicaSet"): _single("spec", "template"),
+    ("apps", "DaemonSet"): _single("spec", "template"),
+    ("batch", "Job"): _single("spec", "template"),
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _lws,
+    ("workloads.x-k8s.io", "RoleBasedGroup"): rbg.group,
+    ("serving.kserve.io", "LLMInferenceService"): _llm_inference_service,
+    ("serving.kserve.io", "LLMInferenceServiceConfig"): _llm_inference_service,
+    ("workload.serving.volcano.sh", "ModelServing"): _model_serving,
+    ("orchestration.aibrix.ai", "StormService"): _role_set("spec", "template", "spec", "roles"),
+    ("orchestration.aibrix.ai", "RoleSet"): _role_set("spec", "roles"),
+    ("orchestration.aibrix.ai", "RayClusterFleet"): ray.cluster("spec", "template", "spec"),
+    ("ray.io", "RayCluster"): ray.cluster("spec"),
+    ("ray.io", "RayService"): ray.service,
+    ("kubeai.org", "Model"): lambda manifest: [Slot("spec", KubeAIModel())],
+    ("ome.io", "InferenceService"): _ome("engine", "decoder"),
+    ("ome.io", "ServingRuntime"): _ome("engineConfig", "decoderConfig"),
+    ("ome.io", "ClusterServingRuntime"): _ome("engineConfig", "decoderConfig"),
+}
+
+
+# Where a workload itself says what its weights are, for identities: it mounts them unseen.
+_MODEL_SOURCES: dict[tuple[str, str], Steps] = {
+    ("serving.kserve.io", "LLMInferenceService"): ("spec", "model", "uri"),
+    ("ome.io", "InferenceService"): ("spec", "model", "name"),
+    ("kubeai.org", "Model"): ("spec", "url"),
+}
+
+
+def model_source(manifest: Json) -> str:
+    """The model's origin by the workload's own field; "" where the kind has none."""
+    steps = _MODEL_SOURCES.get(_kind(manifest))
+    value = fieldpaths.get(manifest, steps) if steps else None
+    return value if isinstance(value, str) else ""
+
+
+def _kind(manifest: Json) -> tuple[str, str]:
+    group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
+    return group, str(manifest.get("kind", ""))

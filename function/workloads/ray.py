@@ -1,0 +1,81 @@
+"""KubeRay's kinds (ray.io/v1): head and worker groups, and RayService's `serveConfigV2`.
+
+KubeRay starts Ray itself: in a RayService no container's argv holds an engine, its arguments stand
+in the Serve configuration, a YAML text. The container that runs Ray is the first one of each pod.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+
+from function.problems import Refused
+from function.workloads import fieldpaths
+from function.workloads.fieldpaths import Steps
+from function.workloads.model import LEADER, SERVE, WORKER, Slot
+from function.workloads.roles import count
+from function.workloads.views import Whole
+
+Json = dict[str, Any]
+
+
+def cluster(*at: str) -> Any:
+    """A finder of the head and worker groups of the RayClusterSpec at `at`: one gang."""
+
+    def finder(manifest: Json) -> Iterable[Slot]:
+        head = (*at, "headGroupSpec", "template")
+        yield Slot(fieldpaths.show(head), Whole(head), LEADER, ray=True)
+        groups: Steps = (*at, "workerGroupSpecs")
+        for i, workers in fieldpaths.objects(manifest, groups):
+            here = (*groups, i, "template")
+            # A group that autoscales from zero still makes pods of the gang.
+            pods = max(1, count(workers.get("replicas"))) * count(workers.get("numOfHosts"))
+            yield Slot(fieldpaths.show(here), Whole(here), WORKER, pods, ray=True)
+
+    return finder
+
+
+def service(manifest: Json) -> Iterable[Slot]:
+    """A RayService: the pods of its cluster, and each `llm_configs` entry of its applications."""
+    yield from cluster("spec", "rayClusterConfig")(manifest)
+    for at in Serve.entries(manifest):
+        yield Slot("spec.serveConfigV2:" + fieldpaths.show(at), Serve(at), LEADER, kind=SERVE)
+
+
+class Serve:
+    """One `llm_configs` entry (an LLMConfig of Ray Serve LLM) inside the YAML text.
+
+    Writing re-emits the text only when the entry changed; comments in it do not survive that.
+    """
+
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+
+    def read(self, manifest: Json) -> Json | None:
+        entry = fieldpaths.get(_load(manifest), self.steps)
+        return entry if isinstance(entry, dict) else None
+
+    def write(self, manifest: Json, body: Json) -> Json:
+        config = _load(manifest)
+        if fieldpaths.get(config, self.steps) == body:
+            return manifest
+        text = yaml.safe_dump(fieldpaths.put(config, self.steps, body), sort_keys=False, width=4096)
+        return fieldpaths.put(manifest, _TEXT, text)
+
+    @staticmethod
+    def entries(manifest: Json) -> list[Steps]:
+        path: Steps = ("applications", "*", "args", "llm_configs", "*")
+        return fieldpaths.expand(_load(manifest), path)
+
+
+_TEXT: Steps = ("spec", "serveConfigV2")
+
+
+def _load(manifest: Json) -> Any:
+    text = fieldpaths.get(manifest, _TEXT)
+    if not isinstance(text, str):
+        return None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as e:
+        raise Refused("ArgsNotPatchable", f"this is not YAML: {e}", "spec.serveConfigV2") from None

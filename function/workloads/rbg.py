@@ -1,0 +1,95 @@
+"""RoleBasedGroup (workloads.x-k8s.io), both versions: roles, patterns, role templates, patches.
+
+v1alpha1: a role holds `template`, or `templateRef` and `templatePatch`; `workload.kind` decides the
+form, a LeaderWorkerSet role has `leaderWorkerSet.{size,patchLeaderTemplate,patchWorkerTemplate}`,
+an InstanceSet role has `components`. v1alpha2: the same under `standalonePattern`,
+`leaderWorkerPattern` or `customComponentsPattern`, and the patch in `templateRef.patch`.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from function.workloads import fieldpaths
+from function.workloads.fieldpaths import Steps
+from function.workloads.model import LEADER, MEMBER, STANDALONE, WORKER, Lens, Slot
+from function.workloads.roles import count, phase_of
+from function.workloads.views import Patched, Whole
+
+Json = dict[str, Any]
+
+
+def group(manifest: Json) -> Iterable[Slot]:
+    """A RoleBasedGroup's slots, one gang per role."""
+    for i, role in fieldpaths.objects(manifest, ("spec", "roles")):
+        yield from _role(manifest, role, ("spec", "roles", i))
+
+
+def _role(manifest: Json, role: Json, at: Steps) -> Iterable[Slot]:
+    name = str(role.get("name", at[-1]))
+    components = ("components",), ("customComponentsPattern", "components")
+    for here in components:
+        if fieldpaths.objects(role, here):
+            yield from _components(manifest, (*at, *here), name)
+            return
+    pattern = fieldpaths.get_object(role, "leaderWorkerPattern")
+    standalone = fieldpaths.get_object(role, "standalonePattern")
+    if pattern:
+        here = (*at, "leaderWorkerPattern")
+        patches = ("leaderTemplatePatch", "workerTemplatePatch")
+        yield from _leader_worker(manifest, pattern, pattern, here, here, patches, name)
+    elif standalone:
+        here = (*at, "standalonePattern")
+        where, lens = _source(manifest, standalone, here, ("templateRef", "patch"))
+        yield Slot(where, lens, phase=phase_of(name), gang=name)
+    elif fieldpaths.get(role, ("workload", "kind")) == "LeaderWorkerSet":
+        here = (*at, "leaderWorkerSet")
+        patches = ("patchLeaderTemplate", "patchWorkerTemplate")
+        sizes = fieldpaths.get_object(role, "leaderWorkerSet")
+        yield from _leader_worker(manifest, role, sizes, at, here, patches, name)
+    else:
+        where, lens = _source(manifest, role, at, ("templatePatch",))
+        yield Slot(where, lens, phase=phase_of(name), gang=name)
+
+
+def _source(manifest: Json, holder: Json, at: Steps, patch: Steps) -> tuple[str, Lens]:
+    """The lens of a template source: inline, or a role template by name and its patch."""
+    reference = fieldpaths.get(holder, ("templateRef", "name"))
+    if reference is None:
+        return fieldpaths.show((*at, "template")), Whole((*at, "template"))
+    for i, template in fieldpaths.objects(manifest, ("spec", "roleTemplates")):
+        if template.get("name") == reference:
+            base = Whole(("spec", "roleTemplates", i, "template"))
+            return fieldpaths.show((*at, *patch)), Patched(base, (*at, *patch))
+    return fieldpaths.show((*at, "template")), Whole((*at, "template"))
+
+
+def _leader_worker(
+    manifest: Json,
+    holder: Json,
+    sizes: Json,
+    source_at: Steps,
+    patch_at: Steps,
+    patches: tuple[str, str],
+    name: str,
+) -> Iterable[Slot]:
+    own = ("templateRef", "patch") if source_at == patch_at else ("templatePatch",)
+    where, lens = _source(manifest, holder, source_at, own)
+    size, phase = count(sizes.get("size")), phase_of(name)
+    if not any(sizes.get(key) for key in patches):
+        role = MEMBER if size > 1 else STANDALONE
+        yield Slot(where, lens, role, size, phase, name)
+        return
+    for role, pods, key in ((LEADER, 1, patches[0]), (WORKER, size - 1, patches[1])):
+        here = (*patch_at, key)
+        yield Slot(fieldpaths.show(here), Patched(lens, here), role, pods, phase, name)
+
+
+def _components(manifest: Json, at: Steps, name: str) -> Iterable[Slot]:
+    """Components of one instance: the first is the leader, as names carry no meaning."""
+    components = fieldpaths.objects(manifest, at)
+    total = sum(count(c.get("size")) for _, c in components)
+    for i, component in components:
+        here = (*at, i, "template")
+        role = STANDALONE if total == 1 else LEADER if i == 0 else WORKER
+        pods = count(component.get("size"))
+        yield Slot(fieldpaths.show(here), Whole(here), role, pods, phase_of(name), name)

@@ -1,0 +1,30 @@
+"""What role names and sizes say about a gang."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from function.workloads.model import DECODE, LEADER, PREFILL, STANDALONE, UNIFIED, WORKER, Slot
+
+_PHASES = (("prefill", PREFILL), ("decode", DECODE))
+
+
+def phase_of(name: object) -> str:
+    """The phase that a role's name announces: names are free text, so only two words count."""
+    lowered = str(name or "").lower()
+    return next((phase for word, phase in _PHASES if word in lowered), UNIFIED)
+
+
+def count(value: object, default: int = 1) -> int:
+    """A replica count; absent or not a number means `default`. A protobuf Struct holds doubles."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+        return default
+    return int(value)
+
+
+def leader_and_workers(
+    leader: Slot, worker: Slot, workers: int, phase: str, gang: str
+) -> Iterable[Slot]:
+    """One leader pod and its workers as a gang; alone, the leader is a standalone pod."""
+    role = LEADER if workers else STANDALONE
+    yield replace(leader, role=role, phase=phase, gang=gang)
+    yield replace(worker, role=WORKER, pods=workers, phase=phase, gang=gang)

@@ -1,0 +1,210 @@
+"""Lenses: how a kind that stores no plain PodTemplateSpec is read as one, and written back.
+
+Reading shares with the manifest, writing copies only the path to what changed.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from function.problems import Refused
+from function.workloads import fieldpaths, strategic_merge
+from function.workloads.fieldpaths import Steps
+from function.workloads.model import Lens
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A PodTemplateSpec at `steps`; () is a bare Pod, whose metadata is its own."""
+
+    steps: Steps
+
+    def read(self, manifest: Json) -> Json | None:
+        node = fieldpaths.get(manifest, self.steps)
+        return node if isinstance(node, dict) and isinstance(node.get("spec"), dict) else None
+
+    def write(self, manifest: Json, body: Json) -> Json:
+        return fieldpaths.put(manifest, self.steps, body)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A PodSpec at `steps` + `key`, with labels and annotations of the pods beside it (KServe)."""
+
+    steps: Steps
+    key: str
+
+    def read(self, manifest: Json) -> Json | None:
+        node = fieldpaths.get(manifest, self.steps)
+        if not isinstance(node, dict) or not isinstance(node.get(self.key), dict):
+            return None
+        metadata = {k: node[k] for k in ("labels", "annotations") if node.get(k) is not None}
+        return {**({"metadata": metadata} if metadata else {}), "spec": node[self.key]}
+
+    def write(self, manifest: Json, body: Json) -> Json:
+        node = dict(fieldpaths.get(manifest, self.steps))
+        node[self.key] = body["spec"]
+        node.update(body.get("metadata") or {})
+        return fieldpaths.put(manifest, self.steps, node)
+
+
+@dataclass(frozen=True)
+class Bare:
+    """A PodSpec at `steps` that has no place for labels and annotations."""
+
+    steps: Steps
+
+    def read(self, manifest: Json) -> Json | None:
+        node = fieldpaths.get(manifest, self.steps)
+        return {"spec": node} if isinstance(node, dict) and "containers" in node else None
+
+    def write(self, manifest: Json, body: Json) -> Json:
+        if body.get("metadata"):
+            raise Refused(
+                "PodConflict",
+                "a PodSpec has no place for the labels of a wired pod; name the pod template that "
+                "holds it",
+                fieldpaths.show(self.steps),
+            )
+        return fieldpaths.put(manifest, self.steps, body["spec"])
+
+
+_NOT_POD = frozenset(("runner", "leader", "worker", "labels", "annotations"))
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A component with a PodSpec inline and its engine container in `runner` (OME).
+
+    `metadata`: the steps of the object with `labels` and `annotations` of the pods, which a leader
+    or worker has only above it. The component's other fields show in the PodSpec and stay.
+    """
+
+    steps: Steps
+    metadata: Steps
+
+    def read(self, manifest: Json) -> Json | None:
+        node = fieldpaths.get(manifest, self.steps)
+        if not isinstance(node, dict) or not (node.get("runner") or node.get("containers")):
+            return None
+        holder = fieldpaths.get_object(manifest, *self.metadata)
+        metadata = {k: holder[k] for k in ("labels", "annotations") if holder.get(k) is not None}
+        spec = {k: v for k, v in node.items() if k not in _NOT_POD}
+        runner = node.get("runner")
+        if runner:
+            others = node.get("containers")
+            spec["containers"] = [runner, *(others if isinstance(others, list) else ())]
+        return {**({"metadata": metadata} if metadata else {}), "spec": spec}
+
+    def write(self, manifest: Json, body: Json) -> Json:
+        node = dict(fieldpaths.get(manifest, self.steps))
+        spec = dict(body["spec"])
+        if node.get("runner"):
+            node["runner"], *others = spec.pop("containers")
+            if others:
+                node["containers"] = others
+        node.update(spec)
+        manifest = fieldpaths.put(manifest, self.steps, node)
+        holder = {**fieldpaths.get(manifest, self.metadata), **(body.get("metadata") or {})}
+        return fieldpaths.put(manifest, self.metadata, holder)
+
+
+@dataclass(frozen=True)
+class Patched:
+    """What a strategic merge patch at `patch` makes of the template that `base` reads.
+
+    Writing puts the additions into the patch and proves that it now yields the wired template.
+    """
+
+    base: Lens
+    patch: Steps
+
+    def read(self, manifest: Json) -> Json | None:
+        base = self.base.read(manifest)
+        if base is None:
+            return None
+        patch = fieldpaths.get(manifest, self.patch)
+        try:
+            return strategic_merge.merge(base, patch) if patch else base
+        except strategic_merge.Unsupported as e:
+            raise Refused("PodConflict", str(e), fieldpaths.show(self.patch)) from None
+
+    def write(self, manifest: Json, body: Json) -> Json:
+        base, have = self.base.read(manifest), self.read(manifest)
+        if body == have:
+            return manifest
+        try:
+            patch = strategic_merge.compose(
+                fieldpaths.get(manifest, self.patch) or {}, strategic_merge.diff(have, body)
+            )
+            proven = strategic_merge.merge(base, patch) == body
+        except strategic_merge.Unsupported:
+            proven = False
+        if not proven:
+            raise Refused(
+                "PodConflict",
+                "the wired template cannot be expressed as a patch of its role template; write the "
+                "template inline",
+                fieldpaths.show(self.patch),
+            )
+        return fieldpaths.put(manifest, self.patch, patch)
+
+
+@dataclass(frozen=True)
+class KubeAIModel:
+    """A KubeAI Model: `args`, `env` and `image` of a container that KubeAI makes the pod around.
+
+    The pod's other fields exist only in its controller; there is no place for them, so a template
+    that needs them is refused.
+    """
+
+    steps: Steps = ("spec",)
+
+    def read(self, manifest: Json) -> Json | None:
+        spec = fieldpaths.get(manifest, self.steps)
+        if not isinstance(spec, dict) or spec.get("engine") != "VLLM":
+            return None
+        container: Json = {"name": "server", "image": spec.get("image") or "vllm/vllm-openai"}
+        if spec.get("args"):
+            container["args"] = spec["args"]
+        env = fieldpaths.get_object(spec, "env")
+        if env:
+            container["env"] = [{"name": k, "value": v} for k, v in env.items()]
+        if spec.get("envFrom"):
+            container["envFrom"] = spec["envFrom"]
+        annotations = fieldpaths.get(manifest, ("metadata", "annotations"))
+        metadata = {"metadata": {"annotations": annotations}} if annotations else {}
+        return {**metadata, "spec": {"containers": [container]}}
+
+    def write(self, manifest: Json, body: Json) -> Json:
+        have = self.read(manifest)
+        container = body["spec"]["containers"][0]
+        homeless = [f"metadata.{k}" for k in _changed(have, body, "metadata")]
+        homeless += [f"spec.{k}" for k in _changed(have, body, "spec") if k != "containers"]
+        before = (have or {}).get("spec", {}).get("containers", [{}])[0]
+        homeless += [
+            f"containers[server].{k}"
+            for k in sorted(container.keys() | before.keys())
+            if container.get(k) != before.get(k) and k not in ("args", "env")
+        ]
+        env = container.get("env") or ()
+        homeless += [f"env[{e['name']}].valueFrom" for e in env if e.get("valueFrom")]
+        if homeless:
+            raise Refused(
+                "PodConflict",
+                f"a KubeAI Model has no place for {', '.join(homeless)}; serve the model by a "
+                "Deployment",
+                "spec",
+            )
+        spec = dict(fieldpaths.get(manifest, self.steps))
+        if container.get("args"):
+            spec["args"] = container["args"]
+        if env:
+            spec["env"] = {e["name"]: e.get("value", "") for e in env}
+        return fieldpaths.put(manifest, self.steps, spec)
+
+
+def _changed(have: Json | None, body: Json, key: str) -> list[str]:
+    before, after = (have or {}).get(key) or {}, body.get(key) or {}
+    return sorted(k for k in before.keys() | after.keys() if before.get(k) != after.get(k))

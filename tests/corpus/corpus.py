@@ -1,0 +1,120 @@
+"""The corpus's cases, and what is done with one: wire it, start its engines.
+
+A case (one document in `cases/*.yaml`) names a tier of `tiers.py` and holds
+- `workload`: a manifest; `given`: the step's Input, if any;
+- `argv`: {template path: the starts of engines, each a list of words}: the exact command lines that
+  run when the wired container is started, by a real shell where it is a script. Words that are
+  mappings stand for JSON. `<tier>` stands for the tier's own connector. The templates named here
+  are exactly those that are wired; [] is a template of the gang without an engine in its argv;
+- `serve`: what an `llm_configs` entry of a RayService must hold besides;
+- `container`: the serving container's index, 0 by default; `env`, `memory`: what else changes;
+- or `refused`: the reason, and words of its message.
+"""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import yaml
+
+from function import workloads
+from function.api.consumer import KVOffloadTierRef
+from function.api.input import Input
+from function.contract.backend import Description, Tier
+from function.pods import asking, identify, wire
+from tests.corpus import tiers
+from tests.unit.command import shells
+
+Json = dict[str, Any]
+
+
+def _cases() -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    for path in sorted(Path(__file__).with_name("cases").glob("*.yaml")):
+        for case in yaml.safe_load_all(path.read_text()):
+            name = f"{path.stem}: {case['name']}"
+            assert name not in found, f"two cases are called {name}"
+            found[name] = case
+    return found
+
+
+CASES = _cases()
+WIRED = [name for name, case in CASES.items() if "argv" in case]
+REFUSED = [name for name, case in CASES.items() if "refused" in case]
+
+
+class NothingAsked(Exception):
+    """No engine in the workload asks for a tier."""
+
+
+class FixedBackend:
+    def __init__(self, tier: str) -> None:
+        self.tier = tier
+
+    def connector(self, tier: Tier, engine: Any) -> tuple[str, Any, None]:
+        return self.tier, engine, None
+
+    def describe(self, tier: Any) -> Description:
+        return Description(outlives_pods=False)
+
+    def inject(self, tier: Tier, engine: Any) -> Any:
+        return tiers.INJECTIONS[self.tier]
+
+
+# Versions are the gate's own tests' business: the corpus holds old, new and unknown ones.
+OPEN_GATE = SimpleNamespace(
+    check=lambda *asked: SimpleNamespace(features=frozenset(), warnings=()),
+)
+
+
+def targeted(case: Json, manifest: Json) -> tuple[asking.Target, Input]:
+    """The case's workload as wiring is asked for it. Raises Refused, NothingAsked."""
+    step = Input.model_validate(case.get("given", {}))
+    found = asking.target("engine", manifest, KVOffloadTierRef(name="chat"), step, "")
+    if found is None:
+        raise NothingAsked
+    if found.refused is not None:
+        raise found.refused
+    return found, step
+
+
+def wired(case: Json, manifest: Json) -> wire.Wired:
+    """The manifest wired to the case's tier. Raises Refused, NothingAsked."""
+    found, step = targeted(case, manifest)
+    spec = SimpleNamespace(backend=tiers.INJECTIONS[case["tier"]].backend)
+    with (
+        mock.patch.object(wire, "backend", lambda name: FixedBackend(case["tier"])),
+        mock.patch.object(wire, "gate", OPEN_GATE),
+    ):
+        return wire.wire(found, Tier("chat", "platform", "chat-00000", spec), step, "chat-files")
+
+
+def words(case: Json, start: list[Any]) -> list[Any]:
+    return [tiers.connector(case["tier"]) if word == "<tier>" else word for word in start]
+
+
+def starts(case: Json, container: Json, folder: Path) -> list[list[str]]:
+    """What the container starts: by a real shell where its command is one."""
+    env = {e["name"]: e["value"] for e in container.get("env", ()) if "value" in e}
+    command = container.get("command")
+    if not command:
+        step = Input.model_validate(case.get("given", {}))
+        call = identify.image_call(container, step.engine_images)
+        command = list(call.entrypoint) if call else []
+    argv = [*command, *container.get("args", ())]
+    shell = Path(argv[0]).name if argv else ""
+    if shell in ("sh", "bash"):
+        # A login shell would set its own PATH and find no recorder.
+        argv = [word.replace("-lc", "-c") if i == 1 else word for i, word in enumerate(argv)]
+        shells.install(folder)
+        container = {"command": argv, "env": [{"name": k, "value": v} for k, v in env.items()]}
+        return shells.run(container, "dash" if shell == "sh" else shell, folder, {})
+    return [[shells.expand(word, env) for word in argv]]
+
+
+def find(case: Json, manifest: Json) -> workloads.Workload:
+    paths = [p["path"] for p in case.get("given", {}).get("paths", ())]
+    found = workloads.find(manifest, paths)
+    assert found is not None
+    return found

@@ -1,0 +1,175 @@
+"""Connector x engine x version -> verdict or refusal, whole."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from function.contract import gate
+from function.contract.engine import ENGINES, Engine
+from function.contract.gate import Verdict
+from function.contract.gate.table import KNOWN, TABLE
+from function.flags.vllm.connectors import CONNECTORS
+from function.problems import Refused
+from function.reasons import REASONS
+
+MP = "LMCacheMPConnector"
+TIERING = "OffloadingConnector/TieringOffloadingSpec"
+STORE = "MooncakeStoreConnector"
+LINE = (
+    "the engine's mooncake-transfer-engine must be of the store's own line (0.3.12 and 0.3.13 "
+    "shake hands, then every write fails)"
+)
+
+
+def abi(torch: str) -> str:
+    return (
+        f"LMCache 0.5.6 is built for torch 2.13.0 and this engine pins {torch}: LMCache's native "
+        "operations do not load, and it stays on slow ones without saying so; use an image that "
+        "brings a build of LMCache for its own torch"
+    )
+
+
+def vllm(version=None, image=""):
+    return Engine("vLLM", version, image=image, version_source="image tag" if version else "")
+
+
+def sglang(version=None):
+    return Engine("SGLang", version)
+
+
+MODULE, HMA = "kv_connector_module_path", "hybrid_memory_allocator"
+ALLOWED = [
+    (MP, vllm("0.33.0"), "0.5.6", {MODULE, HMA, "isolated_ipc"}, [abi("torch 2.14.0")]),
+    (MP, vllm("0.33.0"), "0.5.5", {MODULE, HMA, "isolated_ipc"}, []),
+    (MP, vllm("0.33.0"), "0.5.4", {MODULE, HMA}, []),
+    (MP, vllm("0.32.0"), "0.5.6", {MODULE, HMA, "isolated_ipc"}, []),
+    (MP, vllm("0.27.1"), "0.5.6", {MODULE, HMA, "isolated_ipc"}, []),
+    (MP, vllm("0.26.0"), "0.5.6", {MODULE, HMA, "isolated_ipc"}, [abi("torch 2.11.0")]),
+    (MP, vllm("0.20.2"), "0.5.5", {MODULE, "isolated_ipc"}, []),
+    (MP, vllm("v0.30.0"), None, {MODULE, HMA}, []),
+    (MP, vllm("0.30.1.dev3+gabc"), None, {MODULE, HMA}, []),
+    (MP, vllm(), "0.5.6", {MODULE, "isolated_ipc"}, []),
+    (MP, vllm("latest"), None, {MODULE}, []),
+    (MP, vllm("0.31.0+cu129", "lmcache/vllm-openai:v0.5.6-cu129"), "0.5.6",
+     {MODULE, HMA, "isolated_ipc"}, []),
+    (MP, vllm("0.30.0", "vllm/vllm-openai:v0.30.0-cu129"), "0.5.5", {MODULE, HMA, "isolated_ipc"},
+     []),
+    ("LMCacheConnectorV1", vllm("0.32.0"), None, set(),
+     ["LMCache in the engine's process is deprecated upstream"]),
+    ("OffloadingConnector", vllm("0.20.0"), None,
+     {"cpu_bytes_to_use", "eviction_policy", "store_threshold"}, []),
+    ("OffloadingConnector", vllm(), None,
+     {"cpu_bytes_to_use", "eviction_policy", "store_threshold"}, []),
+    (TIERING, vllm("0.24.0"), None, {"fs", "obj", "offload_prompt_only",
+                                     "self_describing_kv_events"}, []),
+    (STORE, vllm("0.23.0"), "0.3.8",
+     {"preferred_segment", "standalone-store", "load_async"}, [LINE]),
+    (STORE, vllm("0.28.0"), "0.3.13.post1",
+     {"preferred_segment", "standalone-store", "load_async", "cache_prefix", "lookup_async",
+      "enable_lookup", "tenant_id"}, [LINE]),
+    ("NixlConnector", vllm("0.33.0"), None,
+     {"kv_lease_duration", "NixlPullConnector", "NixlPushConnector"},
+     ["the engine's image must have nixl 1.5.0 or newer (vLLM 0.32 and 0.33)"]),
+    (MP, sglang("0.5.23"), "0.5.6", {"lmcache_config_file", "lmcache_env"}, [abi("torch 2.14.1")]),
+    (MP, sglang("0.5.21"), "0.5.6", {"lmcache_config_file", "lmcache_env"}, []),
+    (MP, sglang("0.5.20"), "0.5.5", {"lmcache_config_file"}, []),
+    (MP, sglang("0.5.15.post1"), "0.5.6", {"lmcache_config_file"}, [abi("torch 2.11.0")]),
+    (MP, sglang(), "0.5.6", {"lmcache_config_file"}, []),
+    ("HiCache", sglang(), None, set(), []),
+    ("HiCache", sglang("0.5.20"), None, {"--hicache-host-memory-mode"}, []),
+    ("HiCache/mooncake", sglang("0.5.23"), "0.3.13", set(), [LINE]),
+    ("HiCache/nixl", sglang(), None, set(), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("connector", "engine", "backend", "features", "warnings"), ALLOWED)
+def test_allowed(connector, engine, backend, features, warnings):
+    assert gate.check(connector, engine, backend) == Verdict(
+        True, tuple(warnings), frozenset(features)
+    )
+
+
+DECLARE = "modelplane.ai/kv-offload-engine-version"
+REFUSED = [
+    (MP, vllm("0.7.3"), None, "EngineUnsupported",
+     "LMCacheMPConnector needs vLLM >=0.20,<0.34, this engine is 0.7.3 (image tag)"),
+    (MP, vllm("0.34.0"), None, "EngineUnsupported", "this engine is 0.34.0"),
+    (MP, vllm("0.34.0rc1"), None, "EngineUnsupported", "this engine is 0.34.0rc1"),
+    (MP, sglang("0.5.14"), None, "EngineUnsupported", "needs SGLang >=0.5.15,<0.5.21 or"),
+    (MP, sglang("0.5.23"), "0.5.5", "VersionMismatch",
+     "on SGLang >=0.5.21,<0.5.24 needs lmcache >=0.5.6,<0.6, the tier runs 0.5.5"),
+    (MP, sglang(), "0.5.5", "VersionMismatch", DECLARE),
+    (MP, vllm("0.33.0"), "0.4.4", "VersionMismatch", "needs lmcache >=0.5.4,<0.6"),
+    (MP, vllm("0.31.0", "docker.io/vllm/vllm-openai:v0.31.0-cu129"), "0.5.6", "VersionMismatch",
+     "CUDA 12 builds bring lmcache 0.4.4"),
+    (MP, vllm("0.31.0+cu129", "vllm/vllm-openai@sha256:00"), "0.5.6", "VersionMismatch",
+     "CUDA 12 builds bring lmcache 0.4.4"),
+    (TIERING, vllm("0.22.1"), None, "EngineUnsupported", "needs vLLM >=0.23,<0.34"),
+    (TIERING, vllm(), None, "VersionMismatch", DECLARE),
+    (TIERING, vllm("nightly"), None, "VersionMismatch", "version 'nightly' is no version"),
+    (STORE, vllm(), None, "VersionMismatch", DECLARE),
+    (STORE, vllm("0.28.0"), "0.3.8", "VersionMismatch", "needs mooncake-transfer-engine >=0.3.12"),
+    ("HiCache/shm", sglang(), None, "VersionMismatch", DECLARE),
+    ("HiCache", vllm("0.33.0"), None, "EngineUnsupported", "HiCache does not exist for vLLM"),
+    (STORE, sglang("0.5.23"), None, "EngineUnsupported", "does not exist for SGLang"),
+    ("Nonsense", vllm("0.33.0"), None, "EngineUnsupported", "Nonsense does not exist"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("connector", "engine", "backend", "reason", "message"), REFUSED)
+def test_refused(connector, engine, backend, reason, message):
+    with pytest.raises(Refused) as found:
+        gate.check(connector, engine, backend)
+    assert found.value.reason == reason
+    assert message in found.value.message
+
+
+def test_rows_are_whole():
+    for row in TABLE:
+        assert row.engine in ENGINES and row.source
+        assert any(Version(v) in SpecifierSet(row.versions) for v in KNOWN[row.engine])
+        assert bool(row.package) == bool(row.package_versions)
+        for item in (*row.features, *row.cautions):
+            SpecifierSet(item.engine), SpecifierSet(item.backend)
+            assert item.source
+        if row.engine == "vLLM":
+            assert row.connector.partition("/")[0] in CONNECTORS
+    for engine, versions in KNOWN.items():
+        for version in map(Version, versions):  # no version is in two rows of a connector
+            names = [
+                r.connector
+                for r in TABLE
+                if r.engine == engine and version in SpecifierSet(r.versions)
+            ]
+            assert len(names) == len(set(names))
+
+
+connectors = st.sampled_from(sorted({r.connector for r in TABLE}))
+versions = st.one_of(
+    st.none(),
+    st.sampled_from([v for vs in KNOWN.values() for v in vs]),
+    st.text(max_size=8),
+    st.builds("{}.{}.{}".format, *[st.integers(0, 60)] * 3),
+)
+
+
+@given(connectors, st.sampled_from(ENGINES), versions, versions)
+def test_always_a_verdict_or_a_reason(connector, name, version, package):
+    try:
+        verdict = gate.check(connector, Engine(name, version), package)
+    except Refused as refused:
+        assert refused.reason in REASONS and refused.message
+    else:
+        assert verdict.allowed
+
+
+@given(connectors, st.sampled_from(ENGINES), versions, st.data())
+def test_an_unknown_version_promises_nothing_that_a_known_one_lacks(connector, name, package, data):
+    try:
+        unknown = gate.check(connector, Engine(name), package)
+    except Refused:
+        return
+    version = data.draw(st.sampled_from(KNOWN[name]))
+    assert unknown.features <= gate.check(connector, Engine(name, version), package).features

@@ -1,0 +1,105 @@
+"""$KV_OFFLOAD_ARGS: what a real shell makes of it, unquoted."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from function import flags
+from function.contract.injection import Injection
+from function.flags.plan import unquoted
+from function.problems import Refused
+from tests.unit.flags.helpers import (
+    LMCACHE,
+    NIXL,
+    OFFLOAD,
+    RECOMPUTE,
+    engine,
+    expansion,
+    js,
+    sglang,
+    vllm,
+)
+
+KV = "--kv-transfer-config"
+LMC = Injection("LMCache", connector=LMCACHE, connector_options=RECOMPUTE)
+SHELLS = [name for name in ("bash", "dash") if shutil.which(name)]
+
+
+def split(shell: str, text: str, cwd) -> list[str]:
+    """The words that `shell` makes of an unquoted $KV_OFFLOAD_ARGS."""
+    done = subprocess.run(
+        [shell, "-c", 'printf "%s\\0" $KV_OFFLOAD_ARGS'],
+        env={"KV_OFFLOAD_ARGS": text, "PATH": "/usr/bin:/bin"},
+        cwd=cwd,
+        capture_output=True,
+        check=True,
+    )
+    return done.stdout.decode().split("\0")[:-1]
+
+
+VALUES = [
+    LMCACHE,
+    {"kv_connector_extra_config": {"connectors": [NIXL, OFFLOAD, LMCACHE]}},
+    {"topic": "kv@$(POD_IP):8000@a model", "endpoint": "tcp://*:5557", "x": "a?b\\c\t'\"`$HOME~"},
+    {"list": [[1, 2], ["{a,b}", "[a-z]"]]},
+]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("value", VALUES, ids=["one", "several", "awkward", "brackets"])
+def test_json_survives(shell, value, tmp_path):
+    for name in ("a", "b", "*", "{"):
+        (tmp_path / name).touch()
+    words = split(shell, f"{KV} {unquoted(js(value))}", tmp_path)
+    assert words[0] == KV and len(words) == 2
+    assert json.loads(words[1]) == value
+
+
+def test_the_words_are_what_edits_would_append():
+    call = vllm("m", expansion("$EXTRA"), opted_in=True)
+    assert flags.edits(call, engine(), LMC) == []
+    want = js({**LMCACHE, **RECOMPUTE})
+    assert flags.opt_in_value(call, engine(), LMC) == f"{KV} {want}"
+
+
+def test_the_users_own_flag_is_replaced_in_its_place():
+    call = vllm("m", KV, js(NIXL), opted_in=True)
+    [edit] = flags.edits(call, engine(), LMC)
+    assert (edit.index, json.loads(edit.value)["kv_connector"]) == (2, "MultiConnector")
+    assert flags.opt_in_value(call, engine(), LMC) == ""
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_inside_an_eval_the_words_are_quoted(shell, tmp_path):
+    awkward = {**OFFLOAD, "kv_connector_extra_config": {"a": "it's a * b", "b": ["$HOME"]}}
+    call = vllm("m", opted_in=True, evaluated=True)
+    value = flags.opt_in_value(call, engine(), Injection("x", connector=awkward))
+    done = subprocess.run(
+        [shell, "-c", "eval \"printf '%s\\0' $KV_OFFLOAD_ARGS\""],
+        env={"KV_OFFLOAD_ARGS": value, "PATH": "/usr/bin:/bin"},
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+    )
+    words = done.stdout.decode().split("\0")[:-1]
+    assert words[0] == KV and json.loads(words[1]) == awkward
+
+
+def test_sglang_switches_and_values():
+    ours = Injection("x", flags={"--enable-hierarchical-cache": None, "--page-size": "64"})
+    call = sglang("--model-path", "m", opted_in=True)
+    assert flags.opt_in_value(call, engine("SGLang"), ours) == (
+        "--enable-hierarchical-cache --page-size 64"
+    )
+
+
+@pytest.mark.parametrize("value", ["a b", "*.yaml", "", "a\\b", "[{"])
+def test_what_does_not_survive_is_refused(value):
+    if value == "[{":  # no pattern: no closing bracket, no white space
+        assert unquoted(value) == value
+        return
+    with pytest.raises(Refused, match="would not survive") as found:
+        unquoted(value)
+    assert found.value.reason == "ArgsNotPatchable"

@@ -1,0 +1,276 @@
+"""Which engine, which version, and what told it."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from function import command
+from function.command.model import EngineCall, ImageCall, Program
+from function.pods import identify
+from function.pods.declared import Declared, declared
+from function.problems import Refused
+
+VLLM_CALL = Program((EngineCall("vLLM", "vllm serve", ()),))
+SGLANG_CALL = Program((EngineCall("SGLang", "sglang serve", ()),))
+INERT = Program(inert=True)
+UNREADABLE = Program(problem="there is no command")
+MINE = {"serve": SimpleNamespace(engine="SGLang", entrypoint=("python3", "-m", "x"))}
+
+
+def pod(image, program, **more):
+    return ({"name": "engine", "image": image, "command": ["serve"], **more}, program)
+
+
+OFFICIAL = "vllm/vllm-openai:v0.33.0-cu129"
+
+# name: (pods, declared, Input's engine, Input's version, wanted)
+FOUND = {
+    "argv and tag": (
+        [pod(OFFICIAL, VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.33.0", "image tag"),
+    ),
+    "arguments of an image's own entrypoint": (
+        [pod(OFFICIAL, VLLM_CALL, command=None)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "engineImages", "0.33.0", "image tag"),
+    ),
+    "an image of one's own": (
+        [pod("reg/team/llm:v1.2.3", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", None, ""),
+    ),
+    "a mirror": (
+        [pod("reg:5000/mirror/vllm-openai:v0.23.0", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.23.0", "image tag"),
+    ),
+    "LMCache's tag is LMCache's version": (
+        [pod("lmcache/vllm-openai:v0.5.6", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", None, ""),
+    ),
+    "NVIDIA's tag is a release date": (
+        [pod("nvcr.io/nvidia/vllm:26.08-py3", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", None, ""),
+    ),
+    "AMD's tag holds it": (
+        [pod("rocm/vllm:rocm7.0_ubuntu22.04_py3.12_vllm_0.23.0", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.23.0", "image tag"),
+    ),
+    "a post-release": (
+        [pod("lmsysorg/sglang:v0.5.15.post1-rocm700", SGLANG_CALL)],
+        Declared(),
+        "",
+        "",
+        ("SGLang", "argv", "0.5.15.post1", "image tag"),
+    ),
+    "latest": (
+        [pod("lmsysorg/sglang:latest", SGLANG_CALL)],
+        Declared(),
+        "",
+        "",
+        ("SGLang", "argv", None, ""),
+    ),
+    "a digest": (
+        [pod("vllm/vllm-openai@sha256:00", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", None, ""),
+    ),
+    "the annotation first": (
+        [pod("reg/x:1", UNREADABLE)],
+        Declared(engine="SGLang", version="0.5.23"),
+        "vLLM",
+        "0.33.0",
+        ("SGLang", "annotation", "0.5.23", "annotation"),
+    ),
+    "the input for pods that show nothing": (
+        [pod("reg/x:1", UNREADABLE)],
+        Declared(),
+        "vLLM",
+        "0.33.0",
+        ("vLLM", "input", "0.33.0", "input"),
+    ),
+    "argv wins over the input's default": (
+        [pod("reg/x:1", SGLANG_CALL)],
+        Declared(),
+        "vLLM",
+        "",
+        ("SGLang", "argv", None, ""),
+    ),
+    "the table of images": (
+        [pod("vllm/vllm-openai:v0.33.0", UNREADABLE)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "engineImages", "0.33.0", "image tag"),
+    ),
+    "the input's table of images": (
+        [pod("reg/llm/serve:v0.5.23", UNREADABLE)],
+        Declared(),
+        "",
+        "",
+        ("SGLang", "engineImages", None, ""),
+    ),
+    "a gang by its leader": (
+        [pod("reg/x:1", INERT), pod("vllm/vllm-openai:v0.33.0", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.33.0", "image tag"),
+    ),
+    "members with different versions tell none": (
+        [pod("vllm/vllm-openai:v0.33.0", VLLM_CALL), pod("vllm/vllm-openai:v0.32.0", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", None, ""),
+    ),
+    "another engine's tag tells nothing": (
+        [pod("lmsysorg/sglang:v0.5.23", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", None, ""),
+    ),
+    "plain vLLM in Dynamo's image": (
+        [pod("nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.4.0", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", None, ""),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_identify(name):
+    pods, said, engine, version, wanted = FOUND[name]
+    got = identify.identify(pods, said, MINE, engine, version)
+    assert (got.name, got.name_source, got.version, got.version_source) == wanted
+
+
+REFUSED = {
+    "nothing tells": ([pod("reg/x:1", UNREADABLE)], Declared(), "EngineUnknown"),
+    "no image": ([({"name": "engine"}, UNREADABLE)], Declared(), "EngineUnknown"),
+    "two engines in one gang": (
+        [pod("a", VLLM_CALL), pod("b", SGLANG_CALL)],
+        Declared(),
+        "EngineUnknown",
+    ),
+    "an annotation against argv": (
+        [pod("a", VLLM_CALL)],
+        Declared(engine="SGLang"),
+        "EngineUnknown",
+    ),
+    "NIM": ([pod("nvcr.io/nim/meta/llama:1", UNREADABLE)], Declared(), "OutOfScope"),
+    "Dynamo": (
+        [pod("nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.4.0", UNREADABLE)],
+        Declared(),
+        "OutOfScope",
+    ),
+    "Triton": ([pod("nvcr.io/nvidia/tritonserver:26.01", UNREADABLE)], Declared(), "OutOfScope"),
+    "TGI": (
+        [pod("ghcr.io/huggingface/text-generation-inference:3", UNREADABLE)],
+        Declared(),
+        "OutOfScope",
+    ),
+    "Triton by argv": ([pod("a", Program(foreign="NVIDIA Triton"))], Declared(), "OutOfScope"),
+    "KVBM by env": (
+        [pod(OFFICIAL, VLLM_CALL, env=[{"name": "DYN_KVBM_CPU_CACHE_GB", "value": "4"}])],
+        Declared(),
+        "OutOfScope",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    pods, said, reason = REFUSED[name]
+    with pytest.raises(Refused) as refused:
+        identify.identify(pods, said, {})
+    assert refused.value.reason == reason
+
+
+def test_what_images_start():
+    assert identify.image_call({"image": OFFICIAL}, {}) == ImageCall("vLLM", ("vllm", "serve"))
+    assert identify.image_call({"image": "lmsysorg/sglang:v0.5.23"}, {}) == ImageCall()
+    assert identify.image_call({"image": "reg/serve:1"}, MINE) == ImageCall(
+        "SGLang", ("python3", "-m", "x")
+    )
+    assert identify.image_call({"image": "reg/other:1"}, MINE) is None
+
+
+def test_most_real_pods_are_an_image_and_its_arguments():
+    container = {"name": "engine", "image": OFFICIAL, "args": ["org/model", "--max-num-seqs=8"]}
+    program = command.read(container, identify.image_call(container, {}))
+    found = identify.identify([(container, program)], Declared(), {})
+    assert (found.name, found.version, found.image) == ("vLLM", "0.33.0", OFFICIAL)
+    assert [w.value for w in program.calls[0].words] == ["org/model", "--max-num-seqs=8"]
+
+
+A = "modelplane.ai/kv-offload-"
+
+
+def annotated(**values):
+    return {"metadata": {"annotations": {A + k.replace("_", "-"): v for k, v in values.items()}}}
+
+
+DECLARED = {
+    "nothing": ([{}, {"metadata": {}}], Declared()),
+    "a name": ([annotated(tier="chat")], Declared(tier="chat")),
+    "one member counts for its gang": (
+        [annotated(tier="ns/chat", policy="Optional"), {}, annotated(engine="vllm")],
+        Declared(tier="chat", namespace="ns", policy="Optional", engine="vLLM"),
+    ),
+    "all of it": (
+        [annotated(engine_version="v0.33", cache_identity="llama@1", engine="SGLang")],
+        Declared(engine="SGLang", version="0.33", cache_identity="llama@1"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_declared(name):
+    templates, wanted = DECLARED[name]
+    assert declared(templates) == wanted
+
+
+@pytest.mark.parametrize(
+    ("templates", "reason", "annotation"),
+    [
+        ([annotated(tier="a"), annotated(tier="b")], "TierConflict", "tier"),
+        ([annotated(policy="Off"), annotated(policy="Optional")], "TierConflict", "policy"),
+        ([annotated(tier="a/b/c")], "InvalidInput", "tier"),
+        ([annotated(tier="/b")], "InvalidInput", "tier"),
+        ([annotated(tier="")], "InvalidInput", "tier"),
+        ([annotated(policy="Maybe")], "InvalidInput", "policy"),
+        ([annotated(engine="llama.cpp")], "InvalidInput", "engine"),
+        ([annotated(engine_version="latest")], "InvalidInput", "engine-version"),
+    ],
+)
+def test_not_declared(templates, reason, annotation):
+    with pytest.raises(Refused) as refused:
+        declared(templates)
+    assert (refused.value.reason, refused.value.path) == (
+        reason,
+        f"metadata.annotations[{A}{annotation}]",
+    )

@@ -1,0 +1,194 @@
+"""What two engines share, and what they must not."""
+
+import pytest
+
+from function.pods.identity import identity
+
+PVC = {"name": "model-cache", "persistentVolumeClaim": {"claimName": "llama"}}
+MOUNT = {"name": "model-cache", "mountPath": "/mnt/models"}
+
+
+def compute(flags=None, *, volumes=(), mounts=(), env=(), image="vllm/vllm-openai:v0.33.0", **more):
+    container = {"name": "engine", "image": image, "volumeMounts": list(mounts), "env": list(env)}
+    template = {"spec": {"containers": [container], "volumes": list(volumes)}}
+    given = {"engine": "vLLM", "namespace": "default", "flags": flags or {}, **more}
+    return identity(template, container, **given)
+
+
+def on_volume(source, path="/mnt/models", **mount):
+    name = {"name": "v"}
+    return compute(
+        {"--model": path},
+        volumes=[{**name, **source}],
+        mounts=[{**name, "mountPath": "/mnt/models", **mount}],
+    )
+
+
+BEHIND = {
+    "a claim": (on_volume({"persistentVolumeClaim": {"claimName": "c"}}), "pvc default/c/.", True),
+    "below a claim": (
+        on_volume({"persistentVolumeClaim": {"claimName": "c"}}, "/mnt/models/a/../b"),
+        "pvc default/c/b",
+        True,
+    ),
+    "a subPath": (
+        on_volume({"persistentVolumeClaim": {"claimName": "c"}}, subPath="x/y"),
+        "pvc default/c/x/y",
+        True,
+    ),
+    "a node's folder": (on_volume({"hostPath": {"path": "/data"}}), "hostPath /data/.", True),
+    "an image volume": (
+        on_volume({"image": {"reference": "reg/w:v1"}}),
+        "image reg/w:v1 .",
+        True,
+    ),
+    "an image volume that moves": (
+        on_volume({"image": {"reference": "reg/w:latest"}}),
+        "image reg/w:latest .",
+        False,
+    ),
+    "NFS": (on_volume({"nfs": {"server": "s", "path": "/e"}}), "nfs s:/e/.", True),
+    "an emptyDir that an init container fills": (on_volume({"emptyDir": {}}), "emptyDir .", False),
+    "a subPathExpr": (
+        on_volume({"persistentVolumeClaim": {"claimName": "c"}}, subPathExpr="$(X)"),
+        "volume v",
+        False,
+    ),
+    "the image itself": (
+        compute({"--model": "/opt/m"}),
+        "image vllm/vllm-openai:v0.33.0 /opt/m",
+        True,
+    ),
+    "the image itself, moving": (
+        compute({"--model": "/opt/m"}, image="mine:latest"),
+        "image mine:latest /opt/m",
+        False,
+    ),
+    "KServe's own field": (
+        compute({"--model": "/mnt/models"}, model_source="hf://org/m"),
+        "source hf://org/m",
+        True,
+    ),
+    "a repository": (compute({"--model": "org/m"}), "repository org/m", True),
+    "a relative path": (compute({"--model": "./m"}), "path ./m", False),
+}
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_what_stands_behind_the_model(name):
+    got, wanted, known = BEHIND[name]
+    assert dict(got.facts)["model"] == wanted
+    assert got.known is known
+    assert bool(got.unknown) is not known
+
+
+def test_the_longest_mount_counts():
+    got = compute(
+        {"--model": "/mnt/models/a/b"},
+        volumes=[PVC, {"name": "in", "persistentVolumeClaim": {"claimName": "inner"}}],
+        mounts=[
+            {"name": "in", "mountPath": "/mnt/models/a"},
+            MOUNT,
+            {"name": "n", "mountPath": "/m"},
+        ],
+    )
+    assert dict(got.facts)["model"] == "pvc default/inner/b"
+
+
+BASE = {"--model": "org/m"}
+
+SAME = {
+    "defaults said aloud": {"--dtype": "auto", "--tensor-parallel-size": "1"},
+    "what does not touch the cache": {"--port": "8000", "--max-num-seqs": "8"},
+    "another name for clients": {"--served-model-name": "other"},
+    "the default hash": {"--prefix-caching-hash-algo": "sha256"},
+}
+OTHER = {
+    "weights": {"--model": "org/other"},
+    "revision": {"--revision": "abc"},
+    "dtype": {"--dtype": "float16"},
+    "cache dtype": {"--kv-cache-dtype": "fp8"},
+    "quantization": {"--quantization": "awq"},
+    "ranks": {"--tensor-parallel-size": "2"},
+    "hash": {"--prefix-caching-hash-algo": "xxhash"},
+    "overrides": {"--hf-overrides": '{"rope_theta":1}'},
+    "drafts": {"--speculative-config": "{}"},
+    "scales": {"--calculate-kv-scales": None},
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_shared(name):
+    assert compute({**BASE, **SAME[name]}).digest == compute(BASE).digest
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_not_shared(name):
+    got = compute({**BASE, **OTHER[name]})
+    assert got.known
+    assert got.digest != compute(BASE).digest
+
+
+def test_the_same_path_with_other_weights_behind_it():
+    flags = {"--model": "/mnt/models"}
+    one = compute(flags, volumes=[PVC], mounts=[MOUNT])
+    two = compute(
+        flags,
+        volumes=[{**PVC, "persistentVolumeClaim": {"claimName": "qwen"}}],
+        mounts=[MOUNT],
+    )
+    assert one.model == two.model == "/mnt/models"
+    assert one.digest != two.digest
+    assert compute(flags, volumes=[PVC], mounts=[MOUNT]) == one
+    elsewhere = compute(flags, volumes=[PVC], mounts=[MOUNT], namespace="other")
+    assert elsewhere.digest != one.digest
+
+
+def test_the_two_engines_never_share():
+    sglang = compute({"--model-path": "org/m"}, engine="SGLang")
+    assert (sglang.model, sglang.known) == ("org/m", True)
+    assert sglang.digest != compute(BASE).digest
+
+
+def test_the_version_counts_where_the_cache_outlives_pods():
+    assert compute(BASE, version="0.33.0").digest == compute(BASE, version="0.32.0").digest
+    one = compute(BASE, version="0.33.0", outlives_pods=True)
+    assert one.digest != compute(BASE, version="0.32.0", outlives_pods=True).digest
+    assert compute(BASE, outlives_pods=True, image="mine:v7").known
+    assert not compute(BASE, outlives_pods=True, image="mine:latest").known
+
+
+def test_what_cannot_be_seen_is_said():
+    assert compute({}).unknown == "the model argument"
+    assert compute({"--model": None}).unknown == "the model argument"
+    assert compute({**BASE, "--dtype": None}).unknown == "--dtype"
+    assert compute({**BASE, "--revision": None}).unknown == "--revision"
+    hidden = [
+        {"name": "PYTHONHASHSEED", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}
+    ]
+    assert compute(BASE, env=hidden).unknown == "env PYTHONHASHSEED"
+
+
+def test_the_seed_that_wiring_sets_does_not_move_the_identity():
+    seed = [{"name": "PYTHONHASHSEED", "value": "0"}]
+    assert compute(BASE, env=seed).digest == compute(BASE).digest
+    other = [{"name": "PYTHONHASHSEED", "value": "7"}]
+    assert compute(BASE, env=other).digest != compute(BASE).digest
+
+
+def test_a_declared_identity_replaces_all_but_the_model_string():
+    one = compute({"--model": "/mnt/models"}, declared="llama-v1")
+    two = compute({"--model": "/other", "--dtype": "half"}, declared="llama-v1")
+    assert one.digest == two.digest
+    assert (one.model, one.known, one.facts) == ("/mnt/models", True, (("declared", "llama-v1"),))
+
+
+@pytest.mark.parametrize("flag", ["--enable-lora", "--lora-modules", "--default-mm-loras"])
+def test_adapters_are_noticed(flag):
+    assert compute({**BASE, flag: None}).lora
+    assert not compute(BASE).lora
+
+
+def test_digests_are_pinned():
+    """Directories and prefixes are named after it: another digest is a cold cache."""
+    assert compute(BASE).digest == "5a567ff5436c"

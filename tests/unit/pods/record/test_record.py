@@ -1,0 +1,123 @@
+"""The record: complete, canonical, and never the cause of an error."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from function.contract.injection import Injection, SharedMemory
+from function.pods.record import (
+    ANNOTATION,
+    UNWIRED,
+    WIRED,
+    Record,
+    TemplateRecord,
+    digest,
+    dump,
+    load,
+    read,
+)
+from function.problems import Refused
+
+INJECTION = Injection(
+    backend="LMCache",
+    connector={"kv_connector": "LMCacheMPConnector", "kv_role": "kv_both"},
+    flags={"--page-size": "64", "--enable-x": None},
+    env=({"name": "A", "value": "1"},),
+    shm=SharedMemory(bytes=5),
+    node_selector={"zone": "a"},
+)
+FULL = Record(
+    state=WIRED,
+    tier="modelplane-system/chat",
+    backend="LMCache",
+    engines={"": {"engine": "vLLM", "engineSource": "argv", "identity": "0123456789ab"}},
+    templates={"spec.template": TemplateRecord(INJECTION, "engine", "chat-files")},
+)
+CHOICE = Record(
+    state=UNWIRED, tier="a/b", policy="Optional", template=digest({"spec.template": {}})
+)
+
+
+@pytest.mark.parametrize("record", [FULL, CHOICE], ids=["wired", "unwired"])
+def test_round_trip(record):
+    text = dump(record)
+    assert load(text) == (record, "")
+    assert dump(load(text)[0]) == text
+    assert read({"annotations": {ANNOTATION: text}}) == (record, "")
+    assert record.wired == (record.state == WIRED)
+
+
+def test_the_text_is_canonical_and_pinned():
+    assert dump(CHOICE) == (
+        '{"policy":"Optional","state":"Unwired","template":"26d8f627195ab421","tier":"a/b",'
+        '"version":1}'
+    )
+    assert "\n" not in dump(FULL)
+
+
+def test_a_digest_is_of_the_content():
+    assert digest({"a": {"x": 1, "y": [1, 2]}}) == digest({"a": {"y": [1, 2], "x": 1}})
+    assert digest({"a": {"y": [2, 1]}}) != digest({"a": {"y": [1, 2]}})
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "there is no record"),
+        ("", "there is no record"),
+        ("{", "not JSON"),
+        ("[" * 60000, "not JSON"),
+        ("x" * 70000, "too long"),
+        ("[]", "no version"),
+        ("{}", "no version"),
+        ('{"version":2}', "a newer function wrote it"),
+        ('{"version":1}', "cannot be read"),
+        ('{"version":1,"state":"Maybe","tier":"a/b"}', "unknown state"),
+        ('{"version":1,"state":"Wired","tier":7}', "not text"),
+        ('{"version":1,"state":"Wired","tier":"a/b","templates":[]}', "cannot be read"),
+        (
+            '{"version":1,"state":"Wired","tier":"a/b","templates":{"p":{"injection":{"new":1}}}}',
+            "cannot be read",
+        ),
+    ],
+)
+def test_what_cannot_be_used_says_why(text, why):
+    record, reason = load(text)
+    assert record is None
+    assert why in reason
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=8,
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {"version": st.just(1), "state": st.just("Wired"), "tier": st.just("a/b")},
+        optional={
+            "templates": JSON | st.dictionaries(st.text(max_size=2), JSON),
+            "engines": JSON,
+            "policy": JSON,
+        },
+    )
+)
+def test_rubbish_never_raises(data):
+    record, why = load(json.dumps(data))
+    assert (record is None) == bool(why)
+
+
+@given(st.text())
+def test_any_text_never_raises(text):
+    assert load(text)[0] is None
+
+
+def test_a_record_is_bounded():
+    long = Injection(files={"f": "x" * 17000})
+    with pytest.raises(Refused, match="16384") as refused:
+        dump(Record(state=WIRED, tier="a/b", templates={"p": TemplateRecord(long)}))
+    assert refused.value.path == f"metadata.annotations[{ANNOTATION}]"

@@ -1,0 +1,604 @@
+"""Every known kind: which templates it holds, and that writing changes only them."""
+
+import contextlib
+from copy import deepcopy
+
+import pytest
+import yaml
+
+from function.problems import Refused
+from function.workloads import find, replace
+
+
+def tpl(tag, **extra):
+    return {"spec": {"containers": [{"name": "engine", "args": [tag]}], **extra}}
+
+
+def manifest(api_version, kind, spec):
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "m"}, "spec": spec}
+
+
+def base(name, tag):
+    return {"name": name, "template": tpl(tag)}
+
+
+def args(tag):
+    return {"spec": {"containers": [{"name": "engine", "args": [tag]}]}}
+
+
+SERVE = """\
+applications:
+- name: llm
+  import_path: ray.serve.llm:build_openai_app
+  args:
+    llm_configs:
+    - model_loading_config: {model_id: m, model_source: org/m}
+      engine_kwargs: {tensor_parallel_size: 2}
+"""
+
+LWS = ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")
+RBG1 = ("workloads.x-k8s.io/v1alpha1", "RoleBasedGroup")
+RBG2 = ("workloads.x-k8s.io/v1alpha2", "RoleBasedGroup")
+KSERVE = ("serving.kserve.io/v1alpha1", "LLMInferenceService")
+RAY_PODS = {
+    "headGroupSpec": {"template": tpl("head")},
+    "workerGroupSpecs": [{"replicas": 3, "template": tpl("w")}, {"template": tpl("x")}],
+}
+
+# name: (manifest, {gang: [(path, role, pods, phase, first argument)]})
+FOUND = {
+    "Pod": (
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "m"}, **tpl("a")},
+        {"": [("metadata", "Standalone", 1, "Unified", "a")]},
+    ),
+    **{
+        kind: (
+            manifest(api, kind, {"replicas": 3, "template": tpl("a")}),
+            {"": [("spec.template", "Standalone", 1, "Unified", "a")]},
+        )
+        for api, kind in (
+            ("apps/v1", "Deployment"),
+            ("apps/v1", "StatefulSet"),
+            ("apps/v1", "ReplicaSet"),
+            ("apps/v1", "DaemonSet"),
+            ("batch/v1", "Job"),
+            ("v1", "ReplicationController"),
+        )
+    },
+    "LWS with a leader": (
+        manifest(
+            *LWS,
+            {
+                "leaderWorkerTemplate": {
+                    "size": 4,
+                    "leaderTemplate": tpl("l"),
+                    "workerTemplate": tpl("w"),
+                }
+            },
+        ),
+        {
+            "": [
+                ("spec.leaderWorkerTemplate.leaderTemplate", "Leader", 1, "Unified", "l"),
+                ("spec.leaderWorkerTemplate.workerTemplate", "Worker", 3, "Unified", "w"),
+            ]
+        },
+    ),
+    "LWS without a leader, from a Struct": (
+        manifest(*LWS, {"leaderWorkerTemplate": {"size": 2.0, "workerTemplate": tpl("w")}}),
+        {"": [("spec.leaderWorkerTemplate.workerTemplate", "Member", 2, "Unified", "w")]},
+    ),
+    "LWS of one pod": (
+        manifest(
+            *LWS,
+            {"leaderWorkerTemplate": {"leaderTemplate": tpl("l"), "workerTemplate": tpl("w")}},
+        ),
+        {"": [("spec.leaderWorkerTemplate.leaderTemplate", "Leader", 1, "Unified", "l")]},
+    ),
+    "RBG v1alpha1": (
+        manifest(
+            *RBG1,
+            {
+                "roleTemplates": [base("b", "base")],
+                "roles": [
+                    {"name": "router", "template": tpl("r")},
+                    {
+                        "name": "prefill",
+                        "templateRef": {"name": "b"},
+                        "templatePatch": args("p"),
+                    },
+                    {
+                        "name": "decode",
+                        "workload": {"kind": "LeaderWorkerSet"},
+                        "template": tpl("d"),
+                        "leaderWorkerSet": {"size": 2, "patchLeaderTemplate": args("dl")},
+                    },
+                    {
+                        "name": "set",
+                        "workload": {"kind": "InstanceSet"},
+                        "components": [
+                            {"name": "a", "template": tpl("ca")},
+                            {"name": "b", "size": 3, "template": tpl("cb")},
+                        ],
+                    },
+                ],
+            },
+        ),
+        {
+            "router": [("spec.roles[0].template", "Standalone", 1, "Unified", "r")],
+            "prefill": [("spec.roles[1].templatePatch", "Standalone", 1, "Prefill", "p")],
+            "decode": [
+                (
+                    "spec.roles[2].leaderWorkerSet.patchLeaderTemplate",
+                    "Leader",
+                    1,
+                    "Decode",
+                    "dl",
+                ),
+                (
+                    "spec.roles[2].leaderWorkerSet.patchWorkerTemplate",
+                    "Worker",
+                    1,
+                    "Decode",
+                    "d",
+                ),
+            ],
+            "set": [
+                ("spec.roles[3].components[0].template", "Leader", 1, "Unified", "ca"),
+                ("spec.roles[3].components[1].template", "Worker", 3, "Unified", "cb"),
+            ],
+        },
+    ),
+    "RBG v1alpha2": (
+        manifest(
+            *RBG2,
+            {
+                "roleTemplates": [base("other", "o"), base("b", "base")],
+                "roles": [
+                    {"name": "agg", "standalonePattern": {"template": tpl("s")}},
+                    {
+                        "name": "Decode-0",
+                        "leaderWorkerPattern": {
+                            "size": 2,
+                            "templateRef": {"name": "b", "patch": args("patched")},
+                            "workerTemplatePatch": args("w"),
+                        },
+                    },
+                    {
+                        "name": "alike",
+                        "leaderWorkerPattern": {"size": 4, "templateRef": {"name": "b"}},
+                    },
+                    {
+                        "name": "custom",
+                        "customComponentsPattern": {
+                            "components": [{"name": "only", "template": tpl("c")}]
+                        },
+                    },
+                ],
+            },
+        ),
+        {
+            "agg": [("spec.roles[0].standalonePattern.template", "Standalone", 1, "Unified", "s")],
+            "Decode-0": [
+                (
+                    "spec.roles[1].leaderWorkerPattern.leaderTemplatePatch",
+                    "Leader",
+                    1,
+                    "Decode",
+                    "patched",
+                ),
+                (
+                    "spec.roles[1].leaderWorkerPattern.workerTemplatePatch",
+                    "Worker",
+                    1,
+                    "Decode",
+                    "w",
+                ),
+            ],
+            "alike": [
+                (
+                    "spec.roles[2].leaderWorkerPattern.templateRef.patch",
+                    "Member",
+                    4,
+                    "Unified",
+                    "base",
+                )
+            ],
+            "custom": [
+                (
+                    "spec.roles[3].customComponentsPattern.components[0].template",
+                    "Standalone",
+                    1,
+                    "Unified",
+                    "c",
+                )
+            ],
+        },
+    ),
+    "KServe unified": (
+        manifest(*KSERVE, {"labels": {"a": "b"}, "template": tpl("t")["spec"]}),
+        {"": [("spec.template", "Standalone", 1, "Unified", "t")]},
+    ),
+    "KServe disaggregated over several pods": (
+        manifest(
+            *KSERVE,
+            {
+                "parallelism": {"data": 16, "dataLocal": 4},
+                "template": tpl("d")["spec"],
+                "worker": tpl("dw")["spec"],
+                "prefill": {"template": tpl("p")["spec"], "worker": tpl("pw")["spec"]},
+            },
+        ),
+        {
+            "decode": [
+                ("spec.template", "Leader", 1, "Decode", "d"),
+                ("spec.worker", "Worker", 3, "Decode", "dw"),
+            ],
+            "prefill": [
+                ("spec.prefill.template", "Leader", 1, "Prefill", "p"),
+                ("spec.prefill.worker", "Worker", 1, "Prefill", "pw"),
+            ],
+        },
+    ),
+    "kthena": (
+        manifest(
+            "workload.serving.volcano.sh/v1alpha1",
+            "ModelServing",
+            {
+                "template": {
+                    "roles": [
+                        {"name": "prefill", "entryTemplate": tpl("p"), "workerReplicas": 0},
+                        {
+                            "name": "decode",
+                            "entryTemplate": tpl("d"),
+                            "workerReplicas": 2,
+                            "workerTemplate": tpl("dw"),
+                        },
+                    ]
+                }
+            },
+        ),
+        {
+            "prefill": [("spec.template.roles[0].entryTemplate", "Standalone", 1, "Prefill", "p")],
+            "decode": [
+                ("spec.template.roles[1].entryTemplate", "Leader", 1, "Decode", "d"),
+                ("spec.template.roles[1].workerTemplate", "Worker", 2, "Decode", "dw"),
+            ],
+        },
+    ),
+    "AIBrix StormService": (
+        manifest(
+            "orchestration.aibrix.ai/v1alpha1",
+            "StormService",
+            {
+                "template": {
+                    "spec": {
+                        "roles": [
+                            {"name": "prefill", "template": tpl("p")},
+                            {"name": "decode", "podGroupSize": 2, "template": tpl("d")},
+                        ]
+                    }
+                }
+            },
+        ),
+        {
+            "prefill": [("spec.template.spec.roles[0].template", "Standalone", 1, "Prefill", "p")],
+            "decode": [("spec.template.spec.roles[1].template", "Member", 2, "Decode", "d")],
+        },
+    ),
+    "AIBrix RayClusterFleet": (
+        manifest(
+            "orchestration.aibrix.ai/v1alpha1", "RayClusterFleet", {"template": {"spec": RAY_PODS}}
+        ),
+        {
+            "": [
+                ("spec.template.spec.headGroupSpec.template", "Leader", 1, "Unified", "head"),
+                (
+                    "spec.template.spec.workerGroupSpecs[0].template",
+                    "Worker",
+                    3,
+                    "Unified",
+                    "w",
+                ),
+                (
+                    "spec.template.spec.workerGroupSpecs[1].template",
+                    "Worker",
+                    1,
+                    "Unified",
+                    "x",
+                ),
+            ]
+        },
+    ),
+    "RayCluster": (
+        manifest("ray.io/v1", "RayCluster", RAY_PODS),
+        {
+            "": [
+                ("spec.headGroupSpec.template", "Leader", 1, "Unified", "head"),
+                ("spec.workerGroupSpecs[0].template", "Worker", 3, "Unified", "w"),
+                ("spec.workerGroupSpecs[1].template", "Worker", 1, "Unified", "x"),
+            ]
+        },
+    ),
+    "OME": (
+        manifest(
+            "ome.io/v1beta1",
+            "InferenceService",
+            {
+                "engine": {"minReplicas": 1, "runner": {"name": "ome-container", "args": ["p"]}},
+                "decoder": {
+                    "leader": {"runner": {"name": "ome-container", "args": ["d"]}},
+                    "worker": {"size": 2, "runner": {"name": "ome-container", "args": ["dw"]}},
+                },
+            },
+        ),
+        {
+            "engine": [("spec.engine", "Standalone", 1, "Prefill", "p")],
+            "decoder": [
+                ("spec.decoder.leader", "Leader", 1, "Decode", "d"),
+                ("spec.decoder.worker", "Worker", 2, "Decode", "dw"),
+            ],
+        },
+    ),
+    "OME runtime": (
+        manifest(
+            "ome.io/v1beta1",
+            "ClusterServingRuntime",
+            {"engineConfig": {"runner": {"name": "ome-container", "args": ["e"]}}},
+        ),
+        {"": [("spec.engineConfig", "Standalone", 1, "Unified", "e")]},
+    ),
+    "KubeAI": (
+        manifest("kubeai.org/v1", "Model", {"engine": "VLLM", "args": ["--x"], "env": {"A": "1"}}),
+        {"": [("spec", "Standalone", 1, "Unified", "--x")]},
+    ),
+}
+
+
+def outline(workload):
+    return {
+        gang.name: [
+            (t.path, t.role, t.pods, t.phase, t.body["spec"]["containers"][0]["args"][0])
+            for t in gang.templates
+        ]
+        for gang in workload.engines
+    }
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_find(name):
+    document, wanted = FOUND[name]
+    assert outline(find(document)) == wanted
+
+
+def wired(body, tag):
+    """A body changed in the ways wiring changes one: an added variable, argument and volume."""
+    body = deepcopy(body)
+    container = body["spec"]["containers"][0]
+    container["args"] = [*container["args"], tag]
+    container.setdefault("env", []).append({"name": "KV", "value": tag})
+    if "KubeAI" not in tag:
+        body["spec"].setdefault("volumes", []).append({"name": "kv", "emptyDir": {}})
+        body.setdefault("metadata", {}).setdefault("labels", {})["kv"] = "on"
+    return body
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_every_template_can_be_replaced_and_is_read_back(name):
+    document, wanted = FOUND[name]
+    before = deepcopy(document)
+    changed = document
+    bodies = {t.path: wired(t.body, f"{name}-wired") for t in find(document).templates}
+    for path, body in bodies.items():
+        changed = replace(changed, path, body)
+    assert document == before
+    assert {t.path: t.body for t in find(changed).templates} == bodies
+    again = changed
+    for path, body in bodies.items():
+        again = replace(again, path, body)
+    assert again == changed
+    assert {p: [t[:4] for t in g] for p, g in outline(find(changed)).items()} == {
+        p: [t[:4] for t in g] for p, g in wanted.items()
+    }
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_writing_back_what_was_read_changes_nothing(name):
+    document, _ = FOUND[name]
+    same = document
+    for template in find(document).templates:
+        same = replace(same, template.path, template.body)
+    assert same == document
+    assert list(same["spec"]) == list(document["spec"])
+
+
+def test_role_templates_stay_as_they_are():
+    document, _ = FOUND["RBG v1alpha2"]
+    changed = document
+    for template in find(document).templates:
+        changed = replace(changed, template.path, wired(template.body, "w"))
+    assert changed["spec"]["roleTemplates"] == document["spec"]["roleTemplates"]
+    assert changed["spec"]["roles"][2]["leaderWorkerPattern"]["templateRef"] == {
+        "name": "b",
+        "patch": {
+            "spec": {
+                "containers": [
+                    {
+                        "name": "engine",
+                        "args": ["base", "w"],
+                        "env": [{"name": "KV", "value": "w"}],
+                    }
+                ],
+                "volumes": [{"name": "kv", "emptyDir": {}}],
+            },
+            "metadata": {"labels": {"kv": "on"}},
+        },
+    }
+
+
+def test_labels_of_a_kserve_pod_stand_beside_its_spec():
+    document, _ = FOUND["KServe unified"]
+    (template,) = find(document).templates
+    assert template.body["metadata"] == {"labels": {"a": "b"}}
+    changed = replace(document, template.path, wired(template.body, "w"))
+    assert changed["spec"]["labels"] == {"a": "b", "kv": "on"}
+    assert "metadata" not in changed["spec"]
+
+
+def test_ray_service():
+    document = manifest(
+        "ray.io/v1", "RayService", {"rayClusterConfig": RAY_PODS, "serveConfigV2": SERVE}
+    )
+    workload = find(document)
+    *pods, serve = workload.templates
+    assert [t.path for t in pods] == [
+        "spec.rayClusterConfig.headGroupSpec.template",
+        "spec.rayClusterConfig.workerGroupSpecs[0].template",
+        "spec.rayClusterConfig.workerGroupSpecs[1].template",
+    ]
+    assert (serve.kind, serve.path) == (
+        "serve",
+        "spec.serveConfigV2:applications[0].args.llm_configs[0]",
+    )
+    assert workload.engines[0].pods == 5
+    body = {**serve.body, "engine_kwargs": {**serve.body["engine_kwargs"], "block_size": 64}}
+    changed = replace(document, serve.path, body)
+    config = yaml.safe_load(changed["spec"]["serveConfigV2"])
+    assert config["applications"][0]["args"]["llm_configs"][0]["engine_kwargs"] == {
+        "tensor_parallel_size": 2,
+        "block_size": 64,
+    }
+    assert replace(document, serve.path, serve.body)["spec"]["serveConfigV2"] == SERVE
+    broken = manifest("ray.io/v1", "RayService", {"serveConfigV2": "a: [", "rayClusterConfig": {}})
+    with pytest.raises(Refused) as refused:
+        find(broken)
+    assert (refused.value.reason, refused.value.path) == ("ArgsNotPatchable", "spec.serveConfigV2")
+
+
+def test_kubeai_has_no_place_for_volumes():
+    document, _ = FOUND["KubeAI"]
+    (template,) = find(document).templates
+    with pytest.raises(Refused, match=r"no place for metadata.labels, spec.volumes") as refused:
+        replace(document, template.path, wired(template.body, "x"))
+    assert refused.value.reason == "PodConflict"
+
+
+PATHS = manifest(
+    "x/v1",
+    "Other",
+    {
+        "pools": [
+            {"name": "prefill", "pod": tpl("p")},
+            {"name": "b", "pod": tpl("b")},
+        ],
+        "a.b/c": {"spec": tpl("s")["spec"]},
+    },
+)
+
+
+def test_unknown_kinds_hold_nothing_unless_someone_says_where():
+    assert find(PATHS) is None
+    workload = find(PATHS, ["spec.pools[*].pod", 'spec["a.b/c"]'])
+    assert outline(workload) == {
+        "spec.pools[0].pod": [("spec.pools[0].pod", "Standalone", 1, "Prefill", "p")],
+        "spec.pools[1].pod": [("spec.pools[1].pod", "Standalone", 1, "Unified", "b")],
+        'spec["a.b/c"]': [('spec["a.b/c"]', "Standalone", 1, "Unified", "s")],
+    }
+    changed = replace(PATHS, "spec.pools[1].pod", tpl("new"))
+    assert changed["spec"]["pools"] == [PATHS["spec"]["pools"][0], {"name": "b", "pod": tpl("new")}]
+
+
+def test_a_path_to_a_pod_spec_has_no_place_for_labels():
+    path = "spec.pools[0].pod.spec"
+    (template,) = find(PATHS, [path]).templates
+    assert replace(PATHS, path, {"spec": {"containers": []}})["spec"]["pools"][0]["pod"] == {
+        "spec": {"containers": []}
+    }
+    with pytest.raises(Refused, match="name the pod template"):
+        replace(PATHS, path, {**template.body, "metadata": {"labels": {"a": "b"}}})
+
+
+@pytest.mark.parametrize("path", ["", "spec..x", "spec[", ".spec", "spec[x]", "spec template"])
+def test_paths_that_are_none(path):
+    with pytest.raises(Refused) as refused:
+        find(PATHS, [path])
+    assert refused.value.reason == "PodConflict"
+
+
+@pytest.mark.parametrize("path", ["spec.nowhere", "spec.pools[7].pod", "spec.pools[*].nothing"])
+def test_paths_that_lead_nowhere(path):
+    assert find(PATHS, [path]) is None
+
+
+def test_a_patch_directive_that_is_not_known_is_refused():
+    document = manifest(
+        *RBG1,
+        {
+            "roleTemplates": [base("b", "x")],
+            "roles": [
+                {
+                    "name": "r",
+                    "templateRef": {"name": "b"},
+                    "templatePatch": {"spec": {"$retainKeys": ["containers"]}},
+                }
+            ],
+        },
+    )
+    with pytest.raises(Refused, match="retainKeys") as refused:
+        find(document)
+    assert refused.value.path == "spec.roles[0].templatePatch"
+
+
+RUBBISH = (None, 1, "x", True, [], {}, [1], ["x"], [None], {"a": 1})
+
+
+def mutations(node):
+    """Every document that comes of putting rubbish in one place of `node`."""
+    for other in RUBBISH:
+        yield deepcopy(other)
+    for key in (
+        node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()
+    ):
+        for other in mutations(node[key]):
+            copy = node.copy()
+            copy[key] = other
+            yield copy
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_rubbish_anywhere_raises_nothing_but_refused(name):
+    document, _ = FOUND[name]
+    for spec in mutations(document["spec"]):
+        broken = {**document, "spec": spec, "metadata": None}
+        with contextlib.suppress(Refused):
+            workload = find(broken)
+            for template in workload.templates if workload else ():
+                if not template.problem:
+                    assert replace(broken, template.path, template.body) == broken
+
+
+def test_a_malformed_template_keeps_only_what_it_declares():
+    document = manifest(
+        "apps/v1",
+        "Deployment",
+        {
+            "template": {
+                "metadata": {"annotations": {"a": "b", "c": 1}},
+                "spec": {"containers": [{"name": "engine", "env": {"A": "1"}}]},
+            }
+        },
+    )
+    (template,) = find(document).templates
+    assert template.problem == "spec.template.spec.containers[0].env: this is not a list"
+    assert template.body == {
+        "metadata": {"annotations": {"a": "b"}},
+        "spec": {"containers": []},
+    }
+    with pytest.raises(Refused, match="this is not a list"):
+        replace(document, template.path, template.body)
+
+
+def test_rubbish_in_serve_configurations():
+    for config in mutations(yaml.safe_load(SERVE)):
+        spec = {"rayClusterConfig": RAY_PODS, "serveConfigV2": yaml.safe_dump(config)}
+        with contextlib.suppress(Refused):
+            find(manifest("ray.io/v1", "RayService", spec))
