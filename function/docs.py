@@ -8,9 +8,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from function.backends.registry import gate_rows
 from function.contract.engine import ENGINES, VLLM
-from function.contract.gate.table import KNOWN, TABLE, Caution, Feature, Row
-from function.flags.sglang import read as sglang_read
+from function.contract.gate import Caution, Feature, Row
+from function.contract.versions import KNOWN
+from function.flags.sglang.rules import RULES
 from function.flags.vllm.connectors import CONNECTORS, MULTI, Connector
 from function.flags.vllm.merge import merge
 from function.problems import Refused
@@ -90,7 +92,7 @@ def _reasons() -> str:
 
 def _connectors() -> str:
     out = [
-        _HEADER.format(source="function/wiring/flags"),
+        _HEADER.format(source="function/flags/vllm"),
         "# Connectors",
         "",
         "What becomes of a user's own `--kv-transfer-config` when a tier brings a connector "
@@ -137,11 +139,11 @@ def _connectors() -> str:
         "",
         "Combinations that SGLang refuses, or accepts without doing the offload:",
         "",
-        *(f"- {rule.about}." for rule in sglang_read.RULES if rule.fatal),
+        *(f"- {rule.about}." for rule in RULES if rule.fatal),
         "",
         "Combinations that SGLang changes without a word; the pod is wired, and told:",
         "",
-        *(f"- {rule.about}." for rule in sglang_read.RULES if not rule.fatal),
+        *(f"- {rule.about}." for rule in RULES if not rule.fatal),
     ]
     return _page(out)
 
@@ -176,7 +178,7 @@ def _versions() -> str:
         "GPU.",
     ]
     for engine in ENGINES:
-        rows = [row for row in TABLE if row.engine == engine]
+        rows = [row for row in gate_rows() if row.engine == engine]
         name = "kv_connector" if engine == VLLM else "offload"
         out += ["", f"## {engine}", ""]
         out += _table(

@@ -16,6 +16,7 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from crossplane.function.proto.v1 import run_function_pb2_grpc as grpcv1
 
 from function.api.input import Input
+from function.backends.registry import BACKENDS, Registry
 from function.composers import cluster, deployment, tier
 from function.composers.consumer import composer as consumer
 from function.composers.step_input import BadInput, read_input
@@ -24,7 +25,7 @@ from function.edge.answer import TTL_UNRESPONSIVE, Answer
 from function.edge.request import Call
 from function.names import GROUP
 
-Composer = Callable[[Call, Input], Answer]
+Composer = Callable[[Call, Input, Registry], Answer]
 
 # (kind of the group modelplane.ai, mode or None for any) -> composer; all else is a consumer.
 _COMPOSERS: dict[tuple[str, str | None], tuple[str, Composer]] = {
@@ -39,7 +40,8 @@ _CONSUMER: tuple[str, Composer] = ("consumer", consumer.compose)
 class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
     """Runs one RunFunctionRequest at a time; holds nothing between calls but bounded memos."""
 
-    def __init__(self) -> None:
+    def __init__(self, backends: Registry = BACKENDS) -> None:
+        self.backends = backends
         self.log = logging.get_logger()
 
     async def RunFunction(
@@ -49,9 +51,9 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
         name, outcome = "dispatch", "ok"
         try:
             call = Call(req)
-            given = read_input(call)
-            name, composer = _dispatch(call, given)
-            answer = composer(call, given)
+            step_input = read_input(call)
+            name, composer = _dispatch(call, step_input)
+            answer = composer(call, step_input, self.backends)
             if call.is_unresponsive:
                 answer.ttl = min(answer.ttl, TTL_UNRESPONSIVE)
             for reason in answer.refusals:
@@ -81,9 +83,9 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
             metrics.LATENCY.labels(name).observe(time.perf_counter() - started)
 
 
-def _dispatch(call: Call, given: Input) -> tuple[str, Composer]:
+def _dispatch(call: Call, step_input: Input) -> tuple[str, Composer]:
     group = str(call.composite_value("apiVersion") or "").partition("/")[0]
     if group != GROUP:
         return _CONSUMER
     kind = str(call.composite_value("kind") or "")
-    return _COMPOSERS.get((kind, given.mode)) or _COMPOSERS.get((kind, None)) or _CONSUMER
+    return _COMPOSERS.get((kind, step_input.mode)) or _COMPOSERS.get((kind, None)) or _CONSUMER

@@ -1,22 +1,40 @@
-"""The names by which tiers, consumers and the fleet find each other: labels, annotations, keys."""
+"""The names by which users, tiers, consumers and the fleet find each other."""
 
 from function.kube import naming
 
 GROUP = "modelplane.ai"
-TIER_API_VERSION = f"{GROUP}/v1alpha1"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
 USAGE_API_VERSION = "protection.crossplane.io/v1beta1"
 
+# Where tiers stand unless the consumer says otherwise.
+TIER_NAMESPACE = "modelplane-system"
+
+_PREFIX = f"{GROUP}/kv-offload"
+
+# On a pod template, by its author.
+TIER = f"{_PREFIX}-tier"
+POLICY = f"{_PREFIX}-policy"
+ENGINE = f"{_PREFIX}-engine"
+ENGINE_VERSION = f"{_PREFIX}-engine-version"
+CACHE_IDENTITY = f"{_PREFIX}-cache-identity"
+
+# On a wired Object, or on a wired workload that is bare: what was injected.
+RECORD = f"{_PREFIX}-record"
+# On wired pods: the tier's remote name.
+LABEL_WIRED = _PREFIX
+
 # On a child tier: the fleet tier (or inline tier) whose name consumers use.
-LABEL_FLEET = f"{GROUP}/kv-offload-fleet"
+LABEL_FLEET = f"{_PREFIX}-fleet"
 # On a Usage: the tier that is used, and the fleet it belongs to.
-LABEL_USED_TIER = f"{GROUP}/kv-offload-used-tier"
-LABEL_USED_FLEET = f"{GROUP}/kv-offload-used-fleet"
+LABEL_USED_TIER = f"{_PREFIX}-used-tier"
+LABEL_USED_FLEET = f"{_PREFIX}-used-fleet"
 # On a Usage: a digest of the model string, and the cache identity under it ("unknown").
-LABEL_USED_MODEL = f"{GROUP}/kv-offload-used-model"
-LABEL_USED_IDENTITY = f"{GROUP}/kv-offload-used-identity"
+LABEL_USED_MODEL = f"{_PREFIX}-used-model"
+LABEL_USED_IDENTITY = f"{_PREFIX}-used-identity"
 # On a Usage: the tier as namespace/name, and what the consumer shares there (see usage.Share).
-ANNOTATION_TIER = f"{GROUP}/kv-offload-used-tier"
-ANNOTATION_SHARES = f"{GROUP}/kv-offload-shares"
+ANNOTATION_TIER = f"{_PREFIX}-used-tier"
+ANNOTATION_SHARES = f"{_PREFIX}-shares"
 
 
 def reference(namespace: str, name: str) -> str:

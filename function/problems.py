@@ -7,6 +7,8 @@ the reason is one of the closed list in `function.reasons`.
 
 from dataclasses import dataclass
 
+from function.reasons import Reason
+
 
 @dataclass(frozen=True, order=True)
 class Problem:
@@ -20,14 +22,14 @@ class Problem:
 
 
 class Refused(Exception):
-    """A pod that cannot be wired. `reason` is a name in `function.reasons.REASONS`.
+    """A pod that cannot be wired, for one `reason` of the closed list.
 
     `message` says what stands in the way and what to change; `path` is the place in the user's
     document where it stands, when there is one place.
     """
 
-    def __init__(self, reason: str, message: str, path: str = "") -> None:
+    def __init__(self, reason: Reason | str, message: str, path: str = "") -> None:
         super().__init__(f"{path}: {message}" if path else message)
-        self.reason = reason
+        self.reason = Reason(reason)
         self.message = message
         self.path = path

@@ -5,92 +5,135 @@ documentation page `docs/reasons.md`, which is generated from it.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
-# What a reason means for the pods it is about.
-WIRED = "wired"  # the pods carry the tier's wiring
-UNWIRED = "unwired"  # the pods run without it
-HELD = "held back"  # under `policy: Required` the pods' first creation waits
+
+class Reason(StrEnum):
+    """Why a consumer is or is not wired: the reason of its condition `KVOffloadReady`."""
+
+    WIRED = "Wired"
+    TIER_UNRESOLVED = "TierUnresolved"
+    TIER_NOT_FOUND = "TierNotFound"
+    TIER_NOT_READY = "TierNotReady"
+    INVALID_TIER = "InvalidTier"
+    NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"
+    CLUSTER_MISMATCH = "ClusterMismatch"
+    NODE_MISMATCH = "NodeMismatch"
+    ENGINE_UNKNOWN = "EngineUnknown"
+    ENGINE_CONTAINER_MISSING = "EngineContainerMissing"
+    ENGINE_UNSUPPORTED = "EngineUnsupported"
+    VERSION_MISMATCH = "VersionMismatch"
+    CONNECTOR_CONFLICT = "ConnectorConflict"
+    CACHE_IDENTITY_CONFLICT = "CacheIdentityConflict"
+    ARGS_NOT_PATCHABLE = "ArgsNotPatchable"
+    CREDENTIAL_IN_ARGV = "CredentialInArgv"
+    SHARED_MEMORY_TOO_SMALL = "SharedMemoryTooSmall"
+    POD_CONFLICT = "PodConflict"
+    TIER_CONFLICT = "TierConflict"
+    OUT_OF_SCOPE = "OutOfScope"
+    NOTHING_TO_WIRE = "NothingToWire"
+    INVALID_INPUT = "InvalidInput"
+    TURNED_OFF = "TurnedOff"
+    UNWIRED = "Unwired"
+    NOT_REQUESTED = "NotRequested"
+    RECORD_UNREADABLE = "RecordUnreadable"
+
+
+class Policy(StrEnum):
+    """How strictly a workload needs its tier."""
+
+    REQUIRED = "Required"
+    OPTIONAL = "Optional"
+    OFF = "Off"
+
+
+class Pods(StrEnum):
+    """What becomes, for a reason, of pods that were never created before."""
+
+    WIRED = "wired"  # they carry the tier's wiring
+    UNWIRED = "unwired"  # they run without it
+    HELD = "held back"  # under `policy: Required` their first creation waits
 
 
 @dataclass(frozen=True)
-class Reason:
+class Explanation:
     """`name` is the condition's reason; `meaning`, `fix` and `example` are for people.
 
     `ready` is the status of the `KVOffloadReady` condition that goes with it; `pods` says what
     becomes of pods that were never created before (pods once wired stay wired, whatever happens).
     """
 
-    name: str
+    name: Reason
     meaning: str
     fix: str
     example: str = ""
     ready: bool = False
-    pods: str = HELD
+    pods: Pods = Pods.HELD
 
 
-_TABLE: tuple[Reason, ...] = (
-    Reason(
-        "Wired",
+_TABLE: tuple[Explanation, ...] = (
+    Explanation(
+        Reason.WIRED,
         "The engine pods carry the wiring of the tier, and the tier is ready on their cluster.",
         "Nothing to do.",
         "wired to modelplane-system/chat (LMCache) on gke-h200-prod; shares blocks with 2 others "
         "of cache identity 3f9ab2c41d07",
         ready=True,
-        pods=WIRED,
+        pods=Pods.WIRED,
     ),
-    Reason(
-        "TierUnresolved",
+    Explanation(
+        Reason.TIER_UNRESOLVED,
         "Crossplane has not yet answered the request for the tier, so nothing is known about it.",
         "Nothing to do: it is asked again within seconds. If it stays, the function lacks the "
         "permission to read KVOffloadTiers, or Crossplane is older than 1.15 for required "
         "resources.",
         "waiting for Crossplane to look up KVOffloadTier modelplane-system/chat",
     ),
-    Reason(
-        "TierNotFound",
+    Explanation(
+        Reason.TIER_NOT_FOUND,
         "No KVOffloadTier of that name exists in that namespace, and no child of a fleet tier of "
         "that name.",
         "Create the tier, or correct the name in the annotation modelplane.ai/kv-offload-tier "
         "([NAMESPACE/]NAME; the namespace defaults to modelplane-system).",
         "no KVOffloadTier modelplane-system/chatt",
     ),
-    Reason(
-        "TierNotReady",
+    Explanation(
+        Reason.TIER_NOT_READY,
         "The tier exists on the pods' cluster but cannot serve yet: its control plane or its "
         "agents are not ready.",
         "Wait, or look at the tier's own conditions. With policy Optional the pods are created "
         "unwired instead of being held back.",
         "tier modelplane-system/chat: AgentsReady is False: 3 of 8 agents are ready",
     ),
-    Reason(
-        "InvalidTier",
+    Explanation(
+        Reason.INVALID_TIER,
         "The tier's own spec is refused (its condition Accepted is False), so nothing can be wired "
         "to it.",
         "Correct the tier; its condition Accepted names every field that is wrong.",
         "tier modelplane-system/chat is not accepted: spec.lmcache.l1.sizeGiB: must be at least 1",
     ),
-    Reason(
-        "NamespaceNotAllowed",
+    Explanation(
+        Reason.NAMESPACE_NOT_ALLOWED,
         "The tier does not admit consumers of this namespace.",
         "Ask the owner of the tier to add the namespace to spec.allowedNamespaces.",
         "tier modelplane-system/chat admits the namespaces team-a, team-b, not team-c",
     ),
-    Reason(
-        "ClusterMismatch",
+    Explanation(
+        Reason.CLUSTER_MISMATCH,
         "The tier is not on the cluster on which the pods run; KV blocks do not cross clusters.",
         "Name a tier of that cluster, or extend the fleet tier's clusterSelector to it.",
         "the pods run on eks-a100-dev, tier modelplane-system/chat is on gke-h200-prod",
     ),
-    Reason(
-        "NodeMismatch",
+    Explanation(
+        Reason.NODE_MISMATCH,
         "The tier has its agents on certain nodes, and the pods' own node selector or affinity "
         "excludes all of them.",
         "Drop the contradicting selector, or widen spec.nodes.selector of the tier.",
         "the tier's agents need cloud.google.com/gke-nodepool=h200, the pod's nodeSelector has "
         "cloud.google.com/gke-nodepool=a100",
     ),
-    Reason(
-        "EngineUnknown",
+    Explanation(
+        Reason.ENGINE_UNKNOWN,
         "Nothing says which engine the pod runs: no declaration, the command does not prove it, "
         "and the image is not in the table engineImages.",
         "Declare it by the annotation modelplane.ai/kv-offload-engine: vLLM or SGLang, or add the "
@@ -98,21 +141,21 @@ _TABLE: tuple[Reason, ...] = (
         "container engine: image registry.example/llm/serve:7 is in no engineImages table and its "
         "argv names no engine",
     ),
-    Reason(
-        "EngineContainerMissing",
+    Explanation(
+        Reason.ENGINE_CONTAINER_MISSING,
         "The pod template has no container that serves the model, or several that might.",
         "Name the container `engine`, or name it in the step's Input.",
         "3 containers, none named engine or main, none with a vLLM or SGLang command line: a, b, c",
     ),
-    Reason(
-        "EngineUnsupported",
+    Explanation(
+        Reason.ENGINE_UNSUPPORTED,
         "The tier's backend cannot serve this engine, or not in this form (its version range, a "
         "gang over several pods, tensor or data parallelism, speculative decoding, ...).",
         "Use another engine version or another tier; docs/versions.md lists what goes together.",
         "LMCacheMPConnector needs vLLM >=0.20, this engine is vLLM 0.7.3 (image tag)",
     ),
-    Reason(
-        "VersionMismatch",
+    Explanation(
+        Reason.VERSION_MISMATCH,
         "The versions of engine and backend do not go together, or the version is unknown and "
         "the answer depends on it.",
         "Declare the engine's version by the annotation modelplane.ai/kv-offload-engine-version, "
@@ -120,16 +163,16 @@ _TABLE: tuple[Reason, ...] = (
         "the image tag latest is no version, and LMCacheMPConnector needs to know it: set the "
         'annotation modelplane.ai/kv-offload-engine-version, e.g. "0.33.0"',
     ),
-    Reason(
-        "ConnectorConflict",
+    Explanation(
+        Reason.CONNECTOR_CONFLICT,
         "The user's own connector or flags and the tier's cannot stand side by side.",
         "Remove the one that the message names, or make the values equal; docs/connectors.md has "
         "the table.",
         "--kv-transfer-config has OffloadingConnector, the tier brings SimpleCPUOffloadConnector: "
         "both keep blocks in the pod's host memory; remove one",
     ),
-    Reason(
-        "CacheIdentityConflict",
+    Explanation(
+        Reason.CACHE_IDENTITY_CONFLICT,
         "Two consumers of the tier have one model string but different, or unknown, weights or "
         "cache layout; the backend would hand the one the other's blocks, with no error.",
         "Give the engines different model strings (--served-model-name keeps the public name), or "
@@ -138,8 +181,8 @@ _TABLE: tuple[Reason, ...] = (
         "model /mnt/models has identity 3f9ab2c41d07 here and 91c0de77aa02 in team-b/llama: their "
         "blocks would be mixed up",
     ),
-    Reason(
-        "ArgsNotPatchable",
+    Explanation(
+        Reason.ARGS_NOT_PATCHABLE,
         "The engine's command line cannot be read, or not be changed with a proof that nothing "
         "else changes.",
         "Put $KV_OFFLOAD_ARGS, unquoted, where the engine's flags stand in the script (it is set "
@@ -147,87 +190,87 @@ _TABLE: tuple[Reason, ...] = (
         'word 4 of vllm serve, "$EXTRA_ARGS", may hold any flag, also a --kv-transfer-config that '
         "ours would replace without a word",
     ),
-    Reason(
-        "CredentialInArgv",
+    Explanation(
+        Reason.CREDENTIAL_IN_ARGV,
         "The backend takes a credential only on the command line, where every process of the node "
         "and every reader of the pod can see it.",
         "Use a backend or a mode that takes it from a Secret (environment or file).",
         "kv_connector_extra_config.secondary_tiers[0].store_config.secret_key would stand in the "
         "pod's args",
     ),
-    Reason(
-        "SharedMemoryTooSmall",
+    Explanation(
+        Reason.SHARED_MEMORY_TOO_SMALL,
         "The pod's own /dev/shm is smaller than what the connector keeps there.",
         "Raise the sizeLimit of the volume, or remove it, and the tier sizes it.",
         "/dev/shm is the volume dshm with sizeLimit 1Gi, OffloadingConnector needs 104Gi",
     ),
-    Reason(
-        "PodConflict",
+    Explanation(
+        Reason.POD_CONFLICT,
         "The pod already has an env variable, volume, mount, claim or port of that name with "
         "another meaning.",
         "Rename or remove the user's one; the message has both values.",
         "env MOONCAKE_CONFIG_PATH is /etc/mine.json, the tier needs /etc/kv-offload/mooncake.json",
     ),
-    Reason(
-        "TierConflict",
+    Explanation(
+        Reason.TIER_CONFLICT,
         "The pod templates of one gang name different tiers or policies.",
         "Put the annotation on one member, or the same value on all.",
         "leader names modelplane-system/chat, worker names modelplane-system/batch",
     ),
-    Reason(
-        "OutOfScope",
+    Explanation(
+        Reason.OUT_OF_SCOPE,
         "The workload manages its own KV offload (Dynamo KVBM, NIM, Triton, TGI) or is no engine "
         "we wire.",
         "Remove the annotation; the workload is left alone.",
         "container main runs dynamo.vllm with DYN_KVBM_CPU_CACHE_GB: KVBM manages its own cache",
-        pods=UNWIRED,
+        pods=Pods.UNWIRED,
     ),
-    Reason(
-        "NothingToWire",
+    Explanation(
+        Reason.NOTHING_TO_WIRE,
         "The composite names a tier, but desires no workload with an engine.",
         "Check that the wiring step comes after the step that composes the workloads, and that "
         "`paths` in the Input points at the pod templates.",
         "no pod template in 4 desired resources: ConfigMap, Service, HTTPRoute, Gateway",
-        pods=UNWIRED,
+        pods=Pods.UNWIRED,
     ),
-    Reason(
-        "InvalidInput",
+    Explanation(
+        Reason.INVALID_INPUT,
         "The step's Input, or an annotation or field of the consumer, has a value that is not "
         "allowed.",
         "Correct the value that the message names.",
         "annotation modelplane.ai/kv-offload-policy: Maybe is not one of Required, Optional, Off",
     ),
-    Reason(
-        "TurnedOff",
+    Explanation(
+        Reason.TURNED_OFF,
         "policy is Off: the pods run without the tier on purpose.",
         "Set the policy to Required or Optional, or remove it, to wire them again.",
         "policy Off: the pods run without tier modelplane-system/chat",
-        pods=UNWIRED,
+        pods=Pods.UNWIRED,
     ),
-    Reason(
-        "Unwired",
+    Explanation(
+        Reason.UNWIRED,
         "policy is Optional and the tier was not ready when the pods were first created, so they "
         "were created without it.",
         "Change the pod template, or re-create the workload, once the tier is ready.",
         "created without tier modelplane-system/chat, which was TierNotReady then",
-        pods=UNWIRED,
+        pods=Pods.UNWIRED,
     ),
-    Reason(
-        "NotRequested",
+    Explanation(
+        Reason.NOT_REQUESTED,
         "Nothing of the composite names a tier any more; its pods are as their author wrote them.",
         "Nothing to do, or annotate the pod template with modelplane.ai/kv-offload-tier.",
         "serving-workload: It names no tier any more.",
-        pods=UNWIRED,
+        pods=Pods.UNWIRED,
     ),
-    Reason(
-        "RecordUnreadable",
+    Explanation(
+        Reason.RECORD_UNREADABLE,
         "The record of the wiring on the resource was written by a newer function, or is broken; "
         "the pods are kept exactly as they run.",
         "Upgrade the function; or remove the annotation modelplane.ai/kv-offload-record from the "
         "observed resource, to have its pods wired anew.",
         "the record has version 2, and this function knows 1: a newer function wrote it",
-        pods=WIRED,
+        pods=Pods.WIRED,
     ),
 )
 
-REASONS: dict[str, Reason] = {r.name: r for r in _TABLE}
+REASONS: dict[Reason, Explanation] = {row.name: row for row in _TABLE}

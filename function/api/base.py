@@ -99,6 +99,53 @@ def immutable(field: str, why: str) -> Rule:
     return Rule(f"self.{cel} == oldSelf.{cel}", f"{name} cannot be changed: {why}", None, name)
 
 
+@dataclass(frozen=True)
+class Unused:
+    """A field that every tier has and that a backend does not use: set, it is refused.
+
+    `is_set`: CEL over the tier (`self`), and the same in Python. `when`: narrows it down to some
+    settings of the backend in the same way. `why`: ends the sentence "FIELD may not be set: ...".
+    """
+
+    field: str
+    is_set: tuple[str, Callable[[Any], bool]]
+    why: str
+    when: tuple[str, Callable[[Any], bool]] = ("true", lambda _: True)
+
+    def rule(self, backend: str) -> "Rule":
+        """The rule on the tier."""
+        (set_cel, is_set), (when_cel, when) = self.is_set, self.when
+        narrowed = "" if when_cel == "true" else f" || !({when_cel})"
+        return Rule(
+            f"self.backend != '{backend}'{narrowed} || !({set_cel})",
+            f"{self.field} may not be set: {self.why}",
+            lambda o: o.backend != backend or not when(o) or not is_set(o),
+            self.field,
+        )
+
+
+def unused(
+    field: str, why: str, when: tuple[str, Callable[[Any], bool]] = ("true", lambda _: True)
+) -> Unused:
+    """A field of every tier that a backend does not use, with what counts as set in it."""
+    return Unused(field, _SET[field], why, when)
+
+
+# Some fields have a default that says nothing; an API server fills it in before it checks rules.
+_SET: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "gpuVisibility": ("has(self.gpuVisibility)", lambda o: o.gpu_visibility is not None),
+    "monitoring": ("has(self.monitoring)", lambda o: o.monitoring is not None),
+    "nodes": (
+        "size(self.nodes.selector) > 0 || size(self.nodes.tolerations) > 0"
+        " || has(self.nodes.priorityClassName)",
+        lambda o: bool(
+            o.nodes.selector or o.nodes.tolerations or o.nodes.priority_class_name is not None
+        ),
+    ),
+    "rdma": ("self.rdma.source != 'None'", lambda o: o.rdma.source != "None"),
+}
+
+
 # Field names that are words of the CEL grammar are escaped by the API server.
 _CEL_WORDS = frozenset(
     {"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function"}
@@ -115,7 +162,8 @@ class ApiModel(BaseModel):
     """A closed object with camelCase field names, frozen so that it can be memoised.
 
     `rules`: the class's own rules; those of its bases hold too. `machinery`: keys that the host
-    puts beside the user's fields (a composite's `spec.crossplane`), skipped by `parse`.
+    puts beside the user's fields (a composite's `spec.crossplane`), skipped by `parse`. `unused`,
+    of a backend's settings: fields of every tier that the backend does not use.
     """
 
     model_config = ConfigDict(
@@ -129,6 +177,7 @@ class ApiModel(BaseModel):
 
     rules: ClassVar[tuple[Rule, ...]] = ()
     machinery: ClassVar[frozenset[str]] = frozenset()
+    unused: ClassVar[tuple[Unused, ...]] = ()
 
     @classmethod
     def all_rules(cls) -> Iterator[Rule]:
@@ -156,6 +205,14 @@ class ApiModel(BaseModel):
 
 
 Model = TypeVar("Model", bound=ApiModel)
+Field = TypeVar("Field")
+
+
+def present(value: Field | None) -> Field:
+    """The member of a union that its discriminator promises: the rules have seen to it."""
+    assert value is not None
+    return value
+
 
 # Beyond this a float no longer holds every integer.
 _EXACT = 2**53

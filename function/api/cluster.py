@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from function.api import fields as f
+from function.api.backends import SPECS
 from function.api.base import ApiModel, union
-from function.api.tier import TierSettings
+from function.api.tier import TierSettings, with_backends
 
 
 class KubeconfigRef(ApiModel):
@@ -36,12 +37,15 @@ class Cluster(ApiModel):
     existing: Existing | None = Field(default=None, description="Settings of source Existing.")
 
 
-class InlineTier(TierSettings):
+class _Inline(TierSettings):
     """A tier declared with its cluster; it becomes a KVOffloadTier of its own."""
 
     name: Annotated[str, f.text(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", most=40)] = Field(
         description="Name by which consumers on this cluster name the tier."
     )
+
+
+InlineTier = with_backends("InlineTier", _Inline, SPECS)
 
 
 class InferenceClusterSpec(ApiModel):
@@ -50,6 +54,7 @@ class InferenceClusterSpec(ApiModel):
     machinery = frozenset({"crossplane"})
 
     cluster: Cluster = Field(description="Where the cluster comes from.")
-    kv_offload_tiers: Annotated[list[InlineTier], f.items(8, keys=("name",))] = Field(
-        default=[], description="Tiers on this cluster."
-    )
+    kv_offload_tiers: Annotated[
+        list[InlineTier],  # type: ignore[valid-type] # made at run time
+        f.items(8, keys=("name",)),
+    ] = Field(default=[], description="Tiers on this cluster.")

@@ -7,9 +7,6 @@ from pydantic import Field
 from function.api import fields as f
 from function.api.base import ApiModel
 
-# Where tiers stand unless the consumer says otherwise.
-TIER_NAMESPACE = "modelplane-system"
-
 
 class KVOffloadTierRef(ApiModel):
     """The tier of a workload, and how strictly it is needed."""
@@ -17,7 +14,11 @@ class KVOffloadTierRef(ApiModel):
     name: f.DnsName = Field(
         description="Name of a KVOffloadTier, or of the fleet or inline tier it was stamped from."
     )
-    namespace: f.DnsLabel = Field(default=TIER_NAMESPACE, description="Namespace of the tier.")
+    namespace: f.DnsLabel | None = Field(
+        default=None,
+        description="Namespace of the tier. Default: the step's tierNamespace, modelplane-system"
+        " where it has none.",
+    )
     policy: Literal["Required", "Optional", "Off"] = Field(
         default="Required",
         description="Required holds the first creation of the workload back until the tier is "

@@ -17,9 +17,8 @@ from function.api import input as step
 from function.api.base import ApiModel
 from function.api.reference import reference
 from function.api.schema import Schema, structural
+from function.names import API_VERSION, GROUP, VERSION
 
-GROUP = "modelplane.ai"
-VERSION = "v1alpha1"
 _HEADER = "# Generated from function/api by `make generate`; edit the types, not this file.\n"
 
 
@@ -191,7 +190,7 @@ def outputs() -> dict[str, str]:
         [
             (
                 kind.kind,
-                f"{GROUP}/{VERSION}",
+                API_VERSION,
                 kind.scope,
                 structural(kind.spec),
                 structural(kind.status),

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from function.api import fields as f
 from function.api.base import ApiModel, Rule, exactly_one
-from function.api.consumer import TIER_NAMESPACE
+from function.names import TIER_NAMESPACE
 
 API_VERSION = "kvoffload.fn.modelplane.ai/v1alpha1"
 KIND = "Input"

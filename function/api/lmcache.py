@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, Rule
+from function.api.base import ApiModel, Rule, unused
 from function.api.lmcache_inprocess import LMCacheInProcess
 from function.api.lmcache_l2 import L2Level
 
@@ -116,8 +116,22 @@ class LMCacheResources(ApiModel):
     )
 
 
+_IN_PROCESS = (
+    "has(self.lmcache) && self.lmcache.mode == 'InProcess'",
+    lambda o: o.lmcache is not None and o.lmcache.mode == "InProcess",
+)
+_NO_AGENTS = "mode InProcess has no agents"
+
+
 class LMCacheSpec(ApiModel):
     """The LMCache backend."""
+
+    unused = (
+        unused("rdma", "LMCache does not use RDMA"),
+        unused("gpuVisibility", _NO_AGENTS, _IN_PROCESS),
+        unused("nodes", _NO_AGENTS, _IN_PROCESS),
+        unused("monitoring", _NO_AGENTS, _IN_PROCESS),
+    )
 
     mode: Literal["NodeServer", "InProcess"] = Field(
         default="NodeServer",

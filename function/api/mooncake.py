@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, Rule
+from function.api.base import ApiModel, Rule, unused
 from function.api.mooncake_master import MooncakeEtcd, MooncakeMaster
 from function.api.mooncake_store import MooncakeStore
 
@@ -143,6 +143,18 @@ class MooncakePorts(ApiModel):
 
 class MooncakeSpec(ApiModel):
     """The Mooncake backend."""
+
+    unused = (
+        unused("gpuVisibility", "Mooncake's processes use no GPU"),
+        unused(
+            "rdma",
+            "mooncake.protocol is tcp",
+            (
+                "has(self.mooncake) && self.mooncake.protocol == 'tcp'",
+                lambda o: o.mooncake is not None and o.mooncake.protocol == "tcp",
+            ),
+        ),
+    )
 
     protocol: Literal["tcp", "rdma"] = Field(
         default="tcp",

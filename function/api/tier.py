@@ -1,6 +1,7 @@
 """KVOffloadTier: what a platform team declares, once per cluster or for a set of clusters."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, create_model
 
@@ -85,9 +86,10 @@ class TierBase(ApiModel):
         default=AllowedNamespaces(), description="Whose consumers may name the tier."
     )
     nodes: Nodes = Field(default=Nodes(), description="The nodes that run an agent.")
-    gpu_visibility: GPUVisibility = Field(
-        default=GPUVisibility(source="RuntimeClass", runtime_class=LocalRef(name="nvidia")),
-        description="How agents see the GPUs of their node.",
+    gpu_visibility: GPUVisibility | None = Field(
+        default=None,
+        description="How agents see the GPUs of their node. Default, where agents need it: the"
+        " RuntimeClass nvidia.",
     )
     rdma: RDMA = Field(default=RDMA(source="None"), description="RDMA devices.")
     image: Image = Field(default=Image(), description="The agents' image.")
@@ -104,42 +106,24 @@ class TierBase(ApiModel):
     )
 
 
-_FIELDS = {name: field_name(name) for name in SPECS}
+class TierSettings(TierBase):
+    """A tier without its place: what a KVOffloadTier and an inline tier have in common.
 
-# The backends' part is derived from the table: the enum, one optional object each, the rules.
-_Backed: Any = create_model(
-    "_Backed",
-    __base__=TierBase,
-    __module__=__name__,
-    backend=(
-        Literal[tuple(SPECS)],
-        Field(description="The backend; the object of that name holds its settings."),
-    ),
-    **{
-        _FIELDS[name]: (
-            spec | None,
-            Field(default=None, description=f"Settings of backend {name}."),
-        )
-        for name, spec in SPECS.items()
-    },
-)
+    The settings of the backends, and which values `backend` has, come with `with_backends`.
+    """
 
+    rules = (immutable("namespace", "what runs in the old one would be left behind"),)
 
-class TierSettings(_Backed):
-    """A tier without its place: what a KVOffloadTier and an inline tier have in common."""
-
-    rules = (
-        *union("backend", _FIELDS),
-        immutable("namespace", "what runs in the old one would be left behind"),
-    )
+    backend: str = Field(description="The backend; the object of that name holds its settings.")
 
     @property
-    def backend_spec(self) -> Any:
+    def settings(self) -> ApiModel:
         """The settings object of the tier's backend."""
-        return getattr(self, _FIELDS[self.backend])
+        found: ApiModel = getattr(self, field_name(self.backend))
+        return found
 
 
-class KVOffloadTierSpec(TierSettings):
+class TierSpec(TierSettings):
     """One offload backend, on one cluster or stamped onto many."""
 
     machinery = frozenset({"crossplane"})
@@ -161,3 +145,34 @@ class KVOffloadTierSpec(TierSettings):
     cluster_selector: ClusterSelector | None = Field(
         default=None, description="The InferenceClusters that each get a tier of their own."
     )
+
+
+Settings = TypeVar("Settings", bound=TierSettings)
+
+
+def with_backends(
+    name: str, base: type[Settings], specs: Mapping[str, type[ApiModel]]
+) -> type[Settings]:
+    """`base` with these backends: the enum, an optional object of each, and their rules."""
+    fields: dict[str, Any] = {
+        "backend": (Literal[tuple(specs)], base.model_fields["backend"]),
+        **{
+            field_name(backend): (
+                spec | None,
+                Field(default=None, description=f"Settings of backend {backend}."),
+            )
+            for backend, spec in specs.items()
+        },
+    }
+    made: type[Settings] = create_model(
+        name, __base__=base, __module__=base.__module__, __doc__=base.__doc__, **fields
+    )
+    made.rules = (
+        *union("backend", {backend: field_name(backend) for backend in specs}),
+        *(row.rule(backend) for backend, spec in specs.items() for row in spec.unused),
+    )
+    return made
+
+
+# What an API server holds, with every backend that there is.
+KVOffloadTierSpec: type[TierSpec] = with_backends("KVOffloadTierSpec", TierSpec, SPECS)

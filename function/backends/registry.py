@@ -1,16 +1,49 @@
 """From `spec.backend` to the module that answers for it, imported when it is first asked."""
 
-from functools import cache
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
+from pkgutil import iter_modules
+from types import MappingProxyType
 
 from function.api.backends import SPECS, field_name
-from function.contract.backend import Backend
+from function.api.base import ApiModel
+from function.api.tier import TierSpec, with_backends
+from function.contract.backend import AnyBackend
+from function.contract.gate import Row
 
 
-@cache
-def backend(name: str) -> Backend:
-    """The backend of that name. Raises KeyError for a name that is not in the API's table."""
-    if name not in SPECS:
-        raise KeyError(f"{name} is not a backend; known: {', '.join(SPECS)}")
-    found: Backend = import_module(f"function.backends.{field_name(name)}").BACKEND
-    return found
+@dataclass(frozen=True)
+class Registry:
+    """The backends that a tier may name.
+
+    `specs`: {value of spec.backend: type of its settings}. `package`: where the modules are, one of
+    the settings field's name for each.
+    """
+
+    specs: Mapping[str, type[ApiModel]]
+    package: str = "function.backends"
+
+    @cached_property
+    def tier_spec(self) -> type[TierSpec]:
+        """The type of a tier's spec with these backends."""
+        return with_backends("KVOffloadTierSpec", TierSpec, self.specs)
+
+    def __getitem__(self, name: str) -> AnyBackend:
+        """The backend of that name. Raises KeyError for a name that is not one."""
+        if name not in self.specs:
+            raise KeyError(f"{name} is not a backend; known: {', '.join(self.specs)}")
+        found: AnyBackend = import_module(f"{self.package}.{field_name(name)}").BACKEND
+        return found
+
+
+BACKENDS = Registry(MappingProxyType(SPECS))
+
+
+def gate_rows() -> Iterator[Row]:
+    """The gate's rows of every backend, for the documentation."""
+    package = import_module("function.backends")
+    for found in sorted(iter_modules(package.__path__), key=lambda module: module.name):
+        if found.ispkg:
+            yield from import_module(f"function.backends.{found.name}.gate").ROWS

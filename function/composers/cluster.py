@@ -12,6 +12,7 @@ from function import names
 from function.api.base import parse
 from function.api.cluster import InferenceClusterSpec
 from function.api.input import Input
+from function.backends.registry import Registry
 from function.composers import conditions as c
 from function.composers import fleet
 from function.composers.refusal import refused
@@ -32,13 +33,14 @@ from function.edge.request import Call
 CONDITION_TIERS = "KVOffloadTiersReady"
 REASON_NO_TIERS = "NoTiers"
 
-SYSTEM_NAMESPACE = "modelplane-system"
+# Modelplane keeps the kubeconfigs of existing clusters there.
+SECRET_NAMESPACE = names.TIER_NAMESPACE
 PROVIDER_CONFIG_KEY = "clusterproviderconfig"
 REQUIRED_TIERS = "tiers"
 REQUIRED_SCHEMA = "inferencecluster"
 
 
-def compose(call: Call, _: Input) -> Answer:
+def compose(call: Call, step_input: Input, _: Registry) -> Answer:
     """The ClusterProviderConfig of an existing cluster, and one child per inline tier."""
     document = call.composite
     name = document.get("metadata", {}).get("name", "")
@@ -57,13 +59,13 @@ def compose(call: Call, _: Input) -> Answer:
         body = {k: v for k, v in inline[tier_name].items() if k != "name"}
         key = f"tier-{tier_name}"
         ready = call.observed_condition(key, "Ready") == TRUE
-        manifest = fleet.child(tier_name, name, SYSTEM_NAMESPACE, body)
+        manifest = fleet.child(tier_name, name, step_input.tier_namespace, body)
         answer.resources[key] = Composed(manifest, ready)
         rows.append(
             {
                 "name": tier_name,
                 "tier": manifest["metadata"]["name"],
-                "namespace": SYSTEM_NAMESPACE,
+                "namespace": step_input.tier_namespace,
                 "backend": body.get("backend", ""),
                 "ready": ready,
             }
@@ -75,13 +77,13 @@ def compose(call: Call, _: Input) -> Answer:
     return answer
 
 
-def report(call: Call, _: Input) -> Answer:
+def report(call: Call, _: Input, __: Registry) -> Answer:
     """Conditions about the tiers on a cluster that another function composes."""
     name = call.composite_value("metadata", "name")
     tiers = call.required(REQUIRED_TIERS)
     answer = Answer(
-        requirements={REQUIRED_TIERS: Requirement(names.TIER_API_VERSION, "KVOffloadTier")},
-        schemas={REQUIRED_SCHEMA: (names.TIER_API_VERSION, "InferenceCluster")},
+        requirements={REQUIRED_TIERS: Requirement(names.API_VERSION, "KVOffloadTier")},
+        schemas={REQUIRED_SCHEMA: (names.API_VERSION, "InferenceCluster")},
     )
     if tiers is None:
         answer.conditions = [Condition(CONDITION_TIERS, UNKNOWN, c.REASON_RESOLVING)]
@@ -106,7 +108,7 @@ def _provider_config(name: str, secret: str, key: str) -> dict[str, Any]:
         "spec": {
             "credentials": {
                 "source": "Secret",
-                "secretRef": {"namespace": SYSTEM_NAMESPACE, "name": secret, "key": key},
+                "secretRef": {"namespace": SECRET_NAMESPACE, "name": secret, "key": key},
             }
         },
     }

@@ -13,6 +13,7 @@ from function import names
 from function.api.base import parse
 from function.api.deployment import Engine, Member, ModelDeploymentSpec
 from function.api.input import Input
+from function.backends.registry import Registry
 from function.composers import conditions as c
 from function.composers.consumer import composer as consumer
 from function.composers.refusal import refused
@@ -46,7 +47,7 @@ READY_DEPLOYMENT = (
 READY_GANG = "object.status.conditions.exists(c, c.type == 'Available' && c.status == 'True')"
 
 
-def compose(call: Call, given: Input) -> Answer:
+def compose(call: Call, step_input: Input, backends: Registry) -> Answer:
     """The engines' workloads and Service on the chosen cluster, wired to the tier they name."""
     document = call.composite
     spec, problems = parse(ModelDeploymentSpec, document.get("spec", {}), "spec")
@@ -55,18 +56,20 @@ def compose(call: Call, given: Input) -> Answer:
     answer = Answer(conditions=[Condition(c.CONDITION_ACCEPTED, TRUE, c.REASON_VALID)])
     cluster = spec.template.spec.inference_cluster_ref.name
     answer.requirements[REQUIRED_CLUSTER] = Requirement(
-        names.TIER_API_VERSION, "InferenceCluster", name=cluster
+        names.API_VERSION, "InferenceCluster", name=cluster
     )
     provider_config = _resolve_cluster(call, answer, cluster)
     if provider_config:
         _compose_workloads(call, answer, spec, provider_config)
     _derive_readiness(answer)
-    wiring = consumer.compose(call, given)
-    answer.status = _status(call, spec, wired=consumer.is_wired(wiring))
+    wiring = consumer.compose(call, step_input, backends)
+    answer.status = _status(call, spec, consumer.is_wired(wiring), step_input.tier_namespace)
     return _merged(answer, wiring)
 
 
-def _status(call: Call, spec: ModelDeploymentSpec, wired: bool) -> dict[str, Any]:
+def _status(
+    call: Call, spec: ModelDeploymentSpec, wired: bool, tier_namespace: str
+) -> dict[str, Any]:
     settings = spec.template.spec
     serving = _serving(call)
     ready = [_ready_copies(call, engine) // engine.copies for engine in settings.engines]
@@ -77,7 +80,7 @@ def _status(call: Call, spec: ModelDeploymentSpec, wired: bool) -> dict[str, Any
     }
     if wired and settings.kv_offload_tier_ref:
         ref = settings.kv_offload_tier_ref
-        status["tier"] = f"{ref.namespace}/{ref.name}"
+        status["tier"] = f"{ref.namespace or tier_namespace}/{ref.name}"
     return status
 
 

@@ -33,7 +33,7 @@ _PREFIX = "tier-"
 def child(fleet: str, cluster: str, namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
     """The child tier of a fleet (or inline) tier on one cluster."""
     return {
-        "apiVersion": names.TIER_API_VERSION,
+        "apiVersion": names.API_VERSION,
         "kind": "KVOffloadTier",
         "metadata": {
             "name": naming.label(fleet, cluster, limit=63),
@@ -73,7 +73,7 @@ class _FleetComposer:
         selector = self.tier.spec.cluster_selector
         self.answer.requirements = {
             REQUIRED_CLUSTERS: Requirement(
-                names.TIER_API_VERSION, "InferenceCluster", labels=dict(selector.match_labels)
+                names.API_VERSION, "InferenceCluster", labels=dict(selector.match_labels)
             ),
             REQUIRED_USAGES: usages_of(names.LABEL_USED_FLEET, self.tier.namespace, self.tier.name),
         }

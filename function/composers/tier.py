@@ -9,17 +9,13 @@ doubles the reconciles, and Objects already carry the cluster in their providerC
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
-from cachetools import LRUCache
-
 from function import names
-from function.api.base import parse
+from function.api.base import present
 from function.api.input import Input
-from function.api.tier import KVOffloadTierSpec
-from function.backends.registry import backend
-from function.composers import fleet
+from function.backends.registry import Registry
+from function.composers import fleet, tier_plan
 from function.composers.conditions import (
     CONDITION_ACCEPTED,
     CONDITION_AGENTS,
@@ -37,9 +33,11 @@ from function.composers.conditions import (
     REASON_WAITING,
     TIER_CONDITIONS,
 )
+from function.composers.needed import Needed
 from function.composers.refusal import refused
+from function.composers.tier_plan import Refusal, TierPlan
 from function.composers.usage import usages_of, used_by_status
-from function.contract.backend import AGENTS, CONTROL_PLANE, Description, Part, Tier
+from function.contract.backend import AGENTS, CONTROL_PLANE
 from function.edge.answer import (
     FALSE,
     TRUE,
@@ -52,7 +50,6 @@ from function.edge.answer import (
     Requirement,
 )
 from function.edge.request import Call
-from function.kube import objects
 from function.problems import Problem
 
 REQUIRED_CLUSTER = "cluster"
@@ -62,62 +59,44 @@ REQUIRED_USAGES = "usages"
 LABEL_VERSION = "app.kubernetes.io/version"
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What follows from a tier's name and spec alone."""
-
-    tier: Tier | None
-    problems: tuple[Problem, ...]
-    parts: tuple[Part, ...] = ()
-    description: Description = field(default_factory=Description)
-    objects: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-
-    def wrapped(self, provider_config: str) -> dict[str, dict[str, Any]]:
-        """The parts as Objects for one cluster, by key; built once."""
-        if provider_config not in self.objects:
-            self.objects[provider_config] = {
-                p.key: objects.wrap(
-                    p.manifest, provider_config, ready=p.ready, watch=p.watch, keep=p.keep
-                )
-                for p in self.parts
-            }
-        return self.objects[provider_config]
-
-
-_plans: LRUCache[tuple[str, str, bytes], _Plan] = LRUCache(1024)
-
-
-def plan(namespace: str, name: str, spec: dict[str, Any], key: bytes) -> _Plan:
-    """Validate a tier's spec and build its manifests, remembered by `key` (the spec's bytes)."""
-    memo = (namespace, name, key)
-    if memo not in _plans:
-        _plans[memo] = _plan(namespace, name, spec)
-    return _plans[memo]
-
-
-def _plan(namespace: str, name: str, document: dict[str, Any]) -> _Plan:
-    spec, problems = parse(KVOffloadTierSpec, document, "spec")
-    if spec is None or problems:
-        return _Plan(None, tuple(sorted(problems)))
-    tier = Tier(name, namespace, names.remote_name(namespace, name), spec)
-    served_by = backend(spec.backend)
-    problems = served_by.problems(tier)
-    if problems or spec.cluster_selector is not None:  # a fleet's children compose the parts
-        return _Plan(tier, tuple(sorted(problems)))
-    return _Plan(tier, (), tuple(served_by.parts(tier)), served_by.describe(tier))
-
-
-def compose(call: Call, _: Input) -> Answer:
+def compose(call: Call, _: Input, backends: Registry) -> Answer:
     """A tier: refused with all its problems, stamped onto a fleet, or composed on its cluster."""
     namespace = str(call.composite_value("metadata", "namespace") or "")
     name = str(call.composite_value("metadata", "name") or "")
     spec = call.composite_value("spec") or {}
-    planned = plan(namespace, name, spec, call.composite_spec_bytes)
-    if planned.problems or planned.tier is None:
-        return refuse(call, planned.problems)
-    if planned.tier.spec.cluster_selector is not None:
+    identity = (namespace, name, spec, call.composite_spec_bytes, backends)
+    drafted = tier_plan.draft(*identity)
+    if isinstance(drafted, Refusal):
+        return refuse(call, drafted.problems)
+    needed = Needed.of(call, drafted.needs)
+    planned = tier_plan.plan(*identity, needed.documents)
+    problems = needed.problems or (planned.problems if isinstance(planned, Refusal) else ())
+    if needed.unresolved:
+        return waiting(call, needed)
+    if problems or isinstance(planned, Refusal):
+        answer = refuse(call, problems)
+        answer.requirements |= needed.requirements
+        return answer
+    if planned.is_fleet:
         return fleet.compose(call, planned.tier, spec)
-    return _TierComposer(call, planned, planned.tier).compose()
+    answer = _TierComposer(call, planned).compose()
+    answer.requirements |= needed.requirements
+    return answer
+
+
+def waiting(call: Call, needed: Needed) -> Answer:
+    """Nothing is judged before what the tier needs has been looked up: core calls again at once.
+
+    Never a fatal: core would look nothing up.
+    """
+    message = "Waiting for Crossplane to look up " + ", ".join(needed.unresolved) + "."
+    conditions = [Condition(kind, UNKNOWN, REASON_RESOLVING, message) for kind in TIER_CONDITIONS]
+    return Answer(
+        conditions=conditions,
+        requirements=needed.requirements,
+        ready=False,
+        ttl=TTL_UNSETTLED,
+    )
 
 
 def refuse(call: Call, problems: Iterable[Problem]) -> Answer:
@@ -126,11 +105,11 @@ def refuse(call: Call, problems: Iterable[Problem]) -> Answer:
 
 
 class _TierComposer:
-    def __init__(self, call: Call, planned: _Plan, tier: Tier) -> None:
+    def __init__(self, call: Call, planned: TierPlan) -> None:
         self.call = call
         self.plan = planned
-        self.tier = tier
-        self.cluster = tier.spec.inference_cluster_ref.name
+        self.tier = planned.tier
+        self.cluster = present(planned.tier.spec.inference_cluster_ref).name
         self.provider_config = ""
         self.answer = Answer()
 
@@ -152,9 +131,7 @@ class _TierComposer:
 
     def require(self) -> None:
         self.answer.requirements = {
-            REQUIRED_CLUSTER: Requirement(
-                names.TIER_API_VERSION, "InferenceCluster", name=self.cluster
-            ),
+            REQUIRED_CLUSTER: Requirement(names.API_VERSION, "InferenceCluster", name=self.cluster),
             REQUIRED_USAGES: usages_of(names.LABEL_USED_TIER, self.tier.namespace, self.tier.name),
         }
 
@@ -168,7 +145,7 @@ class _TierComposer:
         where = ("spec", "forProvider", "manifest", "metadata", "labels", LABEL_VERSION)
         running = {key: self.call.observed_value(key, *where) for key in self.call.observed_keys()}
         running = {key: str(version) for key, version in running.items() if version}
-        return backend(self.tier.spec.backend).refuses_change(self.tier, running)
+        return self.plan.backend.refuses_change(self.tier, running)
 
     def resolve_cluster(self) -> None:
         """The cluster's ClusterProviderConfig; what runs keeps the one it was composed with."""

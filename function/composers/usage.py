@@ -93,7 +93,7 @@ def _usage(
         },
         "spec": {
             "of": {
-                "apiVersion": names.TIER_API_VERSION,
+                "apiVersion": names.API_VERSION,
                 "kind": "KVOffloadTier",
                 "resourceRef": {"name": name, "namespace": namespace},
             },

@@ -1,20 +1,28 @@
-"""What a backend is: three questions, and the registry.
+"""What a backend is, and what it is asked.
 
-A backend answers: what is wrong with this tier (`problems`), what runs on the cluster (`parts`),
-and what a pod of this engine gets (`inject`). Nothing outside a backend's own module asks which
-backend it is. Backends are pure: they see the validated spec and plain facts, never protobuf.
+A backend answers: what is wrong with this tier (`problems`), what else it needs (`needs`), what
+runs on the cluster (`parts`), what a pod of this engine gets (`inject`), and whether a set of
+engines goes together (`agree`). Nothing outside a backend's own module asks which backend it is.
+Backends are pure: they see the validated spec and plain facts, never protobuf.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
-from function.api.tier import KVOffloadTierSpec
+from function import names
+from function.api.base import ApiModel
+from function.api.tier import TierSpec
 from function.contract.engine import Engine
+from function.contract.gate import Question
 from function.contract.injection import Injection
 from function.problems import Problem
 
 Manifest = dict[str, Any]
+
+# The type of a backend's own settings, `spec.<field>`.
+Settings = TypeVar("Settings", bound=ApiModel, covariant=True)
+OfSettings = TypeVar("OfSettings", bound=ApiModel, contravariant=True)
 
 # Roles of a part: which of the tier's conditions its readiness feeds.
 SUPPORT = "Support"
@@ -23,21 +31,41 @@ AGENTS = "Agents"
 
 
 @dataclass(frozen=True)
-class Tier:
+class Need:
+    """Another object of the control plane that a tier's plan depends on.
+
+    `name`: what the backend calls it, the key of `Tier.needed`. `path`: the field of the tier that
+    names it, for messages. A KVOffloadTier that is needed is marked as used, like by any consumer.
+    """
+
+    name: str
+    api_version: str
+    kind: str
+    object_name: str
+    namespace: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Tier(Generic[Settings]):
     """A tier on one cluster, as backends see it.
 
     `name`, `namespace`: the KVOffloadTier's own. `remote_name`: the stable DNS label (at most 40
-    characters) that everything of this tier on the workload cluster is named after.
-    `spec`: validated, every default filled in. `remote_namespace`: `spec.namespace`.
+    characters) that everything of this tier on the workload cluster is named after. `spec`: what
+    every tier has, validated, every default filled in. `settings`: the backend's own object of it.
+    `needed`: the objects that `Backend.needs` named, by the need's name; absent ones are left out.
     """
 
     name: str
     namespace: str
     remote_name: str
-    spec: KVOffloadTierSpec
+    spec: TierSpec
+    settings: Settings
+    needed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def remote_namespace(self) -> str:
+        """`spec.namespace`: where the tier's own things are on the workload cluster."""
         return self.spec.namespace
 
     @property
@@ -52,7 +80,7 @@ class Tier:
     @property
     def wired_labels(self) -> dict[str, str]:
         """The label that wired engine pods carry, and that NetworkPolicies select."""
-        return {"modelplane.ai/kv-offload": self.remote_name}
+        return {names.LABEL_WIRED: self.remote_name}
 
 
 @dataclass(frozen=True)
@@ -93,37 +121,57 @@ class Description:
     outlives_pods: bool = True
 
 
-class Backend(Protocol):
-    """One offload backend. `name`: the value of `spec.backend`; `field`: its object's name."""
+class Backend(Protocol[OfSettings]):
+    """One offload backend. `name`: the value of `spec.backend`; `field`: its object's name.
+
+    `Defaults` answers what few backends have an answer of their own to.
+    """
 
     name: str
     field: str
 
-    def problems(self, tier: Tier) -> list[Problem]:
+    def problems(self, tier: Tier[OfSettings]) -> list[Problem]:
         """Everything wrong with the tier that its schema cannot say, with paths from `spec`."""
         ...
 
-    def parts(self, tier: Tier) -> list[Part]:
+    def needs(self, tier: Tier[OfSettings]) -> tuple[Need, ...]:
+        """What else the tier's plan depends on. Asked first, when `tier.needed` is still empty."""
+        ...
+
+    def parts(self, tier: Tier[OfSettings]) -> list[Part]:
         """What runs on the cluster, in the order it is applied. Empty: nothing but wiring."""
         ...
 
-    def describe(self, tier: Tier) -> Description:
+    def describe(self, tier: Tier[OfSettings]) -> Description:
         """Facts for the tier's status."""
         ...
 
-    def connector(self, tier: Tier, engine: Engine) -> tuple[str, Engine, str | None]:
-        """What the version gate is asked (`function.contract.gate.check`): the connector's row, the
-        engine, and the version of the tier's own package, None when it is unknown."""
+    def gate(self, tier: Tier[OfSettings], engine: Engine) -> Question:
+        """What the version gate (`function.contract.gate.check`) is asked for this engine."""
         ...
 
-    def inject(self, tier: Tier, engine: Engine) -> Injection:
+    def inject(self, tier: Tier[OfSettings], engine: Engine) -> Injection:
         """What a pod of this engine gets. Raises Refused with a reason of the closed list.
 
         The engine has passed the version gate; `engine.features` says what its version has.
         """
         ...
 
-    def shares_by_model_string(self, tier: Tier) -> bool:
+    def agree(self, tier: Tier[OfSettings], engines: Sequence[Engine]) -> None:
+        """Whether engines that are wired together go together (prefill and decode, say).
+
+        Raises Refused. `engines`: those of one composite that name this tier, each wired already.
+        """
+        ...
+
+    def assumes(self, tier: Tier[OfSettings], engine_name: str) -> Mapping[str, str]:
+        """Flags that wiring sets where they are absent, with their values: {"--page-size": "64"}.
+
+        A user's own equal flag is then no difference of the cache identity.
+        """
+        ...
+
+    def shares_by_model_string(self, tier: Tier[OfSettings]) -> bool:
         """Whether cached blocks are told apart by the model *string* only.
 
         Then two consumers of the tier with one model string and different or unknown cache
@@ -132,10 +180,37 @@ class Backend(Protocol):
         """
         ...
 
-    def refuses_change(self, tier: Tier, running: Mapping[str, str]) -> Problem | None:
+    def refuses_change(self, tier: Tier[OfSettings], running: Mapping[str, str]) -> Problem | None:
         """Why this valid tier cannot take the place of the one that runs, or None.
 
         Asked only while consumers use the tier; what runs is then kept. `running`: {part's key:
         the label app.kubernetes.io/version of the manifest composed before}, where it has one.
         """
         ...
+
+
+# Backends of different settings side by side: each is handed tiers of its own settings only.
+AnyBackend = Backend[Any]
+
+
+class Defaults(Generic[OfSettings]):
+    """The answers of a backend that needs nothing else and has nothing to say against a change."""
+
+    def needs(self, tier: Tier[OfSettings]) -> tuple[Need, ...]:
+        """Nothing but the tier itself."""
+        return ()
+
+    def agree(self, tier: Tier[OfSettings], engines: Sequence[Engine]) -> None:
+        """Any engines that can be wired go together."""
+
+    def assumes(self, tier: Tier[OfSettings], engine_name: str) -> Mapping[str, str]:
+        """No flag is set where it is absent, or none that counts for the identity."""
+        return {}
+
+    def shares_by_model_string(self, tier: Tier[OfSettings]) -> bool:
+        """The cache identity is part of every key."""
+        return False
+
+    def refuses_change(self, tier: Tier[OfSettings], running: Mapping[str, str]) -> Problem | None:
+        """Any valid tier may follow any other."""
+        return None

@@ -48,6 +48,11 @@ class Injection:
     # Files the pod mounts: composed as one ConfigMap by the consumer's step. {file name: text}
     files: Mapping[str, str] = field(default_factory=dict)
     files_path: str = ""
+    # Other objects that the pod refers to, composed by the consumer's step in the pods' namespace:
+    # {kind and purpose ("persistentvolumeclaim-shared"): manifest with metadata.name}.
+    companions: Mapping[str, Json] = field(default_factory=dict)
+    # core/v1 ContainerPort objects of the engine's container.
+    ports: tuple[Json, ...] = ()
     # core/v1 Volume and VolumeMount objects.
     volumes: tuple[Json, ...] = ()
     mounts: tuple[Json, ...] = ()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from function.command.model import OPT_IN, Append, Delete, Edit, EngineCall, Replace
 from function.flags.scan import Options, Scan, Use
 from function.problems import Refused
+from function.reasons import Reason
 
 _CREDENTIAL = re.compile(r"(?i)(^|[._-])(password|passwd|secret|secret_key|access_key|token)$")
 _TROUBLE = re.compile(r"[\s*?\\]")
@@ -30,60 +31,72 @@ class Set:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What has to be set on one engine call; nothing when the call already says it all."""
+class FlagPlan:
+    """What has to be set on one engine call; nothing when the call already says it all.
 
+    `notes`: what a person should know of the result, though nothing stands in its way.
+    """
+
+    call: EngineCall
     sets: tuple[Set, ...] = ()
     notes: tuple[str, ...] = ()
 
+    def edits(self) -> list[Edit]:
+        """The edits of the call's words that carry out the plan. Raises Refused.
 
-def edits(call: EngineCall, plan: Plan) -> list[Edit]:
-    """The edits of `call`'s words that carry out `plan`.
+        A call that opted in gets replacements and deletions only: what is new goes by env.
+        """
+        call, out = self.call, []
+        for item in self.sets:
+            out += _edits(call, item)
+        out.sort(key=lambda edit: edit.index)
+        added = [] if call.opted_in else self.new_words()
+        if (out or added) and call.closed:
+            raise Refused(Reason.ARGS_NOT_PATCHABLE, f"{call.closed}; {self._by_hand()}")
+        return [*out, *(Append(word, expand=_expands(word)) for word in added)]
 
-    A call that opted in gets replacements and deletions only: what is new goes by env.
-    """
-    out: list[Edit] = []
-    for item in plan.sets:
-        kept = _kept(call, item)
-        for use in item.uses:
-            if use is not kept and min(use.words) >= 0:
-                out += [Delete(index) for index in _editable(call, use)]
-        if kept is None:
-            continue
-        _editable(call, kept)
-        if len(kept.words) == 1:
-            out.append(_replace(kept.words[0], f"{item.name}={item.value}"))
-            continue
-        if call.words[kept.words[0]].value != item.name:
-            out.append(Replace(kept.words[0], item.name))
-        out.append(_replace(kept.words[1], str(item.value)))
-    out.sort(key=lambda edit: edit.index)
-    if not call.opted_in:
-        out += [Append(word, expand=_expands(word)) for word in new_words(call, plan)]
-    if out and call.closed:
-        raise Refused("ArgsNotPatchable", f"{call.closed}; {_by_hand(plan)}")
-    return out
+    def new_words(self) -> list[str]:
+        """The words that the plan adds to the call, in order."""
+        return [
+            word
+            for item in self.sets
+            if _kept(self.call, item) is None
+            for word in (item.name, item.value)
+            if word is not None
+        ]
+
+    def opt_in(self) -> str:
+        """What `edits` would append, as the value of the env variable KV_OFFLOAD_ARGS.
+
+        "" where nothing has to be appended. Unquoted in a script, it is split at white space and
+        not parsed again (JSON escapes white space, `*` and `?`); in the text of an `eval` it is
+        parsed as a script's text is, so the words are quoted.
+        """
+        words = self.new_words()
+        return shlex.join(words) if self.call.evaluated else " ".join(map(unquoted, words))
+
+    def _by_hand(self) -> str:
+        words = " ".join(
+            item.name if item.value is None else f"{item.name} '{item.value}'" for item in self.sets
+        )
+        return f"put ${OPT_IN} (unquoted) there, or add by hand: {words}"
 
 
-def new_words(call: EngineCall, plan: Plan) -> list[str]:
-    """The words that `plan` adds to the call, in order."""
-    return [
-        word
-        for item in plan.sets
-        if _kept(call, item) is None
-        for word in (item.name, item.value)
-        if word is not None
-    ]
-
-
-def opt_in(call: EngineCall, plan: Plan) -> str:
-    """The value of KV_OFFLOAD_ARGS, as Kubernetes is given it.
-
-    Unquoted in a script, it is split at white space and not parsed again; in the text of an `eval`
-    it is parsed as a script's text is, so the words are quoted.
-    """
-    words = new_words(call, plan)
-    return shlex.join(words) if call.evaluated else " ".join(map(unquoted, words))
+def _edits(call: EngineCall, item: Set) -> list[Replace | Delete]:
+    """The edits of the words that are there, for one flag."""
+    out: list[Replace | Delete] = []
+    kept = _kept(call, item)
+    for use in item.uses:
+        if use is not kept and min(use.words) >= 0:
+            out += [Delete(index) for index in _editable(call, use)]
+    if kept is None:
+        return out
+    _editable(call, kept)
+    if len(kept.words) == 1:
+        return [*out, _replace(kept.words[0], f"{item.name}={item.value}")]
+    if call.words[kept.words[0]].value != item.name:
+        out.append(Replace(kept.words[0], item.name))
+    return [*out, _replace(kept.words[1], str(item.value))]
 
 
 def _kept(call: EngineCall, item: Set) -> Use | None:
@@ -101,13 +114,13 @@ def _editable(call: EngineCall, use: Use) -> tuple[int, ...]:
         word = call.words[index]
         if word.origin and not word.origin.startswith("$("):
             raise Refused(
-                "ArgsNotPatchable",
+                Reason.ARGS_NOT_PATCHABLE,
                 f"{use.name} comes from {word.origin}; move it into the args, where it can be "
                 "merged with the tier's",
             )
         if not word.certain:
             raise Refused(
-                "ArgsNotPatchable",
+                Reason.ARGS_NOT_PATCHABLE,
                 f"{use.name} is there in some runs of the script only; give it in all of them",
             )
     return use.words
@@ -140,7 +153,7 @@ def unquoted(value: str) -> str:
         if json.loads(text) == parsed:
             return text
     raise Refused(
-        "ArgsNotPatchable",
+        Reason.ARGS_NOT_PATCHABLE,
         f"{value!r} would not survive ${OPT_IN} unquoted; add the flag to the script by hand",
     )
 
@@ -171,7 +184,7 @@ def guard(call: EngineCall, scanned: Scan, ours: Iterable[str], env: Env) -> tup
     if hidden and not call.opted_in:
         text = call.words[hidden[0]].text
         raise Refused(
-            "ArgsNotPatchable",
+            Reason.ARGS_NOT_PATCHABLE,
             f"word {hidden[0] + 1} of {call.entrypoint}, {text}, may hold any flag, also one that "
             f"ours would replace without a word; pass ${OPT_IN}, unquoted, in your own script, or "
             "write the flags out",
@@ -200,7 +213,7 @@ def legible(scanned: Scan, options: Options, ours: Iterable[str]) -> None:
     empty = last is not None and last.static and last.raw is None
     if last and empty and (last.path or last.spelling == "--config"):
         raise Refused(
-            "ArgsNotPatchable",
+            Reason.ARGS_NOT_PATCHABLE,
             f"{last.spelling}{'.' if last.path else ''}{last.path} has no value; give it one, or "
             "remove it",
         )
@@ -210,7 +223,7 @@ def legible(scanned: Scan, options: Options, ours: Iterable[str]) -> None:
         found = options.candidates(use.spelling)
         if len(found) > 1 and {options.name(spelling) for spelling in found} & set(ours):
             raise Refused(
-                "ArgsNotPatchable",
+                Reason.ARGS_NOT_PATCHABLE,
                 f"{use.spelling} is ambiguous: {', '.join(found)}; write the flag out",
             )
 
@@ -221,7 +234,7 @@ def no_credentials(value: object, at: str) -> None:
         for key, item in sorted(value.items()):
             if _CREDENTIAL.search(str(key)) and item:
                 raise Refused(
-                    "CredentialInArgv",
+                    Reason.CREDENTIAL_IN_ARGV,
                     f"{at}.{key} would stand in the pod's args; use a backend or a mode that "
                     "takes it from a Secret",
                 )
@@ -243,7 +256,7 @@ def _equal(raw: str | None, value: str | None) -> bool:
 
 def _differs(name: str, theirs: str | None, ours: str, value: str | None) -> Refused:
     return Refused(
-        "ConnectorConflict",
+        Reason.CONNECTOR_CONFLICT,
         f"the user has {_show(name, theirs)}, the tier needs {_show(ours, value)}: remove the "
         "user's, or make them equal",
     )
@@ -251,10 +264,3 @@ def _differs(name: str, theirs: str | None, ours: str, value: str | None) -> Ref
 
 def _show(name: str, value: str | None) -> str:
     return name if value is None else f"{name} {value}"
-
-
-def _by_hand(plan: Plan) -> str:
-    words = " ".join(
-        item.name if item.value is None else f"{item.name} '{item.value}'" for item in plan.sets
-    )
-    return f"put ${OPT_IN} (unquoted) there, or add by hand: {words}"

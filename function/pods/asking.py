@@ -3,27 +3,34 @@
 A tier is named by the annotation of a pod template (one member's counts for its gang), or by
 `kvOffloadTierRef` of the composite, which then counts for every engine of the composite that names
 nothing itself and whose argv or image proves that it is one: a router is no engine.
+
+Whatever is read of a pod here (its serving container, its argv, its flags) is kept, and nothing
+later reads it again.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from pydantic import ValidationError
 
-from function import command, workloads
+from function import command, flags, workloads
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
-from function.command.model import Program
+from function.command.model import EngineCall, Program
 from function.kube import objects
-from function.pods import identify, record, serve
+from function.pods import identify, identity, record, serve
 from function.pods.declared import Declared, declared
 from function.pods.record import Record
 from function.pods.refs import Ref
 from function.problems import Refused
+from function.reasons import Policy, Reason
 from function.workloads import Gang, Template, Workload, containers
 
 Json = dict[str, Any]
+
+NO_WORKLOAD = Workload()
 
 # Where a composite of one's own, and a ModelDeployment, name the tier.
 _FIELDS = (("spec", "template", "spec", "kvOffloadTierRef"), ("spec", "kvOffloadTierRef"))
@@ -38,17 +45,43 @@ class Pod:
     container: Json
     program: Program
 
+    @property
+    def calls(self) -> tuple[EngineCall, ...]:
+        return self.program.calls
+
 
 @dataclass(frozen=True)
-class Asking:
-    """One engine that asks for a tier."""
+class AskingEngine:
+    """One engine that asks for a tier: its templates, and what is known of it before the tier is.
+
+    `refused`: why its pods cannot be read, or the engine not be told; the rest is then absent.
+    `flags`: the effective flags of the first call that starts it.
+    """
 
     gang: Gang
     declared: Declared
+    pods: tuple[Pod, ...] = ()
+    identified: identify.Identified | None = None
+    flags: Mapping[str, str | None] = field(default_factory=dict)
+    refused: Refused | None = field(default=None, compare=False)
+
+    @property
+    def starting(self) -> tuple[Pod, ...]:
+        """The pods that start the engine; all of them where argv shows none."""
+        return tuple(pod for pod in self.pods if pod.calls) or self.pods
+
+    @property
+    def calls(self) -> tuple[EngineCall, ...]:
+        return tuple(call for pod in self.pods for call in pod.calls)
+
+    @property
+    def model(self) -> str:
+        """The string behind the model argument, "" when it is not there or not static."""
+        return identity.model_string(self.identified.name, self.flags) if self.identified else ""
 
 
 @dataclass(frozen=True)
-class Target:
+class Asking:
     """A workload of which at least one engine asks for a tier, or was wired before.
 
     `resource`: what the earlier step desires under `key`; `manifest`: the workload in it.
@@ -61,10 +94,11 @@ class Target:
     resource: Json
     manifest: Json
     provider_config: str
+    workload: Workload = NO_WORKLOAD
     digest: str = ""
-    asking: tuple[Asking, ...] = ()
+    engines: tuple[AskingEngine, ...] = ()
     ref: Ref | None = None
-    policy: str = "Required"
+    policy: Policy = Policy.REQUIRED
     refused: Refused | None = field(default=None, compare=False)
     record: Record | None = None
     unreadable: str = ""
@@ -72,6 +106,13 @@ class Target:
     @property
     def remote_namespace(self) -> str:
         return str(self.manifest.get("metadata", {}).get("namespace") or "default")
+
+    @cached_property
+    def models(self) -> tuple[str, ...]:
+        """The model strings of its engines, sorted; () where an engine cannot be told."""
+        if any(engine.refused for engine in self.engines):
+            return ()
+        return tuple(sorted({engine.model for engine in self.engines}))
 
 
 def composite_reference(composite: Mapping[str, Any]) -> KVOffloadTierRef | Refused | None:
@@ -87,155 +128,160 @@ def composite_reference(composite: Mapping[str, Any]) -> KVOffloadTierRef | Refu
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join((*path, *(str(part) for part in first["loc"])))
-            return Refused("InvalidInput", str(first["msg"]), where)
+            return Refused(Reason.INVALID_INPUT, str(first["msg"]), where)
     return None
 
 
-def target(
+def find(
     key: str,
     resource: Json,
-    ref: KVOffloadTierRef | Refused | None,
-    given: Input,
+    reference: KVOffloadTierRef | Refused | None,
+    step_input: Input,
     recorded: str,
-) -> Target | None:
+) -> Asking | None:
     """What the desired resource asks for; None when it is no workload, or asks for nothing.
 
-    `recorded`: the text of the record on the observed resource, "" without one.
+    `reference`: what `composite_reference` found. `recorded`: the text of the record on the
+    observed resource, "" without one.
     """
     manifest = objects.unwrapped(resource)
     if manifest is None:
         return None
     known, unreadable = record.load(recorded) if recorded else (None, "")
-    cluster = given.control_plane_cluster or ""
+    cluster = step_input.control_plane_cluster or ""
     if manifest is not resource:
         cluster = str(resource["spec"].get("providerConfigRef", {}).get("name", ""))
+    asking = Asking(key, resource, manifest, cluster, record=known, unreadable=unreadable)
     try:
-        workload = workloads.find(manifest, paths(key, manifest, given))
+        workload = workloads.find(manifest, paths(key, manifest, step_input))
         if workload is None:
             return None
-        asking = _asking(workload, ref, given)
-        named, policy = _agreed(asking, ref, given)
+        digest = record.digest({t.path: t.body for t in workload.templates})
+        asking = replace(asking, workload=workload, digest=digest)
+        engines = _asking(workload, reference, step_input)
+        named, policy = _agreed(engines)
     except Refused as refused:
-        return Target(
-            key, resource, manifest, cluster, refused=refused, record=known, unreadable=unreadable
-        )
+        return replace(asking, refused=refused)
     if named is None and known is None and not unreadable:
         return None
-    return Target(
-        key=key,
-        resource=resource,
-        manifest=manifest,
-        provider_config=cluster,
-        digest=record.digest({t.path: t.body for t in workload.templates}),
-        asking=asking,
-        ref=named,
-        policy=policy,
-        record=known,
-        unreadable=unreadable,
-    )
+    return replace(asking, engines=engines, ref=named, policy=policy)
 
 
-def pods(asking: Asking, given: Input) -> list[Pod]:
-    """The engine's templates with their serving containers.
-
-    Raises Refused: EngineContainerMissing, and PodConflict for a template that is malformed.
-    """
-    found = []
-    for template in asking.gang.templates:
-        if template.problem:
-            raise Refused("PodConflict", template.problem)
-        if template.kind == workloads.SERVE:
-            found.append(Pod(template, -1, {}, serve.program(template.body)))
-            continue
-        spec = template.body.get("spec", {})
-        index = containers.serving(spec, name=_named(spec, given), proves=_prover(given))
-        container = spec["containers"][index]
-        program = command.read(container, _image_call(container, asking.declared, given))
-        if template.ray and not container.get("command") and not container.get("args"):
-            program = Program(inert=True)
-        found.append(Pod(template, index, container, program))
-    return found
-
-
-def _image_call(container: Json, said: Declared, given: Input) -> command.ImageCall | None:
-    """What the image starts by itself: by the table, or the engine that somebody declares."""
-    known = identify.image_call(container, given.engine_images)
-    engine = said.engine or given.engine
-    if known is not None or not engine:
-        return known
-    return command.ImageCall(engine, ("the image's entrypoint",))
-
-
-def _named(spec: Mapping[str, Any], given: Input) -> str:
-    """The Input's name for the container; its default gives way where no container has it."""
-    if "container" in given.model_fields_set:
-        return given.container
-    names = [c.get("name") for c in spec.get("containers") or () if isinstance(c, dict)]
-    return given.container if given.container in names else ""
-
-
-def _prover(given: Input) -> Any:
-    def proves(container: Json) -> bool:
-        call = identify.image_call(container, given.engine_images)
-        return bool(command.read(container, call).calls)
-
-    return proves
-
-
-def paths(key: str, manifest: Json, given: Input) -> tuple[str, ...]:
+def paths(key: str, manifest: Json, step_input: Input) -> tuple[str, ...]:
     """Where the Input says that pod templates of this workload stand."""
     kind = manifest.get("kind")
-    return tuple(p.path for p in given.paths if p.resource == key or p.kind == kind)
+    return tuple(p.path for p in step_input.paths if p.resource == key or p.kind == kind)
 
 
 def _asking(
-    workload: Workload, ref: KVOffloadTierRef | Refused | None, given: Input
-) -> tuple[Asking, ...]:
+    workload: Workload, reference: KVOffloadTierRef | Refused | None, step_input: Input
+) -> tuple[AskingEngine, ...]:
+    """The engines that ask, each read once."""
+    by_field = None if isinstance(reference, Refused) else reference
     out = []
     for gang in workload.engines:
-        said = declared(t.body for t in gang.templates)
-        if said.tier or (ref is not None and _is_engine(gang, said, given)):
-            out.append(Asking(gang, said))
+        reading = Reading(gang, step_input)
+        own = declared((t.body for t in gang.templates), None, step_input)
+        if own.ref is None and not (reference is not None and reading.is_engine(own)):
+            continue
+        if own.ref is None and isinstance(reference, Refused):
+            raise reference
+        out.append(reading.engine(declared((t.body for t in gang.templates), by_field, step_input)))
     return tuple(out)
 
 
-def _is_engine(gang: Gang, said: Declared, given: Input) -> bool:
-    """Whether a gang that names no tier itself is an engine, by declaration, argv or image.
+class Reading:
+    """Reads the containers of one gang, each at most once for what its image is said to start."""
 
-    One that cannot be read counts as an engine: it is refused with its problem, never dropped.
-    """
-    if said.engine or any(t.kind == workloads.SERVE or t.problem for t in gang.templates):
-        return True
-    proves = _prover(given)
-    return any(
-        proves(c)
-        for t in gang.templates
-        if t.kind == workloads.POD
-        for c in t.body.get("spec", {}).get("containers") or ()
-        if isinstance(c, dict) and not containers.is_sidecar(c)
-    )
+    def __init__(self, gang: Gang, step_input: Input) -> None:
+        self.gang = gang
+        self.step_input = step_input
+        self._programs: dict[tuple[int, command.ImageCall | None], Program] = {}
+
+    def engine(self, said: Declared) -> AskingEngine:
+        """The gang as an engine that asks, or refused where it cannot be read."""
+        try:
+            pods = tuple(self._pod(template, said) for template in self.gang.templates)
+            found = identify.identify(
+                [(pod.container, pod.program) for pod in pods], said, self.step_input.engine_images
+            )
+        except Refused as refused:
+            return AskingEngine(self.gang, said, refused=refused)
+        call = next((call for pod in pods for call in pod.calls), None)
+        read = flags.read(found.name, call) if call else {}
+        return AskingEngine(self.gang, said, pods, found, read)
+
+    def is_engine(self, said: Declared) -> bool:
+        """Whether a gang that names no tier itself is an engine, by declaration, argv or image.
+
+        One that cannot be read counts as an engine: it is refused with its problem, never dropped.
+        """
+        templates = self.gang.templates
+        if said.engine or any(t.kind == workloads.SERVE or t.problem for t in templates):
+            return True
+        return any(
+            self._proves(c)
+            for t in templates
+            if t.kind == workloads.POD
+            for c in t.body.get("spec", {}).get("containers") or ()
+            if isinstance(c, dict) and not containers.is_sidecar(c)
+        )
+
+    def _pod(self, template: Template, said: Declared) -> Pod:
+        """Raises Refused: EngineContainerMissing, and PodConflict for a malformed template."""
+        if template.problem:
+            raise Refused(Reason.POD_CONFLICT, template.problem)
+        if template.kind == workloads.SERVE:
+            return Pod(template, -1, {}, serve.program(template.body))
+        spec = template.body.get("spec", {})
+        index = containers.serving(spec, name=self._named(spec), proves=self._proves)
+        return self.pod_at(template, index, said)
+
+    def pod_at(self, template: Template, index: int, said: Declared) -> Pod:
+        """The template with the container at `index` as the one that serves."""
+        container = template.body["spec"]["containers"][index]
+        program = self._read(container, self._image_call(container, said))
+        if template.ray and not container.get("command") and not container.get("args"):
+            program = Program(inert=True)
+        return Pod(template, index, container, program)
+
+    def _read(self, container: Json, call: command.ImageCall | None) -> Program:
+        # The container is held by its template: its id stands for nothing else meanwhile.
+        key = (id(container), call)
+        if key not in self._programs:
+            self._programs[key] = command.read(container, call)
+        return self._programs[key]
+
+    def _proves(self, container: Json) -> bool:
+        known = identify.image_call(container, self.step_input.engine_images)
+        return bool(self._read(container, known).calls)
+
+    def _image_call(self, container: Json, said: Declared) -> command.ImageCall | None:
+        """What the image starts by itself: by the table, or the engine that somebody declares."""
+        known = identify.image_call(container, self.step_input.engine_images)
+        engine = said.engine or said.default_engine
+        if known is not None or not engine:
+            return known
+        return command.ImageCall(engine, ("the image's entrypoint",))
+
+    def _named(self, spec: Mapping[str, Any]) -> str:
+        """The Input's name for the container; its default gives way where no container has it."""
+        if "container" in self.step_input.model_fields_set:
+            return self.step_input.container
+        found = [c.get("name") for c in spec.get("containers") or () if isinstance(c, dict)]
+        return self.step_input.container if self.step_input.container in found else ""
 
 
-def _agreed(
-    asking: tuple[Asking, ...], ref: KVOffloadTierRef | Refused | None, given: Input
-) -> tuple[Ref | None, str]:
-    """The one tier and policy of the workload's engines. Raises TierConflict, InvalidInput."""
-    wanted = set()
-    for one in asking:
-        said = one.declared
-        if said.tier:
-            named = Ref(said.namespace or given.tier_namespace, said.tier)
-        elif isinstance(ref, Refused):
-            raise ref
-        else:
-            named = Ref(ref.namespace, ref.name)
-        by_field = "" if said.tier or isinstance(ref, Refused) or ref is None else ref.policy
-        wanted.add((named, said.policy or by_field or "Required"))
-    if wanted and {policy for _, policy in wanted} == {"Off"}:
+def _agreed(engines: tuple[AskingEngine, ...]) -> tuple[Ref | None, Policy]:
+    """The one tier and policy of the workload's engines. Raises TierConflict."""
+    wanted = {
+        (engine.declared.ref, engine.declared.policy or Policy.REQUIRED) for engine in engines
+    }
+    if wanted and {policy for _, policy in wanted} == {Policy.OFF}:
         return min(wanted, key=str)  # nothing will be wired: which tier does not matter
     if len(wanted) > 1:
         said = ", ".join(sorted(f"{named} ({policy})" for named, policy in wanted))
         raise Refused(
-            "TierConflict", f"engines of one workload name different tiers: {said}; name one"
+            Reason.TIER_CONFLICT, f"engines of one workload name different tiers: {said}; name one"
         )
-    return next(iter(wanted)) if wanted else (None, "Required")
+    return next(iter(wanted)) if wanted else (None, Policy.REQUIRED)

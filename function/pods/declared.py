@@ -1,113 +1,155 @@
-"""What a pod template's annotations declare: the tier, the policy, the engine, the cache identity.
+"""What is declared of an engine: the tier, the policy, the engine, its version, the cache identity.
 
-Modelplane copies a member's annotations to its pods and to nothing else, so this is the one place
-where they can stand. One member's annotation counts for its whole gang.
+Three places say it, and the first that does wins: annotations of the pod templates (the one place
+that Modelplane copies to its pods; one member's counts for its whole gang), the consumer's field
+`kvOffloadTierRef`, and the step's Input. A field speaks for every engine of its composite; which
+tier and how strictly, it says only for those that name none themselves. The Input's engine is a
+default for pods that show nothing: it never contradicts what argv proves.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
+from function import names
+from function.api.consumer import KVOffloadTierRef
+from function.api.input import Input
 from function.contract.engine import ENGINES
+from function.pods.refs import Ref
 from function.problems import Refused
+from function.reasons import Policy, Reason
 
-_PREFIX = "modelplane.ai/kv-offload-"
-TIER = _PREFIX + "tier"
-POLICY = _PREFIX + "policy"
-ENGINE = _PREFIX + "engine"
-ENGINE_VERSION = _PREFIX + "engine-version"
-CACHE_IDENTITY = _PREFIX + "cache-identity"
-
-POLICIES = ("Required", "Optional", "Off")
+ANNOTATION, FIELD = "annotation", "field"
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 @dataclass(frozen=True)
 class Declared:
-    """ "" is what is not declared. `tier`: the name; `namespace`: its namespace where one is given.
+    """ "" and None are what nobody declares.
 
-    `engine`: vLLM or SGLang. `version`: a PEP 440 string. `cache_identity`: free text.
+    `engine`: vLLM or SGLang. `version`: a PEP 440 string. Their sources: annotation or field.
+    `cache_identity`: free text. `default_engine`, `default_version`: the Input's.
     """
 
-    tier: str = ""
-    namespace: str = ""
-    policy: str = ""
+    ref: Ref | None = None
+    policy: Policy | None = None
     engine: str = ""
+    engine_source: str = ""
     version: str = ""
+    version_source: str = ""
     cache_identity: str = ""
+    default_engine: str = ""
+    default_version: str = ""
 
 
-def declared(templates: Iterable[Mapping[str, Any]]) -> Declared:
-    """What the templates of one gang declare together.
+def declared(
+    templates: Iterable[Mapping[str, Any]], field: KVOffloadTierRef | None, step_input: Input
+) -> Declared:
+    """What is declared of one gang, by its templates' annotations, a field and the Input.
 
-    Raises Refused: TierConflict where two of them differ, InvalidInput for a value that is none.
-    Where all that state a policy state Off, the others need not agree: nothing will be wired.
+    Raises Refused: TierConflict where two annotations differ, InvalidInput for a value that is
+    none. Where all that state a policy state Off, the others need not agree: nothing will be wired.
     """
+    said = _annotated(templates, step_input.tier_namespace)
+    if field is not None:
+        said = _or_field(said, field, step_input.tier_namespace)
+    return replace(
+        said,
+        default_engine=step_input.engine or "",
+        default_version=step_input.engine_version or "",
+    )
+
+
+def _or_field(said: Declared, field: KVOffloadTierRef, tier_namespace: str) -> Declared:
+    if said.ref is None:
+        namespace = field.namespace or tier_namespace
+        policy = said.policy or Policy(field.policy)
+        said = replace(said, ref=Ref(namespace, field.name), policy=policy)
+    if field.engine and not said.engine:
+        said = replace(said, engine=field.engine, engine_source=FIELD)
+    if field.engine_version and not said.version:
+        said = replace(said, version=_version(field.engine_version), version_source=FIELD)
+    return replace(said, cache_identity=said.cache_identity or field.cache_identity or "")
+
+
+def _annotated(templates: Iterable[Mapping[str, Any]], tier_namespace: str) -> Declared:
+    """What the annotations of one gang's templates declare together."""
     found: dict[str, str] = {}
     all_annotations = [(t.get("metadata") or {}).get("annotations") or {} for t in templates]
-    off = {a[POLICY] for a in all_annotations if POLICY in a} == {"Off"}
+    policies = {a[names.POLICY] for a in all_annotations if names.POLICY in a}
     for annotations in all_annotations:
         for name in _READERS:
             value = annotations.get(name)
             if value is None:
                 continue
             value = str(value).strip()
-            if found.setdefault(name, value) != value and not off:
+            if found.setdefault(name, value) != value and policies != {Policy.OFF}:
                 raise Refused(
-                    "TierConflict",
+                    Reason.TIER_CONFLICT,
                     f"pods of one engine say {found[name]!r} and {value!r}; say the same on all, "
                     "or on one",
-                    f"metadata.annotations[{name}]",
+                    _path(name),
                 )
-    values: dict[str, str] = {}
-    for name, value in found.items():
-        values.update(_READERS[name](value))
-    return Declared(**values)
+    values = {key: read(found[name]) for name, (key, read) in _READERS.items() if name in found}
+    tier, policy = values.get("tier"), values.get("policy")
+    return Declared(
+        ref=Ref(tier.namespace or tier_namespace, tier.name) if tier else None,
+        policy=policy,
+        engine=values.get("engine", ""),
+        engine_source=ANNOTATION if "engine" in values else "",
+        version=values.get("version", ""),
+        version_source=ANNOTATION if "version" in values else "",
+        cache_identity=values.get("identity", ""),
+    )
 
 
-def _tier(value: str) -> dict[str, str]:
+def _tier(value: str) -> Ref:
+    """The namespace is "" where none is given."""
     namespace, slash, name = value.rpartition("/")
     if not _NAME.fullmatch(name) or (slash and not _NAME.fullmatch(namespace)):
-        raise _invalid(f"{value!r} is not [NAMESPACE/]NAME of a KVOffloadTier", TIER)
-    return {"tier": name, "namespace": namespace}
+        raise _invalid(f"{value!r} is not [NAMESPACE/]NAME of a KVOffloadTier", names.TIER)
+    return Ref(namespace, name)
 
 
-def _policy(value: str) -> dict[str, str]:
-    if value not in POLICIES:
-        raise _invalid(f"{value!r} is not one of {', '.join(POLICIES)}", POLICY)
-    return {"policy": value}
+def _policy(value: str) -> Policy:
+    try:
+        return Policy(value)
+    except ValueError:
+        known = ", ".join(Policy)
+        raise _invalid(f"{value!r} is not one of {known}", names.POLICY) from None
 
 
-def _engine(value: str) -> dict[str, str]:
+def _engine(value: str) -> str:
     for engine in ENGINES:
         if value.lower() == engine.lower():
-            return {"engine": engine}
-    raise _invalid(f"{value!r} is not one of {', '.join(ENGINES)}", ENGINE)
+            return engine
+    raise _invalid(f"{value!r} is not one of {', '.join(ENGINES)}", names.ENGINE)
 
 
-def _version(value: str) -> dict[str, str]:
+def _version(value: str) -> str:
     try:
-        return {"version": str(Version(value))}
+        return str(Version(value))
     except InvalidVersion:
-        raise _invalid(f"{value!r} is not a version, such as 0.33.0", ENGINE_VERSION) from None
+        message = f"{value!r} is not a version, such as 0.33.0"
+        raise _invalid(message, names.ENGINE_VERSION) from None
 
 
-def _cache_identity(value: str) -> dict[str, str]:
-    return {"cache_identity": value}
-
-
-_READERS = {
-    TIER: _tier,
-    POLICY: _policy,
-    ENGINE: _engine,
-    ENGINE_VERSION: _version,
-    CACHE_IDENTITY: _cache_identity,
+_READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    names.TIER: ("tier", _tier),
+    names.POLICY: ("policy", _policy),
+    names.ENGINE: ("engine", _engine),
+    names.ENGINE_VERSION: ("version", _version),
+    names.CACHE_IDENTITY: ("identity", str),
 }
 
 
+def _path(annotation: str) -> str:
+    return f"metadata.annotations[{annotation}]"
+
+
 def _invalid(message: str, annotation: str) -> Refused:
-    return Refused("InvalidInput", message, f"metadata.annotations[{annotation}]")
+    return Refused(Reason.INVALID_INPUT, message, _path(annotation))

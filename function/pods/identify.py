@@ -15,6 +15,7 @@ from function.command.model import ImageCall, Program
 from function.contract.engine import SGLANG, VLLM
 from function.pods.declared import Declared
 from function.problems import Refused
+from function.reasons import Reason
 from function.workloads.containers import repository_name, split_image
 
 Json = dict[str, Any]
@@ -77,7 +78,8 @@ _FOREIGN_ENV: tuple[tuple[str, str], ...] = (
 @dataclass(frozen=True)
 class Identified:
     """`version`: PEP 440, None when nothing tells. The sources are for the record and people:
-    "annotation", "argv", "input", "engineImages", "image tag", "" for an unknown version."""
+    "annotation", "field", "argv", "input", "engineImages", "image tag", "" for an unknown
+    version."""
 
     name: str
     name_source: str
@@ -86,10 +88,12 @@ class Identified:
     image: str = ""
 
 
-def image_call(container: Mapping[str, Any], given: Mapping[str, GivenImage]) -> ImageCall | None:
+def image_call(
+    container: Mapping[str, Any], engine_images: Mapping[str, GivenImage]
+) -> ImageCall | None:
     """What the container's image starts by itself; None when nothing tells. Input wins."""
     image = str(container.get("image") or "")
-    row = given.get(repository_name(image))
+    row = engine_images.get(repository_name(image))
     if row is not None:
         return ImageCall(row.engine if row.entrypoint else "", tuple(row.entrypoint))
     known = public(image)
@@ -105,9 +109,7 @@ def public(image: str) -> Image | None:
 def identify(
     pods: Sequence[tuple[Mapping[str, Any], Program]],
     declared: Declared,
-    given: Mapping[str, GivenImage],
-    given_engine: str = "",
-    given_version: str = "",
+    engine_images: Mapping[str, GivenImage],
 ) -> Identified:
     """The engine of one gang, from its serving containers and what each of them runs.
 
@@ -115,13 +117,13 @@ def identify(
     or when two of the gang's pods tell different things.
     """
     _check_scope(pods)
-    name, source = _name(pods, declared, given, given_engine)
+    name, source = _name(pods, declared, engine_images)
     image = next((i for c, p in pods if (i := str(c.get("image") or "")) and p.calls), "")
     image = image or next((str(c["image"]) for c, _ in pods if c.get("image")), "")
     if declared.version:
-        return Identified(name, source, declared.version, "annotation", image)
-    if given_version:
-        return Identified(name, source, given_version, "input", image)
+        return Identified(name, source, declared.version, declared.version_source, image)
+    if declared.default_version and name == declared.default_engine:
+        return Identified(name, source, declared.default_version, "input", image)
     versions = {v for c, p in pods if (p.calls or len(pods) == 1) and (v := _from_tag(c, name))}
     if len(versions) == 1:
         return Identified(name, source, versions.pop(), "image tag", image)
@@ -151,23 +153,23 @@ def _from_tag(container: Mapping[str, Any], engine: str) -> str | None:
 def _name(
     pods: Sequence[tuple[Mapping[str, Any], Program]],
     declared: Declared,
-    given: Mapping[str, GivenImage],
-    given_engine: str,
+    engine_images: Mapping[str, GivenImage],
 ) -> tuple[str, str]:
     proven = {call.engine for _, program in pods for call in program.calls}
-    by_image = {e for c, _ in pods if (e := _image_engine(str(c.get("image") or ""), given))}
-    said = declared.engine or given_engine
-    if said:
-        source = "annotation" if declared.engine else "input"
+    images = sorted({str(c.get("image") or "none") for c, _ in pods})
+    by_image = {e for image in images if (e := _image_engine(image, engine_images))}
+    if declared.engine:
         # A declaration may name what argv does not show, and not contradict what it does.
-        if declared.engine and proven - {said}:
+        if proven - {declared.engine}:
+            where = declared.engine_source
             raise Refused(
-                "EngineUnknown",
-                f"the annotation says {said}, and the command starts {', '.join(sorted(proven))}; "
-                "correct the annotation or remove it",
+                Reason.ENGINE_UNKNOWN,
+                f"the {where} says {declared.engine}, and the command starts"
+                f" {', '.join(sorted(proven))}; correct the {where} or remove it",
             )
-        if declared.engine or not proven:
-            return said, source
+        return declared.engine, declared.engine_source
+    if declared.default_engine and not proven:
+        return declared.default_engine, "input"
     # A container without a command starts what its image's entrypoint does: the table knew that.
     shown = any(c.get("command") or not c.get("image") for c, p in pods if p.calls)
     by_argv = "argv" if shown else "engineImages"
@@ -176,13 +178,12 @@ def _name(
             return next(iter(engines)), source
         if engines:
             raise Refused(
-                "EngineUnknown",
+                Reason.ENGINE_UNKNOWN,
                 f"pods of one engine start different engines: {', '.join(sorted(engines))}",
             )
     problems = sorted({p.problem for _, p in pods if p.problem})
-    images = sorted({str(c.get("image") or "none") for c, _ in pods})
     raise Refused(
-        "EngineUnknown",
+        Reason.ENGINE_UNKNOWN,
         f"nothing tells which engine {', '.join(images)} runs"
         + (f" ({'; '.join(problems)})" if problems else "")
         + "; annotate the pod template with modelplane.ai/kv-offload-engine, or add the image to "
@@ -190,8 +191,8 @@ def _name(
     )
 
 
-def _image_engine(image: str, given: Mapping[str, GivenImage]) -> str:
-    row = given.get(repository_name(image))
+def _image_engine(image: str, engine_images: Mapping[str, GivenImage]) -> str:
+    row = engine_images.get(repository_name(image))
     if row is not None:
         return row.engine
     known = public(image)
@@ -203,7 +204,7 @@ def _check_scope(pods: Sequence[tuple[Mapping[str, Any], Program]]) -> None:
         label = program.foreign or foreign(container, bool(program.calls))
         if label:
             raise Refused(
-                "OutOfScope",
+                Reason.OUT_OF_SCOPE,
                 f"{label} brings a KV cache tier of its own; it is left alone",
             )
 

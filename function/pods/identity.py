@@ -9,6 +9,7 @@ import hashlib
 import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from function.contract.engine import SGLANG, VLLM
@@ -21,7 +22,7 @@ LENGTH = 12
 
 # Flags that determine the bytes of a block or its key, with the value that an absent flag means.
 # Parallelism cuts blocks by rank, attention backends lay them out, overrides change the weights'
-# use. Where wiring itself sets an absent one, the default is what it sets: identity does not move.
+# use. Where wiring itself sets an absent one, the backend says so (`Backend.assumes`).
 _VLLM = {
     "--dtype": "auto",
     "--kv-cache-dtype": "auto",
@@ -54,7 +55,7 @@ _SGLANG = {
     "--quantization-param-path": "",
     "--load-format": "auto",
     "--json-model-override-args": "",
-    "--page-size": "64",
+    "--page-size": "",
     "--mamba-ssm-dtype": "",
     "--tp-size": "1",
     "--pp-size": "1",
@@ -73,7 +74,6 @@ _ENV = {
 }
 _SWITCHES = frozenset(("--calculate-kv-scales",))
 _MODEL = {VLLM: "--model", SGLANG: "--model-path"}
-_LORA = ("--enable-lora", "--lora-modules", "--lora-paths", "--default-mm-loras")
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,7 @@ class Identity:
     """`model`: the string behind the model argument. `digest`: 12 hex digits over `facts`.
 
     `facts`: sorted (name, value) pairs. `known`: false where something that matters cannot be seen;
-    then equal digests prove nothing, and `unknown` says what it is. `lora`: the engine serves
-    adapters, which most keys do not tell apart.
+    then equal digests prove nothing, and `unknown` says what it is.
     """
 
     model: str
@@ -90,7 +89,6 @@ class Identity:
     facts: tuple[tuple[str, str], ...]
     known: bool = True
     unknown: str = ""
-    lora: bool = False
 
 
 def identity(
@@ -104,6 +102,7 @@ def identity(
     outlives_pods: bool = False,
     model_source: str = "",
     declared: str = "",
+    assumed: Mapping[str, str] = MappingProxyType({}),
 ) -> Identity:
     """The identity of one engine, from its template after earlier steps have had their say.
 
@@ -111,12 +110,12 @@ def identity(
     one per namespace. `outlives_pods`: the cache survives a roll-out, so the version counts.
     `model_source`: where the workload says the weights come from (KServe's `spec.model.uri`).
     `declared`: the user's own word, which replaces everything else but the model string.
+    `assumed`: what wiring makes of flags that are absent (`Backend.assumes`).
     """
     model = model_string(engine, flags)
-    lora = any(flag in flags for flag in _LORA)
     if declared:
         facts = (("declared", declared),)
-        return Identity(model, _digest(facts), facts, lora=lora)
+        return Identity(model, _digest(facts), facts)
     facts_by_name: dict[str, str] = {"engine": engine}
     unknown: list[str] = []
     if not model:
@@ -131,12 +130,12 @@ def identity(
     if "--revision" in flags and revision is None:
         unknown.append("--revision")
     facts_by_name["revision"] = revision or ""
-    _add_flags(facts_by_name, unknown, flags, _FLAGS[engine])
+    _add_flags(facts_by_name, unknown, flags, {**_FLAGS[engine], **assumed})
     _add_env(facts_by_name, unknown, container, _ENV[engine])
     if outlives_pods:
         _add_version(facts_by_name, unknown, container, version)
     facts = tuple(sorted((k, v) for k, v in facts_by_name.items() if v))
-    return Identity(model, _digest(facts), facts, not unknown, ", ".join(unknown), lora)
+    return Identity(model, _digest(facts), facts, not unknown, ", ".join(unknown))
 
 
 def model_string(engine: str, flags: Mapping[str, str | None]) -> str:

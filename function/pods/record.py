@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from function import names
 from function.contract.injection import Injection
 from function.problems import Refused
+from function.reasons import Reason
 
 Json = dict[str, Any]
 
-ANNOTATION = "modelplane.ai/kv-offload-record"
 VERSION = 1
 # All annotations of an object together may take 256 KiB; a record this long is a mistake.
 MAX_BYTES = 16 * 1024
@@ -71,10 +72,10 @@ def dump(record: Record) -> str:
     size = len(text.encode())
     if size > MAX_BYTES:
         raise Refused(
-            "PodConflict",
+            Reason.POD_CONFLICT,
             f"the record of this wiring would take {size} bytes, more than {MAX_BYTES}: the tier "
             "gives its pods too many or too long files; shorten them",
-            f"metadata.annotations[{ANNOTATION}]",
+            f"metadata.annotations[{names.RECORD}]",
         )
     return text
 
@@ -105,7 +106,7 @@ def load(text: str | None) -> tuple[Record | None, str]:
 def read(metadata: Mapping[str, Any] | None) -> tuple[Record | None, str]:
     """`load` from the annotation of an object's metadata."""
     annotations = (metadata or {}).get("annotations") or {}
-    return load(annotations.get(ANNOTATION))
+    return load(annotations.get(names.RECORD))
 
 
 def digest(templates: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from function.contract.engine import VLLM
 from function.contract.injection import Injection
 from function.flags.vllm.merge import merge
 from function.problems import Refused
+from function.reasons import Reason
 
 Json = dict[str, Any]
 
@@ -36,7 +37,7 @@ def apply(entry: Mapping[str, Any], injection: Injection) -> Json:
     for name in kwargs:
         if name.startswith("kv_offloading_"):
             raise Refused(
-                "ConnectorConflict",
+                Reason.CONNECTOR_CONFLICT,
                 f"engine_kwargs.{name} replaces any connector in silence; remove it",
             )
     if injection.connector is not None:
@@ -51,7 +52,7 @@ def apply(entry: Mapping[str, Any], injection: Injection) -> Json:
         wanted = True if value is None else value
         if kwargs.setdefault(name, wanted) != wanted:
             raise Refused(
-                "ConnectorConflict",
+                Reason.CONNECTOR_CONFLICT,
                 f"engine_kwargs.{name} is {kwargs[name]!r}, and the tier needs {wanted!r}",
             )
     return {**entry, "engine_kwargs": kwargs}

@@ -5,195 +5,215 @@ applies it to every pod template of the engine, or refuses the whole workload; `
 record by the same code.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from function import command, flags, workloads
+from function import command, flags, names, workloads
 from function.api.input import Input
-from function.backends.registry import backend
 from function.contract import gate
-from function.contract.backend import Tier
+from function.contract.backend import AnyBackend, Tier
 from function.contract.engine import Engine
 from function.contract.injection import Injection
+from function.flags import FlagPlan
 from function.kube import objects
-from function.pods import identify, patch, serve
+from function.pods import patch, serve
 from function.pods import record as records
-from function.pods.asking import Asking, Pod, Target, paths, pods
-from function.pods.identity import Identity, identity, model_string
+from function.pods.asking import Asking, AskingEngine, Pod, Reading
+from function.pods.declared import Declared
+from function.pods.identity import Identity, identity
 from function.pods.patch.env import literals
 from function.pods.record import Record, TemplateRecord
 from function.problems import Refused
+from function.reasons import Reason
+from function.workloads import Gang, Template
 
 Json = dict[str, Any]
 
 FILES_VOLUME = "kv-offload-files"
 
 # Reasons that leave a pod as its author wrote it, whatever the policy: it is not ours to wire.
-LEFT_ALONE = frozenset({"OutOfScope"})
+LEFT_ALONE = frozenset({Reason.OUT_OF_SCOPE})
 
 
 @dataclass(frozen=True)
 class Wired:
-    """A wired workload: the manifest, its record, (model, identity digest) pairs, a sentence."""
+    """A wired workload: the manifest, its record, its engines, a sentence.
+
+    `shares`: (model, identity digest, "" when unknown) of each engine.
+    """
 
     manifest: Json
     record: Record
-    shares: tuple[tuple[str, str], ...]
+    engines: tuple[Engine, ...]
     summary: str
 
+    @property
+    def shares(self) -> tuple[tuple[str, str], ...]:
+        return tuple((engine.model, engine.identity) for engine in self.engines)
 
-def wire(target: Target, tier: Tier, given: Input, files_name: str) -> Wired:
-    """The target wired to `tier`, all of its asking engines or none. Raises Refused."""
-    served_by = backend(tier.spec.backend)
-    outlives_pods = served_by.describe(tier).outlives_pods
-    manifest, templates, facts, shares, lines = target.manifest, {}, {}, [], []
-    for asking in target.asking:
-        members = pods(asking, given)
-        engine, who = _engine(asking, members, given, target, outlives_pods)
-        verdict = gate.check(*served_by.connector(tier, engine))
-        injection = served_by.inject(tier, replace(engine, features=verdict.features))
-        for member in members:
-            body = _apply(member, engine, injection, files_name)
-            manifest = workloads.replace(manifest, member.template.path, body)
-            templates[member.template.path] = TemplateRecord(
-                injection, member.container.get("name", ""), files_name if injection.files else ""
+
+def wire(asking: Asking, tier: Tier[Any], backend: AnyBackend, files_name: str) -> Wired:
+    """The workload wired to `tier`, all of its asking engines or none. Raises Refused.
+
+    `backend`: the tier's. `files_name`: of the ConfigMap that holds the files of its pods.
+    """
+    outlives_pods = backend.describe(tier).outlives_pods
+    manifest, templates, facts, wired, lines = asking.manifest, {}, {}, [], []
+    for one in asking.engines:
+        engine, who = _engine(one, asking, tier, backend, outlives_pods)
+        verdict = gate.check(backend.gate(tier, engine))
+        injection = backend.inject(tier, replace(engine, features=verdict.features))
+        plans: list[FlagPlan] = []
+        for pod in one.pods:
+            body, made = _apply(pod, engine, injection, files_name)
+            plans += made
+            manifest = workloads.replace(manifest, pod.template, body)
+            templates[pod.template.path] = TemplateRecord(
+                injection, pod.container.get("name", ""), files_name if injection.files else ""
             )
-        facts[asking.gang.name] = _facts(engine, who)
-        shares.append((who.model, who.digest if who.known else ""))
-        told = _notes(members, engine, injection)
-        lines.append(_line(engine, who, (*verdict.warnings, *told)))
+        facts[one.gang.name] = _facts(engine, who)
+        wired.append(engine)
+        lines.append(_line(engine, who, (*verdict.warnings, *_notes(plans))))
     record = Record(
         state=records.WIRED,
-        tier=str(target.ref),
+        tier=str(asking.ref),
         backend=tier.spec.backend,
-        policy=target.policy,
-        template=target.digest,
+        policy=asking.policy,
+        template=asking.digest,
         engines=facts,
         templates=templates,
     )
     records.dump(record)  # refuse now what could not be recorded
-    summary = f"Wired to {tier.spec.backend} tier {target.ref}: {' '.join(lines)}"
-    return Wired(manifest, record, tuple(shares), summary)
+    summary = f"Wired to {tier.spec.backend} tier {asking.ref}: {' '.join(lines)}"
+    return Wired(manifest, record, tuple(wired), summary)
 
 
-def models(target: Target, given: Input) -> tuple[str, ...]:
-    """The model strings of the target's engines, sorted; () where an engine cannot be told."""
-    found = set()
-    try:
-        for asking in target.asking:
-            members = pods(asking, given)
-            name = _identify(asking, members, given).name
-            found.add(model_string(name, _flags(name, _starting(members))))
-    except Refused:
-        return ()
-    return tuple(sorted(found))
-
-
-def replay(target: Target, record: Record, given: Input) -> Json:
-    """The target's manifest wired as recorded. Raises Refused where the pod has outgrown it."""
-    workload = workloads.find(target.manifest, paths(target.key, target.manifest, given))
-    manifest = target.manifest
-    for gang in workload.engines if workload else ():
-        members = [
-            member
-            for member in pods(Asking(gang, identify.Declared()), given)
-            if member.template.path in record.templates
-        ]
+def replay(asking: Asking, record: Record, step_input: Input) -> Json:
+    """The workload's manifest wired as recorded. Raises Refused where the pod has outgrown it."""
+    read = {pod.template.path: pod for engine in asking.engines for pod in engine.pods}
+    manifest = asking.manifest
+    for gang in asking.workload.engines:
         recorded = record.engines.get(gang.name, {})
-        for member in members:
-            kept = record.templates[member.template.path]
+        for template in gang.templates:
+            kept = record.templates.get(template.path)
+            if kept is None:
+                continue
+            pod = read.get(template.path) or _recorded(template, kept, recorded, gang, step_input)
             engine = Engine(
                 name=recorded.get("engine", ""),
                 version=recorded.get("version") or None,
-                flags=_flags(recorded.get("engine", ""), [member]),
+                env=literals(pod.container),
                 pods=gang.pods,
-                phase=member.template.phase,
+                phase=template.phase,
             )
-            body = _apply(member, engine, kept.injection, kept.files_name)
-            manifest = workloads.replace(manifest, member.template.path, body)
+            body, _ = _apply(pod, engine, kept.injection, kept.files_name)
+            manifest = workloads.replace(manifest, template, body)
     return manifest
 
 
-def unwired(target: Target) -> Record:
+def unwired(asking: Asking) -> Record:
     """The record of Optional's choice: unwired until the pod templates change."""
     return Record(
         state=records.UNWIRED,
-        tier=str(target.ref),
-        policy=target.policy,
-        template=target.digest,
+        tier=str(asking.ref),
+        policy=asking.policy,
+        template=asking.digest,
     )
 
 
-def observed_manifest(target: Target, observed: Json) -> Json:
+def observed_manifest(asking: Asking, observed: Json) -> Json:
     """The workload as it was last applied: the manifest in the Object, or the bare resource."""
-    if objects.is_object(target.resource):
-        return objects.unwrapped(observed) or target.manifest
+    if objects.is_object(asking.resource):
+        return objects.unwrapped(observed) or asking.manifest
     kept = {k: v for k, v in observed.items() if k not in ("status", "metadata")}
-    return {**kept, "metadata": target.manifest.get("metadata", {})}
+    return {**kept, "metadata": asking.manifest.get("metadata", {})}
 
 
-def put_back(target: Target, manifest: Json, record: Record | None) -> Json:
+def put_back(asking: Asking, manifest: Json, record: Record | None) -> Json:
     """The desired resource with the workload replaced and the record on it, all else as it was."""
     resource = manifest
-    if target.manifest is not target.resource:
-        resource = objects.rewrapped(target.resource, manifest)
+    if asking.manifest is not asking.resource:
+        resource = objects.rewrapped(asking.resource, manifest)
     if record is None:
         return resource
     metadata = resource.get("metadata") or {}
-    annotations = {**(metadata.get("annotations") or {}), records.ANNOTATION: records.dump(record)}
+    annotations = {**(metadata.get("annotations") or {}), names.RECORD: records.dump(record)}
     return {**resource, "metadata": {**metadata, "annotations": annotations}}
 
 
-def _apply(member: Pod, engine: Engine, injection: Injection, files_name: str) -> Json:
+def _apply(
+    pod: Pod, engine: Engine, injection: Injection, files_name: str
+) -> tuple[Json, list[FlagPlan]]:
     """One pod template wired: argv where it starts an engine, the pod's rest always."""
-    program = member.program
-    if member.template.kind == workloads.SERVE:
-        return serve.apply(member.template.body, injection)
+    template, program = pod.template, pod.program
+    if template.kind == workloads.SERVE:
+        plans = [flags.plan(call, engine, injection) for call in pod.calls]
+        return serve.apply(template.body, injection), plans
     if program.problem:
-        raise Refused("ArgsNotPatchable", program.problem, member.template.path)
-    edits, opted_in = {}, []
-    for i, call in enumerate(program.calls):
-        edits[i] = flags.edits(call, engine, injection)
-        if call.opted_in:
-            opted_in.append(flags.opt_in_value(call, engine, injection))
-    if len(set(opted_in)) > 1:
+        raise Refused(Reason.ARGS_NOT_PATCHABLE, program.problem, template.path)
+    plans = [flags.plan(call, engine, injection) for call in pod.calls]
+    edits = {i: edits for i, plan in enumerate(plans) if (edits := plan.edits())}
+    opted_in = {plan.opt_in() for plan in plans if plan.call.opted_in}
+    if len(opted_in) > 1:
         raise Refused(
-            "ArgsNotPatchable",
+            Reason.ARGS_NOT_PATCHABLE,
             f"its engine calls need different ${command.OPT_IN}; start one engine per container",
-            member.template.path,
+            template.path,
         )
-    if opted_in:
-        injection = replace(
-            injection, env=(*injection.env, {"name": command.OPT_IN, "value": opted_in[0]})
-        )
+    for value in opted_in:
+        variable = {"name": command.OPT_IN, "value": value}
+        injection = replace(injection, env=(*injection.env, variable))
     volume = {"name": FILES_VOLUME, "configMap": {"name": files_name}} if injection.files else None
-    changes = program.rewrite({i: e for i, e in edits.items() if e}) if any(edits.values()) else {}
-    return patch.apply(
-        dict(member.template.body),
-        member.index,
-        injection,
-        command_changes=changes,
-        files_volume=volume,
+    changes = program.rewrite(edits) if edits else {}
+    body = patch.apply(
+        dict(template.body), pod.index, injection, command_changes=changes, files_volume=volume
     )
+    return body, plans
+
+
+def _recorded(
+    template: Template,
+    kept: TemplateRecord,
+    recorded: Mapping[str, str],
+    gang: Gang,
+    step_input: Input,
+) -> Pod:
+    """A template that was wired before, by what the record says of it."""
+    if template.problem:
+        raise Refused(Reason.POD_CONFLICT, template.problem)
+    if template.kind == workloads.SERVE:
+        return Pod(template, -1, {}, serve.program(template.body))
+    there = [c.get("name", "") for c in template.body["spec"]["containers"]]
+    if kept.container not in there:
+        raise Refused(
+            Reason.ENGINE_CONTAINER_MISSING,
+            f"the container {kept.container!r} that was wired is gone",
+            template.path,
+        )
+    said = Declared(engine=recorded.get("engine", ""))
+    return Reading(gang, step_input).pod_at(template, there.index(kept.container), said)
 
 
 def _engine(
-    asking: Asking, members: list[Pod], given: Input, target: Target, outlives_pods: bool
+    one: AskingEngine, asking: Asking, tier: Tier[Any], backend: AnyBackend, outlives_pods: bool
 ) -> tuple[Engine, Identity]:
-    """The facts of one engine, from all of its pods. Raises EngineUnknown, OutOfScope."""
-    found = _identify(asking, members, given)
-    starts = _starting(members)
-    read = _flags(found.name, starts)
+    """The facts of one engine, from all of its pods. Raises Refused as its reading did."""
+    if one.refused is not None:
+        raise one.refused
+    found, first = one.identified, one.starting[0]
+    assert found is not None
     who = identity(
-        starts[0].template.body,
-        starts[0].container,
+        first.template.body,
+        first.container,
         engine=found.name,
-        flags=read,
-        namespace=target.remote_namespace,
+        flags=one.flags,
+        namespace=asking.remote_namespace,
         version=found.version,
         outlives_pods=outlives_pods,
-        model_source=workloads.model_source(target.manifest),
-        declared=asking.declared.cache_identity,
+        model_source=asking.workload.model_source,
+        declared=one.declared.cache_identity,
+        assumed=backend.assumes(tier, found.name),
     )
     engine = Engine(
         name=found.name,
@@ -201,37 +221,14 @@ def _engine(
         name_source=found.name_source,
         version_source=found.version_source,
         image=found.image,
-        flags=read,
-        env=literals(starts[0].container),
-        pods=asking.gang.pods,
-        phase=starts[0].template.phase,
+        flags=one.flags,
+        env=literals(first.container),
+        pods=one.gang.pods,
+        phase=first.template.phase,
         model=who.model,
         identity=who.digest if who.known else "",
     )
     return engine, who
-
-
-def _identify(asking: Asking, members: list[Pod], given: Input) -> identify.Identified:
-    return identify.identify(
-        [(m.container, m.program) for m in members],
-        asking.declared,
-        given.engine_images,
-        given.engine or "",
-        given.engine_version or "",
-    )
-
-
-def _starting(members: list[Pod]) -> list[Pod]:
-    """The pods that start the engine; all of them where argv shows none."""
-    return [m for m in members if m.program.calls] or members
-
-
-def _flags(engine: str, members: list[Pod]) -> dict[str, str | None]:
-    """The effective flags of the first call that starts the engine; {} where none does."""
-    for member in members:
-        for call in member.program.calls:
-            return flags.read(engine, call)
-    return {}
 
 
 def _facts(engine: Engine, who: Identity) -> dict[str, str]:
@@ -246,10 +243,9 @@ def _facts(engine: Engine, who: Identity) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def _notes(members: list[Pod], engine: Engine, injection: Injection) -> list[str]:
+def _notes(plans: Iterable[FlagPlan]) -> list[str]:
     """What a person should know of the flags as they are now, each once."""
-    calls = [call for member in members for call in member.program.calls]
-    return list(dict.fromkeys(n for c in calls for n in flags.notes(c, engine, injection)))
+    return list(dict.fromkeys(note for plan in plans for note in plan.notes))
 
 
 def _line(engine: Engine, who: Identity, warnings: tuple[str, ...]) -> str:

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from function.api import input as step_input
+from function.names import GROUP
 from function.render.files import InputError
 
 Document = dict[str, Any]
 
 FUNCTION = "function-kv-offload"
-GROUP = "modelplane.ai"
 _INPUT = {"apiVersion": step_input.API_VERSION, "kind": step_input.KIND}
 
 # Kind of ours -> the Input's mode; None: the tier needs no Input.

@@ -11,16 +11,19 @@ from rich.tree import Tree
 from function import command, workloads
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
-from function.composers import tier as tier_composer
+from function.backends.registry import BACKENDS
+from function.composers import tier_plan
+from function.composers.tier_plan import TierPlan
 from function.contract.backend import Tier
 from function.edge.structs import encode
 from function.kube import objects
+from function.names import POLICY, TIER
 from function.pods import wire
-from function.pods.asking import target
-from function.pods.declared import POLICY, TIER
+from function.pods.asking import find
 from function.pods.record import Record
+from function.pods.refs import Ref
 from function.problems import Refused
-from function.reasons import REASONS
+from function.reasons import REASONS, Policy, Reason
 from function.render import emit, tree
 from function.render.files import InputError
 
@@ -31,8 +34,8 @@ _FILES_NAME = "CONSUMER-kv-offload"
 
 # What the command itself can be told, by reason.
 _HERE = {
-    "EngineUnknown": "--engine vLLM, or --engine SGLang",
-    "VersionMismatch": "--engine vLLM --engine-version 0.33.0, or what the image has",
+    Reason.ENGINE_UNKNOWN: "--engine vLLM, or --engine SGLang",
+    Reason.VERSION_MISMATCH: "--engine vLLM --engine-version 0.33.0, or what the image has",
 }
 
 
@@ -58,50 +61,51 @@ class Explained:
         return "".join(difflib.unified_diff(old, new, "as written", "wired"))
 
 
-def explain(workload: Document, tier: Document, given: Input, where: str) -> Explained:
+def explain(workload: Document, tier: Document, step_input: Input, where: str) -> Explained:
     """Wire a Pod, a workload or an Object with one to a tier. Raises InputError for a bad tier."""
-    planned = _tier(tier, where)
+    planned = _plan(tier, where)
+    named = Ref(planned.tier.namespace, planned.tier.name)
     manifest = objects.unwrapped(workload) or workload
     held = _held(manifest)
-    ref = KVOffloadTierRef(name=planned.name, namespace=planned.namespace)
-    asked = target("explained", held, ref, given, None)
+    ref = KVOffloadTierRef(name=named.name, namespace=named.namespace)
+    asked = find("explained", held, ref, step_input, "")
     if asked is None:
-        asked = target("explained", _naming(held, planned), None, given, None)
+        asked = find("explained", _naming(held, planned.tier), None, step_input, "")
     if asked is None:
         raise InputError(f"{manifest.get('kind')} is no workload that is known to hold pods")
     if asked.refused is not None:
         return Explained(manifest, refused=asked.refused)
     try:
-        wired = wire.wire(asked, planned, given, _FILES_NAME)
+        wired = wire.wire(asked, planned.tier, planned.backend, _FILES_NAME)
     except Refused as refused:
         return Explained(manifest, refused=refused)
     notes = []
-    if str(asked.ref) != f"{planned.namespace}/{planned.name}":
+    if asked.ref != named:
         notes.append(f"the pods name tier {asked.ref}; shown is what the given tier would do")
-    if asked.policy == "Off":
+    if asked.policy is Policy.OFF:
         notes.append(f"the pods say {POLICY}: Off: nothing of this happens until that is removed")
     after = wired.manifest["spec"]["template"] if held is not manifest else wired.manifest
     changes = _changes(held, wired)
     return Explained(manifest, after, wired, changes=changes, notes=tuple(notes))
 
 
-def _tier(document: Document, where: str) -> Tier:
+def _plan(document: Document, where: str) -> TierPlan:
     if document.get("kind") != "KVOffloadTier":
         raise InputError(f"{where}: kind is {document.get('kind')}, expected KVOffloadTier")
     metadata, spec = document.get("metadata") or {}, document.get("spec") or {}
     namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
     if not namespace or not name:
         raise InputError(f"{where}: metadata.name and metadata.namespace are needed")
-    planned = tier_composer.plan(namespace, name, spec, encode(spec))
-    if planned.problems or planned.tier is None:
+    planned = tier_plan.plan(namespace, name, spec, encode(spec), BACKENDS)
+    if isinstance(planned, tier_plan.Refusal):
         lines = "\n".join(f"  {problem}" for problem in planned.problems)
         raise InputError(f"{where}: the tier is not valid:\n{lines}")
-    if planned.tier.spec.cluster_selector is not None:
+    if planned.is_fleet:
         raise InputError(
             f"{where}: spec.clusterSelector: pods are wired to the tier of their own cluster: give"
             " one with spec.inferenceClusterRef"
         )
-    return planned.tier
+    return planned
 
 
 def _held(manifest: Document) -> Document:
@@ -146,14 +150,14 @@ def _differing(old: list[str], new: list[str]) -> tuple[str, ...]:
     return tuple(f"{line[0]} {line[1:]}" for line in lines if not line.startswith("@@"))
 
 
-def _naming(manifest: Document, tier: Tier) -> Document:
+def _naming(manifest: Document, tier: Tier[Any]) -> Document:
     """The workload with every pod template naming the tier, as its author would write it."""
     workload = workloads.find(manifest)
     for template in workload.templates if workload else ():
         metadata = template.body.get("metadata") or {}
         annotations = (metadata.get("annotations") or {}) | {TIER: f"{tier.namespace}/{tier.name}"}
         body = {**template.body, "metadata": {**metadata, "annotations": annotations}}
-        manifest = workloads.replace(manifest, template.path, body)
+        manifest = workloads.replace(manifest, template, body)
     return manifest
 
 

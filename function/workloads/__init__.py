@@ -1,16 +1,16 @@
 """Pod templates in any workload: where they stand, which of them form one engine, and writing back.
 
 `find()` reads, `replace()` writes; neither changes its input. Which kinds are known is the table in
-`kinds`; how a kind that holds no plain PodTemplateSpec is read as one is in `lenses`.
+`kinds`; how a kind that holds no plain PodTemplateSpec is read as one is in `views`.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from function.problems import Refused
+from function.reasons import Reason
 from function.workloads import kinds, pod_shape
 from function.workloads.fieldpaths import get_object
-from function.workloads.kinds import model_source
 from function.workloads.model import (
     LEADER,
     MEMBER,
@@ -35,7 +35,6 @@ __all__ = [
     "Template",
     "Workload",
     "find",
-    "model_source",
     "replace",
 ]
 
@@ -53,17 +52,14 @@ def find(manifest: Json, paths: Sequence[str] = ()) -> Workload | None:
     slots = _slots(manifest, paths)
     gangs: dict[str, list[Template]] = {}
     for slot in slots:
-        body = slot.lens.read(manifest)
+        body = slot.view.read(manifest)
         if body is not None:
             gangs.setdefault(slot.gang, []).append(_template(slot, body))
     if not gangs:
         return None
     return Workload(
-        api_version=str(manifest.get("apiVersion", "")),
-        kind=str(manifest.get("kind", "")),
-        name=str(get_object(manifest, "metadata").get("name", "")),
         engines=tuple(Gang(name, tuple(templates)) for name, templates in gangs.items()),
-        model_source=model_source(manifest),
+        model_source=kinds.model_source(manifest),
     )
 
 
@@ -75,30 +71,21 @@ def _template(slot: Slot, body: Json) -> Template:
         annotations = get_object(body, "metadata", "annotations")
         texts = {k: v for k, v in annotations.items() if isinstance(v, str)}
         body = {"metadata": {"annotations": texts}, "spec": {"containers": []}}
-    return Template(slot.path, slot.role, slot.pods, slot.phase, body, slot.kind, problem, slot.ray)
+    return Template(
+        slot.path, slot.role, slot.pods, slot.phase, body, slot.kind, problem, slot.ray, slot
+    )
 
 
-def replace(manifest: Json, path: str, body: Json) -> Json:
-    """The manifest with the template at `path` (a `Template.path`) replaced; the rest is shared.
+def replace(manifest: Json, template: Template, body: Json) -> Json:
+    """The manifest with a template that `find` gave replaced; the rest is shared.
 
     Raises Refused(PodConflict) where the kind has no place for what the template now says, and
     where the template there is malformed.
     """
-    for slot in _slots(manifest, ()):
-        if slot.path == path:
-            return _write(slot, manifest, body)
-    for slot in kinds.explicit(manifest, (path,)):
-        return _write(slot, manifest, body)
-    raise Refused("PodConflict", "there is no pod template here", path)
-
-
-def _write(slot: Slot, manifest: Json, body: Json) -> Json:
-    have = slot.lens.read(manifest)
-    problem = _template(slot, have).problem if have is not None else ""
-    if problem:
+    if template.problem or template.slot is None:
         # What was read of it is not all of it: writing would lose the rest.
-        raise Refused("PodConflict", problem, "")
-    return slot.lens.write(manifest, body)
+        raise Refused(Reason.POD_CONFLICT, template.problem or "there is no pod template here", "")
+    return template.slot.view.write(manifest, body)
 
 
 def _slots(manifest: Json, paths: Sequence[str]) -> list[Slot]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from function.problems import Refused
+from function.reasons import Reason
 
 Json = dict[str, Any]
 
@@ -146,7 +147,7 @@ def split_image(image: str) -> tuple[str, str, str]:
 def _missing(why: str, containers: Sequence[Json]) -> Refused:
     names = ", ".join(str(c.get("name", "?")) for c in containers) or "none"
     return Refused(
-        "EngineContainerMissing",
+        Reason.ENGINE_CONTAINER_MISSING,
         f"{why} (containers: {names}); name the engine's container `engine`, or name it in the "
         "step's input",
         "spec.containers",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from function.problems import Refused
+from function.reasons import Reason
 from function.workloads import fieldpaths, ray, rbg
 from function.workloads.fieldpaths import Steps
 from function.workloads.model import DECODE, LEADER, MEMBER, PREFILL, UNIFIED, WORKER, Slot
@@ -33,12 +34,12 @@ def explicit(manifest: Json, paths: Sequence[str]) -> list[Slot]:
         try:
             steps = fieldpaths.parse(path)
         except ValueError as e:
-            raise Refused("PodConflict", str(e), path) from None
+            raise Refused(Reason.POD_CONFLICT, str(e), path) from None
         for at in fieldpaths.expand(manifest, steps):
             node = fieldpaths.get(manifest, at)
-            lens = Bare(at) if isinstance(node, dict) and "containers" in node else Whole(at)
+            view = Bare(at) if isinstance(node, dict) and "containers" in node else Whole(at)
             where = fieldpaths.show(at)
-            slots.append(Slot(where, lens, phase=_phase_at(manifest, at), gang=where))
+            slots.append(Slot(where, view, phase=_phase_at(manifest, at), gang=where))
     return slots
 
 

@@ -17,12 +17,12 @@ POD, SERVE = "pod", "serve"
 class Template:
     """One pod template.
 
-    `path`: where it stands in the manifest, for people and for `replace()`. `pods`: how many pods
+    `path`: where it stands in the manifest, for people and for records. `pods`: how many pods
     of one engine are made from it. `phase`: Unified, Prefill or Decode, as the workload's own
     fields and role names say it (the argv may say more). `body`: a PodTemplateSpec, whatever the
     kind stores; read-only. `problem`: why it cannot be relied on, and where; its body is then cut
     down to its annotations. `ray`: the controller starts Ray in a container without a command,
-    whatever its image's entrypoint is.
+    whatever its image's entrypoint is. `slot`: its place, for `replace()`.
     """
 
     path: str
@@ -33,6 +33,7 @@ class Template:
     kind: str = POD
     problem: str = ""
     ray: bool = False
+    slot: "Slot | None" = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,7 @@ class Gang:
 class Workload:
     """`model_source`: where the workload's own fields say the weights come from, or ""."""
 
-    api_version: str
-    kind: str
-    name: str
-    engines: tuple[Gang, ...] = field(default=())
+    engines: tuple[Gang, ...] = ()
     model_source: str = ""
 
     @property
@@ -65,7 +63,7 @@ class Workload:
         return tuple(t for gang in self.engines for t in gang.templates)
 
 
-class Lens(Protocol):
+class View(Protocol):
     """A part of a manifest seen as a template, and put back without touching the rest."""
 
     def read(self, manifest: Json) -> Json | None: ...
@@ -75,10 +73,10 @@ class Lens(Protocol):
 
 @dataclass(frozen=True)
 class Slot:
-    """A template's place before it is read: the fields of `Template`, the gang, and the lens."""
+    """A template's place before it is read: the fields of `Template`, the gang, and the view."""
 
     path: str
-    lens: Lens
+    view: View
     role: str = STANDALONE
     pods: int = 1
     phase: str = UNIFIED

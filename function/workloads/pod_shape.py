@@ -17,6 +17,7 @@ _CONTAINER = {
     "image": str,
     "env": [{"name!": str, "value": SCALAR, "valueFrom": {"*": {}}}],
     "envFrom": [{}],
+    "ports": [{"name": str, "containerPort": SCALAR}],
     "volumeMounts": [
         {"name!": str, "mountPath!": str, "subPath": str, "subPathExpr": str, "readOnly": SCALAR}
     ],

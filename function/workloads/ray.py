@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from function.problems import Refused
+from function.reasons import Reason
 from function.workloads import fieldpaths
 from function.workloads.fieldpaths import Steps
 from function.workloads.model import LEADER, SERVE, WORKER, Slot
@@ -78,4 +79,6 @@ def _load(manifest: Json) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as e:
-        raise Refused("ArgsNotPatchable", f"this is not YAML: {e}", "spec.serveConfigV2") from None
+        raise Refused(
+            Reason.ARGS_NOT_PATCHABLE, f"this is not YAML: {e}", "spec.serveConfigV2"
+        ) from None

@@ -11,7 +11,7 @@ from typing import Any
 
 from function.workloads import fieldpaths
 from function.workloads.fieldpaths import Steps
-from function.workloads.model import LEADER, MEMBER, STANDALONE, WORKER, Lens, Slot
+from function.workloads.model import LEADER, MEMBER, STANDALONE, WORKER, Slot, View
 from function.workloads.roles import count, phase_of
 from function.workloads.views import Patched, Whole
 
@@ -39,20 +39,20 @@ def _role(manifest: Json, role: Json, at: Steps) -> Iterable[Slot]:
         yield from _leader_worker(manifest, pattern, pattern, here, here, patches, name)
     elif standalone:
         here = (*at, "standalonePattern")
-        where, lens = _source(manifest, standalone, here, ("templateRef", "patch"))
-        yield Slot(where, lens, phase=phase_of(name), gang=name)
+        where, view = _source(manifest, standalone, here, ("templateRef", "patch"))
+        yield Slot(where, view, phase=phase_of(name), gang=name)
     elif fieldpaths.get(role, ("workload", "kind")) == "LeaderWorkerSet":
         here = (*at, "leaderWorkerSet")
         patches = ("patchLeaderTemplate", "patchWorkerTemplate")
         sizes = fieldpaths.get_object(role, "leaderWorkerSet")
         yield from _leader_worker(manifest, role, sizes, at, here, patches, name)
     else:
-        where, lens = _source(manifest, role, at, ("templatePatch",))
-        yield Slot(where, lens, phase=phase_of(name), gang=name)
+        where, view = _source(manifest, role, at, ("templatePatch",))
+        yield Slot(where, view, phase=phase_of(name), gang=name)
 
 
-def _source(manifest: Json, holder: Json, at: Steps, patch: Steps) -> tuple[str, Lens]:
-    """The lens of a template source: inline, or a role template by name and its patch."""
+def _source(manifest: Json, holder: Json, at: Steps, patch: Steps) -> tuple[str, View]:
+    """The view of a template source: inline, or a role template by name and its patch."""
     reference = fieldpaths.get(holder, ("templateRef", "name"))
     if reference is None:
         return fieldpaths.show((*at, "template")), Whole((*at, "template"))
@@ -73,15 +73,15 @@ def _leader_worker(
     name: str,
 ) -> Iterable[Slot]:
     own = ("templateRef", "patch") if source_at == patch_at else ("templatePatch",)
-    where, lens = _source(manifest, holder, source_at, own)
+    where, view = _source(manifest, holder, source_at, own)
     size, phase = count(sizes.get("size")), phase_of(name)
     if not any(sizes.get(key) for key in patches):
         role = MEMBER if size > 1 else STANDALONE
-        yield Slot(where, lens, role, size, phase, name)
+        yield Slot(where, view, role, size, phase, name)
         return
     for role, pods, key in ((LEADER, 1, patches[0]), (WORKER, size - 1, patches[1])):
         here = (*patch_at, key)
-        yield Slot(fieldpaths.show(here), Patched(lens, here), role, pods, phase, name)
+        yield Slot(fieldpaths.show(here), Patched(view, here), role, pods, phase, name)
 
 
 def _components(manifest: Json, at: Steps, name: str) -> Iterable[Slot]:

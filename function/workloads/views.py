@@ -1,4 +1,4 @@
-"""Lenses: how a kind that stores no plain PodTemplateSpec is read as one, and written back.
+"""Views: how a kind that stores no plain PodTemplateSpec is read as one, and written back.
 
 Reading shares with the manifest, writing copies only the path to what changed.
 """
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from function.problems import Refused
+from function.reasons import Reason
 from function.workloads import fieldpaths, strategic_merge
 from function.workloads.fieldpaths import Steps
-from function.workloads.model import Lens
+from function.workloads.model import View
 
 Json = dict[str, Any]
 
@@ -62,7 +63,7 @@ class Bare:
     def write(self, manifest: Json, body: Json) -> Json:
         if body.get("metadata"):
             raise Refused(
-                "PodConflict",
+                Reason.POD_CONFLICT,
                 "a PodSpec has no place for the labels of a wired pod; name the pod template that "
                 "holds it",
                 fieldpaths.show(self.steps),
@@ -117,7 +118,7 @@ class Patched:
     Writing puts the additions into the patch and proves that it now yields the wired template.
     """
 
-    base: Lens
+    base: View
     patch: Steps
 
     def read(self, manifest: Json) -> Json | None:
@@ -128,7 +129,7 @@ class Patched:
         try:
             return strategic_merge.merge(base, patch) if patch else base
         except strategic_merge.Unsupported as e:
-            raise Refused("PodConflict", str(e), fieldpaths.show(self.patch)) from None
+            raise Refused(Reason.POD_CONFLICT, str(e), fieldpaths.show(self.patch)) from None
 
     def write(self, manifest: Json, body: Json) -> Json:
         base, have = self.base.read(manifest), self.read(manifest)
@@ -143,7 +144,7 @@ class Patched:
             proven = False
         if not proven:
             raise Refused(
-                "PodConflict",
+                Reason.POD_CONFLICT,
                 "the wired template cannot be expressed as a patch of its role template; write the "
                 "template inline",
                 fieldpaths.show(self.patch),
@@ -192,7 +193,7 @@ class KubeAIModel:
         homeless += [f"env[{e['name']}].valueFrom" for e in env if e.get("valueFrom")]
         if homeless:
             raise Refused(
-                "PodConflict",
+                Reason.POD_CONFLICT,
                 f"a KubeAI Model has no place for {', '.join(homeless)}; serve the model by a "
                 "Deployment",
                 "spec",

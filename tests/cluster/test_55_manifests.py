@@ -10,7 +10,7 @@ import pytest
 
 from function.api.base import parse
 from function.api.tier import KVOffloadTierSpec
-from function.backends.registry import backend
+from function.backends.registry import BACKENDS
 from function.contract.backend import Part, Tier
 from tests.cluster import rules, rules_mooncake
 from tests.cluster.documents import FIRST
@@ -40,8 +40,8 @@ def _cases() -> Iterator[Case]:
         spec, problems = parse(KVOffloadTierSpec, document, "spec")
         if spec is None or problems:
             continue
-        tier = Tier("judged", "modelplane-system", f"kv-judged-{number}", spec)
-        served_by = backend(spec.backend)
+        tier = Tier("judged", "modelplane-system", f"kv-judged-{number}", spec, spec.settings)
+        served_by = BACKENDS[spec.backend]
         if served_by.problems(tier):
             continue
         description = served_by.describe(tier)

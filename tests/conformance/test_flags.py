@@ -41,7 +41,7 @@ WIRED = [(name, injection, words) for name, injection, words, _ in EDITS if _sta
 @pytest.mark.parametrize(("injection", "words"), [c[1:] for c in WIRED], ids=[c[0] for c in WIRED])
 def test_vllm_takes_what_is_wired(request, injection, words):
     call = vllm(*words)
-    wired = apply(call, flags.edits(call, engine(), injection))
+    wired = apply(call, flags.plan(call, engine(), injection).edits())
     if "--" in wired or "--config" in wired or "-x" in wired or "m" not in wired[:1]:
         wired = ["m", *[w for w in wired if w not in ("--", "x", "-x", "m", "f.yaml", "--config")]]
     parsed = request.getfixturevalue("vllm").parse(["vllm", "serve", *wired])
@@ -65,7 +65,7 @@ SG = [(name, injection, words) for name, injection, words, _ in SGLANG_EDITS if 
 @pytest.mark.parametrize(("injection", "words"), [c[1:] for c in SG], ids=[c[0] for c in SG])
 def test_sglang_takes_what_is_wired(request, injection, words):
     call = sglang("--model-path", "model", *[w for w in words if w not in ("--model", "m")])
-    wired = apply(call, flags.edits(call, engine("SGLang"), injection))
+    wired = apply(call, flags.plan(call, engine("SGLang"), injection).edits())
     parsed = request.getfixturevalue("sglang").parse(
         ["python3", "-m", "sglang.launch_server", *wired]
     )

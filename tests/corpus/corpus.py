@@ -14,15 +14,18 @@ A case (one document in `cases/*.yaml`) names a tier of `tiers.py` and holds
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 import yaml
 
 from function import workloads
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
-from function.contract.backend import Description, Tier
+from function.contract.backend import Defaults, Description, Part, Tier
+from function.contract.engine import Engine
+from function.contract.gate import Question, Row
+from function.contract.injection import Injection
 from function.pods import asking, identify, wire
+from function.problems import Problem
 from tests.corpus import tiers
 from tests.unit.command import shells
 
@@ -48,30 +51,38 @@ class NothingAsked(Exception):
     """No engine in the workload asks for a tier."""
 
 
-class FixedBackend:
+class FixedBackend(Defaults[Any]):
+    """Gives every engine one injection: versions are the gate's own tests' business."""
+
+    field = "corpus"
+
     def __init__(self, tier: str) -> None:
-        self.tier = tier
+        self.name = tier
 
-    def connector(self, tier: Tier, engine: Any) -> tuple[str, Any, None]:
-        return self.tier, engine, None
+    def problems(self, tier: Tier[Any]) -> list[Problem]:
+        return []
 
-    def describe(self, tier: Any) -> Description:
+    def parts(self, tier: Tier[Any]) -> list[Part]:
+        return []
+
+    def describe(self, tier: Tier[Any]) -> Description:
         return Description(outlives_pods=False)
 
-    def inject(self, tier: Tier, engine: Any) -> Any:
-        return tiers.INJECTIONS[self.tier]
+    def gate(self, tier: Tier[Any], engine: Engine) -> Question:
+        open_row = Row(self.name, engine.name, ">=0", "the corpus")
+        return Question(self.name, engine, (open_row,))
+
+    def inject(self, tier: Tier[Any], engine: Engine) -> Injection:
+        return tiers.INJECTIONS[self.name]
+
+    def assumes(self, tier: Tier[Any], engine_name: str) -> dict[str, str]:
+        return {k: v for k, v in tiers.INJECTIONS[self.name].flags.items() if v is not None}
 
 
-# Versions are the gate's own tests' business: the corpus holds old, new and unknown ones.
-OPEN_GATE = SimpleNamespace(
-    check=lambda *asked: SimpleNamespace(features=frozenset(), warnings=()),
-)
-
-
-def targeted(case: Json, manifest: Json) -> tuple[asking.Target, Input]:
+def targeted(case: Json, manifest: Json) -> tuple[asking.Asking, Input]:
     """The case's workload as wiring is asked for it. Raises Refused, NothingAsked."""
     step = Input.model_validate(case.get("given", {}))
-    found = asking.target("engine", manifest, KVOffloadTierRef(name="chat"), step, "")
+    found = asking.find("engine", manifest, KVOffloadTierRef(name="chat"), step, "")
     if found is None:
         raise NothingAsked
     if found.refused is not None:
@@ -81,13 +92,10 @@ def targeted(case: Json, manifest: Json) -> tuple[asking.Target, Input]:
 
 def wired(case: Json, manifest: Json) -> wire.Wired:
     """The manifest wired to the case's tier. Raises Refused, NothingAsked."""
-    found, step = targeted(case, manifest)
-    spec = SimpleNamespace(backend=tiers.INJECTIONS[case["tier"]].backend)
-    with (
-        mock.patch.object(wire, "backend", lambda name: FixedBackend(case["tier"])),
-        mock.patch.object(wire, "gate", OPEN_GATE),
-    ):
-        return wire.wire(found, Tier("chat", "platform", "chat-00000", spec), step, "chat-files")
+    found, _ = targeted(case, manifest)
+    spec: Any = SimpleNamespace(backend=tiers.INJECTIONS[case["tier"]].backend)
+    tier = Tier("chat", "platform", "chat-00000", spec, spec)
+    return wire.wire(found, tier, FixedBackend(case["tier"]), "chat-files")
 
 
 def words(case: Json, start: list[Any]) -> list[Any]:

@@ -51,7 +51,7 @@ def _expected(case: Json) -> Json:
             body["metadata"].setdefault("annotations", {})["modelplane.ai/kv-offload-added"] = (
                 f"memory={tiers.INJECTIONS[case['tier']].memory_bytes}"
             )
-        manifest = workloads.replace(manifest, path, body)
+        manifest = workloads.replace(manifest, template, body)
     return manifest
 
 
@@ -61,7 +61,7 @@ def _without_command(case: Json, manifest: Json) -> Json:
         body = deepcopy(dict(template.body))
         for key in ("command", "args"):
             body["spec"]["containers"][case.get("container", 0)].pop(key, None)
-        manifest = workloads.replace(manifest, path, body)
+        manifest = workloads.replace(manifest, template, body)
     return manifest
 
 

@@ -3,12 +3,24 @@
 What each mode is stands in one table; nothing else asks for the mode but the rows that name it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from function.backends.lmcache import checks, conflicts, connector, facts, inprocess, redis, server
-from function.contract.backend import Description, Part, Tier
+from function.api.lmcache import LMCacheSpec
+from function.backends.lmcache import (
+    checks,
+    conflicts,
+    connector,
+    facts,
+    gate,
+    inprocess,
+    redis,
+    server,
+)
+from function.backends.lmcache.facts import Tier
+from function.contract.backend import Defaults, Description, Part
 from function.contract.engine import Engine
+from function.contract.gate import Question
 from function.contract.injection import Injection
 from function.problems import Problem
 
@@ -26,7 +38,7 @@ class _Mode:
 
 def _endpoints(tier: Tier) -> dict[str, str]:
     found = {"mq": f"tcp://{facts.host(tier)}:{facts.MQ_PORT}"}
-    for level in tier.spec.backend_spec.l2:
+    for level in tier.settings.l2:
         if level.redis is not None and level.redis.managed is not None:
             found[level.name] = f"redis://{redis.host(tier, level)}:{level.redis.port}"
     return found
@@ -39,7 +51,7 @@ _MODES = {
         inject=connector.inject,
         shares=lambda _: True,
         endpoints=_endpoints,
-        capacity=lambda tier: int(tier.spec.backend_spec.l1.size_gib),
+        capacity=lambda tier: facts.first_level(tier).size_gib,
         outlives_pods=lambda _: True,
     ),
     facts.IN_PROCESS: _Mode(
@@ -49,13 +61,13 @@ _MODES = {
         shares=inprocess.shares,
         endpoints=lambda _: {},
         capacity=lambda _: 0,
-        outlives_pods=lambda tier: tier.spec.backend_spec.in_process.remote is not None,
+        outlives_pods=lambda tier: tier.settings.in_process.remote is not None,
     ),
 }
 
 
 @dataclass(frozen=True)
-class LMCache:
+class LMCache(Defaults[LMCacheSpec]):
     """The backend (see `function.contract.backend.Backend`)."""
 
     name: str = "LMCache"
@@ -80,12 +92,12 @@ class LMCache:
             outlives_pods=_mode(tier).outlives_pods(tier),
         )
 
-    def connector(self, tier: Tier, engine: Engine) -> tuple[str, Engine, str | None]:
-        """The gate's row of the mode, and LMCache's version in what runs it."""
+    def gate(self, tier: Tier, engine: Engine) -> Question:
+        """The row of the mode, and LMCache's version in what runs it."""
         version = facts.image(tier).version
         if not self.parts(tier):
             version = conflicts.client_version(engine)
-        return _mode(tier).connector, engine, str(version) if version else None
+        return Question(_mode(tier).connector, engine, gate.ROWS, version)
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
         """What a pod of this engine gets. Raises Refused."""
@@ -96,13 +108,9 @@ class LMCache:
         """Whether engines share blocks by the model's name alone (see the protocol)."""
         return _mode(tier).shares(tier)
 
-    def refuses_change(self, tier: Tier, running: Mapping[str, str]) -> Problem | None:
-        """None: agents of any two supported versions may follow each other."""
-        return None
-
 
 def _mode(tier: Tier) -> _Mode:
-    return _MODES[tier.spec.backend_spec.mode]
+    return _MODES[tier.settings.mode]
 
 
 BACKEND = LMCache()

@@ -10,8 +10,8 @@ from typing import Any
 from packaging.version import Version
 
 from function.api.lmcache_l2 import L2Level
-from function.backends.lmcache import facts
-from function.contract.backend import Tier
+from function.backends.lmcache import facts, gpu
+from function.backends.lmcache.facts import Tier
 from function.problems import Problem
 
 _SPEC = "spec.lmcache"
@@ -43,7 +43,7 @@ _SYSTEM += ("/sys", "/usr", "/var/lib/containerd", "/var/lib/etcd", "/var/lib/ku
 def problems(tier: Tier) -> list[Problem]:
     """Everything wrong with the tier, sorted by path."""
     found: list[Problem] = []
-    for subject in _SUBJECTS[tier.spec.backend_spec.mode]:
+    for subject in _SUBJECTS[tier.settings.mode]:
         found += subject(tier)
     return sorted(set(found))
 
@@ -66,7 +66,7 @@ def _image(tier: Tier) -> Iterator[Problem]:
 
 def _features(tier: Tier) -> Iterator[Problem]:
     """Settings that a newer LMCache has first."""
-    spec = tier.spec.backend_spec
+    spec = tier.settings
     image = facts.image(tier)
     used = {
         "ipc Isolated": spec.ipc == facts.ISOLATED,
@@ -220,13 +220,13 @@ def _raw_type(level: L2Level) -> str:
 
 
 def _levels(tier: Tier) -> Iterator[tuple[str, L2Level]]:
-    for index, level in enumerate(tier.spec.backend_spec.l2):
+    for index, level in enumerate(tier.settings.l2):
         yield f"{_SPEC}.l2[{index}]", level
 
 
 def warnings(tier: Tier) -> list[str]:
     """What is true of a valid tier and worth knowing, for its Accepted condition."""
-    spec = tier.spec.backend_spec
+    spec = tier.settings
     image = facts.image(tier)
     types = {level.type for level in spec.l2}
     server = spec.mode == facts.NODE_SERVER
@@ -242,7 +242,7 @@ def warnings(tier: Tier) -> list[str]:
             "seen from here; it is proven on no GPU by us.",
         ),
         (
-            server and tier.spec.gpu_visibility.source == "DRAAdminAccess",
+            server and gpu.wanted(tier).source == "DRAAdminAccess",
             "gpuVisibility DRAAdminAccess is proven on no GPU.",
         ),
         (
@@ -250,7 +250,6 @@ def warnings(tier: Tier) -> list[str]:
             "spec.nodes.selector is empty: an agent runs on every node, also on those without a "
             "GPU.",
         ),
-        (tier.spec.rdma.source != "None", "LMCache does not use spec.rdma."),
         (
             server and spec.l1 is not None and spec.l1.eviction_policy == "IsolatedLRU",
             "IsolatedLRU evicts by quotas that have to be set through the agents' HTTP API.",
@@ -272,7 +271,7 @@ def warnings(tier: Tier) -> list[str]:
 
 def pod_security(tier: Tier) -> str:
     """The strictest Pod Security level that admits the agents (and a Redis of ours)."""
-    spec = tier.spec.backend_spec
+    spec = tier.settings
     if spec.mode != facts.NODE_SERVER:
         return "restricted"
     volumes = any(kind == "host" for _, level in _levels(tier) for _, (kind, _) in _places(level))

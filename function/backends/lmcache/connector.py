@@ -6,7 +6,7 @@ from collections.abc import Callable
 import yaml
 
 from function.backends.lmcache import facts
-from function.contract.backend import Tier
+from function.backends.lmcache.facts import Tier
 from function.contract.engine import SGLANG, VLLM, Engine
 from function.contract.injection import Injection, Json, SharedMemory
 from function.kube.naming import file_name
@@ -21,7 +21,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
 
 
 def _vllm(tier: Tier, _: Engine) -> Injection:
-    spec = tier.spec.backend_spec
+    spec = tier.settings
     extra: Json = {
         "lmcache.mp.host": f"tcp://{facts.host(tier)}",
         "lmcache.mp.port": facts.MQ_PORT,
@@ -72,7 +72,7 @@ def _sglang(tier: Tier, engine: Engine) -> Injection:
 
 def _common(tier: Tier) -> Json:
     """What every engine gets: the node, the label, shared memory, no telemetry."""
-    spec = tier.spec.backend_spec
+    spec = tier.settings
     return {
         "backend": "LMCache",
         "env_if_absent": ({"name": "LMCACHE_TRACK_USAGE", "value": "false"},),

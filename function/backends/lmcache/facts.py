@@ -5,7 +5,9 @@ The versions were read off the argument parsers of the wheels 0.5.4, 0.5.5 and 0
 
 from packaging.version import Version
 
-from function.contract.backend import Tier
+from function.api.base import present
+from function.api.lmcache import LMCacheL1, LMCacheSpec
+from function.contract.backend import Tier as AnyTier
 from function.contract.image import Image
 
 NODE_SERVER = "NodeServer"
@@ -27,6 +29,9 @@ SINCE = {
     "l1.hugepages": Version("0.5.6"),
     "l1.evictionPolicy ARC": Version("0.5.6"),
 }
+
+
+Tier = AnyTier[LMCacheSpec]
 
 
 class AgentImage(Image):
@@ -52,18 +57,23 @@ def host(tier: Tier) -> str:
     return f"{tier.remote_name}.{tier.remote_namespace}.svc"
 
 
+def first_level(tier: Tier) -> LMCacheL1:
+    """`spec.lmcache.l1`, which mode NodeServer has."""
+    return present(tier.settings.l1)
+
+
 def startup_seconds(tier: Tier) -> int:
     """How long an agent may take to start: the tier's own limit, or what pinning memory may take.
 
     The kubelet and the engines (`lmcache.mp.mq_timeout`) wait equally long. Two seconds a GiB is
     the budget that LMCache's operator has; with lazy pinning only the initial size counts.
     """
-    l1 = tier.spec.backend_spec.l1
+    l1 = first_level(tier)
     pinned = l1.size_gib if l1.hugepages else initial_size(tier)
     return max(int(tier.spec.startup_timeout_seconds), 60 + 2 * pinned)
 
 
 def initial_size(tier: Tier) -> int:
     """GiB that are pinned at start without hugepages (LMCache's default is 20)."""
-    l1 = tier.spec.backend_spec.l1
+    l1 = first_level(tier)
     return l1.initial_size_gib or min(20, l1.size_gib)

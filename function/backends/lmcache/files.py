@@ -7,8 +7,9 @@ eviction begins at 80 % of the size and knows what is in use; beside it the swee
 miss.
 """
 
+from function.backends.lmcache.facts import Tier
 from function.backends.lmcache.level import Swept
-from function.contract.backend import Manifest, Tier
+from function.contract.backend import Manifest
 from function.kube import manifests as k
 
 _ROOT = "/var/lib/kv-offload"

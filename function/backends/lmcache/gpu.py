@@ -3,9 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from function.contract.backend import Manifest, Part, Tier
+from function.api.base import present
+from function.api.placement import GPUVisibility, LocalRef
+from function.backends.lmcache.facts import Tier
+from function.contract.backend import Manifest, Part
 from function.kube import manifests as k
 
+_DEFAULT = GPUVisibility(source="RuntimeClass", runtime_class=LocalRef(name="nvidia"))
 # What the container runtime of the RuntimeClass reads.
 _NVIDIA = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "all"}
 # The kubelet refuses admin access outside namespaces that carry this label.
@@ -26,21 +30,26 @@ class Visibility:
 
 def visibility(tier: Tier, container: str) -> Visibility:
     """What `spec.gpuVisibility` adds for the container of that name."""
-    return _SOURCES[tier.spec.gpu_visibility.source](tier, container)
+    return _SOURCES[wanted(tier).source](tier, container)
+
+
+def wanted(tier: Tier) -> GPUVisibility:
+    """`spec.gpuVisibility`, or what stands for its absence."""
+    return tier.spec.gpu_visibility or _DEFAULT
 
 
 def _runtime_class(tier: Tier, container: str) -> Visibility:
-    name = tier.spec.gpu_visibility.runtime_class.name
+    name = present(wanted(tier).runtime_class).name
     return Visibility(pod={"runtimeClassName": name}, env=_NVIDIA)
 
 
 def _cdi(tier: Tier, container: str) -> Visibility:
-    cdi = tier.spec.gpu_visibility.cdi_or_default
+    cdi = wanted(tier).cdi_or_default
     return Visibility(annotations={f"{cdi.annotation_prefix}/container.{container}": cdi.device})
 
 
 def _dra(tier: Tier, container: str) -> Visibility:
-    device_class = tier.spec.gpu_visibility.dra_or_default.device_class_name
+    device_class = wanted(tier).dra_or_default.device_class_name
     name = f"{tier.remote_name}-gpus"
     request: Manifest = {
         "name": "gpus",

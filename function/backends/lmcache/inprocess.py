@@ -10,11 +10,12 @@ from typing import Any
 
 import yaml
 
-from function.contract.backend import Tier
+from function.backends.lmcache.facts import Tier
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json
 from function.kube.naming import file_name
 from function.problems import Refused
+from function.reasons import Reason
 
 _CONFIG = "/etc/kv-offload/lmcache"
 _DISK = "/var/cache/kv-offload"
@@ -23,7 +24,7 @@ _SHARED = "/mnt/kv-offload"
 
 def inject(tier: Tier, engine: Engine) -> Injection:
     """The wiring of one vLLM pod. Raises Refused where the cache would be wrong."""
-    spec = tier.spec.backend_spec.in_process
+    spec = tier.settings.in_process
     config = configuration(tier, engine)
     _not_overridden(engine, config, spec.hash_seed)
     text = yaml.safe_dump(config, sort_keys=False)
@@ -65,9 +66,9 @@ def inject(tier: Tier, engine: Engine) -> Injection:
 
 def configuration(tier: Tier, engine: Engine) -> dict[str, Any]:
     """LMCache's own configuration of one engine; sizes are of each worker, in GiB."""
-    spec = tier.spec.backend_spec.in_process
+    spec = tier.settings.in_process
     out: dict[str, Any] = {
-        "chunk_size": tier.spec.backend_spec.chunk_tokens,
+        "chunk_size": tier.settings.chunk_tokens,
         "local_cpu": True,
         "max_local_cpu_size": float(spec.memory_gib),
         "cache_policy": spec.cache_policy,
@@ -85,13 +86,13 @@ def configuration(tier: Tier, engine: Engine) -> dict[str, Any]:
 
 def _url(tier: Tier, engine: Engine) -> str:
     """Where blocks are shared; a directory for each identity, since the key holds the name only."""
-    remote = tier.spec.backend_spec.in_process.remote
+    remote = tier.settings.in_process.remote
     if remote.redis is not None:
         scheme = "resp" if remote.redis.auth_secret is not None else "redis"
         return f"{scheme}://{remote.redis.host}:{remote.redis.port}"
     if not engine.identity:
         raise Refused(
-            "CacheIdentityConflict",
+            Reason.CACHE_IDENTITY_CONFLICT,
             "what stands behind the model argument is not known, and LMCache's key holds nothing "
             "but its name. Declare it by the annotation modelplane.ai/kv-offload-cache-identity.",
         )
@@ -104,13 +105,13 @@ def _not_overridden(engine: Engine, config: dict[str, Any], seed: int) -> None:
         name = f"LMCACHE_{key.upper()}"
         if name in engine.env:
             raise Refused(
-                "ConnectorConflict",
+                Reason.CONNECTOR_CONFLICT,
                 f"{name} is set in the pod and would win over the tier's {key}. Remove it.",
             )
     given = engine.env.get("PYTHONHASHSEED")
     if "PYTHONHASHSEED" in engine.env and given != str(seed):
         raise Refused(
-            "ConnectorConflict",
+            Reason.CONNECTOR_CONFLICT,
             f"PYTHONHASHSEED is {given or 'not a plain value'} in the pod and {seed} in the tier "
             "(spec.lmcache.inProcess.hashSeed): engines with different seeds never find each "
             "other's blocks. Make them equal, or remove it from the pod.",
@@ -119,5 +120,5 @@ def _not_overridden(engine: Engine, config: dict[str, Any], seed: int) -> None:
 
 def shares(tier: Tier) -> bool:
     """Whether engines of the tier share blocks by the model's name alone."""
-    remote = tier.spec.backend_spec.in_process.remote
+    remote = tier.settings.in_process.remote
     return remote is not None and remote.redis is not None

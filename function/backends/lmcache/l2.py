@@ -12,14 +12,15 @@ from typing import Any
 
 from function.api.lmcache_l2 import L2Level
 from function.backends.lmcache import files, redis
+from function.backends.lmcache.facts import Tier
 from function.backends.lmcache.level import Awaited, Level, Swept, adapter
-from function.contract.backend import Manifest, Part, Tier
+from function.contract.backend import Manifest, Part
 from function.kube import manifests as k
 
 
 def levels(tier: Tier) -> list[Level]:
     """The tier's levels, nearest first."""
-    return [_TYPES[level.type](tier, level) for level in tier.spec.backend_spec.l2]
+    return [_TYPES[level.type](tier, level) for level in tier.settings.l2]
 
 
 def _disk(tier: Tier, level: L2Level) -> Level:

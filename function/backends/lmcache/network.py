@@ -4,8 +4,8 @@
 Redis password in it and empties the cache on request.
 """
 
-from function.backends.lmcache.facts import HTTP_PORT, MQ_PORT
-from function.contract.backend import Manifest, Part, Tier
+from function.backends.lmcache.facts import HTTP_PORT, MQ_PORT, Tier
+from function.contract.backend import Manifest, Part
 from function.kube import manifests as k
 
 

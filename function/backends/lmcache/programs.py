@@ -9,8 +9,9 @@ from importlib.resources import files as resources
 from typing import Any
 
 from function.backends.lmcache import facts
+from function.backends.lmcache.facts import Tier
 from function.backends.lmcache.level import Level
-from function.contract.backend import Manifest, Tier
+from function.contract.backend import Manifest
 from function.kube import manifests as k
 
 _PYTHON = "/opt/venv/bin/python3"

@@ -7,7 +7,8 @@ it to everyone who may list processes or pods.
 
 from function.api.lmcache_l2 import L2Level
 from function.backends.lmcache import network
-from function.contract.backend import CONTROL_PLANE, Manifest, Part, Tier
+from function.backends.lmcache.facts import Tier
+from function.contract.backend import CONTROL_PLANE, Manifest, Part
 from function.kube import manifests as k
 from function.kube import naming
 

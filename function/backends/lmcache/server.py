@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from function.api.placement import Toleration
 from function.backends.lmcache import facts, gpu, l2, network, programs
-from function.backends.lmcache.facts import HTTP_PORT, MQ_PORT
+from function.backends.lmcache.facts import HTTP_PORT, MQ_PORT, Tier
 from function.backends.lmcache.level import Level
-from function.contract.backend import AGENTS, Manifest, Part, Tier
+from function.contract.backend import AGENTS, Manifest, Part
 from function.kube import manifests as k
 
 CONTAINER = "agent"
@@ -40,7 +40,7 @@ def parts(tier: Tier) -> list[Part]:
 
 def arguments(tier: Tier, levels: Sequence[Level]) -> list[str]:
     """The arguments of `lmcache server`; one element a word, Kubernetes expands `$(NAME)`."""
-    spec = tier.spec.backend_spec
+    spec = tier.settings
     image = facts.image(tier)
     l1 = spec.l1
     words = [
@@ -105,7 +105,7 @@ def _daemonset(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Par
 
 
 def _pod(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Manifest:
-    spec = tier.spec.backend_spec
+    spec = tier.settings
     nodes = tier.spec.nodes
     image = facts.image(tier)
     pod: Manifest = {
@@ -172,7 +172,7 @@ def _container(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Man
 
 def _resources(tier: Tier, seen: gpu.Visibility) -> Manifest:
     """Memory is limited to what it asks for; CPU is asked for and not limited."""
-    spec = tier.spec.backend_spec
+    spec = tier.settings
     overhead = spec.resources.memory_overhead_gib
     if spec.l1.hugepages:
         memory = {"memory": f"{overhead}Gi", "hugepages-2Mi": f"{spec.l1.size_gib}Gi"}
@@ -202,7 +202,7 @@ def _probes(tier: Tier) -> Manifest:
 
 def _shared_memory(tier: Tier) -> list[Manifest]:
     """The node's own /dev/shm with ipc SharedMemory: an emptyDir would be the pod's alone."""
-    if tier.spec.backend_spec.ipc == facts.ISOLATED:
+    if tier.settings.ipc == facts.ISOLATED:
         return []
     return [{"name": "host-shm", "hostPath": {"path": "/dev/shm", "type": "Directory"}}]
 

@@ -3,25 +3,29 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from function.api.mooncake import MooncakeSpec
 from function.backends.mooncake import (
     checks,
     connector,
     etcd,
     facts,
+    gate,
     master,
     network,
     store,
     upgrade,
 )
-from function.contract.backend import Description, Part, Tier
+from function.backends.mooncake.facts import Tier
+from function.contract.backend import Defaults, Description, Part
 from function.contract.engine import Engine
+from function.contract.gate import Question
 from function.contract.injection import Injection
 from function.kube import manifests as k
 from function.problems import Problem
 
 
 @dataclass(frozen=True)
-class Mooncake:
+class Mooncake(Defaults[MooncakeSpec]):
     """The backend (see `function.contract.backend.Backend`)."""
 
     name: str = "Mooncake"
@@ -49,18 +53,17 @@ class Mooncake:
             warnings=tuple(checks.warnings(tier)),
         )
 
-    def connector(self, tier: Tier, engine: Engine) -> tuple[str, Engine, str | None]:
-        """What the version gate is asked."""
-        version = facts.image(tier).version
-        return connector.row(engine), engine, str(version) if version else None
+    def gate(self, tier: Tier, engine: Engine) -> Question:
+        """The row of the engine, and Mooncake's version in the tier's own processes."""
+        return Question(connector.row(engine), engine, gate.ROWS, facts.image(tier).version)
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
         """What a pod of this engine gets. Raises Refused."""
         return connector.inject(tier, engine)
 
-    def shares_by_model_string(self, tier: Tier) -> bool:
-        """False: the cache identity is part of every key."""
-        return False
+    def assumes(self, tier: Tier, engine_name: str) -> Mapping[str, str]:
+        """SGLang's page size, which is one token where nobody says."""
+        return connector.ASSUMES.get(engine_name, {})
 
     def refuses_change(self, tier: Tier, running: Mapping[str, str]) -> Problem | None:
         """A change of the release line under consumers (see the protocol)."""

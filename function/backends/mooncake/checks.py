@@ -6,8 +6,8 @@ One function for each subject, called in order; every one returns all it finds.
 from collections.abc import Iterator
 
 from function.backends.mooncake import facts
+from function.backends.mooncake.facts import Tier
 from function.backends.mooncake.flags import OURS, UNSAFE, known
-from function.contract.backend import Tier
 from function.problems import Problem
 
 _SPEC = "spec.mooncake"
@@ -133,10 +133,6 @@ def warnings(tier: Tier) -> list[str]:
         (
             master.oplog,
             "master.oplog is never trimmed: at etcd's quota no block can be written any more.",
-        ),
-        (
-            spec.protocol == "tcp" and tier.spec.rdma.source != "None",
-            "protocol is tcp: spec.rdma is not used.",
         ),
         (
             spec.protocol == "rdma"

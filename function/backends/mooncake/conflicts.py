@@ -4,43 +4,26 @@ A value that is not static (`valueFrom`, an expansion) is nobody's to judge and 
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from packaging.version import Version
 
+from function.api.mooncake import MooncakeSpec
 from function.backends.mooncake import facts
-from function.contract.backend import Tier
+from function.backends.mooncake.facts import Tier
+from function.contract import conflicts
+from function.contract.conflicts import Row
 from function.contract.engine import SGLANG, VLLM, Engine
 from function.contract.image import parse_version
-from function.problems import Refused
+from function.reasons import Reason
 
-_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 # An image that says which Mooncake it has: vllm:0.33.0-mooncake0.3.12, sglang-mooncake-v0.3.13:x
 _IN_IMAGE = re.compile(r"mooncake[-_.]?v?([0-9]+\.[0-9]+\.[0-9]+)")
 CLIENT_VERSION = "MOONCAKE_VERSION"
 
 
-@dataclass(frozen=True)
-class Row:
-    """`holds` says whether the row's case is there; then wiring stops with reason and message.
-
-    `engine`: "" for every one. `message` may use {found}, what `holds` returned.
-    """
-
-    reason: str
-    message: str
-    holds: Callable[[Tier, Engine], str | None]
-    engine: str = ""
-
-
 def check(tier: Tier, engine: Engine) -> None:
     """Raise Refused for the first row that holds."""
-    for row in ROWS:
-        if row.engine in ("", engine.name):
-            found = row.holds(tier, engine)
-            if found is not None:
-                raise Refused(row.reason, row.message.format(found=found))
+    conflicts.check(ROWS, tier, engine)
 
 
 def client_version(engine: Engine) -> Version | None:
@@ -59,83 +42,63 @@ def _other_line(tier: Tier, engine: Engine) -> str | None:
     return f"{client}, the tier runs {store}"
 
 
-def _flags(*names: str) -> Callable[[Tier, Engine], str | None]:
-    return lambda _, engine: next((name for name in names if engine.has(name)), None)
-
-
-def _env(*names: str) -> Callable[[Tier, Engine], str | None]:
-    return lambda _, engine: next((name for name in names if name in engine.env), None)
-
-
-def _without(feature: str) -> Callable[[Tier, Engine], str | None]:
-    return lambda _, engine: None if feature in engine.features else engine.version or "unknown"
-
-
 def _no_identity(_: Tier, engine: Engine) -> str | None:
     return None if engine.identity else engine.model or "unknown"
-
-
-def _expandable_segments(_: Tier, engine: Engine) -> str | None:
-    for name in _ALLOCATOR:
-        settings = (engine.env.get(name) or "").replace(" ", "").lower().split(",")
-        if "expandable_segments:true" in settings:
-            return name
-    return None
 
 
 def _token_pages(_: Tier, engine: Engine) -> str | None:
     return engine.flag("--page-size") if engine.flag("--page-size") == "1" else None
 
 
-ROWS: tuple[Row, ...] = (
+ROWS: tuple[Row[MooncakeSpec], ...] = (
     Row(
-        "VersionMismatch",
+        Reason.VERSION_MISMATCH,
         "the engine's image has Mooncake {found}: releases of two lines shake hands, and then "
         "every write fails. Use an image of the tier's line, or a tier of the engine's.",
         _other_line,
     ),
     Row(
-        "VersionMismatch",
+        Reason.VERSION_MISMATCH,
         "vLLM {found} has no cache_prefix, and without it engines with other weights under one "
         "name read each other's blocks (0.24 is the first that has it). Use a newer vLLM, or "
         "declare its version by the annotation modelplane.ai/kv-offload-engine-version.",
-        _without("cache_prefix"),
+        conflicts.without("cache_prefix"),
         engine=VLLM,
     ),
     Row(
-        "CacheIdentityConflict",
+        Reason.CACHE_IDENTITY_CONFLICT,
         "what stands behind the model argument ({found}) is not known, and Mooncake's key holds "
         "only the last part of its name: engines with other weights would read each other's "
         "blocks. Declare it by the annotation modelplane.ai/kv-offload-cache-identity.",
         _no_identity,
     ),
     Row(
-        "CacheIdentityConflict",
+        Reason.CACHE_IDENTITY_CONFLICT,
         "{found}: adapters are told apart by their names only, which say nothing of their "
         "weights. Run LoRA adapters without this tier.",
-        _flags("--enable-lora", "--lora-modules", "--lora-paths"),
+        conflicts.flags("--enable-lora", "--lora-modules", "--lora-paths"),
     ),
     Row(
-        "ConnectorConflict",
+        Reason.CONNECTOR_CONFLICT,
         "{found} has expandable_segments:True: vLLM does not start with it and a connector. "
         "Remove it.",
-        _expandable_segments,
+        conflicts.expandable_segments,
         engine=VLLM,
     ),
     Row(
-        "ConnectorConflict",
+        Reason.CONNECTOR_CONFLICT,
         "{found}: vLLM's Mooncake connector registers the memory that sleep mode gives back. "
         "Remove the flag.",
-        _flags("--enable-sleep-mode"),
+        conflicts.flags("--enable-sleep-mode"),
         engine=VLLM,
     ),
     Row(
-        "ConnectorConflict",
+        Reason.CONNECTOR_CONFLICT,
         "{found} gives the engine another place or protocol than the tier's. Remove it.",
-        _env("MC_FORCE_TCP", "MOONCAKE_PREFERRED_SEGMENT"),
+        conflicts.env("MC_FORCE_TCP", "MOONCAKE_PREFERRED_SEGMENT"),
     ),
     Row(
-        "ConnectorConflict",
+        Reason.CONNECTOR_CONFLICT,
         "--page-size {found} makes a block of every token. Remove it (64 is then used), or choose "
         "a larger one.",
         _token_pages,

@@ -10,12 +10,14 @@ import json
 from collections.abc import Callable
 
 from function.backends.mooncake import conflicts, facts, rdma
-from function.contract.backend import Tier
+from function.backends.mooncake.facts import Tier
 from function.contract.engine import SGLANG, VLLM, Engine
 from function.contract.injection import Injection, Json
 
 FILES = "/etc/kv-offload/mooncake"
 PAGE_SIZE = "64"
+# Flags that are set where they are absent and count for the cache identity.
+ASSUMES = {SGLANG: {"--page-size": PAGE_SIZE}}
 _MIB = 2**20
 _CONNECTOR = {VLLM: "MooncakeStoreConnector", SGLANG: "HiCache/mooncake"}
 

@@ -6,7 +6,8 @@ claims: a member that comes back without its data is another member, and is refu
 """
 
 from function.backends.mooncake import facts, pods
-from function.contract.backend import CONTROL_PLANE, Manifest, Part, Tier
+from function.backends.mooncake.facts import Tier
+from function.contract.backend import CONTROL_PLANE, Manifest, Part
 from function.kube import manifests as k
 
 COMPONENT = "etcd"

@@ -6,7 +6,7 @@ Flags, endpoints and behaviour are those of mooncake-transfer-engine 0.3.13.post
 from packaging.version import Version
 
 from function.api.mooncake import MooncakeSpec
-from function.contract.backend import Tier
+from function.contract.backend import Tier as AnyTier
 from function.contract.image import Image
 
 UID = 65532  # the user of upstream's image
@@ -22,6 +22,9 @@ P2P = "P2PHANDSHAKE"
 DEFAULT_CLUSTER_ID = "mooncake_cluster"
 
 
+Tier = AnyTier[MooncakeSpec]
+
+
 def image(tier: Tier) -> Image:
     """The image of a tier's processes, the stock one where the spec says nothing."""
     return Image.of(tier.spec.image, STOCK_REPOSITORY, STOCK_TAG)
@@ -34,8 +37,7 @@ def line(version: Version) -> str:
 
 def spec(tier: Tier) -> MooncakeSpec:
     """The tier's `spec.mooncake`."""
-    found: MooncakeSpec = tier.spec.backend_spec
-    return found
+    return tier.settings
 
 
 def name(tier: Tier, component: str) -> str:

@@ -11,7 +11,8 @@ never do.
 
 from function.api.mooncake import MooncakeSpec
 from function.backends.mooncake import facts, pods
-from function.contract.backend import CONTROL_PLANE, Manifest, Part, Tier
+from function.backends.mooncake.facts import Tier
+from function.contract.backend import CONTROL_PLANE, Manifest, Part
 from function.kube import manifests as k
 
 COMPONENT = "master"

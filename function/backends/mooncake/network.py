@@ -4,7 +4,8 @@ One policy for all of the tier's pods: a rule names ports, and each port is of o
 """
 
 from function.backends.mooncake import facts, master, store
-from function.contract.backend import Manifest, Part, Tier
+from function.backends.mooncake.facts import Tier
+from function.contract.backend import Manifest, Part
 from function.kube import manifests as k
 
 _Ports = list[int | tuple[int, int]]

@@ -3,7 +3,8 @@
 from typing import Any
 
 from function.backends.mooncake import facts
-from function.contract.backend import Manifest, Tier
+from function.backends.mooncake.facts import Tier
+from function.contract.backend import Manifest
 from function.kube import manifests as k
 
 

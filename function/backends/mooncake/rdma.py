@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 
 from function.backends.mooncake import facts
-from function.contract.backend import Manifest, Part, Tier
+from function.backends.mooncake.facts import Tier
+from function.contract.backend import Manifest, Part
 from function.kube import manifests as k
 
 RDMA = "rdma"

@@ -10,7 +10,8 @@ from importlib.resources import files
 
 from function.api.mooncake_store import MooncakeStore
 from function.backends.mooncake import facts, pods, rdma
-from function.contract.backend import AGENTS, Manifest, Part, Tier
+from function.backends.mooncake.facts import Tier
+from function.contract.backend import AGENTS, Manifest, Part
 from function.kube import manifests as k
 
 COMPONENT = "store"

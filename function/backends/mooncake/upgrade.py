@@ -8,7 +8,7 @@ error but a growing count of failed calls.
 from collections.abc import Mapping
 
 from function.backends.mooncake import facts
-from function.contract.backend import Tier
+from function.backends.mooncake.facts import Tier
 from function.contract.image import parse_version
 from function.problems import Problem
 

@@ -1,10 +1,10 @@
-"""The files that a consumer's pods mount: one ConfigMap per consumer, beside its pods."""
+"""What stands beside a consumer's pods: the files they mount, and what else they refer to."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from function.kube import naming, objects
-from function.pods.asking import Target
+from function.pods.asking import Asking
 from function.pods.record import Record
 
 KEY = "configmap-kv-offload"
@@ -19,25 +19,35 @@ def name(composite: dict[str, Any]) -> str:
 
 
 def compose(
-    composite: dict[str, Any], wired: Iterable[tuple[Target, Record]]
+    composite: dict[str, Any], wired: Iterable[tuple[Asking, Record]]
 ) -> dict[str, dict[str, Any]]:
-    """The ConfigMap (by resource key) with the files of all records, {} when none has any.
+    """Whatever the pods of these workloads mount or reference, by resource key.
 
-    File names carry the digest of their text, so that engines with other settings do not collide
-    and a pod never finds another text than the one it was started with.
+    One ConfigMap holds the files of all records. File names carry the digest of their text, so that
+    engines with other settings do not collide and a pod never finds another text than the one it
+    was started with. Other companions are composed as the backend wrote them.
     """
     data: dict[str, str] = {}
-    home: Target | None = None
-    for target, record in wired:
+    out: dict[str, dict[str, Any]] = {}
+    home: Asking | None = None
+    for asking, record in wired:
         for template in record.templates.values():
             data |= template.injection.files
-            home = home or (target if template.injection.files else None)
-    if home is None:
-        return {}
-    manifest = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name(composite), "namespace": home.remote_namespace},
-        "data": dict(sorted(data.items())),
-    }
-    return {KEY: objects.wrapped_like(home.resource, manifest)}
+            home = home or (asking if template.injection.files else None)
+            for key, manifest in sorted(template.injection.companions.items()):
+                out[f"kv-offload-{key}"] = _beside(asking, manifest)
+    if home is not None:
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name(composite)},
+            "data": dict(sorted(data.items())),
+        }
+        out[KEY] = _beside(home, manifest)
+    return out
+
+
+def _beside(asking: Asking, manifest: dict[str, Any]) -> dict[str, Any]:
+    """A manifest in the namespace of a workload's pods, on their cluster."""
+    metadata = {**manifest["metadata"], "namespace": asking.remote_namespace}
+    return objects.wrapped_like(asking.resource, {**manifest, "metadata": metadata})

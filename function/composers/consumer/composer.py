@@ -11,19 +11,12 @@ install, secure and keep alive on every cluster, and its effect would be visible
 
 from typing import Any
 
+from function import names
 from function.api.input import Input
+from function.backends.registry import Registry
 from function.composers import usage
 from function.composers.consumer import companions, identity_conflicts, lookup
-from function.composers.consumer.decision import (
-    HELD,
-    REASON_NOT_REQUESTED,
-    REASON_WIRED,
-    REPLAYED,
-    WIRED,
-    Decider,
-    Outcome,
-    plan_of,
-)
+from function.composers.consumer.decision import Action, Decider, Outcome
 from function.edge.answer import (
     FALSE,
     TRUE,
@@ -38,21 +31,19 @@ from function.edge.answer import (
 from function.edge.memo import Memo
 from function.edge.request import Call
 from function.kube import objects
-from function.pods import asking as targets
-from function.pods import record as records
-from function.pods import wire
-from function.pods.asking import Target
+from function.pods import asking, wire
+from function.pods.asking import Asking
+from function.problems import Refused
+from function.reasons import Reason
 
 CONDITION = "KVOffloadReady"
 
-REASON_NOTHING = "NothingToWire"
-
-_targets = Memo(4096)
+_found = Memo(4096)
 
 
-def compose(call: Call, given: Input) -> Answer:
+def compose(call: Call, step_input: Input, backends: Registry) -> Answer:
     """Wire every workload that names a tier; pass everything else through."""
-    return _ConsumerComposer(call, given).compose()
+    return _ConsumerComposer(call, step_input, backends).compose()
 
 
 def is_wired(answer: Answer) -> bool:
@@ -61,25 +52,26 @@ def is_wired(answer: Answer) -> bool:
 
 
 class _ConsumerComposer:
-    def __init__(self, call: Call, given: Input) -> None:
+    def __init__(self, call: Call, step_input: Input, backends: Registry) -> None:
         self.call = call
-        self.given = given
-        self.decider = Decider(call, given, companions.name(call.composite))
-        self.targets: list[Target] = []
+        self.step_input = step_input
+        self.decider = Decider(call, step_input, backends, companions.name(call.composite))
+        self.workloads: list[Asking] = []
         self.outcomes: list[Outcome] = []
         self.answer = Answer(ttl=TTL_SETTLED)
 
     def compose(self) -> Answer:
-        self.find_targets()
-        if not self.targets:
+        self.find_workloads()
+        if not self.workloads:
             self.say_nothing_is_wired()
             return self.answer
-        self.require_tiers()
-        self.outcomes = [self.decider.decide(t) for t in self.targets]
+        self.outcomes = [self.decider.decide(workload) for workload in self.workloads]
+        self.answer.requirements = self.decider.requirements
         self.refuse_identity_conflicts()
+        self.refuse_disagreement()
         self.hold_back_together()
         self.patch()
-        self.compose_files()
+        self.compose_companions()
         self.mark_used()
         self.derive_condition()
         self.choose_ttl()
@@ -87,62 +79,73 @@ class _ConsumerComposer:
 
     # What there is ---------------------------------------------------------------------------
 
-    def find_targets(self) -> None:
-        self.field_ref = targets.composite_reference(self.call.composite)
+    def find_workloads(self) -> None:
+        self.reference = asking.composite_reference(self.call.composite)
         for key, desired in self.call.desired().items():
-            text = self.call.observed_value(key, "metadata", "annotations", records.ANNOTATION)
-            found = self._target(key, desired, text or "")
+            text = self.call.observed_value(key, "metadata", "annotations", names.RECORD)
+            found = self._find(key, desired, text or "")
             if found is not None:
-                self.targets.append(found)
+                self.workloads.append(found)
 
-    def _target(self, key: str, desired: dict[str, Any], record: str) -> Target | None:
-        if self.field_ref is not None:
-            return targets.target(key, desired, self.field_ref, self.given, record)
-        return _targets.get(
-            lambda: targets.target(key, desired, None, self.given, record),
+    def _find(self, key: str, desired: dict[str, Any], record: str) -> Asking | None:
+        if self.reference is not None:
+            return asking.find(key, desired, self.reference, self.step_input, record)
+        return _found.get(
+            lambda: asking.find(key, desired, None, self.step_input, record),
             desired,
-            self.given,
+            self.step_input,
             key=(key, record),
         )
-
-    def require_tiers(self) -> None:
-        for target in self.targets:
-            if target.ref is not None:
-                models = self.decider.models(target)
-                self.answer.requirements |= lookup.requirements(target.ref, models)
 
     # All workloads of the composite together -------------------------------------------------
 
     def refuse_identity_conflicts(self) -> None:
         """Two consumers of one tier whose blocks would be mixed up: the later one is refused."""
         for i, outcome in enumerate(self.outcomes):
-            if outcome.action == REPLAYED or not outcome.shares or outcome.found is None:
+            if outcome.action is Action.REPLAYED or not outcome.shares or outcome.plan is None:
                 continue
-            planned = plan_of(outcome.found)
-            others = lookup.users(
-                self.call,
-                outcome.target.ref,
-                self.decider.models(outcome.target),
-                outcome.found.document,
-            )
             message = identity_conflicts.message(
-                planned.tier, outcome.shares, self._own_shares(i), others, self.call.composite
+                outcome.plan,
+                outcome.shares,
+                self._own_shares(i),
+                lookup.users(self.call, outcome.asking, outcome.found),
+                self.call.composite,
             )
             if message:
-                self.outcomes[i] = self.decider.fall_back(
-                    outcome.target, identity_conflicts.REASON, message, outcome.found
-                )
+                self._fall_back(i, Refused(Reason.CACHE_IDENTITY_CONFLICT, message))
+
+    def refuse_disagreement(self) -> None:
+        """Engines that are wired to one tier together must go together, or none of them is."""
+        together: dict[str, list[int]] = {}
+        for i, outcome in enumerate(self.outcomes):
+            if outcome.action is Action.WIRED and outcome.plan is not None:
+                together.setdefault(str(outcome.asking.ref), []).append(i)
+        for indexes in together.values():
+            plan = self.outcomes[indexes[0]].plan
+            engines = [engine for i in indexes for engine in self.outcomes[i].engines]
+            try:
+                if plan is not None:
+                    plan.backend.agree(plan.tier, engines)
+            except Refused as refused:
+                for i in indexes:
+                    self._fall_back(i, refused)
+
+    def _fall_back(self, i: int, refused: Refused) -> None:
+        outcome = self.outcomes[i]
+        self.outcomes[i] = self.decider.fall_back(
+            outcome.asking, refused.reason, str(refused), outcome.found
+        )
 
     def _own_shares(self, but: int) -> list[usage.Share]:
         return [s for i, o in enumerate(self.outcomes) if i != but for s in o.shares]
 
     def hold_back_together(self) -> None:
         """A composite's engines start together: one that waits holds back those not yet there."""
-        if not any(o.action == HELD for o in self.outcomes):
+        if not any(o.action is Action.HELD for o in self.outcomes):
             return
         for outcome in self.outcomes:
-            if outcome.action == WIRED and not self.call.is_observed(outcome.target.key):
-                outcome.action = HELD
+            if outcome.action is Action.WIRED and not self.call.is_observed(outcome.asking.key):
+                outcome.action = Action.HELD
                 outcome.message = "Held back with the composite's other engines."
         self.answer.ready = False
 
@@ -150,31 +153,29 @@ class _ConsumerComposer:
 
     def patch(self) -> None:
         for outcome in self.outcomes:
-            if outcome.action == HELD:
-                self.answer.removed.add(outcome.target.key)
+            if outcome.action is Action.HELD:
+                self.answer.removed.add(outcome.asking.key)
             elif outcome.manifest is not None:
-                self.answer.patched[outcome.target.key] = wire.put_back(
-                    outcome.target, outcome.manifest, outcome.record
+                self.answer.patched[outcome.asking.key] = wire.put_back(
+                    outcome.asking, outcome.manifest, outcome.record
                 )
 
-    def compose_files(self) -> None:
-        """One ConfigMap for all that the consumer's pods mount, on their cluster."""
-        wired = [o for o in self.outcomes if o.action in (WIRED, REPLAYED) and o.record]
-        for key, manifest in companions.compose(
-            self.call.composite, [(o.target, o.record) for o in wired]
-        ).items():
+    def compose_companions(self) -> None:
+        """What the consumer's pods mount or reference, on their cluster."""
+        wired = [(o.asking, o.record) for o in self.outcomes if o.is_wired and o.record]
+        for key, manifest in companions.compose(self.call.composite, wired).items():
             there = self.call.is_observed(key) and not objects.is_object(manifest)
             ready = there or self.call.observed_ready(key, by_existing=True)
             self.answer.resources[key] = Composed(manifest, ready)
 
     def mark_used(self) -> None:
-        if any(o.action == REPLAYED for o in self.outcomes):
+        if any(o.action is Action.REPLAYED for o in self.outcomes):
             # The tier may be gone or closed to us; what is wired still counts as a user of it.
             for key, manifest in usage.observed(self.call).items():
                 self.answer.resources[key] = Composed(manifest, True)
         marked: dict[tuple[str, str], tuple[str, list[usage.Share]]] = {}
         for outcome in self.outcomes:
-            uses = outcome.action in (WIRED, REPLAYED) or outcome.reason == lookup.NOT_READY
+            uses = outcome.is_wired or outcome.reason is Reason.TIER_NOT_READY
             document = outcome.found.document if outcome.found else None
             if not uses or document is None or outcome.found is None:
                 continue
@@ -187,14 +188,14 @@ class _ConsumerComposer:
                 self.answer.resources[key] = Composed(manifest, True)
 
     def derive_condition(self) -> None:
-        off = [o for o in self.outcomes if o.reason != REASON_WIRED]
-        off.sort(key=lambda o: o.action != HELD)
+        off = [o for o in self.outcomes if o.reason is not Reason.WIRED]
+        off.sort(key=lambda o: o.action is not Action.HELD)
         self.answer.refusals = [o.reason for o in off]
-        lines = [f"{o.target.key}: {o.message}" for o in self.outcomes]
+        lines = [f"{o.asking.key}: {o.message}" for o in self.outcomes]
         if not off:
-            condition = Condition(CONDITION, TRUE, REASON_WIRED, " ".join(lines))
+            condition = Condition(CONDITION, TRUE, Reason.WIRED, " ".join(lines))
         else:
-            unresolved = all(o.reason == lookup.UNRESOLVED for o in off)
+            unresolved = all(o.reason is Reason.TIER_UNRESOLVED for o in off)
             status = UNKNOWN if unresolved else FALSE
             condition = Condition(CONDITION, status, off[0].reason, " ".join(lines))
         self.answer.conditions = [condition]
@@ -204,19 +205,19 @@ class _ConsumerComposer:
 
         A composite that has never asked for anything gets no condition at all.
         """
-        if self.field_ref is not None:
+        if self.reference is not None:
             message = (
                 "kvOffloadTierRef names a tier, and nothing that this composite desires is known to"
                 " be an engine. Annotate its pod template, or name it under `paths` or"
                 " `engineImages` of the step's input."
             )
-            self.answer.conditions = [Condition(CONDITION, FALSE, REASON_NOTHING, message)]
-            self.answer.refusals = [REASON_NOTHING]
+            self.answer.conditions = [Condition(CONDITION, FALSE, Reason.NOTHING_TO_WIRE, message)]
+            self.answer.refusals = [Reason.NOTHING_TO_WIRE]
             return
         known = self.call.composite_value("status", "conditions") or []
         if any(entry.get("type") == CONDITION for entry in known):
             message = "No pod of this composite names a tier."
-            self.answer.conditions = [Condition(CONDITION, FALSE, REASON_NOT_REQUESTED, message)]
+            self.answer.conditions = [Condition(CONDITION, FALSE, Reason.NOT_REQUESTED, message)]
 
     def choose_ttl(self) -> None:
         if self.answer.requirements:

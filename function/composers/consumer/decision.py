@@ -12,37 +12,37 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
+from function import names
 from function.api.input import Input
-from function.composers import tier as tier_composer
+from function.backends.registry import Registry
 from function.composers import usage
 from function.composers.consumer import lookup
-from function.contract.backend import Tier
+from function.composers.tier_plan import Refusal, TierPlan
+from function.contract.engine import Engine
+from function.edge.answer import Requirement
 from function.edge.memo import Memo
 from function.edge.request import Call
-from function.edge.structs import encode
-from function.pods import record as records
 from function.pods import wire
-from function.pods.asking import Target
+from function.pods.asking import Asking
 from function.pods.record import Record
 from function.problems import Refused
+from function.reasons import Policy, Reason
 
-# What is done with a workload: the pods are wired anew, wired from the record, not created yet,
-# or stay as their author wrote them.
-WIRED, REPLAYED, HELD, LEFT = "Wired", "Replayed", "Held", "Left"
 
-REASON_WIRED = "Wired"
-REASON_OFF = "TurnedOff"
-REASON_UNWIRED = "Unwired"
-REASON_NOT_REQUESTED = "NotRequested"
-REASON_INVALID_TIER = "InvalidTier"
-REASON_RECORD = "RecordUnreadable"
+class Action(StrEnum):
+    """What is done with a workload."""
+
+    WIRED = "Wired"  # its pods are wired anew
+    REPLAYED = "Replayed"  # they are wired from the record
+    HELD = "Held"  # they are not created yet
+    LEFT = "Left"  # they stay as their author wrote them
 
 
 _wired = Memo(2048)
-_models = Memo(2048)
 
 
 @dataclass
@@ -52,156 +52,160 @@ class Outcome:
     `settled`: nothing is awaited, so that nobody has to look again soon.
     """
 
-    target: Target
-    action: str
-    reason: str
+    asking: Asking
+    action: Action
+    reason: Reason
     message: str
     manifest: Mapping[str, Any] | None = None
     record: Record | None = None
     found: lookup.Found | None = None
-    shares: list[usage.Share] = field(default_factory=list)
+    plan: TierPlan | None = None
+    engines: tuple[Engine, ...] = ()
     settled: bool = False
+
+    @property
+    def is_wired(self) -> bool:
+        """Whether its pods carry a wiring after this call."""
+        return self.action in (Action.WIRED, Action.REPLAYED)
+
+    @property
+    def shares(self) -> list[usage.Share]:
+        """What it may share on its tier, and whether it is wired already."""
+        wired = self.action is Action.WIRED
+        return [usage.Share(engine.model, engine.identity, wired) for engine in self.engines]
 
 
 class Decider:
-    """Decides for the workloads of one composite, one at a time."""
+    """Decides for the workloads of one composite, one at a time.
 
-    def __init__(self, call: Call, given: Input, files_name: str) -> None:
+    `requirements`: what core must look up for all of them.
+    """
+
+    def __init__(self, call: Call, step_input: Input, backends: Registry, files_name: str) -> None:
         self.call = call
-        self.given = given
+        self.step_input = step_input
+        self.backends = backends
         self.files_name = files_name
         self.namespace = str(call.composite_value("metadata", "namespace") or "")
+        self.requirements: dict[str, Requirement] = {}
 
-    def decide(self, target: Target) -> Outcome:
+    def decide(self, asking: Asking) -> Outcome:
         """The table, top to bottom."""
-        if target.unreadable:
-            return self._keep_running(target)
-        if target.refused is not None:
-            return self.fall_back(target, target.refused.reason, str(target.refused), None)
-        if target.ref is None:
-            return Outcome(
-                target, LEFT, REASON_NOT_REQUESTED, "It names no tier any more.", settled=True
-            )
-        if target.policy == "Off":
+        if asking.ref is not None:
+            self.requirements |= lookup.requirements(asking.ref, asking.models)
+        if asking.unreadable:
+            return self._keep_running(asking)
+        if asking.refused is not None:
+            return self.fall_back(asking, asking.refused.reason, str(asking.refused), None)
+        if asking.ref is None:
+            message = "It names no tier any more."
+            return Outcome(asking, Action.LEFT, Reason.NOT_REQUESTED, message, settled=True)
+        if asking.policy is Policy.OFF:
             message = "The policy is Off: unwired on purpose."
-            return Outcome(target, LEFT, REASON_OFF, message, settled=True)
-        models = self.models(target)
-        found = lookup.resolve(
-            self.call, target.ref, models, target.provider_config, self.namespace
-        )
+            return Outcome(asking, Action.LEFT, Reason.TURNED_OFF, message, settled=True)
+        found = lookup.resolve(self.call, asking, self.namespace)
         if found.document is None:
-            return self.fall_back(target, found.state, found.message, found)
-        planned = plan_of(found)
-        if planned.problems or planned.tier is None:
-            message = f"KVOffloadTier {target.ref} is not valid: see its Accepted condition."
-            return self.fall_back(target, REASON_INVALID_TIER, message, found)
-        if _chose_unwired(target):
-            return self._unwired(target, found)
-        return self._wire(target, found, planned.tier)
+            return self.fall_back(asking, found.state, found.message, found)
+        planned = lookup.plan(self.call, asking.ref, found, self.backends)
+        self.requirements |= planned.requirements
+        if planned.state is not None:
+            return self.fall_back(asking, planned.state, planned.message, found)
+        if isinstance(planned.plan, Refusal) or planned.plan is None:
+            message = f"KVOffloadTier {asking.ref} is not valid: see its Accepted condition."
+            return self.fall_back(asking, Reason.INVALID_TIER, message, found)
+        if _chose_unwired(asking):
+            return self._unwired(asking, found)
+        return self._wire(asking, found, planned.plan)
 
-    def models(self, target: Target) -> tuple[str, ...]:
-        """The model strings of the target's engines."""
-        return _models.get(lambda: wire.models(target, self.given), target, self.given)
-
-    def _wire(self, target: Target, found: lookup.Found, tier: Tier) -> Outcome:
+    def _wire(self, asking: Asking, found: lookup.Found, plan: TierPlan) -> Outcome:
         try:
             wired = _wired.get(
-                lambda: wire.wire(target, tier, self.given, self.files_name),
-                target,
-                tier,
-                self.given,
+                lambda: wire.wire(asking, plan.tier, plan.backend, self.files_name),
+                asking,
+                plan,
                 key=(self.files_name,),
             )
         except Refused as refused:
-            return self.fall_back(target, refused.reason, str(refused), found)
-        ready = found.state == lookup.READY
-        if ready or _was_wired(target):
-            reason = REASON_WIRED if ready else found.state
+            return self.fall_back(asking, refused.reason, str(refused), found)
+        ready = found.state is Reason.WIRED
+        if ready or _was_wired(asking):
             message = f"{wired.summary} {found.message}".strip()
             outcome = Outcome(
-                target, WIRED, reason, message, wired.manifest, wired.record, found, settled=ready
+                asking, Action.WIRED, found.state, message, wired.manifest, wired.record, found
             )
+            outcome.settled = ready
         else:
-            outcome = self.fall_back(target, found.state, found.message, found)
-        outcome.shares = [
-            usage.Share(model, identity, outcome.action == WIRED)
-            for model, identity in wired.shares
-        ]
+            outcome = self.fall_back(asking, found.state, found.message, found)
+        outcome.plan, outcome.engines = plan, wired.engines
         return outcome
 
     def fall_back(
-        self, target: Target, reason: str, message: str, found: lookup.Found | None
+        self, asking: Asking, reason: Reason, message: str, found: lookup.Found | None
     ) -> Outcome:
         """It cannot be wired now: what then (see the table)."""
-        if target.record is not None and target.record.wired:
-            return self._replay(target, target.record, reason, message, found)
-        if reason == lookup.UNRESOLVED:
-            return Outcome(target, LEFT, reason, message, found=found)
+        if asking.record is not None and asking.record.wired:
+            return self._replay(asking, asking.record, reason, message, found)
+        if reason is Reason.TIER_UNRESOLVED:
+            return Outcome(asking, Action.LEFT, reason, message, found=found)
         if reason in wire.LEFT_ALONE:
-            return Outcome(target, LEFT, reason, message, found=found, settled=True)
-        if target.policy == "Optional":
-            return self._unwired(target, found, reason, message)
-        if not self.call.is_observed(target.key):
-            return Outcome(target, HELD, reason, f"Held back. {message}", found=found)
-        return Outcome(target, LEFT, reason, f"Runs unwired. {message}", found=found)
+            return Outcome(asking, Action.LEFT, reason, message, found=found, settled=True)
+        if asking.policy is Policy.OPTIONAL:
+            return self._unwired(asking, found, reason, message)
+        if not self.call.is_observed(asking.key):
+            return Outcome(asking, Action.HELD, reason, f"Held back. {message}", found=found)
+        return Outcome(asking, Action.LEFT, reason, f"Runs unwired. {message}", found=found)
 
     def _replay(
         self,
-        target: Target,
+        asking: Asking,
         record: Record,
-        reason: str,
+        reason: Reason,
         message: str,
         found: lookup.Found | None,
     ) -> Outcome:
         try:
-            manifest = wire.replay(target, record, self.given)
+            manifest = wire.replay(asking, record, self.step_input)
         except Refused as refused:
             message = f"{message} The recorded wiring does not fit the pod any more: {refused}"
-            return Outcome(target, LEFT, reason, message, found=found)
+            return Outcome(asking, Action.LEFT, reason, message, found=found)
         message = f"Still wired as recorded. {message}"
-        return Outcome(target, REPLAYED, reason, message, manifest, record, found)
+        return Outcome(asking, Action.REPLAYED, reason, message, manifest, record, found)
 
-    def _keep_running(self, target: Target) -> Outcome:
+    def _keep_running(self, asking: Asking) -> Outcome:
         """A record of a newer function, or a broken one: the pods stay as they run."""
         message = (
-            f"{target.unreadable}. Its pods stay as they run; changes of the pod template wait."
-            f" Upgrade the function, or remove the annotation {records.ANNOTATION}."
+            f"{asking.unreadable}. Its pods stay as they run; changes of the pod template wait."
+            f" Upgrade the function, or remove the annotation {names.RECORD}."
         )
-        observed = self.call.observed(target.key) or {}
-        manifest = wire.observed_manifest(target, observed)
-        return Outcome(target, REPLAYED, REASON_RECORD, message, manifest)
+        observed = self.call.observed(asking.key) or {}
+        manifest = wire.observed_manifest(asking, observed)
+        return Outcome(asking, Action.REPLAYED, Reason.RECORD_UNREADABLE, message, manifest)
 
     def _unwired(
         self,
-        target: Target,
+        asking: Asking,
         found: lookup.Found | None,
-        reason: str = REASON_UNWIRED,
+        reason: str = Reason.UNWIRED,
         message: str = "",
     ) -> Outcome:
         why = message or "The tier was not ready when the pods were created."
         text = f"Unwired until the pod template changes (policy Optional). {why}"
-        record = wire.unwired(target)
-        return Outcome(target, LEFT, reason, text, target.manifest, record, found, settled=True)
+        record = wire.unwired(asking)
+        return Outcome(
+            asking, Action.LEFT, reason, text, asking.manifest, record, found, settled=True
+        )
 
 
-def plan_of(found: lookup.Found) -> Any:
-    """The plan of the tier that was found: its spec validated, remembered by content."""
-    document = found.document or {}
-    metadata, spec = document.get("metadata", {}), document.get("spec", {})
-    namespace, name = metadata.get("namespace", ""), metadata.get("name", "")
-    return tier_composer.plan(namespace, name, spec, encode(spec))
+def _was_wired(asking: Asking) -> bool:
+    return asking.record is not None and asking.record.wired
 
 
-def _was_wired(target: Target) -> bool:
-    return target.record is not None and target.record.wired
-
-
-def _chose_unwired(target: Target) -> bool:
+def _chose_unwired(asking: Asking) -> bool:
     """Optional's choice holds until the pod template changes."""
-    record = target.record
+    record = asking.record
     return (
-        target.policy == "Optional"
+        asking.policy is Policy.OPTIONAL
         and record is not None
         and not record.wired
-        and record.template == target.digest
+        and record.template == asking.digest
     )

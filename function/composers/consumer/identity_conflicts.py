@@ -8,15 +8,12 @@ with one model string and different or unknown identities must not both be wired
 
 from typing import Any
 
-from function.backends.registry import backend
 from function.composers import usage
-from function.contract.backend import Tier
-
-REASON = "CacheIdentityConflict"
+from function.composers.tier_plan import TierPlan
 
 
 def message(
-    tier: Tier,
+    plan: TierPlan,
     shares: list[usage.Share],
     own: list[usage.Share],
     usages: list[dict[str, Any]],
@@ -27,7 +24,7 @@ def message(
     Whoever is wired came first. Of two that wait, the one first by namespace, kind and name goes
     ahead, so that they do not wait for each other.
     """
-    if not backend(tier.spec.backend).shares_by_model_string(tier):
+    if not plan.backend.shares_by_model_string(plan.tier):
         return ""
     me = _me(composite)
     for share in shares:

@@ -4,44 +4,55 @@ A name resolves to the tier of that name, or to the child of a fleet tier of tha
 asked for at once. "Not yet resolved", "resolved and absent" and "present" stay three states.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from function import names
+from function.backends.registry import Registry
+from function.composers import tier_plan
+from function.composers.needed import Needed
+from function.composers.tier_plan import Refusal, TierPlan
 from function.composers.usage import model_label, usages_of
 from function.edge.answer import TRUE, Requirement
 from function.edge.request import Call
+from function.edge.structs import encode
+from function.pods.asking import Asking
 from function.pods.refs import Ref
-
-# States of a named tier, seen from one consumer on one cluster. All but the last two are reasons
-# of the closed list; READY and NOT_READY come with a tier that can be wired to.
-UNRESOLVED = "TierUnresolved"
-NOT_FOUND = "TierNotFound"
-NOT_ALLOWED = "NamespaceNotAllowed"
-MISMATCH = "ClusterMismatch"
-NOT_READY = "TierNotReady"
-READY = "Ready"
+from function.reasons import Reason
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a name leads to on one cluster. `document` is the tier where there is one to use."""
+    """What a name leads to on one cluster. `document` is the tier where there is one to use.
 
-    state: str
+    `state`: the reason that a consumer's condition has for it, WIRED where the tier is ready.
+    """
+
+    state: Reason
     message: str = ""
     document: dict[str, Any] | None = None
     fleet: str = ""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The plan of a tier that was found. `state`: why there is none yet, with its `message`."""
+
+    plan: TierPlan | Refusal | None = None
+    state: Reason | None = None
+    message: str = ""
+    requirements: Mapping[str, Requirement] = field(default_factory=dict)
 
 
 def requirements(ref: Ref, models: Iterable[str]) -> dict[str, Requirement]:
     """Everything that must be looked up for one named tier, and engines of these model strings."""
     found = {
         f"tier/{ref}": Requirement(
-            names.TIER_API_VERSION, "KVOffloadTier", name=ref.name, namespace=ref.namespace
+            names.API_VERSION, "KVOffloadTier", name=ref.name, namespace=ref.namespace
         ),
         f"children/{ref}": Requirement(
-            names.TIER_API_VERSION,
+            names.API_VERSION,
             "KVOffloadTier",
             labels={names.LABEL_FLEET: ref.name},
             namespace=ref.namespace,
@@ -57,28 +68,28 @@ def requirements(ref: Ref, models: Iterable[str]) -> dict[str, Requirement]:
 _USERS = {"users": names.LABEL_USED_TIER, "fleet-users": names.LABEL_USED_FLEET}
 
 
-def _users(prefix: str, ref: Ref, model: str) -> str:
+def _users(prefix: str, ref: Ref | None, model: str) -> str:
     return f"{prefix}/{ref}/{model_label(model)}"
 
 
-def resolve(
-    call: Call, ref: Ref, models: Iterable[str], provider_config: str, namespace: str
-) -> Found:
-    """The tier that `ref` means for a consumer in `namespace` on the cluster `provider_config`."""
-    users = [call.required(_users(prefix, ref, m)) for m in models for prefix in _USERS]
+def resolve(call: Call, asking: Asking, namespace: str) -> Found:
+    """The tier that a workload names, for a consumer in `namespace`, on the workload's cluster."""
+    ref, provider_config = asking.ref, asking.provider_config
+    users_ = [call.required(_users(prefix, ref, m)) for m in asking.models for prefix in _USERS]
     named, children = call.required(f"tier/{ref}"), call.required(f"children/{ref}")
-    if named is None or children is None or None in users:
-        return Found(UNRESOLVED, f"Waiting for Crossplane to look up KVOffloadTier {ref}.")
+    if named is None or children is None or None in users_:
+        message = f"Waiting for Crossplane to look up KVOffloadTier {ref}."
+        return Found(Reason.TIER_UNRESOLVED, message)
     single = [t for t in named if "inferenceClusterRef" in t.get("spec", {})]
     candidates = single + children
     if not named and not candidates:
         return Found(
-            NOT_FOUND,
+            Reason.TIER_NOT_FOUND,
             f"There is no KVOffloadTier {ref}. Correct the name, or ask the platform team for it.",
         )
     if not any(_allows(t, namespace) for t in named + candidates):
         return Found(
-            NOT_ALLOWED,
+            Reason.NAMESPACE_NOT_ALLOWED,
             f"KVOffloadTier {ref} does not allow consumers in namespace {namespace!r}. The platform"
             " team adds it under spec.allowedNamespaces.",
         )
@@ -87,20 +98,39 @@ def resolve(
         return _elsewhere(ref, candidates, provider_config)
     tier = here[0]
     if not _ready(tier):
-        return Found(NOT_READY, _waiting(ref, tier), tier, _fleet(tier))
-    return Found(READY, "", tier, _fleet(tier))
+        return Found(Reason.TIER_NOT_READY, _waiting(ref, tier), tier, _fleet(tier))
+    return Found(Reason.WIRED, "", tier, _fleet(tier))
 
 
-def users(
-    call: Call, ref: Ref, models: Iterable[str], tier: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """The Usages of the tier that was found, of these models, by whichever name."""
+def plan(call: Call, ref: Ref, found: Found, backends: Registry) -> Planned:
+    """The plan of the tier that was found, with whatever else it needs."""
+    document = found.document or {}
+    metadata, spec = document.get("metadata", {}), document.get("spec", {})
+    identity = (metadata.get("namespace", ""), metadata.get("name", ""), spec, encode(spec))
+    drafted = tier_plan.draft(*identity, backends)
+    if isinstance(drafted, Refusal):
+        return Planned(drafted)
+    needed = Needed.of(call, drafted.needs, f"needs/{ref}")
+    if needed.unresolved:
+        message = "Waiting for Crossplane to look up " + ", ".join(needed.unresolved) + "."
+        return Planned(None, Reason.TIER_UNRESOLVED, message, needed.requirements)
+    if needed.problems:
+        message = f"KVOffloadTier {ref} is not ready: " + "; ".join(map(str, needed.problems))
+        return Planned(None, Reason.TIER_NOT_READY, message, needed.requirements)
+    whole = tier_plan.plan(*identity, backends, needed.documents)
+    return Planned(whole, requirements=needed.requirements)
+
+
+def users(call: Call, asking: Asking, found: Found | None) -> list[dict[str, Any]]:
+    """The Usages of the tier that was found, of the workload's models, by whichever name."""
+    if found is None or found.document is None or asking.ref is None:
+        return []
     used: list[dict[str, Any]] = []
-    for model in models:
+    for model in asking.models:
         for prefix in _USERS:
-            found = call.required(_users(prefix, ref, model)) or []
-            used += [u for u in found if u not in used]
-    metadata = tier["metadata"]
+            more = call.required(_users(prefix, asking.ref, model)) or []
+            used += [u for u in more if u not in used]
+    metadata = found.document["metadata"]
     value = f"{metadata.get('namespace', '')}/{metadata['name']}"
     return [
         u
@@ -109,21 +139,22 @@ def users(
     ]
 
 
-def _elsewhere(ref: Ref, candidates: list[dict[str, Any]], provider_config: str) -> Found:
+def _elsewhere(ref: Ref | None, candidates: list[dict[str, Any]], provider_config: str) -> Found:
     if not candidates or any(not _provider_config(t) for t in candidates):
         return Found(
-            NOT_READY, f"KVOffloadTier {ref} is not on its cluster yet: see its conditions."
+            Reason.TIER_NOT_READY,
+            f"KVOffloadTier {ref} is not on its cluster yet: see its conditions.",
         )
     where = ", ".join(sorted(t["spec"]["inferenceClusterRef"]["name"] for t in candidates))
     return Found(
-        MISMATCH,
+        Reason.CLUSTER_MISMATCH,
         f"KVOffloadTier {ref} runs on {where}, and this workload on the cluster of"
         f" ClusterProviderConfig {provider_config or '(none: the control plane itself)'}."
         " Name a tier of that cluster, or add the cluster to the tier.",
     )
 
 
-def _waiting(ref: Ref, tier: dict[str, Any]) -> str:
+def _waiting(ref: Ref | None, tier: dict[str, Any]) -> str:
     conditions = tier.get("status", {}).get("conditions", [])
     unready = sorted(
         f"{x.get('type')}={x.get('status')} ({x.get('reason', '')})"

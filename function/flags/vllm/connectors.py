@@ -16,8 +16,9 @@ class Connector:
     `kind`: "transfer" (prefill to decode), "cache" (offload), "multi", or "closed" (not known to
     work beside another connector). `family`: only one connector of a family fits into an engine,
     and `why` says why. `hma`: supports the hybrid memory allocator; one child that does not turns
-    it off for the engine. `place`: the keys under `kv_connector_extra_config` that say where the
-    blocks go. `module`: the prefix of a `kv_connector_module_path` that is still this connector.
+    it off for the engine. `module`: the prefix of a
+    `kv_connector_module_path` that is still this connector. `hosts`: the keys under
+    `kv_connector_extra_config` whose bare host means `tcp://`.
     """
 
     name: str
@@ -25,8 +26,8 @@ class Connector:
     family: str
     hma: bool = True
     why: str = ""
-    place: tuple[str, ...] = ()
     module: str = "vllm."
+    hosts: tuple[str, ...] = ()
 
 
 _LMCACHE = "one engine process holds one LMCache client"
@@ -40,15 +41,15 @@ _TABLE = (
     Connector("NixlPullConnector", "transfer", "NIXL", why=_NIXL),
     Connector("NixlPushConnector", "transfer", "NIXL", why=_NIXL),
     Connector("MooncakeConnector", "transfer", "Mooncake transfer", why=_UNKNOWN),
-    Connector("OffloadingConnector", "cache", "host memory", why=_HOST, place=("spec_name",)),
+    Connector("OffloadingConnector", "cache", "host memory", why=_HOST),
     Connector("SimpleCPUOffloadConnector", "cache", "host memory", why=_HOST),
     Connector(
         "LMCacheMPConnector",
         "cache",
         "LMCache",
         why=_LMCACHE,
-        place=("lmcache.mp.host", "lmcache.mp.port", "lmcache.mp.server_urls"),
         module="lmcache.",
+        hosts=("lmcache.mp.host",),
     ),
     Connector("LMCacheConnectorV1", "cache", "LMCache", False, _LMCACHE, module="lmcache."),
     Connector("LMCacheConnectorV1Dynamic", "cache", "LMCache", False, _LMCACHE, module="lmcache."),

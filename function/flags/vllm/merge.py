@@ -11,6 +11,7 @@ from typing import Any
 
 from function.flags.vllm.connectors import CONNECTORS, MULTI, Connector
 from function.problems import Refused
+from function.reasons import Reason
 
 Json = dict[str, Any]
 
@@ -20,6 +21,8 @@ POLICY = "kv_load_failure_policy"
 # Fields of the whole engine: MultiConnector passes its own engine_id to the children, and the
 # scheduler reads the failure policy at the top only.
 _TOP_ONLY = ("engine_id", POLICY)
+# Keys whose bare host is taken as tcp://HOST.
+_HOSTS = frozenset(key for row in CONNECTORS.values() for key in row.hosts)
 # Fields of one connector.
 _CHILD_ONLY = ("kv_connector", EXTRA, "kv_connector_module_path")
 
@@ -35,7 +38,7 @@ class Merged:
 def merge(user: Json | None, connector: Json | None, options: Json | None = None) -> Merged:
     """Merge the user's effective config with the tier's `connector` and top-level `options`.
 
-    Raises Refused("ConnectorConflict"). Merging what is already merged returns it unchanged.
+    Raises Refused(Reason.CONNECTOR_CONFLICT). Merging what is already merged returns it unchanged.
     """
     user = copy.deepcopy(user)
     connector = copy.deepcopy(connector)
@@ -191,10 +194,10 @@ def _fill(user: Json, ours: Json, at: str) -> Json:
 
 
 def _equal(key: str, one: Any, other: Any) -> bool:
-    if key == "lmcache.mp.host":  # a bare host becomes tcp://
+    if key in _HOSTS:
         one, other = (v if "://" in str(v) else f"tcp://{v}" for v in (one, other))
     return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
 def _conflict(message: str) -> Refused:
-    return Refused("ConnectorConflict", message)
+    return Refused(Reason.CONNECTOR_CONFLICT, message)

@@ -7,11 +7,12 @@ from function.command.model import EngineCall
 from function.contract.engine import Engine
 from function.contract.injection import Injection
 from function.flags import plan as plans
-from function.flags.plan import Plan, Set
+from function.flags.plan import FlagPlan, Set
 from function.flags.scan import Scan
 from function.flags.vllm import read as vllm_read
 from function.flags.vllm.merge import merge, without_hma
 from function.problems import Refused
+from function.reasons import Reason
 
 _HYBRID_ON = "--no-disable-hybrid-kv-cache-manager"
 
@@ -21,11 +22,11 @@ def plan(
     engine: Engine,
     injection: Injection,
     file: Mapping[str, Any] | None = None,
-) -> Plan:
+) -> FlagPlan:
     """The flags to set. Raises Refused: ConnectorConflict, ArgsNotPatchable, CredentialInArgv."""
     ours = _ours(injection)
     if not ours:
-        return Plan()
+        return FlagPlan(call)
     plans.no_credentials(injection.connector or {}, vllm_read.KV_TRANSFER)
     _readable_file(call, file)
     scanned = vllm_read.read(call, file)
@@ -53,7 +54,7 @@ def plan(
     sets += plans.flag_sets(injection.flags, scanned)
     if vllm_read.ignored_config(call):
         notes.append("vLLM ignores --config=FILE; only the two words --config FILE are read")
-    return Plan(tuple(sets), tuple(notes))
+    return FlagPlan(call, tuple(sets), tuple(notes))
 
 
 def _ours(injection: Injection) -> tuple[str, ...]:
@@ -70,7 +71,7 @@ def _readable_file(call: EngineCall, file: Mapping[str, Any] | None) -> None:
     if found is None or file is not None:
         return
     raise Refused(
-        "ArgsNotPatchable",
+        Reason.ARGS_NOT_PATCHABLE,
         f"--config {found[0] or call.words[found[1] + 1].text} cannot be read from here: it may "
         "hold a kv-transfer-config or kv-offloading-size, which ours on the command line would "
         "replace, or be replaced by, without a word; move the file's flags into the args",
@@ -81,9 +82,10 @@ def _no_offloading_flags(scanned: Scan) -> None:
     use = scanned.last(*vllm_read.KV_OFFLOADING)
     if use is not None:
         raise Refused(
-            "ConnectorConflict",
-            f"{use.name} makes vLLM overwrite the connector of any {vllm_read.KV_TRANSFER}, without "
-            f"a word; remove {' and '.join(vllm_read.KV_OFFLOADING)}: the tier brings the offload",
+            Reason.CONNECTOR_CONFLICT,
+            f"{use.name} makes vLLM overwrite the connector of any {vllm_read.KV_TRANSFER}, "
+            f"without a word; remove {' and '.join(vllm_read.KV_OFFLOADING)}: the tier brings the "
+            "offload",
         )
 
 
@@ -92,7 +94,7 @@ def _hybrid(scanned: Scan, config: Mapping[str, Any] | None) -> None:
     last = scanned.last(_HYBRID_ON, vllm_read.opposite(_HYBRID_ON))
     if names and last and last.name == _HYBRID_ON:
         raise Refused(
-            "ConnectorConflict",
+            Reason.CONNECTOR_CONFLICT,
             f"--enable-hybrid-kv-cache-manager is set, and {names[0]} does not work with it; "
             "remove the flag, or use a tier whose connector supports it",
         )

@@ -16,6 +16,7 @@ from function.command.model import EngineCall, Word
 from function.flags.scan import Options, Scan, Use, scan
 from function.flags.vllm.options import OPTIONS
 from function.problems import Refused
+from function.reasons import Reason
 
 Json = dict[str, Any]
 
@@ -170,7 +171,7 @@ def _object(use: Use, name: str) -> Json | None:
     if use.raw is None:
         what = "has no value" if use.static else "has a value that is known only at run time"
         raise Refused(
-            "ArgsNotPatchable", f"{name} {what}; write the JSON itself as the flag's value"
+            Reason.ARGS_NOT_PATCHABLE, f"{name} {what}; write the JSON itself as the flag's value"
         )
     if use.raw in _DISABLED:
         return None
@@ -178,7 +179,7 @@ def _object(use: Use, name: str) -> Json | None:
         return _parse(use.raw)
     except ValueError:
         raise Refused(
-            "ArgsNotPatchable",
+            Reason.ARGS_NOT_PATCHABLE,
             f"the value of {name} is no JSON object, and vLLM stops on it: {_shorten(use.raw)}",
         ) from None
 
@@ -205,7 +206,7 @@ def _escaped(value: Any, words: Sequence[Word]) -> Any:
 def _put(into: Json, use: Use, name: str) -> None:
     if use.raw is None:
         raise Refused(
-            "ArgsNotPatchable",
+            Reason.ARGS_NOT_PATCHABLE,
             f"{name}.{use.path} has no value that can be read; write it out, or give the whole "
             f"object as {name} JSON",
         )

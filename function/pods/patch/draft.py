@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from function.problems import Refused
+from function.reasons import Reason
 from function.workloads import pod_shape
 
 Json = dict[str, Any]
@@ -63,4 +64,4 @@ def items(parent: Json, key: str) -> list[Any]:
 
 
 def conflict(message: str, path: str) -> Refused:
-    return Refused("PodConflict", message, path)
+    return Refused(Reason.POD_CONFLICT, message, path)

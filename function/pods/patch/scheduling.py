@@ -9,6 +9,7 @@ from typing import Any
 
 from function.pods.patch.draft import Draft, child
 from function.problems import Refused
+from function.reasons import Reason
 
 Json = dict[str, Any]
 
@@ -27,7 +28,7 @@ def merge(draft: Draft, selector: Mapping[str, str], expressions: Sequence[Json]
     for e in wanted:
         if e["key"] in own and _excludes(_in(e["key"], own[e["key"]]), e):
             raise Refused(
-                "NodeMismatch",
+                Reason.NODE_MISMATCH,
                 f"the pod wants nodes with {e['key']}={own[e['key']]}, and the tier runs on nodes "
                 f"with {_say(e)}; choose a tier on those nodes, or change the selector",
                 f"spec.nodeSelector[{e['key']}]",
@@ -46,7 +47,7 @@ def merge(draft: Draft, selector: Mapping[str, str], expressions: Sequence[Json]
     if not open_terms:
         first = next((c for t in terms if (c := _contradiction(t, wanted))), None)
         raise Refused(
-            "NodeMismatch",
+            Reason.NODE_MISMATCH,
             "the pod's node affinity excludes the tier's nodes"
             + (f" ({_say(first[0])} against {_say(first[1])})" if first else "")
             + "; choose a tier on those nodes, or change the affinity",

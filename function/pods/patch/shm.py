@@ -13,6 +13,7 @@ from function.kube import quantity
 from function.pods.patch import volumes
 from function.pods.patch.draft import Draft, conflict
 from function.problems import Refused
+from function.reasons import Reason
 
 Json = dict[str, Any]
 
@@ -92,7 +93,7 @@ def _require_memory(volume: Json, mount: Json, size: int) -> None:
     # A limit of 0 is no limit (core/v1 EmptyDirVolumeSource).
     if 0 < have < size + HEADROOM:
         raise Refused(
-            "SharedMemoryTooSmall",
+            Reason.SHARED_MEMORY_TOO_SMALL,
             f"/dev/shm is limited to {limit}; the tier keeps {quantity.format_bytes(size)} there "
             f"and the engine needs about {quantity.format_bytes(HEADROOM)} besides: raise it to "
             f"{quantity.format_bytes(size + HEADROOM)}, or leave sizeLimit out",

@@ -12,6 +12,7 @@ from function.api.base import ApiModel, camel, parse
 from function.api.cluster import InferenceClusterSpec
 from function.api.deployment import ModelDeploymentSpec
 from function.api.input import Input
+from function.api.placement import GPUVisibility
 from function.api.tier import KVOffloadTierSpec
 
 LMCACHE = {"l1": {"sizeGiB": 40}}
@@ -143,6 +144,7 @@ CASES: list[tuple[str, type[ApiModel], Any, list[str]]] = [
             "spec.gpuVisibility.runtimeClass: runtimeClass may only be set when source is "
             "RuntimeClass",
             "spec.rdma: dra must be set when source is DRA",
+            "spec.rdma: rdma may not be set: LMCache does not use RDMA",
             "spec.rdma.devicePlugin: devicePlugin may only be set when source is DevicePlugin",
         ],
     ),
@@ -339,7 +341,6 @@ def test_defaults_are_filled_in_and_written_out() -> None:
     assert written == {
         "allowedNamespaces": {"from": "Same", "names": []},
         "backend": "LMCache",
-        "gpuVisibility": {"source": "RuntimeClass", "runtimeClass": {"name": "nvidia"}},
         "image": {"pullPolicy": "IfNotPresent", "pullSecrets": []},
         "inferenceClusterRef": {"name": "prod"},
         "namespace": "kv-offload-system",
@@ -348,9 +349,10 @@ def test_defaults_are_filled_in_and_written_out() -> None:
         "startupTimeoutSeconds": 300,
         "upgradePolicy": {"type": "RollingUpdate", "maxUnavailable": 1},
     }
-    assert spec.backend_spec is spec.lmcache
-    assert spec.gpu_visibility.cdi_or_default.device == "management.nvidia.com/gpu=all"
-    assert spec.gpu_visibility.dra_or_default.device_class_name == "gpu.nvidia.com"
+    assert spec.settings is spec.lmcache
+    visibility = GPUVisibility(source="CDI")
+    assert visibility.cdi_or_default.device == "management.nvidia.com/gpu=all"
+    assert visibility.dra_or_default.device_class_name == "gpu.nvidia.com"
 
 
 def test_what_is_dumped_parses_to_the_same() -> None:

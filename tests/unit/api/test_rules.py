@@ -19,6 +19,17 @@ from tests.unit.api import mooncake_rules
 HOST = {"host": "r"}
 L1 = {"sizeGiB": 8}
 ONE = {"role": "Standalone"}
+RDMA = {"source": "DevicePlugin", "devicePlugin": {"resourceName": "rdma/hca"}}
+PLACE = {"inferenceClusterRef": {"name": "a"}, "name": "a"}
+INSIDE = {**PLACE, "backend": "LMCache", "lmcache": {"mode": "InProcess", "inProcess": {}}}
+SERVER = {**PLACE, "backend": "LMCache", "lmcache": {"l1": L1}}
+STORE = {"store": {"sizeGiB": 8}}
+POOL = {**PLACE, "backend": "Mooncake", "mooncake": STORE}
+AGENTS_ONLY = {
+    "gpuVisibility": {"source": "CDI"},
+    "nodes": {"selector": {"a": "b"}},
+    "monitoring": {},
+}
 
 # (model, words of the rule's message, documents that keep it, documents that break only it)
 ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
@@ -28,6 +39,46 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
         "exactly one of inferenceClusterRef",
         [{"inferenceClusterRef": {"name": "a"}}, {"clusterSelector": {"matchLabels": {}}}],
         [{}, {"inferenceClusterRef": {"name": "a"}, "clusterSelector": {"matchLabels": {}}}],
+    ),
+    *(
+        (
+            model,
+            "rdma may not be set: LMCache",
+            [{**INSIDE}, {**INSIDE, "rdma": {"source": "None"}}],
+            [{**INSIDE, "rdma": RDMA}],
+        )
+        for model in ("KVOffloadTierSpec", "InlineTier")
+    ),
+    *(
+        (
+            model,
+            f"{field} may not be set: mode InProcess",
+            [{**INSIDE}, {**SERVER, field: value}],
+            [{**INSIDE, field: value}],
+        )
+        for model in ("KVOffloadTierSpec", "InlineTier")
+        for field, value in AGENTS_ONLY.items()
+    ),
+    *(
+        (
+            model,
+            "gpuVisibility may not be set: Mooncake",
+            [{**POOL}],
+            [{**POOL, "gpuVisibility": {"source": "CDI"}}],
+        )
+        for model in ("KVOffloadTierSpec", "InlineTier")
+    ),
+    *(
+        (
+            model,
+            "rdma may not be set: mooncake.protocol",
+            [
+                {**POOL},
+                {**POOL, "rdma": RDMA, "mooncake": {**STORE, "protocol": "rdma"}},
+            ],
+            [{**POOL, "rdma": RDMA}],
+        )
+        for model in ("KVOffloadTierSpec", "InlineTier")
     ),
     (
         "AllowedNamespaces",

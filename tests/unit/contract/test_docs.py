@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from function import docs
-from function.reasons import HELD, REASONS, UNWIRED, WIRED
+from function.reasons import REASONS, Pods, Reason
 
 ROOT = Path(docs.__file__).parents[1]
 
@@ -24,14 +24,15 @@ def test_drift_is_noticed(tmp_path, monkeypatch, capsys):
 
 def test_reasons_are_whole():
     for name, reason in REASONS.items():
-        assert name == reason.name and name.isalnum() and name[0].isupper()
+        assert name is reason.name and name.isalnum() and name[0].isupper()
         assert reason.meaning.endswith(".") and reason.fix.endswith(".") and reason.example
-        assert reason.pods in (WIRED, UNWIRED, HELD)
+        assert reason.pods in Pods
     assert [name for name, reason in REASONS.items() if reason.ready] == ["Wired"]
+    assert set(REASONS) == set(Reason)
 
 
 def test_pages_name_every_row():
     pages = docs.pages()
     assert all(f"## {name}\n" in pages["docs/reasons.md"] for name in REASONS)
-    assert all(f"`{row.connector}`" in pages["docs/versions.md"] for row in docs.TABLE)
+    assert all(f"`{row.connector}`" in pages["docs/versions.md"] for row in docs.gate_rows())
     assert all(f"`{name}`" in pages["docs/connectors.md"] for name in docs.CONNECTORS)

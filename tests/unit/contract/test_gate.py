@@ -6,14 +6,16 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from function.backends.registry import gate_rows
 from function.contract import gate
 from function.contract.engine import ENGINES, Engine
-from function.contract.gate import Verdict
-from function.contract.gate.table import KNOWN, TABLE
+from function.contract.gate import Question, Verdict
+from function.contract.versions import KNOWN, parse
 from function.flags.vllm.connectors import CONNECTORS
 from function.problems import Refused
 from function.reasons import REASONS
 
+TABLE = tuple(gate_rows())
 MP = "LMCacheMPConnector"
 TIERING = "OffloadingConnector/TieringOffloadingSpec"
 STORE = "MooncakeStoreConnector"
@@ -21,6 +23,10 @@ LINE = (
     "the engine's mooncake-transfer-engine must be of the store's own line (0.3.12 and 0.3.13 "
     "shake hands, then every write fails)"
 )
+
+
+def check(connector: str, engine: Engine, package: str | None) -> Verdict:
+    return gate.check(Question(connector, engine, TABLE, parse(package)))
 
 
 def abi(torch: str) -> str:
@@ -86,9 +92,7 @@ ALLOWED = [
 
 @pytest.mark.parametrize(("connector", "engine", "backend", "features", "warnings"), ALLOWED)
 def test_allowed(connector, engine, backend, features, warnings):
-    assert gate.check(connector, engine, backend) == Verdict(
-        True, tuple(warnings), frozenset(features)
-    )
+    assert check(connector, engine, backend) == Verdict(tuple(warnings), frozenset(features))
 
 
 DECLARE = "modelplane.ai/kv-offload-engine-version"
@@ -121,7 +125,7 @@ REFUSED = [
 @pytest.mark.parametrize(("connector", "engine", "backend", "reason", "message"), REFUSED)
 def test_refused(connector, engine, backend, reason, message):
     with pytest.raises(Refused) as found:
-        gate.check(connector, engine, backend)
+        check(connector, engine, backend)
     assert found.value.reason == reason
     assert message in found.value.message
 
@@ -158,18 +162,18 @@ versions = st.one_of(
 @given(connectors, st.sampled_from(ENGINES), versions, versions)
 def test_always_a_verdict_or_a_reason(connector, name, version, package):
     try:
-        verdict = gate.check(connector, Engine(name, version), package)
+        verdict = check(connector, Engine(name, version), package)
     except Refused as refused:
         assert refused.reason in REASONS and refused.message
     else:
-        assert verdict.allowed
+        assert all(verdict.warnings)
 
 
 @given(connectors, st.sampled_from(ENGINES), versions, st.data())
 def test_an_unknown_version_promises_nothing_that_a_known_one_lacks(connector, name, package, data):
     try:
-        unknown = gate.check(connector, Engine(name), package)
+        unknown = check(connector, Engine(name), package)
     except Refused:
         return
     version = data.draw(st.sampled_from(KNOWN[name]))
-    assert unknown.features <= gate.check(connector, Engine(name, version), package).features
+    assert unknown.features <= check(connector, Engine(name, version), package).features

@@ -59,23 +59,23 @@ def test_json_survives(shell, value, tmp_path):
 
 def test_the_words_are_what_edits_would_append():
     call = vllm("m", expansion("$EXTRA"), opted_in=True)
-    assert flags.edits(call, engine(), LMC) == []
+    assert flags.plan(call, engine(), LMC).edits() == []
     want = js({**LMCACHE, **RECOMPUTE})
-    assert flags.opt_in_value(call, engine(), LMC) == f"{KV} {want}"
+    assert flags.plan(call, engine(), LMC).opt_in() == f"{KV} {want}"
 
 
 def test_the_users_own_flag_is_replaced_in_its_place():
     call = vllm("m", KV, js(NIXL), opted_in=True)
-    [edit] = flags.edits(call, engine(), LMC)
+    [edit] = flags.plan(call, engine(), LMC).edits()
     assert (edit.index, json.loads(edit.value)["kv_connector"]) == (2, "MultiConnector")
-    assert flags.opt_in_value(call, engine(), LMC) == ""
+    assert flags.plan(call, engine(), LMC).opt_in() == ""
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_inside_an_eval_the_words_are_quoted(shell, tmp_path):
     awkward = {**OFFLOAD, "kv_connector_extra_config": {"a": "it's a * b", "b": ["$HOME"]}}
     call = vllm("m", opted_in=True, evaluated=True)
-    value = flags.opt_in_value(call, engine(), Injection("x", connector=awkward))
+    value = flags.plan(call, engine(), Injection("x", connector=awkward)).opt_in()
     done = subprocess.run(
         [shell, "-c", "eval \"printf '%s\\0' $KV_OFFLOAD_ARGS\""],
         env={"KV_OFFLOAD_ARGS": value, "PATH": "/usr/bin:/bin"},
@@ -90,7 +90,7 @@ def test_inside_an_eval_the_words_are_quoted(shell, tmp_path):
 def test_sglang_switches_and_values():
     ours = Injection("x", flags={"--enable-hierarchical-cache": None, "--page-size": "64"})
     call = sglang("--model-path", "m", opted_in=True)
-    assert flags.opt_in_value(call, engine("SGLang"), ours) == (
+    assert flags.plan(call, engine("SGLang"), ours).opt_in() == (
         "--enable-hierarchical-cache --page-size 64"
     )
 

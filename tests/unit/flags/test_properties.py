@@ -65,12 +65,12 @@ injections = st.sampled_from(
 def wire(words: list[str], injection: Injection) -> list[str] | None:
     call = vllm(*words)
     try:
-        edits = flags.edits(call, engine(), injection)
+        edits = flags.plan(call, engine(), injection).edits()
     except Refused as refused:
         assert refused.reason in REASONS
         assert refused.message
         return None
-    assert edits == flags.edits(call, engine(), injection)
+    assert edits == flags.plan(call, engine(), injection).edits()
     return apply(call, edits)
 
 

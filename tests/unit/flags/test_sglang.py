@@ -50,7 +50,7 @@ def test_positional_model_of_sglang_serve():
     assert flags.read("SGLang", call) == {"--model-path": "m", "--page-size": "64"}
     call = sglang(expansion("$MODEL"), positional_model=True)
     assert flags.read("SGLang", call) == {"--model-path": None}
-    assert apply(call, flags.edits(call, ENGINE, LMCACHE))[0] == "$MODEL"
+    assert apply(call, flags.plan(call, ENGINE, LMCACHE).edits())[0] == "$MODEL"
 
 
 def test_the_last_of_a_switch_and_its_negation():
@@ -96,8 +96,8 @@ EDITS = [
                          ids=[c[0] for c in EDITS])  # fmt: skip
 def test_edits(injection, words, want):
     call = sglang(*words)
-    assert apply(call, flags.edits(call, ENGINE, injection)) == want
-    assert flags.edits(sglang(*want), ENGINE, injection) == []
+    assert apply(call, flags.plan(call, ENGINE, injection).edits()) == want
+    assert flags.plan(sglang(*want), ENGINE, injection).edits() == []
 
 
 REFUSED = [
@@ -152,13 +152,13 @@ REFUSED = [
                          ids=[c[0] for c in REFUSED])  # fmt: skip
 def test_refused(injection, words, reason, message):
     with pytest.raises(Refused) as found:
-        flags.edits(sglang(*words), ENGINE, injection)
+        flags.plan(sglang(*words), ENGINE, injection).edits()
     assert (found.value.reason, message in found.value.message) == (reason, True), found.value
 
 
 def test_notes():
     def notes(*words):
-        return flags.notes(sglang(*words), ENGINE, HICACHE)
+        return flags.plan(sglang(*words), ENGINE, HICACHE).notes
 
     assert notes() == ()
     assert notes("--hicache-mem-layout", "page_first", "--hicache-io-backend", "direct") == (
@@ -169,6 +169,6 @@ def test_notes():
         "--hicache-mem-layout layer_first becomes a page_first layout with the mooncake storage "
         "backend",
     )
-    assert flags.notes(sglang(), ENGINE, Injection("x", flags={"--enable-lmcache": None})) == (
+    assert flags.plan(sglang(), ENGINE, Injection("x", flags={"--enable-lmcache": None})).notes == (
         "--page-size is not set, and SGLang's default on CUDA is 1: every token its own block",
     )

@@ -247,13 +247,13 @@ EDITS = [
 )
 def test_edits(injection, words, want):
     call = vllm(*words)
-    edits = flags.edits(call, engine(), injection)
+    edits = flags.plan(call, engine(), injection).edits()
     assert apply(call, edits) == want
     # Wiring what is wired changes nothing; expansions stand for themselves again.
     wired = vllm(
         *[next((w for w in call.words if w.text == t and w.value is None), t) for t in want]
     )
-    assert flags.edits(wired, engine(), injection) == []
+    assert flags.plan(wired, engine(), injection).edits() == []
 
 
 PATH = "kv_connector_extra_config."
@@ -491,7 +491,7 @@ def test_refused(injection, words, reason, message):
         vllm(*words["words"], closed=words["closed"]) if isinstance(words, dict) else vllm(*words)
     )
     with pytest.raises(Refused) as found:
-        flags.edits(call, engine(), injection)
+        flags.plan(call, engine(), injection).edits()
     assert found.value.reason == reason
     assert message in found.value.message
 
@@ -499,18 +499,18 @@ def test_refused(injection, words, reason, message):
 def test_a_variable_inside_the_users_json_is_left_to_kubernetes():
     raw = js({**NIXL, "engine_id": "$(POD_NAME)"})
     call = vllm("m", KV, Word(None, raw, raw.partition("$(")[0], origin="$(POD_NAME)"))
-    edits = flags.edits(call, engine(), LMC)
+    edits = flags.plan(call, engine(), LMC).edits()
     want = js(multi(NIXL, LMCACHE, role="kv_producer", engine_id="$(POD_NAME)"))
     assert apply(call, edits) == ["m", KV, want]
     assert [e.expand for e in edits if hasattr(e, "expand")] == [False, True]
     wired = vllm("m", KV, Word(None, want, "{", origin="$(POD_NAME)"))
-    assert flags.edits(wired, engine(), LMC) == []
+    assert flags.plan(wired, engine(), LMC).edits() == []
 
 
 def test_a_literal_dollar_of_the_user_is_escaped_when_kubernetes_may_expand():
     user = {**NIXL, "engine_id": "$(NOT_A_VARIABLE)"}
     ours = Injection("x", connector={**STORE, "kv_connector_extra_config": {"a": "$(POD_IP)"}})
-    edits = flags.edits(vllm("m", KV, js(user)), engine(), ours)
+    edits = flags.plan(vllm("m", KV, js(user)), engine(), ours).edits()
     [edit] = edits
     assert edit.expand
     config = json.loads(edit.value)
@@ -521,27 +521,27 @@ def test_a_literal_dollar_of_the_user_is_escaped_when_kubernetes_may_expand():
 def test_visible_config_file():
     file = {"kv-transfer-config": NIXL}
     call = vllm("m", "--config", "f.yaml")
-    edits = flags.edits(call, engine(), LMC, file=file)
+    edits = flags.plan(call, engine(), LMC, file=file).edits()
     assert apply(call, edits) == ["m", "--config", "f.yaml", KV, PD]
     with pytest.raises(Refused, match="overwrite the connector"):
-        flags.edits(call, engine(), LMC, file={"kv_offloading_size": 4})
+        flags.plan(call, engine(), LMC, file={"kv_offloading_size": 4}).edits()
 
 
 def test_a_template_variable_that_nobody_sets_is_empty():
     call = vllm("m", expansion("${VLLM_ADDITIONAL_ARGS}"), "--port", "1")
     unset = Engine("vLLM", "0.33.0", env={"OTHER": "x"})
-    assert apply(call, flags.edits(call, unset, LMC))[-2:] == [KV, ALONE]
-    assert flags.notes(call, unset, LMC) == (
+    assert apply(call, flags.plan(call, unset, LMC).edits())[-2:] == [KV, ALONE]
+    assert flags.plan(call, unset, LMC).notes == (
         "${VLLM_ADDITIONAL_ARGS} is taken as empty: the container's env does not set it",
     )
     for value in (None, "--port 2"):
         with pytest.raises(Refused, match="may hold any flag"):
-            flags.edits(call, Engine("vLLM", env={"VLLM_ADDITIONAL_ARGS": value}), LMC)
+            flags.plan(call, Engine("vLLM", env={"VLLM_ADDITIONAL_ARGS": value}), LMC).edits()
 
 
 def test_notes():
     def notes(injection, *words):
-        return flags.notes(vllm(*words), engine(), injection)
+        return flags.plan(vllm(*words), engine(), injection).notes
 
     assert notes(LMC, "m") == ()
     assert notes(LMC, KV, js({**NIXL, "kv_load_failure_policy": "fail"})) == (

@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
+from function import names
 from function.contract.injection import Injection, SharedMemory
 from function.pods import record
 from function.render import tree
@@ -92,7 +93,7 @@ def test_a_wired_replica() -> None:
     rendered = Rendered(
         xr=XR | {"status": {"conditions": conditions, "phase": "Running", "n": 3.0, "none": []}},
         composed=[
-            _object("deployment", DEPLOYMENT, **{record.ANNOTATION: record.dump(RECORD)}),
+            _object("deployment", DEPLOYMENT, **{names.RECORD: record.dump(RECORD)}),
             _object("service", service),
             USAGE,
         ],

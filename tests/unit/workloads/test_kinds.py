@@ -387,14 +387,15 @@ def test_every_template_can_be_replaced_and_is_read_back(name):
     document, wanted = FOUND[name]
     before = deepcopy(document)
     changed = document
-    bodies = {t.path: wired(t.body, f"{name}-wired") for t in find(document).templates}
+    templates = {t.path: t for t in find(document).templates}
+    bodies = {path: wired(t.body, f"{name}-wired") for path, t in templates.items()}
     for path, body in bodies.items():
-        changed = replace(changed, path, body)
+        changed = replace(changed, templates[path], body)
     assert document == before
     assert {t.path: t.body for t in find(changed).templates} == bodies
     again = changed
     for path, body in bodies.items():
-        again = replace(again, path, body)
+        again = replace(again, templates[path], body)
     assert again == changed
     assert {p: [t[:4] for t in g] for p, g in outline(find(changed)).items()} == {
         p: [t[:4] for t in g] for p, g in wanted.items()
@@ -406,7 +407,7 @@ def test_writing_back_what_was_read_changes_nothing(name):
     document, _ = FOUND[name]
     same = document
     for template in find(document).templates:
-        same = replace(same, template.path, template.body)
+        same = replace(same, template, template.body)
     assert same == document
     assert list(same["spec"]) == list(document["spec"])
 
@@ -415,7 +416,7 @@ def test_role_templates_stay_as_they_are():
     document, _ = FOUND["RBG v1alpha2"]
     changed = document
     for template in find(document).templates:
-        changed = replace(changed, template.path, wired(template.body, "w"))
+        changed = replace(changed, template, wired(template.body, "w"))
     assert changed["spec"]["roleTemplates"] == document["spec"]["roleTemplates"]
     assert changed["spec"]["roles"][2]["leaderWorkerPattern"]["templateRef"] == {
         "name": "b",
@@ -439,7 +440,7 @@ def test_labels_of_a_kserve_pod_stand_beside_its_spec():
     document, _ = FOUND["KServe unified"]
     (template,) = find(document).templates
     assert template.body["metadata"] == {"labels": {"a": "b"}}
-    changed = replace(document, template.path, wired(template.body, "w"))
+    changed = replace(document, template, wired(template.body, "w"))
     assert changed["spec"]["labels"] == {"a": "b", "kv": "on"}
     assert "metadata" not in changed["spec"]
 
@@ -461,13 +462,13 @@ def test_ray_service():
     )
     assert workload.engines[0].pods == 5
     body = {**serve.body, "engine_kwargs": {**serve.body["engine_kwargs"], "block_size": 64}}
-    changed = replace(document, serve.path, body)
+    changed = replace(document, serve, body)
     config = yaml.safe_load(changed["spec"]["serveConfigV2"])
     assert config["applications"][0]["args"]["llm_configs"][0]["engine_kwargs"] == {
         "tensor_parallel_size": 2,
         "block_size": 64,
     }
-    assert replace(document, serve.path, serve.body)["spec"]["serveConfigV2"] == SERVE
+    assert replace(document, serve, serve.body)["spec"]["serveConfigV2"] == SERVE
     broken = manifest("ray.io/v1", "RayService", {"serveConfigV2": "a: [", "rayClusterConfig": {}})
     with pytest.raises(Refused) as refused:
         find(broken)
@@ -478,7 +479,7 @@ def test_kubeai_has_no_place_for_volumes():
     document, _ = FOUND["KubeAI"]
     (template,) = find(document).templates
     with pytest.raises(Refused, match=r"no place for metadata.labels, spec.volumes") as refused:
-        replace(document, template.path, wired(template.body, "x"))
+        replace(document, template, wired(template.body, "x"))
     assert refused.value.reason == "PodConflict"
 
 
@@ -503,18 +504,18 @@ def test_unknown_kinds_hold_nothing_unless_someone_says_where():
         "spec.pools[1].pod": [("spec.pools[1].pod", "Standalone", 1, "Unified", "b")],
         'spec["a.b/c"]': [('spec["a.b/c"]', "Standalone", 1, "Unified", "s")],
     }
-    changed = replace(PATHS, "spec.pools[1].pod", tpl("new"))
+    changed = replace(PATHS, workload.templates[1], tpl("new"))
     assert changed["spec"]["pools"] == [PATHS["spec"]["pools"][0], {"name": "b", "pod": tpl("new")}]
 
 
 def test_a_path_to_a_pod_spec_has_no_place_for_labels():
     path = "spec.pools[0].pod.spec"
     (template,) = find(PATHS, [path]).templates
-    assert replace(PATHS, path, {"spec": {"containers": []}})["spec"]["pools"][0]["pod"] == {
+    assert replace(PATHS, template, {"spec": {"containers": []}})["spec"]["pools"][0]["pod"] == {
         "spec": {"containers": []}
     }
     with pytest.raises(Refused, match="name the pod template"):
-        replace(PATHS, path, {**template.body, "metadata": {"labels": {"a": "b"}}})
+        replace(PATHS, template, {**template.body, "metadata": {"labels": {"a": "b"}}})
 
 
 @pytest.mark.parametrize("path", ["", "spec..x", "spec[", ".spec", "spec[x]", "spec template"])
@@ -573,7 +574,7 @@ def test_rubbish_anywhere_raises_nothing_but_refused(name):
             workload = find(broken)
             for template in workload.templates if workload else ():
                 if not template.problem:
-                    assert replace(broken, template.path, template.body) == broken
+                    assert replace(broken, template, template.body) == broken
 
 
 def test_a_malformed_template_keeps_only_what_it_declares():
@@ -594,7 +595,7 @@ def test_a_malformed_template_keeps_only_what_it_declares():
         "spec": {"containers": []},
     }
     with pytest.raises(Refused, match="this is not a list"):
-        replace(document, template.path, template.body)
+        replace(document, template, template.body)
 
 
 def test_rubbish_in_serve_configurations():

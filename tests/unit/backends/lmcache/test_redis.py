@@ -68,7 +68,7 @@ def test_memory_beside_the_blocks(size: int, persistence: dict | None, memory: i
     if persistence is not None:
         managed["persistence"] = persistence
     of = server(_level(managed=managed))
-    assert memory_gib(of.spec.backend_spec.l2[0]) == memory
+    assert memory_gib(of.settings.l2[0]) == memory
 
 
 def test_a_name_that_a_stateful_set_can_carry() -> None:

@@ -20,7 +20,7 @@ def read(document: dict[str, Any]) -> tuple[Tier | None, list[Problem]]:
     spec, problems = parse(KVOffloadTierSpec, CLUSTER | document, "spec")
     if spec is None:
         return None, problems
-    return Tier("chat", "modelplane-system", "chat-3f9ab", spec), []
+    return Tier("chat", "modelplane-system", "chat-3f9ab", spec, spec.settings), []
 
 
 def tier(document: dict[str, Any]) -> Tier:

@@ -4,10 +4,13 @@ import json
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
 from function.backends.mooncake import BACKEND
+from function.backends.mooncake.gate import ROWS
 from function.contract.backend import Tier
 from function.contract.engine import Engine
+from function.contract.gate import Question
 from function.problems import Refused
 from function.reasons import REASONS
 from tests.unit.backends.mooncake import IDENTITY, RDMA, pool, sglang, vllm
@@ -183,6 +186,7 @@ def test_not_refused(engine: Engine) -> None:
 
 
 def test_what_the_version_gate_is_asked() -> None:
-    assert BACKEND.connector(PLAIN, vllm())[::2] == ("MooncakeStoreConnector", "0.3.13.post1")
-    assert BACKEND.connector(PLAIN, sglang())[::2] == ("HiCache/mooncake", "0.3.13.post1")
+    for engine, row in ((vllm(), "MooncakeStoreConnector"), (sglang(), "HiCache/mooncake")):
+        assert BACKEND.gate(PLAIN, engine) == Question(row, engine, ROWS, Version("0.3.13.post1"))
+    assert BACKEND.assumes(PLAIN, "SGLang") == {"--page-size": "64"}
     assert BACKEND.shares_by_model_string(PLAIN) is False

@@ -72,7 +72,7 @@ BACKENDS_OWN: tuple[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]
     ({"protocol": "rdma"}, {}, [(f"{_MOONCAKE}.protocol", "spec.rdma.source is None")]),
     ({"protocol": "rdma"}, {"rdma": RDMA}, []),
     (
-        {"engine": {"rdmaClaimTemplateName": "nic"}},
+        {"protocol": "rdma", "engine": {"rdmaClaimTemplateName": "nic"}},
         {"rdma": RDMA},
         [(f"{_MOONCAKE}.engine.rdmaClaimTemplateName", "source DRA")],
     ),
@@ -164,7 +164,6 @@ def test_pod_security(settings: dict[str, Any], spec: dict[str, Any], level: str
     [
         ({"master": {"replicas": 3}, "etcd": ETCD}, {}, "forgotten when the leading master"),
         ({"master": {"oplog": True}, "etcd": ETCD}, {}, "never trimmed"),
-        ({}, {"rdma": RDMA}, "spec.rdma is not used"),
         ({}, {"upgradePolicy": {"type": "Recreate"}}, "is lost"),
         ({}, {"image": {"tag": "0.4.0"}}, "is newer than"),
         ({"external": AWAY}, {}, "do not drain"),

@@ -57,7 +57,7 @@ def test_every_accepted_tier(mooncake: dict[str, Any]) -> None:
     )
     for engine in (vllm(), sglang()):
         assert BACKEND.inject(tier, engine) == BACKEND.inject(again, engine)
-    _sizes(tier.spec.backend_spec.store, parts)
+    _sizes(tier.settings.store, parts)
 
 
 def _sizes(store: Any, parts: Any) -> None:

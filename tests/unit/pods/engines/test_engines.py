@@ -1,14 +1,25 @@
 """Which engine, which version, and what told it."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from function import command
+from function.api.consumer import KVOffloadTierRef
+from function.api.input import Input
 from function.command.model import EngineCall, ImageCall, Program
 from function.pods import identify
 from function.pods.declared import Declared, declared
+from function.pods.refs import Ref
 from function.problems import Refused
+from function.reasons import Policy
+
+
+def said(**values):
+    """What annotations declare."""
+    return Declared(**values, **{f"{name}_source": "annotation" for name in values})
+
 
 VLLM_CALL = Program((EngineCall("vLLM", "vllm serve", ()),))
 SGLANG_CALL = Program((EngineCall("SGLang", "sglang serve", ()),))
@@ -97,7 +108,7 @@ FOUND = {
     ),
     "the annotation first": (
         [pod("reg/x:1", UNREADABLE)],
-        Declared(engine="SGLang", version="0.5.23"),
+        said(engine="SGLang", version="0.5.23"),
         "vLLM",
         "0.33.0",
         ("SGLang", "annotation", "0.5.23", "annotation"),
@@ -164,7 +175,8 @@ FOUND = {
 @pytest.mark.parametrize("name", FOUND)
 def test_identify(name):
     pods, said, engine, version, wanted = FOUND[name]
-    got = identify.identify(pods, said, MINE, engine, version)
+    said = replace(said, default_engine=engine, default_version=version)
+    got = identify.identify(pods, said, MINE)
     assert (got.name, got.name_source, got.version, got.version_source) == wanted
 
 
@@ -178,7 +190,7 @@ REFUSED = {
     ),
     "an annotation against argv": (
         [pod("a", VLLM_CALL)],
-        Declared(engine="SGLang"),
+        said(engine="SGLang"),
         "EngineUnknown",
     ),
     "NIM": ([pod("nvcr.io/nim/meta/llama:1", UNREADABLE)], Declared(), "OutOfScope"),
@@ -236,14 +248,14 @@ def annotated(**values):
 
 DECLARED = {
     "nothing": ([{}, {"metadata": {}}], Declared()),
-    "a name": ([annotated(tier="chat")], Declared(tier="chat")),
+    "a name": ([annotated(tier="chat")], Declared(ref=Ref("modelplane-system", "chat"))),
     "one member counts for its gang": (
         [annotated(tier="ns/chat", policy="Optional"), {}, annotated(engine="vllm")],
-        Declared(tier="chat", namespace="ns", policy="Optional", engine="vLLM"),
+        replace(said(engine="vLLM"), ref=Ref("ns", "chat"), policy=Policy.OPTIONAL),
     ),
     "all of it": (
         [annotated(engine_version="v0.33", cache_identity="llama@1", engine="SGLang")],
-        Declared(engine="SGLang", version="0.33", cache_identity="llama@1"),
+        replace(said(engine="SGLang", version="0.33"), cache_identity="llama@1"),
     ),
 }
 
@@ -251,7 +263,53 @@ DECLARED = {
 @pytest.mark.parametrize("name", DECLARED)
 def test_declared(name):
     templates, wanted = DECLARED[name]
-    assert declared(templates) == wanted
+    assert declared(templates, None, Input()) == wanted
+
+
+FIELD = KVOffloadTierRef(name="f", engine="SGLang", engine_version="0.5.23", cache_identity="f@1")
+INPUT = Input(engine="vLLM", engine_version="0.33.0", tier_namespace="tiers")
+BY_FIELD = Declared(
+    Ref("tiers", "f"),
+    Policy.REQUIRED,
+    "SGLang",
+    "field",
+    "0.5.23",
+    "field",
+    "f@1",
+    "vLLM",
+    "0.33.0",
+)
+TOGETHER = {
+    "the field alone": ([{}], BY_FIELD),
+    "an annotation wins over the field, one by one": (
+        [annotated(engine_version="0.5.20", cache_identity="a@1")],
+        replace(BY_FIELD, version="0.5.20", version_source="annotation", cache_identity="a@1"),
+    ),
+    "a tier of its own takes no policy from the field": (
+        [annotated(tier="chat")],
+        replace(BY_FIELD, ref=Ref("tiers", "chat"), policy=None),
+    ),
+    "a policy of its own": (
+        [annotated(policy="Off")],
+        replace(BY_FIELD, policy=Policy.OFF),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_annotation_then_field_then_input(name):
+    templates, wanted = TOGETHER[name]
+    assert declared(templates, FIELD, INPUT) == wanted
+
+
+def test_the_inputs_version_is_that_of_its_engine():
+    """An Input that says vLLM 0.33.0 says nothing of an SGLang pod."""
+    got = identify.identify(
+        [pod("reg/x:1", SGLANG_CALL)],
+        Declared(default_engine="vLLM", default_version="0.33.0"),
+        {},
+    )
+    assert (got.name, got.version) == ("SGLang", None)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +327,7 @@ def test_declared(name):
 )
 def test_not_declared(templates, reason, annotation):
     with pytest.raises(Refused) as refused:
-        declared(templates)
+        declared(templates, None, Input())
     assert (refused.value.reason, refused.value.path) == (
         reason,
         f"metadata.annotations[{A}{annotation}]",

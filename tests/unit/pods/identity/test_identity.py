@@ -183,12 +183,6 @@ def test_a_declared_identity_replaces_all_but_the_model_string():
     assert (one.model, one.known, one.facts) == ("/mnt/models", True, (("declared", "llama-v1"),))
 
 
-@pytest.mark.parametrize("flag", ["--enable-lora", "--lora-modules", "--default-mm-loras"])
-def test_adapters_are_noticed(flag):
-    assert compute({**BASE, flag: None}).lora
-    assert not compute(BASE).lora
-
-
 def test_digests_are_pinned():
     """Directories and prefixes are named after it: another digest is a cold cache."""
     assert compute(BASE).digest == "5a567ff5436c"

@@ -7,46 +7,110 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from function.contract.engine import Engine
-from function.contract.gate.table import KNOWN, TABLE, Caution, Row
+from function.contract.versions import KNOWN, parse, within
 from function.problems import Refused
-
-__all__ = ["Verdict", "check", "cuda_major", "parse"]
+from function.reasons import Reason
 
 DECLARE = 'declare it by the annotation modelplane.ai/kv-offload-engine-version, e.g. "{example}"'
 _CUDA = re.compile(r"(?:^|[+._-])cu(\d{2})\d\b")
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """`allowed` is always True: what is not allowed is raised. `warnings`: sentences for people.
+class Feature:
+    """Something of a connector that not every version has, e.g. a key of its configuration.
 
-    `features`: names of `table.Feature` that this engine and backend have; where a version is not
-    known, those that every supported version has.
+    `engine`, `backend`: PEP 440 specifiers, "" for any.
     """
 
-    allowed: bool
+    name: str
+    engine: str = ""
+    backend: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Caution:
+    """What works, but not as well as its reader would think. Specifiers as in Feature.
+
+    `cuda`: the CUDA major of the engine's build (from `+cu129` or the image's tag), 0 for any.
+    `repository`: how the image's repository must end, "" for any. `refuse`: it does not work at
+    all.
+    """
+
+    message: str
+    engine: str = ""
+    backend: str = ""
+    cuda: int = 0
+    repository: str = ""
+    refuse: bool = False
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """`connector` on `engine`, from its `versions` on, with `package`'s `package_versions`.
+
+    `connector` is the value of `kv_connector`; for a variant `Connector/variant`, and for SGLang
+    `HiCache`, `HiCache/STORAGE` and `LMCacheMPConnector`. `package`: what the tier itself runs.
+    """
+
+    connector: str
+    engine: str
+    versions: str
+    source: str
+    package: str = ""
+    package_versions: str = ""
+    features: tuple[Feature, ...] = ()
+    cautions: tuple[Caution, ...] = ()
+
+
+def since(name: str, version: str, source: str) -> Feature:
+    """A feature that every version of the engine has from `version` on."""
+    return Feature(name, f">={version}", source=source)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a backend asks the gate about one engine.
+
+    `rows`: the backend's own. `package_version`: of the tier's own package (`Row.package`), None
+    when it is unknown.
+    """
+
+    connector: str
+    engine: Engine
+    rows: tuple[Row, ...]
+    package_version: Version | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is allowed; what is not is raised. `warnings`: sentences for people.
+
+    `features`: names of `Feature` that this engine and backend have; where a version is not known,
+    those that every supported version has.
+    """
+
     warnings: tuple[str, ...] = ()
     features: frozenset[str] = frozenset()
 
 
-def check(connector: str, engine: Engine, backend_version: str | None = None) -> Verdict:
-    """What `connector` (see `table.Row`) has on `engine`.
+def check(question: Question) -> Verdict:
+    """What the question's connector has on its engine.
 
-    `backend_version`: the version of the tier's own package (`Row.package`), None when unknown.
     Raises Refused: EngineUnsupported where no version of the engine has the connector, or this one
     has it not; VersionMismatch where the versions exclude each other, or the answer needs a version
     that nobody declared.
     """
-    rows = [r for r in TABLE if r.connector == connector and r.engine == engine.name]
+    connector, engine = question.connector, question.engine
+    rows = [r for r in question.rows if r.connector == connector and r.engine == engine.name]
     if not rows:
-        raise Refused("EngineUnsupported", f"{connector} does not exist for {engine.name}")
-    version = parse(engine.version)
-    package = parse(backend_version)
-    matching = [r for r in rows if version is None or _in(version, r.versions)]
+        raise Refused(Reason.ENGINE_UNSUPPORTED, f"{connector} does not exist for {engine.name}")
+    version, package = parse(engine.version), question.package_version
+    matching = [r for r in rows if version is None or within(version, r.versions)]
     if version is None:
         _needs_no_version(connector, engine, matching)
     elif not matching:
@@ -54,15 +118,7 @@ def check(connector: str, engine: Engine, backend_version: str | None = None) ->
     matching = _by_package(connector, engine, matching, package, version)
     cuda = cuda_major(engine)
     warnings = _cautions(matching, engine, version, package, cuda)
-    return Verdict(True, warnings, _features(matching, version, package))
-
-
-def parse(version: str | None) -> Version | None:
-    """A PEP 440 version, `v` in front allowed; None for none and for what is no version."""
-    try:
-        return Version(version) if version else None
-    except InvalidVersion:
-        return None
+    return Verdict(warnings, _features(matching, version, package))
 
 
 def cuda_major(engine: Engine) -> int | None:
@@ -75,12 +131,14 @@ def cuda_major(engine: Engine) -> int | None:
 
 def _needs_no_version(connector: str, engine: Engine, rows: Sequence[Row]) -> None:
     """An unknown version will do only where every supported version has the connector."""
-    missing = [v for v in KNOWN[engine.name] if not any(_in(Version(v), r.versions) for r in rows)]
+    missing = [
+        v for v in KNOWN[engine.name] if not any(within(Version(v), r.versions) for r in rows)
+    ]
     if missing:
         ranges = " or ".join(r.versions for r in rows)
         given = f"{engine.version!r} is no version" if engine.version else "is not known"
         raise Refused(
-            "VersionMismatch",
+            Reason.VERSION_MISMATCH,
             f"{connector} needs {engine.name} {ranges}, and this engine's version {given}; "
             f"{DECLARE.format(example=KNOWN[engine.name][-1])}",
         )
@@ -90,7 +148,7 @@ def _unsupported(connector: str, engine: Engine, rows: Sequence[Row]) -> Refused
     ranges = " or ".join(row.versions for row in rows)
     source = f" ({engine.version_source})" if engine.version_source else ""
     return Refused(
-        "EngineUnsupported",
+        Reason.ENGINE_UNSUPPORTED,
         f"{connector} needs {engine.name} {ranges}, this engine is {engine.version}{source}; use "
         "another engine version or another tier (docs/versions.md)",
     )
@@ -106,12 +164,12 @@ def _by_package(
     """The rows that the tier's own version fits; with an unknown engine all of them must fit."""
     if package is None:
         return list(rows)
-    fitting = [r for r in rows if not r.package_versions or _in(package, r.package_versions)]
+    fitting = [r for r in rows if not r.package_versions or within(package, r.package_versions)]
     if not fitting or (version is None and len(fitting) < len(rows)):
         wrong = next(r for r in rows if r not in fitting)
         advice = "" if version else f"; or {DECLARE.format(example=KNOWN[engine.name][-1])}"
         raise Refused(
-            "VersionMismatch",
+            Reason.VERSION_MISMATCH,
             f"{connector} on {engine.name} {wrong.versions} needs {wrong.package} "
             f"{wrong.package_versions}, the tier runs {package}{advice}",
         )
@@ -130,7 +188,7 @@ def _cautions(
         if not _applies(caution, engine, version, package, cuda):
             continue
         if caution.refuse:
-            raise Refused("VersionMismatch", caution.message)
+            raise Refused(Reason.VERSION_MISMATCH, caution.message)
         found[caution.message] = None
     return tuple(found)
 
@@ -169,19 +227,14 @@ def _features(
 
 
 def _supported(row: Row) -> list[Version]:
-    return [v for v in map(Version, KNOWN[row.engine]) if _in(v, row.versions)]
+    return [v for v in map(Version, KNOWN[row.engine]) if within(v, row.versions)]
 
 
 def _has(spec: str, version: Version | None, supported: Sequence[Version]) -> bool:
     if version is not None:
-        return _in(version, spec)
-    return all(_in(each, spec) for each in supported)
+        return within(version, spec)
+    return all(within(each, spec) for each in supported)
 
 
 def _known_in(version: Version | None, spec: str) -> bool:
-    return not spec or (version is not None and _in(version, spec))
-
-
-def _in(version: Version, spec: str) -> bool:
-    # A nightly or a vendor's build of a version (0.33.1rc1, 0.33.0+cu129) counts as that version.
-    return SpecifierSet(spec).contains(version, prereleases=True)
+    return not spec or (version is not None and within(version, spec))

@@ -1,0 +1,77 @@
+"""Which engine versions Mooncake's connectors go with, and what they have there.
+
+Read in the source distributions of every minor version of vLLM from 0.20.0 to 0.33.0 and in
+SGLang's wheels from 0.5.15 to 0.5.23. "ran" says that the engine's own parser and checks took it in
+that version, and that vLLM resolved the connector's class. No row was run on a GPU.
+"""
+
+from function.contract.engine import SGLANG, VLLM
+from function.contract.gate import Caution, Row, since
+from function.contract.versions import SUPPORTED
+
+_REGISTRY = "vLLM's connector registry, 0.20.0 to 0.33.0"
+_EXTRA = "the extra_config keys that the connector reads, 0.20.0 to 0.33.0"
+_CHOICES = "SGLang's choices of --hicache-storage-backend, 0.5.15 to 0.5.23"
+
+_STORE_LINE = Caution(
+    "the engine's mooncake-transfer-engine must be of the store's own line (0.3.12 and 0.3.13 "
+    "shake hands, then every write fails)",
+    source="ran: 0.3.12 against 0.3.13",
+)
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "MooncakeStoreConnector",
+        VLLM,
+        ">=0.22,<0.28",
+        "in the registry from 0.21, the standalone-store mode from 0.22",
+        "mooncake-transfer-engine",
+        ">=0.3.8,<0.4",
+        (
+            since("preferred_segment", "0.22", _EXTRA),
+            since("standalone-store", "0.22", _EXTRA),
+            since("load_async", "0.22", _EXTRA),
+            since("cache_prefix", "0.24", _EXTRA),
+            since("lookup_async", "0.24", _EXTRA),
+            since("enable_lookup", "0.27", _EXTRA),
+        ),
+        (_STORE_LINE,),
+    ),
+    Row(
+        "MooncakeStoreConnector",
+        VLLM,
+        ">=0.28,<0.34",
+        f"{_REGISTRY}; ran: 0.33.0",
+        "mooncake-transfer-engine",
+        ">=0.3.12,<0.4",
+        (
+            since("preferred_segment", "0.22", _EXTRA),
+            since("standalone-store", "0.22", _EXTRA),
+            since("load_async", "0.22", _EXTRA),
+            since("cache_prefix", "0.24", _EXTRA),
+            since("lookup_async", "0.24", _EXTRA),
+            since("enable_lookup", "0.27", _EXTRA),
+            since("tenant_id", "0.28", _EXTRA),
+            since("save_decode_cache", "0.29", _EXTRA),
+            since("store_tp_size", "0.30", _EXTRA),
+        ),
+        (_STORE_LINE,),
+    ),
+    Row(
+        "MooncakeConnector",
+        VLLM,
+        SUPPORTED[VLLM],
+        f"{_REGISTRY}; ran: 0.33.0",
+        "mooncake-transfer-engine",
+        ">=0.3.8,<0.4",
+    ),
+    Row(
+        "HiCache/mooncake",
+        SGLANG,
+        SUPPORTED[SGLANG],
+        f"{_CHOICES}; ran: 0.5.23",
+        "mooncake-transfer-engine",
+        ">=0.3.8,<0.4",
+        cautions=(_STORE_LINE,),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Native: vLLM's own offloading. Not composed yet: the gate knows its connectors."""

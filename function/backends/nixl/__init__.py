@@ -1,0 +1,1 @@
+"""NIXL: transfer between prefill and decode. Not composed yet: the gate knows its connectors."""

@@ -1,0 +1,114 @@
+"""What follows from a tier's name and spec: validated once, built once, and remembered.
+
+A consumer's step needs the same plan as the tier's own, so it stands in a module of its own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cachetools import LRUCache
+
+from function import names
+from function.api.base import parse
+from function.backends.registry import Registry
+from function.contract.backend import AnyBackend, Description, Need, Part, Tier
+from function.edge.structs import encode
+from function.kube import objects
+from function.problems import Problem
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TierPlan:
+    """A valid tier, its backend, and what it means: parts, facts, and what else it needs.
+
+    `objects`: the parts as Objects by their cluster's ClusterProviderConfig; built once.
+    """
+
+    tier: Tier[Any]
+    backend: AnyBackend
+    needs: tuple[Need, ...] = ()
+    parts: tuple[Part, ...] = ()
+    description: Description = field(default_factory=Description)
+    objects: dict[str, dict[str, Json]] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def is_fleet(self) -> bool:
+        """Whether the tier is stamped onto clusters: its children compose the parts."""
+        return self.tier.spec.cluster_selector is not None
+
+    def wrapped(self, provider_config: str) -> dict[str, Json]:
+        """The parts as Objects for one cluster, by key."""
+        if provider_config not in self.objects:
+            self.objects[provider_config] = {
+                p.key: objects.wrap(
+                    p.manifest, provider_config, ready=p.ready, watch=p.watch, keep=p.keep
+                )
+                for p in self.parts
+            }
+        return self.objects[provider_config]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A tier that is not valid: everything that is wrong with it."""
+
+    problems: tuple[Problem, ...]
+
+
+_drafts: LRUCache[tuple[int, str, str, bytes], TierPlan | Refusal] = LRUCache(1024)
+_plans: LRUCache[tuple[int, str, str, bytes, bytes], TierPlan | Refusal] = LRUCache(1024)
+
+
+def draft(
+    namespace: str, name: str, spec: Mapping[str, Any], key: bytes, backends: Registry
+) -> TierPlan | Refusal:
+    """A tier as far as its own document says: `needs` are named, and nothing is built yet.
+
+    `key`: the spec's bytes, by which the answer is remembered.
+    """
+    memo = (id(backends), namespace, name, key)
+    if memo not in _drafts:
+        _drafts[memo] = _draft(namespace, name, spec, backends)
+    return _drafts[memo]
+
+
+def plan(
+    namespace: str,
+    name: str,
+    spec: Mapping[str, Any],
+    key: bytes,
+    backends: Registry,
+    needed: Mapping[str, Mapping[str, Any]] | None = None,
+) -> TierPlan | Refusal:
+    """The whole plan of a tier. `needed`: what its draft's `needs` name, by the need's name."""
+    memo = (id(backends), namespace, name, key, encode(needed) if needed else b"")
+    if memo not in _plans:
+        drafted = draft(namespace, name, spec, key, backends)
+        _plans[memo] = drafted if isinstance(drafted, Refusal) else _whole(drafted, needed or {})
+    return _plans[memo]
+
+
+def _draft(
+    namespace: str, name: str, document: Mapping[str, Any], backends: Registry
+) -> TierPlan | Refusal:
+    spec, problems = parse(backends.tier_spec, document, "spec")
+    if spec is None:
+        return Refusal(tuple(sorted(problems)))
+    remote_name = names.remote_name(namespace, name)
+    tier = Tier(name, namespace, remote_name, spec, spec.settings)
+    backend = backends[spec.backend]
+    return TierPlan(tier, backend, backend.needs(tier))
+
+
+def _whole(drafted: TierPlan, needed: Mapping[str, Mapping[str, Any]]) -> TierPlan | Refusal:
+    tier, backend = replace(drafted.tier, needed=needed), drafted.backend
+    problems = backend.problems(tier)
+    if problems:
+        return Refusal(tuple(sorted(problems)))
+    if drafted.is_fleet:
+        return replace(drafted, tier=tier)
+    parts, description = tuple(backend.parts(tier)), backend.describe(tier)
+    return replace(drafted, tier=tier, parts=parts, description=description)

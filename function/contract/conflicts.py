@@ -1,0 +1,75 @@
+"""What in an engine pod cannot go with a tier: tables of rows, one row for each thing.
+
+Each backend brings its rows; what several of them ask of a pod stands here. A value that is not
+static (`valueFrom`, an expansion) is nobody's to judge and passes. What one flag has against
+another, whatever the tier, is `function.flags`' to say.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from function.contract.backend import Settings, Tier
+from function.contract.engine import Engine
+from function.problems import Refused
+from function.reasons import Reason
+
+# Three names for one setting of PyTorch's; vLLM itself looks at one of them.
+_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
+
+Holds = Callable[[Tier[Any], Engine], str | None]
+
+
+@dataclass(frozen=True)
+class Row(Generic[Settings]):
+    """`holds` says whether the row's case is there; then wiring stops with reason and message.
+
+    `engine`: "" for every one. `message` may use {found}, what `holds` returned.
+    """
+
+    reason: Reason
+    message: str
+    holds: Callable[[Tier[Settings], Engine], str | None]
+    engine: str = ""
+
+
+def check(rows: Iterable[Row[Settings]], tier: Tier[Settings], engine: Engine) -> None:
+    """Raise Refused for the first row that holds."""
+    for row in rows:
+        if row.engine in ("", engine.name):
+            found = row.holds(tier, engine)
+            if found is not None:
+                raise Refused(row.reason, row.message.format(found=found))
+
+
+def flags(*names: str) -> Holds:
+    """One of these flags is there: its name."""
+    return lambda _, engine: next((name for name in names if engine.has(name)), None)
+
+
+def env(*names: str) -> Holds:
+    """One of these variables is set: its name."""
+    return lambda _, engine: next((name for name in names if name in engine.env), None)
+
+
+def without(feature: str) -> Holds:
+    """The engine's version has not got this feature of its connector: the version."""
+    return lambda _, engine: None if feature in engine.features else engine.version or "unknown"
+
+
+def expandable_segments(_: Tier[Any], engine: Engine) -> str | None:
+    """The variable that turns PyTorch's expandable segments on, which vLLM refuses at its start."""
+    for name in _ALLOCATOR:
+        settings = (engine.env.get(name) or "").replace(" ", "").lower().split(",")
+        if "expandable_segments:true" in settings:
+            return name
+    return None
+
+
+def number(engine: Engine, *names: str) -> tuple[str, int] | None:
+    """The first of these flags that holds a plain number, and the number."""
+    for name in names:
+        value = engine.flag(name) or ""
+        if value.isdecimal():
+            return name, int(value)
+    return None

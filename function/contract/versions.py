@@ -1,0 +1,31 @@
+"""Versions of engines: which are supported, and reading one from a text."""
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from function.contract.engine import SGLANG, VLLM
+
+# The versions behind "every supported version".
+KNOWN: dict[str, tuple[str, ...]] = {
+    VLLM: tuple(f"0.{minor}.0" for minor in range(20, 34)),
+    SGLANG: tuple(f"0.5.{patch}" for patch in range(15, 24)),
+}
+
+# The same as PEP 440 ranges.
+SUPPORTED = {VLLM: ">=0.20,<0.34", SGLANG: ">=0.5.15,<0.5.24"}
+
+
+def parse(version: str | None) -> Version | None:
+    """A PEP 440 version, `v` in front allowed; None for none and for what is no version."""
+    try:
+        return Version(version) if version else None
+    except InvalidVersion:
+        return None
+
+
+def within(version: Version, spec: str) -> bool:
+    """Whether a version is of a PEP 440 range.
+
+    A nightly or a vendor's build of a version (0.33.1rc1, 0.33.0+cu129) counts as that version.
+    """
+    return SpecifierSet(spec).contains(version, prereleases=True)

@@ -1,0 +1,61 @@
+"""What an SGLang engine call must end up with for an Injection, or why it cannot."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from function.command.model import EngineCall
+from function.contract.engine import Engine
+from function.contract.injection import Injection
+from function.flags import plan as plans
+from function.flags.plan import FlagPlan
+from function.flags.sglang.read import TABLE, effective, read
+from function.flags.sglang.rules import RULES, Flags
+from function.flags.vllm.read import config_file
+from function.problems import Refused
+from function.reasons import Reason
+
+
+def plan(
+    call: EngineCall,
+    engine: Engine,
+    injection: Injection,
+    file: Mapping[str, Any] | None = None,
+) -> FlagPlan:
+    """The flags to set. Raises Refused: ConnectorConflict, ArgsNotPatchable."""
+    if not injection.flags:
+        return FlagPlan(call)
+    found = config_file(call)
+    if found is not None and file is None:
+        raise Refused(
+            Reason.ARGS_NOT_PATCHABLE,
+            f"--config {found[0] or call.words[found[1] + 1].text} cannot be read from here, and "
+            "may hold flags that contradict the tier's; move the file's flags into the args",
+        )
+    scanned = read(call, file)
+    touchy = (*injection.flags, "--config")
+    plans.legible(scanned, TABLE, touchy)
+    taken = plans.guard(call, scanned, touchy, engine.env)
+    sets = plans.flag_sets(injection.flags, scanned)
+    before = effective(call, file)
+    _size_over_ratio(before, injection.flags)
+    after = {**before, **injection.flags}
+    for rule in RULES:
+        if rule.fatal and rule.when(after):
+            raise Refused(
+                Reason.CONNECTOR_CONFLICT, f"{rule.about}; the tier brings {_ours(injection)}"
+            )
+    notes = tuple(rule.about for rule in RULES if not rule.fatal and rule.when(after))
+    return FlagPlan(call, tuple(sets), taken + notes)
+
+
+def _size_over_ratio(before: Flags, ours: Flags) -> None:
+    if "--hicache-ratio" in before and ours.get("--hicache-size") not in (None, "0"):
+        raise Refused(
+            Reason.CONNECTOR_CONFLICT,
+            f"the user has --hicache-ratio {before['--hicache-ratio']}, and the tier's "
+            f"--hicache-size {ours['--hicache-size']} would override it; remove --hicache-ratio",
+        )
+
+
+def _ours(injection: Injection) -> str:
+    return " ".join(sorted(injection.flags))
