@@ -10,6 +10,7 @@ from typing import Any
 from packaging.version import Version
 
 from function.api.lmcache_l2 import L2Level
+from function.backends import host_paths
 from function.backends.lmcache import facts, gpu
 from function.backends.lmcache.facts import Tier
 from function.problems import Problem
@@ -34,10 +35,6 @@ _RAW_MISSING = {
 
 # Words that say that a JSON key holds a credential.
 _SECRET_WORDS = ("password", "passwd", "secret", "token", "access_key", "credential", "private_key")
-
-# Directories of the node that are its own, and what is below them.
-_SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin")
-_SYSTEM += ("/sys", "/usr", "/var/lib/containerd", "/var/lib/etcd", "/var/lib/kubelet", "/var/run")
 
 
 def problems(tier: Tier) -> list[Problem]:
@@ -140,14 +137,9 @@ def _directories(tier: Tier) -> Iterator[Problem]:
             where = f"{path}.{field}"
             kind, place = key
             if kind == "host":
-                at = "/" + "/".join(part for part in place.split("/") if part not in ("", "."))
-                key = (kind, at)
-                if ".." in at.split("/"):
-                    yield Problem(where, "must not contain ..")
-                elif at == "/" or any(at == own or at.startswith(f"{own}/") for own in _SYSTEM):
-                    yield Problem(
-                        where, f"{at} belongs to the node itself; choose a directory of its own"
-                    )
+                key = (kind, host_paths.normal(place))
+                if wrong := host_paths.problem(place, where):
+                    yield wrong
             elif ".." in place.split("/"):
                 yield Problem(where, "must not contain ..")
             if key in seen:

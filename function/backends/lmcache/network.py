@@ -4,8 +4,9 @@
 Redis password in it and empties the cache on request.
 """
 
+from function.backends import agents
 from function.backends.lmcache.facts import HTTP_PORT, MQ_PORT, Tier
-from function.contract.backend import Manifest, Part
+from function.contract.backend import Part
 from function.kube import manifests as k
 
 
@@ -34,23 +35,6 @@ def policy(tier: Tier) -> Part:
 
 def pod_monitor(tier: Tier) -> list[Part]:
     """A PodMonitor where the tier asks for one (`--prometheus-port` is ignored by the server)."""
-    monitoring = tier.spec.monitoring
-    if monitoring is None or not monitoring.pod_monitor:
-        return []
-    manifest: Manifest = {
-        "apiVersion": "monitoring.coreos.com/v1",
-        "kind": "PodMonitor",
-        "metadata": k.metadata(
-            f"{tier.remote_name}-agent",
-            tier.remote_namespace,
-            {**monitoring.pod_monitor_labels, **tier.labels},
-        ),
-        "spec": {
-            "selector": {"matchLabels": agent_labels(tier)},
-            "podMetricsEndpoints": [
-                {"port": "http", "path": "/metrics", "interval": f"{monitoring.interval_seconds}s"}
-            ],
-            "podTargetLabels": ["app.kubernetes.io/instance"],
-        },
-    }
-    return [Part("podmonitor-agent", manifest)]
+    selector = {"matchLabels": agent_labels(tier)}
+    manifest = agents.pod_monitor(tier, f"{tier.remote_name}-agent", selector, ["http"])
+    return [Part("podmonitor-agent", manifest)] if manifest else []

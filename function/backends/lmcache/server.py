@@ -10,7 +10,7 @@ tiers on a node collide); upstream's operator (cluster-wide rights to Secrets, o
 
 from collections.abc import Sequence
 
-from function.api.placement import Toleration
+from function.backends import agents
 from function.backends.lmcache import facts, gpu, l2, network, programs
 from function.backends.lmcache.facts import HTTP_PORT, MQ_PORT, Tier
 from function.backends.lmcache.level import Level
@@ -106,10 +106,8 @@ def _daemonset(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Par
 
 def _pod(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Manifest:
     spec = tier.settings
-    nodes = tier.spec.nodes
-    image = facts.image(tier)
     pod: Manifest = {
-        **k.pod_defaults(spec.run_as_user),
+        **agents.pod(tier, facts.image(tier), spec.run_as_user),
         **seen.pod,
         "terminationGracePeriodSeconds": 30,
         "containers": [
@@ -126,19 +124,10 @@ def _pod(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Manifest:
         pod["initContainers"] = waiters
     if spec.service_account_name:
         pod["serviceAccountName"] = spec.service_account_name
-    if nodes.selector:
-        pod["nodeSelector"] = dict(nodes.selector)
-    if nodes.tolerations:
-        pod["tolerations"] = [_toleration(t) for t in nodes.tolerations]
-    if nodes.priority_class_name:
-        pod["priorityClassName"] = nodes.priority_class_name
-    if image.pull_secrets:
-        pod["imagePullSecrets"] = [{"name": name} for name in image.pull_secrets]
     return pod
 
 
 def _container(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Manifest:
-    image = facts.image(tier)
     env = [
         k.env_field("POD_IP", "status.podIP"),
         k.env_field("NODE_NAME", "spec.nodeName"),
@@ -148,41 +137,33 @@ def _container(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Man
     # Levels of one type share their credentials (see `checks`): each variable stands once.
     for level in levels:
         env += [variable for variable in level.env if variable not in env]
-    return {
-        "name": CONTAINER,
-        "image": image.reference,
-        "imagePullPolicy": image.pull_policy,
-        "command": list(_COMMAND),
-        "args": arguments(tier, levels),
-        "env": env,
-        "ports": [
-            {"name": "mq", "containerPort": MQ_PORT, "protocol": "TCP"},
-            {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
-        ],
-        "resources": _resources(tier, seen),
-        "securityContext": k.container_security(),
+    mounts = [
+        {"name": "tmp", "mountPath": "/tmp"},
+        *({"name": v["name"], "mountPath": "/dev/shm"} for v in _shared_memory(tier)),
+        *(mount for level in levels for mount in level.all_mounts),
+    ]
+    return agents.container(
+        facts.image(tier),
+        CONTAINER,
+        command=list(_COMMAND),
+        args=arguments(tier, levels),
+        env=env,
+        ports=agents.ports(mq=MQ_PORT, http=HTTP_PORT),
+        resources=_resources(tier, seen),
         **_probes(tier),
-        "volumeMounts": [
-            {"name": "tmp", "mountPath": "/tmp"},
-            *({"name": v["name"], "mountPath": "/dev/shm"} for v in _shared_memory(tier)),
-            *(mount for level in levels for mount in level.all_mounts),
-        ],
-    }
+        volumeMounts=mounts,
+    )
 
 
 def _resources(tier: Tier, seen: gpu.Visibility) -> Manifest:
-    """Memory is limited to what it asks for; CPU is asked for and not limited."""
+    """Hugepages stand beside the memory; a claim of GPUs beside both."""
     spec = tier.settings
     overhead = spec.resources.memory_overhead_gib
     if spec.l1.hugepages:
         memory = {"memory": f"{overhead}Gi", "hugepages-2Mi": f"{spec.l1.size_gib}Gi"}
     else:
         memory = {"memory": f"{spec.l1.size_gib + overhead}Gi"}
-    return {
-        "requests": {"cpu": str(spec.resources.cpu_cores), **memory},
-        "limits": memory,
-        **seen.resources,
-    }
+    return {**agents.resources(spec.resources.cpu_cores, memory), **seen.resources}
 
 
 def _probes(tier: Tier) -> Manifest:
@@ -205,10 +186,6 @@ def _shared_memory(tier: Tier) -> list[Manifest]:
     if tier.settings.ipc == facts.ISOLATED:
         return []
     return [{"name": "host-shm", "hostPath": {"path": "/dev/shm", "type": "Directory"}}]
-
-
-def _toleration(toleration: Toleration) -> Manifest:
-    return {name: value for name, value in toleration.dump().items() if value is not None}
 
 
 def _share(percent: int) -> str:

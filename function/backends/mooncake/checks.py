@@ -5,16 +5,13 @@ One function for each subject, called in order; every one returns all it finds.
 
 from collections.abc import Iterator
 
+from function.backends import host_paths
 from function.backends.mooncake import facts
 from function.backends.mooncake.facts import Tier
 from function.backends.mooncake.flags import OURS, UNSAFE, known
 from function.problems import Problem
 
 _SPEC = "spec.mooncake"
-
-# Directories of the node that are its own, and what is below them.
-_SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin")
-_SYSTEM += ("/sys", "/usr", "/var/lib/containerd", "/var/lib/etcd", "/var/lib/kubelet", "/var/run")
 
 
 def problems(tier: Tier) -> list[Problem]:
@@ -75,12 +72,8 @@ def _directory(tier: Tier) -> Iterator[Problem]:
     if store is None or store.offload is None or store.offload.host_path is None:
         return
     where = f"{_SPEC}.store.offload.hostPath.path"
-    path = store.offload.host_path.path
-    at = "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
-    if ".." in at.split("/"):
-        yield Problem(where, "must not contain ..")
-    elif at == "/" or any(at == own or at.startswith(f"{own}/") for own in _SYSTEM):
-        yield Problem(where, f"{at} belongs to the node itself; choose a directory of its own")
+    if wrong := host_paths.problem(store.offload.host_path.path, where):
+        yield wrong
     if store.form == "StatefulSet":
         yield Problem(
             where,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from function.backends.mooncake import conflicts, facts, rdma
 from function.backends.mooncake.facts import Tier
+from function.backends.rdma import CAPABILITIES
 from function.contract.engine import SGLANG, VLLM, Engine
 from function.contract.injection import Injection, Json
 
@@ -135,7 +136,7 @@ def _device(tier: Tier) -> Json:
     spec = facts.spec(tier)
     if spec.protocol != rdma.RDMA:
         return {}
-    found: Json = {"capabilities": rdma.CAPABILITIES}
+    found: Json = {"capabilities": CAPABILITIES}
     plugin, template = tier.spec.rdma.device_plugin, spec.engine.rdma_claim_template_name
     if plugin is not None:
         found["resources"] = {plugin.resource_name: plugin.count}

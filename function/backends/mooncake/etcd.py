@@ -5,6 +5,7 @@ all N. Names resolve before a member is ready, or no member would find the other
 claims: a member that comes back without its data is another member, and is refused by the rest.
 """
 
+from function.backends import agents
 from function.backends.mooncake import facts, pods
 from function.backends.mooncake.facts import Tier
 from function.contract.backend import CONTROL_PLANE, Manifest, Part
@@ -96,7 +97,7 @@ def _container(tier: Tier) -> Manifest:
         "command": ["etcd"],
         "args": [f"--{flag}={value}" for flag, value in flags.items()],
         "env": [k.env_field("POD_NAME", "metadata.name")],
-        "ports": pods.ports(client=facts.ETCD_CLIENT, peer=facts.ETCD_PEER),
+        "ports": agents.ports(client=facts.ETCD_CLIENT, peer=facts.ETCD_PEER),
         "resources": pods.resources(1, max(2, managed.quota_gib)),
         "securityContext": k.container_security(),
         "startupProbe": k.http_probe("/livez", "client", period=5, failures=60),

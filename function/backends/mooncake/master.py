@@ -10,6 +10,7 @@ never do.
 """
 
 from function.api.mooncake import MooncakeSpec
+from function.backends import agents
 from function.backends.mooncake import facts, pods
 from function.backends.mooncake.facts import Tier
 from function.contract.backend import CONTROL_PLANE, Manifest, Part
@@ -130,7 +131,7 @@ def _container(tier: Tier) -> Manifest:
         command=[*init, "mooncake_master"],
         args=arguments(tier),
         **env,
-        ports=pods.ports(**_ports(spec)),
+        ports=agents.ports(**_ports(spec)),
         resources=pods.resources(master.cpu_cores, master.memory_gib),
         startupProbe=k.http_probe("/health", "admin", period=2, failures=60),
         readinessProbe=readiness,

@@ -3,6 +3,7 @@
 One policy for all of the tier's pods: a rule names ports, and each port is of one component only.
 """
 
+from function.backends import agents
 from function.backends.mooncake import facts, master, store
 from function.backends.mooncake.facts import Tier
 from function.contract.backend import Manifest, Part
@@ -43,44 +44,21 @@ def _first(port: int | tuple[int, int]) -> int:
 
 def monitoring(tier: Tier) -> list[Part]:
     """A PodMonitor and alerts, each where the tier asks for it."""
-    wanted = tier.spec.monitoring
     out: list[Part] = []
-    if wanted is not None and wanted.pod_monitor:
-        out.append(Part("podmonitor-pool", _pod_monitor(tier)))
+    component = "app.kubernetes.io/component"
+    values = [master.COMPONENT, store.COMPONENT]
+    selector = {
+        "matchLabels": tier.labels,
+        "matchExpressions": [{"key": component, "operator": "In", "values": values}],
+    }
+    labels = ("app.kubernetes.io/instance", component)
+    name = facts.name(tier, "pool")
+    monitor = agents.pod_monitor(tier, name, selector, ["admin", "health"], labels)
+    if monitor is not None:
+        out.append(Part("podmonitor-pool", monitor))
     if facts.spec(tier).alerts:
         out.append(Part("prometheusrule-pool", _alerts(tier)))
     return out
-
-
-def _pod_monitor(tier: Tier) -> Manifest:
-    wanted = tier.spec.monitoring
-    interval = f"{wanted.interval_seconds}s"
-    return {
-        "apiVersion": "monitoring.coreos.com/v1",
-        "kind": "PodMonitor",
-        "metadata": k.metadata(
-            facts.name(tier, "pool"),
-            tier.remote_namespace,
-            {**wanted.pod_monitor_labels, **tier.labels},
-        ),
-        "spec": {
-            "selector": {
-                "matchLabels": tier.labels,
-                "matchExpressions": [
-                    {
-                        "key": "app.kubernetes.io/component",
-                        "operator": "In",
-                        "values": [master.COMPONENT, store.COMPONENT],
-                    }
-                ],
-            },
-            "podMetricsEndpoints": [
-                {"port": "admin", "path": "/metrics", "interval": interval},
-                {"port": "health", "path": "/metrics", "interval": interval},
-            ],
-            "podTargetLabels": ["app.kubernetes.io/instance", "app.kubernetes.io/component"],
-        },
-    }
 
 
 def _alerts(tier: Tier) -> Manifest:

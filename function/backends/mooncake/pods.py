@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from function.backends import agents
 from function.backends.mooncake import facts
 from function.backends.mooncake.facts import Tier
 from function.contract.backend import Manifest
@@ -10,36 +11,17 @@ from function.kube import manifests as k
 
 def base(tier: Tier, uid: int = facts.UID) -> Manifest:
     """A hardened pod on the tier's nodes that pulls the tier's image."""
-    nodes = tier.spec.nodes
-    pod: Manifest = k.pod_defaults(uid)
-    if nodes.selector:
-        pod["nodeSelector"] = dict(nodes.selector)
-    if nodes.tolerations:
-        pod["tolerations"] = [t.dump() for t in nodes.tolerations]
-    if nodes.priority_class_name:
-        pod["priorityClassName"] = nodes.priority_class_name
-    secrets = facts.image(tier).pull_secrets
-    if secrets:
-        pod["imagePullSecrets"] = [{"name": secret} for secret in secrets]
-    return pod
+    return agents.pod(tier, facts.image(tier), uid)
 
 
 def container(tier: Tier, name: str, **fields: Any) -> Manifest:
     """A container of the tier's image without any capability."""
-    image = facts.image(tier)
-    return {
-        "name": name,
-        "image": image.reference,
-        "imagePullPolicy": image.pull_policy,
-        "securityContext": k.container_security(),
-        **fields,
-    }
+    return agents.container(facts.image(tier), name, **fields)
 
 
 def resources(cpu: int, memory_gib: int) -> Manifest:
     """Memory is limited to what it asks for; CPU is asked for and not limited."""
-    memory = f"{memory_gib}Gi"
-    return {"requests": {"cpu": str(cpu), "memory": memory}, "limits": {"memory": memory}}
+    return agents.resources(cpu, {"memory": f"{memory_gib}Gi"})
 
 
 def labels(tier: Tier, component: str) -> dict[str, str]:
@@ -71,8 +53,3 @@ def apart(selector: dict[str, str], *, required: bool = False) -> Manifest:
             ]
         }
     return {"podAntiAffinity": rule}
-
-
-def ports(**named: int) -> list[Manifest]:
-    """Container ports by name."""
-    return [{"name": n, "containerPort": p, "protocol": "TCP"} for n, p in named.items()]

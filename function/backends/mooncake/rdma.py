@@ -1,64 +1,21 @@
 """RDMA: how a pod gets its device, and what makes Mooncake fail instead of falling back to TCP."""
 
-from dataclasses import dataclass, field
-
+from function.backends import rdma
 from function.backends.mooncake import facts
 from function.backends.mooncake.facts import Tier
-from function.contract.backend import Manifest, Part
-from function.kube import manifests as k
+from function.backends.rdma import Device
 
 RDMA = "rdma"
-CAPABILITIES = ("IPC_LOCK",)
-_CLAIM = "rdma"
-
-
-@dataclass(frozen=True)
-class Device:
-    """What a store's pod and container get; empty without RDMA."""
-
-    uid: int = facts.UID
-    capabilities: tuple[str, ...] = ()
-    extended: dict[str, int] = field(default_factory=dict)
-    pod_claims: tuple[Manifest, ...] = ()
-    container_claims: tuple[Manifest, ...] = ()
-    parts: tuple[Part, ...] = ()
 
 
 def device(tier: Tier) -> Device:
-    """A store's RDMA device. Memory can only be registered by root: the capability to lock it is
-    not effective for any other user."""
-    if facts.spec(tier).protocol != RDMA:
-        return Device()
-    rdma = tier.spec.rdma
-    if rdma.device_plugin is not None:
-        extended = {rdma.device_plugin.resource_name: rdma.device_plugin.count}
-        return Device(uid=0, capabilities=CAPABILITIES, extended=extended)
-    name = facts.name(tier, "rdma")
-    request: Manifest = {
-        "name": "rdma",
-        "exactly": {
-            "deviceClassName": rdma.dra.device_class_name,
-            "allocationMode": "ExactCount",
-            "count": rdma.dra.count,
-        },
-    }
-    if rdma.dra.selectors:
-        request["exactly"]["selectors"] = [
-            {"cel": {"expression": selector.cel}} for selector in rdma.dra.selectors
-        ]
-    template: Manifest = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": k.metadata(name, tier.remote_namespace, tier.labels),
-        "spec": {"spec": {"devices": {"requests": [request]}}},
-    }
-    return Device(
-        uid=0,
-        capabilities=CAPABILITIES,
-        pod_claims=({"name": _CLAIM, "resourceClaimTemplateName": name},),
-        container_claims=({"name": _CLAIM},),
-        parts=(Part("resourceclaimtemplate-rdma", template),),
-    )
+    """A store's RDMA device; empty with protocol tcp."""
+    return rdma.device(tier) if facts.spec(tier).protocol == RDMA else Device()
+
+
+def uid(tier: Tier) -> int:
+    """The user of a store: memory for RDMA can only be registered by root."""
+    return 0 if facts.spec(tier).protocol == RDMA else facts.UID
 
 
 def device_names(tier: Tier) -> str:

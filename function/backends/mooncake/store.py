@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 
 from function.api.mooncake_store import MooncakeStore
+from function.backends import agents
 from function.backends.mooncake import facts, pods, rdma
 from function.backends.mooncake.facts import Tier
 from function.contract.backend import AGENTS, Manifest, Part
@@ -95,7 +96,7 @@ def _template(tier: Tier, store: MooncakeStore, device: rdma.Device) -> Manifest
     volumes: list[Manifest] = [{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}]
     volumes += _disk(tier, store)
     pod: Manifest = {
-        **pods.base(tier, device.uid),
+        **pods.base(tier, rdma.uid(tier)),
         "terminationGracePeriodSeconds": _grace(tier, store),
         "initContainers": [_wait(tier), *_give_directory(tier, store)],
         "containers": [_container(tier, store, device)],
@@ -161,7 +162,7 @@ def _container(tier: Tier, store: MooncakeStore, device: rdma.Device) -> Manifes
             *("--max-wait-time", str(budget)),
         ],
         env=env(tier, store),
-        ports=pods.ports(health=ports.health),
+        ports=agents.ports(health=ports.health),
         resources=_resources(store, device),
         securityContext=security,
         # Not /health: without a master it answers 503, and a restart would empty the store.

@@ -1,0 +1,71 @@
+"""The pods of a tier: what agents and control plane of every backend have in common."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from function.contract.backend import Manifest, Tier
+from function.contract.image import Image
+from function.kube import manifests as k
+
+
+def pod(tier: Tier[Any], image: Image, uid: int) -> Manifest:
+    """A hardened pod of user `uid` on the tier's nodes that pulls `image`."""
+    nodes = tier.spec.nodes
+    found: Manifest = k.pod_defaults(uid)
+    if nodes.selector:
+        found["nodeSelector"] = dict(nodes.selector)
+    if nodes.tolerations:
+        found["tolerations"] = [toleration.dump() for toleration in nodes.tolerations]
+    if nodes.priority_class_name:
+        found["priorityClassName"] = nodes.priority_class_name
+    if image.pull_secrets:
+        found["imagePullSecrets"] = [{"name": name} for name in image.pull_secrets]
+    return found
+
+
+def container(image: Image, name: str, **fields: Any) -> Manifest:
+    """A container of `image` without any capability."""
+    return {
+        "name": name,
+        "image": image.reference,
+        "imagePullPolicy": image.pull_policy,
+        "securityContext": k.container_security(),
+        **fields,
+    }
+
+
+def resources(cpu: int, memory: Mapping[str, str]) -> Manifest:
+    """Memory is limited to what it asks for; CPU is asked for and not limited."""
+    return {"requests": {"cpu": str(cpu), **memory}, "limits": dict(memory)}
+
+
+def ports(**named: int) -> list[Manifest]:
+    """Container ports by name."""
+    return [{"name": n, "containerPort": p, "protocol": "TCP"} for n, p in named.items()]
+
+
+def pod_monitor(
+    tier: Tier[Any],
+    name: str,
+    selector: Manifest,
+    ports: Sequence[str],
+    pod_labels: Sequence[str] = ("app.kubernetes.io/instance",),
+) -> Manifest | None:
+    """A PodMonitor of the pods of `selector`, where the tier asks for one."""
+    wanted = tier.spec.monitoring
+    if wanted is None or not wanted.pod_monitor:
+        return None
+    labels = {**wanted.pod_monitor_labels, **tier.labels}
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PodMonitor",
+        "metadata": k.metadata(name, tier.remote_namespace, labels),
+        "spec": {
+            "selector": selector,
+            "podMetricsEndpoints": [
+                {"port": port, "path": "/metrics", "interval": f"{wanted.interval_seconds}s"}
+                for port in ports
+            ],
+            "podTargetLabels": list(pod_labels),
+        },
+    }

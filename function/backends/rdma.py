@@ -1,0 +1,59 @@
+"""RDMA devices of a tier's own pods: by a device plugin, or by a claim of their own."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from function.api.base import present
+from function.contract.backend import Manifest, Part, Tier
+from function.kube import manifests as k
+
+# Memory can only be registered by root: the capability to lock it is not effective for any other
+# user, unless the runtime lifts memlock.
+CAPABILITIES = ("IPC_LOCK",)
+_CLAIM = "rdma"
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a pod and its container get; empty without RDMA. `parts`: what must be there first."""
+
+    capabilities: tuple[str, ...] = ()
+    extended: dict[str, int] = field(default_factory=dict)
+    pod_claims: tuple[Manifest, ...] = ()
+    container_claims: tuple[Manifest, ...] = ()
+    parts: tuple[Part, ...] = ()
+
+
+def device(tier: Tier[Any]) -> Device:
+    """The device of `spec.rdma`; empty with source None."""
+    rdma = tier.spec.rdma
+    if rdma.source == "None":
+        return Device()
+    if rdma.device_plugin is not None:
+        extended = {rdma.device_plugin.resource_name: rdma.device_plugin.count}
+        return Device(CAPABILITIES, extended)
+    dra, name = present(rdma.dra), f"{tier.remote_name}-rdma"
+    request: Manifest = {
+        "name": "rdma",
+        "exactly": {
+            "deviceClassName": dra.device_class_name,
+            "allocationMode": "ExactCount",
+            "count": dra.count,
+        },
+    }
+    if dra.selectors:
+        request["exactly"]["selectors"] = [
+            {"cel": {"expression": selector.cel}} for selector in dra.selectors
+        ]
+    template: Manifest = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": k.metadata(name, tier.remote_namespace, tier.labels),
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    }
+    return Device(
+        CAPABILITIES,
+        pod_claims=({"name": _CLAIM, "resourceClaimTemplateName": name},),
+        container_claims=({"name": _CLAIM},),
+        parts=(Part("resourceclaimtemplate-rdma", template),),
+    )

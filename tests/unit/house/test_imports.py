@@ -1,0 +1,116 @@
+"""Imports run one way: from the upper floors to the lower ones, and never in a circle of files."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import function
+
+ROOT = Path(function.__file__).parent
+
+# From the ground up. A room takes from the floors below it, and from rooms that stand before it on
+# its own floor.
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("reasons", "problems"),
+    ("kube", "names"),
+    ("api",),
+    ("edge",),
+    ("contract",),
+    ("workloads", "command", "flags"),
+    ("backends",),
+    ("pods",),
+    ("composers",),
+    ("fn", "docs"),
+    ("render", "main"),
+    ("cli",),
+)
+_ORDER = [room for floor in FLOORS for room in floor]
+
+# Files that need each other: the values of a script's variables are made of its words.
+ALLOWED_CIRCLES = frozenset(
+    {frozenset(f"function.command.shell.{name}" for name in ("script", "scope", "values"))}
+)
+
+
+def _files() -> dict[str, Path]:
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT.parent).with_suffix("").parts
+        found[".".join(p for p in parts if p != "__init__")] = path
+    return found
+
+
+FILES = _files()
+
+
+def imported(name: str) -> set[str]:
+    """The files that a file imports, also inside functions and for its types alone."""
+    found = set()
+    for node in ast.walk(ast.parse(FILES[name].read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                found.add(full if full in FILES else node.module)
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return {other for other in found if other in FILES and other != name}
+
+
+def _room(name: str) -> str:
+    return name.split(".")[1] if "." in name else ""
+
+
+def test_every_room_has_its_floor() -> None:
+    assert {_room(name) for name in FILES} - {""} == set(_ORDER)
+
+
+@pytest.mark.parametrize("name", [n for n in FILES if _room(n)])
+def test_imports_run_down(name: str) -> None:
+    mine = _ORDER.index(_room(name))
+    up = {other for other in imported(name) if _room(other) and _ORDER.index(_room(other)) > mine}
+    assert up == set(), f"{name} imports from a floor above its own"
+
+
+def circles() -> set[frozenset[str]]:
+    """The strongly connected sets of files (Tarjan), a file of its own left out."""
+    edges = {name: imported(name) for name in FILES}
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: set[frozenset[str]] = set()
+
+    def visit(name: str) -> None:
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in edges[name]:
+            if other not in index:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], index[other])
+        if low[name] == index[name]:
+            at = stack.index(name)
+            if len(stack) - at > 1:
+                found.add(frozenset(stack[at:]))
+            del stack[at:]
+
+    for name in edges:
+        if name not in index:
+            visit(name)
+    return found
+
+
+def test_no_circles() -> None:
+    large = {circle for circle in circles() if not any(circle <= ok for ok in ALLOWED_CIRCLES)}
+    assert large == set()
+
+
+def test_no_backend_is_known_outside_its_own_rooms() -> None:
+    """What only one backend knows stands in its folder, its API module, or the registry's line."""
+    homes = {"function.backends", "function.api", "function.docs"}
+    for name in FILES:
+        if any(name.startswith(home) for home in homes):
+            continue
+        taken = {other for other in imported(name) if other.startswith("function.backends.")}
+        assert taken <= {"function.backends.registry"}, f"{name} knows a backend: {taken}"
