@@ -5,9 +5,26 @@ reported at once. A `Refused` is for a consumer's pod: wiring stops, the pod is 
 the reason is one of the closed list in `function.reasons`.
 """
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from function.reasons import Reason
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_$][-\w$]*")
+
+
+def field_path(steps: Iterable[str | int]) -> str:
+    """`spec`, `l2`, 0, `disk` -> `spec.l2[0].disk`; keys that are no plain name are quoted."""
+    path = ""
+    for step in steps:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif _PLAIN_KEY.fullmatch(step):
+            path += f".{step}" if path else step
+        else:
+            path += f'["{step}"]'
+    return path
 
 
 @dataclass(frozen=True, order=True)

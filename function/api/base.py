@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationErro
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from function.api.messages import Loc, explain, render_path
+from function.api.messages import Loc, explain
 from function.api.walk import Unknown, View, nested
-from function.problems import Problem
+from function.problems import Problem, field_path
 
 # Units and acronyms that keep their own spelling inside a camelCase name.
 _SPELLING = {"gib": "GiB", "mib": "MiB"}
@@ -254,9 +254,9 @@ def parse(model: type[Model], document: Any, root: str = "") -> tuple[Model | No
         for item in error.errors(include_url=False):
             loc, message = explain(model, raw, item)
             bad.add(loc)
-            problems.add(Problem(render_path(root, loc), message))
+            problems.add(Problem(field_path((*filter(None, [root]), *loc)), message))
     for loc, message in broken(model, raw, frozenset(bad)):
-        problems.add(Problem(render_path(root, loc), message))
+        problems.add(Problem(field_path((*filter(None, [root]), *loc)), message))
     return (None if problems else parsed), sorted(problems)
 
 

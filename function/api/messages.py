@@ -143,16 +143,3 @@ def _near(word: str, known: list[str]) -> str | None:
     flat = {name.lower(): name for name in known}
     found = difflib.get_close_matches(word.replace("_", "").lower(), flat, n=1, cutoff=0.6)
     return flat[found[0]] if found else None
-
-
-def render_path(root: str, loc: Loc) -> str:
-    """`spec`, (`l2`, 0, `disk`) -> `spec.l2[0].disk`; keys that are no plain name are quoted."""
-    path = root
-    for part in loc:
-        if isinstance(part, int):
-            path += f"[{part}]"
-        elif part.isidentifier() or not path:
-            path += f".{part}" if path else part
-        else:
-            path += f'["{part}"]'
-    return path

@@ -33,19 +33,6 @@ def parse(path: str) -> Steps:
     return tuple(steps)
 
 
-def show(steps: Steps) -> str:
-    """The inverse of `parse`."""
-    out = ""
-    for step in steps:
-        if isinstance(step, int):
-            out += f"[{step}]"
-        elif re.fullmatch(r"[A-Za-z_$][-\w$]*", step):
-            out += f".{step}" if out else step
-        else:
-            out += f'["{step}"]'
-    return out
-
-
 def get(node: Any, steps: Steps) -> Any:
     """The value at `steps`, or None where there is none."""
     for step in steps:

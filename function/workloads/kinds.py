@@ -9,7 +9,7 @@ kubeai.org/v1.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from function.problems import Refused
+from function.problems import Refused, field_path
 from function.reasons import Reason
 from function.workloads import fieldpaths, ray, rbg
 from function.workloads.fieldpaths import Steps
@@ -38,7 +38,7 @@ def explicit(manifest: Json, paths: Sequence[str]) -> list[Slot]:
         for at in fieldpaths.expand(manifest, steps):
             node = fieldpaths.get(manifest, at)
             view = Bare(at) if isinstance(node, dict) and "containers" in node else Whole(at)
-            where = fieldpaths.show(at)
+            where = field_path(at)
             slots.append(Slot(where, view, phase=_phase_at(manifest, at), gang=where))
     return slots
 
@@ -79,7 +79,7 @@ def _llm_inference_service(manifest: Json) -> Iterable[Slot]:
         component = fieldpaths.get(manifest, at)
         if not isinstance(component, dict):
             continue
-        where = fieldpaths.show(at)
+        where = field_path(at)
         workers = (_kserve_size(component) - 1) if component.get("worker") else 0
         yield from leader_and_workers(
             Slot(f"{where}.template", Beside(at, "template")),
@@ -101,7 +101,7 @@ def _model_serving(manifest: Json) -> Iterable[Slot]:
     at: Steps = ("spec", "template", "roles")
     for i, role in fieldpaths.objects(manifest, at):
         here = (*at, i)
-        where = fieldpaths.show(here)
+        where = field_path(here)
         yield from leader_and_workers(
             Slot(f"{where}.entryTemplate", Whole((*here, "entryTemplate"))),
             Slot(f"{where}.workerTemplate", Whole((*here, "workerTemplate"))),
@@ -118,7 +118,7 @@ def _role_set(*at: str) -> Finder:
             size = count(role.get("podGroupSize"))
             name = str(role.get("name", i))
             yield Slot(
-                fieldpaths.show(here),
+                field_path(here),
                 Whole(here),
                 MEMBER if size > 1 else "Standalone",
                 size,

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from function.problems import Refused
+from function.problems import Refused, field_path
 from function.reasons import Reason
 from function.workloads import fieldpaths
 from function.workloads.fieldpaths import Steps
@@ -25,13 +25,13 @@ def cluster(*at: str) -> Any:
 
     def finder(manifest: Json) -> Iterable[Slot]:
         head = (*at, "headGroupSpec", "template")
-        yield Slot(fieldpaths.show(head), Whole(head), LEADER, ray=True)
+        yield Slot(field_path(head), Whole(head), LEADER, ray=True)
         groups: Steps = (*at, "workerGroupSpecs")
         for i, workers in fieldpaths.objects(manifest, groups):
             here = (*groups, i, "template")
             # A group that autoscales from zero still makes pods of the gang.
             pods = max(1, count(workers.get("replicas"))) * count(workers.get("numOfHosts"))
-            yield Slot(fieldpaths.show(here), Whole(here), WORKER, pods, ray=True)
+            yield Slot(field_path(here), Whole(here), WORKER, pods, ray=True)
 
     return finder
 
@@ -40,7 +40,7 @@ def service(manifest: Json) -> Iterable[Slot]:
     """A RayService: the pods of its cluster, and each `llm_configs` entry of its applications."""
     yield from cluster("spec", "rayClusterConfig")(manifest)
     for at in Serve.entries(manifest):
-        yield Slot("spec.serveConfigV2:" + fieldpaths.show(at), Serve(at), LEADER, kind=SERVE)
+        yield Slot("spec.serveConfigV2:" + field_path(at), Serve(at), LEADER, kind=SERVE)
 
 
 class Serve:

@@ -9,6 +9,7 @@ an InstanceSet role has `components`. v1alpha2: the same under `standalonePatter
 from collections.abc import Iterable
 from typing import Any
 
+from function.problems import field_path
 from function.workloads import fieldpaths
 from function.workloads.fieldpaths import Steps
 from function.workloads.model import LEADER, MEMBER, STANDALONE, WORKER, Slot, View
@@ -55,12 +56,12 @@ def _source(manifest: Json, holder: Json, at: Steps, patch: Steps) -> tuple[str,
     """The view of a template source: inline, or a role template by name and its patch."""
     reference = fieldpaths.get(holder, ("templateRef", "name"))
     if reference is None:
-        return fieldpaths.show((*at, "template")), Whole((*at, "template"))
+        return field_path((*at, "template")), Whole((*at, "template"))
     for i, template in fieldpaths.objects(manifest, ("spec", "roleTemplates")):
         if template.get("name") == reference:
             base = Whole(("spec", "roleTemplates", i, "template"))
-            return fieldpaths.show((*at, *patch)), Patched(base, (*at, *patch))
-    return fieldpaths.show((*at, "template")), Whole((*at, "template"))
+            return field_path((*at, *patch)), Patched(base, (*at, *patch))
+    return field_path((*at, "template")), Whole((*at, "template"))
 
 
 def _leader_worker(
@@ -81,7 +82,7 @@ def _leader_worker(
         return
     for role, pods, key in ((LEADER, 1, patches[0]), (WORKER, size - 1, patches[1])):
         here = (*patch_at, key)
-        yield Slot(fieldpaths.show(here), Patched(view, here), role, pods, phase, name)
+        yield Slot(field_path(here), Patched(view, here), role, pods, phase, name)
 
 
 def _components(manifest: Json, at: Steps, name: str) -> Iterable[Slot]:
@@ -92,4 +93,4 @@ def _components(manifest: Json, at: Steps, name: str) -> Iterable[Slot]:
         here = (*at, i, "template")
         role = STANDALONE if total == 1 else LEADER if i == 0 else WORKER
         pods = count(component.get("size"))
-        yield Slot(fieldpaths.show(here), Whole(here), role, pods, phase_of(name), name)
+        yield Slot(field_path(here), Whole(here), role, pods, phase_of(name), name)

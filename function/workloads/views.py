@@ -6,7 +6,7 @@ Reading shares with the manifest, writing copies only the path to what changed.
 from dataclasses import dataclass
 from typing import Any
 
-from function.problems import Refused
+from function.problems import Refused, field_path
 from function.reasons import Reason
 from function.workloads import fieldpaths, strategic_merge
 from function.workloads.fieldpaths import Steps
@@ -66,7 +66,7 @@ class Bare:
                 Reason.POD_CONFLICT,
                 "a PodSpec has no place for the labels of a wired pod; name the pod template that "
                 "holds it",
-                fieldpaths.show(self.steps),
+                field_path(self.steps),
             )
         return fieldpaths.put(manifest, self.steps, body["spec"])
 
@@ -129,7 +129,7 @@ class Patched:
         try:
             return strategic_merge.merge(base, patch) if patch else base
         except strategic_merge.Unsupported as e:
-            raise Refused(Reason.POD_CONFLICT, str(e), fieldpaths.show(self.patch)) from None
+            raise Refused(Reason.POD_CONFLICT, str(e), field_path(self.patch)) from None
 
     def write(self, manifest: Json, body: Json) -> Json:
         base, have = self.base.read(manifest), self.read(manifest)
@@ -147,7 +147,7 @@ class Patched:
                 Reason.POD_CONFLICT,
                 "the wired template cannot be expressed as a patch of its role template; write the "
                 "template inline",
-                fieldpaths.show(self.patch),
+                field_path(self.patch),
             )
         return fieldpaths.put(manifest, self.patch, patch)
 

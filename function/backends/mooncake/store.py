@@ -140,7 +140,7 @@ def _give_directory(tier: Tier, store: MooncakeStore) -> list[Manifest]:
             volumeMounts=[{"name": "disk", "mountPath": DISK}],
         )
         | {"securityContext": {**security, "runAsUser": 0, "runAsNonRoot": False}}
-    ] * (rdma.device(tier).uid != 0)
+    ] * (rdma.uid(tier) != 0)
 
 
 def _container(tier: Tier, store: MooncakeStore, device: rdma.Device) -> Manifest:
