@@ -69,19 +69,22 @@ def compose(call: Call, _: Input, backends: Registry) -> Answer:
     if isinstance(drafted, Refusal):
         return refuse(call, drafted.problems)
     needed = Needed.of(call, drafted.needs)
-    planned = tier_plan.plan(*identity, needed.documents)
-    problems = needed.problems or (planned.problems if isinstance(planned, Refusal) else ())
     if needed.unresolved:
         return waiting(call, needed)
-    if problems or isinstance(planned, Refusal):
-        answer = refuse(call, problems)
-        answer.requirements |= needed.requirements
-        return answer
-    if planned.is_fleet:
-        return fleet.compose(call, planned.tier, spec)
-    answer = _TierComposer(call, planned).compose()
+    if needed.problems:
+        answer = refuse(call, needed.problems)
+    else:
+        answer = _judged(call, tier_plan.plan(*identity, needed.documents), spec)
     answer.requirements |= needed.requirements
     return answer
+
+
+def _judged(call: Call, planned: TierPlan | Refusal, spec: dict[str, Any]) -> Answer:
+    if isinstance(planned, Refusal):
+        return refuse(call, planned.problems)
+    if planned.is_fleet:
+        return fleet.compose(call, planned.tier, spec)
+    return _TierComposer(call, planned).compose()
 
 
 def waiting(call: Call, needed: Needed) -> Answer:

@@ -88,13 +88,11 @@ class _ConsumerComposer:
                 self.workloads.append(found)
 
     def _find(self, key: str, desired: dict[str, Any], record: str) -> Asking | None:
-        if self.reference is not None:
-            return asking.find(key, desired, self.reference, self.step_input, record)
         return _found.get(
-            lambda: asking.find(key, desired, None, self.step_input, record),
+            lambda: asking.find(key, desired, self.reference, self.step_input, record),
             desired,
             self.step_input,
-            key=(key, record),
+            key=(key, record, self.reference),
         )
 
     # All workloads of the composite together -------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 from crossplane.function import resource
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
+from function.backends.registry import BACKENDS, Registry
 from function.edge import structs
 from function.fn import FunctionRunner
 
@@ -38,6 +39,7 @@ def call(
     desired: Mapping[str, Document] | None = None,
     observed: Mapping[str, Document] | None = None,
     required: Mapping[str, list[Document]] | None = None,
+    backends: Registry = BACKENDS,
 ) -> Outcome:
     """Run the function once. `required`: by requirement name; a name left out is unresolved."""
     request = fnv1.RunFunctionRequest()
@@ -53,7 +55,7 @@ def call(
         items.SetInParent()
         for document in documents:
             items.items.add().resource.CopyFrom(resource.dict_to_struct(document))
-    return outcome(asyncio.run(FunctionRunner().RunFunction(request, None)))
+    return outcome(asyncio.run(FunctionRunner(backends).RunFunction(request, None)))
 
 
 def outcome(response: fnv1.RunFunctionResponse) -> Outcome:

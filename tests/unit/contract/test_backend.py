@@ -1,0 +1,132 @@
+"""What a backend can ask for, through the whole function: a backend of our own, nothing patched."""
+
+from typing import Any
+
+from function.backends.registry import Registry
+from tests.unit.composers import documents as d
+from tests.unit.composers.calls import call
+from tests.unit.contract.backends.borrowed import PORT, BorrowedSpec
+
+REGISTRY = Registry({"Borrowed": BorrowedSpec}, "tests.unit.contract.backends")
+STORE = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "KVOffloadTier",
+    "metadata": {"name": "pool", "namespace": "modelplane-system"},
+    "status": {"endpoints": {"master": "pool:50051"}},
+}
+NEED = "need/store"
+REF = "modelplane-system/chat"
+ENGINE = "model-serving-main"
+
+
+def tier(**settings: Any) -> dict[str, Any]:
+    borrowed = {"storeRef": {"name": "pool"}, **settings}
+    return d.tier(backend="Borrowed", lmcache=None, borrowed=borrowed)
+
+
+def ready_tier(**settings: Any) -> dict[str, Any]:
+    return {**tier(**settings), "status": d.ready_tier()["status"]}
+
+
+def found(*store: dict[str, Any]) -> dict[str, Any]:
+    return {"cluster": [d.cluster()], "usages": [], NEED: list(store)}
+
+
+def test_what_a_tier_needs_is_looked_up_first() -> None:
+    got = call(tier(), backends=REGISTRY)
+    assert got.requirements == {
+        NEED: {"kind": "KVOffloadTier", "name": "pool", "namespace": "modelplane-system"}
+    }
+    assert got.conditions["Accepted"] == ("Unknown", "Resolving")
+    assert (got.desired, got.composite_ready, got.ttl, got.fatals) == ({}, "FALSE", 10, [])
+
+
+def test_what_is_not_there_is_said_with_the_field_that_names_it() -> None:
+    got = call(tier(), required=found(), backends=REGISTRY)
+    assert got.conditions["Accepted"] == ("False", "Invalid")
+    assert got.messages["Accepted"] == (
+        "spec.borrowed.storeRef.name: there is no KVOffloadTier modelplane-system/pool; create it,"
+        " or correct the name"
+    )
+    assert NEED in got.requirements
+
+
+def test_what_is_needed_reaches_the_parts() -> None:
+    got = call(tier(), required=found(STORE), backends=REGISTRY)
+    manifest = got.desired["configmap-lanes"]["spec"]["forProvider"]["manifest"]
+    assert manifest["data"] == {"store": "pool:50051"}
+    moved = {**STORE, "status": {"endpoints": {"master": "pool:50052"}}}
+    again = call(tier(), required=found(moved), backends=REGISTRY)
+    assert again.status["endpoints"] == {"store": "pool:50052"}
+
+
+def test_the_schema_knows_the_backend_alone() -> None:
+    got = call(tier(lanes=9), backends=REGISTRY)
+    assert "spec.borrowed.lanes" in got.messages["Accepted"]
+    other = call(d.tier(), backends=REGISTRY)
+    assert "spec.backend" in other.messages["Accepted"]
+    unused = tier()
+    unused["spec"]["gpuVisibility"] = {"source": "CDI"}
+    refused = call(unused, backends=REGISTRY)
+    assert refused.messages["Accepted"] == (
+        "spec.gpuVisibility: gpuVisibility may not be set: it looks at no GPU"
+    )
+    own = call(tier(lanes=7), required=found(STORE), backends=REGISTRY)
+    assert own.messages["Accepted"] == "spec.borrowed.lanes: must not be 7"
+
+
+def consume(desired: dict[str, Any], *store: dict[str, Any], resolved: bool = True) -> Any:
+    required = d.requirements(ready_tier())
+    if resolved:
+        required[f"needs/{REF}/store"] = list(store)
+    return call(d.replica(), desired=desired, required=required, backends=REGISTRY)
+
+
+def test_a_consumer_waits_for_what_its_tier_needs() -> None:
+    waiting = consume({ENGINE: d.engine()}, resolved=False)
+    assert waiting.conditions["KVOffloadReady"] == ("Unknown", "TierUnresolved")
+    assert waiting.requirements[f"needs/{REF}/store"]["name"] == "pool"
+    absent = consume({ENGINE: d.engine()})
+    assert absent.conditions["KVOffloadReady"] == ("False", "TierNotReady")
+    assert "spec.borrowed.storeRef.name" in absent.messages["KVOffloadReady"]
+    assert ENGINE not in absent.desired
+
+
+def test_ports_and_companions() -> None:
+    got = consume({ENGINE: d.engine()}, STORE)
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+    container = d.wired_pod(got.desired[ENGINE])["spec"]["containers"][0]
+    assert container["ports"] == [PORT]
+    assert container["args"][-2:] == ["--block-size", "32"]
+    claim = got.desired["kv-offload-persistentvolumeclaim-lanes"]
+    assert claim["spec"]["providerConfigRef"]["name"] == "gpu"
+    assert claim["spec"]["forProvider"]["manifest"]["metadata"]["namespace"] == "default"
+    assert got.ready["kv-offload-persistentvolumeclaim-lanes"] == "FALSE"
+
+
+def test_a_port_that_means_something_else_is_a_conflict() -> None:
+    engine = d.engine()
+    container = d.wired_pod(engine)["spec"]["containers"][0]
+    container["ports"] = [{"name": "http", "containerPort": 7070}]
+    got = consume({ENGINE: engine}, STORE)
+    assert got.conditions["KVOffloadReady"] == ("False", "PodConflict")
+    assert "spec.containers[engine].ports[http]" in got.messages["KVOffloadReady"]
+
+
+def test_an_assumed_flag_is_no_difference() -> None:
+    plain = consume({ENGINE: d.engine()}, STORE)
+    args = [d.MODEL, "--block-size", "32"]
+    written = consume({ENGINE: d.engine(args=args)}, STORE)
+    digests = {got.messages["KVOffloadReady"].partition("cache identity ")[2][:12] for got in
+               (plain, written)}  # fmt: skip
+    assert len(digests) == 1
+
+
+def test_engines_that_do_not_agree_are_refused_together() -> None:
+    longer = d.engine(args=[d.MODEL, "--max-model-len", "9"])
+    got = consume({"prefill": d.engine(), "decode": longer}, STORE)
+    assert got.conditions["KVOffloadReady"] == ("False", "ConnectorConflict")
+    assert got.messages["KVOffloadReady"].count("--max-model-len differs") == 2
+    assert not {"prefill", "decode"} & set(got.desired)
+    alike = consume({"prefill": d.engine(), "decode": d.engine()}, STORE)
+    assert alike.conditions["KVOffloadReady"] == ("True", "Wired")

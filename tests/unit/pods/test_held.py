@@ -1,0 +1,96 @@
+"""What is read of a pod is kept: nothing of one call reads it again."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from function import command, flags, workloads
+from function.command.shell import grammar
+from tests.unit.composers import documents as d
+from tests.unit.composers.calls import call, observe
+
+ENGINE = "model-serving-main"
+SCRIPT = "set -e\nARGS='--port 80'\nexec vllm serve {model} $ARGS"
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often pods, their scripts and their flags are read, by what was called."""
+    counts: Counter[str] = Counter()
+
+    def count(module: Any, name: str, key: str) -> None:
+        real: Callable[..., Any] = getattr(module, name)
+
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            counts[key] += 1
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(module, name, counting)
+
+    count(command, "read", "argv")
+    count(workloads, "find", "templates")
+    count(flags, "read", "flags")
+    count(flags, "plan", "plans")
+    count(grammar, "parse", "scripts")
+    return counts
+
+
+def script(model: str) -> dict[str, Any]:
+    document = d.engine()
+    container = d.wired_pod(document)["spec"]["containers"][0]
+    container |= {"command": ["bash", "-c"], "args": [SCRIPT.format(model=model)]}
+    return document
+
+
+def required(model: str) -> dict[str, Any]:
+    return d.requirements(d.ready_tier(), model=model)
+
+
+def test_a_script_is_read_once_and_its_edit_proven_once(counted: Counter[str]) -> None:
+    got = call(d.replica(), desired={ENGINE: script("a/once")}, required=required("a/once"))
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+    # The second parse is of the edited script, for the proof.
+    assert counted == {"argv": 1, "templates": 1, "flags": 1, "plans": 1, "scripts": 2}
+
+
+def test_a_field_reads_no_more_than_an_annotation(counted: Counter[str]) -> None:
+    document = script("a/field")
+    d.wired_pod(document)["metadata"].pop("annotations")
+    composite = d.replica(kvOffloadTierRef={"name": "chat"})
+    got = call(composite, desired={ENGINE: document}, required=required("a/field"))
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+    assert counted == {"argv": 1, "templates": 1, "flags": 1, "plans": 1, "scripts": 2}
+
+
+def test_the_same_document_again_is_not_read_at_all(counted: Counter[str]) -> None:
+    desired, composite = {ENGINE: script("a/again")}, d.replica()
+    first = call(composite, desired=desired, required=required("a/again"))
+    observed = observe(first)
+    call(composite, desired=desired, observed=observed, required=required("a/again"))
+    counted.clear()
+    steady = call(composite, desired=desired, observed=observed, required=required("a/again"))
+    assert steady.desired[ENGINE] == first.desired[ENGINE]
+    assert counted == {}
+
+
+def test_nor_is_one_that_a_field_asks_for(counted: Counter[str]) -> None:
+    document = script("a/field-again")
+    d.wired_pod(document)["metadata"].pop("annotations")
+    composite = d.replica(kvOffloadTierRef={"name": "chat"})
+    call(composite, desired={ENGINE: document}, required=required("a/field-again"))
+    counted.clear()
+    call(composite, desired={ENGINE: document}, required=required("a/field-again"))
+    assert counted == {}
+
+
+def test_a_replay_reads_once(counted: Counter[str]) -> None:
+    desired, composite = {ENGINE: script("a/replay")}, d.replica()
+    first = call(composite, desired=desired, required=required("a/replay"))
+    counted.clear()
+    gone = d.requirements(model="a/replay")
+    replayed = call(composite, desired=desired, observed=observe(first), required=gone)
+    assert replayed.conditions["KVOffloadReady"] == ("False", "TierNotFound")
+    assert replayed.desired[ENGINE] == first.desired[ENGINE]
+    assert counted == {"argv": 1, "templates": 1, "flags": 1, "plans": 1, "scripts": 2}
