@@ -6,9 +6,11 @@ fatal with every problem in it, and a bug becomes a fatal that names the compose
 traceback in the log. A fatal keeps everything that runs.
 """
 
+import asyncio
 import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 from crossplane.function import logging
@@ -25,6 +27,9 @@ from function.edge.answer import TTL_UNRESPONSIVE, Answer
 from function.edge.request import Call
 from function.names import GROUP
 
+# The interpreter runs one at a time; a second lets short calls overtake a long one.
+THREADS = 4
+
 Composer = Callable[[Call, Input, Registry], Answer]
 
 # (kind of the group modelplane.ai, mode or None for any) -> composer; all else is a consumer.
@@ -38,19 +43,28 @@ _CONSUMER: tuple[str, Composer] = ("consumer", consumer.compose)
 
 
 class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
-    """Runs one RunFunctionRequest at a time; holds nothing between calls but bounded memos."""
+    """Runs RunFunctionRequests; holds nothing between calls but bounded memos.
+
+    Composing is plain computing and would hold the event loop: it goes on in a few threads beside,
+    so that health, other composites' calls and SIGTERM are answered meanwhile.
+    """
 
     def __init__(self, backends: Registry = BACKENDS) -> None:
         self.backends = backends
         self.log = logging.get_logger()
+        self._threads = ThreadPoolExecutor(THREADS, "compose")
 
     async def RunFunction(
         self, req: fnv1.RunFunctionRequest, _: grpc.aio.ServicerContext | None
     ) -> fnv1.RunFunctionResponse:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.run, req)
+
+    def run(self, req: fnv1.RunFunctionRequest) -> fnv1.RunFunctionResponse:
+        """One call, whatever it holds: never raises."""
         started = time.perf_counter()
         name, outcome = "dispatch", "ok"
+        call = Call(req)
         try:
-            call = Call(req)
             step_input = read_input(call)
             name, composer = _dispatch(call, step_input)
             answer = composer(call, step_input, self.backends)
@@ -58,7 +72,9 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
                 answer.ttl = min(answer.ttl, TTL_UNRESPONSIVE)
             for reason in answer.refusals:
                 metrics.REFUSALS.labels(reason).inc()
-            outcome = "fatal" if answer.fatal else "ok"
+            for text in answer.bugs:
+                self.log.error("A workload failed", composite=call.name, traceback=text)
+            outcome = "fatal" if answer.fatal else "bug" if answer.bugs else "ok"
             return response.write(req, answer)
         except BadInput as bad:
             outcome = "fatal"
@@ -69,6 +85,7 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
             self.log.error(
                 "A composer failed",
                 composer=name,
+                composite=call.name,
                 tag=req.meta.tag,
                 traceback=traceback.format_exc(),
             )

@@ -12,6 +12,9 @@ TIER_NAMESPACE = "modelplane-system"
 
 _PREFIX = f"{GROUP}/kv-offload"
 
+# How everything of ours begins that users write or that we write on others' documents.
+ANY = f"{GROUP}/kv-"
+
 # On a pod template, by its author.
 TIER = f"{_PREFIX}-tier"
 POLICY = f"{_PREFIX}-policy"

@@ -36,7 +36,7 @@ class Reason(StrEnum):
     TURNED_OFF = "TurnedOff"
     UNWIRED = "Unwired"
     NOT_REQUESTED = "NotRequested"
-    RECORD_UNREADABLE = "RecordUnreadable"
+    INTERNAL_ERROR = "InternalError"
 
 
 class Policy(StrEnum):
@@ -263,13 +263,12 @@ _TABLE: tuple[Explanation, ...] = (
         pods=Pods.UNWIRED,
     ),
     Explanation(
-        Reason.RECORD_UNREADABLE,
-        "The record of the wiring on the resource was written by a newer function, or is broken; "
-        "the pods are kept exactly as they run.",
-        "Upgrade the function; or remove the annotation modelplane.ai/kv-offload-record from the "
-        "observed resource, to have its pods wired anew.",
-        "the record has version 2, and this function knows 1: a newer function wrote it",
-        pods=Pods.WIRED,
+        Reason.INTERNAL_ERROR,
+        "The function failed on this workload with an error of its own. What runs stays, and the "
+        "composite's other workloads go on.",
+        "Look for the traceback in the function's log, under the composite's name, and report it.",
+        "serving-workload: The function has a bug on this workload (KeyError); its log has the "
+        "traceback: please report it.",
     ),
 )
 

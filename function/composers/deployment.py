@@ -225,6 +225,7 @@ def _merged(own: Answer, wiring: Answer) -> Answer:
     own.requirements.update(wiring.requirements)
     own.conditions += wiring.conditions
     own.refusals += wiring.refusals
+    own.bugs += wiring.bugs
     own.ready = False if wiring.ready is False else own.ready
     own.ttl = min(own.ttl, wiring.ttl)
     return own

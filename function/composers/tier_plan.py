@@ -3,16 +3,15 @@
 A consumer's step needs the same plan as the tier's own, so it stands in a module of its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-
-from cachetools import LRUCache
 
 from function import names
 from function.api.base import parse
 from function.backends.registry import Registry
 from function.contract.backend import AnyBackend, Description, Need, Part, Tier
+from function.edge.memo import Cache
 from function.edge.structs import encode
 from function.kube import objects
 from function.problems import Problem
@@ -58,8 +57,14 @@ class Refusal:
     problems: tuple[Problem, ...]
 
 
-_drafts: LRUCache[tuple[int, str, str, bytes], TierPlan | Refusal] = LRUCache(1024)
-_plans: LRUCache[tuple[int, str, str, bytes, bytes], TierPlan | Refusal] = LRUCache(1024)
+# By their documents' bytes: what is built from them is some ten times that, and 20 KiB at least.
+_LIMIT = 64 * 1024 * 1024
+_drafts: Cache[tuple[Hashable, ...], TierPlan | Refusal] = Cache(_LIMIT)
+_plans: Cache[tuple[Hashable, ...], TierPlan | Refusal] = Cache(_LIMIT)
+
+
+def _size(*documents: bytes) -> int:
+    return 20 * 1024 + 10 * sum(map(len, documents))
 
 
 def draft(
@@ -70,9 +75,11 @@ def draft(
     `key`: the spec's bytes, by which the answer is remembered.
     """
     memo = (id(backends), namespace, name, key)
-    if memo not in _drafts:
-        _drafts[memo] = _draft(namespace, name, spec, backends)
-    return _drafts[memo]
+    found = _drafts.get(memo)
+    if found is None:
+        found = _draft(namespace, name, spec, backends)
+        _drafts.put(memo, found, _size(key))
+    return found
 
 
 def plan(
@@ -84,11 +91,14 @@ def plan(
     needed: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> TierPlan | Refusal:
     """The whole plan of a tier. `needed`: what its draft's `needs` name, by the need's name."""
-    memo = (id(backends), namespace, name, key, encode(needed) if needed else b"")
-    if memo not in _plans:
+    others = encode(needed) if needed else b""
+    memo = (id(backends), namespace, name, key, others)
+    found = _plans.get(memo)
+    if found is None:
         drafted = draft(namespace, name, spec, key, backends)
-        _plans[memo] = drafted if isinstance(drafted, Refusal) else _whole(drafted, needed or {})
-    return _plans[memo]
+        found = drafted if isinstance(drafted, Refusal) else _whole(drafted, needed or {})
+        _plans.put(memo, found, _size(key, others))
+    return found
 
 
 def _draft(

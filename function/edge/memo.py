@@ -1,23 +1,74 @@
-"""Remembering what was worked out for documents that come again and again.
+"""Remembering what was worked out, in bytes and not in entries, for any number of threads.
 
-Decoded documents are shared by content (`function.edge.structs`), so the same content is the same
-object as long as it is remembered there: what follows from it can be looked up by identity, which
-costs nothing, instead of by content.
+A `Cache` holds at most so many bytes. What follows from a document is kept *with* that document
+(`function.edge.structs`), so that it goes when the document goes, and a document that is not
+remembered leaves nothing behind.
 """
 
+import threading
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from cachetools import LRUCache
 
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 T = TypeVar("T")
 
+# What one document's derived results may be: as many steps and records as ever ask for it at once.
+_MAX_DERIVED = 8
 
-class Memo:
-    """At most `size` results. Results are shared between calls: nobody may change them."""
 
-    def __init__(self, size: int) -> None:
-        self._results: LRUCache[tuple[Hashable, ...], tuple[tuple[Any, ...], Any]] = LRUCache(size)
+class Cache(Generic[K, V]):
+    """An LRU of at most `limit` bytes. Values are shared between calls: nobody may change them."""
+
+    def __init__(self, limit: int, forget: Callable[[V], None] = lambda _: None) -> None:
+        """`forget`: called with each value that leaves."""
+        self._forget = forget
+        self._lock = threading.Lock()
+        self._entries: LRUCache[K, tuple[V, int]] = _Leaving(limit, self._left)
+
+    @property
+    def held(self) -> int:
+        """Bytes that are held now, as they were given."""
+        return int(self._entries.currsize)
+
+    def get(self, key: K) -> V | None:
+        with self._lock:
+            found = self._entries.get(key)
+            return None if found is None else found[0]
+
+    def put(self, key: K, value: V, size: int) -> bool:
+        """Hold a value of `size` bytes, unless it alone would push out a large part of the rest.
+
+        Whether it is held now; False too where another thread has put one before.
+        """
+        with self._lock:
+            if 8 * size > self._entries.maxsize or key in self._entries:
+                return False
+            self._entries[key] = (value, size)
+            return True
+
+    def _left(self, entry: tuple[V, int]) -> None:
+        self._forget(entry[0])
+
+
+class _Leaving(LRUCache[Any, Any]):
+    def __init__(self, limit: int, left: Callable[[Any], None]) -> None:
+        super().__init__(limit, getsizeof=lambda entry: entry[1])
+        self._left = left
+
+    def __delitem__(self, key: Any, *args: Any, **kwargs: Any) -> None:
+        self._left(self[key])
+        super().__delitem__(key, *args, **kwargs)
+
+
+@dataclass(slots=True)
+class Derived:
+    """What was worked out from one thing: at most eight results, the oldest goes first."""
+
+    _results: dict[tuple[Hashable, ...], tuple[tuple[Any, ...], Any]] = field(default_factory=dict)
 
     def get(self, make: Callable[[], T], *objects: Any, key: tuple[Hashable, ...] = ()) -> T:
         """`make()`, or its result of an earlier time for the very same `objects` and equal `key`.
@@ -28,5 +79,8 @@ class Memo:
         found = self._results.get(ids)
         if found is None:
             found = (objects, make())
+            while len(self._results) >= _MAX_DERIVED:
+                self._results.pop(next(iter(self._results)), None)
             self._results[ids] = found
-        return found[1]
+        result: T = found[1]
+        return result

@@ -1,6 +1,6 @@
 """A RunFunctionRequest as composers see it: plain values, read only where they are asked for."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
@@ -29,6 +29,13 @@ class Call:
     @property
     def composite(self) -> Document:
         return structs.decode(self._req.observed.composite.resource)
+
+    @property
+    def name(self) -> str:
+        """The composite, for the log: kind namespace/name."""
+        parts = (("metadata", "namespace"), ("metadata", "name"))
+        named = "/".join(str(self.composite_value(*path) or "") for path in parts)
+        return f"{self.composite_value('kind')} {named}"
 
     @property
     def is_unresponsive(self) -> bool:
@@ -112,31 +119,33 @@ class Call:
                 return str(name)
         return ""
 
-    def desired(self) -> Mapping[str, Document]:
-        """What earlier steps desire (and what this step has added so far), by key."""
-        return _Desired(self._req, self._added)
+    def desired_keys(self) -> list[str]:
+        """What earlier steps desire, and what this step has added so far."""
+        return sorted({*self._req.desired.resources, *self._added})
+
+    def desired(self, key: str) -> Document:
+        """A whole desired resource. Raises KeyError."""
+        if key in self._added:
+            return self._added[key]
+        if key not in self._req.desired.resources:
+            raise KeyError(key)
+        return structs.decode(self._req.desired.resources[key].resource)
+
+    def desired_value(self, key: str, *path: str | int) -> Any:
+        """One value of a desired resource, without converting the rest."""
+        if key in self._added:
+            value: Any = self._added[key]
+            for step in path:
+                value = value.get(step) if isinstance(value, dict) else None
+            return value
+        return structs.read(self._req.desired.resources[key].resource, *path)
+
+    def desired_mentions(self, key: str, text: str) -> bool:
+        """Whether a text stands anywhere in a desired resource, without converting it."""
+        if key in self._added:
+            return text in str(self._added[key])
+        return text.encode() in self._req.desired.resources[key].resource.SerializeToString()
 
     def desire(self, resources: Mapping[str, Document]) -> None:
         """Let later parts of this step see resources that an earlier part of it composes."""
         self._added.update(resources)
-
-
-class _Desired(Mapping[str, Document]):
-    """Desired resources in key order, each decoded when it is looked at."""
-
-    def __init__(self, req: fnv1.RunFunctionRequest, added: dict[str, Document]) -> None:
-        self._resources = req.desired.resources
-        self._added = added
-
-    def __getitem__(self, key: str) -> Document:
-        if key in self._added:
-            return self._added[key]
-        if key not in self._resources:
-            raise KeyError(key)
-        return structs.decode(self._resources[key].resource)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted({*self._resources, *self._added}))
-
-    def __len__(self) -> int:
-        return len({*self._resources, *self._added})

@@ -8,21 +8,35 @@ decode returns is shared between calls: nobody may change it.
 
 import marshal
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from cachetools import LRUCache
 from crossplane.function import resource
 from google.protobuf import struct_pb2 as structpb
 
-# 32 MiB each way: about 14,000 Objects encoded; decoded dicts take some five times their bytes.
-_LIMIT = 32 * 1024 * 1024
+from function.edge.memo import Cache, Derived
+
+_MIB = 1024 * 1024
 _MAX_EXACT = 2**53
 
-_encoded: LRUCache[bytes, bytes] = LRUCache(_LIMIT, getsizeof=len)
-# The value carries its key's length, so that the cache is bounded by what was decoded.
-_decoded: LRUCache[bytes, tuple[dict[str, Any], int]] = LRUCache(
-    _LIMIT // 4, getsizeof=lambda v: v[1]
-)
+
+@dataclass(slots=True)
+class _Document:
+    """A decoded document, and what was worked out from it."""
+
+    content: dict[str, Any]
+    derived: Derived
+
+
+def _forget(document: _Document) -> None:
+    _by_id.pop(id(document.content), None)
+
+
+# 32 MiB: about 7,000 Objects, their content as the key and their bytes as the value.
+_encoded: Cache[bytes, bytes] = Cache(32 * _MIB)
+# 8 MiB of documents as they came; decoded dicts take some five times that.
+_decoded: Cache[bytes, _Document] = Cache(8 * _MIB, _forget)
+_by_id: dict[int, _Document] = {}
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
@@ -31,8 +45,7 @@ def encode(document: Mapping[str, Any]) -> bytes:
     found = _encoded.get(key)
     if found is None:
         found = resource.dict_to_struct(dict(document)).SerializeToString(deterministic=True)
-        if len(found) <= _LIMIT // 8:
-            _encoded[key] = found
+        _encoded.put(key, found, len(key) + len(found))
     return found
 
 
@@ -41,10 +54,26 @@ def decode(struct: structpb.Struct) -> dict[str, Any]:
     key = struct.SerializeToString(deterministic=True)
     found = _decoded.get(key)
     if found is None:
-        found = ({k: _plain(v) for k, v in sorted(struct.fields.items())}, len(key) + 1)
-        if len(key) <= _LIMIT // 32:
-            _decoded[key] = found
-    return found[0]
+        content = {k: _plain(v) for k, v in sorted(struct.fields.items())}
+        found = _Document(content, Derived())
+        _by_id[id(content)] = found
+        if not _decoded.put(key, found, len(key) + 1):
+            _forget(found)
+    return found.content
+
+
+def derived(document: Mapping[str, Any]) -> Derived:
+    """Where to keep what follows from a document that `decode` gave: as long as it is remembered.
+
+    For any other document a place that nobody else will find.
+    """
+    found = _by_id.get(id(document))
+    return found.derived if found is not None else Derived()
+
+
+def held() -> int:
+    """Bytes of documents that are remembered now, both ways, as they came and went."""
+    return _encoded.held + _decoded.held
 
 
 def read(struct: structpb.Struct, *path: str | int) -> Any:

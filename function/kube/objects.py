@@ -52,16 +52,32 @@ def wrap(
 
 def is_object(resource: Manifest) -> bool:
     """Whether a composed resource is an Object of either provider-kubernetes group."""
-    group = resource.get("apiVersion", "").partition("/")[0]
+    api_version = resource.get("apiVersion")
+    group = api_version.partition("/")[0] if isinstance(api_version, str) else ""
     return resource.get("kind") == "Object" and group in GROUPS
 
 
+MANIFEST = ("spec", "forProvider", "manifest")
+
+
 def unwrapped(resource: Manifest) -> Manifest | None:
-    """The manifest inside an Object, or the resource itself when it is none."""
+    """The manifest inside an Object, or the resource itself when it is none; None without one."""
     if not is_object(resource):
         return resource
-    manifest = resource.get("spec", {}).get("forProvider", {}).get("manifest")
-    return manifest if isinstance(manifest, dict) else None
+    found = _at(resource, *MANIFEST)
+    return found if isinstance(found, dict) else None
+
+
+def provider_config(resource: Manifest) -> str:
+    """The name of an Object's ProviderConfig, "" where it has none."""
+    name = _at(resource, "spec", "providerConfigRef", "name")
+    return name if isinstance(name, str) else ""
+
+
+def _at(value: Any, *path: str) -> Any:
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
 
 
 def rewrapped(resource: Manifest, manifest: Manifest) -> Manifest:

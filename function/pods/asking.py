@@ -19,6 +19,7 @@ from function import command, flags, workloads
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
 from function.command.model import EngineCall, Program
+from function.edge.memo import Derived
 from function.kube import objects
 from function.pods import identify, identity, record, serve
 from function.pods.declared import Declared, declared
@@ -102,10 +103,14 @@ class Asking:
     refused: Refused | None = field(default=None, compare=False)
     record: Record | None = None
     unreadable: str = ""
+    # What was worked out from it, kept as long as it is.
+    derived: Derived = field(default_factory=Derived, compare=False, repr=False)
 
     @property
     def remote_namespace(self) -> str:
-        return str(self.manifest.get("metadata", {}).get("namespace") or "default")
+        metadata = self.manifest.get("metadata")
+        namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+        return str(namespace or "default")
 
     @cached_property
     def models(self) -> tuple[str, ...]:
@@ -150,7 +155,7 @@ def find(
     known, unreadable = record.load(recorded) if recorded else (None, "")
     cluster = step_input.control_plane_cluster or ""
     if manifest is not resource:
-        cluster = str(resource["spec"].get("providerConfigRef", {}).get("name", ""))
+        cluster = objects.provider_config(resource)
     asking = Asking(key, resource, manifest, cluster, record=known, unreadable=unreadable)
     try:
         workload = workloads.find(manifest, paths(key, manifest, step_input))
@@ -165,6 +170,13 @@ def find(
     if named is None and known is None and not unreadable:
         return None
     return replace(asking, engines=engines, ref=named, policy=policy)
+
+
+def unread(key: str, resource: Json, recorded: str, why: Refused) -> Asking:
+    """A workload of which nothing is known but its record: reading it failed."""
+    known, unreadable = record.load(recorded) if recorded else (None, "")
+    manifest = objects.unwrapped(resource) or {}
+    return Asking(key, resource, manifest, "", record=known, unreadable=unreadable, refused=why)
 
 
 def paths(key: str, manifest: Json, step_input: Input) -> tuple[str, ...]:

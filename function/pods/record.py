@@ -39,8 +39,10 @@ class TemplateRecord:
 class Record:
     """`state`: Wired, or Unwired (Optional's choice, bound to `template`, a digest).
 
-    `tier`: "namespace/name". `engines`: {gang name: facts as {fact: value}}, with their sources and
-    the cache identity. `templates`: {template path: TemplateRecord}.
+    `tier`: "namespace/name". `template`: a digest of the pod templates as their author wrote them;
+    `applied`: of the wired ones as we wrote them, so that they are known again when they are seen.
+    `engines`: {gang name: facts as {fact: value}}, with their sources and the cache identity.
+    `templates`: {template path: TemplateRecord}.
     """
 
     state: str
@@ -50,10 +52,16 @@ class Record:
     template: str = ""
     engines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     templates: Mapping[str, TemplateRecord] = field(default_factory=dict)
+    applied: str = ""
 
     @property
     def wired(self) -> bool:
         return self.state == WIRED
+
+    @property
+    def wiring(self) -> str:
+        """A digest of what was injected: two records of one wiring have the same."""
+        return digest({path: kept.injection.to_json() for path, kept in self.templates.items()})[:8]
 
 
 def dump(record: Record) -> str:
@@ -63,6 +71,7 @@ def dump(record: Record) -> str:
         ("backend", record.backend),
         ("policy", record.policy),
         ("template", record.template),
+        ("applied", record.applied),
         ("engines", {k: dict(v) for k, v in record.engines.items()}),
         ("templates", {k: _dump_template(v) for k, v in record.templates.items()}),
     ):
@@ -136,6 +145,7 @@ def _load(data: Json) -> Record:
         backend=_text(data.get("backend", "")),
         policy=_text(data.get("policy", "")),
         template=_text(data.get("template", "")),
+        applied=_text(data.get("applied", "")),
         engines={
             _text(k): {_text(a): _text(b) for a, b in v.items()}
             for k, v in data.get("engines", {}).items()

@@ -59,7 +59,7 @@ def wire(asking: Asking, tier: Tier[Any], backend: AnyBackend, files_name: str) 
     `backend`: the tier's. `files_name`: of the ConfigMap that holds the files of its pods.
     """
     outlives_pods = backend.describe(tier).outlives_pods
-    manifest, templates, facts, wired, lines = asking.manifest, {}, {}, [], []
+    manifest, templates, bodies, facts, wired, lines = asking.manifest, {}, {}, {}, [], []
     for one in asking.engines:
         engine, who = _engine(one, asking, tier, backend, outlives_pods)
         verdict = gate.check(backend.gate(tier, engine))
@@ -69,6 +69,7 @@ def wire(asking: Asking, tier: Tier[Any], backend: AnyBackend, files_name: str) 
             body, made = _apply(pod, engine, injection, files_name)
             plans += made
             manifest = workloads.replace(manifest, pod.template, body)
+            bodies[pod.template.path] = body
             templates[pod.template.path] = TemplateRecord(
                 injection, pod.container.get("name", ""), files_name if injection.files else ""
             )
@@ -83,6 +84,7 @@ def wire(asking: Asking, tier: Tier[Any], backend: AnyBackend, files_name: str) 
         template=asking.digest,
         engines=facts,
         templates=templates,
+        applied=records.digest(bodies),
     )
     records.dump(record)  # refuse now what could not be recorded
     summary = f"Wired to {tier.spec.backend} tier {asking.ref}: {' '.join(lines)}"
@@ -92,7 +94,7 @@ def wire(asking: Asking, tier: Tier[Any], backend: AnyBackend, files_name: str) 
 def replay(asking: Asking, record: Record, step_input: Input) -> Json:
     """The workload's manifest wired as recorded. Raises Refused where the pod has outgrown it."""
     read = {pod.template.path: pod for engine in asking.engines for pod in engine.pods}
-    manifest = asking.manifest
+    manifest, missing = asking.manifest, set(record.templates)
     for gang in asking.workload.engines:
         recorded = record.engines.get(gang.name, {})
         for template in gang.templates:
@@ -109,6 +111,9 @@ def replay(asking: Asking, record: Record, step_input: Input) -> Json:
             )
             body, _ = _apply(pod, engine, kept.injection, kept.files_name)
             manifest = workloads.replace(manifest, template, body)
+            missing.discard(template.path)
+    if missing:
+        raise Refused(Reason.POD_CONFLICT, "there is no pod template here", min(missing))
     return manifest
 
 
@@ -122,12 +127,35 @@ def unwired(asking: Asking) -> Record:
     )
 
 
-def observed_manifest(asking: Asking, observed: Json) -> Json:
-    """The workload as it was last applied: the manifest in the Object, or the bare resource."""
-    if objects.is_object(asking.resource):
-        return objects.unwrapped(observed) or asking.manifest
-    kept = {k: v for k, v in observed.items() if k not in ("status", "metadata")}
-    return {**kept, "metadata": asking.manifest.get("metadata", {})}
+def kept(asking: Asking, record: Record, observed: Json) -> Json | None:
+    """The workload with its pod templates as they run; None where they are not what we wrote.
+
+    Anyone who may write the observed resource may write anything there: nothing of it is taken but
+    templates whose digest the record has. All else is as the earlier step desires it now. Bare
+    workloads have the API server's defaults in them, and are never provably ours.
+    """
+    running = objects.unwrapped(observed)
+    if running is None or not record.applied:
+        return None
+    try:
+        ours = asking.workload.templates or _templates(asking.manifest)
+        found = workloads.find(running)
+        there = {t.path: t.body for t in found.templates} if found else {}
+        bodies = {path: there[path] for path in record.templates if path in there}
+        if records.digest(bodies) != record.applied:
+            return None
+        manifest = asking.manifest
+        for template in ours:
+            if template.path in bodies:
+                manifest = workloads.replace(manifest, template, dict(bodies.pop(template.path)))
+        return None if bodies else manifest
+    except Refused:
+        return None
+
+
+def _templates(manifest: Json) -> tuple[Template, ...]:
+    found = workloads.find(manifest)
+    return found.templates if found else ()
 
 
 def put_back(asking: Asking, manifest: Json, record: Record | None) -> Json:

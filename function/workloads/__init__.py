@@ -11,6 +11,7 @@ from function.problems import Refused
 from function.reasons import Reason
 from function.workloads import kinds, pod_shape
 from function.workloads.fieldpaths import get_object
+from function.workloads.kinds import is_known
 from function.workloads.model import (
     LEADER,
     MEMBER,
@@ -35,6 +36,7 @@ __all__ = [
     "Template",
     "Workload",
     "find",
+    "is_known",
     "replace",
 ]
 

@@ -27,6 +27,11 @@ def known(manifest: Json) -> list[Slot]:
     return [slot for slot in finder(manifest) if slot.pods] if finder else []
 
 
+def is_known(api_version: object, kind: object) -> bool:
+    """Whether a kind is in the table."""
+    return _kind({"apiVersion": api_version, "kind": kind}) in _KINDS
+
+
 def explicit(manifest: Json, paths: Sequence[str]) -> list[Slot]:
     """The slots at field paths that someone wrote down: each a gang of its own."""
     slots = []

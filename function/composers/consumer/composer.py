@@ -9,14 +9,16 @@ Rejected: wiring in a mutating webhook on the workload clusters. It would be one
 install, secure and keep alive on every cluster, and its effect would be visible in no render.
 """
 
+import traceback
 from typing import Any
 
-from function import names
+from function import names, workloads
 from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers import usage
 from function.composers.consumer import companions, identity_conflicts, lookup
-from function.composers.consumer.decision import Action, Decider, Outcome
+from function.composers.consumer.decision import Action, Decider, Outcome, internal_error
+from function.edge import structs
 from function.edge.answer import (
     FALSE,
     TRUE,
@@ -28,7 +30,6 @@ from function.edge.answer import (
     Composed,
     Condition,
 )
-from function.edge.memo import Memo
 from function.edge.request import Call
 from function.kube import objects
 from function.pods import asking, wire
@@ -37,8 +38,6 @@ from function.problems import Refused
 from function.reasons import Reason
 
 CONDITION = "KVOffloadReady"
-
-_found = Memo(4096)
 
 
 def compose(call: Call, step_input: Input, backends: Registry) -> Answer:
@@ -67,6 +66,7 @@ class _ConsumerComposer:
             return self.answer
         self.outcomes = [self.decider.decide(workload) for workload in self.workloads]
         self.answer.requirements = self.decider.requirements
+        self.answer.bugs = self.decider.bugs
         self.refuse_identity_conflicts()
         self.refuse_disagreement()
         self.hold_back_together()
@@ -81,16 +81,37 @@ class _ConsumerComposer:
 
     def find_workloads(self) -> None:
         self.reference = asking.composite_reference(self.call.composite)
-        for key, desired in self.call.desired().items():
+        for key in self.call.desired_keys():
             text = self.call.observed_value(key, "metadata", "annotations", names.RECORD)
-            found = self._find(key, desired, text or "")
+            if not text and not self._could_ask(key):
+                continue
+            found = self._find(key, self.call.desired(key), text if isinstance(text, str) else "")
             if found is not None:
                 self.workloads.append(found)
 
+    def _could_ask(self, key: str) -> bool:
+        """Whether a desired resource need be looked at: most of what others compose need not."""
+        kind = self.call.desired_value(key, "kind")
+        api_version = self.call.desired_value(key, "apiVersion")
+        if objects.is_object({"apiVersion": api_version, "kind": kind}):
+            kind = self.call.desired_value(key, *objects.MANIFEST, "kind")
+            api_version = self.call.desired_value(key, *objects.MANIFEST, "apiVersion")
+        return (
+            workloads.is_known(api_version, kind)
+            or any(p.resource == key or p.kind == kind for p in self.step_input.paths)
+            or self.call.desired_mentions(key, names.ANY)
+        )
+
     def _find(self, key: str, desired: dict[str, Any], record: str) -> Asking | None:
-        return _found.get(
+        try:
+            return self._find_once(key, desired, record)
+        except Exception as bug:  # whatever a stranger's document has made of us
+            self.decider.bugs.append(traceback.format_exc())
+            return asking.unread(key, desired, record, internal_error(bug))
+
+    def _find_once(self, key: str, desired: dict[str, Any], record: str) -> Asking | None:
+        return structs.derived(desired).get(
             lambda: asking.find(key, desired, self.reference, self.step_input, record),
-            desired,
             self.step_input,
             key=(key, record, self.reference),
         )
@@ -116,16 +137,17 @@ class _ConsumerComposer:
         """Engines that are wired to one tier together must go together, or none of them is."""
         together: dict[str, list[int]] = {}
         for i, outcome in enumerate(self.outcomes):
-            if outcome.action is Action.WIRED and outcome.plan is not None:
+            if outcome.is_wired and outcome.plan is not None:
                 together.setdefault(str(outcome.asking.ref), []).append(i)
         for indexes in together.values():
             plan = self.outcomes[indexes[0]].plan
             engines = [engine for i in indexes for engine in self.outcomes[i].engines]
+            anew = [i for i in indexes if self.outcomes[i].action is Action.WIRED]
             try:
-                if plan is not None:
+                if plan is not None and anew:
                     plan.backend.agree(plan.tier, engines)
             except Refused as refused:
-                for i in indexes:
+                for i in anew:
                     self._fall_back(i, refused)
 
     def _fall_back(self, i: int, refused: Refused) -> None:

@@ -1,22 +1,27 @@
 """What becomes of one workload that names a tier, or was wired before: the decision table.
 
-| asks for a tier | tier | seen before | then |
-|---|---|---|---|
-| not any more, or policy Off | | | left as its author wrote it |
-| yes | not yet looked up | unwired | left; nothing is decided on a guess |
-| yes | anything but usable | wired | wired again from the record, and the condition says so |
-| yes | usable | | wired, or refused with a reason |
-| yes, Required | not usable, or refused | never | held back |
-| yes, Required | not usable, or refused | unwired | left; wired as soon as it can be |
-| yes, Optional | not usable, or refused | | unwired until its pod template changes |
+| asks for a tier | tier | seen before | its pod template | then |
+|---|---|---|---|---|
+| not any more, or policy Off | | | | left as its author wrote it |
+| yes | not yet looked up | unwired | | left; nothing is decided on a guess |
+| yes | any | wired | the same | wired as recorded; its wiring is pinned to its template |
+| yes | ready | wired | changed | judged anew: wired; or refused, and what runs stays |
+| yes | not usable | wired | changed | the edit waits: what runs stays |
+| yes | ready | never, or unwired | | wired, or refused with a reason |
+| yes, Required | not usable, or refused | never | | held back |
+| yes, Required | not usable, or refused | unwired | | left; wired as soon as it can be |
+| yes, Optional | not usable, or refused | | not as it was wired | unwired until it changes |
+
+A record that cannot be read says that the pods were wired and not how: they are judged anew.
 """
 
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from function import names
+from function.api.base import present
 from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers import usage
@@ -24,7 +29,6 @@ from function.composers.consumer import lookup
 from function.composers.tier_plan import Refusal, TierPlan
 from function.contract.engine import Engine
 from function.edge.answer import Requirement
-from function.edge.memo import Memo
 from function.edge.request import Call
 from function.pods import wire
 from function.pods.asking import Asking
@@ -40,9 +44,6 @@ class Action(StrEnum):
     REPLAYED = "Replayed"  # they are wired from the record
     HELD = "Held"  # they are not created yet
     LEFT = "Left"  # they stay as their author wrote them
-
-
-_wired = Memo(2048)
 
 
 @dataclass
@@ -71,14 +72,13 @@ class Outcome:
     @property
     def shares(self) -> list[usage.Share]:
         """What it may share on its tier, and whether it is wired already."""
-        wired = self.action is Action.WIRED
-        return [usage.Share(engine.model, engine.identity, wired) for engine in self.engines]
+        return [usage.Share(e.model, e.identity, self.is_wired) for e in self.engines]
 
 
 class Decider:
     """Decides for the workloads of one composite, one at a time.
 
-    `requirements`: what core must look up for all of them.
+    `requirements`: what core must look up for all of them. `bugs`: tracebacks, for the log.
     """
 
     def __init__(self, call: Call, step_input: Input, backends: Registry, files_name: str) -> None:
@@ -88,18 +88,26 @@ class Decider:
         self.files_name = files_name
         self.namespace = str(call.composite_value("metadata", "namespace") or "")
         self.requirements: dict[str, Requirement] = {}
+        self.bugs: list[str] = []
 
     def decide(self, asking: Asking) -> Outcome:
-        """The table, top to bottom."""
-        if asking.ref is not None:
-            self.requirements |= lookup.requirements(asking.ref, asking.models)
-        if asking.unreadable:
-            return self._keep_running(asking)
+        """The table, top to bottom; a bug in it is this one workload's own condition."""
+        try:
+            return self._decide(asking)
+        except Exception as bug:  # whatever a stranger's document has made of us
+            self.bugs.append(traceback.format_exc())
+            refused = internal_error(bug)
+            return self._keep(asking, refused.reason, refused.message, None)
+
+    def _decide(self, asking: Asking) -> Outcome:
+        if asking.refused is not None and asking.refused.reason is Reason.INTERNAL_ERROR:
+            return self._keep(asking, asking.refused.reason, str(asking.refused), None)
         if asking.refused is not None:
             return self.fall_back(asking, asking.refused.reason, str(asking.refused), None)
         if asking.ref is None:
             message = "It names no tier any more."
             return Outcome(asking, Action.LEFT, Reason.NOT_REQUESTED, message, settled=True)
+        self.requirements |= lookup.requirements(asking.ref, asking.models)
         if asking.policy is Policy.OFF:
             message = "The policy is Off: unwired on purpose."
             return Outcome(asking, Action.LEFT, Reason.TURNED_OFF, message, settled=True)
@@ -119,32 +127,59 @@ class Decider:
 
     def _wire(self, asking: Asking, found: lookup.Found, plan: TierPlan) -> Outcome:
         try:
-            wired = _wired.get(
+            wired = asking.derived.get(
                 lambda: wire.wire(asking, plan.tier, plan.backend, self.files_name),
-                asking,
                 plan,
                 key=(self.files_name,),
             )
         except Refused as refused:
             return self.fall_back(asking, refused.reason, str(refused), found)
-        ready = found.state is Reason.WIRED
-        if ready or _was_wired(asking):
-            message = f"{wired.summary} {found.message}".strip()
-            outcome = Outcome(
-                asking, Action.WIRED, found.state, message, wired.manifest, wired.record, found
-            )
-            outcome.settled = ready
-        else:
+        if found.state is not Reason.WIRED and not asking.unreadable:
             outcome = self.fall_back(asking, found.state, found.message, found)
+        elif _is_pinned(asking):
+            outcome = self._pinned(asking, present(asking.record), wired, found)
+        else:
+            outcome = self._anew(asking, wired, found)
         outcome.plan, outcome.engines = plan, wired.engines
+        return outcome
+
+    def _anew(self, asking: Asking, wired: wire.Wired, found: lookup.Found) -> Outcome:
+        notes = [found.message] if found.message else []
+        if asking.unreadable:
+            notes.append(f"Its record was replaced: {asking.unreadable}.")
+        message = " ".join([wired.summary, *notes])
+        return Outcome(
+            asking,
+            Action.WIRED,
+            found.state,
+            message,
+            wired.manifest,
+            wired.record,
+            found,
+            settled=found.state is Reason.WIRED,
+        )
+
+    def _pinned(
+        self, asking: Asking, record: Record, wired: wire.Wired, found: lookup.Found
+    ) -> Outcome:
+        """The pods keep the wiring that their template was given, whatever the tier says now."""
+        message = wired.summary
+        if wired.record.wiring != record.wiring:
+            message += (
+                f" It keeps wiring {record.wiring}; the tier's is {wired.record.wiring} now, and"
+                " comes with the next change of the pod template."
+            )
+        outcome = self._replay(asking, record, Reason.WIRED, message, found)
+        outcome.settled = outcome.action is Action.REPLAYED
         return outcome
 
     def fall_back(
         self, asking: Asking, reason: Reason, message: str, found: lookup.Found | None
     ) -> Outcome:
         """It cannot be wired now: what then (see the table)."""
-        if asking.record is not None and asking.record.wired:
-            return self._replay(asking, asking.record, reason, message, found)
+        if _is_pinned(asking):
+            text = f"Still wired as recorded. {message}"
+            return self._replay(asking, present(asking.record), reason, text, found)
         if reason is Reason.TIER_UNRESOLVED:
             return Outcome(asking, Action.LEFT, reason, message, found=found)
         if reason in wire.LEFT_ALONE:
@@ -153,7 +188,7 @@ class Decider:
             return self._unwired(asking, found, reason, message)
         if not self.call.is_observed(asking.key):
             return Outcome(asking, Action.HELD, reason, f"Held back. {message}", found=found)
-        return Outcome(asking, Action.LEFT, reason, f"Runs unwired. {message}", found=found)
+        return self._keep(asking, reason, message, found)
 
     def _replay(
         self,
@@ -164,28 +199,37 @@ class Decider:
         found: lookup.Found | None,
     ) -> Outcome:
         try:
-            manifest = wire.replay(asking, record, self.step_input)
+            manifest = asking.derived.get(
+                lambda: wire.replay(asking, record, self.step_input),
+                record,
+                self.step_input,
+            )
         except Refused as refused:
             message = f"{message} The recorded wiring does not fit the pod any more: {refused}"
-            return Outcome(asking, Action.LEFT, reason, message, found=found)
-        message = f"Still wired as recorded. {message}"
+            return self._keep(asking, reason, message, found)
         return Outcome(asking, Action.REPLAYED, reason, message, manifest, record, found)
 
-    def _keep_running(self, asking: Asking) -> Outcome:
-        """A record of a newer function, or a broken one: the pods stay as they run."""
-        message = (
-            f"{asking.unreadable}. Its pods stay as they run; changes of the pod template wait."
-            f" Upgrade the function, or remove the annotation {names.RECORD}."
-        )
-        observed = self.call.observed(asking.key) or {}
-        manifest = wire.observed_manifest(asking, observed)
-        return Outcome(asking, Action.REPLAYED, Reason.RECORD_UNREADABLE, message, manifest)
+    def _keep(
+        self, asking: Asking, reason: Reason, message: str, found: lookup.Found | None
+    ) -> Outcome:
+        """What runs wired stays as it runs, where it is provably what we wrote; else unwired."""
+        record = asking.record
+        if record is not None and record.wired:
+            manifest = wire.kept(asking, record, self.call.observed(asking.key) or {})
+            if manifest is not None:
+                text = f"Its pods stay as they run; the change of their template waits. {message}"
+                return Outcome(asking, Action.REPLAYED, reason, text, manifest, record, found)
+        if asking.unreadable:
+            message = f"{message} Its record is of no use: {asking.unreadable}."
+        if reason is Reason.INTERNAL_ERROR and not self.call.is_observed(asking.key):
+            return Outcome(asking, Action.HELD, reason, f"Held back. {message}", found=found)
+        return Outcome(asking, Action.LEFT, reason, f"Runs unwired. {message}", found=found)
 
     def _unwired(
         self,
         asking: Asking,
         found: lookup.Found | None,
-        reason: str = Reason.UNWIRED,
+        reason: Reason = Reason.UNWIRED,
         message: str = "",
     ) -> Outcome:
         why = message or "The tier was not ready when the pods were created."
@@ -196,8 +240,19 @@ class Decider:
         )
 
 
-def _was_wired(asking: Asking) -> bool:
-    return asking.record is not None and asking.record.wired
+def internal_error(bug: Exception) -> Refused:
+    """A bug of ours on one workload, as its condition says it."""
+    return Refused(
+        Reason.INTERNAL_ERROR,
+        f"The function has a bug on this workload ({type(bug).__name__}); its log has the"
+        " traceback: please report it.",
+    )
+
+
+def _is_pinned(asking: Asking) -> bool:
+    """Whether the workload was wired with the very template that it has now."""
+    record = asking.record
+    return record is not None and record.wired and record.template == asking.digest
 
 
 def _chose_unwired(asking: Asking) -> bool:

@@ -1,11 +1,13 @@
 """What becomes of a consumer's workload: the decision table, row by row."""
 
 import json
+from copy import deepcopy
 from typing import Any
 
 import pytest
 
 from function.composers.usage import model_label
+from function.pods import wire
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import call, observe
 
@@ -29,7 +31,7 @@ def wired() -> dict[str, Any]:
     """What is observed after the engine was wired and created."""
     first = call(d.replica(), desired={KEY: d.engine()}, required=d.requirements(d.ready_tier()))
     assert first.conditions == {"KVOffloadReady": ("True", "Wired")}
-    return observe(first)
+    return deepcopy(observe(first))
 
 
 # name: (engine's annotations, required, is it observed unwired?) ->
@@ -346,14 +348,151 @@ def test_everything_is_asked_for_at_once_and_narrowly() -> None:
     }
 
 
-def test_a_record_that_cannot_be_read_keeps_the_pods_as_they_run() -> None:
+CHANGED_ARGS = [d.MODEL, "--max-model-len=4096"]
+OFFLOADING = [d.MODEL, "--kv-offloading-size", "4"]
+UNREADABLE = '{"version": 99}'
+
+
+def with_record(observed: dict[str, Any], text: str) -> dict[str, Any]:
+    observed[KEY]["metadata"]["annotations"][RECORD] = text
+    return observed
+
+
+def test_a_record_that_cannot_be_read_is_no_reason_to_stop() -> None:
+    """It says that the pods were wired, not how: they are wired anew, also to a tier that rolls."""
+    for tier, want in ((d.ready_tier(), "Wired"), (d.unready_tier(), "TierNotReady")):
+        observed = with_record(wired(), UNREADABLE)
+        required = d.requirements(tier)
+        got = call(d.replica(), desired={KEY: d.engine()}, observed=observed, required=required)
+        assert got.conditions["KVOffloadReady"][1] == want
+        assert "a newer function wrote it" in got.messages["KVOffloadReady"]
+        assert d.wired_pod(got.desired[KEY]) == d.wired_pod(wired()[KEY])
+
+
+@pytest.mark.parametrize("recorded", [UNREADABLE, "{", "[" * 5000, None], ids=str)
+@pytest.mark.parametrize("name", UNWIRED_BY)
+def test_off_and_absence_win_over_any_record(name: str, recorded: str | None) -> None:
+    annotations, reason = UNWIRED_BY[name]
+    observed = with_record(wired(), recorded) if recorded else wired()
+    engine, required = d.engine(annotations), d.requirements(d.ready_tier())
+    got = call(d.replica(), desired={KEY: engine}, observed=observed, required=required)
+    assert got.conditions["KVOffloadReady"] == ("False", reason)
+    assert got.desired == {KEY: engine}
+
+
+def evil(observed: dict[str, Any]) -> dict[str, Any]:
+    """What is observed, by somebody who may write it: a pod of another kind, and a record."""
+    pod = d.wired_pod(observed[KEY])
+    pod["spec"] |= {"hostPID": True}
+    pod["spec"]["containers"][0]["image"] = "registry.example/evil:1"
+    return observed
+
+
+@pytest.mark.parametrize("recorded", [UNREADABLE, None], ids=["unreadable", "ours"])
+@pytest.mark.parametrize("required", [{}, d.requirements()], ids=["unresolved", "deleted"])
+def test_nothing_of_an_observed_pod_is_desired(recorded: str | None, required: Any) -> None:
+    observed = evil(with_record(wired(), recorded) if recorded else wired())
+    for engine in (d.engine(), d.engine(args=CHANGED_ARGS)):
+        got = call(d.replica(), desired={KEY: engine}, observed=observed, required=required)
+        spec = d.wired_pod(got.desired[KEY])["spec"]
+        assert "hostPID" not in spec
+        assert spec["containers"][0]["image"] == "vllm/vllm-openai:v0.32.0"
+
+
+# A changed pod template is judged anew: name -> (engine, required, reason).
+WAITING = {
+    "refused": (d.engine(args=OFFLOADING), d.requirements(d.ready_tier()), "ConnectorConflict"),
+    "its tier is deleted": (d.engine(args=CHANGED_ARGS), d.requirements(), "TierNotFound"),
+    "its tier starts": (
+        d.engine(args=CHANGED_ARGS),
+        d.requirements(d.unready_tier()),
+        "TierNotReady",
+    ),
+    "no longer admitted": (
+        d.engine(args=CHANGED_ARGS),
+        d.requirements(d.ready_tier(allowedNamespaces={"from": "Same"})),
+        "NamespaceNotAllowed",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_an_edit_that_is_refused_waits_and_what_runs_stays(name: str) -> None:
+    engine, required, reason = WAITING[name]
+    engine["spec"]["forProvider"]["manifest"]["spec"]["replicas"] = 7
     observed = wired()
-    observed[KEY]["metadata"]["annotations"][RECORD] = '{"version": 99}'
-    changed = d.engine(args=["Qwen/Qwen3-32B", "--max-model-len=4096"])
-    required = d.requirements(d.ready_tier())
-    got = call(d.replica(), desired={KEY: changed}, observed=observed, required=required)
-    assert got.conditions["KVOffloadReady"] == ("False", "RecordUnreadable")
+    got = call(d.replica(), desired={KEY: engine}, observed=observed, required=required)
+    assert got.conditions["KVOffloadReady"] == ("False", reason)
+    assert "the change of their template waits" in got.messages["KVOffloadReady"]
     assert d.wired_pod(got.desired[KEY]) == d.wired_pod(observed[KEY])
+    annotations = got.desired[KEY]["metadata"]["annotations"]
+    assert annotations == observed[KEY]["metadata"]["annotations"]
+    manifest = got.desired[KEY]["spec"]["forProvider"]["manifest"]
+    assert manifest["spec"]["replicas"] == 7, "all but the pods follows"
+    assert [key for key in got.desired if key.startswith("usage-")]
+
+
+def test_an_edit_that_can_be_wired_goes_through() -> None:
+    required = d.requirements(d.ready_tier())
+    engine = d.engine(args=CHANGED_ARGS)
+    got = call(d.replica(), desired={KEY: engine}, observed=wired(), required=required)
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+    assert "--max-model-len=4096" in d.wired_pod(got.desired[KEY])["spec"]["containers"][0]["args"]
+
+
+EDITS = {
+    "a longer start": {"startupTimeoutSeconds": 900},
+    "other nodes": {"nodes": {"selector": {"pool": "b"}}},
+    "a first level below": {
+        "lmcache": {
+            "l1": {"sizeGiB": 200},
+            "l2": [{"name": "r", "type": "Redis", "redis": {"host": "r", "port": 6379}}],
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_tiers_edit_rolls_nobody(name: str) -> None:
+    """A wiring is pinned to the template that it was made for; the message says what is newer."""
+    observed = wired()
+    required = d.requirements(d.ready_tier(**EDITS[name]))
+    got = call(d.replica(), desired={KEY: d.engine()}, observed=observed, required=required)
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+    assert "comes with the next change of the pod template" in got.messages["KVOffloadReady"]
+    assert got.desired[KEY]["spec"] == observed[KEY]["spec"]
+    assert got.desired[KEY]["metadata"] == {"annotations": observed[KEY]["metadata"]["annotations"]}
+    changed = d.engine(args=CHANGED_ARGS)
+    moved = call(d.replica(), desired={KEY: changed}, observed=observed, required=required)
+    assert moved.conditions["KVOffloadReady"] == ("True", "Wired")
+    assert "keeps wiring" not in moved.messages["KVOffloadReady"]
+
+
+def test_a_bug_on_one_workload_is_its_own_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    observed = {
+        **wired(),
+        "other": observe(call(d.replica(), desired={"other": d.engine()}))["other"],
+    }
+    real = wire.wire
+
+    def broken(asking: Any, *rest: Any) -> Any:
+        if asking.key == KEY:
+            raise KeyError("secret")
+        return real(asking, *rest)
+
+    monkeypatch.setattr(wire, "wire", broken)
+    desired = {
+        KEY: d.engine(args=[d.MODEL, "--seed=1"]),
+        "other": d.engine(args=[d.MODEL, "--seed=2"]),
+    }
+    required = d.requirements(d.ready_tier())
+    got = call(d.replica(), desired=desired, observed=observed, required=required)
+    assert got.conditions["KVOffloadReady"] == ("False", "InternalError")
+    assert "KeyError" in got.messages["KVOffloadReady"]
+    assert "secret" not in got.messages["KVOffloadReady"]
+    assert d.wired_pod(got.desired[KEY]) == d.wired_pod(observed[KEY]), "what runs stays"
+    assert transfer_config(got.desired["other"]), "its siblings go on"
+    assert not got.fatals
 
 
 DECLARED = {
