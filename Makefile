@@ -59,5 +59,6 @@ lint: venv ## Style and formatting
 image-check: venv ## Lint the Dockerfile and do its steps without a daemon
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.image.check
 
-fuzz: venv ## Fuzz the reading and editing of scripts (RUNS=100000)
+fuzz: venv ## Fuzz scripts and whole calls (RUNS=100000)
 	@$(BIN)/python -m tests.fuzz.scripts --runs $(or $(RUNS),100000)
+	@$(BIN)/python -m tests.fuzz.documents --runs $(or $(RUNS),100000) --seconds $(or $(SECONDS_OF_CALLS),120)

@@ -143,7 +143,7 @@ def shares(usage: dict[str, Any]) -> list[Share]:
     text = usage.get("metadata", {}).get("annotations", {}).get(names.ANNOTATION_SHARES, "[]")
     try:
         return [Share(str(row[0]), str(row[1]), bool(row[2])) for row in json.loads(text)]
-    except (ValueError, TypeError, IndexError):
+    except (ValueError, TypeError, LookupError, RecursionError):
         return []
 
 

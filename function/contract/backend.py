@@ -16,6 +16,7 @@ from function.api.tier import TierSpec
 from function.contract.engine import Engine
 from function.contract.gate import Question
 from function.contract.injection import Injection
+from function.contract.recorded import Allowance
 from function.problems import Problem
 
 Manifest = dict[str, Any]
@@ -124,11 +125,13 @@ class Description:
 class Backend(Protocol[OfSettings]):
     """One offload backend. `name`: the value of `spec.backend`; `field`: its object's name.
 
+    `allows`: what it ever puts into pods: records, which others may write, are held to it.
     `Defaults` answers what few backends have an answer of their own to.
     """
 
     name: str
     field: str
+    allows: Allowance
 
     def problems(self, tier: Tier[OfSettings]) -> list[Problem]:
         """Everything wrong with the tier that its schema cannot say, with paths from `spec`."""

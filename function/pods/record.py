@@ -12,6 +12,7 @@ from typing import Any
 
 from function import names
 from function.contract.injection import Injection
+from function.contract.recorded import shaped
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -99,7 +100,7 @@ def load(text: str | None) -> tuple[Record | None, str]:
         data = json.loads(text)
     except (ValueError, RecursionError):
         return None, "the record is not JSON"
-    if not isinstance(data, dict) or not isinstance(data.get("version"), int):
+    if not isinstance(data, dict) or type(data.get("version")) is not int:
         return None, "the record has no version"
     if data["version"] > VERSION:
         return None, (
@@ -156,7 +157,7 @@ def _load(data: Json) -> Record:
 
 def _load_template(data: Json) -> TemplateRecord:
     return TemplateRecord(
-        injection=Injection.from_json(data["injection"]),
+        injection=shaped(data["injection"]),
         container=_text(data.get("container", "")),
         files_name=_text(data.get("files", "")),
     )

@@ -13,7 +13,7 @@ from function import command, flags, names, workloads
 from function.api.input import Input
 from function.contract import gate
 from function.contract.backend import AnyBackend, Tier
-from function.contract.engine import Engine
+from function.contract.engine import ENGINES, Engine
 from function.contract.injection import Injection
 from function.flags import FlagPlan
 from function.kube import objects
@@ -96,14 +96,14 @@ def replay(asking: Asking, record: Record, step_input: Input) -> Json:
     read = {pod.template.path: pod for engine in asking.engines for pod in engine.pods}
     manifest, missing = asking.manifest, set(record.templates)
     for gang in asking.workload.engines:
-        recorded = record.engines.get(gang.name, {})
+        recorded = _recorded_engine(record, gang)
         for template in gang.templates:
             kept = record.templates.get(template.path)
             if kept is None:
                 continue
             pod = read.get(template.path) or _recorded(template, kept, recorded, gang, step_input)
             engine = Engine(
-                name=recorded.get("engine", ""),
+                name=_known(recorded.get("engine", "")),
                 version=recorded.get("version") or None,
                 env=literals(pod.container),
                 pods=gang.pods,
@@ -198,6 +198,20 @@ def _apply(
         dict(template.body), pod.index, injection, command_changes=changes, files_volume=volume
     )
     return body, plans
+
+
+def _recorded_engine(record: Record, gang: Gang) -> Mapping[str, str]:
+    """What the record says of a gang; its only engine where the gang has another name by now."""
+    found = record.engines.get(gang.name)
+    return found or (next(iter(record.engines.values())) if len(record.engines) == 1 else {})
+
+
+def _known(engine: str) -> str:
+    if engine not in ENGINES:
+        raise Refused(
+            Reason.ENGINE_UNKNOWN, f"the record names no engine that is known: {engine!r}"
+        )
+    return engine
 
 
 def _recorded(

@@ -24,6 +24,7 @@ from function.contract.backend import Defaults, Description, Part, Tier
 from function.contract.engine import Engine
 from function.contract.gate import Question, Row
 from function.contract.injection import Injection
+from function.contract.recorded import Allowance
 from function.pods import asking, identify, wire
 from function.problems import Problem
 from tests.corpus import tiers
@@ -55,6 +56,7 @@ class FixedBackend(Defaults[Any]):
     """Gives every engine one injection: versions are the gate's own tests' business."""
 
     field = "corpus"
+    allows = Allowance()
 
     def __init__(self, tier: str) -> None:
         self.name = tier

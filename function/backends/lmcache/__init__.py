@@ -22,6 +22,7 @@ from function.contract.backend import Defaults, Description, Part
 from function.contract.engine import Engine
 from function.contract.gate import Question
 from function.contract.injection import Injection
+from function.contract.recorded import Allowance
 from function.problems import Problem
 
 
@@ -66,12 +67,34 @@ _MODES = {
 }
 
 
+_ALLOWS = Allowance(
+    connectors=frozenset({"LMCacheMPConnector", "LMCacheConnectorV1"}),
+    modules=("lmcache.",),
+    flags=frozenset({"--enable-lmcache", "--lmcache-config-file"}),
+    env=frozenset(
+        (
+            "LMCACHE_CONFIG_FILE",
+            "LMCACHE_EXTRA_CONFIG",
+            "LMCACHE_MP_HOST",
+            "LMCACHE_MP_PORT",
+            "LMCACHE_TRACK_USAGE",
+            "PYTHONHASHSEED",
+        )
+    ),
+    secrets=frozenset({"LMCACHE_RESP_PASSWORD"}),
+    mounts=("/etc/kv-offload", "/mnt/kv-offload", "/var/cache/kv-offload"),
+    volumes=frozenset({"emptyDir", "persistentVolumeClaim"}),
+    host_shm=True,
+)
+
+
 @dataclass(frozen=True)
 class LMCache(Defaults[LMCacheSpec]):
     """The backend (see `function.contract.backend.Backend`)."""
 
     name: str = "LMCache"
     field: str = "lmcache"
+    allows: Allowance = _ALLOWS
 
     def problems(self, tier: Tier) -> list[Problem]:
         """Everything wrong with the tier that its schema cannot say."""

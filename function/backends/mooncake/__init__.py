@@ -20,6 +20,7 @@ from function.contract.backend import Defaults, Description, Part
 from function.contract.engine import Engine
 from function.contract.gate import Question
 from function.contract.injection import Injection
+from function.contract.recorded import Allowance
 from function.kube import manifests as k
 from function.problems import Problem
 
@@ -30,6 +31,7 @@ class Mooncake(Defaults[MooncakeSpec]):
 
     name: str = "Mooncake"
     field: str = "mooncake"
+    allows: Allowance = connector.ALLOWS
 
     def problems(self, tier: Tier) -> list[Problem]:
         """Everything wrong with the tier that its schema cannot say."""

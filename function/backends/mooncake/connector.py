@@ -14,6 +14,7 @@ from function.backends.mooncake.facts import Tier
 from function.backends.rdma import CAPABILITIES
 from function.contract.engine import SGLANG, VLLM, Engine
 from function.contract.injection import Injection, Json
+from function.contract.recorded import Allowance
 
 FILES = "/etc/kv-offload/mooncake"
 PAGE_SIZE = "64"
@@ -21,6 +22,31 @@ PAGE_SIZE = "64"
 ASSUMES = {SGLANG: {"--page-size": PAGE_SIZE}}
 _MIB = 2**20
 _CONNECTOR = {VLLM: "MooncakeStoreConnector", SGLANG: "HiCache/mooncake"}
+ALLOWS = Allowance(
+    connectors=frozenset({"MooncakeStoreConnector"}),
+    flags=frozenset(
+        (
+            "--enable-hierarchical-cache",
+            "--hicache-storage-backend",
+            "--page-size",
+            "--hicache-storage-backend-extra-config",
+        )
+    ),
+    env=frozenset(
+        (
+            "MC_FORCE_HCA",
+            "MC_GID_INDEX",
+            "MC_STORE_CLUSTER_ID",
+            "MC_TCP_ENABLE_CONNECTION_POOL",
+            "MOONCAKE_CONFIG_PATH",
+            "MOONCAKE_LOCAL_HOSTNAME",
+            "MOONCAKE_REQUESTER_LOCAL_HOSTNAME",
+        )
+    ),
+    mounts=(FILES,),
+    capabilities=frozenset(CAPABILITIES),
+    claims=frozenset({"kv-offload-rdma"}),
+)
 
 # A prefill engine reads and writes; a decode engine gets its blocks from prefill and reads what is
 # in the pool beside them.

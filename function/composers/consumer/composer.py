@@ -31,7 +31,7 @@ from function.edge.answer import (
     Condition,
 )
 from function.edge.request import Call
-from function.kube import objects
+from function.kube import objects, reading
 from function.pods import asking, wire
 from function.pods.asking import Asking
 from function.problems import Refused
@@ -199,7 +199,8 @@ class _ConsumerComposer:
             document = outcome.found.document if outcome.found else None
             if not uses or document is None or outcome.found is None:
                 continue
-            tier = (document["metadata"].get("namespace", ""), document["metadata"]["name"])
+            place = (("metadata", "namespace"), ("metadata", "name"))
+            tier = (reading.text(document, *place[0]), reading.text(document, *place[1]))
             _, shares = marked.setdefault(tier, (outcome.found.fleet, []))
             shares += outcome.shares
         for tier, (fleet, shares) in sorted(marked.items()):

@@ -17,7 +17,7 @@ A record that cannot be read says that the pods were wired and not how: they are
 
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -100,6 +100,7 @@ class Decider:
             return self._keep(asking, refused.reason, refused.message, None)
 
     def _decide(self, asking: Asking) -> Outcome:
+        asking = self._checked(asking)
         if asking.refused is not None and asking.refused.reason is Reason.INTERNAL_ERROR:
             return self._keep(asking, asking.refused.reason, str(asking.refused), None)
         if asking.refused is not None:
@@ -124,6 +125,18 @@ class Decider:
         if _chose_unwired(asking):
             return self._unwired(asking, found)
         return self._wire(asking, found, planned.plan)
+
+    def _checked(self, asking: Asking) -> Asking:
+        """Whoever may write the resource may write a record: one that no backend wrote is none."""
+        record = asking.record
+        if record is None or not record.wired:
+            return asking
+        problem = f"no backend is called {record.backend!r}"
+        if record.backend in self.backends.specs:
+            allows = self.backends[record.backend].allows
+            found = (allows.problem(kept.injection) for kept in record.templates.values())
+            problem = next((f"{record.backend} never injects {it}" for it in found if it), "")
+        return replace(asking, record=None, unreadable=problem) if problem else asking
 
     def _wire(self, asking: Asking, found: lookup.Found, plan: TierPlan) -> Outcome:
         try:

@@ -17,6 +17,7 @@ from function.composers.usage import model_label, usages_of
 from function.edge.answer import TRUE, Requirement
 from function.edge.request import Call
 from function.edge.structs import encode
+from function.kube import reading
 from function.pods.asking import Asking
 from function.pods.refs import Ref
 from function.reasons import Reason
@@ -73,40 +74,56 @@ def _users(prefix: str, ref: Ref | None, model: str) -> str:
 
 
 def resolve(call: Call, asking: Asking, namespace: str) -> Found:
-    """The tier that a workload names, for a consumer in `namespace`, on the workload's cluster."""
-    ref, provider_config = asking.ref, asking.provider_config
+    """The tier that a workload names, for a consumer in `namespace`, on the workload's cluster.
+
+    The one tier on that cluster is chosen first, and then asked whether it admits the namespace:
+    another tier's admission is no help.
+    """
+    ref = asking.ref
     users_ = [call.required(_users(prefix, ref, m)) for m in asking.models for prefix in _USERS]
     named, children = call.required(f"tier/{ref}"), call.required(f"children/{ref}")
     if named is None or children is None or None in users_:
         message = f"Waiting for Crossplane to look up KVOffloadTier {ref}."
         return Found(Reason.TIER_UNRESOLVED, message)
-    single = [t for t in named if "inferenceClusterRef" in t.get("spec", {})]
+    single = [t for t in named if reading.mapping(t, "spec", "inferenceClusterRef")]
     candidates = single + children
     if not named and not candidates:
         return Found(
             Reason.TIER_NOT_FOUND,
             f"There is no KVOffloadTier {ref}. Correct the name, or ask the platform team for it.",
         )
-    if not any(_allows(t, namespace) for t in named + candidates):
-        return Found(
-            Reason.NAMESPACE_NOT_ALLOWED,
-            f"KVOffloadTier {ref} does not allow consumers in namespace {namespace!r}. The platform"
-            " team adds it under spec.allowedNamespaces.",
-        )
-    here = [t for t in candidates if _provider_config(t) == provider_config]
+    here = [t for t in candidates if _provider_config(t) == asking.provider_config]
     if not here:
-        return _elsewhere(ref, candidates, provider_config)
+        return _elsewhere(ref, named, candidates, asking.provider_config, namespace)
+    if len(here) > 1:
+        names_ = ", ".join(sorted(reading.text(t, "metadata", "name") for t in here))
+        return Found(
+            Reason.TIER_CONFLICT,
+            f"{ref} means several tiers on this cluster: {names_}. Rename the single one, or take"
+            " the cluster out of the fleet's clusterSelector.",
+        )
     tier = here[0]
-    if not _ready(tier):
+    if not _allows(tier, namespace):
+        return _not_allowed(ref, namespace)
+    if not reading.is_true(tier, "Ready"):
         return Found(Reason.TIER_NOT_READY, _waiting(ref, tier), tier, _fleet(tier))
     return Found(Reason.WIRED, "", tier, _fleet(tier))
 
 
+def _not_allowed(ref: Ref | None, namespace: str) -> Found:
+    return Found(
+        Reason.NAMESPACE_NOT_ALLOWED,
+        f"KVOffloadTier {ref} does not allow consumers in namespace {namespace!r}. The platform"
+        " team adds it under spec.allowedNamespaces.",
+    )
+
+
 def plan(call: Call, ref: Ref, found: Found, backends: Registry) -> Planned:
     """The plan of the tier that was found, with whatever else it needs."""
-    document = found.document or {}
-    metadata, spec = document.get("metadata", {}), document.get("spec", {})
-    identity = (metadata.get("namespace", ""), metadata.get("name", ""), spec, encode(spec))
+    spec = reading.mapping(found.document, "spec")
+    namespace = reading.text(found.document, "metadata", "namespace")
+    name = reading.text(found.document, "metadata", "name")
+    identity = (namespace, name, spec, encode(spec))
     drafted = tier_plan.draft(*identity, backends)
     if isinstance(drafted, Refusal):
         return Planned(drafted)
@@ -130,22 +147,30 @@ def users(call: Call, asking: Asking, found: Found | None) -> list[dict[str, Any
         for prefix in _USERS:
             more = call.required(_users(prefix, asking.ref, model)) or []
             used += [u for u in more if u not in used]
-    metadata = found.document["metadata"]
-    value = f"{metadata.get('namespace', '')}/{metadata['name']}"
+    namespace = reading.text(found.document, "metadata", "namespace")
+    value = f"{namespace}/{reading.text(found.document, 'metadata', 'name')}"
     return [
         u
         for u in used
-        if u.get("metadata", {}).get("annotations", {}).get(names.ANNOTATION_TIER) == value
+        if reading.texts(u, "metadata", "annotations").get(names.ANNOTATION_TIER) == value
     ]
 
 
-def _elsewhere(ref: Ref | None, candidates: list[dict[str, Any]], provider_config: str) -> Found:
+def _elsewhere(
+    ref: Ref | None,
+    named: list[dict[str, Any]],
+    candidates: list[dict[str, Any]],
+    provider_config: str,
+    namespace: str,
+) -> Found:
+    """Nothing of that name on the cluster. Where tiers are is told to whom they admit only."""
+    if not any(_allows(tier, namespace) for tier in (*named, *candidates)):
+        return _not_allowed(ref, namespace)
     if not candidates or any(not _provider_config(t) for t in candidates):
-        return Found(
-            Reason.TIER_NOT_READY,
-            f"KVOffloadTier {ref} is not on its cluster yet: see its conditions.",
-        )
-    where = ", ".join(sorted(t["spec"]["inferenceClusterRef"]["name"] for t in candidates))
+        message = f"KVOffloadTier {ref} is not on its cluster yet: see its conditions."
+        return Found(Reason.TIER_NOT_READY, message)
+    path = ("spec", "inferenceClusterRef", "name")
+    where = ", ".join(sorted(reading.text(t, *path) for t in candidates))
     return Found(
         Reason.CLUSTER_MISMATCH,
         f"KVOffloadTier {ref} runs on {where}, and this workload on the cluster of"
@@ -155,31 +180,26 @@ def _elsewhere(ref: Ref | None, candidates: list[dict[str, Any]], provider_confi
 
 
 def _waiting(ref: Ref | None, tier: dict[str, Any]) -> str:
-    conditions = tier.get("status", {}).get("conditions", [])
     unready = sorted(
         f"{x.get('type')}={x.get('status')} ({x.get('reason', '')})"
-        for x in conditions
+        for x in reading.objects(tier, "status", "conditions")
         if x.get("status") != TRUE and x.get("type") not in ("Responsive", "Ready")
     )
     return f"KVOffloadTier {ref} is not ready: " + ("; ".join(unready) or "it has just been made.")
 
 
 def _provider_config(tier: dict[str, Any]) -> str:
-    return tier.get("status", {}).get("providerConfigRef", {}).get("name", "")
+    return reading.text(tier, "status", "providerConfigRef", "name")
 
 
 def _fleet(tier: dict[str, Any]) -> str:
-    return tier.get("metadata", {}).get("labels", {}).get(names.LABEL_FLEET, "")
-
-
-def _ready(tier: dict[str, Any]) -> bool:
-    conditions = tier.get("status", {}).get("conditions", [])
-    return any(x.get("type") == "Ready" and x.get("status") == TRUE for x in conditions)
+    return reading.texts(tier, "metadata", "labels").get(names.LABEL_FLEET, "")
 
 
 def _allows(tier: dict[str, Any], namespace: str) -> bool:
-    allowed = tier.get("spec", {}).get("allowedNamespaces", {})
+    allowed = reading.mapping(tier, "spec", "allowedNamespaces")
     source = allowed.get("from", "Same")
     if source == "Names":
-        return namespace in allowed.get("names", [])
-    return source == "All" or namespace == tier.get("metadata", {}).get("namespace", "")
+        listed = allowed.get("names")
+        return isinstance(listed, list) and namespace in listed
+    return source == "All" or namespace == reading.text(tier, "metadata", "namespace")

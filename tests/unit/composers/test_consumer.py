@@ -237,6 +237,30 @@ def test_the_same_name_means_the_fleets_child_on_the_consumers_cluster() -> None
     }
 
 
+def fleet_child(name: str, **spec: Any) -> dict[str, Any]:
+    child = d.ready_tier(name, **spec)
+    child["metadata"]["labels"] = {"modelplane.ai/kv-offload-fleet": "chat"}
+    return child
+
+
+def test_the_tier_of_the_cluster_is_asked_and_no_other() -> None:
+    """A tier elsewhere that admits the namespace does not open the one that is here."""
+    secret = fleet_child("chat-gpu", allowedNamespaces={"from": "Names", "names": ["team-secret"]})
+    open_ = fleet_child("chat-eu", provider_config="eu", inferenceClusterRef={"name": "eu"})
+    required = d.requirements(children=(secret, open_))
+    got = call(d.replica(), desired={KEY: d.engine()}, required=required)
+    assert got.conditions["KVOffloadReady"] == ("False", "NamespaceNotAllowed")
+    assert KEY not in got.desired
+    assert not any(key.startswith("usage-") for key in got.desired)
+
+
+def test_two_tiers_of_one_name_on_a_cluster_are_a_conflict() -> None:
+    required = d.requirements(d.ready_tier(), children=(fleet_child("chat-gpu"),))
+    got = call(d.replica(), desired={KEY: d.engine()}, required=required)
+    assert got.conditions["KVOffloadReady"] == ("False", "TierConflict")
+    assert "chat, chat-gpu" in got.messages["KVOffloadReady"]
+
+
 def user(identity: str, *, name: str = "other", is_wired: bool = True) -> dict[str, Any]:
     """Another consumer of the tier under the same model string."""
     return {

@@ -48,7 +48,10 @@ INJECTION = Injection(
     backend="LMCache",
     connector={"kv_connector": "LMCacheMPConnector"},
     flags={"--page-size": "64", "--enable-x": None},
-    env=({"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"secretKeyRef": {}}}),
+    env=(
+        {"name": "A", "value": "1"},
+        {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+    ),
     mounts=({"name": "v", "mountPath": "/v"},),
     volumes=({"name": "v"},),
     files={"lmcache.yaml": "x"},

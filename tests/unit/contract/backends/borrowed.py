@@ -15,6 +15,7 @@ from function.contract.backend import AGENTS, Defaults, Description, Need, Part,
 from function.contract.engine import Engine
 from function.contract.gate import Question, Row
 from function.contract.injection import Injection
+from function.contract.recorded import Allowance
 from function.names import API_VERSION
 from function.problems import Problem, Refused
 from function.reasons import Reason
@@ -41,6 +42,12 @@ class Borrowed(Defaults[BorrowedSpec]):
 
     name = "Borrowed"
     field = "borrowed"
+    allows = Allowance(
+        flags=frozenset({"--block-size"}),
+        env=frozenset({"BORROWED_STORE"}),
+        ports=frozenset({"kv"}),
+        companions=frozenset({"v1/PersistentVolumeClaim"}),
+    )
 
     def needs(self, tier: Tier[BorrowedSpec]) -> tuple[Need, ...]:
         path = "spec.borrowed.storeRef.name"

@@ -1,0 +1,226 @@
+"""An injection that comes from outside: its shape, and what a backend may put into a pod.
+
+A record stands in an annotation that others may write. It is applied again only as far as it is
+shaped like an injection, and holds nothing that its backend never injects: no capability, Secret or
+directory of the node by another's word.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from function.contract.injection import Injection
+from function.names import LABEL_WIRED
+from function.problems import field_path
+
+Json = dict[str, Any]
+
+_Text = Annotated[str, Field(max_length=16 * 1024)]
+_Name = Annotated[str, Field(max_length=253)]
+_Size = Annotated[int, Field(ge=0, lt=2**53)]
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class _FieldRef(_Shape):
+    fieldPath: _Name
+
+
+class _KeyRef(_Shape):
+    name: _Name
+    key: _Name
+
+
+class _Source(_Shape):
+    fieldRef: _FieldRef | None = None
+    secretKeyRef: _KeyRef | None = None
+
+
+class _EnvVar(_Shape):
+    name: _Name
+    value: _Text | None = None
+    valueFrom: _Source | None = None
+
+
+class _EmptyDir(_Shape):
+    medium: _Name | None = None
+    sizeLimit: _Name | None = None
+
+
+class _Claim(_Shape):
+    claimName: _Name
+    readOnly: bool | None = None
+
+
+class _HostPath(_Shape):
+    path: _Text
+    type: _Name | None = None
+
+
+class _Volume(_Shape):
+    name: _Name
+    emptyDir: _EmptyDir | None = None
+    persistentVolumeClaim: _Claim | None = None
+    hostPath: _HostPath | None = None
+
+
+class _Mount(_Shape):
+    name: _Name
+    mountPath: _Text
+    subPath: _Text | None = None
+    readOnly: bool | None = None
+
+
+class _Port(_Shape):
+    name: _Name
+    containerPort: Annotated[int, Field(ge=1, le=65535)]
+    protocol: _Name = "TCP"
+
+
+class _ResourceClaim(_Shape):
+    name: _Name
+    resourceClaimTemplateName: _Name
+
+
+class _Expression(_Shape):
+    key: _Name
+    operator: _Name
+    values: list[_Name] | None = None
+
+
+class _SharedMemory(_Shape):
+    bytes: _Size
+    host: bool
+
+
+class _Companion(_Shape):
+    apiVersion: _Name
+    kind: _Name
+    metadata: dict[str, Any]
+    spec: dict[str, Any] | None = None
+
+
+class _Connector(_Shape):
+    kv_connector: _Name
+    kv_connector_module_path: _Name | None = None
+    kv_role: _Name | None = None
+    kv_connector_extra_config: dict[_Name, Any] | None = None
+
+
+class _Injection(_Shape):
+    backend: _Name = ""
+    connector: _Connector | None = None
+    connector_options: dict[_Name, Any] = {}
+    kv_events: dict[_Name, Any] | None = None
+    flags: dict[_Name, _Text | None] = {}
+    env: list[_EnvVar] = []
+    env_if_absent: list[_EnvVar] = []
+    ray_env: list[_Name] = []
+    files: dict[_Name, _Text] = {}
+    files_path: _Name = ""
+    companions: dict[_Name, _Companion] = {}
+    ports: list[_Port] = []
+    volumes: list[_Volume] = []
+    mounts: list[_Mount] = []
+    labels: dict[_Name, _Name] = {}
+    node_selector: dict[_Name, _Name] = {}
+    node_expressions: list[_Expression] = []
+    shm: _SharedMemory | None = None
+    memory_bytes: _Size = 0
+    hugepages: dict[_Name, _Size] = {}
+    resources: dict[_Name, _Size] = {}
+    claims: list[_ResourceClaim] = []
+    capabilities: list[_Name] = []
+    service_links: bool = False
+
+
+def shaped(data: object) -> Injection:
+    """The injection of a record. Raises ValueError for what is shaped otherwise, or is newer."""
+    try:
+        _Injection.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{field_path(first['loc']) or 'injection'}: {first['msg']}") from None
+    assert isinstance(data, dict)
+    return Injection.from_json(data)
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What a backend may put into pods, by name; whatever is not here it never injects.
+
+    `connectors`: values of `kv_connector`, and `modules` the beginnings of their module paths.
+    `env`: names of variables, `secrets` those of them that may come from a Secret. `mounts`:
+    directories below which it mounts. `claims`: kinds of its volumes. `capabilities`: by name.
+    `host_shm`: whether pods may get the node's /dev/shm. `companions`: kinds, as apiVersion/Kind.
+    """
+
+    connectors: frozenset[str] = frozenset()
+    modules: tuple[str, ...] = ()
+    flags: frozenset[str] = frozenset()
+    env: frozenset[str] = frozenset()
+    secrets: frozenset[str] = frozenset()
+    mounts: tuple[str, ...] = ()
+    volumes: frozenset[str] = frozenset()
+    capabilities: frozenset[str] = frozenset()
+    claims: frozenset[str] = frozenset()
+    ports: frozenset[str] = frozenset()
+    companions: frozenset[str] = frozenset()
+    host_shm: bool = False
+
+    def problem(self, injection: Injection) -> str:
+        """What a recorded injection holds that this backend never injects; "" for nothing."""
+        return next((what for what in self._foreign(injection)), "")
+
+    def _foreign(self, injection: Injection) -> Iterable[str]:
+        connector = injection.connector or {}
+        if connector and connector.get("kv_connector") not in self.connectors:
+            yield f"connector {connector.get('kv_connector')}"
+        module = connector.get("kv_connector_module_path")
+        if module is not None and not str(module).startswith(self.modules or ("\0",)):
+            yield f"module {module}"
+        yield from _beyond("flag", injection.flags, self.flags)
+        for variable in (*injection.env, *injection.env_if_absent):
+            secret = (variable.get("valueFrom") or {}).get("secretKeyRef")
+            if variable["name"] not in (self.secrets if secret else self.env):
+                yield f"env {variable['name']}"
+        yield from _beyond("label", injection.labels, {LABEL_WIRED})
+        yield from _beyond("capability", injection.capabilities, self.capabilities)
+        yield from _beyond("claim", (c["name"] for c in injection.claims), self.claims)
+        yield from _beyond("port", (p["name"] for p in injection.ports), self.ports)
+        for manifest in injection.companions.values():
+            yield from _beyond(
+                "companion", [f"{manifest['apiVersion']}/{manifest['kind']}"], self.companions
+            )
+        yield from self._volumes(injection)
+        if injection.shm is not None and injection.shm.host and not self.host_shm:
+            yield "the node's /dev/shm"
+        yield from (f"resource {name}" for name in injection.resources if "/" not in name)
+        if injection.service_links:
+            yield "service links"
+
+    def _volumes(self, injection: Injection) -> Iterable[str]:
+        ours = {volume["name"] for volume in injection.volumes}
+        for volume in injection.volumes:
+            kinds = [kind for kind in volume if kind != "name"]
+            if not volume["name"].startswith("kv-offload-"):
+                yield f"volume {volume['name']}"
+            yield from _beyond("volume of kind", kinds, self.volumes)
+        for mount in injection.mounts:
+            if mount["name"] not in ours:
+                yield f"mount of {mount['name']}"
+        places = [mount["mountPath"] for mount in injection.mounts]
+        if injection.files:
+            places.append(injection.files_path)
+        for place in places:
+            inside = (place == root or place.startswith(f"{root}/") for root in self.mounts)
+            if ".." in place.split("/") or not any(inside):
+                yield f"mount at {place}"
+
+
+def _beyond(what: str, given: Iterable[str], allowed: Iterable[str]) -> Iterable[str]:
+    return (f"{what} {name}" for name in sorted(given) if name not in frozenset(allowed))

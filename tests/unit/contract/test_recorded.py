@@ -1,0 +1,130 @@
+"""A record is data from outside: its shape, and what a backend of its name may inject."""
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from function.backends.lmcache import BACKEND as LMCACHE
+from function.backends.mooncake import BACKEND as MOONCAKE
+from function.contract.injection import Injection, SharedMemory
+from function.contract.recorded import shaped
+from tests.unit.backends.lmcache.golden import GOLDENS as OF_LMCACHE
+from tests.unit.backends.mooncake.golden import GOLDENS as OF_MOONCAKE
+from tests.unit.composers import documents as d
+from tests.unit.composers.calls import call, observe
+
+KEY, RECORD = "model-serving-main", "modelplane.ai/kv-offload-record"
+
+
+def injections() -> Iterator[Any]:
+    """Whatever the backends inject in their golden cases."""
+    for goldens in (OF_LMCACHE, OF_MOONCAKE):
+        for case in goldens.cases:
+            tier = goldens.tier(goldens.load("specs", case))
+            for name, engine in goldens.engines.items():
+                yield pytest.param(
+                    goldens.backend, goldens.backend.inject(tier, engine), id=f"{case}-{name}"
+                )
+
+
+@pytest.mark.parametrize(("backend", "injection"), injections())
+def test_what_a_backend_injects_may_come_back(backend: Any, injection: Injection) -> None:
+    assert backend.allows.problem(injection) == ""
+    assert shaped(json.loads(json.dumps(injection.to_json()))) == injection
+
+
+HOST = {"name": "kv-offload-x", "hostPath": {"path": "/"}}
+FORGED = {
+    "a directory of the node": Injection(
+        volumes=(HOST,), mounts=({"name": "kv-offload-x", "mountPath": "/mnt/kv-offload"},)
+    ),
+    "a mount over the system": Injection(
+        volumes=({"name": "kv-offload-x", "emptyDir": {}},),
+        mounts=({"name": "kv-offload-x", "mountPath": "/etc"},),
+    ),
+    "a way out of its directory": Injection(
+        volumes=({"name": "kv-offload-x", "emptyDir": {}},),
+        mounts=({"name": "kv-offload-x", "mountPath": "/mnt/kv-offload/../../etc"},),
+    ),
+    "somebody's own volume": Injection(
+        mounts=({"name": "secrets", "mountPath": "/mnt/kv-offload"},)
+    ),
+    "files anywhere": Injection(files={"ld.so.preload": "x"}, files_path="/etc"),
+    "a capability": Injection(capabilities=("SYS_ADMIN",)),
+    "a Secret": Injection(
+        env=({"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},)
+    ),
+    "a Secret by a name of ours": Injection(
+        env=({"name": "PYTHONHASHSEED", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},)
+    ),
+    "a variable": Injection(env=({"name": "LD_PRELOAD", "value": "/x.so"},)),
+    "a variable where there is none": Injection(env_if_absent=({"name": "PATH", "value": "/x"},)),
+    "a flag": Injection(flags={"--trust-remote-code": None}),
+    "a connector": Injection(connector={"kv_connector": "ExampleConnector"}),
+    "a module": Injection(
+        connector={"kv_connector": "LMCacheMPConnector", "kv_connector_module_path": "evil"}
+    ),
+    "a label": Injection(labels={"app": "other"}),
+    "a claim": Injection(claims=({"name": "gpus", "resourceClaimTemplateName": "all"},)),
+    "a port": Injection(ports=({"name": "x", "containerPort": 22},)),
+    "more memory's name": Injection(resources={"memory": 1}),
+    "service links": Injection(service_links=True),
+    "a companion": Injection(
+        companions={"x": {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {}}}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_what_no_backend_injects_is_named(name: str) -> None:
+    for backend in (LMCACHE, MOONCAKE):
+        if name != "a module" or backend is LMCACHE:
+            assert backend.allows.problem(FORGED[name]), backend.name
+
+
+def test_the_nodes_shared_memory_is_not_for_everyone() -> None:
+    wanted = Injection(shm=SharedMemory(host=True))
+    assert LMCACHE.allows.problem(wanted) == ""
+    assert MOONCAKE.allows.problem(wanted) == "the node's /dev/shm"
+
+
+SHAPES: dict[str, Any] = {
+    "no object": [],
+    "an unknown field": {"privileged": True},
+    "a text for a number": {"memory_bytes": "1Gi"},
+    "a bool for a number": {"memory_bytes": True},
+    "a negative number": {"memory_bytes": -1},
+    "a list for a text": {"connector": {"kv_connector": []}},
+    "an unknown source": {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {}}}]},
+    "an unknown volume": {"volumes": [{"name": "a", "csi": {"driver": "x"}}]},
+    "a number that is none": {"resources": {"a/b": float("inf")}},
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_other_shapes_are_refused_with_their_place(name: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        shaped(SHAPES[name])
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_record_is_never_applied(name: str) -> None:
+    """Not where the tier is away, and not where it is ready: its pods are judged anew."""
+    ready = d.requirements(d.ready_tier())
+    first = call(d.replica(), desired={KEY: d.engine()}, required=ready)
+    observed = deepcopy(observe(first))
+    annotations = observed[KEY]["metadata"]["annotations"]
+    record = json.loads(annotations[RECORD])
+    record["templates"]["spec.template"]["injection"] = FORGED[name].to_json()
+    annotations[RECORD] = json.dumps(record)
+    again = call(d.replica(), desired={KEY: d.engine()}, observed=observed, required=ready)
+    assert d.wired_pod(again.desired[KEY]) == d.wired_pod(first.desired[KEY])
+    assert "never injects" in again.messages["KVOffloadReady"]
+    gone = call(
+        d.replica(), desired={KEY: d.engine()}, observed=observed, required=d.requirements()
+    )
+    assert d.wired_pod(gone.desired[KEY]) == d.wired_pod(d.engine())
+    assert gone.conditions["KVOffloadReady"] == ("False", "TierNotFound")
