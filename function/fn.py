@@ -49,8 +49,12 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
     so that health, other composites' calls and SIGTERM are answered meanwhile.
     """
 
-    def __init__(self, backends: Registry = BACKENDS) -> None:
+    def __init__(
+        self, backends: Registry = BACKENDS, clock: Callable[[], float] = time.time
+    ) -> None:
+        """`clock`: seconds since 1970; it decides when a start has taken too long, and no more."""
         self.backends = backends
+        self.clock = clock
         self.log = logging.get_logger()
         self._threads = ThreadPoolExecutor(THREADS, "compose")
 
@@ -63,7 +67,7 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
         """One call, whatever it holds: never raises."""
         started = time.perf_counter()
         name, outcome = "dispatch", "ok"
-        call = Call(req)
+        call = Call(req, self.clock())
         try:
             step_input = read_input(call)
             name, composer = _dispatch(call, step_input)

@@ -1,6 +1,9 @@
 """The function's process entry: `function` serves RunFunction to Crossplane."""
 
 import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
 
 import click
 from crossplane.function import cli as sdkcli
@@ -24,13 +27,25 @@ MAX_RECV_MIB = 64
     envvar="METRICS_PORT",
     help="Port of the Prometheus metrics; 0 turns them off.",
 )
-def main(*, debug: bool, **options: object) -> None:
+@click.option(
+    "--fixed-time",
+    type=click.DateTime(["%Y-%m-%dT%H:%M:%SZ"]),
+    help="The time of every call, for renders that must not depend on the clock.",
+)
+def main(*, debug: bool, fixed_time: datetime | None, **options: object) -> None:
     """Serve function-kv-offload, a Crossplane composition function."""
     logging.configure(level=logging.Level.DEBUG if debug else logging.Level.INFO)
     try:
-        server.serve(fn.FunctionRunner(), **options)  # ty: ignore
+        server.serve(fn.FunctionRunner(clock=_clock(fixed_time)), **options)  # ty: ignore
     except (ValueError, OSError, RuntimeError) as error:
         sys.exit(f"function: {error}")
+
+
+def _clock(fixed: datetime | None) -> Callable[[], float]:
+    if fixed is None:
+        return time.time
+    seconds = fixed.replace(tzinfo=UTC).timestamp()
+    return lambda: seconds
 
 
 if __name__ == "__main__":

@@ -80,6 +80,16 @@ class KVOffloadTierStatus(ApiModel):
     pod_security: Literal["privileged", "baseline", "restricted"] | None = Field(
         default=None, description="The strictest Pod Security level that admits the tier's pods."
     )
+    pinned: (
+        Annotated[
+            dict[Annotated[str, f.text(most=253)], Annotated[str, f.text(most=512)]], f.entries(32)
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Settings that cannot change under what runs, by their path, as they are in "
+        "force.",
+    )
     consumers: Annotated[str, f.text(most=16)] | None = Field(
         default=None, description="How many composites use the tier, for people."
     )

@@ -74,6 +74,21 @@ class UpgradePolicy(ApiModel):
     )
 
 
+class Readiness(ApiModel):
+    """When the agents count as ready."""
+
+    min_available: f.CountOrPercent = Field(
+        default="90%",
+        description="How many agents must be ready, while they roll too: a number, or a percentage"
+        " of the nodes that should run one. One bad node of many then freezes no deployment.",
+    )
+    min_nodes: Annotated[int, Field(ge=0, le=10000)] = Field(
+        default=1,
+        description="How many nodes must run an agent at the least. 0: nodes may come with the"
+        " first engine (scale from zero); the tier is then ready without any.",
+    )
+
+
 class TierBase(ApiModel):
     """What every tier has, whichever the backend and wherever it is declared."""
 
@@ -93,6 +108,7 @@ class TierBase(ApiModel):
     )
     rdma: RDMA = Field(default=RDMA(source="None"), description="RDMA devices.")
     image: Image = Field(default=Image(), description="The agents' image.")
+    readiness: Readiness = Field(default=Readiness(), description="When the agents count as ready.")
     startup_timeout_seconds: Annotated[int, Field(ge=30, le=7200)] = Field(
         default=300,
         description="How long an agent may take to start, and how long an engine waits for it, in "

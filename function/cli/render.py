@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from function.cli.errors import FAILED, FATAL, Failure, user_errors
-from function.render import defaults, emit, files, inputs, merge, reconcile, tree
+from function.render import conditions, defaults, emit, files, inputs, merge, reconcile, tree
 
 _PATH = click.Path(path_type=Path)
 _EXISTING = click.Path(path_type=Path, exists=True)
@@ -113,7 +113,7 @@ def command(
     given = reconcile.Inputs(
         xr=document,
         composition=chosen,
-        runners={defaults.FUNCTION: FunctionRunner(), **presets},
+        runners={defaults.FUNCTION: FunctionRunner(clock=lambda: conditions.NOW), **presets},
         observed=files.load_all(observed),
         required=looked_up,
         credentials=files.load_all(credentials),

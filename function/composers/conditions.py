@@ -23,6 +23,8 @@ REASON_READY = "Ready"
 REASON_NONE_NEEDED = "NoneNeeded"
 REASON_NO_NODES = "NoMatchingNodes"
 REASON_STARTING = "Starting"
+REASON_TIMED_OUT = "StartTimedOut"
+REASON_NOT_APPLIED = "NotApplied"
 REASON_WAITING = "WaitingForCluster"
 
 REASON_NO_CLUSTERS = "NoMatchingClusters"

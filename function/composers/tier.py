@@ -15,16 +15,17 @@ from function import names
 from function.api.base import present
 from function.api.input import Input
 from function.backends.registry import Registry
-from function.composers import fleet, tier_plan
+from function.composers import agents, fleet, pinned, tier_plan
+from function.composers.agents import Agents
 from function.composers.conditions import (
     CONDITION_ACCEPTED,
     CONDITION_AGENTS,
     CONDITION_CLUSTER,
     CONDITION_CONTROL_PLANE,
     REASON_CLUSTER_NOT_FOUND,
-    REASON_NO_NODES,
     REASON_NO_PROVIDER_CONFIG,
     REASON_NONE_NEEDED,
+    REASON_NOT_APPLIED,
     REASON_READY,
     REASON_RESOLVED,
     REASON_RESOLVING,
@@ -57,6 +58,9 @@ REQUIRED_USAGES = "usages"
 
 # The recommended label by which a backend says what version a workload runs.
 LABEL_VERSION = "app.kubernetes.io/version"
+
+# How much of what the cluster said is quoted, for each part.
+_MAX_QUOTED = 512
 
 
 def compose(call: Call, _: Input, backends: Registry) -> Answer:
@@ -114,13 +118,14 @@ class _TierComposer:
         self.tier = planned.tier
         self.cluster = present(planned.tier.spec.inference_cluster_ref).name
         self.provider_config = ""
+        self.agents = Agents.of(call, planned.parts)
         self.answer = Answer()
 
     def compose(self) -> Answer:
         self.require()
-        problem = self.refused_change()
-        if problem is not None:
-            answer = refuse(self.call, [problem])
+        problems = self.refused_change()
+        if problems:
+            answer = refuse(self.call, problems)
             answer.requirements = self.answer.requirements
             return answer
         self.resolve_cluster()
@@ -138,17 +143,23 @@ class _TierComposer:
             REQUIRED_USAGES: usages_of(names.LABEL_USED_TIER, self.tier.namespace, self.tier.name),
         }
 
-    def refused_change(self) -> Problem | None:
-        """What the backend has against the change from what runs, while consumers use the tier.
+    def refused_change(self) -> list[Problem]:
+        """What stands against the change from what runs.
 
-        As long as they are not looked up, nothing: core calls again before it applies.
+        As long as the consumers are not looked up, nothing: core calls again before it applies.
         """
-        if not self.call.required(REQUIRED_USAGES):
-            return None
-        where = ("spec", "forProvider", "manifest", "metadata", "labels", LABEL_VERSION)
-        running = {key: self.call.observed_value(key, *where) for key in self.call.observed_keys()}
-        running = {key: str(version) for key, version in running.items() if version}
-        return self.plan.backend.refuses_change(self.tier, running)
+        usages = self.call.required(REQUIRED_USAGES)
+        if usages is None or not self.call.anything_observed:
+            return []
+        problems = pinned.problems(self.call, self.plan, in_use=bool(usages))
+        if usages:
+            where = ("spec", "forProvider", "manifest", "metadata", "labels", LABEL_VERSION)
+            keys = self.call.observed_keys()
+            running = {key: self.call.observed_value(key, *where) for key in keys}
+            running = {key: str(version) for key, version in running.items() if version}
+            problem = self.plan.backend.refuses_change(self.tier, running)
+            problems += [problem] if problem else []
+        return problems
 
     def resolve_cluster(self) -> None:
         """The cluster's ClusterProviderConfig; what runs keeps the one it was composed with."""
@@ -184,64 +195,67 @@ class _TierComposer:
         wrapped = self.plan.wrapped(self.provider_config)
         for part in self.plan.parts:
             ready = self.call.observed_ready(part.key, by_existing=not part.ready)
+            if part.role == AGENTS:
+                ready = self.agents.enough(self.tier.spec.readiness)
+            if self.call.refused_write(part.key):
+                ready = False
             self.answer.resources[part.key] = Composed(wrapped[part.key], ready)
 
     def derive_conditions(self) -> None:
-        self.answer.conditions += [
-            self._condition(CONDITION_CONTROL_PLANE, CONTROL_PLANE),
-            self._condition(CONDITION_AGENTS, AGENTS),
-        ]
+        self.answer.conditions += [self._control_plane(), self._agents_ready()]
         self.answer.ready = bool(self.provider_config) and all(
             c.ready for c in self.answer.resources.values()
         )
 
-    def _condition(self, kind: str, role: str) -> Condition:
+    def _control_plane(self) -> Condition:
+        """All but the agents: what supports the control plane counts as a part of it."""
+        kind = CONDITION_CONTROL_PLANE
         if not self.provider_config:
-            return Condition(kind, FALSE, REASON_WAITING, f"Waiting for cluster {self.cluster}.")
-        keys = [p.key for p in self.plan.parts if p.role == role]
+            return self._no_cluster(kind)
+        if refused := self._refused(p.key for p in self.plan.parts if p.role != AGENTS):
+            return Condition(kind, FALSE, REASON_NOT_APPLIED, refused)
+        keys = [p.key for p in self.plan.parts if p.role == CONTROL_PLANE]
         if not keys:
-            return Condition(
-                kind, TRUE, REASON_NONE_NEEDED, f"{self.tier.spec.backend} needs none here."
-            )
+            return self._none_needed(kind)
         waiting = [k for k in keys if not self.answer.resources[k].ready]
         if waiting:
-            why = self._counts() if role == AGENTS else "Not ready yet: " + ", ".join(waiting)
-            return Condition(kind, FALSE, REASON_STARTING, why)
-        if role == AGENTS and self._agents()[0] == 0:
-            return Condition(
-                kind,
-                TRUE,
-                REASON_NO_NODES,
-                "No node of the cluster matches spec.nodes now; an agent starts with the first.",
-            )
+            message = "Not ready yet: " + ", ".join(waiting)
+            return Condition(kind, FALSE, REASON_STARTING, message)
         return Condition(kind, TRUE, REASON_READY)
 
-    def _agents(self) -> tuple[int, int]:
-        """Agents desired and ready, as the cluster reports them."""
-        desired = ready = 0
-        for part in self.plan.parts:
-            if part.role != AGENTS:
-                continue
-            status = ("status", "atProvider", "manifest", "status")
-            for total, one in _COUNTS:
-                desired += int(self.call.observed_value(part.key, *status, total) or 0)
-                ready += int(self.call.observed_value(part.key, *status, one) or 0)
-        return desired, ready
+    def _agents_ready(self) -> Condition:
+        kind = CONDITION_AGENTS
+        if not self.provider_config:
+            return self._no_cluster(kind)
+        keys = [p.key for p in self.plan.parts if p.role == AGENTS]
+        if not keys:
+            return self._none_needed(kind)
+        if refused := self._refused(keys):
+            return Condition(kind, FALSE, REASON_NOT_APPLIED, refused)
+        waited = agents.waited(self.call)
+        return agents.condition(self.agents, self.tier.spec, self.plan.description, waited)
 
-    def _counts(self) -> str:
-        desired, ready = self._agents()
-        if not desired:
-            return "Not on the cluster yet."
-        return f"{ready} of {desired} agents are ready and current."
+    def _no_cluster(self, kind: str) -> Condition:
+        return Condition(kind, FALSE, REASON_WAITING, f"Waiting for cluster {self.cluster}.")
+
+    def _none_needed(self, kind: str) -> Condition:
+        message = f"{self.tier.spec.backend} needs none here."
+        return Condition(kind, TRUE, REASON_NONE_NEEDED, message)
+
+    def _refused(self, keys: Iterable[str]) -> str:
+        """What the cluster said to the parts that could not be written."""
+        found = ((key, self.call.refused_write(key)) for key in keys)
+        return "; ".join(f"{key}: {said[:_MAX_QUOTED]}" for key, said in found if said)
 
     def write_status(self) -> None:
-        desired, ready = self._agents()
+        desired, ready = self.agents.desired, self.agents.ready
         status: dict[str, Any] = {
             "cluster": self.cluster,
             "agents": {"desired": desired, "ready": ready, "summary": f"{ready}/{desired}"},
             "capacityGiB": ready * self.plan.description.capacity_gib_per_agent,
             "endpoints": dict(self.plan.description.endpoints),
             "podSecurity": self.plan.description.pod_security,
+            "pinned": pinned.settings(self.plan),
         }
         if self.provider_config:
             status["providerConfigRef"] = {"name": self.provider_config}
@@ -257,7 +271,3 @@ class _TierComposer:
         settled = self.answer.ready and not unresolved
         resolved = self.answer.conditions[1].status == TRUE
         self.answer.ttl = TTL_WITH_REQUIREMENTS if settled and resolved else TTL_UNSETTLED
-
-
-# (desired, ready) fields of the workload kinds that agents run in.
-_COUNTS = (("desiredNumberScheduled", "numberReady"), ("replicas", "readyReplicas"))

@@ -112,7 +112,8 @@ class Description:
     agent registers (0: the agents hold nothing). `warnings`: true today and worth knowing
     (deprecations, what is unproven); they go into the Accepted condition's message.
     `outlives_pods`: whether cached blocks survive the engine's pods: then the engine's version is
-    part of the cache identity, since a new version may read another's blocks.
+    part of the cache identity, since a new version may read another's blocks. `startup_seconds`:
+    how long an agent may take to start. `startup_hints`: what usually keeps one from it.
     """
 
     endpoints: Mapping[str, str] = field(default_factory=dict)
@@ -120,6 +121,22 @@ class Description:
     capacity_gib_per_agent: int = 0
     warnings: Sequence[str] = ()
     outlives_pods: bool = True
+    startup_seconds: int = 300
+    startup_hints: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """A setting that cannot change under what runs.
+
+    `path`: of the field, from `spec`. `value`: as text. `why`: ends the sentence "cannot change:".
+    `always`: also while nobody uses the tier, since Kubernetes itself cannot apply the change.
+    """
+
+    path: str
+    value: str
+    why: str
+    always: bool = False
 
 
 class Backend(Protocol[OfSettings]):
@@ -183,6 +200,10 @@ class Backend(Protocol[OfSettings]):
         """
         ...
 
+    def pinned(self, tier: Tier[OfSettings]) -> tuple[Pinned, ...]:
+        """What no pod that runs survives, if it changes: refused while consumers use the tier."""
+        ...
+
     def refuses_change(self, tier: Tier[OfSettings], running: Mapping[str, str]) -> Problem | None:
         """Why this valid tier cannot take the place of the one that runs, or None.
 
@@ -213,6 +234,10 @@ class Defaults(Generic[OfSettings]):
     def shares_by_model_string(self, tier: Tier[OfSettings]) -> bool:
         """The cache identity is part of every key."""
         return False
+
+    def pinned(self, tier: Tier[OfSettings]) -> tuple[Pinned, ...]:
+        """Everything may change under what runs."""
+        return ()
 
     def refuses_change(self, tier: Tier[OfSettings], running: Mapping[str, str]) -> Problem | None:
         """Any valid tier may follow any other."""

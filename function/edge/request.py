@@ -17,8 +17,10 @@ class Call:
     not resolved it, [] when it was looked for and is absent, and a list of documents otherwise.
     """
 
-    def __init__(self, req: fnv1.RunFunctionRequest) -> None:
+    def __init__(self, req: fnv1.RunFunctionRequest, now: float = 0.0) -> None:
+        """`now`: the time of the call, in seconds since 1970."""
         self._req = req
+        self.now = now
         self._added: dict[str, Document] = {}
 
     @property
@@ -100,6 +102,16 @@ class Call:
         if key not in self._req.observed.resources:
             return "Unknown"
         return structs.condition(self._req.observed.resources[key].resource, kind)
+
+    def refused_write(self, key: str) -> str:
+        """Why the provider could not write an observed Object's manifest, "" where it could."""
+        entries = self.observed_value(key, "status", "conditions")
+        for entry in entries if isinstance(entries, list) else ():
+            if not isinstance(entry, dict):
+                continue
+            if (entry.get("type"), entry.get("status")) == ("Synced", "False"):
+                return str(entry.get("message") or entry.get("reason") or "it says not why")
+        return ""
 
     def observed_ready(self, key: str, *, by_existing: bool = False) -> bool:
         """Whether an observed Object is ready.

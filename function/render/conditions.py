@@ -1,12 +1,15 @@
 """Conditions of a composite as core keeps them: in order of first setting, one per type."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 Condition = dict[str, Any]
 
 # The time `crossplane composition render` writes everywhere, so that output never changes.
 FIXED_TIME = "2024-01-01T00:00:00Z"
+# The same in seconds since 1970: renders never outlast a time.
+NOW = datetime.fromisoformat(FIXED_TIME).timestamp()
 SYSTEM_TYPES = frozenset({"Ready", "Synced", "Healthy", "UpToDate", "Responsive"})
 
 RESPONSIVE = {"type": "Responsive", "status": "True", "reason": "WatchCircuitClosed"}

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from function.render.conditions import FIXED_TIME
 from tests.render import standin
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,7 +17,7 @@ OURS = "function-kv-offload"
 
 # Function name -> how it is started, given the address.
 _COMMANDS: dict[str, list[str]] = {
-    OURS: ["-m", "function.main", "--insecure", "--address"],
+    OURS: ["-m", "function.main", "--insecure", "--fixed-time", FIXED_TIME, "--address"],
     standin.NAME: ["-m", "tests.render.standin", "--address"],
 }
 

@@ -13,12 +13,13 @@ from function.backends.lmcache import (
     connector,
     facts,
     gate,
+    gpu,
     inprocess,
     redis,
     server,
 )
 from function.backends.lmcache.facts import Tier
-from function.contract.backend import Defaults, Description, Part
+from function.contract.backend import Defaults, Description, Part, Pinned
 from function.contract.engine import Engine
 from function.contract.gate import Question
 from function.contract.injection import Injection
@@ -35,6 +36,9 @@ class _Mode:
     endpoints: Callable[[Tier], dict[str, str]]
     capacity: Callable[[Tier], int]
     outlives_pods: Callable[[Tier], bool]
+    pinned: Callable[[Tier], tuple[Pinned, ...]]
+    startup: Callable[[Tier], int] = lambda _: 0
+    hints: Callable[[Tier], tuple[str, ...]] = lambda _: ()
 
 
 def _endpoints(tier: Tier) -> dict[str, str]:
@@ -54,6 +58,9 @@ _MODES = {
         endpoints=_endpoints,
         capacity=lambda tier: facts.first_level(tier).size_gib,
         outlives_pods=lambda _: True,
+        pinned=server.pinned,
+        startup=facts.startup_seconds,
+        hints=gpu.hints,
     ),
     facts.IN_PROCESS: _Mode(
         connector="LMCacheConnectorV1",
@@ -63,6 +70,7 @@ _MODES = {
         endpoints=lambda _: {},
         capacity=lambda _: 0,
         outlives_pods=lambda tier: tier.settings.in_process.remote is not None,
+        pinned=inprocess.pinned,
     ),
 }
 
@@ -112,7 +120,9 @@ class LMCache(Defaults[LMCacheSpec]):
             pod_security=checks.pod_security(tier),
             capacity_gib_per_agent=mode.capacity(tier),
             warnings=tuple(checks.warnings(tier)),
-            outlives_pods=_mode(tier).outlives_pods(tier),
+            outlives_pods=mode.outlives_pods(tier),
+            startup_seconds=mode.startup(tier),
+            startup_hints=mode.hints(tier),
         )
 
     def gate(self, tier: Tier, engine: Engine) -> Question:
@@ -126,6 +136,10 @@ class LMCache(Defaults[LMCacheSpec]):
         """What a pod of this engine gets. Raises Refused."""
         conflicts.check(tier, engine)
         return _mode(tier).inject(tier, engine)
+
+    def pinned(self, tier: Tier) -> tuple[Pinned, ...]:
+        """What engines and agents must have in common (see the protocol)."""
+        return _mode(tier).pinned(tier)
 
     def shares_by_model_string(self, tier: Tier) -> bool:
         """Whether engines share blocks by the model's name alone (see the protocol)."""

@@ -33,6 +33,11 @@ def visibility(tier: Tier, container: str) -> Visibility:
     return _SOURCES[wanted(tier).source](tier, container)
 
 
+def hints(tier: Tier) -> tuple[str, ...]:
+    """What usually keeps an agent from starting, by how it is to see the GPUs."""
+    return (_HINTS[wanted(tier).source],)
+
+
 def wanted(tier: Tier) -> GPUVisibility:
     """`spec.gpuVisibility`, or what stands for its absence."""
     return tier.spec.gpu_visibility or _DEFAULT
@@ -72,6 +77,13 @@ def _dra(tier: Tier, container: str) -> Visibility:
         parts=(Part("resourceclaimtemplate-gpus", template),),
     )
 
+
+_HINTS = {
+    "RuntimeClass": "the cluster has no RuntimeClass of the name in"
+    " spec.gpuVisibility.runtimeClass (GKE, CoreWeave and others have none: pods are rejected)",
+    "CDI": "the nodes' runtime does not inject CDI devices outside the GPU operator's namespace",
+    "DRAAdminAccess": "the cluster's DRA driver grants no admin access (Kubernetes 1.34)",
+}
 
 _SOURCES: dict[str, Callable[[Tier, str], Visibility]] = {
     "RuntimeClass": _runtime_class,

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from function.backends.lmcache.facts import Tier
+from function.contract.backend import Pinned
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json
 from function.kube.naming import file_name
@@ -61,6 +62,17 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         mounts=tuple(mounts),
         labels=tier.wired_labels,
         memory_bytes=spec.memory_gib * engine.workers * 2**30,
+    )
+
+
+def pinned(tier: Tier) -> tuple[Pinned, ...]:
+    """What engines that share blocks must have in common."""
+    spec = tier.settings
+    why = "engines of before and after would not find each other's blocks"
+    return (
+        Pinned("spec.lmcache.mode", spec.mode, "engines that run were started for it"),
+        Pinned("spec.lmcache.chunkTokens", str(spec.chunk_tokens), why),
+        Pinned("spec.lmcache.inProcess.hashSeed", str(spec.in_process.hash_seed), why),
     )
 
 

@@ -14,7 +14,7 @@ from function.backends import agents
 from function.backends.lmcache import facts, gpu, l2, network, programs
 from function.backends.lmcache.facts import HTTP_PORT, MQ_PORT, Tier
 from function.backends.lmcache.level import Level
-from function.contract.backend import AGENTS, Manifest, Part
+from function.contract.backend import AGENTS, Manifest, Part, Pinned
 from function.kube import manifests as k
 
 CONTAINER = "agent"
@@ -36,6 +36,17 @@ def parts(tier: Tier) -> list[Part]:
         network.policy(tier),
         *network.pod_monitor(tier),
     ]
+
+
+def pinned(tier: Tier) -> tuple[Pinned, ...]:
+    """What engines and their node's agent must have in common."""
+    spec = tier.settings
+    why = "engines that run were started for it"
+    return (
+        Pinned("spec.lmcache.mode", spec.mode, why),
+        Pinned("spec.lmcache.ipc", spec.ipc, why),
+        Pinned("spec.lmcache.chunkTokens", str(spec.chunk_tokens), why),
+    )
 
 
 def arguments(tier: Tier, levels: Sequence[Level]) -> list[str]:

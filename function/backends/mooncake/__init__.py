@@ -16,7 +16,7 @@ from function.backends.mooncake import (
     upgrade,
 )
 from function.backends.mooncake.facts import Tier
-from function.contract.backend import Defaults, Description, Part
+from function.contract.backend import Defaults, Description, Part, Pinned
 from function.contract.engine import Engine
 from function.contract.gate import Question
 from function.contract.injection import Injection
@@ -53,6 +53,7 @@ class Mooncake(Defaults[MooncakeSpec]):
             pod_security=checks.pod_security(tier),
             capacity_gib_per_agent=held.size_gib if held else 0,
             warnings=tuple(checks.warnings(tier)),
+            startup_seconds=facts.startup_seconds(tier),
         )
 
     def gate(self, tier: Tier, engine: Engine) -> Question:
@@ -66,6 +67,10 @@ class Mooncake(Defaults[MooncakeSpec]):
     def assumes(self, tier: Tier, engine_name: str) -> Mapping[str, str]:
         """SGLang's page size, which is one token where nobody says."""
         return connector.ASSUMES.get(engine_name, {})
+
+    def pinned(self, tier: Tier) -> tuple[Pinned, ...]:
+        """How engines reach the pool, and what a StatefulSet cannot change (see the protocol)."""
+        return upgrade.pinned(tier)
 
     def refuses_change(self, tier: Tier, running: Mapping[str, str]) -> Problem | None:
         """A change of the release line under consumers (see the protocol)."""

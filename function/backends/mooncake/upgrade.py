@@ -9,8 +9,46 @@ from collections.abc import Mapping
 
 from function.backends.mooncake import facts
 from function.backends.mooncake.facts import Tier
+from function.contract.backend import Pinned
 from function.contract.image import parse_version
 from function.problems import Problem
+
+
+def pinned(tier: Tier) -> tuple[Pinned, ...]:
+    """How engines reach the pool, and what Kubernetes cannot change in a StatefulSet."""
+    spec = tier.settings
+    started = "engines that run were started for it"
+    lost = "every store would be replaced at once, and what they hold is lost"
+    template = "Kubernetes cannot change the claims of a StatefulSet"
+    etcd = spec.etcd.managed_or_default if spec.etcd and spec.etcd.source == "Managed" else None
+    offload = spec.store.offload if spec.store else None
+    claim = offload.claim if offload else None
+    rows = [
+        Pinned("spec.mooncake.protocol", spec.protocol, started),
+        Pinned("spec.mooncake.metadata", spec.metadata, started),
+        Pinned("spec.mooncake.ports.rpc", str(spec.ports.rpc), started),
+        Pinned("spec.mooncake.external", "set" if spec.external else "none", started),
+        Pinned("spec.mooncake.master.replicas", "one" if not spec.ha else "several", started),
+        Pinned("spec.mooncake.store.form", spec.store.form if spec.store else "none", lost),
+        Pinned(
+            "spec.mooncake.store.offload.claim",
+            _claim(claim.storage_class_name, offload.size_gib) if offload and claim else "none",
+            template,
+            always=spec.store is not None and spec.store.form == "StatefulSet",
+        ),
+    ]
+    if etcd is not None:
+        members = "a member that is added or removed by an edit takes the quorum with it"
+        size = _claim(etcd.storage_class_name, etcd.storage_gib)
+        rows += [
+            Pinned("spec.mooncake.etcd.managed.replicas", str(etcd.replicas), members, True),
+            Pinned("spec.mooncake.etcd.managed.storage", size, template, always=True),
+        ]
+    return tuple(rows)
+
+
+def _claim(storage_class: str | None, size_gib: int) -> str:
+    return f"{size_gib}Gi of {storage_class or 'the default class'}"
 
 
 def problem(tier: Tier, running: Mapping[str, str]) -> Problem | None:

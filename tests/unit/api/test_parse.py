@@ -19,7 +19,7 @@ LMCACHE = {"l1": {"sizeGiB": 40}}
 BACKENDS = ", ".join(SPECS)
 OF_A_TIER = [
     *("allowedNamespaces", "backend", "gpuVisibility", "image", "monitoring", "name"),
-    *("namespace", "nodes", "rdma", "startupTimeoutSeconds", "upgradePolicy"),
+    *("namespace", "nodes", "rdma", "readiness", "startupTimeoutSeconds", "upgradePolicy"),
 ]
 TIER: dict[str, Any] = {
     "inferenceClusterRef": {"name": "prod"},
@@ -346,6 +346,7 @@ def test_defaults_are_filled_in_and_written_out() -> None:
         "namespace": "kv-offload-system",
         "nodes": {"selector": {}, "tolerations": []},
         "rdma": {"source": "None", "devices": []},
+        "readiness": {"minAvailable": "90%", "minNodes": 1},
         "startupTimeoutSeconds": 300,
         "upgradePolicy": {"type": "RollingUpdate", "maxUnavailable": 1},
     }

@@ -40,6 +40,7 @@ def call(
     observed: Mapping[str, Document] | None = None,
     required: Mapping[str, list[Document]] | None = None,
     backends: Registry = BACKENDS,
+    now: float = 0.0,
 ) -> Outcome:
     """Run the function once. `required`: by requirement name; a name left out is unresolved."""
     request = fnv1.RunFunctionRequest()
@@ -55,7 +56,7 @@ def call(
         items.SetInParent()
         for document in documents:
             items.items.add().resource.CopyFrom(resource.dict_to_struct(document))
-    return outcome(asyncio.run(FunctionRunner(backends).RunFunction(request, None)))
+    return outcome(asyncio.run(FunctionRunner(backends, lambda: now).RunFunction(request, None)))
 
 
 def outcome(response: fnv1.RunFunctionResponse) -> Outcome:

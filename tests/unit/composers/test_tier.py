@@ -57,25 +57,135 @@ def test_what_runs_is_kept_when_the_cluster_cannot_be_read(name: str) -> None:
     assert got.conditions["ClusterResolved"] == CLUSTERS[name][1]
 
 
-# (nodes desired, ready) -> (AgentsReady, composite's flag, ttl, status.agents, capacity)
-ROLLOUTS = {
-    (0, 0): (("True", "NoMatchingNodes"), "TRUE", 300, "0/0", 0),
-    (3, 1): (("False", "Starting"), "FALSE", 10, "1/3", 200),
-    (3, 3): (("True", "Ready"), "TRUE", 300, "3/3", 600),
+NONE, STARTING, THERE = ("False", "NoMatchingNodes"), ("False", "Starting"), ("True", "Ready")
+FROM_ZERO = {"minNodes": 0}
+
+# (spec.readiness, nodes desired, ready) -> AgentsReady
+ROLLOUTS = (
+    ({}, 0, 0, NONE),
+    ({}, 3, 1, STARTING),
+    ({}, 3, 3, THERE),
+    # One bad node of many freezes nobody; of few it is too large a share.
+    ({}, 200, 199, THERE),
+    ({}, 200, 180, THERE),
+    ({}, 200, 179, STARTING),
+    ({}, 10, 9, THERE),
+    ({}, 9, 8, STARTING),
+    ({"minAvailable": "100%"}, 200, 199, STARTING),
+    ({"minAvailable": 2}, 200, 2, THERE),
+    ({"minAvailable": 2}, 1, 1, THERE),
+    ({"minNodes": 3}, 2, 2, NONE),
+    (FROM_ZERO, 0, 0, ("True", "NoMatchingNodes")),
+    (FROM_ZERO, 1, 0, STARTING),
+)
+
+
+@pytest.mark.parametrize(("readiness", "desired", "ready", "condition"), ROLLOUTS)
+def test_agents(readiness: dict, desired: int, ready: int, condition: tuple[str, str]) -> None:
+    tier = d.tier(readiness=readiness)
+    first = call(tier, required=required())
+    got = call(tier, required=required(), observed=agents(observe(first), desired, ready))
+    assert got.conditions["AgentsReady"] == condition
+    assert got.conditions["ControlPlaneReady"] == ("True", "NoneNeeded")
+    flag, ttl = ("TRUE", 300) if condition[0] == "True" else ("FALSE", 10)
+    assert (got.composite_ready, got.ttl) == (flag, ttl)
+    assert got.status["agents"]["summary"] == f"{ready}/{desired}"
+    assert got.status["capacityGiB"] == 200 * ready
+    assert got.desired == first.desired
+
+
+def test_agents_of_which_nothing_is_known_are_not_ready() -> None:
+    first = call(d.tier(readiness=FROM_ZERO), required=required())
+    got = call(d.tier(readiness=FROM_ZERO), required=required(), observed=observe(first))
+    assert got.conditions["AgentsReady"] == STARTING
+    assert got.messages["AgentsReady"] == "Not on the cluster yet."
+
+
+def test_a_tier_without_agents_says_what_keeps_them_away() -> None:
+    nodes = {"selector": {"pool": "a"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}
+    first = call(d.tier(nodes=nodes), required=required())
+    got = call(d.tier(nodes=nodes), required=required(), observed=agents(observe(first), 0, 0))
+    message = got.messages["AgentsReady"]
+    assert "(pool=a)" in message and "(gpu)" in message and "minNodes to 0" in message
+
+
+# seconds that AgentsReady has been False -> reason
+STARTS = {10: "Starting", 700: "StartTimedOut"}
+
+
+@pytest.mark.parametrize("seconds", STARTS)
+def test_a_start_that_outlasts_its_time_says_so(seconds: int) -> None:
+    since = {"type": "AgentsReady", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    first = call(d.tier(), required=required())
+    tier = {**d.tier(), "status": {"conditions": [since]}}
+    now = 1767225600.0 + seconds
+    got = call(tier, required=required(), observed=agents(observe(first), 2, 0), now=now)
+    assert got.conditions["AgentsReady"] == ("False", STARTS[seconds])
+    assert ("RuntimeClass" in got.messages["AgentsReady"]) == (seconds == 700)
+    assert got.messages["AgentsReady"].startswith("0 of 2 agents are ready, 2 are needed.")
+
+
+def test_what_could_not_be_written_is_quoted() -> None:
+    first = call(d.tier(), required=required())
+    observed = agents(observe(first), 1, 1)
+    said = {"type": "Synced", "status": "False", "message": "daemonsets.apps is forbidden"}
+    for key, kind in (("daemonset-agent", "AgentsReady"), ("service-agent", "ControlPlaneReady")):
+        broken = {**observed, key: {**observed[key], "status": {"conditions": [said, READY]}}}
+        got = call(d.tier(), required=required(), observed=broken)
+        assert got.conditions[kind] == ("False", "NotApplied")
+        assert got.messages[kind] == f"{key}: daemonsets.apps is forbidden"
+        assert got.composite_ready == "FALSE"
+
+
+USAGE = {
+    "apiVersion": "protection.crossplane.io/v1beta1",
+    "kind": "Usage",
+    "metadata": {"name": "u", "namespace": "team-a"},
+    "spec": {"by": {"kind": "ModelReplica", "resourceRef": {"name": "qwen"}}},
+}
+PINNED = {
+    "ipc": ({"lmcache": {"l1": {"sizeGiB": 200}, "ipc": "SharedMemory"}}, "spec.lmcache.ipc"),
+    "chunks": (
+        {"lmcache": {"l1": {"sizeGiB": 200}, "chunkTokens": 512}},
+        "spec.lmcache.chunkTokens",
+    ),
+    "mode": (
+        {"lmcache": {"mode": "InProcess", "inProcess": {"memoryGiB": 4}}},
+        "spec.lmcache.mode",
+    ),
+    "backend": (
+        {"backend": "Mooncake", "lmcache": None, "mooncake": {"store": {"sizeGiB": 8}}},
+        "spec.backend",
+    ),
 }
 
 
-@pytest.mark.parametrize("nodes", ROLLOUTS, ids=str)
-def test_agents(nodes: tuple[int, int]) -> None:
-    condition, flag, ttl, summary, capacity = ROLLOUTS[nodes]
+@pytest.mark.parametrize("name", PINNED)
+def test_what_no_engine_survives_is_refused_in_use(name: str) -> None:
+    spec, path = PINNED[name]
     first = call(d.tier(), required=required())
-    got = call(d.tier(), required=required(), observed=agents(observe(first), *nodes))
-    assert got.conditions["AgentsReady"] == condition
-    assert got.conditions["ControlPlaneReady"] == ("True", "NoneNeeded")
-    assert (got.composite_ready, got.ttl) == (flag, ttl)
-    assert got.status["agents"]["summary"] == summary
-    assert got.status["capacityGiB"] == capacity
-    assert got.desired == first.desired
+    status = {"status": {"pinned": first.status["pinned"]}}
+    edited, observed = {**d.tier(**spec), **status}, observe(first)
+    used = required() | {"usages": [USAGE]}
+    got = call(edited, required=used, observed=observed)
+    assert got.conditions["Accepted"] == ("False", "Invalid")
+    assert f"{path}: cannot change from " in got.messages["Accepted"]
+    assert got.fatals, "what runs is kept"
+    unused = call(edited, required=required(), observed=observed)
+    assert unused.conditions["Accepted"][0] == "True"
+    assert unused.status["pinned"] != first.status["pinned"]
+
+
+def test_what_kubernetes_cannot_apply_is_refused_always() -> None:
+    def tier(size: int) -> dict:
+        offload = {"sizeGiB": size, "claim": {}}
+        store = {"sizeGiB": 8, "form": "StatefulSet", "replicas": 3, "offload": offload}
+        return d.tier(backend="Mooncake", lmcache=None, mooncake={"store": store})
+
+    first = call(tier(10), required=required())
+    edited = {**tier(20), "status": {"pinned": first.status["pinned"]}}
+    got = call(edited, required=required(), observed=observe(first))
+    assert "spec.mooncake.store.offload.claim: cannot change from 10Gi" in got.messages["Accepted"]
 
 
 def test_few_objects_and_few_watches() -> None:

@@ -1,0 +1,132 @@
+"""Whether a tier's agents are there: by a share of the nodes, and never by arithmetic alone.
+
+No agent at all is not ready, whatever the DaemonSet's numbers say; one bad node of many freezes
+nobody, not while agents roll either; and a start that outlasts its time says so, with what usually
+stands in the way: pods that are refused leave no trace in what the provider reports.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from function.api.tier import Readiness, TierSpec
+from function.composers import conditions as c
+from function.contract.backend import AGENTS, Description, Part
+from function.edge.answer import FALSE, TRUE, Condition
+from function.edge.request import Call
+
+_STATUS = ("status", "atProvider", "manifest", "status")
+# (desired, ready) fields of the workload kinds that agents run in.
+_COUNTS = (("desiredNumberScheduled", "numberReady"), ("replicas", "readyReplicas"))
+# Beside the start-up itself: pulling an image of several GiB.
+_PULL_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Agents:
+    """`desired`, `ready`: over all of a tier's agents. `misplaced`: on nodes that fit no longer.
+
+    `reported`: whether the cluster has said anything of them yet.
+    """
+
+    desired: int = 0
+    ready: int = 0
+    misplaced: int = 0
+    reported: bool = False
+
+    @classmethod
+    def of(cls, call: Call, parts: Iterable[Part]) -> "Agents":
+        """As the cluster reports them."""
+        desired = ready = misplaced = 0
+        reported = False
+        for part in parts:
+            if part.role != AGENTS:
+                continue
+            for total, one in _COUNTS:
+                found = call.observed_value(part.key, *_STATUS, total)
+                reported = reported or isinstance(found, int)
+                desired += _count(found)
+                ready += _count(call.observed_value(part.key, *_STATUS, one))
+            misplaced += _count(call.observed_value(part.key, *_STATUS, "numberMisscheduled"))
+        return cls(desired, ready, misplaced, reported)
+
+    def enough(self, readiness: Readiness) -> bool:
+        """Whether so many are ready as the tier asks for."""
+        return (
+            self.reported
+            and self.desired >= readiness.min_nodes
+            and self.ready >= needed(readiness.min_available, self.desired)
+        )
+
+
+def needed(min_available: int | str, desired: int) -> int:
+    """How many of `desired` must be ready; a percentage is rounded up."""
+    if isinstance(min_available, str):
+        percent = int(min_available.removesuffix("%"))
+        return -(-desired * percent // 100)
+    return min(min_available, desired)
+
+
+def condition(
+    agents: Agents, spec: TierSpec, description: Description, waited: float | None
+) -> Condition:
+    """AgentsReady of a tier that has agents. `waited`: seconds that it has been False, if it is."""
+    if agents.enough(spec.readiness):
+        if not agents.desired:
+            message = "No node matches spec.nodes now; an agent starts with the first."
+            return Condition(c.CONDITION_AGENTS, TRUE, c.REASON_NO_NODES, message)
+        message = ""
+        if agents.ready < agents.desired:
+            message = f"{agents.ready} of {agents.desired} agents are ready, which is enough."
+        return Condition(c.CONDITION_AGENTS, TRUE, c.REASON_READY, message)
+    if agents.reported and agents.desired < spec.readiness.min_nodes:
+        return Condition(c.CONDITION_AGENTS, FALSE, c.REASON_NO_NODES, _no_nodes(agents, spec))
+    budget = description.startup_seconds + _PULL_SECONDS
+    if waited is None or waited <= budget:
+        return Condition(c.CONDITION_AGENTS, FALSE, c.REASON_STARTING, _counts(agents, spec))
+    hints = "; ".join(["the image cannot be pulled", *description.startup_hints])
+    message = (
+        f"{_counts(agents, spec)} It has been so for longer than a start takes ({budget} s)."
+        f" What usually stands in the way: {hints}."
+        " kubectl describe on the agents' DaemonSet and pods, on the workload cluster, says which."
+    )
+    return Condition(c.CONDITION_AGENTS, FALSE, c.REASON_TIMED_OUT, message)
+
+
+def waited(call: Call) -> float | None:
+    """Seconds that AgentsReady has been False, None where it is not, or where nobody says."""
+    entries = call.composite_value("status", "conditions") or []
+    for entry in entries if isinstance(entries, list) else []:
+        if entry.get("type") == c.CONDITION_AGENTS and entry.get("status") == FALSE:
+            try:
+                since = datetime.fromisoformat(str(entry.get("lastTransitionTime")))
+                return call.now - since.timestamp()
+            except ValueError:
+                return None
+    return None
+
+
+def _no_nodes(agents: Agents, spec: TierSpec) -> str:
+    selector = ", ".join(f"{k}={v}" for k, v in sorted(spec.nodes.selector.items()))
+    tolerated = ", ".join(t.key or "every taint" for t in spec.nodes.tolerations)
+    return (
+        f"{agents.desired} nodes run an agent, and spec.readiness.minNodes is"
+        f" {spec.readiness.min_nodes}. A node runs one if it has the labels of spec.nodes.selector"
+        f" ({selector or 'none: every node'}) and no taint beside those of spec.nodes.tolerations"
+        f" ({tolerated or 'none'}). GPU nodes are often tainted, and labelled by their platform."
+        " Where nodes come with the first engine (scale from zero), set minNodes to 0."
+    )
+
+
+def _counts(agents: Agents, spec: TierSpec) -> str:
+    if not agents.reported:
+        return "Not on the cluster yet."
+    least = needed(spec.readiness.min_available, agents.desired)
+    text = f"{agents.ready} of {agents.desired} agents are ready, {least} are needed."
+    if agents.misplaced:
+        text += f" {agents.misplaced} run on nodes that spec.nodes does not name any more."
+    return text
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

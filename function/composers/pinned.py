@@ -1,0 +1,36 @@
+"""Settings that cannot change under what runs: kept in the status, and held against the spec."""
+
+from function.composers.tier_plan import TierPlan
+from function.contract.backend import Pinned
+from function.edge.request import Call
+from function.problems import Problem
+
+
+def settings(plan: TierPlan) -> dict[str, str]:
+    """The pinned settings as `status.pinned` keeps them, by path."""
+    return {row.path: row.value for row in _rows(plan)}
+
+
+def problems(call: Call, plan: TierPlan, *, in_use: bool) -> list[Problem]:
+    """What of the spec cannot take the place of what is in force; all of it at once."""
+    before = call.composite_value("status", "pinned")
+    if not isinstance(before, dict):
+        return []
+    out = []
+    for row in _rows(plan):
+        was = before.get(row.path)
+        if was is None or was == row.value or not (row.always or in_use):
+            continue
+        out.append(
+            Problem(
+                row.path,
+                f"cannot change from {was} to {row.value}: {row.why}. Set it back, or make a second"
+                " tier and move its consumers",
+            )
+        )
+    return out
+
+
+def _rows(plan: TierPlan) -> tuple[Pinned, ...]:
+    why = "what runs would lose its blocks, and engines their connector"
+    return (Pinned("spec.backend", plan.tier.spec.backend, why), *plan.backend.pinned(plan.tier))
