@@ -1,29 +1,29 @@
-"""Whole specs to whole answers."""
-
-import json
+"""Whole specs to whole answers; the manifests are in the render cases of the same names."""
 
 import pytest
 
 from function.backends.mooncake import BACKEND
 from function.contract.backend import AGENTS, CONTROL_PLANE
-from tests.unit.backends.mooncake import golden, tier
+from tests.unit.backends.mooncake.golden import GOLDENS
+
+each_case = pytest.mark.parametrize("case", GOLDENS.cases)
 
 
-@pytest.mark.parametrize("case", golden.CASES)
+@each_case
 def test_the_whole_answer(case: str) -> None:
-    # As JSON, so that what is compared is what an API server would see.
-    assert json.loads(json.dumps(golden.answer(case))) == golden.load("golden", case)
+    assert GOLDENS.answer(case) == GOLDENS.expected(case)
+    assert GOLDENS.path(case).read_text() == GOLDENS.text(case), "run `make goldens`"
 
 
-def test_every_golden_has_its_spec() -> None:
-    assert {path.stem for path in (golden.HERE / "golden").glob("*.yaml")} == set(golden.CASES)
+def test_every_golden_has_its_case() -> None:
+    assert GOLDENS.strangers() == set()
 
 
 # (case, keys of the parts in the order they are applied)
 OBJECTS = (
-    ("smallest", "namespace deployment-master service-master daemonset-store networkpolicy-pool"),
+    ("every-node", "namespace deployment-master service-master daemonset-store networkpolicy-pool"),
     (
-        "ha-rdma",
+        "ha-replicated",
         "namespace statefulset-etcd service-etcd poddisruptionbudget-etcd deployment-master "
         "service-master poddisruptionbudget-master daemonset-store networkpolicy-pool "
         "podmonitor-pool prometheusrule-pool",
@@ -33,15 +33,18 @@ OBJECTS = (
         "namespace deployment-master service-master resourceclaimtemplate-rdma statefulset-store "
         "poddisruptionbudget-store networkpolicy-pool",
     ),
-    ("ssd", "namespace deployment-master service-master daemonset-store networkpolicy-pool"),
-    ("external", "namespace daemonset-store networkpolicy-pool"),
+    (
+        "ssd-drained",
+        "namespace deployment-master service-master daemonset-store networkpolicy-pool",
+    ),
+    ("external-etcd", "namespace daemonset-store networkpolicy-pool"),
     ("external-pool", ""),
 )
 
 
 @pytest.mark.parametrize(("case", "keys"), OBJECTS)
 def test_few_objects(case: str, keys: str) -> None:
-    assert [p.key for p in BACKEND.parts(tier(golden.load("specs", case)))] == keys.split()
+    assert [p.key for p in BACKEND.parts(GOLDENS.of(case))] == keys.split()
 
 
 _ROLES = {
@@ -52,9 +55,9 @@ _ROLES = {
 }
 
 
-@pytest.mark.parametrize("case", golden.CASES)
+@each_case
 def test_what_is_watched_kept_and_waited_for(case: str) -> None:
-    for part in BACKEND.parts(tier(golden.load("specs", case))):
+    for part in BACKEND.parts(GOLDENS.of(case)):
         assert part.watch == (part.key in _ROLES) == bool(part.ready), part.key
         assert part.keep == (part.key == "namespace"), part.key
         assert part.role == _ROLES.get(part.key, "Support"), part.key
