@@ -44,7 +44,7 @@ test-render: venv ## Render cases, both engines (Crossplane's own: after make cr
 	@$(BIN)/python -m pytest tests/render $(TEST_RENDER_ARGS)
 
 # Every golden that a test compares with. What they hold is a decision: read the difference.
-# The fixtures in tests/unit/*/releases are of releases, and never written anew.
+# The fixtures in tests/unit/composers/releases are of releases, and never written anew.
 goldens: venv ## Write the goldens anew (GOLDENS=consumer/wired: of these render cases)
 	@$(BIN)/python -m tests.render.run --engine embedded --update $(GOLDENS)
 	@$(BIN)/python -m tests.unit.backends.goldens
