@@ -96,6 +96,13 @@ def _role(part: Part) -> dict[str, Any]:
     return {"key": part.key, "role": part.role} | {name: True for name, on in flags.items() if on}
 
 
+def every() -> list[Goldens]:
+    """The goldens of every backend: GOLDENS of each `BACKEND/golden.py`."""
+    names = sorted(path.parent.name for path in HERE.glob("*/golden.py"))
+    package = "tests.unit.backends"
+    return [importlib.import_module(f"{package}.{name}.golden").GOLDENS for name in names]
+
+
 if __name__ == "__main__":
-    for module in sorted(HERE.glob("*/golden.py")):
-        importlib.import_module(f"{__package__}.{module.parent.name}.golden").GOLDENS.write()
+    for one in every():
+        one.write()
