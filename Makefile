@@ -10,7 +10,7 @@ include tests/tools/tools.mk
 -include tests/conformance/conformance.mk
 -include tests/cluster/cluster.mk
 
-.PHONY: help venv render test-render test generate lint clean
+.PHONY: help venv render test-render test goldens generate lint bench image-check fuzz
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort | expand -t24
 
@@ -42,6 +42,12 @@ endif
 
 test-render: venv ## Render cases, both engines (Crossplane's own: after make crossplane)
 	@$(BIN)/python -m pytest tests/render $(TEST_RENDER_ARGS)
+
+# Every golden that a test compares with. What they hold is a decision: read the difference.
+# The fixtures in tests/unit/composers/releases are of releases, and never written anew.
+goldens: venv ## Write the goldens anew (GOLDENS=consumer/wired: of these render cases)
+	@$(BIN)/python -m tests.render.run --engine embedded --update $(GOLDENS)
+	@$(BIN)/python -m tests.unit.backends.goldens
 
 test: venv ## Unit tests (seconds)
 	@$(BIN)/python -m pytest

@@ -6,9 +6,12 @@ CONFORMANCE_GPU_PACKAGES := torch triton cuda-bindings cuda-pathfinder cuda-tool
   nvidia-cufft nvidia-cufile nvidia-curand nvidia-cusolver nvidia-cusparse nvidia-cusparselt-cu13 \
   nvidia-nccl-cu13 nvidia-nvjitlink nvidia-nvshmem-cu13 nvidia-nvtx
 
-.PHONY: conformance conformance-envs conformance-deps conformance-lock
-conformance: conformance-envs ## Run the real engines, LMCache and Mooncake on what we emit
+.PHONY: conformance conformance-tools conformance-envs conformance-deps conformance-lock
+conformance: conformance-tools conformance-envs ## Run the real engines, LMCache and Mooncake on what we emit
 	$(BIN)/python -m tests.conformance.run $(PYTEST_ARGS)
+
+conformance-tools: ## Build what the conformance suite needs of the Go programs (etcd; once)
+	@$(TOOLS_PYTHON) tests/tools/find.py build etcd
 
 conformance-envs: venv conformance-deps ## Build the engines' environments (3 GB; once)
 	@$(BIN)/python -m tests.conformance.envs

@@ -1,4 +1,4 @@
-"""What the conformance suite needs of the system: shared libraries, redis-server, tini.
+"""What the conformance suite needs of the system: shared libraries, redis-server, tini, namespaces.
 
 `python -m tests.conformance.debian` exits 0 when all is there. Otherwise it installs the packages,
 as root where apt-get exists, or says which ones to install.
@@ -12,11 +12,15 @@ import sys
 
 # Debian package -> what it must bring: a library that loads, or a program on the PATH
 PACKAGES = {
+    "iproute2": "ip",
+    "libcurl4": "libcurl.so.4",
     "libibverbs1": "libibverbs.so.1",
     "libnuma1": "libnuma.so.1",
     "librdmacm1": "librdmacm.so.1",
+    "mount": "mount",
     "redis-server": "redis-server",
     "tini": "tini",
+    "util-linux": "nsenter",
 }
 
 

@@ -48,10 +48,6 @@ class Environment:
     def python(self) -> Path:
         return self.path / "bin" / "python"
 
-    def bin(self, program: str) -> Path:
-        """A console script of the environment, e.g. `lmcache` or `mooncake_master`."""
-        return self.path / "bin" / program
-
 
 def _path(name: str) -> Path:
     digest = hashlib.sha256(f"{PYTHON} {platform.machine()}".encode())

@@ -12,6 +12,7 @@ import shutil
 import sys
 
 from tests.conformance.envs import EnvironmentUnavailable, environment
+from tests.tools import find
 
 MARK = "KV_OFFLOAD_NODE"  # set to "root" or "user" inside
 
@@ -22,9 +23,10 @@ def main() -> int:
         print(f"not on the PATH: {' '.join(needed)} (util-linux, iproute2)", file=sys.stderr)
         return 1
     try:
+        find.require("etcd")
         for name in ("vllm", "sglang"):
             environment(name)
-    except EnvironmentUnavailable as problem:
+    except (EnvironmentUnavailable, find.ToolsMissing) as problem:
         print(problem, file=sys.stderr)
         return 1
     root = os.geteuid() == 0

@@ -119,7 +119,7 @@ def starts(case: Json, container: Json, folder: Path) -> list[list[str]]:
         argv = [word.replace("-lc", "-c") if i == 1 else word for i, word in enumerate(argv)]
         shells.install(folder)
         container = {"command": argv, "env": [{"name": k, "value": v} for k, v in env.items()]}
-        return shells.run(container, "dash" if shell == "sh" else shell, folder, {})
+        return shells.run(container, shells.POSIX if shell == "sh" else shell, folder, {})
     return [[shells.expand(word, env) for word in argv]]
 
 

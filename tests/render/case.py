@@ -6,12 +6,17 @@
     observed/          observed composed resources                 (optional)
     schemas/           OpenAPI v3 documents                        (optional)
     credentials/       Secrets                                     (optional)
-    case.yaml          {results, fullXr, context: bool; passes: [{name, simulate, ...}]}
-    expected.yaml      the golden, in the canonical emitter; further passes: expected-NAME.yaml
+    case.yaml          {results, fullXr, context: bool; like: CASE; passes: [{name, ...}]}
+    expected.yaml      the golden of the first pass, or changes.yaml (golden.py)
+    changes-NAME.yaml  the golden of a further pass
 
 A further pass renders again what a cluster would hold after the pass before: its composed resources
 as `simulate.py` changes them, its composite with the status it got. A pass may name another folder
 (`required`) or file (`xr`, `composition`), which takes the place of the usual one from then on.
+
+`like`, of the first pass or of a further one, names a case whose first pass it varies: its golden
+is then what differs from that one. A case takes each file and folder that it lacks from the case
+that its first pass is like.
 """
 
 from dataclasses import dataclass
@@ -28,10 +33,14 @@ CASES = HERE / "cases"
 
 @dataclass(frozen=True)
 class Pass:
-    """One render. `simulate`: how the pass before is changed into observed resources."""
+    """One render. `simulate`: how the pass before is changed into observed resources.
+
+    `like`: the case that its golden is told by, "" for the pass before.
+    """
 
     name: str
     simulate: str = ""
+    like: str = ""
     required: str = "required"
     xr: str = "xr.yaml"
     composition: str = "composition.yaml"
@@ -58,36 +67,40 @@ class Case:
         pipelines = [self.composition(one)["spec"]["pipeline"] for one in self.passes]
         return {step["functionRef"]["name"] for steps in pipelines for step in steps}
 
+    def path(self, part: str) -> Path:
+        """A file or folder: the case's own, or else that of the case that it is like."""
+        own = self.folder / part
+        return (
+            CASES / self.passes[0].like / part if self.passes[0].like and not own.exists() else own
+        )
+
     def documents(self, part: str) -> list[Document]:
         """The documents of an optional subfolder."""
-        path = self.folder / part
+        path = self.path(part)
         if not path.is_dir():
             return []
         return files.load_schemas(path) if part == "schemas" else files.load(path)
 
     def composite(self, one: Pass) -> Document:
         """What the user wrote, as it stands in this pass."""
-        return files.load_one(self.folder / one.xr, "composite")
+        return files.load_one(self.path(one.xr), "composite")
 
     def composition(self, one: Pass) -> Document:
         """The case's own, or what `kv-offload render` uses for that kind."""
-        path = self.folder / one.composition
+        path = self.path(one.composition)
         if path.is_file():
             return files.load_one(path, "Composition")
         return defaults.composition(self.xr)
-
-    def golden(self, one: Pass) -> Path:
-        return self.folder / (f"expected-{one.name}.yaml" if one.name else "expected.yaml")
 
 
 def load(folder: Path) -> Case:
     options: Document = {}
     if (folder / "case.yaml").is_file():
         options = files.parse(files.read_text(folder / "case.yaml"), "case.yaml")[0]
-    unknown = set(options) - {"results", "fullXr", "context", "passes"}
+    unknown = set(options) - {"results", "fullXr", "context", "like", "passes"}
     if unknown:
         raise files.InputError(f"{folder}/case.yaml: unknown keys {sorted(unknown)}")
-    passes = [Pass("")]
+    passes = [Pass("", like=options.get("like", ""))]
     for further in options.get("passes") or ():
         kept = {name: getattr(passes[-1], name) for name in ("required", "xr", "composition")}
         if not isinstance(further["name"], str):
@@ -105,4 +118,6 @@ def load(folder: Path) -> Case:
 
 
 def all_cases() -> list[Case]:
-    return [load(path.parent) for path in sorted(CASES.rglob("xr.yaml"))]
+    """Every case, those that others are like before those."""
+    cases = [load(path.parent) for path in sorted(CASES.rglob("xr.yaml"))]
+    return sorted(cases, key=lambda case: any(one.like for one in case.passes))

@@ -15,6 +15,7 @@ from function.render import conditions, emit, files, reconcile
 from function.render.merge import merged
 from tests.render import core, standin
 from tests.render.case import Case, Document, Pass
+from tests.render.golden import FAILURE
 from tests.render.servers import OURS
 
 DEVELOPMENT = {"render.crossplane.io/runtime": "Development"}
@@ -45,7 +46,7 @@ def failure(kind: str, message: str) -> Document:
     """`kind` is Fatal (a step's fatal result) or Error (core fails without output)."""
     return {
         "apiVersion": "tests.kv-offload/v1",
-        "kind": "Failure",
+        "kind": FAILURE,
         "severity": kind,
         "message": message,
     }
@@ -128,8 +129,8 @@ class Crossplane:
         for part, flag in ((one.required, "-e"), ("credentials", "--function-credentials")):
             if case.documents(part):
                 command += [flag, put(f"{flag}.yaml", case.documents(part))]
-        if (case.folder / "schemas").is_dir():
-            command += ["-s", str(case.folder / "schemas")]
+        if case.path("schemas").is_dir():
+            command += ["-s", str(case.path("schemas"))]
         command += ["-r"] * case.results + ["-x"] * case.full_xr + ["-c"] * case.context
         return subprocess.run(command, capture_output=True, text=True, timeout=60)
 

@@ -1,6 +1,6 @@
 """Render every case with one engine or both, and compare with the goldens.
 
-    python -m tests.render.run [--engine embedded|crossplane|both] [--update] [CASE..]
+    python -m tests.render.run [--engine embedded|crossplane|both] [--update|--show] [CASE..]
 
 A CASE is a folder under tests/render/cases, or the beginning of its name. With Crossplane's
 binaries, what was rendered also goes through `crossplane resource validate`. Without them, both are
@@ -10,11 +10,12 @@ skipped by name and counted; --require-engine makes that a failure.
 import argparse
 import contextlib
 import difflib
+import os
 import sys
 from collections.abc import Callable, Iterator
 
-from function.render import emit, merge
-from tests.render import engines, servers, simulate, validate
+from function.render import emit, files, merge
+from tests.render import changes, engines, golden, servers, simulate, validate
 from tests.render.case import Case, Pass, all_cases
 from tests.tools import find
 
@@ -54,39 +55,51 @@ def next_state(
 
 
 def check(case: Case, engine: Engine, name: str, update: bool) -> list[str]:
-    """What differs from the goldens, as unified diffs."""
+    """What differs from the goldens, as unified diffs of the whole that was printed."""
     wrong = []
     for one, answer in render(case, engine):
         text = emit.to_yaml(answer.documents)
         if _BUG in text:
             wrong.append(f"{one.name}: a composer failed; no golden may hold that")
-            continue
-        golden = case.golden(one)
-        expected = golden.read_text() if golden.is_file() else ""
-        if text == expected:
-            continue
-        if update:
-            golden.write_text(text)
-            continue
-        diff = difflib.unified_diff(
-            expected.splitlines(), text.splitlines(), str(golden.relative_to(servers.ROOT)), name
-        )
-        wrong.append("\n".join(list(diff)[:200]))
+        elif update:
+            golden.path(case, one).write_text(golden.text(case, one, answer.documents))
+        else:
+            wrong += _differences(case, one, text, answer, name)
+    if update:
+        for stranger in golden.strangers(case):
+            stranger.unlink()
     return wrong
+
+
+def _differences(case: Case, one: Pass, text: str, answer: engines.Answer, name: str) -> list[str]:
+    path = golden.path(case, one)
+    shown = os.path.relpath(path, servers.ROOT)
+    try:
+        expected = emit.to_yaml(golden.expected(case, one))
+    except (files.InputError, changes.ChangesError) as error:
+        return [f"{shown}: {error}"]
+    if text != expected:
+        diff = difflib.unified_diff(expected.splitlines(), text.splitlines(), shown, name)
+        return ["\n".join(list(diff)[:200])]
+    if path.read_text() != golden.text(case, one, answer.documents):
+        return [f"{shown}: right, and not as it is written: run `make goldens`"]
+    return []
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--engine", choices=("embedded", "crossplane", "both"), default="both")
     parser.add_argument("--update", action="store_true", help="write the goldens")
+    parser.add_argument("--show", action="store_true", help="print what each pass must print")
     parser.add_argument("--require-engine", action="store_true", help="a skip is a failure")
     parser.add_argument("cases", nargs="*", metavar="CASE")
     options = parser.parse_args(arguments)
-    prefixes = tuple(options.cases)
-    cases = [c for c in all_cases() if not prefixes or c.name.startswith(prefixes)]
+    cases = _chosen(options.cases)
     if not cases:
         print("no such case", file=sys.stderr)
         return 2
+    if options.show:
+        return _show(cases)
     failed: list[str] = []
     skipped: list[str] = []
     if options.engine != "crossplane":
@@ -107,6 +120,27 @@ def main(arguments: list[str] | None = None) -> int:
     passes = sum(len(case.passes) for case in cases)
     print(f"{len(cases)} cases, {passes} passes; {len(failed)} wrong, {len(skipped)} skipped")
     return int(bool(failed) or (bool(skipped) and options.require_engine))
+
+
+def _chosen(prefixes: list[str]) -> list[Case]:
+    """The cases that are named, and those that are like one of them."""
+
+    def named(name: str) -> bool:
+        return not prefixes or name.startswith(tuple(prefixes))
+
+    return [
+        case
+        for case in all_cases()
+        if named(case.name) or any(one.like and named(one.like) for one in case.passes)
+    ]
+
+
+def _show(cases: list[Case]) -> int:
+    for case in cases:
+        for one in case.passes:
+            print(f"# {case.name}{one.name and ', '}{one.name}")
+            print(emit.to_yaml(golden.expected(case, one)), end="")
+    return 0
 
 
 def _skip(what: str, names: list[str], missing: find.ToolsMissing) -> list[str]:

@@ -40,7 +40,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.mark.usefixtures("crossplane")  # skipped, or failed, like the other renders
 def test_crossplane_renders_through_mutual_tls(served: Served) -> None:
     given = bridge.credentials(served.client, served.authority)
-    tier = case.load(case.CASES / "tier/smallest")
+    tier = case.load(case.CASES / "tier/lmcache/smallest")
     cli, core = find.require("crossplane"), find.require("core")
     with bridge.to(served.target, given) as (address, forward):
         engine = engines.Crossplane(cli, core, {servers.OURS: address})

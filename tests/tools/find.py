@@ -124,6 +124,10 @@ PROGRAMS: dict[str, Program] = {
 }
 
 
+# The smallest target of the Makefile that builds a program, where it is not `cluster-tools`.
+_TARGETS = {"crossplane": "crossplane", "core": "crossplane", "etcd": "conformance-tools"}
+
+
 class ToolsMissing(RuntimeError):
     """A program or module that the tests need is not there; the message says how to get it."""
 
@@ -156,7 +160,7 @@ def require(name: str) -> Path:
     """The built program; ToolsMissing names the target that builds it."""
     path = binary(name)
     if path is None:
-        target = "crossplane" if name in ("crossplane", "core") else "cluster-tools"
+        target = _TARGETS.get(name, "cluster-tools")
         raise ToolsMissing(f"{name} is not built: run `make {target}` (needs Go)")
     return path
 

@@ -1,11 +1,12 @@
 """etcd, API servers that share it, and the controllers of Kubernetes itself."""
 
+import base64
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster.rig.certs import Authority, service_account_key, write_private
-from tests.cluster.rig.kube import Api
+from tests.cluster.rig.kube import Api, Manifest
 from tests.cluster.rig.ports import free_ports, listening
 from tests.cluster.rig.processes import Part
 from tests.tools.find import require
@@ -13,6 +14,16 @@ from tests.tools.find import require
 # What a control plane of Crossplane needs from kube-controller-manager: no pods run on it.
 CONTROL_PLANE_CONTROLLERS = (
     "garbage-collector-controller,namespace-controller,serviceaccount-controller"
+)
+# A controller without a twin and without a port of its own. Simulated pods come and go at once; the
+# defaults throttle an honest roll of many nodes.
+_ALONE = (
+    "--leader-elect=false",
+    "--secure-port=0",
+    "--profiling=false",
+    "--kube-api-qps=200",
+    "--kube-api-burst=400",
+    "--v=1",
 )
 
 
@@ -61,6 +72,15 @@ class Cluster:
 
     def kubeconfig_of(self, user: str) -> Path:
         return self.folder / f"kubeconfig-{user}"
+
+    def kubeconfig_secret(self, namespace: str) -> Manifest:
+        """The kubeconfig as what others reach this cluster by, below the key `kubeconfig`."""
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": f"{self.name}-kubeconfig", "namespace": namespace},
+            "data": {"kubeconfig": base64.b64encode(self.kubeconfig.read_bytes()).decode()},
+        }
 
 
 @dataclass(frozen=True)
@@ -138,13 +158,7 @@ def controller_manager(run: Path, target: Cluster, controllers: str = "*") -> Pa
         f"--root-ca-file={target.folder / 'serving' / 'ca.crt'}",
         f"--service-account-private-key-file={target.folder / 'service-account.key'}",
         f"--controllers={controllers}",
-        "--leader-elect=false",
-        "--secure-port=0",
-        "--profiling=false",
-        # Simulated pods come and go at once; the defaults throttle an honest roll of many nodes.
-        "--kube-api-qps=200",
-        "--kube-api-burst=400",
-        "--v=1",
+        *_ALONE,
     ]
     log = run / "logs" / f"controllers-{target.name}.log"
     return Part(f"controllers-{target.name}", argv, log)
@@ -154,11 +168,6 @@ def scheduler(run: Path, target: Cluster) -> Part:
     argv = [
         str(require("kube-scheduler")),
         f"--kubeconfig={target.kubeconfig}",
-        "--leader-elect=false",
-        "--secure-port=0",
-        "--profiling=false",
-        "--kube-api-qps=200",
-        "--kube-api-burst=400",
-        "--v=1",
+        *_ALONE,
     ]
     return Part(f"scheduler-{target.name}", argv, run / "logs" / f"scheduler-{target.name}.log")

@@ -1,7 +1,5 @@
 """A small inference fleet on the rig: nodes, our packages, and one InferenceCluster per cluster."""
 
-import base64
-
 from tests.cluster.rig.apiserver import Cluster
 from tests.cluster.rig.functions import CHECKOUT
 from tests.cluster.rig.kube import Manifest, describe, is_true
@@ -25,24 +23,16 @@ def namespace(name: str, labels: dict[str, str] | None = None) -> Manifest:
 
 def inference_cluster(target: Cluster) -> list[Manifest]:
     """An InferenceCluster of an existing cluster, and the Secret with its kubeconfig."""
-    secret = f"{target.name}-kubeconfig"
-    encoded = base64.b64encode(target.kubeconfig.read_bytes()).decode()
+    secret = target.kubeconfig_secret(SYSTEM)
+    reference = {"name": secret["metadata"]["name"], "key": "kubeconfig"}
     return [
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": secret, "namespace": SYSTEM},
-            "data": {"kubeconfig": encoded},
-        },
+        secret,
         {
             "apiVersion": "modelplane.ai/v1alpha1",
             "kind": "InferenceCluster",
             "metadata": {"name": target.name, "labels": {"accelerator": "h200"}},
             "spec": {
-                "cluster": {
-                    "source": "Existing",
-                    "existing": {"secretRef": {"name": secret, "key": "kubeconfig"}},
-                }
+                "cluster": {"source": "Existing", "existing": {"secretRef": reference}},
             },
         },
     ]

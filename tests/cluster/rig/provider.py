@@ -1,6 +1,5 @@
 """provider-kubernetes, and the workload clusters that it may write to."""
 
-import base64
 from pathlib import Path
 
 from tests.cluster.rig.apiserver import Cluster
@@ -41,16 +40,10 @@ def provider(run: Path, target: Cluster, authority: Authority) -> Part:
 
 def provider_config(target: Cluster) -> list[Manifest]:
     """A ClusterProviderConfig named after a workload cluster, and its kubeconfig's Secret."""
-    name = f"{target.name}-kubeconfig"
-    encoded = base64.b64encode(target.kubeconfig.read_bytes()).decode()
-    reference = {"namespace": NAMESPACE, "name": name, "key": "kubeconfig"}
+    secret = target.kubeconfig_secret(NAMESPACE)
+    reference = {**secret["metadata"], "key": "kubeconfig"}
     return [
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": name, "namespace": NAMESPACE},
-            "data": {"kubeconfig": encoded},
-        },
+        secret,
         {
             "apiVersion": "kubernetes.m.crossplane.io/v1alpha1",
             "kind": "ClusterProviderConfig",

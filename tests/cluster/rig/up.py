@@ -16,7 +16,6 @@ from tests.cluster.rig.apiserver import (
     scheduler,
 )
 from tests.cluster.rig.certs import Authority
-from tests.cluster.rig.crds import install_crds
 from tests.cluster.rig.kube import Manifest, describe, is_true, load
 from tests.cluster.rig.nodes import kwok
 from tests.cluster.rig.ports import free_ports
@@ -172,9 +171,6 @@ class Rig:
         """Our function, not started yet."""
         command = functions.command_of_ours()
         return functions.function(name, command, port, self.run, self.authority)
-
-    def install_crds_on(self, target: Cluster, files: list[Path]) -> list[str]:
-        return install_crds(target.api, files)
 
     def apply_nodes(self, target: Cluster, nodes: list[Manifest], limit: float = 30) -> None:
         """Create simulated nodes and wait until their kubelet (kwok) says they are Ready."""

@@ -1,23 +1,33 @@
-"""Whole tiers of a backend and what becomes of them: `specs/NAME.yaml` -> `golden/NAME.yaml`.
+"""What a backend decides about whole tiers: the spec of a render case -> `golden/NAME.yaml`.
 
-A difference means that agents or engines are rolled by a release: read it, and name it in the
-changelog.
+The tiers are those of the render cases `tier/BACKEND/NAME`, whose goldens hold the manifests. Here
+is what no manifest shows: problems, the description, what an engine's pod gets, the parts' roles;
+whole for the smallest tier, as what differs from it for all others. A difference means that a
+release rolls engines: read it, and name it in the changelog.
+
+    python -m tests.unit.backends.goldens     # writes them anew; `make goldens` writes all
 """
 
+import importlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from function.contract.backend import Backend, Tier
+from function.contract.backend import Backend, Part, Tier
 from function.contract.engine import Engine
+from function.render import emit, files
+from tests.render import changes
+from tests.render.case import CASES
+
+HERE = Path(__file__).parent
+BASE = "smallest"
 
 
 @dataclass(frozen=True)
 class Goldens:
-    """The cases in `folder`. `engines`: whose injection is shown, by its key in the golden."""
+    """The goldens of one backend. `engines`: whose injection is shown, by its key in the golden."""
 
     folder: Path
     backend: Backend
@@ -26,48 +36,73 @@ class Goldens:
 
     @property
     def cases(self) -> tuple[str, ...]:
-        return tuple(sorted(path.stem for path in (self.folder / "specs").glob("*.yaml")))
+        """The base first."""
+        names = {path.parent.name for path in self._specs.glob("*/xr.yaml")}
+        return (BASE, *sorted(names - {BASE}))
 
-    def load(self, folder: str, case: str) -> Any:
-        return yaml.safe_load((self.folder / folder / f"{case}.yaml").read_text())
+    @property
+    def _specs(self) -> Path:
+        return CASES / "tier" / self.folder.name
+
+    def of(self, case: str) -> Tier:
+        """The tier of a case."""
+        return self.tier(files.load_one(self._specs / case / "xr.yaml", "tier")["spec"])
+
+    def path(self, case: str) -> Path:
+        return self.folder / "golden" / f"{case}.yaml"
+
+    def strangers(self) -> set[Path]:
+        """Goldens of no case."""
+        return {*self.path(BASE).parent.iterdir()} - {self.path(case) for case in self.cases}
 
     def answer(self, case: str) -> dict[str, Any]:
-        """Everything that the backend says about a case."""
-        of = self.tier(self.load("specs", case))
-        return {
+        """What the backend says about a case, as an API server would see it."""
+        of = self.of(case)
+        said = {
             "problems": [str(p) for p in self.backend.problems(of)],
-            "description": {
-                name: list(value) if isinstance(value, tuple) else value
-                for name, value in asdict(self.backend.describe(of)).items()
-            },
+            "description": asdict(self.backend.describe(of)),
             "sharesByModelString": self.backend.shares_by_model_string(of),
             **{
                 name: self.backend.inject(of, engine).to_json()
                 for name, engine in self.engines.items()
             },
-            "parts": {part.key: _part(asdict(part)) for part in self.backend.parts(of)},
+            "parts": [_role(part) for part in self.backend.parts(of)],
         }
+        return json.loads(json.dumps(said))
+
+    def expected(self, case: str) -> dict[str, Any]:
+        """What the golden says that the answer must be."""
+        said = files.parse(files.read_text(self.path(case)), case)
+        return said[0] if case == BASE else changes.edited(self.expected(BASE), *said)
+
+    def text(self, case: str) -> str:
+        """The golden of a case as it must be written."""
+        answer = self.answer(case)
+        if case == BASE:
+            return emit.to_yaml([answer])
+        told = changes.edits(self.expected(BASE), answer)
+        return f"# What differs from {BASE}.yaml.\n" + emit.to_yaml([told] if told else [])
 
     def write(self) -> None:
-        """Write the goldens anew."""
+        """Write the goldens anew, and remove those of no case."""
         for case in self.cases:
-            text = yaml.dump(self.answer(case), Dumper=_Dumper, sort_keys=False, width=100)
-            (self.folder / "golden" / f"{case}.yaml").write_text(text)
+            self.path(case).write_text(self.text(case))
+        for stranger in self.strangers():
+            stranger.unlink()
 
 
-def _part(part: dict[str, Any]) -> dict[str, Any]:
-    del part["key"]
-    return {name: value for name, value in part.items() if value}
+def _role(part: Part) -> dict[str, Any]:
+    flags = {"keep": part.keep, "watch": part.watch}
+    return {"key": part.key, "role": part.role} | {name: True for name, on in flags.items() if on}
 
 
-class _Dumper(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
+def every() -> list[Goldens]:
+    """The goldens of every backend: GOLDENS of each `BACKEND/golden.py`."""
+    names = sorted(path.parent.name for path in HERE.glob("*/golden.py"))
+    package = "tests.unit.backends"
+    return [importlib.import_module(f"{package}.{name}.golden").GOLDENS for name in names]
 
 
-def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
-    style = "|" if "\n" in value else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
-
-
-_Dumper.add_representer(str, _text)
+if __name__ == "__main__":
+    for one in every():
+        one.write()

@@ -16,6 +16,8 @@ SHELLS = {
     )
     if path
 }
+# What stands in for `sh`: the strictest that is there.
+POSIX = next(name for name in ("dash", "busybox", "bash") if name in SHELLS)
 ENGINES = ("vllm", "vllm-rs", "sglang", "python3")
 _RECORDER = """#!/bin/sh
 { printf '%s\\0' "${0##*/}" "$@"; printf '\\1\\0'; } >> "$RECORD_FILE"

@@ -92,10 +92,11 @@ def _selector(selector: fnv1.ResourceSelector) -> Document:
 
 def observe(outcome: Outcome, *, ready: bool = True) -> dict[str, Document]:
     """What the next call observes when everything desired was applied (and became ready)."""
-    seen = {}
-    for key, document in outcome.desired.items():
-        metadata = {**document.get("metadata", {}), "name": f"composed-{key}", "uid": f"uid-{key}"}
-        seen[key] = {**document, "metadata": metadata}
-        if ready:
-            seen[key]["status"] = {"conditions": [READY]}
-    return seen
+    return {key: observed(key, document, ready) for key, document in outcome.desired.items()}
+
+
+def observed(key: str, document: Document, ready: bool = True) -> Document:
+    """A composed resource as it is observed when it was applied (and became ready)."""
+    metadata = {**document.get("metadata", {}), "name": f"composed-{key}", "uid": f"uid-{key}"}
+    status = {"status": {"conditions": [READY]}} if ready else {}
+    return {**document, "metadata": metadata, **status}

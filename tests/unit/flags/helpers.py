@@ -4,7 +4,9 @@ import json
 
 from function.command.model import Append, Delete, EngineCall, Replace, Word
 from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.injection import Injection
 
+KV = "--kv-transfer-config"
 NIXL = {"kv_connector": "NixlConnector", "kv_role": "kv_producer"}
 MOONCAKE = {"kv_connector": "MooncakeConnector", "kv_role": "kv_consumer"}
 OFFLOAD = {
@@ -28,6 +30,7 @@ STORE = {
     "kv_connector_extra_config": {"load_async": True},
 }
 RECOMPUTE = {"kv_load_failure_policy": "recompute"}
+LMC = Injection("LMCache", connector=LMCACHE, connector_options=RECOMPUTE)
 
 
 def js(value: object) -> str:

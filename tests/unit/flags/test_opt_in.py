@@ -11,6 +11,8 @@ from function.contract.injection import Injection
 from function.flags.plan import unquoted
 from function.problems import Refused
 from tests.unit.flags.helpers import (
+    KV,
+    LMC,
     LMCACHE,
     NIXL,
     OFFLOAD,
@@ -22,15 +24,17 @@ from tests.unit.flags.helpers import (
     vllm,
 )
 
-KV = "--kv-transfer-config"
-LMC = Injection("LMCache", connector=LMCACHE, connector_options=RECOMPUTE)
 SHELLS = [name for name in ("bash", "dash") if shutil.which(name)]
 
 
-def split(shell: str, text: str, cwd) -> list[str]:
-    """The words that `shell` makes of an unquoted $KV_OFFLOAD_ARGS."""
+UNQUOTED = 'printf "%s\\0" $KV_OFFLOAD_ARGS'
+EVALUATED = "eval \"printf '%s\\0' $KV_OFFLOAD_ARGS\""
+
+
+def split(shell: str, script: str, text: str, cwd) -> list[str]:
+    """The words that `shell` makes of $KV_OFFLOAD_ARGS in a script that prints them."""
     done = subprocess.run(
-        [shell, "-c", 'printf "%s\\0" $KV_OFFLOAD_ARGS'],
+        [shell, "-c", script],
         env={"KV_OFFLOAD_ARGS": text, "PATH": "/usr/bin:/bin"},
         cwd=cwd,
         capture_output=True,
@@ -52,7 +56,7 @@ VALUES = [
 def test_json_survives(shell, value, tmp_path):
     for name in ("a", "b", "*", "{"):
         (tmp_path / name).touch()
-    words = split(shell, f"{KV} {unquoted(js(value))}", tmp_path)
+    words = split(shell, UNQUOTED, f"{KV} {unquoted(js(value))}", tmp_path)
     assert words[0] == KV and len(words) == 2
     assert json.loads(words[1]) == value
 
@@ -76,14 +80,7 @@ def test_inside_an_eval_the_words_are_quoted(shell, tmp_path):
     awkward = {**OFFLOAD, "kv_connector_extra_config": {"a": "it's a * b", "b": ["$HOME"]}}
     call = vllm("m", opted_in=True, evaluated=True)
     value = flags.plan(call, engine(), Injection("x", connector=awkward)).opt_in()
-    done = subprocess.run(
-        [shell, "-c", "eval \"printf '%s\\0' $KV_OFFLOAD_ARGS\""],
-        env={"KV_OFFLOAD_ARGS": value, "PATH": "/usr/bin:/bin"},
-        cwd=tmp_path,
-        capture_output=True,
-        check=True,
-    )
-    words = done.stdout.decode().split("\0")[:-1]
+    words = split(shell, EVALUATED, value, tmp_path)
     assert words[0] == KV and json.loads(words[1]) == awkward
 
 

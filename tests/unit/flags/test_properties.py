@@ -11,9 +11,7 @@ from function.flags.vllm.connectors import CONNECTORS
 from function.flags.vllm.merge import children
 from function.problems import Refused
 from function.reasons import REASONS
-from tests.unit.flags.helpers import LMCACHE, OFFLOAD, RECOMPUTE, STORE, apply, engine, js, vllm
-
-KV = "--kv-transfer-config"
+from tests.unit.flags.helpers import KV, LMCACHE, OFFLOAD, RECOMPUTE, STORE, apply, engine, js, vllm
 
 names = st.sampled_from([*sorted(set(CONNECTORS) - {"MultiConnector"}), "Unknown"])
 extra = st.dictionaries(

@@ -10,6 +10,8 @@ from function.contract.engine import Engine
 from function.contract.injection import Injection
 from function.problems import Refused
 from tests.unit.flags.helpers import (
+    KV,
+    LMC,
     LMCACHE,
     MOONCAKE,
     NIXL,
@@ -23,8 +25,6 @@ from tests.unit.flags.helpers import (
     vllm,
 )
 
-KV = "--kv-transfer-config"
-LMC = Injection("LMCache", connector=LMCACHE, connector_options=RECOMPUTE)
 NATIVE = Injection("Native", connector=OFFLOAD, connector_options=RECOMPUTE)
 MOON = Injection("Mooncake", connector=STORE, connector_options=RECOMPUTE)
 

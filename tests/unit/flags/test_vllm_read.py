@@ -7,10 +7,9 @@ import pytest
 
 from function import flags
 from function.command.model import Word
-from tests.unit.flags.helpers import NIXL, OFFLOAD, expansion, js, vllm
+from tests.unit.flags.helpers import KV, NIXL, OFFLOAD, expansion, js, vllm
 
 N, O = js(NIXL), js(OFFLOAD)  # noqa: E741
-KV = "--kv-transfer-config"
 
 
 def dotted(flag: str, connector: str, role: str = "kv_both") -> list[str]:

@@ -1,4 +1,4 @@
-"""LMCache's goldens; `python -m tests.unit.backends.lmcache.golden` writes them anew."""
+"""LMCache's goldens (goldens.py)."""
 
 from pathlib import Path
 
@@ -10,7 +10,3 @@ from tests.unit.backends.lmcache import tier
 HERE = Path(__file__).parent
 ENGINE = Engine(VLLM, "0.33.0", flags={"--tensor-parallel-size": "8"}, identity="0123456789ab")
 GOLDENS = Goldens(HERE, BACKEND, tier, {"injection": ENGINE})
-CASES, load, answer = GOLDENS.cases, GOLDENS.load, GOLDENS.answer
-
-if __name__ == "__main__":
-    GOLDENS.write()

@@ -1,33 +1,18 @@
 """Tiers and engines for the tests of the Mooncake backend."""
 
+import functools
 from typing import Any
 
-from function.api.base import parse
-from function.api.tier import KVOffloadTierSpec
 from function.contract.backend import Tier
 from function.contract.engine import SGLANG, VLLM, Engine
-from function.problems import Problem
+from tests.unit.backends import tiers
 
-CLUSTER = {"inferenceClusterRef": {"name": "gke"}, "backend": "Mooncake"}
+read = functools.partial(tiers.read, "Mooncake")
+tier = functools.partial(tiers.tier, "Mooncake")
 STORE: dict[str, Any] = {"sizeGiB": 200}
 RDMA = {"source": "DevicePlugin", "devicePlugin": {"resourceName": "rdma/hca"}}
 FEATURES = frozenset({"cache_prefix", "load_async", "tenant_id", "standalone-store"})
 IDENTITY = "0123456789ab"
-
-
-def read(document: dict[str, Any]) -> tuple[Tier | None, list[Problem]]:
-    """A tier of a spec as users write it, or what its schema finds wrong."""
-    spec, problems = parse(KVOffloadTierSpec, CLUSTER | document, "spec")
-    if spec is None:
-        return None, problems
-    return Tier("chat", "modelplane-system", "chat-3f9ab", spec, spec.settings), []
-
-
-def tier(document: dict[str, Any]) -> Tier:
-    """A tier of a spec that its schema accepts."""
-    found, problems = read(document)
-    assert found is not None, [str(p) for p in problems]
-    return found
 
 
 def pool(spec: dict[str, Any] | None = None, **settings: Any) -> Tier:

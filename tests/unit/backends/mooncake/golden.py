@@ -1,4 +1,4 @@
-"""Mooncake's goldens; `python -m tests.unit.backends.mooncake.golden` writes them anew."""
+"""Mooncake's goldens (goldens.py)."""
 
 from pathlib import Path
 
@@ -12,7 +12,3 @@ ENGINES = {
     "sglang": sglang(flags={"--tp-size": "8"}),
 }
 GOLDENS = Goldens(HERE, BACKEND, tier, ENGINES)
-CASES, load, answer = GOLDENS.cases, GOLDENS.load, GOLDENS.answer
-
-if __name__ == "__main__":
-    GOLDENS.write()

@@ -1,0 +1,69 @@
+"""Pods that a release wired are not rolled by this function, nor is what they mount changed.
+
+The rule, whatever this function writes into *new* pods: a workload that is observed wired, and
+whose template is what it was, stays byte for byte, its record included. So it does where the tier
+is ready (wired again from it, or from the record), where it is not, and where it is gone.
+"""
+
+import json
+
+import pytest
+
+from function.kube import objects
+from function.pods import record
+from tests.unit.composers import release
+from tests.unit.composers.calls import Document
+from tests.unit.composers.release import Fixture
+
+RECORD = "modelplane.ai/kv-offload-record"  # where it stands is as frozen as what it says
+
+# What is frozen. A digest here never changes: a fixture that no longer holds shows a defect.
+FROZEN = {"0.1": "4e89fafa5086e3a73fa600bd8ebd1e59043380ee06378e337118e4761ce2ab4f"}
+
+FIXTURES = release.fixtures()
+each_fixture = pytest.mark.parametrize("was", FIXTURES, ids=lambda was: f"{was.version}-{was.name}")
+
+
+def _text(document: Document) -> str:
+    return json.dumps(document, sort_keys=True, indent=1)
+
+
+def _record(document: Document) -> str:
+    return document.get("metadata", {}).get("annotations", {}).get(RECORD, "")
+
+
+@pytest.mark.parametrize("tier", ["ready", "not ready", "gone"])
+@each_fixture
+def test_what_runs_stays_as_it_is(was: Fixture, tier: str) -> None:
+    got = was.reconciled(tier).desired
+    for key, document in was.wired.items():
+        if key in was.desired:
+            # An earlier step's: all of it is theirs or ours in the pods.
+            assert _text(got[key]) == _text(document), key
+        else:
+            # Composed by us: how it is applied and watched may change, what runs may not.
+            assert _text(objects.unwrapped(got[key])) == _text(objects.unwrapped(document)), key
+            assert _record(got[key]) == _record(document), key
+
+
+@each_fixture
+def test_a_record_is_read_whole(was: Fixture) -> None:
+    texts = [text for document in was.wired.values() if (text := _record(document))]
+    assert texts
+    for text in texts:
+        found, why = record.load(text)
+        assert found is not None, why
+        assert record.dump(found) == text
+
+
+@each_fixture
+def test_a_fixture_shows_wiring(was: Fixture) -> None:
+    """But for Optional's choice, which is to stay as the author wrote it."""
+    for key, document in was.desired.items():
+        manifests = [objects.unwrapped(one) for one in (document, was.wired[key])]
+        assert (manifests[0] == manifests[1]) == (was.name == "optional-unwired"), key
+
+
+def test_nothing_that_is_frozen_was_changed() -> None:
+    assert {was.version for was in FIXTURES} == set(FROZEN)
+    assert {version: release.digest(version) for version in FROZEN} == FROZEN
