@@ -61,6 +61,7 @@ class Goldens:
         said = {
             "problems": [str(p) for p in self.backend.problems(of)],
             "description": asdict(self.backend.describe(of)),
+            "pinned": [asdict(row) for row in self.backend.pinned(of)],
             "sharesByModelString": self.backend.shares_by_model_string(of),
             **{
                 name: self.backend.inject(of, engine).to_json()

@@ -11,8 +11,7 @@ from function.backends.lmcache import BACKEND as LMCACHE
 from function.backends.mooncake import BACKEND as MOONCAKE
 from function.contract.injection import Injection, SharedMemory
 from function.contract.recorded import shaped
-from tests.unit.backends.lmcache.golden import GOLDENS as OF_LMCACHE
-from tests.unit.backends.mooncake.golden import GOLDENS as OF_MOONCAKE
+from tests.unit.backends import goldens as every_golden
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import call, observe
 
@@ -21,9 +20,9 @@ KEY, RECORD = "model-serving-main", "modelplane.ai/kv-offload-record"
 
 def injections() -> Iterator[Any]:
     """Whatever the backends inject in their golden cases."""
-    for goldens in (OF_LMCACHE, OF_MOONCAKE):
+    for goldens in every_golden.every():
         for case in goldens.cases:
-            tier = goldens.tier(goldens.load("specs", case))
+            tier = goldens.of(case)
             for name, engine in goldens.engines.items():
                 yield pytest.param(
                     goldens.backend, goldens.backend.inject(tier, engine), id=f"{case}-{name}"
