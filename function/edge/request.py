@@ -105,6 +105,8 @@ class Call:
 
     def refused_write(self, key: str) -> str:
         """Why the provider could not write an observed Object's manifest, "" where it could."""
+        if self.observed_condition(key, "Synced") != "False":
+            return ""
         entries = self.observed_value(key, "status", "conditions")
         for entry in entries if isinstance(entries, list) else ():
             if not isinstance(entry, dict):

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from function import names
@@ -59,14 +60,23 @@ class Record:
     def wired(self) -> bool:
         return self.state == WIRED
 
-    @property
+    @cached_property
     def wiring(self) -> str:
         """A digest of what was injected: two records of one wiring have the same."""
         return digest({path: kept.injection.to_json() for path, kept in self.templates.items()})[:8]
 
+    @cached_property
+    def text(self) -> str:
+        """The record as `dump` writes it."""
+        return _dump(self)
+
 
 def dump(record: Record) -> str:
     """Compact canonical JSON. Raises Refused(PodConflict) above 16 KiB."""
+    return record.text
+
+
+def _dump(record: Record) -> str:
     data: Json = {"version": VERSION, "state": record.state, "tier": record.tier}
     for key, value in (
         ("backend", record.backend),

@@ -6,6 +6,7 @@ so that nothing of it can have been remembered.
 
 import asyncio
 import functools
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -157,6 +158,8 @@ def _settled(request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionRequest:
         manifest = observed.get("spec", {}).get("forProvider", {}).get("manifest", {})
         observed["status"] = {"conditions": [_READY], "atProvider": {"manifest": manifest}}
         request.observed.resources[key].resource.CopyFrom(resource.dict_to_struct(observed))
+    # As core tags it: by a digest of what it asks.
+    request.meta.tag = hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()
     return request
 
 
