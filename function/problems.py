@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from function.reasons import Reason
+from function.redact import redacted
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][-\w$]*")
 
@@ -46,6 +47,7 @@ class Refused(Exception):
     """
 
     def __init__(self, reason: Reason | str, message: str, path: str = "") -> None:
+        message = redacted(message)
         super().__init__(f"{path}: {message}" if path else message)
         self.reason = Reason(reason)
         self.message = message

@@ -5,7 +5,8 @@ numbers with the unit in the name, because Mooncake misreads most others. Facts 
 stores are in `function.api.mooncake_store`, the masters in `function.api.mooncake_master`.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -77,6 +78,17 @@ class MooncakeEngine(ApiModel):
     )
 
 
+def _outside(first: str, last: str) -> Callable[[Any], bool]:
+    """Whether a range covers no port of another purpose; some of those are fixed."""
+    low, high = (name.replace("F", "_f").replace("L", "_l") for name in (first, last))
+
+    def holds(ports: Any) -> bool:
+        others = (ports.rpc, ports.admin, ports.metadata, 8088, 2379, 2380)
+        return not any(getattr(ports, low) <= port <= getattr(ports, high) for port in others)
+
+    return holds
+
+
 class MooncakePorts(ApiModel):
     """Ports of master and stores; ranges are pinned so that a NetworkPolicy can name them."""
 
@@ -104,6 +116,17 @@ class MooncakePorts(ApiModel):
             "transferFirst to transferLast and segmentFirst to segmentLast must not overlap",
             lambda o: o.transfer_last < o.segment_first or o.segment_last < o.transfer_first,
             "transferFirst",
+        ),
+        *(
+            Rule(
+                f"[self.rpc, self.admin, self.metadata, 8088, 2379, 2380].all(p,"
+                f" p < self.{first} || p > self.{last})",
+                f"{first} to {last} must not cover rpc, admin or metadata, nor 8088, 2379 and 2380:"
+                " a NetworkPolicy opens the range to engines",
+                _outside(first, last),
+                first,
+            )
+            for first, last in (("transferFirst", "transferLast"), ("segmentFirst", "segmentLast"))
         ),
         Rule(
             "self.health < self.transferFirst || self.health > self.transferLast",

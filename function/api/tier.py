@@ -43,6 +43,16 @@ class AllowedNamespaces(ApiModel):
 class Monitoring(ApiModel):
     """Who may scrape the agents, and whether a PodMonitor is composed."""
 
+    rules = (
+        Rule(
+            "size(self.namespaceLabels) > 0",
+            "namespaceLabels must name at least one label: none would open a port without"
+            " authentication, which shows the agents' environment, to every pod of the cluster",
+            lambda o: bool(o.namespace_labels),
+            "namespaceLabels",
+        ),
+    )
+
     namespace_labels: f.Labels = Field(
         default={"kubernetes.io/metadata.name": "monitoring"},
         description="Labels of the namespaces whose pods may reach the agents' HTTP port, which "
@@ -89,8 +99,24 @@ class Readiness(ApiModel):
     )
 
 
+# Namespaces whose pods are not a tier's: whoever may write there would own the nodes.
+FOREIGN_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+
+
 class TierBase(ApiModel):
     """What every tier has, whichever the backend and wherever it is declared."""
+
+    rules = (
+        Rule(
+            "!(self.__namespace__ in "
+            + "["
+            + ", ".join(f"'{name}'" for name in FOREIGN_NAMESPACES)
+            + "])",
+            "namespace must be one of the tiers' own, not " + " or ".join(FOREIGN_NAMESPACES),
+            lambda o: o.namespace not in FOREIGN_NAMESPACES,
+            "namespace",
+        ),
+    )
 
     namespace: f.DnsLabel = Field(
         default="kv-offload-system",

@@ -2,9 +2,51 @@
 
 from function.problems import Problem
 
-# Directories of the node that are its own, and what is below them.
-_SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin")
-_SYSTEM += ("/sys", "/usr", "/var/lib/containerd", "/var/lib/etcd", "/var/lib/kubelet", "/var/run")
+# Directories of the node that are its own, and what is below them: the system's, the kubelet's,
+# etcd's, and those of container runtimes and distributions of Kubernetes.
+_SYSTEM = (
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/proc",
+    "/root",
+    "/run",
+    "/sbin",
+    "/sys",
+    "/usr",
+    "/var/run",
+    "/var/log",
+    "/var/spool",
+    "/var/tmp",
+    "/tmp",
+    "/var/lib/kubelet",
+    "/var/lib/etcd",
+    "/var/lib/containerd",
+    "/var/lib/containers",
+    "/var/lib/docker",
+    "/var/lib/dockershim",
+    "/var/lib/crio",
+    "/var/lib/cni",
+    "/var/lib/rancher",
+    "/var/lib/k0s",
+    "/var/lib/k3s",
+    "/var/lib/microk8s",
+    "/var/snap",
+    "/var/lib/cloud",
+    "/var/lib/systemd",
+    "/var/lib/dpkg",
+    "/var/lib/rpm",
+    "/opt/cni",
+    "/opt/containerd",
+    "/home/kubernetes",
+)
+# Directories that hold other people's; one below them is fine.
+_SHARED = ("/", "/home", "/media", "/mnt", "/opt", "/srv", "/var", "/var/lib", "/var/cache")
 
 
 def normal(path: str) -> str:
@@ -17,6 +59,9 @@ def problem(path: str, where: str) -> Problem | None:
     at = normal(path)
     if ".." in at.split("/"):
         return Problem(where, "must not contain ..")
-    if at == "/" or any(at == own or at.startswith(f"{own}/") for own in _SYSTEM):
+    above = any(own.startswith(f"{at.rstrip('/')}/") for own in _SYSTEM)
+    if above or any(at == own or at.startswith(f"{own}/") for own in _SYSTEM):
         return Problem(where, f"{at} belongs to the node itself; choose a directory of its own")
+    if at in _SHARED:
+        return Problem(where, f"{at} is not the tier's alone; choose a directory below it")
     return None

@@ -10,8 +10,8 @@ from function.command.model import OPT_IN, Append, Delete, Edit, EngineCall, Rep
 from function.flags.scan import Options, Scan, Use
 from function.problems import Refused
 from function.reasons import Reason
+from function.redact import is_credential
 
-_CREDENTIAL = re.compile(r"(?i)(^|[._-])(password|passwd|secret|secret_key|access_key|token)$")
 _TROUBLE = re.compile(r"[\s*?\\]")
 
 _PLAIN = re.compile(r"\$\{?(\w+)\}?")
@@ -232,7 +232,7 @@ def no_credentials(value: object, at: str) -> None:
     """Refuse a value of ours that would put a credential into the pod's arguments."""
     if isinstance(value, Mapping):
         for key, item in sorted(value.items()):
-            if _CREDENTIAL.search(str(key)) and item:
+            if is_credential(str(key)) and item:
                 raise Refused(
                     Reason.CREDENTIAL_IN_ARGV,
                     f"{at}.{key} would stand in the pod's args; use a backend or a mode that "

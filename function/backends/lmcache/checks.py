@@ -14,6 +14,7 @@ from function.backends import host_paths
 from function.backends.lmcache import facts, gpu
 from function.backends.lmcache.facts import Tier
 from function.problems import Problem
+from function.redact import is_credential
 
 _SPEC = "spec.lmcache"
 
@@ -32,9 +33,6 @@ _RAW_MISSING = {
     "nixl_store_dynamic": "nixl",
     "mooncake_store": "a build of LMCache with Mooncake, which no release image has",
 }
-
-# Words that say that a JSON key holds a credential.
-_SECRET_WORDS = ("password", "passwd", "secret", "token", "access_key", "credential", "private_key")
 
 
 def problems(tier: Tier) -> list[Problem]:
@@ -189,8 +187,7 @@ def _raw(tier: Tier) -> Iterator[Problem]:
 def _secret_keys(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         for key, item in value.items():
-            lower = key.lower()
-            if any(word in lower for word in _SECRET_WORDS) and not lower.endswith("_path"):
+            if is_credential(key):
                 yield key
             yield from _secret_keys(item)
     elif isinstance(value, list):

@@ -208,7 +208,9 @@ def _disk(tier: Tier, store: MooncakeStore) -> list[Manifest]:
     if offload is None or (offload.claim is not None and store.form == "StatefulSet"):
         return []
     if offload.host_path is not None:
-        source = {"path": offload.host_path.path, "type": "DirectoryOrCreate"}
+        # A directory of the tier's own below the one that is given: two tiers may share a disk.
+        path = f"{offload.host_path.path.rstrip('/')}/{tier.remote_name}"
+        source = {"path": path, "type": "DirectoryOrCreate"}
         return [{"name": "disk", "hostPath": source}]
     template = {
         "metadata": {"labels": tier.labels},

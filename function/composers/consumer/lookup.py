@@ -149,10 +149,12 @@ def users(call: Call, asking: Asking, found: Found | None) -> list[dict[str, Any
             used += [u for u in more if u not in used]
     namespace = reading.text(found.document, "metadata", "namespace")
     value = f"{namespace}/{reading.text(found.document, 'metadata', 'name')}"
+    # Whoever may make a Usage may make one up: those of namespaces that are not admitted are none.
     return [
-        u
-        for u in used
-        if reading.texts(u, "metadata", "annotations").get(names.ANNOTATION_TIER) == value
+        usage
+        for usage in used
+        if reading.texts(usage, "metadata", "annotations").get(names.ANNOTATION_TIER) == value
+        and _allows(found.document, reading.text(usage, "metadata", "namespace"))
     ]
 
 

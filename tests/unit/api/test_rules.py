@@ -43,6 +43,30 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
     *(
         (
             model,
+            "namespace must be one of the tiers' own",
+            [{**SERVER}, {**SERVER, "namespace": "kv"}],
+            [{**SERVER, "namespace": "kube-system"}, {**SERVER, "namespace": "default"}],
+        )
+        for model in ("KVOffloadTierSpec", "InlineTier")
+    ),
+    (
+        "Monitoring",
+        "namespaceLabels must name",
+        [{}, {"namespaceLabels": {"a": "b"}}],
+        [{"namespaceLabels": {}}],
+    ),
+    *(
+        (
+            "MooncakePorts",
+            f"{name}First to {name}Last must not cover",
+            [{}, {f"{name}First": 20000, f"{name}Last": 20031}],
+            [{f"{name}First": first, f"{name}Last": first + 31} for first in (8060, 2370, 50040)],
+        )
+        for name in ("transfer", "segment")
+    ),
+    *(
+        (
+            model,
             "rdma may not be set: LMCache",
             [{**INSIDE}, {**INSIDE, "rdma": {"source": "None"}}],
             [{**INSIDE, "rdma": RDMA}],

@@ -12,7 +12,7 @@ ROOT = Path(function.__file__).parent
 # From the ground up. A room takes from the floors below it, and from rooms that stand before it on
 # its own floor.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("reasons", "problems"),
+    ("reasons", "redact", "problems"),
     ("kube", "names"),
     ("api",),
     ("edge",),

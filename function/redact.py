@@ -1,0 +1,46 @@
+"""Taking credentials out of what people read: conditions, results and logs are not secret.
+
+A pod's author may have written one into argv or env; a message about that pod must not carry it on
+into the status of a composite, which far more people can read.
+"""
+
+import re
+
+HIDDEN = "(hidden)"
+
+# Names of settings that hold a credential, as they stand in flags, JSON keys and variables.
+_NAMES = (
+    r"pass(?:word|wd|phrase)|secret(?:[-_]?(?:access[-_]?)?key)?|(?:api|access|account|private|auth)"
+    r"[-_]?key|(?:[a-z]+[-_])?token|credentials?|connection[-_]?string|sas|bearer"
+)
+_NAMED = re.compile(
+    rf"""(?ix)
+    (?P<name> (?<![a-z0-9]) (?:[a-z0-9]+[-_.])* (?:{_NAMES}) (?![a-z0-9_-]) ["']? )
+    (?P<between> \s*[:=]\s*["']? | \s+is\s+["']? | \s+["']? (?=\S{{8}}) | ["']?,\s*["'] )
+    (?P<value> [^\s"',}}\]]{{4,}} )
+    """
+)
+# Values that are credentials wherever they stand.
+_VALUES = re.compile(
+    r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"  # AWS
+    r"|\bhf_[A-Za-z0-9]{20,}\b"  # Hugging Face
+    r"|\b(?:sk|pk|rk)-[A-Za-z0-9_-]{20,}"  # OpenAI and its like
+    r"|\bgh[pousr]_[A-Za-z0-9]{20,}\b"  # GitHub
+    r"|\bnvapi-[A-Za-z0-9_-]{20,}"  # NVIDIA
+    r"|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*"  # a JSON Web Token
+    r"|(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"  # user:password in a URL
+)
+
+
+def redacted(text: str) -> str:
+    """The text without what looks like a credential."""
+    text = _VALUES.sub(HIDDEN, text)
+    return _NAMED.sub(lambda m: f"{m['name']}{m['between']}{HIDDEN}", text)
+
+
+def is_credential(name: str) -> bool:
+    """Whether a key is named like one that holds a credential."""
+    return _KEY.fullmatch(name) is not None
+
+
+_KEY = re.compile(rf"(?i)(?:[a-z0-9]+[-_.])*(?:{_NAMES})")

@@ -1,0 +1,25 @@
+"""Which directories of a node a tier may use."""
+
+import pytest
+
+from function.backends import host_paths
+
+NODES_OWN = (
+    "/", "/etc", "/etc/kubernetes", "/usr/local", "/var/lib/kubelet/kv", "/var/lib/rancher/x",
+    "/home/kubernetes", "//proc/./1", "/var/lib/containerd", "/tmp", "/run/x",
+)  # fmt: skip
+SHARED = ("/home", "/opt", "/mnt", "/srv", "/var/cache/")
+ABOVE = ("/var", "/var/lib", "/home/kubernetes/..")
+FINE = ("/mnt/nvme", "/data/kv", "/var/lib/kv-offload", "/home/kv", "/opt/kv", "/etcetera", "/runs")
+
+
+@pytest.mark.parametrize("path", [*NODES_OWN, *SHARED, *ABOVE])
+def test_refused(path: str) -> None:
+    found = host_paths.problem(path, "spec.x")
+    assert found is not None
+    assert found.path == "spec.x"
+
+
+@pytest.mark.parametrize("path", FINE)
+def test_fine(path: str) -> None:
+    assert host_paths.problem(path, "spec.x") is None
