@@ -13,7 +13,7 @@ TIER_NAMESPACE = "modelplane-system"
 _PREFIX = f"{GROUP}/kv-offload"
 
 # How everything of ours begins that users write or that we write on others' documents.
-ANY = f"{GROUP}/kv-"
+ANY = f"{GROUP}/kv"
 
 # On a pod template, by its author.
 TIER = f"{_PREFIX}-tier"
@@ -22,10 +22,15 @@ ENGINE = f"{_PREFIX}-engine"
 ENGINE_VERSION = f"{_PREFIX}-engine-version"
 CACHE_IDENTITY = f"{_PREFIX}-cache-identity"
 
+# What users write, and no other key.
+ASKED = (TIER, POLICY, ENGINE, ENGINE_VERSION, CACHE_IDENTITY)
+
 # On a wired Object, or on a wired workload that is bare: what was injected.
 RECORD = f"{_PREFIX}-record"
 # On wired pods: the tier's remote name.
 LABEL_WIRED = _PREFIX
+# On a wired pod template: what was added to quantities that its author set.
+ADDED = f"{_PREFIX}-added"
 
 # On a child tier: the fleet tier (or inline tier) whose name consumers use.
 LABEL_FLEET = f"{_PREFIX}-fleet"
@@ -38,6 +43,12 @@ LABEL_USED_IDENTITY = f"{_PREFIX}-used-identity"
 # On a Usage: the tier as namespace/name, and what the consumer shares there (see usage.Share).
 ANNOTATION_TIER = f"{_PREFIX}-used-tier"
 ANNOTATION_SHARES = f"{_PREFIX}-shares"
+
+# What we write ourselves, wherever it comes back from.
+WRITTEN = frozenset(
+    {RECORD, LABEL_WIRED, ADDED, LABEL_FLEET, LABEL_USED_TIER, LABEL_USED_FLEET, LABEL_USED_MODEL}
+    | {LABEL_USED_IDENTITY, ANNOTATION_TIER, ANNOTATION_SHARES}
+)
 
 
 def reference(namespace: str, name: str) -> str:

@@ -33,6 +33,7 @@ class Reason(StrEnum):
     OUT_OF_SCOPE = "OutOfScope"
     NOTHING_TO_WIRE = "NothingToWire"
     INVALID_INPUT = "InvalidInput"
+    REQUEST_IGNORED = "RequestIgnored"
     TURNED_OFF = "TurnedOff"
     UNWIRED = "Unwired"
     NOT_REQUESTED = "NotRequested"
@@ -239,6 +240,16 @@ _TABLE: tuple[Explanation, ...] = (
         "allowed.",
         "Correct the value that the message names.",
         "annotation modelplane.ai/kv-offload-policy: Maybe is not one of Required, Optional, Off",
+    ),
+    Explanation(
+        Reason.REQUEST_IGNORED,
+        "A key of ours is misspelled, or stands where nobody reads it: on the workload or the "
+        "composite instead of the pod template, or in a workload of a kind that is not known.",
+        "Write it as the message says; for a kind that is not known, name its pod templates under "
+        "`paths` in the step's Input.",
+        "serving-workload: modelplane.ai/kv-offload-tier under metadata.annotations does nothing: "
+        "write it on the pod template, under metadata.annotations.",
+        pods=Pods.UNWIRED,
     ),
     Explanation(
         Reason.TURNED_OFF,

@@ -57,7 +57,8 @@ class Answer:
     readiness stays), `removed` are taken out of desired; all else passes through as it came.
     `status` is merged into the composite's (own kinds only). `ready`: the composite's own flag.
     `fatal` keeps everything that runs; the conditions of the same response are kept too.
-    `refusals`: reasons for the metrics. `bugs`: tracebacks of what failed for one workload alone.
+    `warnings` are results of severity Warning. `refusals`: reasons for the metrics.
+    `bugs`: tracebacks of what failed for one workload alone.
     """
 
     resources: dict[str, Composed] = field(default_factory=dict)
@@ -70,6 +71,6 @@ class Answer:
     ready: bool | None = None
     ttl: int = TTL_SETTLED
     fatal: str = ""
-    events: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     bugs: list[str] = field(default_factory=list)

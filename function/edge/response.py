@@ -41,8 +41,8 @@ def write(req: fnv1.RunFunctionRequest, answer: Answer) -> fnv1.RunFunctionRespo
     for name, (api_version, kind) in answer.schemas.items():
         response.require_schema(rsp, name, api_version, kind)
     rsp.conditions.extend(_condition(c) for c in answer.conditions)
-    for message in answer.events:
-        response.normal(rsp, message)
+    for message in answer.warnings:
+        response.warning(rsp, message)
     if answer.fatal:
         response.fatal(rsp, answer.fatal)
     return rsp

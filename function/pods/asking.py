@@ -20,11 +20,12 @@ from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
 from function.command.model import EngineCall, Program
 from function.edge.memo import Derived
-from function.kube import objects
+from function.kube import objects, reading
 from function.pods import identify, identity, record, serve
 from function.pods.declared import Declared, declared
 from function.pods.record import Record
 from function.pods.refs import Ref
+from function.pods.strays import Stray, strays
 from function.problems import Refused
 from function.reasons import Policy, Reason
 from function.workloads import Gang, Template, Workload, containers
@@ -177,6 +178,31 @@ def unread(key: str, resource: Json, recorded: str, why: Refused) -> Asking:
     known, unreadable = record.load(recorded) if recorded else (None, "")
     manifest = objects.unwrapped(resource) or {}
     return Asking(key, resource, manifest, "", record=known, unreadable=unreadable, refused=why)
+
+
+def strays_in(
+    key: str, resource: Json, step_input: Input, asking: Asking | None
+) -> tuple[Stray, ...]:
+    """The requests in a desired resource that nobody reads. `asking`: what `find` gave for it."""
+    manifest = objects.unwrapped(resource)
+    if manifest is None:
+        return strays(resource, (), known=False)
+    try:
+        workload = (asking and asking.workload) or workloads.find(
+            manifest, paths(key, manifest, step_input)
+        )
+    except Refused:
+        return ()  # said where it is asked
+    found = workload.templates if workload else ()
+    read = {
+        (str(name), value)
+        for template in found
+        for name, value in reading.mapping(template.body, "metadata", "annotations").items()
+        if isinstance(value, str)
+    }
+    # Beside the manifest an Object's own metadata may hold a request that does nothing.
+    outside = {k: v for k, v in resource.items() if manifest is not resource and k == "metadata"}
+    return (*strays(outside, (), known=True), *strays(manifest, read, known=workload is not None))
 
 
 def paths(key: str, manifest: Json, step_input: Input) -> tuple[str, ...]:

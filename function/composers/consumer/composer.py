@@ -34,6 +34,7 @@ from function.edge.request import Call
 from function.kube import objects, reading
 from function.pods import asking, wire
 from function.pods.asking import Asking
+from function.pods.strays import Stray, strays
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -57,12 +58,15 @@ class _ConsumerComposer:
         self.decider = Decider(call, step_input, backends, companions.name(call.composite))
         self.workloads: list[Asking] = []
         self.outcomes: list[Outcome] = []
+        self.strays: list[str] = []
         self.answer = Answer(ttl=TTL_SETTLED)
 
     def compose(self) -> Answer:
         self.find_workloads()
+        self.find_strays()
         if not self.workloads:
             self.say_nothing_is_wired()
+            self.warn()
             return self.answer
         self.outcomes = [self.decider.decide(workload) for workload in self.workloads]
         self.answer.requirements = self.decider.requirements
@@ -74,6 +78,7 @@ class _ConsumerComposer:
         self.compose_companions()
         self.mark_used()
         self.derive_condition()
+        self.warn()
         self.choose_ttl()
         return self.answer
 
@@ -114,6 +119,25 @@ class _ConsumerComposer:
             lambda: asking.find(key, desired, self.reference, self.step_input, record),
             self.step_input,
             key=(key, record, self.reference),
+        )
+
+    def find_strays(self) -> None:
+        """Requests that nobody reads, in what the composite desires and on itself."""
+        found = {workload.key: workload for workload in self.workloads}
+        for key in self.call.desired_keys():
+            if self.call.desired_mentions(key, names.ANY):
+                self.strays += [f"{key}: {s}" for s in self._strays(key, found.get(key))]
+        own = self.call.composite_value("metadata", "annotations") or {}
+        self.strays += [
+            str(stray) for stray in strays({"metadata": {"annotations": own}}, (), known=True)
+        ]
+
+    def _strays(self, key: str, workload: Asking | None) -> tuple[Stray, ...]:
+        desired = self.call.desired(key)
+        return structs.derived(desired).get(
+            lambda: asking.strays_in(key, desired, self.step_input, workload),
+            self.step_input,
+            key=("strays", key),
         )
 
     # All workloads of the composite together -------------------------------------------------
@@ -213,19 +237,31 @@ class _ConsumerComposer:
         off.sort(key=lambda o: o.action is not Action.HELD)
         self.answer.refusals = [o.reason for o in off]
         lines = [f"{o.asking.key}: {o.message}" for o in self.outcomes]
+        text = " ".join([*lines, *self.strays])
         if not off:
-            condition = Condition(CONDITION, TRUE, Reason.WIRED, " ".join(lines))
+            condition = Condition(CONDITION, TRUE, Reason.WIRED, text)
         else:
             unresolved = all(o.reason is Reason.TIER_UNRESOLVED for o in off)
             status = UNKNOWN if unresolved else FALSE
-            condition = Condition(CONDITION, status, off[0].reason, " ".join(lines))
+            condition = Condition(CONDITION, status, off[0].reason, text)
         self.answer.conditions = [condition]
+
+    def warn(self) -> None:
+        """An event for each request that nobody reads, once: when the condition comes to say so."""
+        before = self.call.composite_value("status", "conditions") or []
+        said = [str(entry.get("message")) for entry in before if entry.get("type") == CONDITION]
+        self.answer.warnings = [s for s in self.strays if not any(s in text for text in said)]
 
     def say_nothing_is_wired(self) -> None:
         """A field that names a tier for nothing; or a condition that core still keeps from before.
 
         A composite that has never asked for anything gets no condition at all.
         """
+        if self.strays:
+            text = " ".join(self.strays)
+            self.answer.conditions = [Condition(CONDITION, FALSE, Reason.REQUEST_IGNORED, text)]
+            self.answer.refusals = [Reason.REQUEST_IGNORED]
+            return
         if self.reference is not None:
             message = (
                 "kvOffloadTierRef names a tier, and nothing that this composite desires is known to"

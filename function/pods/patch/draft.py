@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from function import names
 from function.problems import Refused
 from function.reasons import Reason
 from function.workloads import pod_shape
@@ -15,7 +16,7 @@ Json = dict[str, Any]
 
 # What wiring added to quantities that the user set, so that wiring again adds nothing:
 # "memory=1073741824,hugepages-2Mi=536870912" in bytes.
-ADDED = "modelplane.ai/kv-offload-added"
+ADDED = names.ADDED
 
 
 @dataclass

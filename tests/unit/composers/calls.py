@@ -30,6 +30,7 @@ class Outcome:
     composite_ready: str
     ttl: int
     fatals: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
 def call(
@@ -76,6 +77,7 @@ def outcome(response: fnv1.RunFunctionResponse) -> Outcome:
         composite_ready=fnv1.Ready.Name(response.desired.composite.ready)[6:],
         ttl=response.meta.ttl.seconds,
         fatals=[r.message for r in response.results if r.severity == fnv1.SEVERITY_FATAL],
+        warnings=[r.message for r in response.results if r.severity == fnv1.SEVERITY_WARNING],
     )
 
 

@@ -589,3 +589,63 @@ def test_policy_off_says_enough_where_members_name_two_tiers() -> None:
     got = call(d.replica(), desired={KEY: engine}, required=d.requirements(d.ready_tier()))
     assert got.conditions["KVOffloadReady"] == ("False", "TurnedOff")
     assert got.desired[KEY] == engine
+
+
+def on_the_deployment() -> dict[str, Any]:
+    document = deepcopy(d.engine({}))
+    metadata = document["spec"]["forProvider"]["manifest"]["metadata"]
+    metadata["annotations"] = {TIER: "chat"}
+    return document
+
+
+def on_the_object() -> dict[str, Any]:
+    return {**d.engine({}), "metadata": {"annotations": {TIER: "chat"}}}
+
+
+def of_another_kind() -> dict[str, Any]:
+    document = deepcopy(d.engine())
+    document["spec"]["forProvider"]["manifest"]["kind"] = "ModelBooster"
+    return document
+
+
+# name: (what an earlier step desires, words of the message)
+IGNORED = {
+    "on the workload": (on_the_deployment(), "write it on the pod template"),
+    "on the Object": (on_the_object(), "under metadata.annotations does nothing"),
+    "in a kind that is not known": (of_another_kind(), "under `paths` of the step's input"),
+    "misspelled": (
+        d.engine({"modelplane.ai/kvoffload-tier": "chat"}),
+        f"did you mean {TIER}?",
+    ),
+    "misspelled otherwise": (
+        d.engine({"modelplane.ai/kv-offload-polcy": "Off"}),
+        f"did you mean {POLICY}?",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IGNORED)
+def test_a_request_that_nobody_reads_is_said(name: str) -> None:
+    document, words = IGNORED[name]
+    got = call(d.replica(), desired={KEY: document})
+    assert got.conditions == {"KVOffloadReady": ("False", "RequestIgnored")}
+    assert words in got.messages["KVOffloadReady"]
+    assert got.warnings and words in got.warnings[0]
+    assert got.desired == {KEY: document}
+    said = {"type": "KVOffloadReady", "status": "False", "message": got.messages["KVOffloadReady"]}
+    again = call({**d.replica(), "status": {"conditions": [said]}}, desired={KEY: document})
+    assert again.warnings == [], "an event on transitions only"
+
+
+def test_one_on_the_composite_itself_too() -> None:
+    composite = d.replica()
+    composite["metadata"]["annotations"] = {TIER: "chat"}
+    got = call(composite, desired={KEY: d.engine({})})
+    assert got.conditions == {"KVOffloadReady": ("False", "RequestIgnored")}
+
+
+def test_a_misspelled_key_beside_a_wired_pod_is_said_too() -> None:
+    engine = d.engine({TIER: "chat", "modelplane.ai/kv-offload-enginee": "vLLM"})
+    got = call(d.replica(), desired={KEY: engine}, required=d.requirements(d.ready_tier()))
+    assert got.conditions == {"KVOffloadReady": ("True", "Wired")}
+    assert "did you mean modelplane.ai/kv-offload-engine?" in got.messages["KVOffloadReady"]

@@ -1,0 +1,73 @@
+"""Requests that nobody reads: a misspelled key, or one in a place where it does nothing.
+
+What is asked for in silence and ignored in silence is the worst of answers. Every key of ours is
+looked for in a whole document; those of a pod template that are known are the only ones that count.
+"""
+
+import difflib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from function import names
+from function.problems import field_path
+
+Place = tuple[str | int, ...]
+
+# How a key begins that means one of ours, however it goes on.
+_LIKE = (f"{names.GROUP}/kv-", f"{names.GROUP}/kvoffload", f"{names.GROUP}/kv_offload")
+# How deep a request may stand in a document that nobody knows.
+_MAX_DEPTH = 40
+
+
+@dataclass(frozen=True)
+class Stray:
+    """A key below `path` that does nothing, and what to do instead."""
+
+    path: str
+    key: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.key} under {self.path or 'the document'} does nothing: {self.advice}"
+
+
+def strays(
+    document: Mapping[str, Any], read: Collection[tuple[str, str]], known: bool
+) -> tuple[Stray, ...]:
+    """The keys of a document that nobody reads, in the order in which they stand there.
+
+    `read`: (key, value) of every annotation of a pod template in it. `known`: whether its kind is
+    one that is looked into.
+    """
+    found = []
+    for place, key, value in _keys(document, ()):
+        if key in names.ASKED and (key, value) in read:
+            continue
+        found.append(Stray(field_path(place), key, _advice(key, known)))
+    return tuple(found)
+
+
+def _advice(key: str, known: bool) -> str:
+    if key not in names.ASKED:
+        meant = difflib.get_close_matches(key.lower().replace("_", "-"), names.ASKED, n=1)
+        return f"did you mean {meant[0]}?" if meant else f"known are {', '.join(names.ASKED)}."
+    if known:
+        return "write it on the pod template, under metadata.annotations."
+    return "no kind like this is known; name its pod templates under `paths` of the step's input."
+
+
+def _keys(node: Any, at: Place) -> Iterator[tuple[Place, str, Any]]:
+    if len(at) > _MAX_DEPTH:
+        return
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            if not isinstance(key, str):
+                continue
+            if not key.lower().startswith(_LIKE):
+                yield from _keys(value, (*at, key))
+            elif key not in names.WRITTEN:
+                yield at, key, value
+    elif isinstance(node, list):
+        for index, item in enumerate(node):
+            yield from _keys(item, (*at, index))
