@@ -2,7 +2,9 @@
 
 A tier is named by the annotation of a pod template (one member's counts for its gang), or by
 `kvOffloadTierRef` of the composite, which then counts for every engine of the composite that names
-nothing itself and whose argv or image proves that it is one: a router is no engine.
+nothing itself and whose argv or image proves that it is one: a router is no engine. Where nothing
+of the composite proves to be one, whatever might be one is doubtful, and is told so instead of
+running unwired.
 
 Whatever is read of a pod here (its serving container, its argv, its flags) is kept, and nothing
 later reads it again.
@@ -33,6 +35,8 @@ from function.workloads import Gang, Template, Workload, containers
 Json = dict[str, Any]
 
 NO_WORKLOAD = Workload()
+# Kinds that come to an end, and serve nothing.
+_ENDING = frozenset({"Job", "CronJob"})
 
 # Where a composite of one's own, and a ModelDeployment, name the tier.
 _FIELDS = (("spec", "template", "spec", "kvOffloadTierRef"), ("spec", "kvOffloadTierRef"))
@@ -104,6 +108,8 @@ class Asking:
     refused: Refused | None = field(default=None, compare=False)
     record: Record | None = None
     unreadable: str = ""
+    # A field of the composite asks for it, and nothing shows that it is an engine.
+    doubtful: bool = False
     # What was worked out from it, kept as long as it is.
     derived: Derived = field(default_factory=Derived, compare=False, repr=False)
 
@@ -165,6 +171,9 @@ def find(
         digest = record.digest({t.path: t.body for t in workload.templates})
         asking = replace(asking, workload=workload, digest=digest)
         engines = _asking(workload, reference, step_input)
+        if not engines and reference is not None and manifest.get("kind") not in _ENDING:
+            asking = replace(asking, doubtful=True)
+            engines = _doubtful(workload, reference, step_input)
         named, policy = _agreed(engines)
     except Refused as refused:
         return replace(asking, refused=refused)
@@ -226,6 +235,20 @@ def _asking(
             raise reference
         out.append(reading.engine(declared((t.body for t in gang.templates), by_field, step_input)))
     return tuple(out)
+
+
+def _doubtful(
+    workload: Workload, reference: KVOffloadTierRef | Refused, step_input: Input
+) -> tuple[AskingEngine, ...]:
+    """All gangs, as if each were the engine that the composite's field speaks of."""
+    if isinstance(reference, Refused):
+        raise reference
+    return tuple(
+        Reading(gang, step_input).engine(
+            declared((t.body for t in gang.templates), reference, step_input)
+        )
+        for gang in workload.engines
+    )
 
 
 class Reading:

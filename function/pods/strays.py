@@ -42,7 +42,7 @@ def strays(
     """
     found = []
     for place, key, value in _keys(document, ()):
-        if key in names.ASKED and (key, value) in read:
+        if key in names.ASKED and isinstance(value, str) and (key, value) in read:
             continue
         found.append(Stray(field_path(place), key, _advice(key, known)))
     return tuple(found)

@@ -29,6 +29,8 @@ def known(manifest: Json) -> list[Slot]:
 
 def is_known(api_version: object, kind: object) -> bool:
     """Whether a kind is in the table."""
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        return False
     return _kind({"apiVersion": api_version, "kind": kind}) in _KINDS
 
 

@@ -93,6 +93,8 @@ class _ConsumerComposer:
             found = self._find(key, self.call.desired(key), text if isinstance(text, str) else "")
             if found is not None:
                 self.workloads.append(found)
+        if any(w.ref is not None and not w.doubtful for w in self.workloads):
+            self.workloads = [w for w in self.workloads if not w.doubtful or w.record is not None]
 
     def _could_ask(self, key: str) -> bool:
         """Whether a desired resource need be looked at: most of what others compose need not."""

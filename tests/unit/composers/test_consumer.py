@@ -342,6 +342,29 @@ def test_a_field_of_the_composite_counts_for_its_engines_and_not_for_its_router(
     assert got.desired["router"] == router
 
 
+@pytest.mark.parametrize("args", [["--port", "80"], None])
+def test_a_field_holds_back_what_nothing_tells_as_an_annotation_does(args: Any) -> None:
+    """An image that no table knows must not run unwired under policy Required, by either way."""
+    unknown = {"image": "registry.example/ours:v7", "args": args}
+    required = d.requirements(d.ready_tier())
+    by_field = call(
+        d.replica(kvOffloadTierRef={"name": "chat"}),
+        desired={KEY: d.engine({}, **unknown)},
+        required=required,
+    )
+    by_annotation = call(d.replica(), desired={KEY: d.engine(**unknown)}, required=required)
+    for got in (by_field, by_annotation):
+        assert got.conditions == {"KVOffloadReady": ("False", "EngineUnknown")}
+        assert (KEY in got.desired, got.composite_ready) == (False, "FALSE")
+    optional = call(
+        d.replica(kvOffloadTierRef={"name": "chat", "policy": "Optional"}),
+        desired={KEY: d.engine({}, **unknown)},
+        required=required,
+    )
+    assert optional.conditions == {"KVOffloadReady": ("False", "EngineUnknown")}
+    assert KEY in optional.desired
+
+
 def test_a_broken_input_is_the_one_fatal() -> None:
     given = {"apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1", "kind": "Input", "mod": "Wire"}
     got = call(d.replica(), given=given, desired={KEY: d.engine()})
