@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from function.contract.engine import ENGINES, SGLANG, VLLM
-from function.contract.gate.table import KNOWN
 from function.contract.image_reference import ImageReference
 from function.contract.stock_images import (
     DERIVED,
@@ -22,6 +21,7 @@ from function.contract.stock_images import (
 )
 from function.contract.stock_images.lmcache_builds import BUILDS, native
 from function.contract.stock_images.repositories import REPOSITORIES
+from function.contract.versions import KNOWN
 from function.pods import identify
 
 DIGEST = "@sha256:" + "0" * 64
