@@ -1,9 +1,9 @@
-"""Whether LMCache's native code loads beside an engine's torch.
+"""Whether LMCache's native code was built for an engine's torch.
 
 LMCache's wheels require no torch version, and are built against one: the pin of `pyproject.toml` in
 each release's source distribution, and the CUDA of its builder image. Beside another torch the
-extensions miss symbols, and LMCache goes on with slow operations and a line in its log. What counts
-is LMCache in the *engine's* image, and the agent's in its own.
+extensions may miss symbols; then LMCache goes on with slow operations and a line in its log. What
+counts is LMCache in the *engine's* image, and the agent's in its own.
 """
 
 from function.contract.stock_images.facts import Contents
@@ -28,7 +28,8 @@ BUILDS: dict[str, tuple[str, str]] = {
 
 
 def native(contents: Contents) -> bool | None:
-    """Whether LMCache's native operations load in this image; None where nobody can tell."""
+    """Whether LMCache's native code is built for this image's torch and CUDA; None where nobody can
+    tell, False without LMCache."""
     lmcache, torch, cuda = (contents.package(name) for name in ("lmcache", "torch", "cuda"))
     if lmcache.versions == ():
         return False
