@@ -21,6 +21,8 @@ POLICY = f"{_PREFIX}-policy"
 ENGINE = f"{_PREFIX}-engine"
 ENGINE_VERSION = f"{_PREFIX}-engine-version"
 CACHE_IDENTITY = f"{_PREFIX}-cache-identity"
+PACKAGES = f"{_PREFIX}-packages"
+MODEL_FAMILY = f"{_PREFIX}-model-family"
 
 # What users write, and no other key.
 ASKED = (TIER, POLICY, ENGINE, ENGINE_VERSION, CACHE_IDENTITY)

@@ -3,9 +3,16 @@
 from pathlib import Path
 
 from function import docs
+from function.backends.accelerator_rows import ACCELERATOR_ROWS
+from function.backends.model_rows import MODEL_ROWS
+from function.contract.models.families import ARCHITECTURES
+from function.contract.no_engines import NO_ENGINES
+from function.contract.stock_images import contents, vllm
+from function.contract.stock_images.repositories import REPOSITORIES
+from function.pods.other_injectors import INJECTORS
 from function.reasons import REASONS, Pods, Reason
 
-ROOT = Path(docs.__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_pages_are_up_to_date():
@@ -36,3 +43,21 @@ def test_pages_name_every_row():
     assert all(f"## {name}\n" in pages["docs/reasons.md"] for name in REASONS)
     assert all(f"`{row.connector}`" in pages["docs/versions.md"] for row in docs.gate_rows())
     assert all(f"`{name}`" in pages["docs/connectors.md"] for name in docs.CONNECTORS)
+
+
+def test_pages_name_every_fact():
+    """Each table in its page: a row that no page shows is a row that nobody can check."""
+    pages = docs.pages()
+    images = pages["docs/images.md"]
+    assert [row.path for row in REPOSITORIES if f"`{row.path}`" not in images] == []
+    held = [contents(f"vllm/vllm-openai:v{row.version}") for row in vllm.RELEASES]
+    sources = {fact.source for found in held if found for fact in found.packages.values()}
+    assert {source for source in sources if source not in images} == set()
+    models = pages["docs/models.md"]
+    assert [row for row in MODEL_ROWS if row.message not in models] == []
+    assert all(name in models for row in ARCHITECTURES for name in row.names)
+    accelerators = pages["docs/accelerators.md"]
+    assert [row for row in ACCELERATOR_ROWS if row.message not in accelerators] == []
+    neighbours = pages["docs/neighbours.md"]
+    assert all(row.key in neighbours for row in INJECTORS)
+    assert all(row.label in neighbours for row in NO_ENGINES)

@@ -4,21 +4,20 @@
 (exit 1). A unit test holds them to the tables.
 """
 
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from function.backends.registry import gate_rows
 from function.contract.engine import ENGINES, VLLM
 from function.contract.gate import Caution, Feature, Row
 from function.contract.versions import KNOWN
+from function.docs import accelerators, images, models, neighbours
+from function.docs.markdown import HEADER, code, page, table
 from function.flags.sglang.rules import RULES
 from function.flags.vllm.connectors import CONNECTORS, MULTI, Connector
 from function.flags.vllm.merge import merge
 from function.problems import Refused
 from function.reasons import REASONS
-
-_HEADER = "<!-- Generated from {source} by `python -m function.docs`; edit that, not this page. -->"
 
 # The connectors that tiers bring, the columns of the merge table.
 _TIERS = (
@@ -38,7 +37,11 @@ _KINDS = {
 def pages() -> dict[str, str]:
     """Every generated page: path below the repository's root -> content."""
     return {
+        "docs/accelerators.md": accelerators.text(),
         "docs/connectors.md": _connectors(),
+        "docs/images.md": images.text(),
+        "docs/models.md": models.text(),
+        "docs/neighbours.md": neighbours.text(),
         "docs/reasons.md": _reasons(),
         "docs/versions.md": _versions(),
     }
@@ -67,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _reasons() -> str:
     out = [
-        _HEADER.format(source="function/reasons.py"),
+        HEADER.format(source="function/reasons.py"),
         "# Reasons",
         "",
         "The condition `KVOffloadReady` of a consumer has one of these reasons, and so has "
@@ -76,7 +79,7 @@ def _reasons() -> str:
         "created before, under `policy: Required` (under `Optional` they are created unwired "
         "instead of being held back).",
         "",
-        *_table(
+        *table(
             ("Reason", "Status", "Meaning", "Pods"),
             (
                 (f"[{r.name}](#{r.name.lower()})", str(r.ready), r.meaning, r.pods)
@@ -87,12 +90,12 @@ def _reasons() -> str:
     for reason in REASONS.values():
         out += ["", f"## {reason.name}", "", f"{reason.meaning}", "", f"What to do: {reason.fix}"]
         out += ["", "```text", reason.example, "```"]
-    return _page(out)
+    return page(out)
 
 
 def _connectors() -> str:
     out = [
-        _HEADER.format(source="function/flags/vllm"),
+        HEADER.format(source="function/flags/vllm"),
         "# Connectors",
         "",
         "What becomes of a user's own `--kv-transfer-config` when a tier brings a connector "
@@ -106,7 +109,7 @@ def _connectors() -> str:
         "",
         "## The user's connector and the tier's",
         "",
-        *_table(
+        *table(
             ("User's", "For", *_TIERS),
             (
                 (f"`{row.name}`", _purpose(row), *(_beside(row, tier) for tier in _TIERS))
@@ -145,7 +148,7 @@ def _connectors() -> str:
         "",
         *(f"- {rule.about}." for rule in RULES if not rule.fatal),
     ]
-    return _page(out)
+    return page(out)
 
 
 def _purpose(row: Connector) -> str:
@@ -163,7 +166,7 @@ def _beside(row: Connector, tier: str) -> str:
 
 def _versions() -> str:
     out = [
-        _HEADER.format(source="function/wiring/gate/table.py"),
+        HEADER.format(source="function/wiring/gate/table.py"),
         "# Versions",
         "",
         "Which connector goes with which engine. What is not here is refused (EngineUnsupported, "
@@ -181,13 +184,13 @@ def _versions() -> str:
         rows = [row for row in gate_rows() if row.engine == engine]
         name = "kv_connector" if engine == VLLM else "offload"
         out += ["", f"## {engine}", ""]
-        out += _table(
+        out += table(
             (name, engine, "The tier's package", "Source"),
             (
                 (
                     f"`{row.connector}`",
-                    _spec(row.versions),
-                    f"{row.package} {_spec(row.package_versions)}" if row.package else "",
+                    code(row.versions),
+                    f"{row.package} {code(row.package_versions)}" if row.package else "",
                     row.source,
                 )
                 for row in rows
@@ -195,17 +198,17 @@ def _versions() -> str:
         )
         features = [(row, feature) for row in rows for feature in row.features]
         out += ["", f"### {engine}: what is emitted from which version on", ""]
-        out += _table(("Of", "Emitted", "From", "Source"), (_feature(*pair) for pair in features))
+        out += table(("Of", "Emitted", "From", "Source"), (_feature(*pair) for pair in features))
         cautions = [(row, caution) for row in rows for caution in row.cautions]
         out += ["", f"### {engine}: warnings and refusals", ""]
-        out += _table(("Of", "When", "What", "Source"), (_caution(*pair) for pair in cautions))
-    return _page(out)
+        out += table(("Of", "When", "What", "Source"), (_caution(*pair) for pair in cautions))
+    return page(out)
 
 
 def _feature(row: Row, feature: Feature) -> tuple[str, ...]:
-    where = [_spec(feature.engine) and f"{row.engine} {_spec(feature.engine)}"]
-    where.append(_spec(feature.backend) and f"{row.package} {_spec(feature.backend)}")
-    whole = f"{row.engine} {_spec(row.versions)}"
+    where = [code(feature.engine) and f"{row.engine} {code(feature.engine)}"]
+    where.append(code(feature.backend) and f"{row.package} {code(feature.backend)}")
+    whole = f"{row.engine} {code(row.versions)}"
     return (
         f"`{row.connector}`",
         f"`{feature.name}`",
@@ -215,28 +218,9 @@ def _feature(row: Row, feature: Feature) -> tuple[str, ...]:
 
 
 def _caution(row: Row, caution: Caution) -> tuple[str, ...]:
-    when = [_spec(caution.engine) and f"{row.engine} {_spec(caution.engine)}"]
-    when.append(_spec(caution.backend) and f"{row.package} {_spec(caution.backend)}")
+    when = [code(caution.engine) and f"{row.engine} {code(caution.engine)}"]
+    when.append(code(caution.backend) and f"{row.package} {code(caution.backend)}")
     when.append(f"CUDA {caution.cuda}" if caution.cuda else "")
     when.append(f"image {caution.repository}" if caution.repository else "")
     what = f"Refused: {caution.message}" if caution.refuse else caution.message
     return (f"`{row.connector}`", ", ".join(w for w in when if w) or "always", what, caution.source)
-
-
-def _spec(specifier: str) -> str:
-    return f"`{specifier}`" if specifier else ""
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    seen: dict[str, None] = {}
-    for row in rows:
-        seen["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"] = None
-    return ["| " + " | ".join(head) + " |", "|-" * len(head) + "|", *seen]
-
-
-def _page(lines: Iterable[str]) -> str:
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,42 @@
+"""`kv-offload probe`: what an image holds, read inside it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+_SCRIPT = Path(__file__).with_name("probe_inside.py")
+
+
+@click.command("probe")
+@click.option("--print", "show", is_flag=True, help="Print the script, to pipe it into an image.")
+@click.option("--python", default=sys.executable, help="The interpreter to look into.")
+@click.option("--json", "as_json", is_flag=True, help="Data instead of text.")
+@click.option("--quick", is_flag=True, help="Import nothing; read files only.")
+@click.option("--model", default="", help="A folder with the model's config.json.")
+def command(show: bool, python: str, as_json: bool, quick: bool, model: str) -> None:
+    """Say which engine, connectors and packages an environment holds, and how to declare them.
+
+    Nobody can see from outside what is in an image that no table knows. The probe is one file
+    that needs the image's own Python and no GPU:
+
+    \b
+    Examples:
+      kv-offload probe --print | docker run --rm -i --entrypoint python3 IMAGE -
+      kv-offload probe --print | kubectl run probe --rm -i --restart=Never \\
+          --image=IMAGE --command -- python3 -
+      kv-offload probe --python /opt/venv/bin/python3
+
+    Exit code 1 where there is no vLLM and no SGLang.
+    """
+    script = _SCRIPT.read_text()
+    if show:
+        click.echo(script, nl=False)
+        return
+    arguments = ["--json"] * as_json + ["--quick"] * quick + (["--model", model] if model else [])
+    try:
+        done = subprocess.run([python, "-", *arguments], input=script, text=True)
+    except OSError as problem:
+        raise click.UsageError(f"{python}: {problem.strerror}") from problem
+    sys.exit(done.returncode)

@@ -1,0 +1,256 @@
+"""On which accelerator an engine's pod runs, how it is shared, and whether a backend serves it.
+
+Read from what a pod asks for: extended resources, DRA claims, the image, the node selector. What
+none of these tells is unknown, which is the normal case under DRA with opaque class names.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from function.contract.image_reference import ImageReference
+from function.contract.stock_images import contents
+from function.contract.stock_images.tags import read
+
+Json = Mapping[str, Any]
+
+CUDA = "cuda"
+ROCM = "rocm"
+XPU = "xpu"
+HPU = "hpu"
+NEURON = "neuron"
+NPU = "npu"
+TPU = "tpu"
+CPU = "cpu"
+NAMES: Mapping[str, str] = {
+    CUDA: "an NVIDIA GPU",
+    ROCM: "an AMD GPU",
+    XPU: "an Intel GPU",
+    HPU: "a Gaudi",
+    NEURON: "an AWS Neuron device",
+    NPU: "an Ascend NPU",
+    TPU: "a Google TPU",
+    CPU: "a CPU",
+}
+
+# How one device is shared between containers.
+MIG = "MIG"
+TIME_SLICING = "time-slicing"
+MPS = "MPS"
+VGPU = "vGPU"
+
+
+@dataclass(frozen=True)
+class Hint:
+    """`key`: a whole name, or a pattern (fullmatch) of resource names, device classes, label keys.
+
+    `sharing`: what it says of sharing, "" for nothing.
+    """
+
+    key: str
+    accelerator: str
+    source: str
+    sharing: str = ""
+
+
+RESOURCES: tuple[Hint, ...] = (
+    Hint(r"nvidia\.com/mig-.+", CUDA, "NVIDIA's device plugin, MIG strategy mixed", MIG),
+    Hint(r"nvidia\.com/gpu\.shared", CUDA, "NVIDIA's device plugin, renameByDefault",
+         f"{TIME_SLICING} or {MPS}"),
+    Hint(r"nvidia\.com/gpu", CUDA, "NVIDIA's device plugin"),
+    Hint(r"nvidia\.com/(gpumem|gpumem-percentage|gpucores)", CUDA, "HAMi's device plugin", VGPU),
+    Hint(r"nvidia\.com/(?!.*(hostdev|rdma|sriov|roce)).+", CUDA,
+         "NVIDIA's device plugin, a resource of another name; not its network operator's"),
+    Hint(r"amd\.com/gpu", ROCM, "AMD's device plugin"),
+    Hint(r"gpu\.intel\.com/.+", XPU, "Intel's device plugin"),
+    Hint(r"habana\.ai/gaudi", HPU, "Gaudi's device plugin"),
+    Hint(r"aws\.amazon\.com/neuron.*", NEURON, "AWS Neuron's device plugin"),
+    Hint(r"huawei\.com/ascend.*", NPU, "Ascend's device plugin"),
+    Hint(r"google\.com/tpu", TPU, "GKE's TPU device plugin"),
+)  # fmt: skip
+
+DEVICE_CLASSES: tuple[Hint, ...] = (
+    Hint(r"mig\.nvidia\.com", CUDA, "NVIDIA's DRA driver", MIG),
+    Hint(r"(gpu|vfio\.gpu)\.nvidia\.com|.*\.nvidia\.com", CUDA, "NVIDIA's DRA driver"),
+    Hint(r"gpu\.amd\.com", ROCM, "AMD's DRA driver"),
+    Hint(r"gpu\.intel\.com", XPU, "Intel's DRA driver"),
+    Hint(r"gaudi\.intel\.com", HPU, "Intel's DRA driver"),
+    Hint(r"neuron\.aws\.com", NEURON, "AWS Neuron's DRA driver"),
+    Hint(r"tpu\.google\.com", TPU, "GKE's TPU DRA driver"),
+)
+
+NODE_LABELS: tuple[Hint, ...] = (
+    Hint(r"nvidia\.com/mig\..+", CUDA, "NVIDIA's GPU Feature Discovery", MIG),
+    Hint(r"nvidia\.com/(gpu|cuda)\..+", CUDA, "NVIDIA's GPU Feature Discovery"),
+    Hint(r"cloud\.google\.com/gke-tpu-.+", TPU, "GKE's node labels"),
+    Hint(r"cloud\.google\.com/gke-accelerator", CUDA, "GKE's node labels: GPUs of NVIDIA"),
+    Hint(r"amd\.com/gpu.*|feature\.node\.kubernetes\.io/amd-gpu", ROCM, "AMD's node labeller"),
+    Hint(r"(gpu\.)?intel\.(com|feature\.node\.kubernetes\.io)/gpu.*", XPU, "Intel's labels"),
+    Hint(r"accelerator/huawei-npu|host-arch-npu", NPU, "Ascend's labels"),
+)
+# `accelerator: intel-xpu` and its like: charts write the vendor into the value.
+_VALUES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"(intel-)?xpu.*|intel-gpu.*"), XPU),
+    (re.compile(r"(intel-)?gaudi.*|hpu"), HPU),
+    (re.compile(r"amd.*|rocm|mi\d+x?"), ROCM),
+    (re.compile(r"nvidia.*"), CUDA),
+    (re.compile(r"(huawei-)?ascend.*|npu"), NPU),
+    (re.compile(r"(google-)?tpu.*"), TPU),
+    (re.compile(r"(aws-)?(neuron|inferentia|trainium).*"), NEURON),
+)
+_NAME = re.compile(r"(?:^|[-_.])(rocm|xpu|hpu|gaudi|neuron|neuronx|npu|ascend|tpu|cpu)(?=$|[-_.])")
+_SPELLED = {"gaudi": HPU, "neuronx": NEURON, "ascend": NPU}
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """`name`: of `NAMES`, "" for unknown. `sharing`: MIG, time-slicing or MPS, vGPU, "" for a whole
+    device or for unknown. `because`: what said so, for people."""
+
+    name: str = ""
+    sharing: str = ""
+    because: str = ""
+
+
+def of_pod(pod: Json, container: Json) -> Accelerator:
+    """The accelerator of an engine's container in a PodSpec.
+
+    The first that tells decides: resources of the container, its claims, its image, the pod's node
+    selector. `deviceClassName` stands in the pod only where it was put there by hand
+    (`of_device_classes` takes it from a ResourceClaimTemplate).
+    """
+    for found in (_of_resources(container), _of_image(container), _of_labels(_selector(pod))):
+        if found.name:
+            return found
+    return Accelerator()
+
+
+def of_device_classes(names: Iterable[str]) -> Accelerator:
+    """The accelerator behind the DeviceClasses of a claim."""
+    return _first(names, DEVICE_CLASSES, "the device class")
+
+
+def _of_resources(container: Json) -> Accelerator:
+    resources = _mapping(container.get("resources"))
+    asked = [
+        str(name)
+        for kind in ("limits", "requests")
+        for name, amount in _mapping(resources.get(kind)).items()
+        if str(amount) not in ("0", "")
+    ]
+    # HAMi asks for a part of a GPU beside the GPU.
+    shared = _first((n for n in asked if "gpumem" in n or "gpucores" in n), RESOURCES, "resource")
+    return shared if shared.name else _first(asked, RESOURCES, "resource")
+
+
+def _of_image(container: Json) -> Accelerator:
+    image = str(container.get("image") or "")
+    reference = ImageReference.parse(image)
+    tag = read(reference.tag, whole_version=False).accelerator if reference.tag else ""
+    named = _NAME.search(reference.name)
+    name = tag or (_SPELLED.get(named[1], named[1]) if named else "")
+    if not name and (known := contents(image)):
+        name = known.accelerator
+    return Accelerator(name, "", f"image {image}") if name else Accelerator()
+
+
+def _of_labels(labels: Mapping[str, Sequence[str]]) -> Accelerator:
+    found = _first(labels, NODE_LABELS, "node label")
+    if found.name:
+        return found
+    for key, values in labels.items():
+        if key.rpartition("/")[2] in ("accelerator", "gpu", "gpu-vendor", "accelerator-type"):
+            for value in values:
+                for pattern, name in _VALUES:
+                    if pattern.fullmatch(value.lower()):
+                        return Accelerator(name, "", f"node label {key}={value}")
+    return Accelerator()
+
+
+def _selector(pod: Json) -> dict[str, list[str]]:
+    """The node labels that the pod requires: {key: values}."""
+    found = {str(k): [str(v)] for k, v in _mapping(pod.get("nodeSelector")).items()}
+    affinity = _mapping(_mapping(pod.get("affinity")).get("nodeAffinity"))
+    required = _mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
+    for term in _mappings(required.get("nodeSelectorTerms")):
+        for one in _mappings(term.get("matchExpressions")):
+            if one.get("operator") in ("In", "Exists"):
+                values = one.get("values")
+                found.setdefault(str(one.get("key")), []).extend(
+                    str(v) for v in (values if isinstance(values, list) else ())
+                )
+    return found
+
+
+def _first(names: Iterable[str], hints: Sequence[Hint], what: str) -> Accelerator:
+    for name in names:
+        for hint in hints:
+            if re.fullmatch(hint.key, name.lower()):
+                return Accelerator(hint.accelerator, hint.sharing, f"{what} {name}")
+    return Accelerator()
+
+
+def _mapping(value: Any) -> Json:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _mappings(value: Any) -> list[Json]:
+    return [v for v in value if isinstance(v, Mapping)] if isinstance(value, list) else []
+
+
+class Served(Enum):
+    YES = "served"
+    NO = "out of scope"
+    UNPROVEN = "unproven"  # upstream has code for it; nobody says that it works
+
+
+@dataclass(frozen=True)
+class AcceleratorRow:
+    """Whether a connector of an engine serves an accelerator, or a way of sharing one.
+
+    `mode`: what of the tier it depends on ("" for any), e.g. "Isolated". `message`: why not, or
+    what holds; a whole sentence.
+    """
+
+    connector: str
+    engine: str
+    accelerator: str
+    served: Served
+    source: str
+    message: str = ""
+    mode: str = ""
+    sharing: str = ""
+
+
+def served(
+    rows: Iterable[AcceleratorRow],
+    connector: str,
+    engine: str,
+    mode: str,
+    accelerator: Accelerator,
+) -> tuple[Served, str]:
+    """What the rows say, and the sentence for people.
+
+    An unknown accelerator is served: most pods under DRA name none. One that no row names is not.
+    """
+    if not accelerator.name:
+        return Served.YES, ""
+    where = f"{NAMES[accelerator.name]} ({accelerator.because})"
+    mine = [
+        r
+        for r in rows
+        if (r.connector, r.engine, r.accelerator) == (connector, engine, accelerator.name)
+        and r.mode in ("", mode)
+        and (not r.sharing or r.sharing in accelerator.sharing)
+    ]
+    if not mine:
+        return Served.NO, f"{connector} is not made for {where}; this pod is left alone"
+    worst = min(mine, key=lambda row: _ORDER.index(row.served))
+    if worst.served is Served.YES:
+        return Served.YES, worst.message
+    return worst.served, f"on {where}: {worst.message}"
+
+
+_ORDER = (Served.NO, Served.UNPROVEN, Served.YES)

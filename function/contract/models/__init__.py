@@ -1,0 +1,98 @@
+"""What kind of model an engine serves: declared, proven by its flags, by its name, or unknown.
+
+A model string such as `/mnt/models` says nothing. A path's last element may prove that a model is
+one of those that need care, never that it needs none: a folder may have any name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from function.contract.engine import Engine
+from function.contract.models.families import (
+    DENSE,
+    FAMILIES,
+    HYBRID,
+    LAYOUTS,
+    MLA,
+    MULTIMODAL,
+    SLIDING,
+    UNKNOWN,
+    of_architecture,
+    of_name,
+)
+from function.contract.models.flags import of_flags
+
+__all__ = ["FAMILIES", "UNKNOWN", "Model", "classify", "of_config"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """`families`: of `FAMILIES`; without a layout among them (dense, hybrid, mla, sparse, sliding)
+    UNKNOWN stands in its place. `because`: {family: what said so}, for messages and the record.
+    """
+
+    families: frozenset[str]
+    because: Mapping[str, str]
+
+    @property
+    def known(self) -> bool:
+        """Whether it is known what the layers are."""
+        return UNKNOWN not in self.families
+
+
+def classify(engine: Engine, declared: frozenset[str] = frozenset()) -> Model:
+    """The families of the engine's model.
+
+    `declared`: by `modelplane.ai/kv-offload-model-family`; it decides the layout, and what the
+    flags prove is added to it.
+    """
+    because = dict.fromkeys(sorted(declared), "declared")
+    proven = of_flags(engine)
+    for family, flag in proven.items():
+        because.setdefault(family, flag)
+    if not declared:
+        for text, what in (
+            (engine.model, "the model's name"),
+            (engine.flag("--served-model-name") or "", "the served name"),
+        ):
+            row = of_name(text) if text else None
+            if row is None:
+                continue
+            # A local name may be anything: only a published one proves that there is no catch.
+            plain = _published(text) and not because.keys() & set(LAYOUTS)
+            for family in sorted(row.families if plain else row.families - {DENSE}):
+                because.setdefault(family, what)
+            break
+    if not any(family in LAYOUTS for family in because):
+        because[UNKNOWN] = ""
+    return Model(frozenset(because), because)
+
+
+def _published(model: str) -> bool:
+    """Whether a model string is of the form of a published one: "owner/name"."""
+    owner, slash, name = model.partition("/")
+    return bool(owner and slash and name) and "/" not in name and owner[0] not in "./~$"
+
+
+def of_config(config: Mapping[str, Any]) -> frozenset[str]:
+    """The families that a model's own config.json shows, where it is visible; empty for none."""
+    architectures = config.get("architectures")
+    names = architectures if isinstance(architectures, list) else []
+    found: set[str] = set()
+    for name in names:
+        if isinstance(name, str) and (row := of_architecture(name)):
+            found |= row.families
+    text = config.get("text_config")
+    text = text if isinstance(text, Mapping) else config
+    if text.get("kv_lora_rank"):
+        found.add(MLA)
+    kinds = text.get("layer_types")
+    kinds = {k for k in kinds if isinstance(k, str)} if isinstance(kinds, list) else set()
+    if kinds & {"linear_attention", "mamba", "mamba2", "conv"}:
+        found.add(HYBRID)
+    if kinds & {"sliding_attention", "chunked_attention"}:
+        found.add(SLIDING)
+    if "vision_config" in config or "audio_config" in config:
+        found.add(MULTIMODAL)
+    return frozenset(found)

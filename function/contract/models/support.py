@@ -1,0 +1,102 @@
+"""Whether a connector goes with a model: rows, one answer per family, and what to ask for."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from packaging.version import Version
+
+from function.contract.models import FAMILIES, Model
+from function.contract.models.families import LAYOUTS
+from function.contract.versions import within
+
+
+class Support(Enum):
+    WORKS = "works"
+    CAUTION = "caution"
+    REFUSED = "refused"
+    ASK = "ask"  # it depends on the model, and nobody says what the model is
+
+
+@dataclass(frozen=True)
+class FamilyRow:
+    """`connector` (as the version gate names it) of `engine` with models of `families`, together.
+
+    `engines`: PEP 440 ranges of the engine's versions, "" for all. `message`: why, and what to do;
+    "" for what works.
+    """
+
+    connector: str
+    engine: str
+    families: frozenset[str]
+    support: Support
+    source: str
+    message: str = ""
+    engines: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`messages`: of the cautions, or of the one refusal, or what is asked for."""
+
+    support: Support
+    messages: tuple[str, ...] = ()
+
+
+DECLARE = (
+    "declare what it is by the annotation modelplane.ai/kv-offload-model-family: one of "
+    + ", ".join(FAMILIES)
+    + ", or several with commas"
+)
+
+
+def judge(
+    rows: Iterable[FamilyRow],
+    connector: str,
+    engine: str,
+    version: Version | None,
+    model: Model,
+) -> Answer:
+    """What the rows say of this model. A family that no row names works.
+
+    `version`: the engine's, None when it is unknown; then a row of any version counts.
+    """
+    mine = [
+        row
+        for row in rows
+        if (row.connector, row.engine) == (connector, engine)
+        and (not row.engines or version is None or within(version, row.engines))
+    ]
+    hits = [row for row in mine if row.families <= model.families]
+    refused = next((row for row in hits if row.support is Support.REFUSED), None)
+    if refused is not None:
+        return Answer(Support.REFUSED, (_because(refused, model),))
+    if not model.known and (kinds := _that_matter(mine, model)):
+        return Answer(
+            Support.ASK,
+            (f"{connector} does not serve every model ({kinds} is refused), and nothing tells "
+             f"what this one is; {DECLARE}",),
+        )  # fmt: skip
+    cautions = [_because(row, model) for row in hits if row.support is Support.CAUTION]
+    if cautions:
+        return Answer(Support.CAUTION, tuple(dict.fromkeys(cautions)))
+    return Answer(Support.WORKS)
+
+
+def _that_matter(rows: Sequence[FamilyRow], model: Model) -> str:
+    """The layouts that are refused, of which the unknown model could be one."""
+    found = {
+        family
+        for row in rows
+        if row.support is Support.REFUSED and row.families - set(LAYOUTS) <= model.families
+        for family in row.families
+        if family in LAYOUTS
+    }
+    return ", ".join(f for f in LAYOUTS if f in found)
+
+
+def _because(row: FamilyRow, model: Model) -> str:
+    what = "; ".join(
+        f"{family}, by {how}" for family, how in model.because.items() if family in row.families
+    )
+    return f"the model is {' and '.join(sorted(row.families))} ({what}): {row.message}"

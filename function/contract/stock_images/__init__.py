@@ -1,0 +1,89 @@
+"""What is inside a public engine image: the engine, its version, and the packages beside it.
+
+The one home of facts about images: `find` says what a repository starts, `contents` what an image
+of it holds. docs/images.md is generated from these tables. What no row covers is unknown, and what
+is unknown can be declared: annotation `modelplane.ai/kv-offload-packages`, the step Input's
+`engineImages`, and `kv-offload probe`, which reads it inside the image.
+"""
+
+from function.contract.engine import VLLM
+from function.contract.image_reference import ImageReference
+from function.contract.stock_images import builds, sglang, vllm
+from function.contract.stock_images.facts import (
+    DERIVED,
+    PACKAGES,
+    STATED,
+    UNKNOWN,
+    Contents,
+    Fact,
+)
+from function.contract.stock_images.repositories import (
+    INSIDE,
+    RELEASE,
+    VERSION,
+    Repository,
+    find,
+)
+from function.contract.stock_images.tags import Tag, read
+
+__all__ = [
+    "DERIVED",
+    "PACKAGES",
+    "STATED",
+    "UNKNOWN",
+    "Contents",
+    "Fact",
+    "Repository",
+    "contents",
+    "find",
+]
+
+# Where the engines' projects publish, and what mirrors keep of it. Under another name an image may
+# hold anything beside the engine.
+_OWN = (
+    "vllm/vllm-openai",
+    "vllm/vllm-openai-rocm",
+    "vllm/vllm-openai-xpu",
+    "vllm/vllm-openai-cpu",
+    "lmsysorg/sglang",
+)
+_TAG = "the image's tag"
+
+
+def contents(image: str) -> Contents | None:
+    """What a public image holds; None for a repository that the table does not know."""
+    reference = ImageReference.parse(image)
+    row = find(reference)
+    if row is None:
+        return None
+    tag = read(reference.tag, whole_version=row.tags == VERSION)
+    accelerator = tag.accelerator or row.accelerator
+    moving = tag.moves and not reference.digest
+    if row.tags == RELEASE and tag.release:
+        return _of_release(row, tag)
+    version = tag.inside or (tag.version if row.tags == VERSION else None)
+    if row.tags not in (VERSION, INSIDE) or version is None:
+        return Contents(row.engine, accelerator=accelerator, moving=moving)
+    packages = None
+    if not tag.variant and any(map(reference.ends_with, _OWN)):
+        own = vllm if row.engine == VLLM else sglang
+        packages = (
+            own.cuda_images(version, tag.cuda)
+            if accelerator == "cuda"
+            else own.other_images(version, accelerator)
+        )
+    return Contents(row.engine, version, STATED, _TAG, packages or {}, accelerator)
+
+
+def _of_release(row: Repository, tag: Tag) -> Contents:
+    """An image whose tag is a release of its publisher."""
+    version = tag.version or ""
+    match row.path.partition("/")[0]:
+        case "lmcache":
+            of = builds.lmcache_vllm if row.engine == VLLM else builds.lmcache_sglang
+            return of(version, tag.cuda, tag.variant)
+        case "llm-d":
+            return builds.llmd(row.path, row.accelerator, row.engine, version)
+        case "nvidia":
+            return builds.nvidia(tag.release)
+    return builds.redhat(tag.release, row.accelerator)

@@ -1,0 +1,77 @@
+"""What an image's tag says by itself: a version, a CUDA, an accelerator, or that it moves."""
+
+import re
+from dataclasses import dataclass
+
+from packaging.version import InvalidVersion, Version
+
+_PRERELEASE = r"(?:\.?(?:post|rc|dev)\d+)?"
+_VERSION = re.compile(rf"v?(\d+\.\d+\.\d+{_PRERELEASE})(?:[-_+](.+))?")
+_RELEASE = re.compile(rf"v?(\d+(?:\.\d+){{1,2}}{_PRERELEASE})(?:[-_+](.+))?")
+# AMD writes the engine's version into the middle of its tags: rocm6.2_..._vllm_0.6.4.
+_INSIDE = re.compile(r"(?:^|[_-])(?:vllm|sglang)[_-]v?(\d+\.\d+(?:\.\d+)?)(?=$|[_-])")
+_CUDA = re.compile(r"cu(\d{2})(\d)?")
+_WORDS = re.compile(r"[-_+]")
+
+_MOVES = frozenset(("latest", "nightly", "dev", "main", "stable", "edge", "rolling"))
+# Words that change nothing of what is inside.
+_SAME = re.compile(r"x86|64|amd64|arm64|aarch64|ubuntu(\d{4})?|runtime|py3|py312")
+_ACCELERATORS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"rocm.*|mi\d+x?|gfx\d+"), "rocm"),
+    (re.compile(r"xpu"), "xpu"),
+    (re.compile(r"hpu|gaudi.*"), "hpu"),
+    (re.compile(r"npu|cann.*|910[bc]?|a[235]|310p"), "npu"),
+    (re.compile(r"tpu"), "tpu"),
+    (re.compile(r"neuron.*"), "neuron"),
+    (re.compile(r"cpu|xeon"), "cpu"),
+)
+
+
+@dataclass(frozen=True)
+class Tag:
+    """`release`: the number that the tag begins with, as written; `version`: the same by PEP 440;
+    `inside`: a version named after the engine's name. "" and None where there is none.
+
+    `cuda`: as the tag names it ("12.9"). `accelerator`: likewise. `variant`: words that are none of
+    these: what is inside may differ from the plain tag's. `moves`: the tag names another image
+    tomorrow.
+    """
+
+    release: str = ""
+    version: str | None = None
+    inside: str | None = None
+    cuda: str = ""
+    accelerator: str = ""
+    variant: frozenset[str] = frozenset()
+    moves: bool = False
+
+
+def read(tag: str, whole_version: bool) -> Tag:
+    """`whole_version`: a version has three numbers; `26.10` is a release, and no version."""
+    words = _WORDS.split(tag) if tag else ["latest"]
+    accelerator = next(filter(None, map(_accelerator, words)), "")
+    found = _INSIDE.search(tag)
+    inside = _parsed(found[1]) if found else None
+    match = (_VERSION if whole_version else _RELEASE).fullmatch(tag)
+    if not match:
+        moves = not inside and not _MOVES.isdisjoint(words)
+        return Tag(inside=inside, accelerator=accelerator, moves=moves)
+    cuda, variant = "", set()
+    for word in _WORDS.split(match[2] or ""):
+        if named := _CUDA.fullmatch(word):
+            cuda = f"{named[1]}.{named[2] or ('0' if named[1] == '13' else '9')}"
+        elif word and not _SAME.fullmatch(word) and not _accelerator(word):
+            variant.add(word)
+    version = _parsed(match[1])
+    return Tag(match[1], version, inside, cuda, accelerator, frozenset(variant))
+
+
+def _accelerator(word: str) -> str:
+    return next((name for pattern, name in _ACCELERATORS if pattern.fullmatch(word)), "")
+
+
+def _parsed(text: str) -> str | None:
+    try:
+        return str(Version(text))
+    except InvalidVersion:
+        return None

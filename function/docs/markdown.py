@@ -1,0 +1,29 @@
+"""How the generated pages are written."""
+
+import inspect
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+
+HEADER = "<!-- Generated from {source} by `python -m function.docs`; edit that, not this page. -->"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table without the rows that are there already."""
+    seen: dict[str, None] = {}
+    for row in rows:
+        seen["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"] = None
+    return ["| " + " | ".join(head) + " |", "|-" * len(head) + "|", *seen]
+
+
+def page(lines: Iterable[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def prose(module: ModuleType) -> list[str]:
+    """What a module says of itself below its first line, a paragraph per line."""
+    paragraphs = (inspect.getdoc(module) or "").split("\n\n")[1:]
+    return [line for text in paragraphs for line in (" ".join(text.split()), "")][:-1]
+
+
+def code(text: str) -> str:
+    return f"`{text}`" if text else ""

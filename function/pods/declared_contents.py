@@ -1,0 +1,39 @@
+"""What a pod template's annotations declare of the image and of the model, beside `declared`."""
+
+from collections.abc import Mapping
+
+from function import names
+from function.contract.models import FAMILIES
+from function.contract.stock_images import Fact
+from function.contract.stock_images.declared import parse
+from function.problems import Refused
+from function.reasons import Reason
+
+
+def packages(value: str) -> Mapping[str, Fact]:
+    """The value of `modelplane.ai/kv-offload-packages`, e.g. "lmcache=0.5.6,mooncake=0.3.13".
+
+    Raises Refused(InvalidInput) that says how it is written.
+    """
+    try:
+        return parse(value)
+    except ValueError as wrong:
+        raise _invalid(str(wrong), names.PACKAGES) from None
+
+
+def model_family(value: str) -> frozenset[str]:
+    """The value of `modelplane.ai/kv-offload-model-family`, e.g. "hybrid" or "mla, multimodal".
+
+    Raises Refused(InvalidInput) that names the families.
+    """
+    found = frozenset(filter(None, (part.strip().lower() for part in value.split(","))))
+    if not found or found - set(FAMILIES):
+        raise _invalid(
+            f"{value!r} is not one of {', '.join(FAMILIES)}, or several of them with commas",
+            names.MODEL_FAMILY,
+        )
+    return found
+
+
+def _invalid(message: str, annotation: str) -> Refused:
+    return Refused(Reason.INVALID_INPUT, message, f"metadata.annotations[{annotation}]")

@@ -1,0 +1,126 @@
+"""Pods that asked another controller for a KV cache of its own: they are not wired twice.
+
+Two injectors on one pod fight: GPUStack's webhook refuses a pod that already has
+`--kv-transfer-config`, LMCache's appends a second one, which replaces the first.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from function.problems import Refused
+from function.reasons import Reason
+
+
+@dataclass(frozen=True)
+class Injector:
+    """`key`: the label or annotation (`place`) of a pod template that opts in. `values`: those that
+    do, () for any that is not empty. `asked`: what it asks for, after "asks"."""
+
+    owner: str
+    place: str
+    key: str
+    asked: str
+    source: str
+    values: tuple[str, ...] = ()
+
+
+LABELS, ANNOTATIONS = "labels", "annotations"
+
+_GPUSTACK = "gpustack-operator's docs/modules/kv-cache/injection.md"
+_LMCACHE = "LMCache 0.5.6's operator/internal/webhook"
+_CLUSTER = "for the cache of a KVCachePoolBinding"
+
+INJECTORS: tuple[Injector, ...] = (
+    Injector("GPUStack", LABELS, "kvcache.gpustack.ai/inject", _CLUSTER, _GPUSTACK, ("true",)),
+    Injector("GPUStack", ANNOTATIONS, "kvcache.gpustack.ai/binding", _CLUSTER, _GPUSTACK),
+    Injector(
+        "LMCache's operator", LABELS, "lmcache.ai/lmcache-inject", "for an LMCacheEngine", _LMCACHE,
+        ("true",),
+    ),
+    Injector(
+        "LMCache's operator", ANNOTATIONS, "lmcache.ai/lmcache-engine", "for an LMCacheEngine",
+        _LMCACHE,
+    ),
+    Injector(
+        "LMCache's operator", ANNOTATIONS, "lmcache.ai/lmcache-injected", "for an LMCacheEngine",
+        _LMCACHE,
+    ),
+    Injector(
+        "LMCache's operator", LABELS, "lmcache.ai/cacheblend-inject", "for a CacheBlendEngine",
+        _LMCACHE, ("true",),
+    ),
+    Injector(
+        "LMCache's operator", ANNOTATIONS, "lmcache.ai/cacheblend-engine", "for a CacheBlendEngine",
+        _LMCACHE,
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a workload that has its controller configure a cache: `path` under the object."""
+
+    owner: str
+    kind: str
+    group: str
+    path: tuple[str, ...]
+    source: str
+
+
+_KSERVE = "KServe's docs, LLMInferenceService, KV cache offloading"
+FIELDS: tuple[Field, ...] = (
+    Field("KServe", "LLMInferenceService", "serving.kserve.io", ("spec", "kvCacheOffloading"),
+          _KSERVE),
+    Field("KServe", "LLMInferenceService", "serving.kserve.io",
+          ("spec", "workload", "kvCacheOffloading"), _KSERVE),
+    Field("KServe", "LLMInferenceService", "serving.kserve.io",
+          ("spec", "prefill", "kvCacheOffloading"), f"{_KSERVE}; the prefill workload's"),
+)  # fmt: skip
+
+
+def of_template(template: Mapping[str, Any]) -> Injector | None:
+    """The injector that a pod template opted in to, or None."""
+    metadata = template.get("metadata")
+    for row in INJECTORS:
+        entries = metadata.get(row.place) if isinstance(metadata, Mapping) else None
+        value = entries.get(row.key) if isinstance(entries, Mapping) else None
+        text = "" if value is None else str(value)
+        if (text.lower() in row.values) if row.values else text:
+            return row
+    return None
+
+
+def of_object(manifest: Mapping[str, Any]) -> Field | None:
+    """The field of a workload that has its own controller configure a cache, or None."""
+    group = str(manifest.get("apiVersion") or "").partition("/")[0]
+    for row in FIELDS:
+        if (manifest.get("kind"), group) != (row.kind, row.group):
+            continue
+        value: Any = manifest
+        for name in row.path:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        if value:
+            return row
+    return None
+
+
+def check(template: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
+    """Raise Refused(OutOfScope) where somebody else configures this pod's cache."""
+    row = of_template(template)
+    if row is not None:
+        raise Refused(
+            Reason.OUT_OF_SCOPE,
+            f"this pod also asks {row.owner} {row.asked} ({row.key}), and two of them would "
+            f"overwrite each other; remove that {row.place[:-1]}, or modelplane.ai/kv-offload-tier",
+            f"metadata.{row.place}[{row.key}]",
+        )
+    field = of_object(manifest)
+    if field is not None:
+        path = ".".join(field.path)
+        raise Refused(
+            Reason.OUT_OF_SCOPE,
+            f"{field.owner} configures offloading of this workload itself ({path}), and two would "
+            f"overwrite each other; remove {path}, or modelplane.ai/kv-offload-tier",
+            path,
+        )

@@ -1,0 +1,65 @@
+"""The probe in real environments of both engines, by their own Python, without a GPU."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from function.cli import probe_inside
+from tests.conformance.envs import environment
+
+EXPECTED = {
+    "vllm": {
+        "modelplane.ai/kv-offload-engine": "vLLM",
+        "modelplane.ai/kv-offload-engine-version": "0.33.0",
+        "modelplane.ai/kv-offload-packages": (
+            "lmcache=0.5.6,mooncake=0.3.13.post1,nixl=1.5.1,torch=2.13.0,cuda=13.0"
+        ),
+    },
+    "sglang": {
+        "modelplane.ai/kv-offload-engine": "SGLang",
+        "modelplane.ai/kv-offload-engine-version": "0.5.23",
+        "modelplane.ai/kv-offload-packages": (
+            "lmcache=none,mooncake=none,nixl=none,torch=2.13.0,cuda=13.0"
+        ),
+    },
+}
+
+
+def _probe(name: str, *arguments: str) -> dict:
+    python = environment(name).python
+    done = subprocess.run(
+        [python, "-", "--json", *arguments],
+        input=Path(probe_inside.__file__).read_text(),
+        text=True,
+        capture_output=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_what_an_environment_holds(name):
+    assert _probe(name, "--quick")["annotations"] == EXPECTED[name]
+
+
+def test_the_connectors_are_those_that_vllm_registers():
+    read = _probe("vllm", "--quick")
+    code = (
+        "import json; from vllm.distributed.kv_transfer.kv_connector.factory import "
+        "KVConnectorFactory as f; print('REGISTERED', json.dumps(sorted(f._registry)))"
+    )
+    done = subprocess.run(
+        [environment("vllm").python, "-c", code], text=True, capture_output=True, check=True
+    )
+    line = next(x for x in done.stdout.splitlines() if x.startswith("REGISTERED"))
+    assert sorted(read["connectors"]) == json.loads(line.partition(" ")[2])
+    assert read["blockSize"] == "16"
+
+
+def test_lmcache_loads_beside_the_torch_that_it_was_built_for():
+    entry = _probe("vllm")["packages"]["lmcache"]
+    assert entry["problem"] == ""
+    assert entry["native"] == {"cuda_ops": ""}
+    assert entry["isolatedIPC"] is True

@@ -1,0 +1,168 @@
+"""On which accelerator a pod runs, whole; and who serves it there."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from function.backends.accelerator_rows import ACCELERATOR_ROWS
+from function.contract.accelerators import (
+    DEVICE_CLASSES,
+    NAMES,
+    NODE_LABELS,
+    RESOURCES,
+    Accelerator,
+    Served,
+    of_device_classes,
+    of_pod,
+    served,
+)
+from function.contract.engine import ENGINES, SGLANG, VLLM
+
+
+def gpu(name, amount="1"):
+    return {"resources": {"limits": {name: amount}}}
+
+
+AFFINITY = {
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {
+                        "matchExpressions": [
+                            {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["H200"]}
+                        ]
+                    }
+                ]
+            }
+        }
+    }
+}
+VLLM_IMAGE = "vllm/vllm-openai:v0.33.0"
+WHOLE = [
+    ({}, gpu("nvidia.com/gpu", "8"), ("cuda", "", "resource nvidia.com/gpu")),
+    ({}, {"resources": {"requests": {"amd.com/gpu": 4}}}, ("rocm", "", "resource amd.com/gpu")),
+    ({}, gpu("nvidia.com/mig-3g.40gb"), ("cuda", "MIG", "resource nvidia.com/mig-3g.40gb")),
+    ({}, gpu("nvidia.com/gpu.shared"),
+     ("cuda", "time-slicing or MPS", "resource nvidia.com/gpu.shared")),
+    ({}, {"resources": {"limits": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 8000}}},
+     ("cuda", "vGPU", "resource nvidia.com/gpumem")),
+    ({}, gpu("gpu.intel.com/i915"), ("xpu", "", "resource gpu.intel.com/i915")),
+    ({}, gpu("gpu.intel.com/xe"), ("xpu", "", "resource gpu.intel.com/xe")),
+    ({}, gpu("habana.ai/gaudi"), ("hpu", "", "resource habana.ai/gaudi")),
+    ({}, gpu("aws.amazon.com/neuroncore"), ("neuron", "", "resource aws.amazon.com/neuroncore")),
+    ({}, gpu("huawei.com/Ascend910B"), ("npu", "", "resource huawei.com/Ascend910B")),
+    ({}, gpu("google.com/tpu"), ("tpu", "", "resource google.com/tpu")),
+    ({}, gpu("nvidia.com/gpu", "0"), ("", "", "")),
+    ({}, gpu("rdma/hca"), ("", "", "")),
+    ({}, gpu("nvidia.com/hostdev"), ("", "", "")),
+    ({}, gpu("nvidia.com/h100"), ("cuda", "", "resource nvidia.com/h100")),
+    # A resource says more than an image: somebody may run their own build.
+    ({}, {"image": "vllm/vllm-openai-xpu:v0.33.0", **gpu("amd.com/gpu")},
+     ("rocm", "", "resource amd.com/gpu")),
+    ({}, {"image": "intel/vllm:0.10.0-xpu"}, ("xpu", "", "image intel/vllm:0.10.0-xpu")),
+    ({}, {"image": "corp/vllm-rocm:1"}, ("rocm", "", "image corp/vllm-rocm:1")),
+    ({}, {"image": "ghcr.io/llm-d/llm-d-hpu:v0.8.0"},
+     ("hpu", "", "image ghcr.io/llm-d/llm-d-hpu:v0.8.0")),
+    ({}, {"image": "public.ecr.aws/neuron/pytorch-inference-vllm-neuronx:0.11.0"},
+     ("neuron", "", "image public.ecr.aws/neuron/pytorch-inference-vllm-neuronx:0.11.0")),
+    ({}, {"image": "quay.io/ascend/vllm-ascend:v0.23.0"},
+     ("npu", "", "image quay.io/ascend/vllm-ascend:v0.23.0")),
+    ({}, {"image": VLLM_IMAGE}, ("cuda", "", f"image {VLLM_IMAGE}")),
+    ({}, {"image": "corp/mine:1"}, ("", "", "")),
+    ({"nodeSelector": {"accelerator": "intel-xpu"}}, {},
+     ("xpu", "", "node label accelerator=intel-xpu")),
+    ({"nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-h100-80gb"}}, {},
+     ("cuda", "", "node label cloud.google.com/gke-accelerator")),
+    ({"nodeSelector": {"cloud.google.com/gke-tpu-topology": "2x4"}}, {},
+     ("tpu", "", "node label cloud.google.com/gke-tpu-topology")),
+    (AFFINITY, {}, ("cuda", "", "node label nvidia.com/gpu.product")),
+    ({"nodeSelector": {"disk": "ssd"}}, {}, ("", "", "")),
+    ({"nodeSelector": 5, "affinity": []}, {"resources": "x", "image": None}, ("", "", "")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pod", "container", "expected"), WHOLE)
+def test_whole(pod, container, expected):
+    assert of_pod(pod, container) == Accelerator(*expected)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["gpu.nvidia.com"], ("cuda", "", "the device class gpu.nvidia.com")),
+        (["mig.nvidia.com"], ("cuda", "MIG", "the device class mig.nvidia.com")),
+        (["efa.networking.k8s.aws", "gpu.amd.com"], ("rocm", "", "the device class gpu.amd.com")),
+        (["my-gpus"], ("", "", "")),
+    ],
+)
+def test_device_classes(names, expected):
+    assert of_device_classes(names) == Accelerator(*expected)
+
+
+MP, STORE = "LMCacheMPConnector", "MooncakeStoreConnector"
+
+
+@pytest.mark.parametrize(
+    ("connector", "engine", "mode", "accelerator", "answer", "says"),
+    [
+        (MP, VLLM, "Isolated", Accelerator(), Served.YES, ""),
+        (MP, VLLM, "Isolated", Accelerator("cuda", "", "x"), Served.YES, ""),
+        (MP, VLLM, "Isolated", Accelerator("cuda", "MIG", "x"), Served.UNPROVEN, "a part of a GPU"),
+        (MP, VLLM, "Isolated", Accelerator("rocm", "", "x"), Served.NO, "ipc SharedMemory"),
+        (MP, VLLM, "SharedMemory", Accelerator("rocm", "", "x"), Served.NO, "privileged"),
+        (MP, SGLANG, "SharedMemory", Accelerator("xpu", "", "x"), Served.NO, "not known to work"),
+        (MP, VLLM, "Isolated", Accelerator("hpu", "", "resource habana.ai/gaudi"), Served.NO,
+         "LMCacheMPConnector is not made for a Gaudi (resource habana.ai/gaudi); this pod is left "
+         "alone"),
+        ("LMCacheConnectorV1", VLLM, "", Accelerator("rocm", "", "x"), Served.UNPROVEN, "do not"),
+        (STORE, VLLM, "", Accelerator("cuda", "MIG", "x"), Served.YES, ""),
+        (STORE, VLLM, "", Accelerator("npu", "", "x"), Served.NO, "an Ascend NPU"),
+        ("OffloadingConnector", VLLM, "", Accelerator("xpu", "", "x"), Served.YES, ""),
+        ("OffloadingConnector", VLLM, "", Accelerator("cpu", "", "x"), Served.NO, "a CPU"),
+    ],
+)  # fmt: skip
+def test_served(connector, engine, mode, accelerator, answer, says):
+    found, message = served(ACCELERATOR_ROWS, connector, engine, mode, accelerator)
+    assert found is answer
+    assert says in message and bool(message) is bool(says)
+
+
+def test_rows_are_whole():
+    for hint in (*RESOURCES, *DEVICE_CLASSES, *NODE_LABELS):
+        assert hint.source and hint.accelerator in NAMES
+    for row in ACCELERATOR_ROWS:
+        assert row.source and row.engine in ENGINES and row.accelerator in NAMES
+        assert (row.served is Served.YES) == (not row.message)
+    keys = [(r.connector, r.engine, r.accelerator, r.mode, r.sharing) for r in ACCELERATOR_ROWS]
+    assert len(keys) == len(set(keys))
+
+
+json = st.recursive(
+    st.none() | st.text(max_size=6) | st.integers(0, 3),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "limits",
+                    "nvidia.com/gpu",
+                    "accelerator",
+                    "nodeAffinity",
+                    "matchExpressions",
+                    "key",
+                ]
+            ),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=6,
+)
+
+
+@given(json, json, json, json)
+def test_never_raises(selector, affinity, resources, image):
+    pod = {"nodeSelector": selector, "affinity": affinity}
+    found = of_pod(pod, {"resources": resources, "image": image})
+    assert found.name in ("", *NAMES)

@@ -1,0 +1,224 @@
+"""What kind of model it is, whole; and what each connector says of it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from function.backends.model_rows import MODEL_ROWS
+from function.contract.engine import ENGINES, SGLANG, VLLM, Engine
+from function.contract.models import FAMILIES, UNKNOWN, Model, classify, of_config
+from function.contract.models.families import ARCHITECTURES, LAYOUTS, NAMES
+from function.contract.models.flags import FLAGS
+from function.contract.models.support import DECLARE, Answer, Support, judge
+
+NAME, SERVED = "the model's name", "the served name"
+
+
+def vllm(model="", env=None, **flags):
+    named = {f"--{k.replace('_', '-')}": v for k, v in flags.items()}
+    return Engine(VLLM, "0.33.0", model=model, flags=named, env=env or {})
+
+
+BY_NAME = [
+    ("Qwen/Qwen3.6-27B", "hybrid"),
+    ("Qwen/Qwen3.8-27B", "hybrid"),
+    ("Qwen/Qwen3-Next-80B-A3B-Instruct", "hybrid"),
+    ("Qwen/Qwen3-Coder-Next", "hybrid"),
+    ("ai21labs/AI21-Jamba-Mini-1.7", "hybrid"),
+    ("tiiuae/Falcon-H1-34B-Instruct", "hybrid"),
+    ("nvidia/Nemotron-H-56B-Base-8K", "hybrid"),
+    ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B", "hybrid"),
+    ("ibm-granite/granite-4.0-h-small", "hybrid"),
+    ("Zyphra/Zamba2-7B", "hybrid"),
+    ("state-spaces/mamba-2.8b-hf", "hybrid"),
+    ("MiniMaxAI/MiniMax-M1-80k", "hybrid"),
+    ("microsoft/Phi-4-mini-flash-reasoning", "hybrid"),
+    ("LiquidAI/LFM2-8B-A1B", "hybrid"),
+    ("pfnet/plamo-2-8b", "hybrid"),
+    ("inclusionAI/Ring-flash-linear-2.0", "hybrid"),
+    ("moonshotai/Kimi-Linear-48B-A3B-Instruct", "hybrid mla"),
+    ("moonshotai/Kimi-K3", "hybrid mla"),
+    ("moonshotai/Kimi-K2-Instruct", "mla"),
+    ("moonshotai/Kimi-K2.5", "mla multimodal"),
+    ("deepseek-ai/DeepSeek-R1", "mla"),
+    ("deepseek-ai/DeepSeek-V3.1", "mla"),
+    ("deepseek-ai/DeepSeek-V3.2", "mla sparse"),
+    ("deepseek-ai/DeepSeek-V4-Flash", "mla sparse"),
+    ("zai-org/GLM-5.2", "mla sparse"),
+    ("zai-org/GLM-4.7-Flash", "mla"),
+    ("MiniMaxAI/MiniMax-M3", "sparse"),
+    ("openai/gpt-oss-120b", "sliding"),
+    ("google/gemma-2-9b-it", "sliding"),
+    ("google/gemma-3-27b-it", "multimodal sliding"),
+    ("mistralai/Mistral-7B-v0.1", "sliding"),
+    ("mistralai/Mistral-7B-Instruct-v0.2", "dense"),
+    ("meta-llama/Llama-3.1-8B-Instruct", "dense"),
+    ("deepseek-ai/DeepSeek-R1-Distill-Qwen-32B", "dense"),
+    ("Qwen/Qwen3-8B", "dense"),
+    ("Qwen/Qwen3-30B-A3B", "dense"),
+    ("RedHatAI/Qwen3-32B-FP8-dynamic", "dense"),
+    ("Qwen/Qwen2.5-VL-7B-Instruct", "dense multimodal"),
+    ("Qwen/Qwen3-Embedding-8B", "dense pooling"),
+    ("MiniMaxAI/MiniMax-M2", "dense"),
+    ("zai-org/GLM-4.6", "dense"),
+    # A path may say that care is needed, never that it is not.
+    ("/models/Qwen3.6-27B", "hybrid"),
+    ("/models/qwen3-next/", "hybrid"),
+    ("/qwen3-next/weights", UNKNOWN),
+    ("/mnt/models", UNKNOWN),
+    ("/models/llama-3", UNKNOWN),
+    ("./Qwen3-8B", UNKNOWN),
+    ("/models/Qwen2.5-VL-7B", f"multimodal {UNKNOWN}"),
+    ("acme/secret-sauce", UNKNOWN),
+    ("", UNKNOWN),
+]
+
+
+@pytest.mark.parametrize(("model", "families"), BY_NAME)
+def test_by_name(model, families):
+    assert classify(vllm(model)).families == frozenset(families.split())
+
+
+WHOLE = [
+    (vllm("/mnt/models", mamba_cache_mode="align"), "", {"hybrid": "--mamba-cache-mode"}),
+    (vllm("/mnt/models", enable_mamba_cache_stochastic_rounding=None), "",
+     {"hybrid": "--enable-mamba-cache-stochastic-rounding"}),
+    (vllm("/mnt/models", speculative_config='{"method":"mtp"}'), "",
+     {"speculative": "--speculative-config", UNKNOWN: ""}),
+    (vllm("Qwen/Qwen3-8B", speculative_config="{}"), "",
+     {"speculative": "--speculative-config", "dense": NAME}),
+    (vllm("Qwen/Qwen3-8B", runner="pooling"), "", {"pooling": "--runner", "dense": NAME}),
+    (vllm("Qwen/Qwen3-8B", runner="generate"), "", {"dense": NAME}),
+    (vllm("/m", hf_overrides='{"architectures":["Qwen3NextForCausalLM"]}'), "",
+     {"hybrid": "--hf-overrides"}),
+    (vllm("/m", hf_overrides="{broken"), "", {UNKNOWN: ""}),
+    (vllm("/m", attention_backend="FLASHMLA"), "", {"mla": "--attention-backend"}),
+    (vllm("/m", {"VLLM_ATTENTION_BACKEND": "CUTLASS_MLA"}), "", {"mla": "--attention-backend"}),
+    (vllm("/mnt/models", served_model_name="Qwen/Qwen3.6-27B"), "", {"hybrid": SERVED}),
+    (vllm("/mnt/models"), "dense", {"dense": "declared"}),
+    (vllm("/mnt/models"), "hybrid multimodal", {"hybrid": "declared", "multimodal": "declared"}),
+    # The flags prove more than was declared, and a name does not contradict it.
+    (vllm("Qwen/Qwen3-8B", mamba_block_size="8"), "dense",
+     {"dense": "declared", "hybrid": "--mamba-block-size"}),
+    (vllm("Qwen/Qwen3-8B"), "hybrid", {"hybrid": "declared"}),
+    (vllm("/mnt/models"), "multimodal", {"multimodal": "declared", UNKNOWN: ""}),
+    (Engine(SGLANG, model="/m", flags={"--max-mamba-cache-size": "4"}), "",
+     {"hybrid": "--max-mamba-cache-size"}),
+    (Engine(SGLANG, model="/m", flags={"--is-embedding": None}), "",
+     {"pooling": "--is-embedding", UNKNOWN: ""}),
+    (Engine(SGLANG, model="/m", flags={"--limit-mm-per-prompt": "1"}), "", {UNKNOWN: ""}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("engine", "declared", "because"), WHOLE)
+def test_whole(engine, declared, because):
+    found = classify(engine, frozenset(declared.split()))
+    assert dict(found.because) == because
+    assert found.families == frozenset(because)
+    assert found.known is (UNKNOWN not in because)
+
+
+@pytest.mark.parametrize(
+    ("config", "families"),
+    [
+        ({"architectures": ["Qwen3NextForCausalLM"]}, "hybrid"),
+        ({"architectures": ["LlamaForCausalLM"]}, "dense"),
+        ({"architectures": ["NewForCausalLM"], "kv_lora_rank": 512}, "mla"),
+        ({"architectures": ["NewForConditionalGeneration"], "vision_config": {},
+          "text_config": {"layer_types": ["linear_attention", "full_attention"]}},
+         "hybrid multimodal"),
+        ({"layer_types": ["sliding_attention"]}, "sliding"),
+        ({"architectures": ["NewForCausalLM"]}, ""),
+        ({"architectures": "LlamaForCausalLM", "layer_types": 5}, ""),
+        ({}, ""),
+    ],
+)  # fmt: skip
+def test_config(config, families):
+    assert of_config(config) == frozenset(families.split())
+
+
+def of(*families):
+    return Model(frozenset(families), dict.fromkeys(families, NAME))
+
+
+@pytest.mark.parametrize(
+    ("connector", "engine", "version", "families", "support", "says"),
+    [
+        ("LMCacheMPConnector", VLLM, "0.33.0", ("dense",), Support.WORKS, ""),
+        ("LMCacheMPConnector", VLLM, "0.33.0", ("hybrid",), Support.REFUSED, "LMCache 4247"),
+        ("LMCacheMPConnector", VLLM, None, ("hybrid", "mla"), Support.REFUSED, "LMCache 4247"),
+        ("LMCacheMPConnector", VLLM, "0.33.0", ("mla",), Support.WORKS, ""),
+        ("LMCacheMPConnector", VLLM, "0.33.0", ("mla", "sparse"), Support.CAUTION, "one by one"),
+        ("LMCacheMPConnector", VLLM, "0.33.0", ("sliding",), Support.WORKS, ""),
+        ("LMCacheMPConnector", VLLM, "0.33.0", (UNKNOWN,), Support.ASK, "hybrid is refused"),
+        ("LMCacheConnectorV1", VLLM, "0.33.0", ("hybrid",), Support.REFUSED, "fails at start"),
+        ("LMCacheConnectorV1", VLLM, "0.33.0", ("sliding",), Support.CAUTION, "NodeServer"),
+        ("LMCacheConnectorV1", VLLM, "0.33.0", (UNKNOWN,), Support.ASK, "hybrid, sparse"),
+        ("MooncakeStoreConnector", VLLM, "0.23.0", ("hybrid",), Support.REFUSED, "vllm 49360"),
+        ("MooncakeStoreConnector", VLLM, "0.21.0", ("hybrid",), Support.REFUSED, "at start"),
+        ("MooncakeStoreConnector", VLLM, "0.33.0", ("hybrid",), Support.CAUTION, "vllm 56972"),
+        ("MooncakeStoreConnector", VLLM, "0.33.0", (UNKNOWN,), Support.WORKS, ""),
+        ("MooncakeStoreConnector", VLLM, None, (UNKNOWN,), Support.ASK, "hybrid is refused"),
+        ("OffloadingConnector", VLLM, "0.20.2", ("hybrid",), Support.REFUSED, "0.21 or newer"),
+        ("OffloadingConnector", VLLM, "0.33.0", ("hybrid",), Support.WORKS, ""),
+        ("OffloadingConnector", VLLM, "0.33.0", (UNKNOWN,), Support.WORKS, ""),
+        ("NixlConnector", VLLM, "0.33.0", ("hybrid",), Support.WORKS, ""),
+        ("NixlConnector", VLLM, "0.33.0", ("hybrid", "speculative"), Support.CAUTION, "tried"),
+        ("NixlConnector", VLLM, "0.33.0", ("dense", "speculative"), Support.WORKS, ""),
+        ("LMCacheMPConnector", SGLANG, "0.5.20", ("sliding",), Support.REFUSED, "0.5.21"),
+        ("LMCacheMPConnector", SGLANG, "0.5.23", ("hybrid",), Support.CAUTION, "tried"),
+        ("HiCache", SGLANG, "0.5.12", ("sliding",), Support.REFUSED, "0.5.13"),
+        ("HiCache", SGLANG, "0.5.15", ("sliding",), Support.WORKS, ""),
+    ],
+)
+def test_connectors(connector, engine, version, families, support, says):
+    answer = judge(
+        MODEL_ROWS, connector, engine, Version(version) if version else None, of(*families)
+    )
+    assert answer.support is support
+    assert says in " ".join(answer.messages) and bool(answer.messages) is bool(says)
+
+
+def test_messages_name_what_said_so():
+    model = classify(vllm("Qwen/Qwen3.6-27B", mamba_cache_mode="align"))
+    answer = judge(MODEL_ROWS, "LMCacheConnectorV1", VLLM, Version("0.33.0"), model)
+    assert answer == Answer(
+        Support.REFUSED,
+        ("the model is hybrid (hybrid, by --mamba-cache-mode): LMCache inside the engine turns "
+         "vLLM's hybrid memory allocator off, and the engine fails at start. Use a tier of another "
+         "backend, or none",),
+    )  # fmt: skip
+    asked = judge(MODEL_ROWS, "LMCacheMPConnector", VLLM, None, classify(vllm("/mnt/models")))
+    assert asked == Answer(
+        Support.ASK,
+        ("LMCacheMPConnector does not serve every model (hybrid is refused), and nothing tells "
+         f"what this one is; {DECLARE}",),
+    )  # fmt: skip
+
+
+def test_rows_are_whole():
+    for row in MODEL_ROWS:
+        assert row.engine in ENGINES and row.source and row.families <= set(FAMILIES)
+        assert row.message and row.support in (Support.CAUTION, Support.REFUSED)
+        SpecifierSet(row.engines)
+    for row in (*NAMES, *ARCHITECTURES):
+        assert row.source and row.families and row.families <= set(FAMILIES)
+    for row in FLAGS:
+        assert row.source and row.engine in ENGINES and row.family in FAMILIES
+    names = [name for row in ARCHITECTURES for name in row.names]
+    assert len(names) == len(set(names))
+    assert {f for row in (*NAMES, *ARCHITECTURES) for f in row.families} >= set(LAYOUTS)
+
+
+names = st.text("abcqwen3next-./_~$ ", max_size=30)
+
+
+@given(names, st.dictionaries(st.sampled_from([f.name for f in FLAGS]), names), names)
+def test_never_raises(model, flags, overrides):
+    for name in ENGINES:
+        engine = Engine(name, model=model, flags={**flags, "--hf-overrides": overrides})
+        found = classify(engine)
+        assert found.families <= {*FAMILIES, UNKNOWN}
+        assert found.known is bool(found.families & set(LAYOUTS))
