@@ -75,4 +75,7 @@ async def _serve(
         loop.add_signal_handler(sig, lambda: stopping.append(loop.create_task(stop())))
     await server.start()
     await healthy.set("", health_pb2.HealthCheckResponse.SERVING)
-    await server.wait_for_termination()
+    try:
+        await server.wait_for_termination()
+    finally:
+        await server.stop(grace=0)

@@ -1,0 +1,102 @@
+"""The server: what it answers while one call takes long, and how it ends."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import crossplane.function.proto.v1.run_function_pb2_grpc as grpcv1
+import grpc
+import pytest
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from function import fn
+from function.edge import server
+from function.edge.answer import Answer
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+LIMIT = 30  # seconds; nothing here takes one
+
+
+class Slow:
+    """A composer that computes, once for the tag `slow`, until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun, self.let_go = threading.Event(), threading.Event()
+
+    def __call__(self, call: Any, *_: Any) -> Answer:
+        if call._req.meta.tag == "slow":
+            self.begun.set()
+            while not self.let_go.is_set():
+                sum(range(1000))  # computing, not sleeping: nothing else is told to run
+        return Answer()
+
+
+@contextlib.asynccontextmanager
+async def serving(runner: fn.FunctionRunner) -> AsyncIterator[grpc.aio.Channel]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    task = asyncio.create_task(server._serve(runner, address, None, []))
+    async with grpc.aio.insecure_channel(address) as channel:
+        await asyncio.wait_for(channel.channel_ready(), LIMIT)
+        yield channel
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+def request(tag: str) -> fnv1.RunFunctionRequest:
+    return fnv1.RunFunctionRequest(meta=fnv1.RequestMeta(tag=tag))
+
+
+async def test_one_long_call_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow()
+    monkeypatch.setattr(fn, "_CONSUMER", ("consumer", slow))
+    async with serving(fn.FunctionRunner()) as channel:
+        stub = grpcv1.FunctionRunnerServiceStub(channel)
+        long = asyncio.ensure_future(stub.RunFunction(request("slow")))
+        await asyncio.to_thread(slow.begun.wait, LIMIT)
+        try:
+            health = health_pb2_grpc.HealthStub(channel)
+            check = health_pb2.HealthCheckRequest()
+            assert (await health.Check(check, timeout=LIMIT)).status == SERVING
+            for tag in ("a", "b", "a"):
+                answer = await stub.RunFunction(request(tag), timeout=LIMIT)
+                assert answer.meta.tag == tag
+            assert not long.done()
+        finally:
+            slow.let_go.set()
+        assert (await asyncio.wait_for(long, LIMIT)).meta.tag == "slow"
+
+
+async def test_what_was_quick_is_answered_without_a_thread() -> None:
+    runner = fn.FunctionRunner()
+    first = await runner.RunFunction(request("t"), None)
+    runner._threads.shutdown()
+    again = await runner.RunFunction(request("t"), None)
+    assert again == first
+    with pytest.raises(RuntimeError):
+        await runner.RunFunction(request("never seen"), None)
+
+
+def test_sigterm_ends_it() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [sys.executable, "-m", "function.main", "--insecure", "--address", address]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        with grpc.insecure_channel(address) as channel:
+            grpc.channel_ready_future(channel).result(LIMIT)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(LIMIT) == 0
+    finally:
+        process.kill()
+        process.wait()
