@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic_core import ErrorDetails
 
 from function.api.fields import COUNT_OR_PERCENT, PATTERNS
 from function.api.walk import Loc, by_alias, model_of
@@ -89,7 +90,7 @@ _SENTENCES: dict[str, Callable[[dict[str, Any], Any], str]] = {
 }
 
 
-def explain(model: type[BaseModel], raw: Any, error: Any) -> tuple[Loc, str]:
+def explain(model: type[BaseModel], raw: Any, error: ErrorDetails) -> tuple[Loc, str]:
     """(place, sentence) of one pydantic error of `model` over the document `raw`."""
     loc: Loc = _place(model, raw, error["loc"])
     kind, ctx, value = error["type"], error.get("ctx", {}), error.get("input")

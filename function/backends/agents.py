@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from function.contract.backend import Manifest, Tier
+from function.contract.backend import AnyTier, Manifest
 from function.contract.image import Image
 from function.kube import manifests as k
 
 
-def pod(tier: Tier[Any], image: Image, uid: int) -> Manifest:
+def pod(tier: AnyTier, image: Image, uid: int) -> Manifest:
     """A hardened pod of user `uid` on the tier's nodes that pulls `image`."""
     nodes = tier.spec.nodes
     found: Manifest = k.pod_defaults(uid)
@@ -45,7 +45,7 @@ def ports(**named: int) -> list[Manifest]:
 
 
 def pod_monitor(
-    tier: Tier[Any],
+    tier: AnyTier,
     name: str,
     selector: Manifest,
     ports: Sequence[str],

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from function.cli.errors import FATAL, user_errors
+from function.cli.errors import Fatal, user_errors
 from function.render import emit, files
 
 _EXISTING = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -57,4 +57,4 @@ def command(
         write = emit.to_json if output == "json" else emit.to_yaml
         click.echo(write([explained.after or {}]), nl=False)
     if explained.refused is not None:
-        sys.exit(FATAL)
+        sys.exit(Fatal.exit_code)

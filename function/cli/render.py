@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from function.cli.errors import FAILED, FATAL, Failure, user_errors
+from function.cli.errors import Failed, Fatal, user_errors
 from function.render import conditions, defaults, emit, files, inputs, merge, reconcile, tree
 
 _PATH = click.Path(path_type=Path)
@@ -122,10 +122,10 @@ def command(
     try:
         rendered = reconcile.render(given)
     except reconcile.RenderError as error:
-        raise Failure(str(error), FAILED) from error
+        raise Failed(str(error)) from error
     _print(document, rendered, output, results=results, full_xr=full_xr, context=context)
     if rendered.fatal:
-        raise Failure(rendered.fatal, FATAL)
+        raise Fatal(rendered.fatal)
 
 
 def _print(

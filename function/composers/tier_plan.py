@@ -10,7 +10,7 @@ from typing import Any
 from function import names
 from function.api.base import parse
 from function.backends.registry import Registry
-from function.contract.backend import AnyBackend, Description, Need, Part, Tier
+from function.contract.backend import AnyBackend, AnyTier, Description, Need, Part, Tier
 from function.edge.memo import Cache
 from function.edge.structs import encode
 from function.kube import objects
@@ -26,7 +26,7 @@ class TierPlan:
     `objects`: the parts as Objects by their cluster's ClusterProviderConfig; built once.
     """
 
-    tier: Tier[Any]
+    tier: AnyTier
     backend: AnyBackend
     needs: tuple[Need, ...] = ()
     parts: tuple[Part, ...] = ()

@@ -1,9 +1,11 @@
 """The image that a tier's own processes run, and the backend's version in it."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from packaging.version import InvalidVersion, Version
+
+from function.api import placement
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,7 @@ class Image:
     pull_secrets: tuple[str, ...]
 
     @classmethod
-    def of(cls, given: Any, repository: str, tag: str) -> Self:
+    def of(cls, given: placement.Image, repository: str, tag: str) -> Self:
         """The image of a tier (`spec.image`), the backend's stock one where the spec is silent.
 
         A digest tells no version: the schema asks for `version` beside it.

@@ -222,5 +222,5 @@ class Allowance:
                 yield f"mount at {place}"
 
 
-def _beyond(what: str, given: Iterable[str], allowed: Iterable[str]) -> Iterable[str]:
-    return (f"{what} {name}" for name in sorted(given) if name not in frozenset(allowed))
+def _beyond(what: str, names: Iterable[str], allowed: Iterable[str]) -> Iterable[str]:
+    return (f"{what} {name}" for name in sorted(names) if name not in frozenset(allowed))

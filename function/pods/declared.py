@@ -8,7 +8,7 @@ default for pods that show nothing: it never contradicts what argv proves.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,14 @@ from function.problems import Refused
 from function.reasons import Policy, Reason
 
 ANNOTATION, FIELD = "annotation", "field"
+
+_ANNOTATIONS = (
+    names.TIER,
+    names.POLICY,
+    names.ENGINE,
+    names.ENGINE_VERSION,
+    names.CACHE_IDENTITY,
+)
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
@@ -82,7 +90,7 @@ def _annotated(templates: Iterable[Mapping[str, Any]], tier_namespace: str) -> D
     all_annotations = [(t.get("metadata") or {}).get("annotations") or {} for t in templates]
     policies = {a[names.POLICY] for a in all_annotations if names.POLICY in a}
     for annotations in all_annotations:
-        for name in _READERS:
+        for name in _ANNOTATIONS:
             value = annotations.get(name)
             if value is None:
                 continue
@@ -94,16 +102,18 @@ def _annotated(templates: Iterable[Mapping[str, Any]], tier_namespace: str) -> D
                     "or on one",
                     _path(name),
                 )
-    values = {key: read(found[name]) for name, (key, read) in _READERS.items() if name in found}
-    tier, policy = values.get("tier"), values.get("policy")
+    tier = _tier(found[names.TIER]) if names.TIER in found else None
+    policy = _policy(found[names.POLICY]) if names.POLICY in found else None
+    engine = _engine(found[names.ENGINE]) if names.ENGINE in found else ""
+    version = _version(found[names.ENGINE_VERSION]) if names.ENGINE_VERSION in found else ""
     return Declared(
         ref=Ref(tier.namespace or tier_namespace, tier.name) if tier else None,
         policy=policy,
-        engine=values.get("engine", ""),
-        engine_source=ANNOTATION if "engine" in values else "",
-        version=values.get("version", ""),
-        version_source=ANNOTATION if "version" in values else "",
-        cache_identity=values.get("identity", ""),
+        engine=engine,
+        engine_source=ANNOTATION if engine else "",
+        version=version,
+        version_source=ANNOTATION if version else "",
+        cache_identity=found.get(names.CACHE_IDENTITY, ""),
     )
 
 
@@ -136,15 +146,6 @@ def _version(value: str) -> str:
     except InvalidVersion:
         message = f"{value!r} is not a version, such as 0.33.0"
         raise _invalid(message, names.ENGINE_VERSION) from None
-
-
-_READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    names.TIER: ("tier", _tier),
-    names.POLICY: ("policy", _policy),
-    names.ENGINE: ("engine", _engine),
-    names.ENGINE_VERSION: ("version", _version),
-    names.CACHE_IDENTITY: ("identity", str),
-}
 
 
 def _path(annotation: str) -> str:

@@ -114,8 +114,8 @@ def identity(
     """
     model = model_string(engine, flags)
     if declared:
-        facts = (("declared", declared),)
-        return Identity(model, _digest(facts), facts)
+        only = (("declared", declared),)
+        return Identity(model, _digest(only), only)
     facts_by_name: dict[str, str] = {"engine": engine}
     unknown: list[str] = []
     if not model:
@@ -219,7 +219,7 @@ def _behind_path(
         why = "" if _is_pinned(image) else f"what the image {image or 'without a name'} holds"
         return f"image {image} {posixpath.normpath(path)}", why
     volumes = (template.get("spec") or {}).get("volumes") or ()
-    volume = next((v for v in volumes if v.get("name") == mount.get("name")), {})
+    volume: Json = next((v for v in volumes if v.get("name") == mount.get("name")), {})
     below = posixpath.relpath(posixpath.normpath(path), posixpath.normpath(mount["mountPath"]))
     inside = posixpath.normpath(posixpath.join(mount.get("subPath") or "", below))
     if mount.get("subPathExpr"):

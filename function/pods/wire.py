@@ -12,7 +12,7 @@ from typing import Any
 from function import command, flags, names, workloads
 from function.api.input import Input
 from function.contract import gate
-from function.contract.backend import AnyBackend, Tier
+from function.contract.backend import AnyBackend, AnyTier
 from function.contract.engine import ENGINES, Engine
 from function.contract.injection import Injection
 from function.flags import FlagPlan
@@ -53,7 +53,7 @@ class Wired:
         return tuple((engine.model, engine.identity) for engine in self.engines)
 
 
-def wire(asking: Asking, tier: Tier[Any], backend: AnyBackend, files_name: str) -> Wired:
+def wire(asking: Asking, tier: AnyTier, backend: AnyBackend, files_name: str) -> Wired:
     """The workload wired to `tier`, all of its asking engines or none. Raises Refused.
 
     `backend`: the tier's. `files_name`: of the ConfigMap that holds the files of its pods.
@@ -238,7 +238,7 @@ def _recorded(
 
 
 def _engine(
-    one: AskingEngine, asking: Asking, tier: Tier[Any], backend: AnyBackend, outlives_pods: bool
+    one: AskingEngine, asking: Asking, tier: AnyTier, backend: AnyBackend, outlives_pods: bool
 ) -> tuple[Engine, Identity]:
     """The facts of one engine, from all of its pods. Raises Refused as its reading did."""
     if one.refused is not None:

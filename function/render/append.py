@@ -93,7 +93,8 @@ def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
 
 
 def _column_of_keys(item: yaml.Node) -> int:
-    return item.value[0][0].start_mark.column
+    column: int = item.value[0][0].start_mark.column
+    return column
 
 
 def _last_line(node: yaml.Node, lines: list[str]) -> int:

@@ -14,7 +14,7 @@ from function.api.input import Input
 from function.backends.registry import BACKENDS
 from function.composers import tier_plan
 from function.composers.tier_plan import TierPlan
-from function.contract.backend import Tier
+from function.contract.backend import AnyTier
 from function.edge.structs import encode
 from function.kube import objects
 from function.names import POLICY, TIER
@@ -150,7 +150,7 @@ def _differing(old: list[str], new: list[str]) -> tuple[str, ...]:
     return tuple(f"{line[0]} {line[1:]}" for line in lines if not line.startswith("@@"))
 
 
-def _naming(manifest: Document, tier: Tier[Any]) -> Document:
+def _naming(manifest: Document, tier: AnyTier) -> Document:
     """The workload with every pod template naming the tier, as its author would write it."""
     workload = workloads.find(manifest)
     for template in workload.templates if workload else ():

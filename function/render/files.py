@@ -7,7 +7,7 @@ the order of their names, without its subdirectories (as `crossplane composition
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -15,8 +15,10 @@ from function.render import scalars
 
 Document = dict[str, Any]
 
-_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
+if TYPE_CHECKING:
+    from yaml import SafeLoader as _Base
+else:
+    _Base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _CONVERTED = {f"tag:yaml.org,2002:{name}" for name in ("bool", "int", "float", "null")}
 _STRING, _MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"

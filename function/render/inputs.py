@@ -46,7 +46,9 @@ class Preset:
             kept = {name: value for name, value in metadata.items() if value}
             self.desired[key] = {**document, "metadata": kept}
 
-    async def RunFunction(self, req: fnv1.RunFunctionRequest, _: Any) -> fnv1.RunFunctionResponse:
+    async def RunFunction(
+        self, req: fnv1.RunFunctionRequest, _: object
+    ) -> fnv1.RunFunctionResponse:
         rsp = response.to(req)
         for key, document in self.desired.items():
             resource.update(rsp.desired.resources[key], document)

@@ -36,7 +36,7 @@ class Runner(Protocol):
     """A function in process: the SDK's FunctionRunner."""
 
     async def RunFunction(
-        self, req: fnv1.RunFunctionRequest, _: Any
+        self, req: fnv1.RunFunctionRequest, _: None
     ) -> fnv1.RunFunctionResponse: ...
 
 
@@ -113,9 +113,9 @@ def _request(step: Document, around: Surroundings, outcome: Outcome) -> fnv1.Run
         request.required_resources[wanted["requirementName"]].CopyFrom(
             _fetch(_selector(wanted), around.store)
         )
-    for wanted in requirements.get("requiredSchemas") or ():
-        selector = fnv1.SchemaSelector(api_version=wanted["apiVersion"], kind=wanted["kind"])
-        request.required_schemas[wanted["requirementName"]].CopyFrom(
+    for schema in requirements.get("requiredSchemas") or ():
+        selector = fnv1.SchemaSelector(api_version=schema["apiVersion"], kind=schema["kind"])
+        request.required_schemas[schema["requirementName"]].CopyFrom(
             _schema(selector, around.schemas)
         )
     tag = hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()
@@ -177,8 +177,8 @@ def _next_request(
         request.extra_resources[name].CopyFrom(_fetch(selector, around.store))
     for name, selector in wanted.resources.items():
         request.required_resources[name].CopyFrom(_fetch(selector, around.store))
-    for name, selector in wanted.schemas.items():
-        request.required_schemas[name].CopyFrom(_schema(selector, around.schemas))
+    for name, schema in wanted.schemas.items():
+        request.required_schemas[name].CopyFrom(_schema(schema, around.schemas))
     request.ClearField("context")
     if response.HasField("context"):
         request.context.CopyFrom(response.context)

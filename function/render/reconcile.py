@@ -129,7 +129,8 @@ def _prepare(inputs: Inputs) -> Document:
 
 def _machinery(xr: Document) -> Document:
     """`spec.crossplane`, made where it is missing."""
-    return xr.setdefault("spec", {}).setdefault("crossplane", {})
+    machinery: Document = xr.setdefault("spec", {}).setdefault("crossplane", {})
+    return machinery
 
 
 class _Reconcile:

@@ -30,7 +30,8 @@ class Schemas:
         wanted = [{"group": group, "version": version, "kind": kind}]
         for schema in schemas.values():
             if schema.get(_GVK) == wanted:
-                return _inline(schema, schemas)
+                inlined: dict[str, Any] = _inline(schema, schemas)
+                return inlined
         return None
 
 

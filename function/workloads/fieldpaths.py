@@ -57,21 +57,26 @@ def objects(node: Any, steps: Steps) -> list[tuple[int, Json]]:
     return [(i, item) for i, item in enumerate(found) if isinstance(item, dict)]
 
 
-def put(node: Any, steps: Steps, value: Any) -> Any:
-    """A copy of `node` with `value` at `steps`; everything beside the path is shared.
+def put(document: Json, steps: Steps, value: Any) -> Json:
+    """A copy of `document` with `value` at `steps`; everything beside the path is shared.
 
     Objects on the way are made where they are absent; lists are never lengthened.
     """
+    changed: Json = _put(document, steps, value)
+    return changed
+
+
+def _put(node: Any, steps: Steps, value: Any) -> Any:
     if not steps:
         return value
     step, rest = steps[0], steps[1:]
     if isinstance(step, int):
-        copy = list(node)
-        copy[step] = put(copy[step], rest, value)
-        return copy
-    copy = dict(node or {})
-    copy[step] = put(copy.get(step), rest, value)
-    return copy
+        items = list(node)
+        items[step] = _put(items[step], rest, value)
+        return items
+    fields = dict(node or {})
+    fields[step] = _put(fields.get(step), rest, value)
+    return fields
 
 
 def expand(node: Any, steps: Steps) -> list[Steps]:

@@ -69,7 +69,7 @@ _MODES = {
         shares=inprocess.shares,
         endpoints=lambda _: {},
         capacity=lambda _: 0,
-        outlives_pods=lambda tier: tier.settings.in_process.remote is not None,
+        outlives_pods=lambda tier: facts.in_process(tier).remote is not None,
         pinned=inprocess.pinned,
     ),
 }

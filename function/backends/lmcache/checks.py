@@ -9,6 +9,7 @@ from typing import Any
 
 from packaging.version import Version
 
+from function.api.base import present
 from function.api.lmcache_l2 import L2Level
 from function.backends import host_paths
 from function.backends.lmcache import facts, gpu
@@ -62,11 +63,12 @@ def _image(tier: Tier) -> Iterator[Problem]:
 def _features(tier: Tier) -> Iterator[Problem]:
     """Settings that a newer LMCache has first."""
     spec = tier.settings
+    l1 = facts.first_level(tier)
     image = facts.image(tier)
     used = {
         "ipc Isolated": spec.ipc == facts.ISOLATED,
-        "l1.hugepages": spec.l1.hugepages,
-        "l1.evictionPolicy ARC": spec.l1.eviction_policy == "ARC",
+        "l1.hugepages": l1.hugepages,
+        "l1.evictionPolicy ARC": l1.eviction_policy == "ARC",
         "registration.sessionSeconds": spec.registration.session_seconds
         != type(spec.registration)().session_seconds,
     }
@@ -203,7 +205,7 @@ def _name(value: Any) -> str:
 
 def _raw_type(level: L2Level) -> str:
     try:
-        return str(json.loads(level.raw.json_)["type"])
+        return str(json.loads(present(level.raw).json_)["type"])
     except (ValueError, TypeError, KeyError):
         return ""
 

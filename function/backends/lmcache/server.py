@@ -53,7 +53,7 @@ def arguments(tier: Tier, levels: Sequence[Level]) -> list[str]:
     """The arguments of `lmcache server`; one element a word, Kubernetes expands `$(NAME)`."""
     spec = tier.settings
     image = facts.image(tier)
-    l1 = spec.l1
+    l1 = facts.first_level(tier)
     words = [
         *("--host", "0.0.0.0"),
         *("--port", str(MQ_PORT)),
@@ -169,11 +169,12 @@ def _container(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Man
 def _resources(tier: Tier, seen: gpu.Visibility) -> Manifest:
     """Hugepages stand beside the memory; a claim of GPUs beside both."""
     spec = tier.settings
+    l1 = facts.first_level(tier)
     overhead = spec.resources.memory_overhead_gib
-    if spec.l1.hugepages:
-        memory = {"memory": f"{overhead}Gi", "hugepages-2Mi": f"{spec.l1.size_gib}Gi"}
+    if l1.hugepages:
+        memory = {"memory": f"{overhead}Gi", "hugepages-2Mi": f"{l1.size_gib}Gi"}
     else:
-        memory = {"memory": f"{spec.l1.size_gib + overhead}Gi"}
+        memory = {"memory": f"{l1.size_gib + overhead}Gi"}
     return {**agents.resources(spec.resources.cpu_cores, memory), **seen.resources}
 
 

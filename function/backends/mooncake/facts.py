@@ -5,6 +5,7 @@ Flags, endpoints and behaviour are those of mooncake-transfer-engine 0.3.13.post
 
 from packaging.version import Version
 
+from function.api.base import present
 from function.api.mooncake import MooncakeSpec
 from function.contract.backend import Tier as AnyTier
 from function.contract.image import Image
@@ -80,7 +81,7 @@ def metadata_server(tier: Tier) -> str:
 
 def etcd_endpoints(tier: Tier) -> str:
     """HOST:PORT of every member of the tier's etcd, `;` between them."""
-    etcd = spec(tier).etcd
+    etcd = present(spec(tier).etcd)
     if etcd.external is not None:
         return ";".join(f"{e.host}:{e.port}" for e in etcd.external.endpoints)
     service = name(tier, "etcd")

@@ -8,10 +8,12 @@ restarts while the master comes up, and drains before it stops.
 from functools import cache
 from importlib.resources import files
 
+from function.api.base import present
 from function.api.mooncake_store import MooncakeStore
 from function.backends import agents
 from function.backends.mooncake import facts, pods, rdma
 from function.backends.mooncake.facts import Tier
+from function.backends.rdma import Device
 from function.contract.backend import AGENTS, Manifest, Part
 from function.kube import manifests as k
 
@@ -91,7 +93,7 @@ def env(tier: Tier, store: MooncakeStore) -> list[Manifest]:
     ]
 
 
-def _template(tier: Tier, store: MooncakeStore, device: rdma.Device) -> Manifest:
+def _template(tier: Tier, store: MooncakeStore, device: Device) -> Manifest:
     labels = pods.labels(tier, COMPONENT)
     volumes: list[Manifest] = [{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}]
     volumes += _disk(tier, store)
@@ -143,7 +145,7 @@ def _give_directory(tier: Tier, store: MooncakeStore) -> list[Manifest]:
     ] * (rdma.uid(tier) != 0)
 
 
-def _container(tier: Tier, store: MooncakeStore, device: rdma.Device) -> Manifest:
+def _container(tier: Tier, store: MooncakeStore, device: Device) -> Manifest:
     ports = facts.spec(tier).ports
     security = k.container_security()
     if device.capabilities:
@@ -189,7 +191,7 @@ def pre_stop(tier: Tier, store: MooncakeStore) -> list[str]:
     return [*words, *([f"http://127.0.0.1:{facts.REST_PORT}"] if store.offload else [])]
 
 
-def _resources(store: MooncakeStore, device: rdma.Device) -> Manifest:
+def _resources(store: MooncakeStore, device: Device) -> Manifest:
     found = pods.resources(store.cpu_cores, store.pod_memory_gib)
     further = {name: str(count) for name, count in device.extended.items()}
     if store.hugepages is not None:
@@ -214,7 +216,7 @@ def _disk(tier: Tier, store: MooncakeStore) -> list[Manifest]:
         return [{"name": "disk", "hostPath": source}]
     template = {
         "metadata": {"labels": tier.labels},
-        "spec": k.claim(offload.claim.storage_class_name, offload.size_gib),
+        "spec": k.claim(present(offload.claim).storage_class_name, offload.size_gib),
     }
     return [{"name": "disk", "ephemeral": {"volumeClaimTemplate": template}}]
 

@@ -16,7 +16,6 @@ A record that cannot be read says that the pods were wired and not how: they are
 """
 
 import traceback
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -57,7 +56,7 @@ class Outcome:
     action: Action
     reason: Reason
     message: str
-    manifest: Mapping[str, Any] | None = None
+    manifest: dict[str, Any] | None = None
     record: Record | None = None
     found: lookup.Found | None = None
     plan: TierPlan | None = None

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from function.command import kubernetes
 from function.command.model import EngineCall, Word
@@ -266,7 +266,7 @@ def _plain_numbers(text: str) -> str:
     return "".join(parts)
 
 
-def _no_constant(text: str) -> Any:
+def _no_constant(text: str) -> NoReturn:
     raise ValueError(text)
 
 

@@ -5,6 +5,7 @@ wired pod adds nothing, and wiring it for another size adds only the difference.
 """
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from function.kube import quantity
@@ -36,12 +37,14 @@ def merge(
 
 def _raise_memory(draft: Draft, size: int, added: int, after: dict[str, int]) -> None:
     after.pop("memory", None)
-    places = [(draft.container.get("resources"), draft.at("resources"))]
-    # Pod-level resources bound the sum of the containers' (Kubernetes 1.34).
-    places.append((draft.spec.get("resources"), "spec.resources"))
+    places: tuple[tuple[Json, str], ...] = (
+        (draft.container.get("resources") or {}, draft.at("resources")),
+        # Pod-level resources bound the sum of the containers' (Kubernetes 1.34).
+        (draft.spec.get("resources") or {}, "spec.resources"),
+    )
     for resources, path in places:
         for kind in ("requests", "limits"):
-            have = ((resources or {}).get(kind) or {}).get("memory")
+            have = (resources.get(kind) or {}).get("memory")
             if have is None:
                 continue
             if size != added:
@@ -133,7 +136,7 @@ def _plus(have: object, size: int, path: str) -> str:
     return quantity.add_bytes(have, size)
 
 
-def _parse(have: object, path: str) -> Any:
+def _parse(have: object, path: str) -> Decimal:
     try:
         return quantity.parse(have)
     except ValueError as e:
