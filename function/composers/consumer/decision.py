@@ -45,7 +45,7 @@ class Action(StrEnum):
     LEFT = "Left"  # they stay as their author wrote them
 
 
-@dataclass
+@dataclass(frozen=True)
 class Outcome:
     """What is done with one workload, and the reason and message that say why.
 
@@ -152,8 +152,7 @@ class Decider:
             outcome = self._pinned(asking, present(asking.record), wired, found)
         else:
             outcome = self._anew(asking, wired, found)
-        outcome.plan, outcome.engines = plan, wired.engines
-        return outcome
+        return replace(outcome, plan=plan, engines=wired.engines)
 
     def _anew(self, asking: Asking, wired: wire.Wired, found: lookup.Found) -> Outcome:
         notes = [found.message] if found.message else []
@@ -182,8 +181,7 @@ class Decider:
                 " comes with the next change of the pod template."
             )
         outcome = self._replay(asking, record, Reason.WIRED, message, found)
-        outcome.settled = outcome.action is Action.REPLAYED
-        return outcome
+        return replace(outcome, settled=outcome.action is Action.REPLAYED)
 
     def fall_back(
         self, asking: Asking, reason: Reason, message: str, found: lookup.Found | None
