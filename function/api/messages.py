@@ -134,13 +134,13 @@ def _names_at(model: type[BaseModel], loc: Loc) -> list[str]:
     here: type[BaseModel] = model
     for part in loc:
         info = by_alias(here).get(str(part)) if isinstance(part, str) else None
-        if info and (found := model_of(info.annotation)):
-            here = found
+        if info and (inner := model_of(info.annotation)):
+            here = inner
     return list(by_alias(here))
 
 
 def _near(word: str, known: list[str]) -> str | None:
     """The known word nearest to a misspelt one, ignoring case and underscores."""
     flat = {name.lower(): name for name in known}
-    found = difflib.get_close_matches(word.replace("_", "").lower(), flat, n=1, cutoff=0.6)
-    return flat[found[0]] if found else None
+    nearest = difflib.get_close_matches(word.replace("_", "").lower(), flat, n=1, cutoff=0.6)
+    return flat[nearest[0]] if nearest else None

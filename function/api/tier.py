@@ -163,8 +163,8 @@ class TierSettings(TierBase):
     @property
     def settings(self) -> ApiModel:
         """The settings object of the tier's backend."""
-        found: ApiModel = getattr(self, field_name(self.backend))
-        return found
+        settings: ApiModel = getattr(self, field_name(self.backend))
+        return settings
 
 
 class TierSpec(TierSettings):

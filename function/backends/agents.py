@@ -11,16 +11,16 @@ from function.kube import manifests as k
 def pod(tier: AnyTier, image: Image, uid: int) -> Manifest:
     """A hardened pod of user `uid` on the tier's nodes that pulls `image`."""
     nodes = tier.spec.nodes
-    found: Manifest = k.pod_defaults(uid)
+    spec: Manifest = k.pod_defaults(uid)
     if nodes.selector:
-        found["nodeSelector"] = dict(nodes.selector)
+        spec["nodeSelector"] = dict(nodes.selector)
     if nodes.tolerations:
-        found["tolerations"] = [toleration.dump() for toleration in nodes.tolerations]
+        spec["tolerations"] = [toleration.dump() for toleration in nodes.tolerations]
     if nodes.priority_class_name:
-        found["priorityClassName"] = nodes.priority_class_name
+        spec["priorityClassName"] = nodes.priority_class_name
     if image.pull_secrets:
-        found["imagePullSecrets"] = [{"name": name} for name in image.pull_secrets]
-    return found
+        spec["imagePullSecrets"] = [{"name": name} for name in image.pull_secrets]
+    return spec
 
 
 def container(image: Image, name: str, **fields: Any) -> Manifest:
@@ -52,10 +52,10 @@ def pod_monitor(
     pod_labels: Sequence[str] = ("app.kubernetes.io/instance",),
 ) -> Manifest | None:
     """A PodMonitor of the pods of `selector`, where the tier asks for one."""
-    wanted = tier.spec.monitoring
-    if wanted is None or not wanted.pod_monitor:
+    monitoring = tier.spec.monitoring
+    if monitoring is None or not monitoring.pod_monitor:
         return None
-    labels = {**wanted.pod_monitor_labels, **tier.labels}
+    labels = {**monitoring.pod_monitor_labels, **tier.labels}
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PodMonitor",
@@ -63,7 +63,7 @@ def pod_monitor(
         "spec": {
             "selector": selector,
             "podMetricsEndpoints": [
-                {"port": port, "path": "/metrics", "interval": f"{wanted.interval_seconds}s"}
+                {"port": port, "path": "/metrics", "interval": f"{monitoring.interval_seconds}s"}
                 for port in ports
             ],
             "podTargetLabels": list(pod_labels),

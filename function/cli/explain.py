@@ -44,11 +44,11 @@ def command(
     from function.render import explain, tree
 
     written = {"engine": engine, "engineVersion": engine_version}
-    given, problems = parse(Input, {k: v for k, v in written.items() if v}, "")
-    if given is None or problems:
+    step_input, problems = parse(Input, {k: v for k, v in written.items() if v}, "")
+    if step_input is None or problems:
         raise files.InputError("; ".join(str(problem) for problem in sorted(problems)))
     document = files.load_one(workload, "workload")
-    explained = explain.explain(document, files.load_one(tier, "tier"), given, str(tier))
+    explained = explain.explain(document, files.load_one(tier, "tier"), step_input, str(tier))
     if output == "tree" or explained.refused is not None:
         tree.write(explain.as_tree(explained), sys.stdout)
     elif output == "diff":

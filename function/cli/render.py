@@ -110,7 +110,7 @@ def command(
     chosen, presets = inputs.with_presets(chosen, defaults.FUNCTION, steps)
     from function.fn import FunctionRunner  # everything it imports is not needed for --help
 
-    given = reconcile.Inputs(
+    rendering = reconcile.Inputs(
         xr=document,
         composition=chosen,
         runners={defaults.FUNCTION: FunctionRunner(clock=lambda: conditions.NOW), **presets},
@@ -120,7 +120,7 @@ def command(
         schemas=files.load_schemas(schemas) if schemas else (),
     )
     try:
-        rendered = reconcile.render(given)
+        rendered = reconcile.render(rendering)
     except reconcile.RenderError as error:
         raise Failed(str(error)) from error
     _print(document, rendered, output, results=results, full_xr=full_xr, context=context)

@@ -199,8 +199,8 @@ def guard(call: EngineCall, scanned: Scan, ours: Iterable[str], env: Env) -> tup
 
 
 def _unset(text: str, env: Env) -> bool:
-    found = _PLAIN.fullmatch(text)
-    return found is not None and found[1] in _USERS_ONLY and found[1] not in env
+    match = _PLAIN.fullmatch(text)
+    return match is not None and match[1] in _USERS_ONLY and match[1] not in env
 
 
 def legible(scanned: Scan, options: Options, ours: Iterable[str]) -> None:
@@ -220,28 +220,28 @@ def legible(scanned: Scan, options: Options, ours: Iterable[str]) -> None:
     for use in scanned.uses:
         if options.find(use.spelling) or not use.spelling.startswith("--"):
             continue
-        found = options.candidates(use.spelling)
-        if len(found) > 1 and {options.name(spelling) for spelling in found} & set(ours):
+        candidates = options.candidates(use.spelling)
+        if len(candidates) > 1 and {options.name(spelling) for spelling in candidates} & set(ours):
             raise Refused(
                 Reason.ARGS_NOT_PATCHABLE,
-                f"{use.spelling} is ambiguous: {', '.join(found)}; write the flag out",
+                f"{use.spelling} is ambiguous: {', '.join(candidates)}; write the flag out",
             )
 
 
-def no_credentials(value: object, at: str) -> None:
+def no_credentials(value: object, path: str) -> None:
     """Refuse a value of ours that would put a credential into the pod's arguments."""
     if isinstance(value, Mapping):
         for key, item in sorted(value.items()):
             if is_credential(str(key)) and item:
                 raise Refused(
                     Reason.CREDENTIAL_IN_ARGV,
-                    f"{at}.{key} would stand in the pod's args; use a backend or a mode that "
+                    f"{path}.{key} would stand in the pod's args; use a backend or a mode that "
                     "takes it from a Secret",
                 )
-            no_credentials(item, f"{at}.{key}")
+            no_credentials(item, f"{path}.{key}")
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            no_credentials(item, f"{at}[{index}]")
+            no_credentials(item, f"{path}[{index}]")
 
 
 def _equal(raw: str | None, value: str | None) -> bool:

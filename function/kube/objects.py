@@ -64,8 +64,8 @@ def unwrapped(resource: Manifest) -> Manifest | None:
     """The manifest inside an Object, or the resource itself when it is none; None without one."""
     if not is_object(resource):
         return resource
-    found = _at(resource, *MANIFEST)
-    return found if isinstance(found, dict) else None
+    manifest = _at(resource, *MANIFEST)
+    return manifest if isinstance(manifest, dict) else None
 
 
 def provider_config(resource: Manifest) -> str:

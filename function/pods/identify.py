@@ -155,11 +155,11 @@ def _name(
     if declared.engine:
         # A declaration may name what argv does not show, and not contradict what it does.
         if proven - {declared.engine}:
-            where = declared.engine_source
+            place = declared.engine_source
             raise Refused(
                 Reason.ENGINE_UNKNOWN,
-                f"the {where} says {declared.engine}, and the command starts"
-                f" {', '.join(sorted(proven))}; correct the {where} or remove it",
+                f"the {place} says {declared.engine}, and the command starts"
+                f" {', '.join(sorted(proven))}; correct the {place} or remove it",
             )
         return declared.engine, declared.engine_source
     if declared.default_engine and not proven:

@@ -253,11 +253,11 @@ def _behind_volume(
 
 def _mount_above(container: Mapping[str, Any], path: str) -> Json | None:
     """The mount that `path` lies in: the longest mountPath above it."""
-    wanted = posixpath.normpath(path)
+    normal = posixpath.normpath(path)
     above = [
         m
         for m in container.get("volumeMounts") or ()
-        if wanted == (at := posixpath.normpath(m["mountPath"]))
-        or wanted.startswith(at.rstrip("/") + "/")
+        if normal == (mounted := posixpath.normpath(m["mountPath"]))
+        or normal.startswith(mounted.rstrip("/") + "/")
     ]
     return max(above, key=lambda m: len(m["mountPath"]), default=None)

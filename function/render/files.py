@@ -136,10 +136,10 @@ def load_schemas(path: Path) -> list[Document]:
     return documents
 
 
-def _check_object(document: Document, where: str) -> None:
+def _check_object(document: Document, place: str) -> None:
     for field in ("apiVersion", "kind"):
         if not isinstance(document.get(field), str) or not document[field]:
-            raise InputError(f"{where}: {field} is missing")
+            raise InputError(f"{place}: {field} is missing")
     metadata = document.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
-        raise InputError(f"{where}: metadata must be an object")
+        raise InputError(f"{place}: metadata must be an object")

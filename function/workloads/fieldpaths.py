@@ -45,16 +45,16 @@ def get(node: Any, steps: Steps) -> Any:
 
 def get_object(node: Any, *steps: str | int) -> Json:
     """The object at `steps`; {} where there is none, or something else."""
-    found = get(node, steps)
-    return found if isinstance(found, dict) else {}
+    value = get(node, steps)
+    return value if isinstance(value, dict) else {}
 
 
 def objects(node: Any, steps: Steps) -> list[tuple[int, Json]]:
     """The objects in the list at `steps`, with their indexes; anything else is passed over."""
-    found = get(node, steps)
-    if not isinstance(found, list):
+    value = get(node, steps)
+    if not isinstance(value, list):
         return []
-    return [(i, item) for i, item in enumerate(found) if isinstance(item, dict)]
+    return [(i, item) for i, item in enumerate(value) if isinstance(item, dict)]
 
 
 def put(document: Json, steps: Steps, value: Any) -> Json:
@@ -83,8 +83,8 @@ def expand(node: Any, steps: Steps) -> list[Steps]:
     """The concrete paths that a path with `[*]` stands for in `node`, in document order."""
     for i, step in enumerate(steps):
         if step == EVERY:
-            found = get(node, steps[:i])
-            count = len(found) if isinstance(found, list) else 0
+            value = get(node, steps[:i])
+            count = len(value) if isinstance(value, list) else 0
             return [
                 path
                 for k in range(count)

@@ -42,11 +42,11 @@ class _Mode:
 
 
 def _endpoints(tier: Tier) -> dict[str, str]:
-    found = {"mq": f"tcp://{facts.host(tier)}:{facts.MQ_PORT}"}
+    addresses = {"mq": f"tcp://{facts.host(tier)}:{facts.MQ_PORT}"}
     for level in tier.settings.l2:
         if level.redis is not None and level.redis.managed is not None:
-            found[level.name] = f"redis://{redis.host(tier, level)}:{level.redis.port}"
-    return found
+            addresses[level.name] = f"redis://{redis.host(tier, level)}:{level.redis.port}"
+    return addresses
 
 
 _MODES = {

@@ -154,7 +154,7 @@ def _container(tier: Tier, store: MooncakeStore, device: Device) -> Manifest:
     mounts = [{"name": "tmp", "mountPath": "/tmp"}]
     if store.offload is not None:
         mounts.append({"name": "disk", "mountPath": DISK})
-    found = pods.container(
+    container = pods.container(
         tier,
         COMPONENT,
         command=["python3", "-m", "mooncake.mooncake_store_service"],
@@ -176,7 +176,7 @@ def _container(tier: Tier, store: MooncakeStore, device: Device) -> Manifest:
         volumeMounts=mounts,
     )
     hook = pre_stop(tier, store)
-    return found | ({"lifecycle": {"preStop": {"exec": {"command": hook}}}} if hook else {})
+    return container | ({"lifecycle": {"preStop": {"exec": {"command": hook}}}} if hook else {})
 
 
 def pre_stop(tier: Tier, store: MooncakeStore) -> list[str]:
@@ -192,16 +192,16 @@ def pre_stop(tier: Tier, store: MooncakeStore) -> list[str]:
 
 
 def _resources(store: MooncakeStore, device: Device) -> Manifest:
-    found = pods.resources(store.cpu_cores, store.pod_memory_gib)
+    resources = pods.resources(store.cpu_cores, store.pod_memory_gib)
     further = {name: str(count) for name, count in device.extended.items()}
     if store.hugepages is not None:
         size = store.size_gib + (_STAGING_GIB if store.offload else 0)
         further[f"hugepages-{store.hugepages}"] = f"{size}Gi"
-    found["requests"] |= further
-    found["limits"] |= further
+    resources["requests"] |= further
+    resources["limits"] |= further
     if device.container_claims:
-        found["claims"] = [dict(claim) for claim in device.container_claims]
-    return found
+        resources["claims"] = [dict(claim) for claim in device.container_claims]
+    return resources
 
 
 def _disk(tier: Tier, store: MooncakeStore) -> list[Manifest]:

@@ -24,11 +24,11 @@ def plan(
     """The flags to set. Raises Refused: ConnectorConflict, ArgsNotPatchable."""
     if not injection.flags:
         return FlagPlan(call)
-    found = config_file(call)
-    if found is not None and file is None:
+    config = config_file(call)
+    if config is not None and file is None:
         raise Refused(
             Reason.ARGS_NOT_PATCHABLE,
-            f"--config {found[0] or call.words[found[1] + 1].text} cannot be read from here, and "
+            f"--config {config[0] or call.words[config[1] + 1].text} cannot be read from here, and "
             "may hold flags that contradict the tier's; move the file's flags into the args",
         )
     scanned = read(call, file)

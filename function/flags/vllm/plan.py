@@ -67,12 +67,12 @@ def _ours(injection: Injection) -> tuple[str, ...]:
 
 
 def _readable_file(call: EngineCall, file: Mapping[str, Any] | None) -> None:
-    found = vllm_read.config_file(call)
-    if found is None or file is not None:
+    config = vllm_read.config_file(call)
+    if config is None or file is not None:
         return
     raise Refused(
         Reason.ARGS_NOT_PATCHABLE,
-        f"--config {found[0] or call.words[found[1] + 1].text} cannot be read from here: it may "
+        f"--config {config[0] or call.words[config[1] + 1].text} cannot be read from here: it may "
         "hold a kv-transfer-config or kv-offloading-size, which ours on the command line would "
         "replace, or be replaced by, without a word; move the file's flags into the args",
     )

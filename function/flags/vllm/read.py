@@ -76,13 +76,13 @@ def effective(call: EngineCall, file: Mapping[str, Any] | None = None) -> dict[s
             flags[use.name] = use.raw
     for name in sorted({use.name for use in scanned.uses if use.path} | {KV_TRANSFER, KV_EVENTS}):
         try:
-            found = setting(scanned, name)
+            value = setting(scanned, name)
         except Refused:
             flags[name] = None
             continue
         flags.pop(name, None)
-        if found.value is not None:
-            flags[name] = dumps(found.value)
+        if value.value is not None:
+            flags[name] = dumps(value.value)
     if call.positional_model and "--model" not in flags and scanned.positionals:
         flags["--model"] = scanned.positionals[0]
     return flags
@@ -185,10 +185,10 @@ def _object(use: Use, name: str) -> Json | None:
 
 
 def _parse(text: str) -> Json:
-    found = json.loads(_plain_numbers(text), parse_constant=_no_constant)
-    if not isinstance(found, dict):
+    value = json.loads(_plain_numbers(text), parse_constant=_no_constant)
+    if not isinstance(value, dict):
         raise ValueError("not an object")
-    return found
+    return value
 
 
 def _escaped(value: Any, words: Sequence[Word]) -> Any:

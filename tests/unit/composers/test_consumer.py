@@ -366,8 +366,8 @@ def test_a_field_holds_back_what_nothing_tells_as_an_annotation_does(args: Any) 
 
 
 def test_a_broken_input_is_the_one_fatal() -> None:
-    given = {"apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1", "kind": "Input", "mod": "Wire"}
-    got = call(d.replica(), given=given, desired={KEY: d.engine()})
+    broken = {"apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1", "kind": "Input", "mod": "Wire"}
+    got = call(d.replica(), step_input=broken, desired={KEY: d.engine()})
     assert len(got.fatals) == 1
     assert "input.mod" in got.fatals[0]
     assert "mode" in got.fatals[0]
@@ -557,10 +557,10 @@ DECLARED = {
 
 @pytest.mark.parametrize("name", DECLARED)
 def test_a_declared_engine_is_enough_for_an_image_nobody_knows(name: str) -> None:
-    annotations, given = DECLARED[name]
+    annotations, step_input = DECLARED[name]
     engine = d.engine(annotations, image="registry.example/ours:v7", args=["--model", "m"])
     required = d.requirements(d.ready_tier(), model="m")
-    got = call(d.replica(), given=given, desired={KEY: engine}, required=required)
+    got = call(d.replica(), step_input=step_input, desired={KEY: engine}, required=required)
     assert got.conditions["KVOffloadReady"] == ("True", "Wired")
     assert transfer_config(got.desired[KEY])
 
