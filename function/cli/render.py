@@ -7,7 +7,6 @@ import click
 from function.cli.errors import Failed, Fatal, user_errors
 from function.render import conditions, defaults, emit, files, inputs, merge, reconcile, tree
 
-_PATH = click.Path(path_type=Path)
 _EXISTING = click.Path(path_type=Path, exists=True)
 
 

@@ -64,12 +64,3 @@ def expandable_segments(_: AnyTier, engine: Engine) -> str | None:
         if "expandable_segments:true" in settings:
             return name
     return None
-
-
-def number(engine: Engine, *names: str) -> tuple[str, int] | None:
-    """The first of these flags that holds a plain number, and the number."""
-    for name in names:
-        value = engine.flag(name) or ""
-        if value.isdecimal():
-            return name, int(value)
-    return None

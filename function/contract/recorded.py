@@ -15,8 +15,6 @@ from function.contract.injection import Injection
 from function.names import LABEL_WIRED
 from function.problems import field_path
 
-Json = dict[str, Any]
-
 _Text = Annotated[str, Field(max_length=16 * 1024)]
 _Name = Annotated[str, Field(max_length=253)]
 _Size = Annotated[int, Field(ge=0, lt=2**53)]

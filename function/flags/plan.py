@@ -87,7 +87,7 @@ def _edits(call: EngineCall, item: Set) -> list[Replace | Delete]:
     out: list[Replace | Delete] = []
     kept = _kept(call, item)
     for use in item.uses:
-        if use is not kept and min(use.words) >= 0:
+        if use is not kept:
             out += [Delete(index) for index in _editable(call, use)]
     if kept is None:
         return out
@@ -102,7 +102,7 @@ def _edits(call: EngineCall, item: Set) -> list[Replace | Delete]:
 def _kept(call: EngineCall, item: Set) -> Use | None:
     """The use whose place the new value takes: the last one that can be replaced."""
     for use in reversed(item.uses):
-        if min(use.words) < 0 or use.path or not use.static or use.raw is None:
+        if use.path or not use.static or use.raw is None:
             continue
         if not any(call.words[index].origin for index in use.words):
             return use
@@ -190,8 +190,7 @@ def guard(call: EngineCall, scanned: Scan, ours: Iterable[str], env: Env) -> tup
             "write the flags out",
         )
     for use in scanned.of(*ours):
-        if min(use.words) >= 0:
-            _editable(call, use)
+        _editable(call, use)
     return tuple(
         f"{call.words[i].text} is taken as empty: the container's env does not set it"
         for i in unset

@@ -19,8 +19,6 @@ from function.problems import Refused
 from function.reasons import Reason
 from function.workloads.containers import repository_name, split_image
 
-Json = dict[str, Any]
-
 
 @dataclass(frozen=True)
 class Image:

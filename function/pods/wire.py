@@ -39,19 +39,12 @@ LEFT_ALONE = frozenset({Reason.OUT_OF_SCOPE})
 
 @dataclass(frozen=True)
 class Wired:
-    """A wired workload: the manifest, its record, its engines, a sentence.
-
-    `shares`: (model, identity digest, "" when unknown) of each engine.
-    """
+    """A wired workload: the manifest, its record, its engines, a sentence."""
 
     manifest: Json
     record: Record
     engines: tuple[Engine, ...]
     summary: str
-
-    @property
-    def shares(self) -> tuple[tuple[str, str], ...]:
-        return tuple((engine.model, engine.identity) for engine in self.engines)
 
 
 def wire(asking: Asking, tier: AnyTier, backend: AnyBackend, files_name: str) -> Wired:
