@@ -1,11 +1,14 @@
 """The pods of a tier: what agents and control plane of every backend have in common."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from function.contract.backend import AnyTier, Manifest
+from packaging.version import Version
+
+from function.contract.backend import AGENTS, AnyTier, Manifest, Part
 from function.contract.image import Image
 from function.kube import manifests as k
+from function.problems import Problem
 
 
 def pod(tier: AnyTier, image: Image, uid: int) -> Manifest:
@@ -21,6 +24,39 @@ def pod(tier: AnyTier, image: Image, uid: int) -> Manifest:
     if image.pull_secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in image.pull_secrets]
     return spec
+
+
+def daemonset(
+    tier: AnyTier, key: str, meta: Manifest, selector: Mapping[str, str], template: Manifest
+) -> Part:
+    """The agents, one on each of the tier's nodes, replaced as its upgradePolicy says."""
+    policy = tier.spec.upgrade_policy
+    manifest: Manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": meta,
+        "spec": {
+            "selector": {"matchLabels": dict(selector)},
+            "updateStrategy": k.update_strategy(policy.type, policy.max_unavailable),
+            "template": template,
+        },
+    }
+    ready = k.DAEMONSET_READY_ON_DELETE if policy.type == "OnDelete" else k.DAEMONSET_READY
+    return Part(key, manifest, AGENTS, ready, watch=True)
+
+
+def image_problems(image: Image, backend: str, oldest: Version, why: str) -> Iterator[Problem]:
+    """What is wrong with the version in the agents' image; `why` nobody can do without one."""
+    if image.version is None:
+        yield Problem(
+            "spec.image.version",
+            f"must be set: {image.reference} does not tell which {backend} it contains, and {why}",
+        )
+    elif image.version < oldest:
+        yield Problem(
+            "spec.image",
+            f"{backend} {image.version} is too old: the oldest that is supported is {oldest}",
+        )
 
 
 def container(image: Image, name: str, **fields: Any) -> Manifest:

@@ -44,12 +44,7 @@ def device(tier: AnyTier) -> Device:
         request["exactly"]["selectors"] = [
             {"cel": {"expression": selector.cel}} for selector in dra.selectors
         ]
-    template: Manifest = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": k.metadata(name, tier.remote_namespace, tier.labels),
-        "spec": {"spec": {"devices": {"requests": [request]}}},
-    }
+    template = k.claim_template(k.metadata(name, tier.remote_namespace, tier.labels), request)
     return Device(
         CAPABILITIES,
         pod_claims=({"name": _CLAIM, "resourceClaimTemplateName": name},),

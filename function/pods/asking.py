@@ -130,9 +130,7 @@ class Asking:
 def composite_reference(composite: Mapping[str, Any]) -> KVOffloadTierRef | Refused | None:
     """The tier that a field of the composite names; None without one, Refused where it is wrong."""
     for path in _FIELDS:
-        value: Any = composite
-        for step in path:
-            value = value.get(step) if isinstance(value, Mapping) else None
+        value = reading.at(composite, *path)
         if value is None:
             continue
         try:

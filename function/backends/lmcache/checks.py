@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from function.api.base import present
 from function.api.lmcache_l2 import L2Level
-from function.backends import host_paths
+from function.backends import agents, host_paths
 from function.backends.lmcache import facts, gpu
 from function.backends.lmcache.facts import Tier
 from function.problems import Problem
@@ -46,18 +46,8 @@ def problems(tier: Tier) -> list[Problem]:
 
 def _image(tier: Tier) -> Iterator[Problem]:
     """A version that the arguments can be written for."""
-    image = facts.image(tier)
-    if image.version is None:
-        yield Problem(
-            "spec.image.version",
-            f"must be set: {image.reference} does not tell which LMCache it contains, and the "
-            f"agents' arguments depend on it (e.g. {facts.STOCK_TAG.lstrip('v')})",
-        )
-    elif image.version < facts.OLDEST:
-        yield Problem(
-            "spec.image",
-            f"LMCache {image.version} is too old: the oldest that is supported is {facts.OLDEST}",
-        )
+    why = f"the agents' arguments depend on it (e.g. {facts.STOCK_TAG.lstrip('v')})"
+    yield from agents.image_problems(facts.image(tier), "LMCache", facts.OLDEST, why)
 
 
 def _features(tier: Tier) -> Iterator[Problem]:

@@ -14,7 +14,7 @@ from function.backends import agents
 from function.backends.lmcache import facts, gpu, l2, network, programs
 from function.backends.lmcache.facts import HTTP_PORT, MQ_PORT, Tier
 from function.backends.lmcache.level import Level
-from function.contract.backend import AGENTS, Manifest, Part, Pinned
+from function.contract.backend import Manifest, Part, Pinned
 from function.kube import manifests as k
 
 CONTAINER = "agent"
@@ -90,29 +90,14 @@ def arguments(tier: Tier, levels: Sequence[Level]) -> list[str]:
 
 def _daemonset(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Part:
     labels = network.agent_labels(tier)
-    policy = tier.spec.upgrade_policy
     template: Manifest = {
         "metadata": {"labels": dict(labels)},
         "spec": _pod(tier, seen, levels),
     }
     if seen.annotations:
         template["metadata"]["annotations"] = dict(seen.annotations)
-    return Part(
-        "daemonset-agent",
-        {
-            "apiVersion": "apps/v1",
-            "kind": "DaemonSet",
-            "metadata": k.metadata(f"{tier.remote_name}-agent", tier.remote_namespace, labels),
-            "spec": {
-                "selector": {"matchLabels": dict(labels)},
-                "updateStrategy": k.update_strategy(policy.type, policy.max_unavailable),
-                "template": template,
-            },
-        },
-        role=AGENTS,
-        ready=k.DAEMONSET_READY_ON_DELETE if policy.type == "OnDelete" else k.DAEMONSET_READY,
-        watch=True,
-    )
+    meta = k.metadata(f"{tier.remote_name}-agent", tier.remote_namespace, labels)
+    return agents.daemonset(tier, "daemonset-agent", meta, labels, template)
 
 
 def _pod(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Manifest:

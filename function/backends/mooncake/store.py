@@ -222,19 +222,8 @@ def _disk(tier: Tier, store: MooncakeStore) -> list[Manifest]:
 
 
 def _daemonset(tier: Tier, template: Manifest) -> Part:
-    policy = tier.spec.upgrade_policy
-    manifest: Manifest = {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": pods.meta(tier, COMPONENT, versioned=True),
-        "spec": {
-            "selector": {"matchLabels": pods.labels(tier, COMPONENT)},
-            "updateStrategy": k.update_strategy(policy.type, policy.max_unavailable),
-            "template": template,
-        },
-    }
-    ready = k.DAEMONSET_READY_ON_DELETE if policy.type == "OnDelete" else k.DAEMONSET_READY
-    return Part("daemonset-store", manifest, AGENTS, ready, watch=True)
+    meta = pods.meta(tier, COMPONENT, versioned=True)
+    return agents.daemonset(tier, "daemonset-store", meta, pods.labels(tier, COMPONENT), template)
 
 
 def _statefulset(tier: Tier, store: MooncakeStore, template: Manifest) -> Part:
