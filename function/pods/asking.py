@@ -194,16 +194,19 @@ def strays_in(
     manifest = objects.unwrapped(resource)
     if manifest is None:
         return strays(resource, (), known=False)
+    if asking is not None and asking.workload is NO_WORKLOAD:
+        return ()  # it could not be read: said where it is asked
     try:
-        workload = (asking and asking.workload) or workloads.find(
-            manifest, paths(key, manifest, step_input)
+        workload = (
+            asking.workload
+            if asking is not None
+            else workloads.find(manifest, paths(key, manifest, step_input))
         )
     except Refused:
-        return ()  # said where it is asked
-    found = workload.templates if workload else ()
+        return ()
     read = {
         (str(name), value)
-        for template in found
+        for template in (workload.templates if workload else ())
         for name, value in reading.mapping(template.body, "metadata", "annotations").items()
         if isinstance(value, str)
     }

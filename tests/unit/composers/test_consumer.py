@@ -660,6 +660,22 @@ def test_a_request_that_nobody_reads_is_said(name: str) -> None:
     assert again.warnings == [], "an event on transitions only"
 
 
+def test_what_cannot_be_read_is_refused_and_no_request_in_it_called_idle() -> None:
+    head = {"template": d.engine()["spec"]["forProvider"]["manifest"]["spec"]["template"]}
+    manifest = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayService",
+        "metadata": {"name": "r", "namespace": "default"},
+        "spec": {"serveConfigV2": "a: [", "rayClusterConfig": {"headGroupSpec": head}},
+    }
+    engine = deepcopy(d.engine())
+    engine["spec"]["forProvider"]["manifest"] = manifest
+    got = call(d.replica(), desired={KEY: engine})
+    assert got.conditions == {"KVOffloadReady": ("False", "ArgsNotPatchable")}
+    assert "this is not YAML" in got.messages["KVOffloadReady"]
+    assert "does nothing" not in got.messages["KVOffloadReady"]
+
+
 def test_one_on_the_composite_itself_too() -> None:
     composite = d.replica()
     composite["metadata"]["annotations"] = {TIER: "chat"}
