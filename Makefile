@@ -10,7 +10,7 @@ include tests/tools/tools.mk
 -include tests/conformance/conformance.mk
 -include tests/cluster/cluster.mk
 
-.PHONY: help venv render test-render test goldens generate lint bench image-check fuzz
+.PHONY: help venv render test-render test goldens generate lint types bench image-check fuzz
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort | expand -t24
 
@@ -59,8 +59,11 @@ generate: venv ## XRDs, the Input's CRD and the reference pages, from the types
 bench: venv ## What a call costs, beside an empty function
 	@$(BIN)/python -m tests.bench.run $(if $(CALLS),--calls $(CALLS))
 
-lint: venv ## Style and formatting
+lint: venv types ## Style, formatting and types
 	@$(BIN)/ruff check function tests && $(BIN)/ruff format --check function tests
+
+types: venv ## Types of the package (mypy, strict)
+	@$(BIN)/mypy
 
 image-check: venv ## Lint the Dockerfile and do its steps without a daemon
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.image.check

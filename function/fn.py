@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import grpc
 from cachetools import LRUCache
@@ -35,6 +36,8 @@ QUICK_SECONDS = 0.02
 _TAG = 64
 
 Composer = Callable[[Call, Input, Registry], Answer]
+# What gRPC knows of the call: nothing here looks at it, and a local render has none.
+Context = grpc.aio.ServicerContext[Any, Any]
 
 # (kind of the group modelplane.ai, mode or None for any) -> composer; all else is a consumer.
 _COMPOSERS: dict[tuple[str, str | None], tuple[str, Composer]] = {
@@ -65,7 +68,7 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
         self._quick: LRUCache[str, bool] = LRUCache(4096)
 
     async def RunFunction(
-        self, req: fnv1.RunFunctionRequest, _: grpc.aio.ServicerContext | None
+        self, req: fnv1.RunFunctionRequest, _: Context | None
     ) -> fnv1.RunFunctionResponse:
         tag = req.meta.tag[:_TAG]  # core's digest of the request
         if tag and tag in self._quick:

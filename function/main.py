@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 from crossplane.function import cli as sdkcli
@@ -32,11 +33,16 @@ MAX_RECV_MIB = 64
     type=click.DateTime(["%Y-%m-%dT%H:%M:%SZ"]),
     help="The time of every call, for renders that must not depend on the clock.",
 )
-def main(*, debug: bool, fixed_time: datetime | None, **options: object) -> None:
+def main(
+    *,
+    debug: bool,
+    fixed_time: datetime | None,
+    **options: Any,  # click fills in what the other options declare
+) -> None:
     """Serve function-kv-offload, a Crossplane composition function."""
     logging.configure(level=logging.Level.DEBUG if debug else logging.Level.INFO)
     try:
-        server.serve(fn.FunctionRunner(clock=_clock(fixed_time)), **options)  # ty: ignore
+        server.serve(fn.FunctionRunner(clock=_clock(fixed_time)), **options)
     except (ValueError, OSError, RuntimeError) as error:
         sys.exit(f"function: {error}")
 

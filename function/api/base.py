@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationErro
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from function.api.messages import Loc, explain
-from function.api.walk import Unknown, View, nested
+from function.api.messages import explain
+from function.api.walk import Loc, Unknown, View, nested
 from function.problems import Problem, field_path
 
 # Units and acronyms that keep their own spelling inside a camelCase name.
@@ -27,6 +27,12 @@ def camel(name: str) -> str:
     """`size_gib` -> `sizeGiB`; a trailing underscore (Python's keywords) is dropped."""
     first, *rest = name.rstrip("_").split("_")
     return first + "".join(_SPELLING.get(word, word.capitalize()) for word in rest)
+
+
+# Any: an object of the model, or a View of the document that it would be made of.
+Holds = Callable[[Any], bool]
+# A condition as CEL over `self`, and the same in Python.
+Said = tuple[str, Holds]
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Rule:
 
     cel: str
     message: str
-    holds: Callable[[Any], bool] | None
+    holds: Holds | None
     field: str = ""
 
 
@@ -55,10 +61,10 @@ def union(
     rules: list[Rule] = []
     tag = camel(discriminator)
 
-    def required(value: str, field: str) -> Callable[[Any], bool]:
+    def required(value: str, field: str) -> Holds:
         return lambda o: getattr(o, discriminator) != value or getattr(o, field) is not None
 
-    def alone(value: str, field: str) -> Callable[[Any], bool]:
+    def alone(value: str, field: str) -> Holds:
         return lambda o: getattr(o, discriminator) == value or getattr(o, field) is None
 
     for value, field in members.items():
@@ -108,9 +114,9 @@ class Unused:
     """
 
     field: str
-    is_set: tuple[str, Callable[[Any], bool]]
+    is_set: Said
     why: str
-    when: tuple[str, Callable[[Any], bool]] = ("true", lambda _: True)
+    when: Said = ("true", lambda _: True)
 
     def rule(self, backend: str) -> "Rule":
         """The rule on the tier."""
@@ -124,15 +130,13 @@ class Unused:
         )
 
 
-def unused(
-    field: str, why: str, when: tuple[str, Callable[[Any], bool]] = ("true", lambda _: True)
-) -> Unused:
+def unused(field: str, why: str, when: Said = ("true", lambda _: True)) -> Unused:
     """A field of every tier that a backend does not use, with what counts as set in it."""
     return Unused(field, _SET[field], why, when)
 
 
 # Some fields have a default that says nothing; an API server fills it in before it checks rules.
-_SET: dict[str, tuple[str, Callable[[Any], bool]]] = {
+_SET: dict[str, Said] = {
     "gpuVisibility": ("has(self.gpuVisibility)", lambda o: o.gpu_visibility is not None),
     "monitoring": ("has(self.monitoring)", lambda o: o.monitoring is not None),
     "nodes": (
@@ -179,12 +183,6 @@ class ApiModel(BaseModel):
     machinery: ClassVar[frozenset[str]] = frozenset()
     unused: ClassVar[tuple[Unused, ...]] = ()
 
-    @classmethod
-    def all_rules(cls) -> Iterator[Rule]:
-        """The rules of the bases, then the class's own."""
-        for base in reversed(cls.__mro__):
-            yield from vars(base).get("rules", ())
-
     def dump(self) -> dict[str, Any]:
         """The object as users write it: camelCase, without absent fields."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -197,11 +195,17 @@ class ApiModel(BaseModel):
         rows = [
             {"rule": rule.cel, "message": rule.message}
             | ({"fieldPath": f".{rule.field}"} if rule.field else {})
-            for rule in cls.all_rules()
+            for rule in _rules(cls)
         ]
         if rows:
             schema["x-kubernetes-validations"] = rows
         return schema
+
+
+def _rules(model: type[BaseModel]) -> Iterator[Rule]:
+    """The rules of a model's bases, then its own."""
+    for base in reversed(model.__mro__):
+        yield from vars(base).get("rules", ())
 
 
 Model = TypeVar("Model", bound=ApiModel)
@@ -268,7 +272,7 @@ def broken(model: type[ApiModel], raw: Any, bad: frozenset[Loc]) -> Iterator[tup
     """
     for view in nested(View(model, raw, (), bad)):
         yield from view.duplicates()
-        for rule in view.model.all_rules():
+        for rule in _rules(view.model):
             if rule.holds is None:
                 continue
             try:

@@ -55,6 +55,6 @@ class InferenceClusterSpec(ApiModel):
 
     cluster: Cluster = Field(description="Where the cluster comes from.")
     kv_offload_tiers: Annotated[
-        list[InlineTier],  # type: ignore[valid-type] # made at run time
+        list[InlineTier],  # type: ignore[valid-type] # a class that is made at run time
         f.items(8, keys=("name",)),
     ] = Field(default=[], description="Tiers on this cluster.")

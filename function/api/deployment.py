@@ -102,7 +102,7 @@ class Member(ApiModel):
         return self.worker.nodes if self.worker else 1
 
 
-def _roles(engine: Any) -> list[str]:
+def _roles(engine: Any) -> list[str]:  # Any: see `base.Holds`
     return sorted(member.role for member in engine.members)
 
 

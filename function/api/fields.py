@@ -8,6 +8,7 @@ import re
 from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 _DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -46,9 +47,10 @@ PATTERNS = {
 }
 
 
-def text(pattern: str | None = None, *, least: int = 1, most: int = 253) -> Any:
+def text(pattern: str | None = None, *, least: int = 1, most: int = 253) -> FieldInfo:
     """Constraints of a string: how long, and what it looks like."""
-    return Field(min_length=least, max_length=most, pattern=pattern)
+    constraints: FieldInfo = Field(min_length=least, max_length=most, pattern=pattern)
+    return constraints
 
 
 DnsLabel = Annotated[str, text(_DNS_LABEL, most=63)]
@@ -67,7 +69,7 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 Text = Annotated[str, text(most=1024)]
 
 
-def items(most: int, *, least: int = 0, keys: tuple[str, ...] = ()) -> Any:
+def items(most: int, *, least: int = 0, keys: tuple[str, ...] = ()) -> FieldInfo:
     """Constraints of a list: how many, and its list type (a map by `keys`, else atomic).
 
     Items of a list of type map differ in `keys`; `parse` checks that as the API server does.
@@ -75,12 +77,16 @@ def items(most: int, *, least: int = 0, keys: tuple[str, ...] = ()) -> Any:
     extra: dict[str, Any] = {"x-kubernetes-list-type": "map" if keys else "atomic"}
     if keys:
         extra["x-kubernetes-list-map-keys"] = list(keys)
-    return Field(min_length=least or None, max_length=most, json_schema_extra=extra)
+    constraints: FieldInfo = Field(
+        min_length=least or None, max_length=most, json_schema_extra=extra
+    )
+    return constraints
 
 
-def entries(most: int, *, least: int = 0) -> Any:
+def entries(most: int, *, least: int = 0) -> FieldInfo:
     """Constraints of a map: how many entries."""
-    return Field(min_length=least or None, max_length=most)
+    constraints: FieldInfo = Field(min_length=least or None, max_length=most)
+    return constraints
 
 
 Labels = Annotated[dict[Qualified, LabelValue], entries(32)]
@@ -88,8 +94,9 @@ Annotations = Annotated[dict[Qualified, Annotated[str, text(least=0, most=8192)]
 
 
 def _count_or_percent(value: Any) -> int | str:
-    whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-    if whole or (isinstance(value, str) and re.fullmatch(_PERCENT, value)):
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return value
+    if isinstance(value, str) and re.fullmatch(_PERCENT, value):
         return value
     raise PydanticCustomError("count_or_percent", "")
 

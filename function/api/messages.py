@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic_core import ErrorDetails
 
 from function.api.fields import COUNT_OR_PERCENT, PATTERNS
 from function.api.walk import Loc, by_alias, model_of
@@ -89,7 +90,7 @@ _SENTENCES: dict[str, Callable[[dict[str, Any], Any], str]] = {
 }
 
 
-def explain(model: type[BaseModel], raw: Any, error: Any) -> tuple[Loc, str]:
+def explain(model: type[BaseModel], raw: Any, error: ErrorDetails) -> tuple[Loc, str]:
     """(place, sentence) of one pydantic error of `model` over the document `raw`."""
     loc: Loc = _place(model, raw, error["loc"])
     kind, ctx, value = error["type"], error.get("ctx", {}), error.get("input")
@@ -133,13 +134,13 @@ def _names_at(model: type[BaseModel], loc: Loc) -> list[str]:
     here: type[BaseModel] = model
     for part in loc:
         info = by_alias(here).get(str(part)) if isinstance(part, str) else None
-        if info and (found := model_of(info.annotation)):
-            here = found
+        if info and (inner := model_of(info.annotation)):
+            here = inner
     return list(by_alias(here))
 
 
 def _near(word: str, known: list[str]) -> str | None:
     """The known word nearest to a misspelt one, ignoring case and underscores."""
     flat = {name.lower(): name for name in known}
-    found = difflib.get_close_matches(word.replace("_", "").lower(), flat, n=1, cutoff=0.6)
-    return flat[found[0]] if found else None
+    nearest = difflib.get_close_matches(word.replace("_", "").lower(), flat, n=1, cutoff=0.6)
+    return flat[nearest[0]] if nearest else None

@@ -1,7 +1,7 @@
 """KVOffloadTier: what a platform team declares, once per cluster or for a set of clusters."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, create_model
 
@@ -106,7 +106,7 @@ FOREIGN_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system"
 class TierBase(ApiModel):
     """What every tier has, whichever the backend and wherever it is declared."""
 
-    rules = (
+    rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "!(self.__namespace__ in "
             + "["
@@ -154,22 +154,24 @@ class TierSettings(TierBase):
     The settings of the backends, and which values `backend` has, come with `with_backends`.
     """
 
-    rules = (immutable("namespace", "what runs in the old one would be left behind"),)
+    rules: ClassVar[tuple[Rule, ...]] = (
+        immutable("namespace", "what runs in the old one would be left behind"),
+    )
 
     backend: str = Field(description="The backend; the object of that name holds its settings.")
 
     @property
     def settings(self) -> ApiModel:
         """The settings object of the tier's backend."""
-        found: ApiModel = getattr(self, field_name(self.backend))
-        return found
+        settings: ApiModel = getattr(self, field_name(self.backend))
+        return settings
 
 
 class TierSpec(TierSettings):
     """One offload backend, on one cluster or stamped onto many."""
 
     machinery = frozenset({"crossplane"})
-    rules = (
+    rules: ClassVar[tuple[Rule, ...]] = (
         exactly_one("inference_cluster_ref", "cluster_selector"),
         Rule(
             "!has(oldSelf.inferenceClusterRef) || (has(self.inferenceClusterRef) &&"

@@ -26,8 +26,8 @@ def model_of(annotation: Any) -> type[BaseModel] | None:
         annotation, "__metadata__"
     ):
         for argument in get_args(annotation):
-            if found := model_of(argument):
-                return found
+            if model := model_of(argument):
+                return model
     return None
 
 
@@ -117,8 +117,8 @@ def container_of(annotation: Any) -> type | None:
     if origin is dict:
         return dict
     if origin in (Union, types.UnionType) or hasattr(annotation, "__metadata__"):
-        found = (container_of(argument) for argument in get_args(annotation))
-        return next((container for container in found if container), None)
+        containers = (container_of(argument) for argument in get_args(annotation))
+        return next((container for container in containers if container), None)
     return None
 
 

@@ -1,26 +1,62 @@
 """The pods of a tier: what agents and control plane of every backend have in common."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from function.contract.backend import Manifest, Tier
+from packaging.version import Version
+
+from function.contract.backend import AGENTS, AnyTier, Manifest, Part
 from function.contract.image import Image
 from function.kube import manifests as k
+from function.problems import Problem
 
 
-def pod(tier: Tier[Any], image: Image, uid: int) -> Manifest:
+def pod(tier: AnyTier, image: Image, uid: int) -> Manifest:
     """A hardened pod of user `uid` on the tier's nodes that pulls `image`."""
     nodes = tier.spec.nodes
-    found: Manifest = k.pod_defaults(uid)
+    spec: Manifest = k.pod_defaults(uid)
     if nodes.selector:
-        found["nodeSelector"] = dict(nodes.selector)
+        spec["nodeSelector"] = dict(nodes.selector)
     if nodes.tolerations:
-        found["tolerations"] = [toleration.dump() for toleration in nodes.tolerations]
+        spec["tolerations"] = [toleration.dump() for toleration in nodes.tolerations]
     if nodes.priority_class_name:
-        found["priorityClassName"] = nodes.priority_class_name
+        spec["priorityClassName"] = nodes.priority_class_name
     if image.pull_secrets:
-        found["imagePullSecrets"] = [{"name": name} for name in image.pull_secrets]
-    return found
+        spec["imagePullSecrets"] = [{"name": name} for name in image.pull_secrets]
+    return spec
+
+
+def daemonset(
+    tier: AnyTier, key: str, meta: Manifest, selector: Mapping[str, str], template: Manifest
+) -> Part:
+    """The agents, one on each of the tier's nodes, replaced as its upgradePolicy says."""
+    policy = tier.spec.upgrade_policy
+    manifest: Manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": meta,
+        "spec": {
+            "selector": {"matchLabels": dict(selector)},
+            "updateStrategy": k.update_strategy(policy.type, policy.max_unavailable),
+            "template": template,
+        },
+    }
+    ready = k.DAEMONSET_READY_ON_DELETE if policy.type == "OnDelete" else k.DAEMONSET_READY
+    return Part(key, manifest, AGENTS, ready, watch=True)
+
+
+def image_problems(image: Image, backend: str, oldest: Version, why: str) -> Iterator[Problem]:
+    """What is wrong with the version in the agents' image; `why` nobody can do without one."""
+    if image.version is None:
+        yield Problem(
+            "spec.image.version",
+            f"must be set: {image.reference} does not tell which {backend} it contains, and {why}",
+        )
+    elif image.version < oldest:
+        yield Problem(
+            "spec.image",
+            f"{backend} {image.version} is too old: the oldest that is supported is {oldest}",
+        )
 
 
 def container(image: Image, name: str, **fields: Any) -> Manifest:
@@ -45,17 +81,17 @@ def ports(**named: int) -> list[Manifest]:
 
 
 def pod_monitor(
-    tier: Tier[Any],
+    tier: AnyTier,
     name: str,
     selector: Manifest,
     ports: Sequence[str],
     pod_labels: Sequence[str] = ("app.kubernetes.io/instance",),
 ) -> Manifest | None:
     """A PodMonitor of the pods of `selector`, where the tier asks for one."""
-    wanted = tier.spec.monitoring
-    if wanted is None or not wanted.pod_monitor:
+    monitoring = tier.spec.monitoring
+    if monitoring is None or not monitoring.pod_monitor:
         return None
-    labels = {**wanted.pod_monitor_labels, **tier.labels}
+    labels = {**monitoring.pod_monitor_labels, **tier.labels}
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PodMonitor",
@@ -63,7 +99,7 @@ def pod_monitor(
         "spec": {
             "selector": selector,
             "podMetricsEndpoints": [
-                {"port": port, "path": "/metrics", "interval": f"{wanted.interval_seconds}s"}
+                {"port": port, "path": "/metrics", "interval": f"{monitoring.interval_seconds}s"}
                 for port in ports
             ],
             "podTargetLabels": list(pod_labels),

@@ -54,14 +54,14 @@ def normal(path: str) -> str:
     return "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
 
 
-def problem(path: str, where: str) -> Problem | None:
-    """What is wrong with a directory of the node that `where` names, or None."""
+def problem(path: str, field: str) -> Problem | None:
+    """What is wrong with a directory of the node that `field` names, or None."""
     at = normal(path)
     if ".." in at.split("/"):
-        return Problem(where, "must not contain ..")
+        return Problem(field, "must not contain ..")
     above = any(own.startswith(f"{at.rstrip('/')}/") for own in _SYSTEM)
     if above or any(at == own or at.startswith(f"{own}/") for own in _SYSTEM):
-        return Problem(where, f"{at} belongs to the node itself; choose a directory of its own")
+        return Problem(field, f"{at} belongs to the node itself; choose a directory of its own")
     if at in _SHARED:
-        return Problem(where, f"{at} is not the tier's alone; choose a directory below it")
+        return Problem(field, f"{at} is not the tier's alone; choose a directory below it")
     return None

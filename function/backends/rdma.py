@@ -1,10 +1,9 @@
 """RDMA devices of a tier's own pods: by a device plugin, or by a claim of their own."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from function.api.base import present
-from function.contract.backend import Manifest, Part, Tier
+from function.contract.backend import AnyTier, Manifest, Part
 from function.kube import manifests as k
 
 # Memory can only be registered by root: the capability to lock it is not effective for any other
@@ -24,7 +23,7 @@ class Device:
     parts: tuple[Part, ...] = ()
 
 
-def device(tier: Tier[Any]) -> Device:
+def device(tier: AnyTier) -> Device:
     """The device of `spec.rdma`; empty with source None."""
     rdma = tier.spec.rdma
     if rdma.source == "None":
@@ -45,12 +44,7 @@ def device(tier: Tier[Any]) -> Device:
         request["exactly"]["selectors"] = [
             {"cel": {"expression": selector.cel}} for selector in dra.selectors
         ]
-    template: Manifest = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": k.metadata(name, tier.remote_namespace, tier.labels),
-        "spec": {"spec": {"devices": {"requests": [request]}}},
-    }
+    template = k.claim_template(k.metadata(name, tier.remote_namespace, tier.labels), request)
     return Device(
         CAPABILITIES,
         pod_claims=({"name": _CLAIM, "resourceClaimTemplateName": name},),

@@ -34,8 +34,8 @@ class Registry:
         """The backend of that name. Raises KeyError for a name that is not one."""
         if name not in self.specs:
             raise KeyError(f"{name} is not a backend; known: {', '.join(self.specs)}")
-        found: AnyBackend = import_module(f"{self.package}.{field_name(name)}").BACKEND
-        return found
+        backend: AnyBackend = import_module(f"{self.package}.{field_name(name)}").BACKEND
+        return backend
 
 
 BACKENDS = Registry(MappingProxyType(SPECS))
@@ -44,6 +44,6 @@ BACKENDS = Registry(MappingProxyType(SPECS))
 def gate_rows() -> Iterator[Row]:
     """The gate's rows of every backend, for the documentation."""
     package = import_module("function.backends")
-    for found in sorted(iter_modules(package.__path__), key=lambda module: module.name):
-        if found.ispkg:
-            yield from import_module(f"function.backends.{found.name}.gate").ROWS
+    for module in sorted(iter_modules(package.__path__), key=lambda module: module.name):
+        if module.ispkg:
+            yield from import_module(f"function.backends.{module.name}.gate").ROWS

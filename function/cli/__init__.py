@@ -23,7 +23,8 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        return importlib.import_module(_COMMANDS[cmd_name][0]).command
+        command: click.Command = importlib.import_module(_COMMANDS[cmd_name][0]).command
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

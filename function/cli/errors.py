@@ -7,15 +7,23 @@ import click
 
 from function.render.files import InputError
 
-FAILED, USAGE, FATAL = 1, 2, 3
+
+class Failed(click.ClickException):
+    """Crossplane would fail. Printed as `Error: MESSAGE`, like those below."""
+
+    exit_code = 1
 
 
-class Failure(click.ClickException):
-    """Printed as `Error: MESSAGE`; `exit_code` is one of FAILED, USAGE and FATAL."""
+class Unusable(click.ClickException):
+    """Wrong usage, or input that cannot be used."""
 
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
+    exit_code = 2
+
+
+class Fatal(click.ClickException):
+    """The function refused, by a fatal result."""
+
+    exit_code = 3
 
 
 @contextlib.contextmanager
@@ -24,4 +32,4 @@ def user_errors() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise Failure(str(error), USAGE) from error
+        raise Unusable(str(error)) from error

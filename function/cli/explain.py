@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from function.cli.errors import FATAL, user_errors
+from function.cli.errors import Fatal, user_errors
 from function.render import emit, files
 
 _EXISTING = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -44,11 +44,11 @@ def command(
     from function.render import explain, tree
 
     written = {"engine": engine, "engineVersion": engine_version}
-    given, problems = parse(Input, {k: v for k, v in written.items() if v}, "")
-    if given is None or problems:
+    step_input, problems = parse(Input, {k: v for k, v in written.items() if v}, "")
+    if step_input is None or problems:
         raise files.InputError("; ".join(str(problem) for problem in sorted(problems)))
     document = files.load_one(workload, "workload")
-    explained = explain.explain(document, files.load_one(tier, "tier"), given, str(tier))
+    explained = explain.explain(document, files.load_one(tier, "tier"), step_input, str(tier))
     if output == "tree" or explained.refused is not None:
         tree.write(explain.as_tree(explained), sys.stdout)
     elif output == "diff":
@@ -57,4 +57,4 @@ def command(
         write = emit.to_json if output == "json" else emit.to_yaml
         click.echo(write([explained.after or {}]), nl=False)
     if explained.refused is not None:
-        sys.exit(FATAL)
+        sys.exit(Fatal.exit_code)

@@ -219,18 +219,18 @@ def model_hints(folder: str) -> dict[str, Any] | None:
 def probe(environment: Environment, deep: bool, seconds: int) -> dict[str, Any]:
     """Everything about one environment, as plain data."""
     engine = engine_of(environment)
-    packages = {}
+    packages: dict[str, Any] = {}
     for name, (distributions, module) in PACKAGES.items():
         found = environment.distribution(distributions)
         if not found:
             packages[name] = None
             continue
-        entry = {"distribution": found[0], "version": found[1]}
+        entry: dict[str, Any] = {"distribution": found[0], "version": found[1]}
         if deep and module:
             entry["problem"] = environment.runs("import " + module, seconds)
         packages[name] = entry
     cuda = cuda_of(environment)
-    result = {
+    result: dict[str, Any] = {
         "python": environment.python,
         "engine": engine[0] if engine else None,
         "version": engine[1] if engine else None,
@@ -248,7 +248,7 @@ def probe(environment: Environment, deep: bool, seconds: int) -> dict[str, Any]:
     return result
 
 
-def annotations(found: dict[str, Any]) -> dict[str, str]:
+def declaration(found: dict[str, Any]) -> dict[str, str]:
     """The annotations that declare what was found."""
     held = []
     for name in ("lmcache", "mooncake", "nixl", "torch"):
@@ -302,7 +302,7 @@ def report(found: dict[str, Any], model: dict[str, Any] | None) -> list[str]:
     if model:
         lines.append("model: " + ", ".join(model["architectures"]))
     lines += ["", "Declare it on the pod template:", "  annotations:"]
-    declared = annotations(found)
+    declared = declaration(found)
     if model and model["families"]:
         declared[PREFIX + "model-family"] = ",".join(model["families"])
     lines += [f"    {key}: {json.dumps(value)}" for key, value in declared.items()]
@@ -330,7 +330,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     model = model_hints(options.model) if options.model else None
     if options.json:
-        found["annotations"] = annotations(found)
+        found["annotations"] = declaration(found)
         found["model"] = model
         print(json.dumps(found, indent=2))
     else:

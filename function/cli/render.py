@@ -4,10 +4,9 @@ from pathlib import Path
 
 import click
 
-from function.cli.errors import FAILED, FATAL, Failure, user_errors
+from function.cli.errors import Failed, Fatal, user_errors
 from function.render import conditions, defaults, emit, files, inputs, merge, reconcile, tree
 
-_PATH = click.Path(path_type=Path)
 _EXISTING = click.Path(path_type=Path, exists=True)
 
 
@@ -110,7 +109,7 @@ def command(
     chosen, presets = inputs.with_presets(chosen, defaults.FUNCTION, steps)
     from function.fn import FunctionRunner  # everything it imports is not needed for --help
 
-    given = reconcile.Inputs(
+    rendering = reconcile.Inputs(
         xr=document,
         composition=chosen,
         runners={defaults.FUNCTION: FunctionRunner(clock=lambda: conditions.NOW), **presets},
@@ -120,12 +119,12 @@ def command(
         schemas=files.load_schemas(schemas) if schemas else (),
     )
     try:
-        rendered = reconcile.render(given)
+        rendered = reconcile.render(rendering)
     except reconcile.RenderError as error:
-        raise Failure(str(error), FAILED) from error
+        raise Failed(str(error)) from error
     _print(document, rendered, output, results=results, full_xr=full_xr, context=context)
     if rendered.fatal:
-        raise Failure(rendered.fatal, FATAL)
+        raise Fatal(rendered.fatal)
 
 
 def _print(

@@ -9,7 +9,7 @@ field would make core fail the whole status apply).
 from typing import Any
 
 from function import names
-from function.api.base import parse
+from function.api.base import parse, present
 from function.api.cluster import InferenceClusterSpec
 from function.api.input import Input
 from function.backends.registry import Registry
@@ -48,7 +48,7 @@ def compose(call: Call, step_input: Input, _: Registry) -> Answer:
     if spec is None or problems:
         return refused(call, "cluster", problems)
     answer = Answer(conditions=[Condition(c.CONDITION_ACCEPTED, TRUE, c.REASON_VALID)])
-    secret = spec.cluster.existing.secret_ref
+    secret = present(spec.cluster.existing).secret_ref
     # Existing is ready: a ClusterProviderConfig has no readiness of its own.
     answer.resources[PROVIDER_CONFIG_KEY] = Composed(
         _provider_config(name, secret.name, secret.key), call.is_observed(PROVIDER_CONFIG_KEY)
@@ -126,7 +126,8 @@ def _tiers_condition(rows: list[dict[str, Any]]) -> Condition:
 
 
 def _cluster_of(tier: dict[str, Any]) -> str:
-    return tier.get("spec", {}).get("inferenceClusterRef", {}).get("name", "")
+    name: str = tier.get("spec", {}).get("inferenceClusterRef", {}).get("name", "")
+    return name
 
 
 def _row(tier: dict[str, Any]) -> dict[str, Any]:

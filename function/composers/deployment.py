@@ -102,8 +102,8 @@ def _key(engine: Engine) -> str:
 
 
 def _resolve_cluster(call: Call, answer: Answer, cluster: str) -> str:
-    found = call.required_values(REQUIRED_CLUSTER, ("status", "providerConfigRef", "name"))
-    provider_config = found[0][0] if found else None
+    clusters = call.required_values(REQUIRED_CLUSTER, ("status", "providerConfigRef", "name"))
+    provider_config = clusters[0][0] if clusters else None
     if provider_config:
         answer.conditions.append(Condition(c.CONDITION_CLUSTER, TRUE, c.REASON_RESOLVED))
         return str(provider_config)
@@ -121,7 +121,7 @@ def _resolve_cluster(call: Call, answer: Answer, cluster: str) -> str:
             f"InferenceCluster {cluster} has no status.providerConfigRef yet.",
         ),
     }
-    state = "unresolved" if found is None else "waiting" if found else "absent"
+    state = "unresolved" if clusters is None else "waiting" if clusters else "absent"
     answer.conditions.append(Condition(c.CONDITION_CLUSTER, *states[state]))
     # What runs keeps the cluster it was composed for.
     return call.observed_provider_config()

@@ -7,9 +7,10 @@ swallow the conflict and stop composing new children (measured, reference sectio
 from typing import Any
 
 from function import names
+from function.api.base import present
 from function.composers import conditions as c
 from function.composers.usage import usages_of, used_by_status
-from function.contract.backend import Tier
+from function.contract.backend import AnyTier
 from function.edge.answer import (
     FALSE,
     TRUE,
@@ -47,13 +48,13 @@ def child(fleet: str, cluster: str, namespace: str, spec: dict[str, Any]) -> dic
     }
 
 
-def compose(call: Call, tier: Tier, spec: dict[str, Any]) -> Answer:
+def compose(call: Call, tier: AnyTier, spec: dict[str, Any]) -> Answer:
     """One child per matching cluster; what is used is kept."""
     return _FleetComposer(call, tier, spec).compose()
 
 
 class _FleetComposer:
-    def __init__(self, call: Call, tier: Tier, spec: dict[str, Any]) -> None:
+    def __init__(self, call: Call, tier: AnyTier, spec: dict[str, Any]) -> None:
         self.call = call
         self.tier = tier
         self.spec = spec
@@ -70,7 +71,7 @@ class _FleetComposer:
         return self.answer
 
     def require(self) -> None:
-        selector = self.tier.spec.cluster_selector
+        selector = present(self.tier.spec.cluster_selector)
         self.answer.requirements = {
             REQUIRED_CLUSTERS: Requirement(
                 names.API_VERSION, "InferenceCluster", labels=dict(selector.match_labels)

@@ -31,13 +31,13 @@ class Needed:
             requirements[key] = Requirement(
                 need.api_version, need.kind, name=need.object_name, namespace=need.namespace
             )
-            found = call.required(key)
-            who = f"{need.kind} {need.namespace}/{need.object_name}"
-            if found is None:
-                unresolved.append(who)
-            elif not found:
-                message = f"there is no {who}; create it, or correct the name"
+            resolved = call.required(key)
+            what = f"{need.kind} {need.namespace}/{need.object_name}"
+            if resolved is None:
+                unresolved.append(what)
+            elif not resolved:
+                message = f"there is no {what}; create it, or correct the name"
                 problems.append(Problem(need.path, message))
             else:
-                documents[need.name] = found[0]
+                documents[need.name] = resolved[0]
         return cls(documents, tuple(unresolved), tuple(problems), requirements)

@@ -100,7 +100,7 @@ def waiting(call: Call, needed: Needed) -> Answer:
     conditions = [Condition(kind, UNKNOWN, REASON_RESOLVING, message) for kind in TIER_CONDITIONS]
     return Answer(
         conditions=conditions,
-        requirements=needed.requirements,
+        requirements=dict(needed.requirements),
         ready=False,
         ttl=TTL_UNSETTLED,
     )

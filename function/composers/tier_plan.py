@@ -10,7 +10,7 @@ from typing import Any
 from function import names
 from function.api.base import parse
 from function.backends.registry import Registry
-from function.contract.backend import AnyBackend, Description, Need, Part, Tier
+from function.contract.backend import AnyBackend, AnyTier, Description, Need, Part, Tier
 from function.edge.memo import Cache
 from function.edge.structs import encode
 from function.kube import objects
@@ -26,7 +26,7 @@ class TierPlan:
     `objects`: the parts as Objects by their cluster's ClusterProviderConfig; built once.
     """
 
-    tier: Tier[Any]
+    tier: AnyTier
     backend: AnyBackend
     needs: tuple[Need, ...] = ()
     parts: tuple[Part, ...] = ()
@@ -75,11 +75,11 @@ def draft(
     `key`: the spec's bytes, by which the answer is remembered.
     """
     memo = (id(backends), namespace, name, key)
-    found = _drafts.get(memo)
-    if found is None:
-        found = _draft(namespace, name, spec, backends)
-        _drafts.put(memo, found, _size(key))
-    return found
+    drafted = _drafts.get(memo)
+    if drafted is None:
+        drafted = _draft(namespace, name, spec, backends)
+        _drafts.put(memo, drafted, _size(key))
+    return drafted
 
 
 def plan(
@@ -93,12 +93,12 @@ def plan(
     """The whole plan of a tier. `needed`: what its draft's `needs` name, by the need's name."""
     others = encode(needed) if needed else b""
     memo = (id(backends), namespace, name, key, others)
-    found = _plans.get(memo)
-    if found is None:
+    planned = _plans.get(memo)
+    if planned is None:
         drafted = draft(namespace, name, spec, key, backends)
-        found = drafted if isinstance(drafted, Refusal) else _whole(drafted, needed or {})
-        _plans.put(memo, found, _size(key, others))
-    return found
+        planned = drafted if isinstance(drafted, Refusal) else _whole(drafted, needed or {})
+        _plans.put(memo, planned, _size(key, others))
+    return planned
 
 
 def _draft(

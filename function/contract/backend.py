@@ -213,7 +213,9 @@ class Backend(Protocol[OfSettings]):
         ...
 
 
-# Backends of different settings side by side: each is handed tiers of its own settings only.
+# A tier, of whichever backend: what only its own backend reads is in `settings`.
+AnyTier = Tier[ApiModel]
+# Any: backends of different settings stand side by side, each handed tiers of its own only.
 AnyBackend = Backend[Any]
 
 

@@ -7,9 +7,9 @@ another, whatever the tier, is `function.flags`' to say.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Generic
 
-from function.contract.backend import Settings, Tier
+from function.contract.backend import AnyTier, Settings, Tier
 from function.contract.engine import Engine
 from function.problems import Refused
 from function.reasons import Reason
@@ -17,7 +17,7 @@ from function.reasons import Reason
 # Three names for one setting of PyTorch's; vLLM itself looks at one of them.
 _ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 
-Holds = Callable[[Tier[Any], Engine], str | None]
+Holds = Callable[[AnyTier, Engine], str | None]
 
 
 @dataclass(frozen=True)
@@ -57,19 +57,10 @@ def without(feature: str) -> Holds:
     return lambda _, engine: None if feature in engine.features else engine.version or "unknown"
 
 
-def expandable_segments(_: Tier[Any], engine: Engine) -> str | None:
+def expandable_segments(_: AnyTier, engine: Engine) -> str | None:
     """The variable that turns PyTorch's expandable segments on, which vLLM refuses at its start."""
     for name in _ALLOCATOR:
         settings = (engine.env.get(name) or "").replace(" ", "").lower().split(",")
         if "expandable_segments:true" in settings:
             return name
-    return None
-
-
-def number(engine: Engine, *names: str) -> tuple[str, int] | None:
-    """The first of these flags that holds a plain number, and the number."""
-    for name in names:
-        value = engine.flag(name) or ""
-        if value.isdecimal():
-            return name, int(value)
     return None

@@ -124,8 +124,8 @@ def check(question: Question) -> Verdict:
 def cuda_major(engine: Engine) -> int | None:
     """The CUDA major that the engine's version or image tag names (`+cu129`, `-cu130`)."""
     for text in (engine.version or "", engine.image.rpartition("/")[2].partition(":")[2]):
-        if found := _CUDA.search(text):
-            return int(found[1])
+        if match := _CUDA.search(text):
+            return int(match[1])
     return None
 
 
@@ -136,10 +136,10 @@ def _needs_no_version(connector: str, engine: Engine, rows: Sequence[Row]) -> No
     ]
     if missing:
         ranges = " or ".join(r.versions for r in rows)
-        given = f"{engine.version!r} is no version" if engine.version else "is not known"
+        what = f"{engine.version!r} is no version" if engine.version else "is not known"
         raise Refused(
             Reason.VERSION_MISMATCH,
-            f"{connector} needs {engine.name} {ranges}, and this engine's version {given}; "
+            f"{connector} needs {engine.name} {ranges}, and this engine's version {what}; "
             f"{DECLARE.format(example=KNOWN[engine.name][-1])}",
         )
 
@@ -183,14 +183,14 @@ def _cautions(
     package: Version | None,
     cuda: int | None,
 ) -> tuple[str, ...]:
-    found: dict[str, None] = {}
+    messages: dict[str, None] = {}
     for caution in (c for row in rows for c in row.cautions):
         if not _applies(caution, engine, version, package, cuda):
             continue
         if caution.refuse:
             raise Refused(Reason.VERSION_MISMATCH, caution.message)
-        found[caution.message] = None
-    return tuple(found)
+        messages[caution.message] = None
+    return tuple(messages)
 
 
 def _applies(

@@ -1,9 +1,11 @@
 """The image that a tier's own processes run, and the backend's version in it."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from packaging.version import InvalidVersion, Version
+
+from function.api import placement
 
 
 @dataclass(frozen=True)
@@ -17,19 +19,19 @@ class Image:
     pull_secrets: tuple[str, ...]
 
     @classmethod
-    def of(cls, given: Any, repository: str, tag: str) -> Self:
+    def of(cls, spec: placement.Image, repository: str, tag: str) -> Self:
         """The image of a tier (`spec.image`), the backend's stock one where the spec is silent.
 
         A digest tells no version: the schema asks for `version` beside it.
         """
-        repository, tag = given.repository or repository, given.tag or tag
-        reference = f"{repository}@{given.digest}" if given.digest else f"{repository}:{tag}"
+        repository, tag = spec.repository or repository, spec.tag or tag
+        reference = f"{repository}@{spec.digest}" if spec.digest else f"{repository}:{tag}"
         return cls(
             reference=reference,
-            version=parse_version(given.version or ("" if given.digest else tag)),
+            version=parse_version(spec.version or ("" if spec.digest else tag)),
             repository=repository,
-            pull_policy=given.pull_policy,
-            pull_secrets=tuple(s.name for s in given.pull_secrets),
+            pull_policy=spec.pull_policy,
+            pull_secrets=tuple(s.name for s in spec.pull_secrets),
         )
 
 

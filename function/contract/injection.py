@@ -6,7 +6,7 @@ replay runs the same code on the same data. Secrets appear by reference only.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 Json = dict[str, Any]
@@ -99,6 +99,6 @@ class Injection:
         return cls(**known)
 
 
-def _default(f: Any) -> Any:
+def _default(f: Field[Any]) -> Any:
     factory = f.default_factory
     return factory() if callable(factory) else f.default

@@ -15,8 +15,6 @@ from function.contract.injection import Injection
 from function.names import LABEL_WIRED
 from function.problems import field_path
 
-Json = dict[str, Any]
-
 _Text = Annotated[str, Field(max_length=16 * 1024)]
 _Name = Annotated[str, Field(max_length=253)]
 _Size = Annotated[int, Field(ge=0, lt=2**53)]
@@ -222,5 +220,5 @@ class Allowance:
                 yield f"mount at {place}"
 
 
-def _beyond(what: str, given: Iterable[str], allowed: Iterable[str]) -> Iterable[str]:
-    return (f"{what} {name}" for name in sorted(given) if name not in frozenset(allowed))
+def _beyond(what: str, names: Iterable[str], allowed: Iterable[str]) -> Iterable[str]:
+    return (f"{what} {name}" for name in sorted(names) if name not in frozenset(allowed))

@@ -61,7 +61,9 @@ class Call:
             return None
         return [structs.decode(i.resource) for i in self._req.required_resources[name].items]
 
-    def required_values(self, name: str, *paths: tuple[str | int, ...]) -> list[tuple] | None:
+    def required_values(
+        self, name: str, *paths: tuple[str | int, ...]
+    ) -> list[tuple[Any, ...]] | None:
         """For each required resource of that name, the values at the paths; None: unresolved."""
         if name not in self._req.required_resources:
             return None

@@ -34,9 +34,11 @@ def serve(
     Sizes in MiB; `metrics_port` 0 turns the metrics off. Raises ValueError when there are neither
     certificates nor `insecure`, OSError when a port is taken or a certificate cannot be read.
     """
-    if not insecure and tls_certs_dir is None:
-        raise ValueError("give --tls-certs-dir (tls.crt, tls.key, ca.crt) or --insecure")
-    credentials = None if insecure else runtime.load_credentials(tls_certs_dir)
+    credentials = None
+    if not insecure:
+        if tls_certs_dir is None:
+            raise ValueError("give --tls-certs-dir (tls.crt, tls.key, ca.crt) or --insecure")
+        credentials = runtime.load_credentials(tls_certs_dir)
     options = [
         ("grpc.max_receive_message_length", max_recv_message_size * MIB),
         ("grpc.max_send_message_length", (max_send_message_size or max_recv_message_size) * MIB),
@@ -69,7 +71,7 @@ async def _serve(
         await healthy.enter_graceful_shutdown()
         await server.stop(grace=runtime.SHUTDOWN_GRACE_PERIOD_SECONDS)
 
-    stopping: list[asyncio.Task] = []  # a reference keeps the task from being collected
+    stopping: list[asyncio.Task[None]] = []  # a reference keeps the task from being collected
     loop = asyncio.get_running_loop()
     for sig in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(sig, lambda: stopping.append(loop.create_task(stop())))

@@ -41,10 +41,11 @@ _by_id: dict[int, _Document] = {}
 
 def encode(document: Mapping[str, Any]) -> bytes:
     """The serialised Struct of a JSON-like document. Keyed by content, so key order matters."""
-    key = marshal.dumps(document)
+    plain = dict(document)
+    key = marshal.dumps(plain)
     found = _encoded.get(key)
     if found is None:
-        found = resource.dict_to_struct(dict(document)).SerializeToString(deterministic=True)
+        found = resource.dict_to_struct(plain).SerializeToString(deterministic=True)
         _encoded.put(key, found, len(key) + len(found))
     return found
 

@@ -5,9 +5,6 @@ edits of its words, or what is appended for a script that expands $KV_OFFLOAD_AR
 person should know of the result. They raise Refused and change nothing.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from function.command.model import EngineCall
 from function.contract.engine import SGLANG, VLLM, Engine
 from function.contract.injection import Injection
@@ -23,24 +20,16 @@ _READ = {VLLM: vllm_read.effective, SGLANG: sglang_read.effective}
 _PLAN = {VLLM: vllm_plan.plan, SGLANG: sglang_plan.plan}
 
 
-def read(
-    engine_name: str, call: EngineCall, *, file: Mapping[str, Any] | None = None
-) -> dict[str, str | None]:
+def read(engine_name: str, call: EngineCall) -> dict[str, str | None]:
     """The effective flags of `call`: canonical dashed names, the last one wins.
 
     None stands for a switch and for a value that is not static. Of a switch and its `--no-` form
     the one that counts is there. `--model` is the model, also where it is a positional word (for
-    SGLang `--model-path`). `file`: the parsed `--config` file, where it is visible.
+    SGLang `--model-path`).
     """
-    return _READ[engine_name](call, file)
+    return _READ[engine_name](call)
 
 
-def plan(
-    call: EngineCall,
-    engine: Engine,
-    injection: Injection,
-    *,
-    file: Mapping[str, Any] | None = None,
-) -> FlagPlan:
+def plan(call: EngineCall, engine: Engine, injection: Injection) -> FlagPlan:
     """What has to be set on `call` so that the engine uses the injection. Raises Refused."""
-    return _PLAN[engine.name](call, engine, injection, file)
+    return _PLAN[engine.name](call, engine, injection)

@@ -87,7 +87,7 @@ def _edits(call: EngineCall, item: Set) -> list[Replace | Delete]:
     out: list[Replace | Delete] = []
     kept = _kept(call, item)
     for use in item.uses:
-        if use is not kept and min(use.words) >= 0:
+        if use is not kept:
             out += [Delete(index) for index in _editable(call, use)]
     if kept is None:
         return out
@@ -102,7 +102,7 @@ def _edits(call: EngineCall, item: Set) -> list[Replace | Delete]:
 def _kept(call: EngineCall, item: Set) -> Use | None:
     """The use whose place the new value takes: the last one that can be replaced."""
     for use in reversed(item.uses):
-        if min(use.words) < 0 or use.path or not use.static or use.raw is None:
+        if use.path or not use.static or use.raw is None:
             continue
         if not any(call.words[index].origin for index in use.words):
             return use
@@ -190,8 +190,7 @@ def guard(call: EngineCall, scanned: Scan, ours: Iterable[str], env: Env) -> tup
             "write the flags out",
         )
     for use in scanned.of(*ours):
-        if min(use.words) >= 0:
-            _editable(call, use)
+        _editable(call, use)
     return tuple(
         f"{call.words[i].text} is taken as empty: the container's env does not set it"
         for i in unset
@@ -199,8 +198,8 @@ def guard(call: EngineCall, scanned: Scan, ours: Iterable[str], env: Env) -> tup
 
 
 def _unset(text: str, env: Env) -> bool:
-    found = _PLAIN.fullmatch(text)
-    return found is not None and found[1] in _USERS_ONLY and found[1] not in env
+    match = _PLAIN.fullmatch(text)
+    return match is not None and match[1] in _USERS_ONLY and match[1] not in env
 
 
 def legible(scanned: Scan, options: Options, ours: Iterable[str]) -> None:
@@ -220,28 +219,28 @@ def legible(scanned: Scan, options: Options, ours: Iterable[str]) -> None:
     for use in scanned.uses:
         if options.find(use.spelling) or not use.spelling.startswith("--"):
             continue
-        found = options.candidates(use.spelling)
-        if len(found) > 1 and {options.name(spelling) for spelling in found} & set(ours):
+        candidates = options.candidates(use.spelling)
+        if len(candidates) > 1 and {options.name(spelling) for spelling in candidates} & set(ours):
             raise Refused(
                 Reason.ARGS_NOT_PATCHABLE,
-                f"{use.spelling} is ambiguous: {', '.join(found)}; write the flag out",
+                f"{use.spelling} is ambiguous: {', '.join(candidates)}; write the flag out",
             )
 
 
-def no_credentials(value: object, at: str) -> None:
+def no_credentials(value: object, path: str) -> None:
     """Refuse a value of ours that would put a credential into the pod's arguments."""
     if isinstance(value, Mapping):
         for key, item in sorted(value.items()):
             if is_credential(str(key)) and item:
                 raise Refused(
                     Reason.CREDENTIAL_IN_ARGV,
-                    f"{at}.{key} would stand in the pod's args; use a backend or a mode that "
+                    f"{path}.{key} would stand in the pod's args; use a backend or a mode that "
                     "takes it from a Secret",
                 )
-            no_credentials(item, f"{at}.{key}")
+            no_credentials(item, f"{path}.{key}")
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            no_credentials(item, f"{at}[{index}]")
+            no_credentials(item, f"{path}[{index}]")
 
 
 def _equal(raw: str | None, value: str | None) -> bool:

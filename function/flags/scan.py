@@ -37,9 +37,8 @@ class Use:
 
     `name`: canonical. `spelling`: what stands there, normalised, without dotted path and value.
     `raw`: the value, None for a switch and where it is not static. `static`: whether the value
-    (or that there is none) is known. `words`: the indexes of the call's words it takes up, negative
-    for words that stand elsewhere (a `--config` file). `path`: what follows the first dot of a
-    dotted key, a trailing "+" included.
+    (or that there is none) is known. `words`: the indexes of the call's words it takes up. `path`:
+    what follows the first dot of a dotted key, a trailing "+" included.
     """
 
     name: str
@@ -107,10 +106,9 @@ def scan(
     options: Options,
     normalise: Callable[[str], str] = str,
     dotted: bool = False,
-    first: int = 0,
     model_first: bool = False,
 ) -> Scan:
-    """Read `words`. `first` is the index of words[0]. `normalise` maps a spelling to the table's.
+    """Read `words`. `normalise` maps a spelling to the table's.
 
     `dotted`: `--flag.a.b V` is understood (vLLM). `model_first`: the first word is a positional
     model even where it is an expansion (`vllm serve "$MODEL"`).
@@ -120,7 +118,7 @@ def scan(
     loose: list[int] = []
     at = 0
     while at < len(words):
-        word, index = words[at], first + at
+        word, index = words[at], at
         at += 1
         text = word.prefix if word.value is None else word.value
         if text == "--" and word.value is not None:

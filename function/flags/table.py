@@ -10,7 +10,7 @@ _INVERSE = {"--enable-": "--disable-", "--disable-": "--enable-"}
 
 
 def table(
-    one: str,
+    single: str,
     optional: str,
     many: str,
     switches: str,
@@ -25,7 +25,7 @@ def table(
     other: dict[str, list[str]] = defaultdict(list)
     for spelling, name in aliases.items():
         other[name].append(spelling)
-    arities = ((one, "1"), (optional, "?"), (many, "+"), (switches, "0"), (toggles, "0"))
+    arities = ((single, "1"), (optional, "?"), (many, "+"), (switches, "0"), (toggles, "0"))
     return tuple(
         Option(
             name,
@@ -39,11 +39,13 @@ def table(
 
 
 def _negatives(name: str, aliases: list[str], paired: bool) -> tuple[str, ...]:
-    found = []
+    spellings = []
     for spelling in (name, *sorted(aliases)):
         if not spelling.startswith("--"):
             continue
-        found.append(f"--no-{spelling[2:]}")
+        spellings.append(f"--no-{spelling[2:]}")
         if paired:
-            found += [b + spelling[len(a) :] for a, b in _INVERSE.items() if spelling.startswith(a)]
-    return tuple(found)
+            spellings += [
+                b + spelling[len(a) :] for a, b in _INVERSE.items() if spelling.startswith(a)
+            ]
+    return tuple(spellings)

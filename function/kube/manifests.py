@@ -133,6 +133,16 @@ def _policy_port(port: int | tuple[int, int]) -> Manifest:
     return {"port": port, "protocol": "TCP"}
 
 
+def claim_template(meta: Manifest, request: Manifest) -> Manifest:
+    """A ResourceClaimTemplate of one request of devices."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": meta,
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    }
+
+
 def network_policy(
     meta: Manifest, selector: Mapping[str, str], rules: Sequence[Manifest]
 ) -> Manifest:

@@ -6,6 +6,8 @@ legacy `kubernetes.crossplane.io/v1alpha2`; the field layout under `spec` is the
 
 from typing import Any
 
+from function.kube import reading
+
 Manifest = dict[str, Any]
 
 API_VERSION = "kubernetes.m.crossplane.io/v1alpha1"
@@ -64,20 +66,13 @@ def unwrapped(resource: Manifest) -> Manifest | None:
     """The manifest inside an Object, or the resource itself when it is none; None without one."""
     if not is_object(resource):
         return resource
-    found = _at(resource, *MANIFEST)
-    return found if isinstance(found, dict) else None
+    manifest = reading.at(resource, *MANIFEST)
+    return manifest if isinstance(manifest, dict) else None
 
 
 def provider_config(resource: Manifest) -> str:
     """The name of an Object's ProviderConfig, "" where it has none."""
-    name = _at(resource, "spec", "providerConfigRef", "name")
-    return name if isinstance(name, str) else ""
-
-
-def _at(value: Any, *path: str) -> Any:
-    for step in path:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
+    return reading.text(resource, "spec", "providerConfigRef", "name")
 
 
 def rewrapped(resource: Manifest, manifest: Manifest) -> Manifest:

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-Document = Mapping[str, Any]
-
 
 def at(document: Any, *path: str) -> Any:
     """The value at a path of keys, None where it leads nowhere."""

@@ -130,9 +130,7 @@ class Asking:
 def composite_reference(composite: Mapping[str, Any]) -> KVOffloadTierRef | Refused | None:
     """The tier that a field of the composite names; None without one, Refused where it is wrong."""
     for path in _FIELDS:
-        value: Any = composite
-        for step in path:
-            value = value.get(step) if isinstance(value, Mapping) else None
+        value = reading.at(composite, *path)
         if value is None:
             continue
         try:
@@ -196,16 +194,19 @@ def strays_in(
     manifest = objects.unwrapped(resource)
     if manifest is None:
         return strays(resource, (), known=False)
+    if asking is not None and asking.workload is NO_WORKLOAD:
+        return ()  # it could not be read: said where it is asked
     try:
-        workload = (asking and asking.workload) or workloads.find(
-            manifest, paths(key, manifest, step_input)
+        workload = (
+            asking.workload
+            if asking is not None
+            else workloads.find(manifest, paths(key, manifest, step_input))
         )
     except Refused:
-        return ()  # said where it is asked
-    found = workload.templates if workload else ()
+        return ()
     read = {
         (str(name), value)
-        for template in found
+        for template in (workload.templates if workload else ())
         for name, value in reading.mapping(template.body, "metadata", "annotations").items()
         if isinstance(value, str)
     }
@@ -259,26 +260,28 @@ class Reading:
         self.step_input = step_input
         self._programs: dict[tuple[int, command.ImageCall | None], Program] = {}
 
-    def engine(self, said: Declared) -> AskingEngine:
+    def engine(self, declaration: Declared) -> AskingEngine:
         """The gang as an engine that asks, or refused where it cannot be read."""
         try:
-            pods = tuple(self._pod(template, said) for template in self.gang.templates)
-            found = identify.identify(
-                [(pod.container, pod.program) for pod in pods], said, self.step_input.engine_images
+            pods = tuple(self._pod(template, declaration) for template in self.gang.templates)
+            identified = identify.identify(
+                [(pod.container, pod.program) for pod in pods],
+                declaration,
+                self.step_input.engine_images,
             )
         except Refused as refused:
-            return AskingEngine(self.gang, said, refused=refused)
+            return AskingEngine(self.gang, declaration, refused=refused)
         call = next((call for pod in pods for call in pod.calls), None)
-        read = flags.read(found.name, call) if call else {}
-        return AskingEngine(self.gang, said, pods, found, read)
+        read = flags.read(identified.name, call) if call else {}
+        return AskingEngine(self.gang, declaration, pods, identified, read)
 
-    def is_engine(self, said: Declared) -> bool:
+    def is_engine(self, declaration: Declared) -> bool:
         """Whether a gang that names no tier itself is an engine, by declaration, argv or image.
 
         One that cannot be read counts as an engine: it is refused with its problem, never dropped.
         """
         templates = self.gang.templates
-        if said.engine or any(t.kind == workloads.SERVE or t.problem for t in templates):
+        if declaration.engine or any(t.kind == workloads.SERVE or t.problem for t in templates):
             return True
         return any(
             self._proves(c)
@@ -288,7 +291,7 @@ class Reading:
             if isinstance(c, dict) and not containers.is_sidecar(c)
         )
 
-    def _pod(self, template: Template, said: Declared) -> Pod:
+    def _pod(self, template: Template, declaration: Declared) -> Pod:
         """Raises Refused: EngineContainerMissing, and PodConflict for a malformed template."""
         if template.problem:
             raise Refused(Reason.POD_CONFLICT, template.problem)
@@ -296,12 +299,12 @@ class Reading:
             return Pod(template, -1, {}, serve.program(template.body))
         spec = template.body.get("spec", {})
         index = containers.serving(spec, name=self._named(spec), proves=self._proves)
-        return self.pod_at(template, index, said)
+        return self.pod_at(template, index, declaration)
 
-    def pod_at(self, template: Template, index: int, said: Declared) -> Pod:
+    def pod_at(self, template: Template, index: int, declaration: Declared) -> Pod:
         """The template with the container at `index` as the one that serves."""
         container = template.body["spec"]["containers"][index]
-        program = self._read(container, self._image_call(container, said))
+        program = self._read(container, self._image_call(container, declaration))
         if template.ray and not container.get("command") and not container.get("args"):
             program = Program(inert=True)
         return Pod(template, index, container, program)
@@ -317,10 +320,10 @@ class Reading:
         known = identify.image_call(container, self.step_input.engine_images)
         return bool(self._read(container, known).calls)
 
-    def _image_call(self, container: Json, said: Declared) -> command.ImageCall | None:
+    def _image_call(self, container: Json, declaration: Declared) -> command.ImageCall | None:
         """What the image starts by itself: by the table, or the engine that somebody declares."""
         known = identify.image_call(container, self.step_input.engine_images)
-        engine = said.engine or said.default_engine
+        engine = declaration.engine or declaration.default_engine
         if known is not None or not engine:
             return known
         return command.ImageCall(engine, ("the image's entrypoint",))
@@ -329,20 +332,20 @@ class Reading:
         """The Input's name for the container; its default gives way where no container has it."""
         if "container" in self.step_input.model_fields_set:
             return self.step_input.container
-        found = [c.get("name") for c in spec.get("containers") or () if isinstance(c, dict)]
-        return self.step_input.container if self.step_input.container in found else ""
+        names = [c.get("name") for c in spec.get("containers") or () if isinstance(c, dict)]
+        return self.step_input.container if self.step_input.container in names else ""
 
 
 def _agreed(engines: tuple[AskingEngine, ...]) -> tuple[Ref | None, Policy]:
     """The one tier and policy of the workload's engines. Raises TierConflict."""
-    wanted = {
+    requests = {
         (engine.declared.ref, engine.declared.policy or Policy.REQUIRED) for engine in engines
     }
-    if wanted and {policy for _, policy in wanted} == {Policy.OFF}:
-        return min(wanted, key=str)  # nothing will be wired: which tier does not matter
-    if len(wanted) > 1:
-        said = ", ".join(sorted(f"{named} ({policy})" for named, policy in wanted))
+    if requests and {policy for _, policy in requests} == {Policy.OFF}:
+        return min(requests, key=str)  # nothing will be wired: which tier does not matter
+    if len(requests) > 1:
+        said = ", ".join(sorted(f"{named} ({policy})" for named, policy in requests))
         raise Refused(
             Reason.TIER_CONFLICT, f"engines of one workload name different tiers: {said}; name one"
         )
-    return next(iter(wanted)) if wanted else (None, Policy.REQUIRED)
+    return next(iter(requests)) if requests else (None, Policy.REQUIRED)

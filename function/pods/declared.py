@@ -8,7 +8,7 @@ default for pods that show nothing: it never contradicts what argv proves.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,14 @@ from function.problems import Refused
 from function.reasons import Policy, Reason
 
 ANNOTATION, FIELD = "annotation", "field"
+
+_ANNOTATIONS = (
+    names.TIER,
+    names.POLICY,
+    names.ENGINE,
+    names.ENGINE_VERSION,
+    names.CACHE_IDENTITY,
+)
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
@@ -54,56 +62,62 @@ def declared(
     Raises Refused: TierConflict where two annotations differ, InvalidInput for a value that is
     none. Where all that state a policy state Off, the others need not agree: nothing will be wired.
     """
-    said = _annotated(templates, step_input.tier_namespace)
+    declaration = _annotated(templates, step_input.tier_namespace)
     if field is not None:
-        said = _or_field(said, field, step_input.tier_namespace)
+        declaration = _or_field(declaration, field, step_input.tier_namespace)
     return replace(
-        said,
+        declaration,
         default_engine=step_input.engine or "",
         default_version=step_input.engine_version or "",
     )
 
 
-def _or_field(said: Declared, field: KVOffloadTierRef, tier_namespace: str) -> Declared:
-    if said.ref is None:
+def _or_field(declaration: Declared, field: KVOffloadTierRef, tier_namespace: str) -> Declared:
+    if declaration.ref is None:
         namespace = field.namespace or tier_namespace
-        policy = said.policy or Policy(field.policy)
-        said = replace(said, ref=Ref(namespace, field.name), policy=policy)
-    if field.engine and not said.engine:
-        said = replace(said, engine=field.engine, engine_source=FIELD)
-    if field.engine_version and not said.version:
-        said = replace(said, version=_version(field.engine_version), version_source=FIELD)
-    return replace(said, cache_identity=said.cache_identity or field.cache_identity or "")
+        policy = declaration.policy or Policy(field.policy)
+        declaration = replace(declaration, ref=Ref(namespace, field.name), policy=policy)
+    if field.engine and not declaration.engine:
+        declaration = replace(declaration, engine=field.engine, engine_source=FIELD)
+    if field.engine_version and not declaration.version:
+        declaration = replace(
+            declaration, version=_version(field.engine_version), version_source=FIELD
+        )
+    return replace(
+        declaration, cache_identity=declaration.cache_identity or field.cache_identity or ""
+    )
 
 
 def _annotated(templates: Iterable[Mapping[str, Any]], tier_namespace: str) -> Declared:
     """What the annotations of one gang's templates declare together."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     all_annotations = [(t.get("metadata") or {}).get("annotations") or {} for t in templates]
     policies = {a[names.POLICY] for a in all_annotations if names.POLICY in a}
     for annotations in all_annotations:
-        for name in _READERS:
+        for name in _ANNOTATIONS:
             value = annotations.get(name)
             if value is None:
                 continue
             value = str(value).strip()
-            if found.setdefault(name, value) != value and policies != {Policy.OFF}:
+            if texts.setdefault(name, value) != value and policies != {Policy.OFF}:
                 raise Refused(
                     Reason.TIER_CONFLICT,
-                    f"pods of one engine say {found[name]!r} and {value!r}; say the same on all, "
+                    f"pods of one engine say {texts[name]!r} and {value!r}; say the same on all, "
                     "or on one",
                     _path(name),
                 )
-    values = {key: read(found[name]) for name, (key, read) in _READERS.items() if name in found}
-    tier, policy = values.get("tier"), values.get("policy")
+    tier = _tier(texts[names.TIER]) if names.TIER in texts else None
+    policy = _policy(texts[names.POLICY]) if names.POLICY in texts else None
+    engine = _engine(texts[names.ENGINE]) if names.ENGINE in texts else ""
+    version = _version(texts[names.ENGINE_VERSION]) if names.ENGINE_VERSION in texts else ""
     return Declared(
         ref=Ref(tier.namespace or tier_namespace, tier.name) if tier else None,
         policy=policy,
-        engine=values.get("engine", ""),
-        engine_source=ANNOTATION if "engine" in values else "",
-        version=values.get("version", ""),
-        version_source=ANNOTATION if "version" in values else "",
-        cache_identity=values.get("identity", ""),
+        engine=engine,
+        engine_source=ANNOTATION if engine else "",
+        version=version,
+        version_source=ANNOTATION if version else "",
+        cache_identity=texts.get(names.CACHE_IDENTITY, ""),
     )
 
 
@@ -136,15 +150,6 @@ def _version(value: str) -> str:
     except InvalidVersion:
         message = f"{value!r} is not a version, such as 0.33.0"
         raise _invalid(message, names.ENGINE_VERSION) from None
-
-
-_READERS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    names.TIER: ("tier", _tier),
-    names.POLICY: ("policy", _policy),
-    names.ENGINE: ("engine", _engine),
-    names.ENGINE_VERSION: ("version", _version),
-    names.CACHE_IDENTITY: ("identity", str),
-}
 
 
 def _path(annotation: str) -> str:

@@ -7,25 +7,17 @@ tier of their own are recognised and left alone.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
+from function.api.input import EngineImage
 from function.command.model import ImageCall, Program
 from function.contract.engine import SGLANG, VLLM
 from function.pods.declared import Declared
 from function.problems import Refused
 from function.reasons import Reason
 from function.workloads.containers import repository_name, split_image
-
-Json = dict[str, Any]
-
-
-class GivenImage(Protocol):
-    """A row of the step Input's `engineImages`."""
-
-    engine: str
-    entrypoint: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -89,7 +81,7 @@ class Identified:
 
 
 def image_call(
-    container: Mapping[str, Any], engine_images: Mapping[str, GivenImage]
+    container: Mapping[str, Any], engine_images: Mapping[str, EngineImage]
 ) -> ImageCall | None:
     """What the container's image starts by itself; None when nothing tells. Input wins."""
     image = str(container.get("image") or "")
@@ -109,7 +101,7 @@ def public(image: str) -> Image | None:
 def identify(
     pods: Sequence[tuple[Mapping[str, Any], Program]],
     declared: Declared,
-    engine_images: Mapping[str, GivenImage],
+    engine_images: Mapping[str, EngineImage],
 ) -> Identified:
     """The engine of one gang, from its serving containers and what each of them runs.
 
@@ -153,7 +145,7 @@ def _from_tag(container: Mapping[str, Any], engine: str) -> str | None:
 def _name(
     pods: Sequence[tuple[Mapping[str, Any], Program]],
     declared: Declared,
-    engine_images: Mapping[str, GivenImage],
+    engine_images: Mapping[str, EngineImage],
 ) -> tuple[str, str]:
     proven = {call.engine for _, program in pods for call in program.calls}
     images = sorted({str(c.get("image") or "none") for c, _ in pods})
@@ -161,11 +153,11 @@ def _name(
     if declared.engine:
         # A declaration may name what argv does not show, and not contradict what it does.
         if proven - {declared.engine}:
-            where = declared.engine_source
+            place = declared.engine_source
             raise Refused(
                 Reason.ENGINE_UNKNOWN,
-                f"the {where} says {declared.engine}, and the command starts"
-                f" {', '.join(sorted(proven))}; correct the {where} or remove it",
+                f"the {place} says {declared.engine}, and the command starts"
+                f" {', '.join(sorted(proven))}; correct the {place} or remove it",
             )
         return declared.engine, declared.engine_source
     if declared.default_engine and not proven:
@@ -191,7 +183,7 @@ def _name(
     )
 
 
-def _image_engine(image: str, engine_images: Mapping[str, GivenImage]) -> str:
+def _image_engine(image: str, engine_images: Mapping[str, EngineImage]) -> str:
     row = engine_images.get(repository_name(image))
     if row is not None:
         return row.engine

@@ -114,8 +114,8 @@ def identity(
     """
     model = model_string(engine, flags)
     if declared:
-        facts = (("declared", declared),)
-        return Identity(model, _digest(facts), facts)
+        only = (("declared", declared),)
+        return Identity(model, _digest(only), only)
     facts_by_name: dict[str, str] = {"engine": engine}
     unknown: list[str] = []
     if not model:
@@ -130,8 +130,8 @@ def identity(
     if "--revision" in flags and revision is None:
         unknown.append("--revision")
     facts_by_name["revision"] = revision or ""
-    _add_flags(facts_by_name, unknown, flags, {**_FLAGS[engine], **assumed})
-    _add_env(facts_by_name, unknown, container, _ENV[engine])
+    _add(facts_by_name, unknown, flags, {**_FLAGS[engine], **assumed})
+    _add(facts_by_name, unknown, literals(container), _ENV[engine], "env ")
     if outlives_pods:
         _add_version(facts_by_name, unknown, container, version)
     facts = tuple(sorted((k, v) for k, v in facts_by_name.items() if v))
@@ -148,35 +148,20 @@ def _digest(facts: Iterable[tuple[str, str]]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:LENGTH]
 
 
-def _add_flags(
+def _add(
     facts: dict[str, str],
     unknown: list[str],
-    flags: Mapping[str, str | None],
-    table: Mapping[str, str],
+    values: Mapping[str, str | None],
+    defaults: Mapping[str, str],
+    kind: str = "",
 ) -> None:
-    for name, default in table.items():
-        if name not in flags:
+    """What differs from its default; None is a value that is not static, or a switch that is on."""
+    for name, default in defaults.items():
+        if name not in values:
             continue
-        value = flags[name]
-        if value is None and name in _SWITCHES:
-            value = "on"
+        value = "on" if values[name] is None and name in _SWITCHES else values[name]
         if value is None:
-            unknown.append(name)
-        elif value != default:
-            facts[name] = value
-
-
-def _add_env(
-    facts: dict[str, str],
-    unknown: list[str],
-    container: Mapping[str, Any],
-    table: Mapping[str, str],
-) -> None:
-    values = literals(container)
-    for name, default in table.items():
-        value = values.get(name, "")
-        if value is None:
-            unknown.append(f"env {name}")
+            unknown.append(f"{kind}{name}")
         elif value != default:
             facts[name] = value
 
@@ -219,7 +204,7 @@ def _behind_path(
         why = "" if _is_pinned(image) else f"what the image {image or 'without a name'} holds"
         return f"image {image} {posixpath.normpath(path)}", why
     volumes = (template.get("spec") or {}).get("volumes") or ()
-    volume = next((v for v in volumes if v.get("name") == mount.get("name")), {})
+    volume: Json = next((v for v in volumes if v.get("name") == mount.get("name")), {})
     below = posixpath.relpath(posixpath.normpath(path), posixpath.normpath(mount["mountPath"]))
     inside = posixpath.normpath(posixpath.join(mount.get("subPath") or "", below))
     if mount.get("subPathExpr"):
@@ -253,11 +238,11 @@ def _behind_volume(
 
 def _mount_above(container: Mapping[str, Any], path: str) -> Json | None:
     """The mount that `path` lies in: the longest mountPath above it."""
-    wanted = posixpath.normpath(path)
+    normal = posixpath.normpath(path)
     above = [
         m
         for m in container.get("volumeMounts") or ()
-        if wanted == (at := posixpath.normpath(m["mountPath"]))
-        or wanted.startswith(at.rstrip("/") + "/")
+        if normal == (mounted := posixpath.normpath(m["mountPath"]))
+        or normal.startswith(mounted.rstrip("/") + "/")
     ]
     return max(above, key=lambda m: len(m["mountPath"]), default=None)

@@ -60,7 +60,8 @@ def apply(entry: Mapping[str, Any], injection: Injection) -> Json:
 
 def _sorted(ours: Mapping[str, Any]) -> Json:
     """Keys in the order in which a record gives them back: a replay writes the same text."""
-    return json.loads(json.dumps(ours, sort_keys=True))
+    ordered: Json = json.loads(json.dumps(ours, sort_keys=True))
+    return ordered
 
 
 def _word(name: str, value: Any) -> Word | None:

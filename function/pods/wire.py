@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from function import command, flags, names, workloads
+from function.api.base import present
 from function.api.input import Input
 from function.contract import gate
-from function.contract.backend import AnyBackend, Tier
+from function.contract.backend import AnyBackend, AnyTier
 from function.contract.engine import ENGINES, Engine
 from function.contract.injection import Injection
 from function.flags import FlagPlan
@@ -38,34 +39,27 @@ LEFT_ALONE = frozenset({Reason.OUT_OF_SCOPE})
 
 @dataclass(frozen=True)
 class Wired:
-    """A wired workload: the manifest, its record, its engines, a sentence.
-
-    `shares`: (model, identity digest, "" when unknown) of each engine.
-    """
+    """A wired workload: the manifest, its record, its engines, a sentence."""
 
     manifest: Json
     record: Record
     engines: tuple[Engine, ...]
     summary: str
 
-    @property
-    def shares(self) -> tuple[tuple[str, str], ...]:
-        return tuple((engine.model, engine.identity) for engine in self.engines)
 
-
-def wire(asking: Asking, tier: Tier[Any], backend: AnyBackend, files_name: str) -> Wired:
+def wire(asking: Asking, tier: AnyTier, backend: AnyBackend, files_name: str) -> Wired:
     """The workload wired to `tier`, all of its asking engines or none. Raises Refused.
 
     `backend`: the tier's. `files_name`: of the ConfigMap that holds the files of its pods.
     """
     outlives_pods = backend.describe(tier).outlives_pods
     manifest, templates, bodies, facts, wired, lines = asking.manifest, {}, {}, {}, [], []
-    for one in asking.engines:
-        engine, who = _engine(one, asking, tier, backend, outlives_pods)
+    for asking_engine in asking.engines:
+        engine, cache_identity = _engine(asking_engine, asking, tier, backend, outlives_pods)
         verdict = gate.check(backend.gate(tier, engine))
         injection = backend.inject(tier, replace(engine, features=verdict.features))
         plans: list[FlagPlan] = []
-        for pod in one.pods:
+        for pod in asking_engine.pods:
             body, made = _apply(pod, engine, injection, files_name)
             plans += made
             manifest = workloads.replace(manifest, pod.template, body)
@@ -73,9 +67,9 @@ def wire(asking: Asking, tier: Tier[Any], backend: AnyBackend, files_name: str) 
             templates[pod.template.path] = TemplateRecord(
                 injection, pod.container.get("name", ""), files_name if injection.files else ""
             )
-        facts[one.gang.name] = _facts(engine, who)
+        facts[asking_engine.gang.name] = _facts(engine, cache_identity)
         wired.append(engine)
-        lines.append(_line(engine, who, (*verdict.warnings, *_notes(plans))))
+        lines.append(_line(engine, cache_identity, (*verdict.warnings, *_notes(plans))))
     record = Record(
         state=records.WIRED,
         tier=str(asking.ref),
@@ -139,8 +133,8 @@ def kept(asking: Asking, record: Record, observed: Json) -> Json | None:
         return None
     try:
         ours = asking.workload.templates or _templates(asking.manifest)
-        found = workloads.find(running)
-        there = {t.path: t.body for t in found.templates} if found else {}
+        workload = workloads.find(running)
+        there = {t.path: t.body for t in workload.templates} if workload else {}
         bodies = {path: there[path] for path in record.templates if path in there}
         if records.digest(bodies) != record.applied:
             return None
@@ -154,8 +148,8 @@ def kept(asking: Asking, record: Record, observed: Json) -> Json | None:
 
 
 def _templates(manifest: Json) -> tuple[Template, ...]:
-    found = workloads.find(manifest)
-    return found.templates if found else ()
+    workload = workloads.find(manifest)
+    return workload.templates if workload else ()
 
 
 def put_back(asking: Asking, manifest: Json, record: Record | None) -> Json:
@@ -233,54 +227,57 @@ def _recorded(
             f"the container {kept.container!r} that was wired is gone",
             template.path,
         )
-    said = Declared(engine=recorded.get("engine", ""))
-    return Reading(gang, step_input).pod_at(template, there.index(kept.container), said)
+    declaration = Declared(engine=recorded.get("engine", ""))
+    return Reading(gang, step_input).pod_at(template, there.index(kept.container), declaration)
 
 
 def _engine(
-    one: AskingEngine, asking: Asking, tier: Tier[Any], backend: AnyBackend, outlives_pods: bool
+    asking_engine: AskingEngine,
+    asking: Asking,
+    tier: AnyTier,
+    backend: AnyBackend,
+    outlives_pods: bool,
 ) -> tuple[Engine, Identity]:
     """The facts of one engine, from all of its pods. Raises Refused as its reading did."""
-    if one.refused is not None:
-        raise one.refused
-    found, first = one.identified, one.starting[0]
-    assert found is not None
-    who = identity(
+    if asking_engine.refused is not None:
+        raise asking_engine.refused
+    identified, first = present(asking_engine.identified), asking_engine.starting[0]
+    cache_identity = identity(
         first.template.body,
         first.container,
-        engine=found.name,
-        flags=one.flags,
+        engine=identified.name,
+        flags=asking_engine.flags,
         namespace=asking.remote_namespace,
-        version=found.version,
+        version=identified.version,
         outlives_pods=outlives_pods,
         model_source=asking.workload.model_source,
-        declared=one.declared.cache_identity,
-        assumed=backend.assumes(tier, found.name),
+        declared=asking_engine.declared.cache_identity,
+        assumed=backend.assumes(tier, identified.name),
     )
     engine = Engine(
-        name=found.name,
-        version=found.version,
-        name_source=found.name_source,
-        version_source=found.version_source,
-        image=found.image,
-        flags=one.flags,
+        name=identified.name,
+        version=identified.version,
+        name_source=identified.name_source,
+        version_source=identified.version_source,
+        image=identified.image,
+        flags=asking_engine.flags,
         env=literals(first.container),
-        pods=one.gang.pods,
+        pods=asking_engine.gang.pods,
         phase=first.template.phase,
-        model=who.model,
-        identity=who.digest if who.known else "",
+        model=cache_identity.model,
+        identity=cache_identity.digest if cache_identity.known else "",
     )
-    return engine, who
+    return engine, cache_identity
 
 
-def _facts(engine: Engine, who: Identity) -> dict[str, str]:
+def _facts(engine: Engine, cache_identity: Identity) -> dict[str, str]:
     facts = {
         "engine": engine.name,
         "engineSource": engine.name_source,
         "version": engine.version or "",
         "versionSource": engine.version_source,
-        "model": who.model,
-        "identity": who.digest if who.known else "",
+        "model": cache_identity.model,
+        "identity": cache_identity.digest if cache_identity.known else "",
     }
     return {name: value for name, value in facts.items() if value}
 
@@ -290,8 +287,12 @@ def _notes(plans: Iterable[FlagPlan]) -> list[str]:
     return list(dict.fromkeys(note for plan in plans for note in plan.notes))
 
 
-def _line(engine: Engine, who: Identity, warnings: tuple[str, ...]) -> str:
+def _line(engine: Engine, cache_identity: Identity, warnings: tuple[str, ...]) -> str:
     version = f"{engine.version} ({engine.version_source})" if engine.version else "(any version)"
-    identity_ = f"cache identity {who.digest}" if who.known else f"identity unknown: {who.unknown}"
+    said = (
+        f"cache identity {cache_identity.digest}"
+        if cache_identity.known
+        else f"identity unknown: {cache_identity.unknown}"
+    )
     notes = "".join(f" Note: {warning}." for warning in warnings)
-    return f"{engine.name} {version}, known by {engine.name_source}, {identity_}.{notes}"
+    return f"{engine.name} {version}, known by {engine.name_source}, {said}.{notes}"

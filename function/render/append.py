@@ -18,52 +18,52 @@ from function.render.files import InputError, parse
 Document = dict[str, Any]
 
 
-def append_step(text: str, where: str, step: str, function: str) -> str:
+def append_step(text: str, file: str, step: str, function: str) -> str:
     """The text with the step at the end of the pipeline; the same text if it is there already.
 
     Raises InputError where the text holds no single Composition in block style.
     """
-    documents = parse(text, where)
-    index = _composition(documents, where)
+    documents = parse(text, file)
+    index = _composition(documents, file)
     pipeline = (documents[index].get("spec") or {}).get("pipeline")
     if not isinstance(pipeline, list) or not pipeline:
         raise InputError(
-            f"{where}: spec.pipeline is empty: our step goes behind the step that composes the pods"
+            f"{file}: spec.pipeline is empty: our step goes behind the step that composes the pods"
         )
     if any((s.get("functionRef") or {}).get("name") == function for s in pipeline):
         return text
     if any(s.get("step") == step for s in pipeline):
         raise InputError(
-            f"{where}: spec.pipeline already has a step {step!r} of another function: choose"
+            f"{file}: spec.pipeline already has a step {step!r} of another function: choose"
             " another name with --step-name"
         )
-    wanted = copy.deepcopy(documents)
-    wanted[index]["spec"]["pipeline"].append({"step": step, "functionRef": {"name": function}})
-    changed = _insert(text, where, index, step, function)
-    if parse(changed, where) != wanted:
+    expected = copy.deepcopy(documents)
+    expected[index]["spec"]["pipeline"].append({"step": step, "functionRef": {"name": function}})
+    changed = _insert(text, file, index, step, function)
+    if parse(changed, file) != expected:
         raise InputError(
-            f"{where}: the step cannot be inserted safely: append to spec.pipeline by hand"
+            f"{file}: the step cannot be inserted safely: append to spec.pipeline by hand"
             f" {{step: {step}, functionRef: {{name: {function}}}}}"
         )
     return changed
 
 
-def _composition(documents: list[Document], where: str) -> int:
-    found = [i for i, document in enumerate(documents) if document.get("kind") == "Composition"]
-    if len(found) != 1:
-        raise InputError(f"{where}: {len(found)} Compositions, expected one")
-    mode = (documents[found[0]].get("spec") or {}).get("mode")
+def _composition(documents: list[Document], file: str) -> int:
+    indexes = [i for i, document in enumerate(documents) if document.get("kind") == "Composition"]
+    if len(indexes) != 1:
+        raise InputError(f"{file}: {len(indexes)} Compositions, expected one")
+    mode = (documents[indexes[0]].get("spec") or {}).get("mode")
     if mode != "Pipeline":
-        raise InputError(f"{where}: spec.mode is {mode!r}, expected Pipeline")
-    return found[0]
+        raise InputError(f"{file}: spec.mode is {mode!r}, expected Pipeline")
+    return indexes[0]
 
 
-def _insert(text: str, where: str, index: int, step: str, function: str) -> str:
+def _insert(text: str, file: str, index: int, step: str, function: str) -> str:
     nodes = [node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if _is_object(node)]
     pipeline = _child(_child(nodes[index], "spec"), "pipeline")
     if not isinstance(pipeline, yaml.SequenceNode) or pipeline.flow_style:
         raise InputError(
-            f"{where}: spec.pipeline is written in brackets: write each step on lines of its own"
+            f"{file}: spec.pipeline is written in brackets: write each step on lines of its own"
         )
     lines = text.splitlines(keepends=True)
     newline = "\r\n" if lines[0].endswith("\r\n") else "\n"
@@ -93,7 +93,8 @@ def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
 
 
 def _column_of_keys(item: yaml.Node) -> int:
-    return item.value[0][0].start_mark.column
+    column: int = item.value[0][0].start_mark.column
+    return column
 
 
 def _last_line(node: yaml.Node, lines: list[str]) -> int:

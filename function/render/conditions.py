@@ -27,8 +27,8 @@ def reconcile_error(message: str) -> Condition:
 
 def read(document: Mapping[str, Any]) -> list[Condition]:
     """`status.conditions` through core's own type: unknown fields drop, required ones are there."""
-    found = (document.get("status") or {}).get("conditions") or ()
-    return [_typed(condition) for condition in found]
+    conditions = (document.get("status") or {}).get("conditions") or ()
+    return [_typed(condition) for condition in conditions]
 
 
 def put(document: dict[str, Any], *conditions: Condition, generation: int = 0) -> None:

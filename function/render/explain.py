@@ -14,7 +14,7 @@ from function.api.input import Input
 from function.backends.registry import BACKENDS
 from function.composers import tier_plan
 from function.composers.tier_plan import TierPlan
-from function.contract.backend import Tier
+from function.contract.backend import AnyTier
 from function.edge.structs import encode
 from function.kube import objects
 from function.names import POLICY, TIER
@@ -61,9 +61,9 @@ class Explained:
         return "".join(difflib.unified_diff(old, new, "as written", "wired"))
 
 
-def explain(workload: Document, tier: Document, step_input: Input, where: str) -> Explained:
+def explain(workload: Document, tier: Document, step_input: Input, tier_file: str) -> Explained:
     """Wire a Pod, a workload or an Object with one to a tier. Raises InputError for a bad tier."""
-    planned = _plan(tier, where)
+    planned = _plan(tier, tier_file)
     named = Ref(planned.tier.namespace, planned.tier.name)
     manifest = objects.unwrapped(workload) or workload
     held = _held(manifest)
@@ -89,20 +89,20 @@ def explain(workload: Document, tier: Document, step_input: Input, where: str) -
     return Explained(manifest, after, wired, changes=changes, notes=tuple(notes))
 
 
-def _plan(document: Document, where: str) -> TierPlan:
+def _plan(document: Document, file: str) -> TierPlan:
     if document.get("kind") != "KVOffloadTier":
-        raise InputError(f"{where}: kind is {document.get('kind')}, expected KVOffloadTier")
+        raise InputError(f"{file}: kind is {document.get('kind')}, expected KVOffloadTier")
     metadata, spec = document.get("metadata") or {}, document.get("spec") or {}
     namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
     if not namespace or not name:
-        raise InputError(f"{where}: metadata.name and metadata.namespace are needed")
+        raise InputError(f"{file}: metadata.name and metadata.namespace are needed")
     planned = tier_plan.plan(namespace, name, spec, encode(spec), BACKENDS)
     if isinstance(planned, tier_plan.Refusal):
         lines = "\n".join(f"  {problem}" for problem in planned.problems)
-        raise InputError(f"{where}: the tier is not valid:\n{lines}")
+        raise InputError(f"{file}: the tier is not valid:\n{lines}")
     if planned.is_fleet:
         raise InputError(
-            f"{where}: spec.clusterSelector: pods are wired to the tier of their own cluster: give"
+            f"{file}: spec.clusterSelector: pods are wired to the tier of their own cluster: give"
             " one with spec.inferenceClusterRef"
         )
     return planned
@@ -128,14 +128,14 @@ def _changes(before: Document, wired: wire.Wired) -> dict[str, tuple[str, ...]]:
 
 def _lines(manifest: Document, written: Record) -> dict[str, list[str]]:
     """{template path: what its serving container starts with, in lines}"""
-    found: dict[str, list[str]] = {}
+    by_path: dict[str, list[str]] = {}
     workload = workloads.find(manifest)
     for template in workload.templates if workload else ():
         kept = written.templates.get(template.path)
         for container in (template.body.get("spec") or {}).get("containers") or ():
             if kept is not None and container.get("name", "") == kept.container:
-                found[template.path] = _start(container)
-    return found
+                by_path[template.path] = _start(container)
+    return by_path
 
 
 def _start(container: Document) -> list[str]:
@@ -150,7 +150,7 @@ def _differing(old: list[str], new: list[str]) -> tuple[str, ...]:
     return tuple(f"{line[0]} {line[1:]}" for line in lines if not line.startswith("@@"))
 
 
-def _naming(manifest: Document, tier: Tier[Any]) -> Document:
+def _naming(manifest: Document, tier: AnyTier) -> Document:
     """The workload with every pod template naming the tier, as its author would write it."""
     workload = workloads.find(manifest)
     for template in workload.templates if workload else ():

@@ -7,7 +7,7 @@ the order of their names, without its subdirectories (as `crossplane composition
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -15,8 +15,10 @@ from function.render import scalars
 
 Document = dict[str, Any]
 
-_Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
+if TYPE_CHECKING:
+    from yaml import SafeLoader as _Base
+else:
+    _Base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _CONVERTED = {f"tag:yaml.org,2002:{name}" for name in ("bool", "int", "float", "null")}
 _STRING, _MERGE = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
@@ -134,10 +136,10 @@ def load_schemas(path: Path) -> list[Document]:
     return documents
 
 
-def _check_object(document: Document, where: str) -> None:
+def _check_object(document: Document, place: str) -> None:
     for field in ("apiVersion", "kind"):
         if not isinstance(document.get(field), str) or not document[field]:
-            raise InputError(f"{where}: {field} is missing")
+            raise InputError(f"{place}: {field} is missing")
     metadata = document.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
-        raise InputError(f"{where}: metadata must be an object")
+        raise InputError(f"{place}: metadata must be an object")

@@ -26,7 +26,7 @@ class Preset:
     where there is a generateName, so those are left out.
     """
 
-    def __init__(self, documents: Sequence[Document], where: str) -> None:
+    def __init__(self, documents: Sequence[Document], file: str) -> None:
         self.desired: dict[str, Document] = {}
         for number, document in enumerate(documents, start=1):
             metadata = dict(document.get("metadata") or {})
@@ -34,11 +34,11 @@ class Preset:
             key = annotations.pop(KEY_ANNOTATION, "")
             if not key:
                 raise InputError(
-                    f"{where}: document {number} ({document['kind']}): the annotation"
+                    f"{file}: document {number} ({document['kind']}): the annotation"
                     f" {KEY_ANNOTATION} is missing; it names the composed resource"
                 )
             if key in self.desired:
-                raise InputError(f"{where}: two documents are the composed resource {quote(key)}")
+                raise InputError(f"{file}: two documents are the composed resource {quote(key)}")
             metadata.pop("ownerReferences", None)
             if metadata.get("generateName"):
                 metadata.pop("name", None)
@@ -46,25 +46,27 @@ class Preset:
             kept = {name: value for name, value in metadata.items() if value}
             self.desired[key] = {**document, "metadata": kept}
 
-    async def RunFunction(self, req: fnv1.RunFunctionRequest, _: Any) -> fnv1.RunFunctionResponse:
+    async def RunFunction(
+        self, req: fnv1.RunFunctionRequest, _: object
+    ) -> fnv1.RunFunctionResponse:
         rsp = response.to(req)
         for key, document in self.desired.items():
             resource.update(rsp.desired.resources[key], document)
         return rsp
 
 
-def check_pair(xr: Mapping[str, Any], composition: Mapping[str, Any], where: str) -> None:
+def check_pair(xr: Mapping[str, Any], composition: Mapping[str, Any], file: str) -> None:
     """That the Composition is a pipeline for this kind. Raises InputError, naming the field."""
     if composition.get("kind") != "Composition":
-        raise InputError(f"{where}: kind is {composition.get('kind')}, expected Composition")
+        raise InputError(f"{file}: kind is {composition.get('kind')}, expected Composition")
     spec = composition.get("spec") or {}
     if spec.get("mode") != "Pipeline":
-        raise InputError(f"{where}: spec.mode is {spec.get('mode')!r}, expected Pipeline")
+        raise InputError(f"{file}: spec.mode is {spec.get('mode')!r}, expected Pipeline")
     reference = spec.get("compositeTypeRef") or {}
     for name in ("apiVersion", "kind"):
         if reference.get(name) != xr.get(name):
             raise InputError(
-                f"{where}: spec.compositeTypeRef.{name} is {reference.get(name)}, and the composite"
+                f"{file}: spec.compositeTypeRef.{name} is {reference.get(name)}, and the composite"
                 f" has {xr.get(name)}"
             )
     selector = ((xr.get("spec") or {}).get("crossplane") or {}).get("compositionSelector") or {}
@@ -72,41 +74,41 @@ def check_pair(xr: Mapping[str, Any], composition: Mapping[str, Any], where: str
     for name, value in (selector.get("matchLabels") or {}).items():
         if labels.get(name) != value:
             raise InputError(
-                f"{where}: metadata.labels[{name}] is {labels.get(name)!r}, and the composite's"
+                f"{file}: metadata.labels[{name}] is {labels.get(name)!r}, and the composite's"
                 f" compositionSelector wants {value!r}"
             )
     if not (composition.get("metadata") or {}).get("name"):
-        raise InputError(f"{where}: metadata.name is missing")
+        raise InputError(f"{file}: metadata.name is missing")
     for number, step in enumerate(spec.get("pipeline") or ()):
         if not step.get("step") or not (step.get("functionRef") or {}).get("name"):
             raise InputError(
-                f"{where}: spec.pipeline[{number}]: step and functionRef.name are needed"
+                f"{file}: spec.pipeline[{number}]: step and functionRef.name are needed"
             )
 
 
-def check_composite(xr: Mapping[str, Any], where: str) -> None:
+def check_composite(xr: Mapping[str, Any], file: str) -> None:
     """That Crossplane would run functions for it. Raises InputError."""
     metadata = xr.get("metadata") or {}
     if not metadata.get("name"):
-        raise InputError(f"{where}: metadata.name is missing")
+        raise InputError(f"{file}: metadata.name is missing")
     if metadata.get("deletionTimestamp"):
         raise InputError(
-            f"{where}: metadata.deletionTimestamp is set: Crossplane runs no function for a"
+            f"{file}: metadata.deletionTimestamp is set: Crossplane runs no function for a"
             " composite that is being deleted"
         )
     if (metadata.get("annotations") or {}).get("crossplane.io/paused") == "true":
         raise InputError(
-            f"{where}: the composite is paused (annotation crossplane.io/paused): Crossplane runs"
+            f"{file}: the composite is paused (annotation crossplane.io/paused): Crossplane runs"
             " no function for it"
         )
 
 
-def check_required(xr: Document, required: Sequence[Document], where: str) -> None:
+def check_required(xr: Document, required: Sequence[Document], file: str) -> None:
     """That the composite is not among what may be looked up. Raises InputError."""
     if key_of(xr) in {key_of(document) for document in required}:
         kind, name = xr.get("kind"), (xr.get("metadata") or {}).get("name")
         raise InputError(
-            f"{where}: {kind} {name} also stands among the required resources, and Crossplane would"
+            f"{file}: {kind} {name} also stands among the required resources, and Crossplane would"
             " render that copy instead: leave it out there"
         )
 

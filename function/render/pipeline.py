@@ -36,7 +36,7 @@ class Runner(Protocol):
     """A function in process: the SDK's FunctionRunner."""
 
     async def RunFunction(
-        self, req: fnv1.RunFunctionRequest, _: Any
+        self, req: fnv1.RunFunctionRequest, _: None
     ) -> fnv1.RunFunctionResponse: ...
 
 
@@ -109,13 +109,13 @@ def _request(step: Document, around: Surroundings, outcome: Outcome) -> fnv1.Run
     for credential in step.get("credentials") or ():
         _add_credential(step, credential, request, around.store)
     requirements = step.get("requirements") or {}
-    for wanted in requirements.get("requiredResources") or ():
-        request.required_resources[wanted["requirementName"]].CopyFrom(
-            _fetch(_selector(wanted), around.store)
+    for required in requirements.get("requiredResources") or ():
+        request.required_resources[required["requirementName"]].CopyFrom(
+            _fetch(_selector(required), around.store)
         )
-    for wanted in requirements.get("requiredSchemas") or ():
-        selector = fnv1.SchemaSelector(api_version=wanted["apiVersion"], kind=wanted["kind"])
-        request.required_schemas[wanted["requirementName"]].CopyFrom(
+    for schema in requirements.get("requiredSchemas") or ():
+        selector = fnv1.SchemaSelector(api_version=schema["apiVersion"], kind=schema["kind"])
+        request.required_schemas[schema["requirementName"]].CopyFrom(
             _schema(selector, around.schemas)
         )
     tag = hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()
@@ -172,28 +172,28 @@ def _next_request(
 ) -> fnv1.RunFunctionRequest:
     request = fnv1.RunFunctionRequest()
     request.CopyFrom(first)
-    wanted = response.requirements
-    for name, selector in wanted.extra_resources.items():
+    requirements = response.requirements
+    for name, selector in requirements.extra_resources.items():
         request.extra_resources[name].CopyFrom(_fetch(selector, around.store))
-    for name, selector in wanted.resources.items():
+    for name, selector in requirements.resources.items():
         request.required_resources[name].CopyFrom(_fetch(selector, around.store))
-    for name, selector in wanted.schemas.items():
-        request.required_schemas[name].CopyFrom(_schema(selector, around.schemas))
+    for name, schema in requirements.schemas.items():
+        request.required_schemas[name].CopyFrom(_schema(schema, around.schemas))
     request.ClearField("context")
     if response.HasField("context"):
         request.context.CopyFrom(response.context)
     return request
 
 
-def _selector(wanted: Document) -> fnv1.ResourceSelector:
+def _selector(required: Document) -> fnv1.ResourceSelector:
     """A Composition's own `requiredResources` entry as the selector core makes of it."""
-    selector = fnv1.ResourceSelector(api_version=wanted["apiVersion"], kind=wanted["kind"])
-    if wanted.get("namespace") is not None:
-        selector.namespace = wanted["namespace"]
-    if wanted.get("name") is not None:
-        selector.match_name = wanted["name"]
-    elif wanted.get("matchLabels") is not None:
-        selector.match_labels.labels.update(wanted["matchLabels"])
+    selector = fnv1.ResourceSelector(api_version=required["apiVersion"], kind=required["kind"])
+    if required.get("namespace") is not None:
+        selector.namespace = required["namespace"]
+    if required.get("name") is not None:
+        selector.match_name = required["name"]
+    elif required.get("matchLabels") is not None:
+        selector.match_labels.labels.update(required["matchLabels"])
     return selector
 
 
@@ -201,17 +201,17 @@ def _fetch(selector: fnv1.ResourceSelector, store: Store) -> fnv1.Resources:
     """What the selector finds; "resolved and absent" is an empty list."""
     kind = (selector.api_version, selector.kind, selector.namespace)
     if selector.WhichOneof("match") == "match_name":
-        one = store.get((*kind, selector.match_name))
-        found = [] if one is None else [one]
+        named = store.get((*kind, selector.match_name))
+        documents = [] if named is None else [named]
     else:
-        found = store.select(*kind, dict(selector.match_labels.labels))
-    items = [fnv1.Resource(resource=resource.dict_to_struct(document)) for document in found]
+        documents = store.select(*kind, dict(selector.match_labels.labels))
+    items = [fnv1.Resource(resource=resource.dict_to_struct(document)) for document in documents]
     return fnv1.Resources(items=items)
 
 
 def _schema(selector: fnv1.SchemaSelector, schemas: Schemas) -> fnv1.Schema:
-    found = schemas.find(selector.api_version, selector.kind)
-    return fnv1.Schema(openapi_v3=resource.dict_to_struct(found)) if found else fnv1.Schema()
+    document = schemas.find(selector.api_version, selector.kind)
+    return fnv1.Schema(openapi_v3=resource.dict_to_struct(document)) if document else fnv1.Schema()
 
 
 def _collect(step: str, response: fnv1.RunFunctionResponse, outcome: Outcome) -> None:

@@ -129,7 +129,8 @@ def _prepare(inputs: Inputs) -> Document:
 
 def _machinery(xr: Document) -> Document:
     """`spec.crossplane`, made where it is missing."""
-    return xr.setdefault("spec", {}).setdefault("crossplane", {})
+    machinery: Document = xr.setdefault("spec", {}).setdefault("crossplane", {})
+    return machinery
 
 
 class _Reconcile:
@@ -184,20 +185,20 @@ class _Reconcile:
         namespace = self.xr["metadata"].get("namespace") or ""
         for ref in _machinery(self.xr).get("resourceRefs") or ():
             place = namespace or ref.get("namespace", "")
-            found = self.store.get((ref["apiVersion"], ref["kind"], place, ref.get("name", "")))
-            if not ref.get("name") or found is None:
+            document = self.store.get((ref["apiVersion"], ref["kind"], place, ref.get("name", "")))
+            if not ref.get("name") or document is None:
                 continue
-            owner = derive.controller(found)
+            owner = derive.controller(document)
             if owner is not None and owner.get("uid") != self.xr["metadata"].get("uid"):
                 continue
-            key = (found["metadata"].get("annotations") or {}).get(KEY_ANNOTATION)
+            key = (document["metadata"].get("annotations") or {}).get(KEY_ANNOTATION)
             if not key:
                 raise RenderError(
                     "reconcile failed: cannot compose resources: cannot get existing composed"
                     " resources: encountered composed resource without required"
                     f' "{KEY_ANNOTATION}" annotation'
                 )
-            observed[key] = found
+            observed[key] = document
         return observed
 
     async def _pipeline(self, observed: Mapping[str, Document]) -> pipeline.Outcome:
@@ -281,7 +282,7 @@ class _Reconcile:
             if condition["type"] not in conditions.SYSTEM_TYPES:
                 conditions.put(self.xr, condition)
 
-    def _mark_ready(self, said: int, ready: Mapping[str, bool]) -> None:
+    def _mark_ready(self, flag: int, ready: Mapping[str, bool]) -> None:
         unready = sorted(key for key, value in ready.items() if not value)
         for key in unready:
             message = f"Composed resource {quote(key)} is not yet ready"
@@ -290,9 +291,9 @@ class _Reconcile:
         if unready:
             message = f"Unready resources: {derive.first_and_more(unready)}"
             condition = conditions.CREATING | {"message": message}
-        if said == fnv1.READY_TRUE:
+        if flag == fnv1.READY_TRUE:
             condition = conditions.AVAILABLE
-        elif said == fnv1.READY_FALSE:
+        elif flag == fnv1.READY_FALSE:
             condition = conditions.CREATING
         conditions.put(self.xr, conditions.SYNCED, condition)
 

@@ -27,10 +27,11 @@ class Schemas:
         """The schema of a kind with every reference inlined, or None."""
         group, _, version = api_version.rpartition("/")
         schemas = self._groups.get((group, version), {})
-        wanted = [{"group": group, "version": version, "kind": kind}]
+        gvk = [{"group": group, "version": version, "kind": kind}]
         for schema in schemas.values():
-            if schema.get(_GVK) == wanted:
-                return _inline(schema, schemas)
+            if schema.get(_GVK) == gvk:
+                inlined: dict[str, Any] = _inline(schema, schemas)
+                return inlined
         return None
 
 

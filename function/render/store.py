@@ -50,5 +50,5 @@ class Store:
                 and all(own.get(name) == value for name, value in labels.items())
             )
 
-        found = [(key, doc) for key, doc in self._documents.items() if matches(key, doc)]
-        return [doc for _, doc in sorted(found, key=lambda item: f"{item[0][2]}/{item[0][3]}")]
+        matching = [(key, doc) for key, doc in self._documents.items() if matches(key, doc)]
+        return [doc for _, doc in sorted(matching, key=lambda item: f"{item[0][2]}/{item[0][3]}")]

@@ -114,9 +114,9 @@ def serving(
     for group in (proven,) if proven else (named, candidates):
         if len(group) == 1:
             return group[0]
-    for wanted in NAMES:
+    for telling in NAMES:
         for i in proven or named:
-            if containers[i].get("name") == wanted:
+            if containers[i].get("name") == telling:
                 return i
     if not candidates:
         raise _missing("every container here is a sidecar", containers)

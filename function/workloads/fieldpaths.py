@@ -45,41 +45,46 @@ def get(node: Any, steps: Steps) -> Any:
 
 def get_object(node: Any, *steps: str | int) -> Json:
     """The object at `steps`; {} where there is none, or something else."""
-    found = get(node, steps)
-    return found if isinstance(found, dict) else {}
+    value = get(node, steps)
+    return value if isinstance(value, dict) else {}
 
 
 def objects(node: Any, steps: Steps) -> list[tuple[int, Json]]:
     """The objects in the list at `steps`, with their indexes; anything else is passed over."""
-    found = get(node, steps)
-    if not isinstance(found, list):
+    value = get(node, steps)
+    if not isinstance(value, list):
         return []
-    return [(i, item) for i, item in enumerate(found) if isinstance(item, dict)]
+    return [(i, item) for i, item in enumerate(value) if isinstance(item, dict)]
 
 
-def put(node: Any, steps: Steps, value: Any) -> Any:
-    """A copy of `node` with `value` at `steps`; everything beside the path is shared.
+def put(document: Json, steps: Steps, value: Any) -> Json:
+    """A copy of `document` with `value` at `steps`; everything beside the path is shared.
 
     Objects on the way are made where they are absent; lists are never lengthened.
     """
+    changed: Json = _put(document, steps, value)
+    return changed
+
+
+def _put(node: Any, steps: Steps, value: Any) -> Any:
     if not steps:
         return value
     step, rest = steps[0], steps[1:]
     if isinstance(step, int):
-        copy = list(node)
-        copy[step] = put(copy[step], rest, value)
-        return copy
-    copy = dict(node or {})
-    copy[step] = put(copy.get(step), rest, value)
-    return copy
+        items = list(node)
+        items[step] = _put(items[step], rest, value)
+        return items
+    fields = dict(node or {})
+    fields[step] = _put(fields.get(step), rest, value)
+    return fields
 
 
 def expand(node: Any, steps: Steps) -> list[Steps]:
     """The concrete paths that a path with `[*]` stands for in `node`, in document order."""
     for i, step in enumerate(steps):
         if step == EVERY:
-            found = get(node, steps[:i])
-            count = len(found) if isinstance(found, list) else 0
+            value = get(node, steps[:i])
+            count = len(value) if isinstance(value, list) else 0
             return [
                 path
                 for k in range(count)

@@ -6,19 +6,27 @@ workload.serving.volcano.sh/v1alpha1, orchestration.aibrix.ai/v1alpha1, ray.io/v
 kubeai.org/v1.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from function.problems import Refused, field_path
 from function.reasons import Reason
 from function.workloads import fieldpaths, ray, rbg
 from function.workloads.fieldpaths import Steps
-from function.workloads.model import DECODE, LEADER, MEMBER, PREFILL, UNIFIED, WORKER, Slot
+from function.workloads.model import (
+    DECODE,
+    LEADER,
+    MEMBER,
+    PREFILL,
+    UNIFIED,
+    WORKER,
+    Finder,
+    Slot,
+)
 from function.workloads.roles import count, leader_and_workers, phase_of
 from function.workloads.views import Bare, Beside, KubeAIModel, Runner, Whole
 
 Json = dict[str, Any]
-Finder = Callable[[Json], Iterable[Slot]]
 
 
 def known(manifest: Json) -> list[Slot]:
@@ -79,10 +87,11 @@ def _lws(manifest: Json) -> Iterable[Slot]:
 def _llm_inference_service(manifest: Json) -> Iterable[Slot]:
     """Without `prefill` the workload is unified; with it the top level is the decode workload."""
     prefill = fieldpaths.get(manifest, ("spec", "prefill")) is not None
-    for at, name, phase in (
+    parts: tuple[tuple[Steps, str, str], ...] = (
         (("spec",), "decode" if prefill else "", DECODE if prefill else UNIFIED),
         (("spec", "prefill"), "prefill", PREFILL),
-    ):
+    )
+    for at, name, phase in parts:
         component = fieldpaths.get(manifest, at)
         if not isinstance(component, dict):
             continue
@@ -121,7 +130,7 @@ def _model_serving(manifest: Json) -> Iterable[Slot]:
 def _role_set(*at: str) -> Finder:
     def finder(manifest: Json) -> Iterable[Slot]:
         for i, role in fieldpaths.objects(manifest, at):
-            here = (*at, i, "template")
+            here: Steps = (*at, i, "template")
             size = count(role.get("podGroupSize"))
             name = str(role.get("name", i))
             yield Slot(

@@ -1,6 +1,6 @@
 """What a workload is to wiring: engines, each a gang of pod templates."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -83,3 +83,7 @@ class Slot:
     gang: str = ""
     kind: str = POD
     ray: bool = False
+
+
+# How one kind's templates are found in its manifest.
+Finder = Callable[[Json], Iterable[Slot]]

@@ -94,7 +94,7 @@ def _problem(node: Any, shape: Any, path: str, required: bool = False) -> tuple[
         return path, "this is not an object"
     else:
         inner = _fields(node, shape, path)
-    return next((found for each in inner if (found := _problem(*each))[1]), ("", ""))
+    return next((problem for each in inner if (problem := _problem(*each))[1]), ("", ""))
 
 
 def _fields(node: Mapping[str, Any], shape: Mapping[str, Any], path: str) -> Any:

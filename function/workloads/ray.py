@@ -13,14 +13,14 @@ from function.problems import Refused, field_path
 from function.reasons import Reason
 from function.workloads import fieldpaths
 from function.workloads.fieldpaths import Steps
-from function.workloads.model import LEADER, SERVE, WORKER, Slot
+from function.workloads.model import LEADER, SERVE, WORKER, Finder, Slot
 from function.workloads.roles import count
 from function.workloads.views import Whole
 
 Json = dict[str, Any]
 
 
-def cluster(*at: str) -> Any:
+def cluster(*at: str) -> Finder:
     """A finder of the head and worker groups of the RayClusterSpec at `at`: one gang."""
 
     def finder(manifest: Json) -> Iterable[Slot]:

@@ -18,6 +18,9 @@ from function.workloads.views import Patched, Whole
 
 Json = dict[str, Any]
 
+# Where a role's components stand, in v1alpha1 and v1alpha2.
+_COMPONENTS: tuple[Steps, ...] = (("components",), ("customComponentsPattern", "components"))
+
 
 def group(manifest: Json) -> Iterable[Slot]:
     """A RoleBasedGroup's slots, one gang per role."""
@@ -27,10 +30,9 @@ def group(manifest: Json) -> Iterable[Slot]:
 
 def _role(manifest: Json, role: Json, at: Steps) -> Iterable[Slot]:
     name = str(role.get("name", at[-1]))
-    components = ("components",), ("customComponentsPattern", "components")
-    for here in components:
-        if fieldpaths.objects(role, here):
-            yield from _components(manifest, (*at, *here), name)
+    for components in _COMPONENTS:
+        if fieldpaths.objects(role, components):
+            yield from _components(manifest, (*at, *components), name)
             return
     pattern = fieldpaths.get_object(role, "leaderWorkerPattern")
     standalone = fieldpaths.get_object(role, "standalonePattern")

@@ -94,13 +94,13 @@ def _merge_list(base: list[Any], patch: list[Any], key: str, join: Any = None) -
     out = list(base)
     for item in patch:
         _check_key(item, key)
-        at = [
+        places = [
             i for i, have in enumerate(out) if isinstance(have, dict) and have.get(key) == item[key]
         ]
         if item.get(DIRECTIVE) == "delete":
-            out = [have for i, have in enumerate(out) if i not in at]
-        elif at:
-            out[at[-1]] = join(out[at[-1]], item)
+            out = [have for i, have in enumerate(out) if i not in places]
+        elif places:
+            out[places[-1]] = join(out[places[-1]], item)
         else:
             out.append(join({}, item))
     return out

@@ -132,13 +132,12 @@ class Patched:
             raise Refused(Reason.POD_CONFLICT, str(e), field_path(self.patch)) from None
 
     def write(self, manifest: Json, body: Json) -> Json:
-        base, have = self.base.read(manifest), self.read(manifest)
+        base, have = self.base.read(manifest) or {}, self.read(manifest) or {}
         if body == have:
             return manifest
+        patch: Json | None = fieldpaths.get(manifest, self.patch) or {}
         try:
-            patch = strategic_merge.compose(
-                fieldpaths.get(manifest, self.patch) or {}, strategic_merge.diff(have, body)
-            )
+            patch = strategic_merge.compose(patch, strategic_merge.diff(have, body))
             proven = strategic_merge.merge(base, patch) == body
         except strategic_merge.Unsupported:
             proven = False

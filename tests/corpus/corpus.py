@@ -1,7 +1,7 @@
 """The corpus's cases, and what is done with one: wire it, start its engines.
 
 A case (one document in `cases/*.yaml`) names a tier of `tiers.py` and holds
-- `workload`: a manifest; `given`: the step's Input, if any;
+- `workload`: a manifest; `stepInput`: the step's Input, if any;
 - `argv`: {template path: the starts of engines, each a list of words}: the exact command lines that
   run when the wired container is started, by a real shell where it is a script. Words that are
   mappings stand for JSON. `<tier>` stands for the tier's own connector. The templates named here
@@ -83,7 +83,7 @@ class FixedBackend(Defaults[Any]):
 
 def targeted(case: Json, manifest: Json) -> tuple[asking.Asking, Input]:
     """The case's workload as wiring is asked for it. Raises Refused, NothingAsked."""
-    step = Input.model_validate(case.get("given", {}))
+    step = Input.model_validate(case.get("stepInput", {}))
     found = asking.find("engine", manifest, KVOffloadTierRef(name="chat"), step, "")
     if found is None:
         raise NothingAsked
@@ -109,7 +109,7 @@ def starts(case: Json, container: Json, folder: Path) -> list[list[str]]:
     env = {e["name"]: e["value"] for e in container.get("env", ()) if "value" in e}
     command = container.get("command")
     if not command:
-        step = Input.model_validate(case.get("given", {}))
+        step = Input.model_validate(case.get("stepInput", {}))
         call = identify.image_call(container, step.engine_images)
         command = list(call.entrypoint) if call else []
     argv = [*command, *container.get("args", ())]
@@ -124,7 +124,7 @@ def starts(case: Json, container: Json, folder: Path) -> list[list[str]]:
 
 
 def find(case: Json, manifest: Json) -> workloads.Workload:
-    paths = [p["path"] for p in case.get("given", {}).get("paths", ())]
+    paths = [p["path"] for p in case.get("stepInput", {}).get("paths", ())]
     found = workloads.find(manifest, paths)
     assert found is not None
     return found

@@ -123,7 +123,7 @@ def request(maker: Maker) -> tuple[fnv1.RunFunctionRequest, str]:
     desired = {ENGINE: maker.workload(), SIBLING: d.engine(args=[d.MODEL, "--seed", "1"])}
     backend = maker.random.choice(({}, _MOONCAKE, _INSIDE))
     required = d.requirements(d.ready_tier(**backend))
-    given = {"apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1", "kind": "Input"}
+    step_input = {"apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1", "kind": "Input"}
     observed: dict[str, Json] = {}
     if maker.random.random() < 0.5 or what in ("record", "observed"):
         observed = deepcopy(observe(_answer(composite, {}, desired, {}, required)))
@@ -142,7 +142,7 @@ def request(maker: Maker) -> tuple[fnv1.RunFunctionRequest, str]:
         case "composite":
             composite = maker.stored(composite, times)
         case "input":
-            given = maker.broken({**given, **_INPUT}, times)
+            step_input = maker.broken({**step_input, **_INPUT}, times)
         case "tier":
             tier = maker.stored(d.ready_tier(**backend), times)
             required[f"tier/{REF}"] = [tier]
@@ -153,7 +153,7 @@ def request(maker: Maker) -> tuple[fnv1.RunFunctionRequest, str]:
         case "own":
             composite = maker.stored(d.tier(**backend), times)
             required = {"cluster": [d.cluster()], "usages": [_USAGE]}
-    return _request(composite, given, desired, observed, required), what
+    return _request(composite, step_input, desired, observed, required), what
 
 
 _WHAT = ("engine",) * 6 + ("record",) * 3 + (
@@ -181,11 +181,11 @@ _USAGE: Json = {
 
 
 def _request(
-    composite: Json, given: Json, desired: Json, observed: Json, required: Any
+    composite: Json, step_input: Json, desired: Json, observed: Json, required: Any
 ) -> fnv1.RunFunctionRequest:
     made = fnv1.RunFunctionRequest()
     made.observed.composite.resource.CopyFrom(resource.dict_to_struct(composite))
-    made.input.CopyFrom(resource.dict_to_struct(given))
+    made.input.CopyFrom(resource.dict_to_struct(step_input))
     for key, document in desired.items():
         made.desired.resources[key].resource.CopyFrom(resource.dict_to_struct(document))
     for key, document in observed.items():

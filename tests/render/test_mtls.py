@@ -9,6 +9,7 @@ import pytest
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from crossplane.function.proto.v1 import run_function_pb2_grpc as grpcv1
 
+from function.render.conditions import FIXED_TIME
 from tests.cluster.rig.certs import Authority
 from tests.render import bridge, case, engines, run, servers
 from tests.tools import find
@@ -32,7 +33,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     client = authority.issue(folder / "client", "crossplane")
     stranger = Authority.new().issue(folder / "stranger", "crossplane")
     port = servers.free_port()
-    command = ["-m", "function.main", "--tls-certs-dir", str(server)]
+    command = ["-m", "function.main", "--tls-certs-dir", str(server), "--fixed-time", FIXED_TIME]
     with servers.serving([*command, "--address", f"127.0.0.1:{port}"], f"127.0.0.1:{port}"):
         yield Served(f"localhost:{port}", server / "ca.crt", client, stranger)
 

@@ -42,11 +42,11 @@ class _Mode:
 
 
 def _endpoints(tier: Tier) -> dict[str, str]:
-    found = {"mq": f"tcp://{facts.host(tier)}:{facts.MQ_PORT}"}
+    addresses = {"mq": f"tcp://{facts.host(tier)}:{facts.MQ_PORT}"}
     for level in tier.settings.l2:
         if level.redis is not None and level.redis.managed is not None:
-            found[level.name] = f"redis://{redis.host(tier, level)}:{level.redis.port}"
-    return found
+            addresses[level.name] = f"redis://{redis.host(tier, level)}:{level.redis.port}"
+    return addresses
 
 
 _MODES = {
@@ -69,7 +69,7 @@ _MODES = {
         shares=inprocess.shares,
         endpoints=lambda _: {},
         capacity=lambda _: 0,
-        outlives_pods=lambda tier: tier.settings.in_process.remote is not None,
+        outlives_pods=lambda tier: facts.in_process(tier).remote is not None,
         pinned=inprocess.pinned,
     ),
 }

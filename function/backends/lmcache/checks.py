@@ -9,8 +9,9 @@ from typing import Any
 
 from packaging.version import Version
 
+from function.api.base import present
 from function.api.lmcache_l2 import L2Level
-from function.backends import host_paths
+from function.backends import agents, host_paths
 from function.backends.lmcache import facts, gpu
 from function.backends.lmcache.facts import Tier
 from function.problems import Problem
@@ -45,28 +46,19 @@ def problems(tier: Tier) -> list[Problem]:
 
 def _image(tier: Tier) -> Iterator[Problem]:
     """A version that the arguments can be written for."""
-    image = facts.image(tier)
-    if image.version is None:
-        yield Problem(
-            "spec.image.version",
-            f"must be set: {image.reference} does not tell which LMCache it contains, and the "
-            f"agents' arguments depend on it (e.g. {facts.STOCK_TAG.lstrip('v')})",
-        )
-    elif image.version < facts.OLDEST:
-        yield Problem(
-            "spec.image",
-            f"LMCache {image.version} is too old: the oldest that is supported is {facts.OLDEST}",
-        )
+    why = f"the agents' arguments depend on it (e.g. {facts.STOCK_TAG.lstrip('v')})"
+    yield from agents.image_problems(facts.image(tier), "LMCache", facts.OLDEST, why)
 
 
 def _features(tier: Tier) -> Iterator[Problem]:
     """Settings that a newer LMCache has first."""
     spec = tier.settings
+    l1 = facts.first_level(tier)
     image = facts.image(tier)
     used = {
         "ipc Isolated": spec.ipc == facts.ISOLATED,
-        "l1.hugepages": spec.l1.hugepages,
-        "l1.evictionPolicy ARC": spec.l1.eviction_policy == "ARC",
+        "l1.hugepages": l1.hugepages,
+        "l1.evictionPolicy ARC": l1.eviction_policy == "ARC",
         "registration.sessionSeconds": spec.registration.session_seconds
         != type(spec.registration)().session_seconds,
     }
@@ -203,7 +195,7 @@ def _name(value: Any) -> str:
 
 def _raw_type(level: L2Level) -> str:
     try:
-        return str(json.loads(level.raw.json_)["type"])
+        return str(json.loads(present(level.raw).json_)["type"])
     except (ValueError, TypeError, KeyError):
         return ""
 

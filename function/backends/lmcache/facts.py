@@ -7,6 +7,7 @@ from packaging.version import Version
 
 from function.api.base import present
 from function.api.lmcache import LMCacheL1, LMCacheSpec
+from function.api.lmcache_inprocess import LMCacheInProcess
 from function.contract.backend import Tier as AnyTier
 from function.contract.image import Image
 
@@ -60,6 +61,11 @@ def host(tier: Tier) -> str:
 def first_level(tier: Tier) -> LMCacheL1:
     """`spec.lmcache.l1`, which mode NodeServer has."""
     return present(tier.settings.l1)
+
+
+def in_process(tier: Tier) -> LMCacheInProcess:
+    """`spec.lmcache.inProcess`, which mode InProcess has."""
+    return present(tier.settings.in_process)
 
 
 def startup_seconds(tier: Tier) -> int:

@@ -64,12 +64,7 @@ def _dra(tier: Tier, container: str) -> Visibility:
             "adminAccess": True,
         },
     }
-    template: Manifest = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": k.metadata(name, tier.remote_namespace, tier.labels),
-        "spec": {"spec": {"devices": {"requests": [request]}}},
-    }
+    template = k.claim_template(k.metadata(name, tier.remote_namespace, tier.labels), request)
     return Visibility(
         pod={"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": name}]},
         resources={"claims": [{"name": "gpus"}]},

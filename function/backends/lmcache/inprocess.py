@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml
 
+from function.api.lmcache_inprocess import InProcessRemote
+from function.backends.lmcache import facts
 from function.backends.lmcache.facts import Tier
 from function.contract.backend import Pinned
 from function.contract.engine import Engine
@@ -25,7 +27,7 @@ _SHARED = "/mnt/kv-offload"
 
 def inject(tier: Tier, engine: Engine) -> Injection:
     """The wiring of one vLLM pod. Raises Refused where the cache would be wrong."""
-    spec = tier.settings.in_process
+    spec = facts.in_process(tier)
     config = configuration(tier, engine)
     _not_overridden(engine, config, spec.hash_seed)
     text = yaml.safe_dump(config, sort_keys=False)
@@ -72,13 +74,13 @@ def pinned(tier: Tier) -> tuple[Pinned, ...]:
     return (
         Pinned("spec.lmcache.mode", spec.mode, "engines that run were started for it"),
         Pinned("spec.lmcache.chunkTokens", str(spec.chunk_tokens), why),
-        Pinned("spec.lmcache.inProcess.hashSeed", str(spec.in_process.hash_seed), why),
+        Pinned("spec.lmcache.inProcess.hashSeed", str(facts.in_process(tier).hash_seed), why),
     )
 
 
 def configuration(tier: Tier, engine: Engine) -> dict[str, Any]:
     """LMCache's own configuration of one engine; sizes are of each worker, in GiB."""
-    spec = tier.settings.in_process
+    spec = facts.in_process(tier)
     out: dict[str, Any] = {
         "chunk_size": tier.settings.chunk_tokens,
         "local_cpu": True,
@@ -91,14 +93,13 @@ def configuration(tier: Tier, engine: Engine) -> dict[str, Any]:
         out["local_disk"] = f"file://{_DISK}/"
         out["max_local_disk_size"] = float(spec.local_disk.size_gib)
     if spec.remote is not None:
-        out["remote_url"] = _url(tier, engine)
+        out["remote_url"] = _url(tier, spec.remote, engine)
         out["remote_serde"] = spec.remote.serde
     return out
 
 
-def _url(tier: Tier, engine: Engine) -> str:
+def _url(tier: Tier, remote: InProcessRemote, engine: Engine) -> str:
     """Where blocks are shared; a directory for each identity, since the key holds the name only."""
-    remote = tier.settings.in_process.remote
     if remote.redis is not None:
         scheme = "resp" if remote.redis.auth_secret is not None else "redis"
         return f"{scheme}://{remote.redis.host}:{remote.redis.port}"
@@ -132,5 +133,5 @@ def _not_overridden(engine: Engine, config: dict[str, Any], seed: int) -> None:
 
 def shares(tier: Tier) -> bool:
     """Whether engines of the tier share blocks by the model's name alone."""
-    remote = tier.settings.in_process.remote
+    remote = facts.in_process(tier).remote
     return remote is not None and remote.redis is not None

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from function.api.base import present
 from function.api.lmcache_l2 import L2Level
 from function.backends.lmcache import files, redis
 from function.backends.lmcache.facts import Tier
@@ -24,12 +25,13 @@ def levels(tier: Tier) -> list[Level]:
 
 
 def _disk(tier: Tier, level: L2Level) -> Level:
-    disk = level.disk
+    disk = present(level.disk)
     path = files.directory(tier, level.name)
     if disk.host_path is not None:
         volume = files.host_path(level.name, disk.host_path.path)
     else:
-        volume = files.ephemeral(tier, level.name, disk.ephemeral.storage_class_name, disk.size_gib)
+        storage_class = present(disk.ephemeral).storage_class_name
+        volume = files.ephemeral(tier, level.name, storage_class, disk.size_gib)
     body = {
         "type": "fs_native",
         "base_path": path,
@@ -43,7 +45,7 @@ def _disk(tier: Tier, level: L2Level) -> Level:
 
 
 def _shared_file_system(tier: Tier, level: L2Level) -> Level:
-    shared = level.shared_file_system
+    shared = present(level.shared_file_system)
     path = files.directory(tier, level.name, shared.sub_path)
     claim = shared.claim_name or f"{tier.remote_name}-{level.name}"
     body = {
@@ -72,46 +74,49 @@ def _shared_file_system(tier: Tier, level: L2Level) -> Level:
 
 
 def _redis(tier: Tier, level: L2Level) -> Level:
-    at = level.redis
+    store = present(level.redis)
+    host = store.host or redis.host(tier, level)
     body: dict[str, Any] = {
         "type": "resp",
-        "host": at.host or redis.host(tier, level),
-        "port": at.port,
-        "num_workers": at.workers,
+        "host": host,
+        "port": store.port,
+        "num_workers": store.workers,
         "shared": True,
     }
     env: list[Manifest] = []
-    if at.auth_secret is not None:
-        if at.username is not None:
-            env += k.env({"LMCACHE_RESP_USERNAME": at.username})
-        env.append(k.env_secret("LMCACHE_RESP_PASSWORD", at.auth_secret.name, at.auth_secret.key))
+    if store.auth_secret is not None:
+        if store.username is not None:
+            env += k.env({"LMCACHE_RESP_USERNAME": store.username})
+        secret = store.auth_secret
+        env.append(k.env_secret("LMCACHE_RESP_PASSWORD", secret.name, secret.key))
     return _level(
         level,
         body,
         env=tuple(env),
-        awaited=Awaited("ping", f"{body['host']}:{at.port}"),
+        awaited=Awaited("ping", f"{host}:{store.port}"),
         parts=tuple(redis.parts(tier, level)),
     )
 
 
 def _valkey(tier: Tier, level: L2Level) -> Level:
-    at = level.valkey
+    store = present(level.valkey)
+    nodes = ",".join(f"{node.host}:{node.port}" for node in store.nodes)
     body: dict[str, Any] = {
         "type": "valkey",
-        "startup_nodes": ",".join(f"{node.host}:{node.port}" for node in at.nodes),
-        "cluster_mode": at.cluster,
-        "tls_enable": at.tls,
-        "key_prefix": at.key_prefix or tier.remote_name,
-        "num_workers": at.workers,
+        "startup_nodes": nodes,
+        "cluster_mode": store.cluster,
+        "tls_enable": store.tls,
+        "key_prefix": store.key_prefix or tier.remote_name,
+        "num_workers": store.workers,
         "shared": True,
     }
-    if at.database is not None:
-        body["database_id"] = at.database
-    return _level(level, body, awaited=Awaited("connect", body["startup_nodes"]))
+    if store.database is not None:
+        body["database_id"] = store.database
+    return _level(level, body, awaited=Awaited("connect", nodes))
 
 
 def _s3(tier: Tier, level: L2Level) -> Level:
-    bucket = level.s3
+    bucket = present(level.s3)
     body = {
         "type": "s3",
         "s3_endpoint": f"{bucket.bucket}.{bucket.endpoint}",
@@ -131,7 +136,7 @@ def _s3(tier: Tier, level: L2Level) -> Level:
 
 
 def _nixl(tier: Tier, level: L2Level) -> Level:
-    store = level.nixl
+    store = present(level.nixl)
     path = files.directory(tier, level.name)
     body = {
         "type": "nixl_store_dynamic",
@@ -150,12 +155,13 @@ def _nixl(tier: Tier, level: L2Level) -> Level:
 
 
 def _raw(tier: Tier, level: L2Level) -> Level:
-    word = adapter(json.loads(level.raw.json_))
-    if level.raw.host_path is None:
+    raw = present(level.raw)
+    word = adapter(json.loads(raw.json_))
+    if raw.host_path is None:
         return Level(word)
-    volume = files.host_path(level.name, level.raw.host_path.path)
-    at = {"name": volume["name"], "mountPath": level.raw.host_path.path}
-    return Level(word, volumes=(volume,), data=at)
+    volume = files.host_path(level.name, raw.host_path.path)
+    mount = {"name": volume["name"], "mountPath": raw.host_path.path}
+    return Level(word, volumes=(volume,), data=mount)
 
 
 def _level(
@@ -195,17 +201,17 @@ def _fp8(_: L2Level) -> tuple[dict[str, Any], Manifest | None]:
 
 def _aesgcm(level: L2Level) -> tuple[dict[str, Any], Manifest | None]:
     """The key as a file: of the pod's group, so that a uid other than root reads it too."""
-    at = level.serde.aesgcm
+    settings = present(present(level.serde).aesgcm)
     serde = {
         "type": "aesgcm",
         "key_provider": "hkdf",
         "master_key_path": f"{_key_path(level)}/key",
-        "aes_bits": at.key_bits,
+        "aes_bits": settings.key_bits,
     }
     secret: Manifest = {
-        "secretName": at.key_secret.name,
+        "secretName": settings.key_secret.name,
         "defaultMode": 0o440,
-        "items": [{"key": at.key_secret.key, "path": "key"}],
+        "items": [{"key": settings.key_secret.key, "path": "key"}],
     }
     return serde, {"name": f"key-{level.name}", "secret": secret}
 

@@ -21,15 +21,11 @@ WAITER = "await-levels"
 
 def sweepers(tier: Tier, levels: Sequence[Level]) -> list[Manifest]:
     """The container that keeps the directories of all levels under their sizes; at most one."""
-    jobs = [level for level in levels if level.swept is not None]
+    jobs = [level.swept for level in levels if level.swept is not None]
     if not jobs:
         return []
-    words = [
-        word
-        for job in jobs
-        for word in (job.swept.path, str(job.swept.limit), str(job.swept.period))
-    ]
-    mounts = [dict(job.data) for job in jobs]
+    words = [word for job in jobs for word in (job.path, str(job.limit), str(job.period))]
+    mounts = [dict(level.data) for level in levels if level.swept and level.data]
     return [_container(tier, SWEEPER, "sweep.py", words, volumeMounts=mounts)]
 
 
@@ -40,13 +36,14 @@ def waiters(tier: Tier, levels: Sequence[Level]) -> list[Manifest]:
     (seen with 0.5.6): nothing is found at any level, and each look-up takes seconds. It waits for
     ever, since an agent that is not ready is the truth.
     """
-    jobs = [level for level in levels if level.awaited is not None]
+    jobs = [level.awaited for level in levels if level.awaited is not None]
     if not jobs:
         return []
-    words = [word for job in jobs for word in (job.awaited.way, job.awaited.nodes)]
+    words = [word for job in jobs for word in (job.way, job.nodes)]
     env: list[Manifest] = []
-    for job in jobs:
-        env += [variable for variable in job.env if variable not in env]
+    for level in levels:
+        if level.awaited is not None:
+            env += [variable for variable in level.env if variable not in env]
     return [_container(tier, WAITER, "wait.py", words, **({"env": env} if env else {}))]
 
 

@@ -5,7 +5,8 @@ names one, is read from the environment into a configuration file in memory: an 
 it to everyone who may list processes or pods.
 """
 
-from function.api.lmcache_l2 import L2Level
+from function.api.base import present
+from function.api.lmcache_l2 import L2Level, ManagedRedis, Redis
 from function.backends.lmcache import network
 from function.backends.lmcache.facts import Tier
 from function.contract.backend import CONTROL_PLANE, Manifest, Part
@@ -37,7 +38,8 @@ def name(tier: Tier, level: L2Level) -> str:
 
 def parts(tier: Tier, level: L2Level) -> list[Part]:
     """The parts of a level's Redis; none where the Redis is somebody else's."""
-    managed = level.redis.managed
+    redis = present(level.redis)
+    managed = redis.managed
     if managed is None:
         return []
     labels = k.component(tier.labels, f"redis-{level.name}")
@@ -55,7 +57,7 @@ def parts(tier: Tier, level: L2Level) -> list[Part]:
                     "selector": {"matchLabels": dict(labels)},
                     "template": {
                         "metadata": {"labels": dict(labels)},
-                        "spec": _pod(tier, level),
+                        "spec": _pod(redis, managed, name(tier, level)),
                     },
                 },
             },
@@ -65,11 +67,11 @@ def parts(tier: Tier, level: L2Level) -> list[Part]:
         ),
         Part(
             f"service-redis-{level.name}",
-            k.service(dict(meta), labels, {"redis": level.redis.port}),
+            k.service(dict(meta), labels, {"redis": redis.port}),
         ),
         Part(
             f"networkpolicy-redis-{level.name}",
-            k.network_policy(dict(meta), labels, [_agents_only(tier, level)]),
+            k.network_policy(dict(meta), labels, [_agents_only(tier, redis)]),
         ),
     ]
     if managed.persistence is not None:
@@ -85,21 +87,20 @@ def parts(tier: Tier, level: L2Level) -> list[Part]:
     return out
 
 
-def _agents_only(tier: Tier, level: L2Level) -> Manifest:
-    rule = k.ingress([level.redis.port])
+def _agents_only(tier: Tier, redis: Redis) -> Manifest:
+    rule = k.ingress([redis.port])
     rule["from"] = [{"podSelector": {"matchLabels": network.agent_labels(tier)}}]
     return rule
 
 
-def _pod(tier: Tier, level: L2Level) -> Manifest:
-    managed = level.redis.managed
+def _pod(redis: Redis, managed: ManagedRedis, claim: str) -> Manifest:
     data: Manifest = {"name": "data", "emptyDir": {}}
     if managed.persistence is not None:
-        data = {"name": "data", "persistentVolumeClaim": {"claimName": name(tier, level)}}
+        data = {"name": "data", "persistentVolumeClaim": {"claimName": claim}}
     return {
         **k.pod_defaults(_UID),
-        "terminationGracePeriodSeconds": _grace(level),
-        "containers": [_container(level)],
+        "terminationGracePeriodSeconds": _grace(managed),
+        "containers": [_container(redis, managed)],
         "volumes": [
             data,
             {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
@@ -107,31 +108,28 @@ def _pod(tier: Tier, level: L2Level) -> Manifest:
     }
 
 
-def _grace(level: L2Level) -> int:
+def _grace(managed: ManagedRedis) -> int:
     """Seconds to write the last snapshot (half a GiB in each), or just to end."""
-    managed = level.redis.managed
     return 30 + 2 * managed.size_gib if managed.persistence else 30
 
 
-def _container(level: L2Level) -> Manifest:
-    redis = level.redis
-    managed = redis.managed
-    memory = memory_gib(level)
+def _container(redis: Redis, managed: ManagedRedis) -> Manifest:
+    memory = memory_gib(managed)
     container: Manifest = {
         "name": _CONTAINER,
         "image": f"{managed.image.repository}:{managed.image.tag}",
         "imagePullPolicy": managed.image.pull_policy,
         "command": ["redis-server"],
-        "args": _settings(level),
+        "args": _settings(redis.port, managed),
         "ports": [{"name": "redis", "containerPort": redis.port, "protocol": "TCP"}],
         "resources": {
             "requests": {"cpu": "1", "memory": f"{memory}Gi"},
             "limits": {"memory": f"{memory}Gi"},
         },
         "securityContext": k.container_security(),
-        "startupProbe": _probe(level, period=5, failures=60 + 2 * managed.size_gib),
-        "readinessProbe": _probe(level, period=10, failures=3),
-        "livenessProbe": _probe(level, period=30, failures=10),
+        "startupProbe": _probe(redis.port, period=5, failures=60 + 2 * managed.size_gib),
+        "readinessProbe": _probe(redis.port, period=10, failures=3),
+        "livenessProbe": _probe(redis.port, period=30, failures=10),
         "volumeMounts": [
             {"name": "data", "mountPath": "/data"},
             {"name": "run", "mountPath": "/run/redis"},
@@ -145,17 +143,15 @@ def _container(level: L2Level) -> Manifest:
     return container
 
 
-def memory_gib(level: L2Level) -> int:
+def memory_gib(managed: ManagedRedis) -> int:
     """Memory of the pod: a quarter beside the blocks, half where snapshots fork the process."""
-    managed = level.redis.managed
     share = 2 if managed.persistence else 4
     return managed.size_gib + -(-managed.size_gib // share) + 1
 
 
-def _settings(level: L2Level) -> list[str]:
-    managed = level.redis.managed
+def _settings(port: int, managed: ManagedRedis) -> list[str]:
     return [
-        *("--port", str(level.redis.port)),
+        *("--port", str(port)),
         *("--protected-mode", "no"),
         *("--dir", "/data"),
         *("--maxmemory", f"{managed.size_gib}gb"),
@@ -166,6 +162,6 @@ def _settings(level: L2Level) -> list[str]:
     ]
 
 
-def _probe(level: L2Level, *, period: int, failures: int) -> Manifest:
-    command = [*_PING, str(level.redis.port)]
+def _probe(port: int, *, period: int, failures: int) -> Manifest:
+    command = [*_PING, str(port)]
     return k.exec_probe(command, period=period, failures=failures)

@@ -14,7 +14,7 @@ from function.backends import agents
 from function.backends.lmcache import facts, gpu, l2, network, programs
 from function.backends.lmcache.facts import HTTP_PORT, MQ_PORT, Tier
 from function.backends.lmcache.level import Level
-from function.contract.backend import AGENTS, Manifest, Part, Pinned
+from function.contract.backend import Manifest, Part, Pinned
 from function.kube import manifests as k
 
 CONTAINER = "agent"
@@ -53,7 +53,7 @@ def arguments(tier: Tier, levels: Sequence[Level]) -> list[str]:
     """The arguments of `lmcache server`; one element a word, Kubernetes expands `$(NAME)`."""
     spec = tier.settings
     image = facts.image(tier)
-    l1 = spec.l1
+    l1 = facts.first_level(tier)
     words = [
         *("--host", "0.0.0.0"),
         *("--port", str(MQ_PORT)),
@@ -90,29 +90,14 @@ def arguments(tier: Tier, levels: Sequence[Level]) -> list[str]:
 
 def _daemonset(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Part:
     labels = network.agent_labels(tier)
-    policy = tier.spec.upgrade_policy
     template: Manifest = {
         "metadata": {"labels": dict(labels)},
         "spec": _pod(tier, seen, levels),
     }
     if seen.annotations:
         template["metadata"]["annotations"] = dict(seen.annotations)
-    return Part(
-        "daemonset-agent",
-        {
-            "apiVersion": "apps/v1",
-            "kind": "DaemonSet",
-            "metadata": k.metadata(f"{tier.remote_name}-agent", tier.remote_namespace, labels),
-            "spec": {
-                "selector": {"matchLabels": dict(labels)},
-                "updateStrategy": k.update_strategy(policy.type, policy.max_unavailable),
-                "template": template,
-            },
-        },
-        role=AGENTS,
-        ready=k.DAEMONSET_READY_ON_DELETE if policy.type == "OnDelete" else k.DAEMONSET_READY,
-        watch=True,
-    )
+    meta = k.metadata(f"{tier.remote_name}-agent", tier.remote_namespace, labels)
+    return agents.daemonset(tier, "daemonset-agent", meta, labels, template)
 
 
 def _pod(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Manifest:
@@ -169,11 +154,12 @@ def _container(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Man
 def _resources(tier: Tier, seen: gpu.Visibility) -> Manifest:
     """Hugepages stand beside the memory; a claim of GPUs beside both."""
     spec = tier.settings
+    l1 = facts.first_level(tier)
     overhead = spec.resources.memory_overhead_gib
-    if spec.l1.hugepages:
-        memory = {"memory": f"{overhead}Gi", "hugepages-2Mi": f"{spec.l1.size_gib}Gi"}
+    if l1.hugepages:
+        memory = {"memory": f"{overhead}Gi", "hugepages-2Mi": f"{l1.size_gib}Gi"}
     else:
-        memory = {"memory": f"{spec.l1.size_gib + overhead}Gi"}
+        memory = {"memory": f"{l1.size_gib + overhead}Gi"}
     return {**agents.resources(spec.resources.cpu_cores, memory), **seen.resources}
 
 

@@ -5,7 +5,7 @@ One function for each subject, called in order; every one returns all it finds.
 
 from collections.abc import Iterator
 
-from function.backends import host_paths
+from function.backends import agents, host_paths
 from function.backends.mooncake import facts
 from function.backends.mooncake.facts import Tier
 from function.backends.mooncake.flags import OURS, UNSAFE, known
@@ -21,18 +21,8 @@ def problems(tier: Tier) -> list[Problem]:
 
 def _image(tier: Tier) -> Iterator[Problem]:
     """A version that flags can be written for, and that engines can be compared with."""
-    image = facts.image(tier)
-    if image.version is None:
-        yield Problem(
-            "spec.image.version",
-            f"must be set: {image.reference} does not tell which Mooncake it contains, and no "
-            f"engine of another line can use the tier (e.g. {facts.STOCK_TAG})",
-        )
-    elif image.version < facts.OLDEST:
-        yield Problem(
-            "spec.image",
-            f"Mooncake {image.version} is too old: the oldest that is supported is {facts.OLDEST}",
-        )
+    why = f"no engine of another line can use the tier (e.g. {facts.STOCK_TAG})"
+    yield from agents.image_problems(facts.image(tier), "Mooncake", facts.OLDEST, why)
 
 
 def _rdma(tier: Tier) -> Iterator[Problem]:

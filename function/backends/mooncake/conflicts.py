@@ -28,11 +28,11 @@ def check(tier: Tier, engine: Engine) -> None:
 
 def client_version(engine: Engine) -> Version | None:
     """Mooncake's version in an engine's image, where the image or the pod says it."""
-    said = engine.env.get(CLIENT_VERSION)
-    if said:
-        return parse_version(said)
-    found = _IN_IMAGE.search(engine.image.partition("@")[0])
-    return parse_version(found[1]) if found else None
+    declared = engine.env.get(CLIENT_VERSION)
+    if declared:
+        return parse_version(declared)
+    match = _IN_IMAGE.search(engine.image.partition("@")[0])
+    return parse_version(match[1]) if match else None
 
 
 def _other_line(tier: Tier, engine: Engine) -> str | None:

@@ -146,10 +146,10 @@ def _common(tier: Tier, env: list[Json]) -> Json:
     cluster = facts.cluster_id(tier)
     if cluster is not None:
         values["MC_STORE_CLUSTER_ID"] = cluster
-    found = [*env, *({"name": name, "value": value} for name, value in values.items())]
+    variables = [*env, *({"name": name, "value": value} for name, value in values.items())]
     common: Json = {
         "backend": "Mooncake",
-        "env": tuple(found),
+        "env": tuple(variables),
         "labels": tier.wired_labels,
     }
     if facts.by_node_name(tier):
@@ -162,13 +162,13 @@ def _device(tier: Tier) -> Json:
     spec = facts.spec(tier)
     if spec.protocol != rdma.RDMA:
         return {}
-    found: Json = {"capabilities": CAPABILITIES}
+    wiring: Json = {"capabilities": CAPABILITIES}
     plugin, template = tier.spec.rdma.device_plugin, spec.engine.rdma_claim_template_name
     if plugin is not None:
-        found["resources"] = {plugin.resource_name: plugin.count}
+        wiring["resources"] = {plugin.resource_name: plugin.count}
     elif template is not None:
-        found["claims"] = ({"name": "kv-offload-rdma", "resourceClaimTemplateName": template},)
-    return found
+        wiring["claims"] = ({"name": "kv-offload-rdma", "resourceClaimTemplateName": template},)
+    return wiring
 
 
 def _field(name: str, path: str) -> Json:

@@ -5,6 +5,7 @@ all N. Names resolve before a member is ready, or no member would find the other
 claims: a member that comes back without its data is another member, and is refused by the rest.
 """
 
+from function.api.mooncake_master import MooncakeManagedEtcd
 from function.backends import agents
 from function.backends.mooncake import facts, pods
 from function.backends.mooncake.facts import Tier
@@ -27,22 +28,22 @@ def parts(tier: Tier) -> list[Part]:
         meta, labels, {"client": facts.ETCD_CLIENT, "peer": facts.ETCD_PEER}, headless=True
     )
     names["spec"]["publishNotReadyAddresses"] = True
-    out = [_statefulset(tier), Part("service-etcd", names)]
-    if etcd.managed_or_default.replicas > 1:
+    managed = etcd.managed_or_default
+    out = [_statefulset(tier, managed), Part("service-etcd", names)]
+    if managed.replicas > 1:
         budget = k.disruption_budget(pods.meta(tier, COMPONENT), labels, maxUnavailable=1)
         out.append(Part("poddisruptionbudget-etcd", budget))
     return out
 
 
-def _statefulset(tier: Tier) -> Part:
-    managed = facts.spec(tier).etcd.managed_or_default
+def _statefulset(tier: Tier, managed: MooncakeManagedEtcd) -> Part:
     labels = pods.labels(tier, COMPONENT)
     meta = pods.meta(tier, COMPONENT)
     pod: Manifest = {
         **pods.base(tier),
         "terminationGracePeriodSeconds": 30,
         "affinity": pods.apart(labels),
-        "containers": [_container(tier)],
+        "containers": [_container(tier, managed)],
     }
     claim = k.claim(managed.storage_class_name, managed.storage_gib)
     manifest: Manifest = {
@@ -68,8 +69,7 @@ def _statefulset(tier: Tier) -> Part:
     return Part("statefulset-etcd", manifest, CONTROL_PLANE, k.STATEFULSET_READY, watch=True)
 
 
-def _container(tier: Tier) -> Manifest:
-    managed = facts.spec(tier).etcd.managed_or_default
+def _container(tier: Tier, managed: MooncakeManagedEtcd) -> Manifest:
     name = facts.name(tier, COMPONENT)
     domain = f"{name}.{tier.remote_namespace}.svc"
     members = ",".join(

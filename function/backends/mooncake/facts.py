@@ -5,6 +5,7 @@ Flags, endpoints and behaviour are those of mooncake-transfer-engine 0.3.13.post
 
 from packaging.version import Version
 
+from function.api.base import present
 from function.api.mooncake import MooncakeSpec
 from function.contract.backend import Tier as AnyTier
 from function.contract.image import Image
@@ -68,19 +69,19 @@ def admin_address(tier: Tier) -> str | None:
 
 def metadata_server(tier: Tier) -> str:
     """Where clients find each other, as Mooncake takes it."""
-    found = spec(tier)
-    if found.external is not None:
-        return found.external.metadata_server or P2P
-    if found.metadata == "http":
-        return f"http://{master_host(tier)}:{found.ports.metadata}/metadata"
-    if found.metadata == "etcd":
+    settings = spec(tier)
+    if settings.external is not None:
+        return settings.external.metadata_server or P2P
+    if settings.metadata == "http":
+        return f"http://{master_host(tier)}:{settings.ports.metadata}/metadata"
+    if settings.metadata == "etcd":
         return "etcd://" + etcd_endpoints(tier)
     return P2P
 
 
 def etcd_endpoints(tier: Tier) -> str:
     """HOST:PORT of every member of the tier's etcd, `;` between them."""
-    etcd = spec(tier).etcd
+    etcd = present(spec(tier).etcd)
     if etcd.external is not None:
         return ";".join(f"{e.host}:{e.port}" for e in etcd.external.endpoints)
     service = name(tier, "etcd")
@@ -92,10 +93,10 @@ def etcd_endpoints(tier: Tier) -> str:
 
 def cluster_id(tier: Tier) -> str | None:
     """The id under which masters elect their leader: one etcd may serve several tiers."""
-    found = spec(tier)
-    if found.external is not None:
-        return found.external.cluster_id
-    return tier.remote_name if found.ha else None
+    settings = spec(tier)
+    if settings.external is not None:
+        return settings.external.cluster_id
+    return tier.remote_name if settings.ha else None
 
 
 def by_node_name(tier: Tier) -> bool:

@@ -19,6 +19,15 @@ _STORE_LINE = Caution(
     source="ran: 0.3.12 against 0.3.13",
 )
 
+_STORE = (
+    since("preferred_segment", "0.22", _EXTRA),
+    since("standalone-store", "0.22", _EXTRA),
+    since("load_async", "0.22", _EXTRA),
+    since("cache_prefix", "0.24", _EXTRA),
+    since("lookup_async", "0.24", _EXTRA),
+    since("enable_lookup", "0.27", _EXTRA),
+)
+
 ROWS: tuple[Row, ...] = (
     Row(
         "MooncakeStoreConnector",
@@ -27,14 +36,7 @@ ROWS: tuple[Row, ...] = (
         "in the registry from 0.21, the standalone-store mode from 0.22",
         "mooncake-transfer-engine",
         ">=0.3.8,<0.4",
-        (
-            since("preferred_segment", "0.22", _EXTRA),
-            since("standalone-store", "0.22", _EXTRA),
-            since("load_async", "0.22", _EXTRA),
-            since("cache_prefix", "0.24", _EXTRA),
-            since("lookup_async", "0.24", _EXTRA),
-            since("enable_lookup", "0.27", _EXTRA),
-        ),
+        _STORE,
         (_STORE_LINE,),
     ),
     Row(
@@ -45,12 +47,7 @@ ROWS: tuple[Row, ...] = (
         "mooncake-transfer-engine",
         ">=0.3.12,<0.4",
         (
-            since("preferred_segment", "0.22", _EXTRA),
-            since("standalone-store", "0.22", _EXTRA),
-            since("load_async", "0.22", _EXTRA),
-            since("cache_prefix", "0.24", _EXTRA),
-            since("lookup_async", "0.24", _EXTRA),
-            since("enable_lookup", "0.27", _EXTRA),
+            *_STORE,
             since("tenant_id", "0.28", _EXTRA),
             since("save_decode_cache", "0.29", _EXTRA),
             since("store_tp_size", "0.30", _EXTRA),

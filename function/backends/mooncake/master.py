@@ -85,8 +85,8 @@ def arguments(tier: Tier) -> list[str]:
 
 
 def _ports(spec: MooncakeSpec) -> dict[str, int]:
-    found = {"rpc": spec.ports.rpc, "admin": spec.ports.admin}
-    return found | ({"metadata": spec.ports.metadata} if spec.metadata == "http" else {})
+    ports = {"rpc": spec.ports.rpc, "admin": spec.ports.admin}
+    return ports | ({"metadata": spec.ports.metadata} if spec.metadata == "http" else {})
 
 
 def _deployment(tier: Tier) -> Part:

@@ -114,10 +114,10 @@ def _alerts(tier: Tier) -> Manifest:
 
 def endpoints(tier: Tier) -> dict[str, str]:
     """Addresses for the tier's status."""
-    found = {"master": facts.master_address(tier)}
+    addresses = {"master": facts.master_address(tier)}
     admin = facts.admin_address(tier)
     if admin is not None:
-        found["admin"] = f"http://{admin}"
+        addresses["admin"] = f"http://{admin}"
     if facts.metadata_server(tier) != facts.P2P:
-        found["metadata"] = facts.metadata_server(tier)
-    return found
+        addresses["metadata"] = facts.metadata_server(tier)
+    return addresses

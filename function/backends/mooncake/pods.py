@@ -31,11 +31,11 @@ def labels(tier: Tier, component: str) -> dict[str, str]:
 
 def meta(tier: Tier, component: str, *, versioned: bool = False) -> Manifest:
     """Metadata of a component's objects; workloads carry the version of Mooncake they run."""
-    found = labels(tier, component)
+    component_labels = labels(tier, component)
     version = facts.image(tier).version
     if versioned and version is not None:
-        found["app.kubernetes.io/version"] = str(version)
-    return k.metadata(facts.name(tier, component), tier.remote_namespace, found)
+        component_labels["app.kubernetes.io/version"] = str(version)
+    return k.metadata(facts.name(tier, component), tier.remote_namespace, component_labels)
 
 
 def apart(selector: dict[str, str], *, required: bool = False) -> Manifest:

@@ -8,10 +8,12 @@ restarts while the master comes up, and drains before it stops.
 from functools import cache
 from importlib.resources import files
 
+from function.api.base import present
 from function.api.mooncake_store import MooncakeStore
 from function.backends import agents
 from function.backends.mooncake import facts, pods, rdma
 from function.backends.mooncake.facts import Tier
+from function.backends.rdma import Device
 from function.contract.backend import AGENTS, Manifest, Part
 from function.kube import manifests as k
 
@@ -91,7 +93,7 @@ def env(tier: Tier, store: MooncakeStore) -> list[Manifest]:
     ]
 
 
-def _template(tier: Tier, store: MooncakeStore, device: rdma.Device) -> Manifest:
+def _template(tier: Tier, store: MooncakeStore, device: Device) -> Manifest:
     labels = pods.labels(tier, COMPONENT)
     volumes: list[Manifest] = [{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}]
     volumes += _disk(tier, store)
@@ -143,7 +145,7 @@ def _give_directory(tier: Tier, store: MooncakeStore) -> list[Manifest]:
     ] * (rdma.uid(tier) != 0)
 
 
-def _container(tier: Tier, store: MooncakeStore, device: rdma.Device) -> Manifest:
+def _container(tier: Tier, store: MooncakeStore, device: Device) -> Manifest:
     ports = facts.spec(tier).ports
     security = k.container_security()
     if device.capabilities:
@@ -152,7 +154,7 @@ def _container(tier: Tier, store: MooncakeStore, device: rdma.Device) -> Manifes
     mounts = [{"name": "tmp", "mountPath": "/tmp"}]
     if store.offload is not None:
         mounts.append({"name": "disk", "mountPath": DISK})
-    found = pods.container(
+    container = pods.container(
         tier,
         COMPONENT,
         command=["python3", "-m", "mooncake.mooncake_store_service"],
@@ -174,7 +176,7 @@ def _container(tier: Tier, store: MooncakeStore, device: rdma.Device) -> Manifes
         volumeMounts=mounts,
     )
     hook = pre_stop(tier, store)
-    return found | ({"lifecycle": {"preStop": {"exec": {"command": hook}}}} if hook else {})
+    return container | ({"lifecycle": {"preStop": {"exec": {"command": hook}}}} if hook else {})
 
 
 def pre_stop(tier: Tier, store: MooncakeStore) -> list[str]:
@@ -189,17 +191,17 @@ def pre_stop(tier: Tier, store: MooncakeStore) -> list[str]:
     return [*words, *([f"http://127.0.0.1:{facts.REST_PORT}"] if store.offload else [])]
 
 
-def _resources(store: MooncakeStore, device: rdma.Device) -> Manifest:
-    found = pods.resources(store.cpu_cores, store.pod_memory_gib)
+def _resources(store: MooncakeStore, device: Device) -> Manifest:
+    resources = pods.resources(store.cpu_cores, store.pod_memory_gib)
     further = {name: str(count) for name, count in device.extended.items()}
     if store.hugepages is not None:
         size = store.size_gib + (_STAGING_GIB if store.offload else 0)
         further[f"hugepages-{store.hugepages}"] = f"{size}Gi"
-    found["requests"] |= further
-    found["limits"] |= further
+    resources["requests"] |= further
+    resources["limits"] |= further
     if device.container_claims:
-        found["claims"] = [dict(claim) for claim in device.container_claims]
-    return found
+        resources["claims"] = [dict(claim) for claim in device.container_claims]
+    return resources
 
 
 def _disk(tier: Tier, store: MooncakeStore) -> list[Manifest]:
@@ -214,25 +216,14 @@ def _disk(tier: Tier, store: MooncakeStore) -> list[Manifest]:
         return [{"name": "disk", "hostPath": source}]
     template = {
         "metadata": {"labels": tier.labels},
-        "spec": k.claim(offload.claim.storage_class_name, offload.size_gib),
+        "spec": k.claim(present(offload.claim).storage_class_name, offload.size_gib),
     }
     return [{"name": "disk", "ephemeral": {"volumeClaimTemplate": template}}]
 
 
 def _daemonset(tier: Tier, template: Manifest) -> Part:
-    policy = tier.spec.upgrade_policy
-    manifest: Manifest = {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": pods.meta(tier, COMPONENT, versioned=True),
-        "spec": {
-            "selector": {"matchLabels": pods.labels(tier, COMPONENT)},
-            "updateStrategy": k.update_strategy(policy.type, policy.max_unavailable),
-            "template": template,
-        },
-    }
-    ready = k.DAEMONSET_READY_ON_DELETE if policy.type == "OnDelete" else k.DAEMONSET_READY
-    return Part("daemonset-store", manifest, AGENTS, ready, watch=True)
+    meta = pods.meta(tier, COMPONENT, versioned=True)
+    return agents.daemonset(tier, "daemonset-store", meta, pods.labels(tier, COMPONENT), template)
 
 
 def _statefulset(tier: Tier, store: MooncakeStore, template: Manifest) -> Part:

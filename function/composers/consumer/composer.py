@@ -10,6 +10,7 @@ install, secure and keep alive on every cluster, and its effect would be visible
 """
 
 import traceback
+from dataclasses import replace
 from typing import Any
 
 from function import names, workloads
@@ -189,10 +190,10 @@ class _ConsumerComposer:
         """A composite's engines start together: one that waits holds back those not yet there."""
         if not any(o.action is Action.HELD for o in self.outcomes):
             return
-        for outcome in self.outcomes:
+        message = "Held back with the composite's other engines."
+        for i, outcome in enumerate(self.outcomes):
             if outcome.action is Action.WIRED and not self.call.is_observed(outcome.asking.key):
-                outcome.action = Action.HELD
-                outcome.message = "Held back with the composite's other engines."
+                self.outcomes[i] = replace(outcome, action=Action.HELD, message=message)
         self.answer.ready = False
 
     # The answer ------------------------------------------------------------------------------

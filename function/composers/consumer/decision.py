@@ -16,7 +16,6 @@ A record that cannot be read says that the pods were wired and not how: they are
 """
 
 import traceback
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -46,7 +45,7 @@ class Action(StrEnum):
     LEFT = "Left"  # they stay as their author wrote them
 
 
-@dataclass
+@dataclass(frozen=True)
 class Outcome:
     """What is done with one workload, and the reason and message that say why.
 
@@ -57,7 +56,7 @@ class Outcome:
     action: Action
     reason: Reason
     message: str
-    manifest: Mapping[str, Any] | None = None
+    manifest: dict[str, Any] | None = None
     record: Record | None = None
     found: lookup.Found | None = None
     plan: TierPlan | None = None
@@ -153,8 +152,7 @@ class Decider:
             outcome = self._pinned(asking, present(asking.record), wired, found)
         else:
             outcome = self._anew(asking, wired, found)
-        outcome.plan, outcome.engines = plan, wired.engines
-        return outcome
+        return replace(outcome, plan=plan, engines=wired.engines)
 
     def _anew(self, asking: Asking, wired: wire.Wired, found: lookup.Found) -> Outcome:
         notes = [found.message] if found.message else []
@@ -183,8 +181,7 @@ class Decider:
                 " comes with the next change of the pod template."
             )
         outcome = self._replay(asking, record, Reason.WIRED, message, found)
-        outcome.settled = outcome.action is Action.REPLAYED
-        return outcome
+        return replace(outcome, settled=outcome.action is Action.REPLAYED)
 
     def fall_back(
         self, asking: Asking, reason: Reason, message: str, found: lookup.Found | None

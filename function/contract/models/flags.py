@@ -65,9 +65,9 @@ def of_flags(engine: Engine) -> Mapping[str, str]:
     backend = engine.flag("--attention-backend") or engine.env.get("VLLM_ATTENTION_BACKEND") or ""
     if "MLA" in backend.upper():
         found.setdefault(MLA, "--attention-backend")
-    for name in _architectures(engine):
-        if row := of_architecture(name):
-            for family in sorted(row.families):
+    for architecture in _architectures(engine):
+        if known := of_architecture(architecture):
+            for family in sorted(known.families):
                 found.setdefault(family, "--hf-overrides")
     return found
 

@@ -63,7 +63,7 @@ _UNLISTED = "NVIDIA's release notes do not name it"
 REDHAT_VLLM: Mapping[str, str] = {"3.0": "0.8.4"}
 
 
-def lmcache_vllm(version: str, cuda: str, variant: frozenset[str]) -> Contents | None:
+def lmcache_vllm(version: str, cuda: str, variant: frozenset[str]) -> Contents:
     """lmcache/vllm-openai. `cuda`: as the tag names it; `variant`: its other words."""
     engine = LMCACHE_VLLM.get(version)
     own = stated(_TAG, version, note=f"LMCache's build for CUDA {cuda}" if cuda else "")
@@ -84,7 +84,7 @@ def lmcache_vllm(version: str, cuda: str, variant: frozenset[str]) -> Contents |
     return Contents("vLLM", engine, known, source, packages, "cuda")
 
 
-def lmcache_sglang(version: str, cuda: str, variant: frozenset[str]) -> Contents | None:
+def lmcache_sglang(version: str, cuda: str, variant: frozenset[str]) -> Contents:
     engine, torch = LMCACHE_SGLANG.get(version, (None, ""))
     packages: dict[str, Fact] = {"lmcache": stated(_TAG, version)}
     if engine is None or variant:

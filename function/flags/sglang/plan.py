@@ -1,8 +1,5 @@
 """What an SGLang engine call must end up with for an Injection, or why it cannot."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from function.command.model import EngineCall
 from function.contract.engine import Engine
 from function.contract.injection import Injection
@@ -15,28 +12,23 @@ from function.problems import Refused
 from function.reasons import Reason
 
 
-def plan(
-    call: EngineCall,
-    engine: Engine,
-    injection: Injection,
-    file: Mapping[str, Any] | None = None,
-) -> FlagPlan:
+def plan(call: EngineCall, engine: Engine, injection: Injection) -> FlagPlan:
     """The flags to set. Raises Refused: ConnectorConflict, ArgsNotPatchable."""
     if not injection.flags:
         return FlagPlan(call)
-    found = config_file(call)
-    if found is not None and file is None:
+    config = config_file(call)
+    if config is not None:
         raise Refused(
             Reason.ARGS_NOT_PATCHABLE,
-            f"--config {found[0] or call.words[found[1] + 1].text} cannot be read from here, and "
+            f"--config {config[0] or call.words[config[1] + 1].text} cannot be read from here, and "
             "may hold flags that contradict the tier's; move the file's flags into the args",
         )
-    scanned = read(call, file)
+    scanned = read(call)
     touchy = (*injection.flags, "--config")
     plans.legible(scanned, TABLE, touchy)
     taken = plans.guard(call, scanned, touchy, engine.env)
     sets = plans.flag_sets(injection.flags, scanned)
-    before = effective(call, file)
+    before = effective(call)
     _size_over_ratio(before, injection.flags)
     after = {**before, **injection.flags}
     for rule in RULES:

@@ -64,8 +64,10 @@ def children(config: Json | None) -> list[Json]:
         return []
     if config["kv_connector"] != MULTI:
         return [config]
-    found = config.get(EXTRA, {}).get("connectors") if isinstance(config.get(EXTRA), dict) else None
-    return [c for c in found if isinstance(c, dict)] if isinstance(found, list) else []
+    listed = (
+        config.get(EXTRA, {}).get("connectors") if isinstance(config.get(EXTRA), dict) else None
+    )
+    return [c for c in listed if isinstance(c, dict)] if isinstance(listed, list) else []
 
 
 def without_hma(config: Json | None) -> list[str]:
@@ -109,12 +111,12 @@ def _into_multi(user: Json, connector: Json, ours: Connector, options: Json) -> 
     _lift_engine_id(user, listed)
     same: list[int] = []
     for index, child in enumerate(listed):
-        at = f"{EXTRA}.connectors[{index}]"
-        row = _known(child, at)
+        path = f"{EXTRA}.connectors[{index}]"
+        row = _known(child, path)
         if row.kind == "multi":
-            raise _conflict(f"{at} is itself a MultiConnector; list its children directly")
+            raise _conflict(f"{path} is itself a MultiConnector; list its children directly")
         if not child.get("kv_role"):
-            raise _conflict(f"{at} has no kv_role; vLLM stops on it: add it, as on the others")
+            raise _conflict(f"{path} has no kv_role; vLLM stops on it: add it, as on the others")
         if row.name == ours.name:
             same.append(index)
         else:
@@ -122,8 +124,8 @@ def _into_multi(user: Json, connector: Json, ours: Connector, options: Json) -> 
     if len(same) > 1:
         raise _conflict(f"the user's MultiConnector lists {ours.name} {len(same)} times: keep one")
     if same:
-        at = f"{EXTRA}.connectors[{same[0]}]"
-        listed[same[0]] = _same(listed[same[0]], connector, at)
+        path = f"{EXTRA}.connectors[{same[0]}]"
+        listed[same[0]] = _same(listed[same[0]], connector, path)
     else:
         listed.append(connector)
     user.setdefault("kv_role", "kv_both")
@@ -132,22 +134,22 @@ def _into_multi(user: Json, connector: Json, ours: Connector, options: Json) -> 
 
 def _lift_engine_id(user: Json, listed: list[Json]) -> None:
     """A child's engine_id is a TypeError in vLLM: it belongs to the top, if it is one."""
-    found = {c["engine_id"] for c in listed if c.get("engine_id") is not None}
+    ids = {c["engine_id"] for c in listed if c.get("engine_id") is not None}
     top = user.get("engine_id")
-    if len(found | ({top} if top is not None else set())) > 1:
+    if len(ids | ({top} if top is not None else set())) > 1:
         raise _conflict(
-            f"the children of the user's MultiConnector have engine_id {sorted(map(str, found))}; "
+            f"the children of the user's MultiConnector have engine_id {sorted(map(str, ids))}; "
             "vLLM takes one, at the top level"
         )
     for child in listed:
         child.pop("engine_id", None)
-    if found:
-        user["engine_id"] = found.pop()
+    if ids:
+        user["engine_id"] = ids.pop()
 
 
-def _known(config: Json, at: str = "") -> Connector:
+def _known(config: Json, path: str = "") -> Connector:
     name = str(config.get("kv_connector"))
-    where = f"{at} has" if at else "--kv-transfer-config has"
+    where = f"{path} has" if path else "--kv-transfer-config has"
     row = CONNECTORS.get(name)
     if row is None:
         raise _conflict(f"{where} {name}, which is not known to work beside another connector")
@@ -173,30 +175,32 @@ def _beside(row: Connector, ours: Connector) -> None:
         )
 
 
-def _same(user: Json, connector: Json, at: str) -> Json:
+def _same(user: Json, connector: Json, path: str) -> Json:
     """The user's own copy of the tier's connector: completed, never changed."""
-    return _fill(user, {k: v for k, v in connector.items() if k != "kv_role" or k not in user}, at)
+    return _fill(
+        user, {k: v for k, v in connector.items() if k != "kv_role" or k not in user}, path
+    )
 
 
-def _fill(user: Json, ours: Json, at: str) -> Json:
+def _fill(user: Json, ours: Json, path: str) -> Json:
     for key, value in ours.items():
-        path = f"{at}.{key}" if at else key
+        here = f"{path}.{key}" if path else key
         if key not in user:
             user[key] = value
         elif isinstance(user[key], dict) and isinstance(value, dict):
-            _fill(user[key], value, path)
+            _fill(user[key], value, here)
         elif not _equal(key, user[key], value) and key != POLICY:
             raise _conflict(
-                f"the user's {path} is {user[key]!r}, the tier's is {value!r}: make them equal, or "
+                f"the user's {here} is {user[key]!r}, the tier's is {value!r}: make them equal, or "
                 "remove the user's"
             )
     return user
 
 
-def _equal(key: str, one: Any, other: Any) -> bool:
+def _equal(key: str, user: Any, ours: Any) -> bool:
     if key in _HOSTS:
-        one, other = (v if "://" in str(v) else f"tcp://{v}" for v in (one, other))
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+        user, ours = (v if "://" in str(v) else f"tcp://{v}" for v in (user, ours))
+    return user == ours and isinstance(user, bool) == isinstance(ours, bool)
 
 
 def _conflict(message: str) -> Refused:

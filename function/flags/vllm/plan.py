@@ -17,19 +17,14 @@ from function.reasons import Reason
 _HYBRID_ON = "--no-disable-hybrid-kv-cache-manager"
 
 
-def plan(
-    call: EngineCall,
-    engine: Engine,
-    injection: Injection,
-    file: Mapping[str, Any] | None = None,
-) -> FlagPlan:
+def plan(call: EngineCall, engine: Engine, injection: Injection) -> FlagPlan:
     """The flags to set. Raises Refused: ConnectorConflict, ArgsNotPatchable, CredentialInArgv."""
     ours = _ours(injection)
     if not ours:
         return FlagPlan(call)
     plans.no_credentials(injection.connector or {}, vllm_read.KV_TRANSFER)
-    _readable_file(call, file)
-    scanned = vllm_read.read(call, file)
+    _no_config_file(call)
+    scanned = vllm_read.read(call)
     touchy = {*ours, *vllm_read.KV_OFFLOADING, "--config"}
     plans.legible(scanned, vllm_read.TABLE, touchy)
     notes = list(plans.guard(call, scanned, touchy, engine.env))
@@ -66,13 +61,13 @@ def _ours(injection: Injection) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _readable_file(call: EngineCall, file: Mapping[str, Any] | None) -> None:
-    found = vllm_read.config_file(call)
-    if found is None or file is not None:
+def _no_config_file(call: EngineCall) -> None:
+    config = vllm_read.config_file(call)
+    if config is None:
         return
     raise Refused(
         Reason.ARGS_NOT_PATCHABLE,
-        f"--config {found[0] or call.words[found[1] + 1].text} cannot be read from here: it may "
+        f"--config {config[0] or call.words[config[1] + 1].text} cannot be read from here: it may "
         "hold a kv-transfer-config or kv-offloading-size, which ours on the command line would "
         "replace, or be replaced by, without a word; move the file's flags into the args",
     )

@@ -7,9 +7,9 @@ and drops its other fields. `tests/conformance` runs the same words through the 
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from function.command import kubernetes
 from function.command.model import EngineCall, Word
@@ -51,15 +51,12 @@ def normalise(spelling: str) -> str:
     return head.replace("_", "-") + dot + rest
 
 
-def read(call: EngineCall, file: Mapping[str, Any] | None = None) -> Scan:
-    """The uses of flags in `call`, those of the `--config` file (if visible) before them."""
-    in_file = file_words(file or {})
-    before = scan(in_file, TABLE, normalise, True, first=-len(in_file))
-    own = scan(call.words, TABLE, normalise, True, model_first=call.positional_model)
-    return Scan(before.uses + own.uses, own.positionals, own.loose)
+def read(call: EngineCall) -> Scan:
+    """The uses of flags in `call`; what a `--config` file holds is not seen."""
+    return scan(call.words, TABLE, normalise, True, model_first=call.positional_model)
 
 
-def effective(call: EngineCall, file: Mapping[str, Any] | None = None) -> dict[str, str | None]:
+def effective(call: EngineCall) -> dict[str, str | None]:
     """The effective flags: canonical dashed names -> value; None for a switch and the unknown.
 
     Of `--x` and `--no-x` the last one stands; `--disable-x` of an `--enable-x` is `--no-enable-x`.
@@ -67,7 +64,7 @@ def effective(call: EngineCall, file: Mapping[str, Any] | None = None) -> dict[s
     object as compact JSON, and absent when it is disabled. `--model` is the model, wherever it is
     written.
     """
-    scanned = read(call, file)
+    scanned = read(call)
     flags: dict[str, str | None] = {}
     for use in scanned.uses:
         if not use.path:
@@ -76,13 +73,13 @@ def effective(call: EngineCall, file: Mapping[str, Any] | None = None) -> dict[s
             flags[use.name] = use.raw
     for name in sorted({use.name for use in scanned.uses if use.path} | {KV_TRANSFER, KV_EVENTS}):
         try:
-            found = setting(scanned, name)
+            value = setting(scanned, name)
         except Refused:
             flags[name] = None
             continue
         flags.pop(name, None)
-        if found.value is not None:
-            flags[name] = dumps(found.value)
+        if value.value is not None:
+            flags[name] = dumps(value.value)
     if call.positional_model and "--model" not in flags and scanned.positionals:
         flags["--model"] = scanned.positionals[0]
     return flags
@@ -116,21 +113,6 @@ def dumps(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
-def file_words(file: Mapping[str, Any]) -> list[Word]:
-    """The words that vLLM makes of a `--config` file's keys, in the order of the file."""
-    words: list[str] = []
-    for key, value in file.items():
-        if isinstance(value, bool):
-            words.append(f"--{key}" if value else f"--no-{key}")
-        elif isinstance(value, list):
-            words += [f"--{key}", *map(str, value)] if value else []
-        elif isinstance(value, dict):
-            words += [f"--{key}", json.dumps(value)]
-        else:
-            words += [f"--{key}", str(value)]
-    return [Word(word, word, word) for word in words]
-
-
 def config_file(call: EngineCall) -> tuple[str | None, int] | None:
     """The file of `--config FILE` and the word where it stands; None when vLLM reads none.
 
@@ -154,10 +136,9 @@ def opposite(name: str) -> str:
 
 def _unexpanded(use: Use, words: Sequence[Word]) -> Json | None:
     """The object as it is before Kubernetes expands a $(VAR) inside one of its strings."""
-    index = use.words[-1]
-    if not 0 <= index < len(words):
+    if use.words[-1] >= len(words):
         return None
-    word = words[index]
+    word = words[use.words[-1]]
     if "$(" not in word.text or not (word.value is None or word.origin.startswith("$(")):
         return None
     text = word.text.partition("=")[2] if len(use.words) == 1 else word.text
@@ -185,10 +166,10 @@ def _object(use: Use, name: str) -> Json | None:
 
 
 def _parse(text: str) -> Json:
-    found = json.loads(_plain_numbers(text), parse_constant=_no_constant)
-    if not isinstance(found, dict):
+    value = json.loads(_plain_numbers(text), parse_constant=_no_constant)
+    if not isinstance(value, dict):
         raise ValueError("not an object")
-    return found
+    return value
 
 
 def _escaped(value: Any, words: Sequence[Word]) -> Any:
@@ -266,7 +247,7 @@ def _plain_numbers(text: str) -> str:
     return "".join(parts)
 
 
-def _no_constant(text: str) -> Any:
+def _no_constant(text: str) -> NoReturn:
     raise ValueError(text)
 
 

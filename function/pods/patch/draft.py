@@ -40,7 +40,8 @@ class Draft:
 
     @property
     def container(self) -> Json:
-        return self.spec["containers"][self.index]
+        container: Json = self.spec["containers"][self.index]
+        return container
 
     def at(self, field: str = "") -> str:
         """The path of a field of the serving container, as people read it."""

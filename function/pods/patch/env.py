@@ -21,7 +21,7 @@ _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.][-A-Za-z0-9_.]*)\)")
 
 def merge(
     draft: Draft,
-    wanted: Sequence[Json],
+    variables: Sequence[Json],
     if_absent: Sequence[Json] = (),
     ray_copy: Sequence[str] = (),
 ) -> None:
@@ -29,24 +29,24 @@ def merge(
 
     `envFrom` is left as it is: what it brings cannot be seen here, and `env` wins over it.
     """
-    if not (wanted or if_absent or ray_copy):
+    if not (variables or if_absent or ray_copy):
         return
     present: dict[str, Json] = {e["name"]: e for e in items(draft.container, "env")}
     adding: list[Json] = []
-    for variable in wanted:
-        found = present.get(variable["name"])
-        if found is None:
+    for variable in variables:
+        own = present.get(variable["name"])
+        if own is None:
             adding.append(dict(variable))
-        elif _meaning(found) != _meaning(variable):
+        elif _meaning(own) != _meaning(variable):
             raise conflict(
-                f"{variable['name']} is {_say(found)}, and the tier needs it to be "
+                f"{variable['name']} is {_say(own)}, and the tier needs it to be "
                 f"{_say(variable)}; remove it, or set it to that",
                 draft.at(f"env[{variable['name']}]"),
             )
-    settled = present.keys() | {v["name"] for v in wanted}
+    settled = present.keys() | {v["name"] for v in variables}
     adding += [dict(v) for v in if_absent if v["name"] not in settled]
     draft.container["env"] += _ordered(adding)
-    _check_order(draft, wanted)
+    _check_order(draft, variables)
     if ray_copy:
         _copy_to_ray(draft, ray_copy)
     if not draft.container["env"]:
@@ -105,10 +105,10 @@ def _ordered(adding: list[Json]) -> list[Json]:
     return list(out.values())
 
 
-def _check_order(draft: Draft, wanted: Sequence[Json]) -> None:
+def _check_order(draft: Draft, variables: Sequence[Json]) -> None:
     """A variable of the user's that we rely on must not refer to one that only follows it."""
     env = draft.container["env"]
-    needed = {v["name"] for v in wanted}
+    needed = {v["name"] for v in variables}
     last = {e["name"]: i for i, e in enumerate(env)}
     first = {e["name"]: i for i, e in reversed(list(enumerate(env)))}
     for name in needed:

@@ -5,6 +5,7 @@ wired pod adds nothing, and wiring it for another size adds only the difference.
 """
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from function.kube import quantity
@@ -36,12 +37,14 @@ def merge(
 
 def _raise_memory(draft: Draft, size: int, added: int, after: dict[str, int]) -> None:
     after.pop("memory", None)
-    places = [(draft.container.get("resources"), draft.at("resources"))]
-    # Pod-level resources bound the sum of the containers' (Kubernetes 1.34).
-    places.append((draft.spec.get("resources"), "spec.resources"))
+    places: tuple[tuple[Json, str], ...] = (
+        (draft.container.get("resources") or {}, draft.at("resources")),
+        # Pod-level resources bound the sum of the containers' (Kubernetes 1.34).
+        (draft.spec.get("resources") or {}, "spec.resources"),
+    )
     for resources, path in places:
         for kind in ("requests", "limits"):
-            have = ((resources or {}).get(kind) or {}).get("memory")
+            have = (resources.get(kind) or {}).get("memory")
             if have is None:
                 continue
             if size != added:
@@ -50,18 +53,18 @@ def _raise_memory(draft: Draft, size: int, added: int, after: dict[str, int]) ->
                 after["memory"] = size
 
 
-def _add_hugepages(draft: Draft, size: str, wanted: int, added: int, after: dict[str, int]) -> None:
-    name = f"hugepages-{size}"
+def _add_hugepages(draft: Draft, page: str, size: int, added: int, after: dict[str, int]) -> None:
+    name = f"hugepages-{page}"
     resources = child(draft.container, "resources")
     limits = child(resources, "limits")
     path = draft.at(f"resources.limits.{name}")
-    total = _plus(limits.get(name, 0), wanted - added, path)
+    total = _plus(limits.get(name, 0), size - added, path)
     if quantity.parse(limits.get(name, 0)) != quantity.parse(total):
         limits[name] = total
     requests = child(resources, "requests")
     if quantity.parse(requests.get(name, 0)) != quantity.parse(total):
         requests[name] = total
-    after[name] = wanted
+    after[name] = size
     if not any(k in {**limits, **requests} for k in ("memory", "cpu")):
         raise conflict(
             "hugepages need a cpu or memory request beside them, or the API server refuses the "
@@ -69,15 +72,15 @@ def _add_hugepages(draft: Draft, size: str, wanted: int, added: int, after: dict
             draft.at("resources"),
         )
     if any(
-        (v.get("emptyDir") or {}).get("medium") in (f"HugePages-{size}", "HugePages")
+        (v.get("emptyDir") or {}).get("medium") in (f"HugePages-{page}", "HugePages")
         for v in draft.spec.get("volumes") or ()
     ):
         return
-    volume = f"kv-offload-hugepages-{size.lower()}"
+    volume = f"kv-offload-hugepages-{page.lower()}"
     volumes.merge(
         draft,
-        [{"name": volume, "emptyDir": {"medium": f"HugePages-{size}"}}],
-        [{"name": volume, "mountPath": f"/hugepages-{size}"}],
+        [{"name": volume, "emptyDir": {"medium": f"HugePages-{page}"}}],
+        [{"name": volume, "mountPath": f"/hugepages-{page}"}],
     )
 
 
@@ -94,10 +97,10 @@ def _add_devices(draft: Draft, name: str, count: int) -> None:
 
 def _add_claim(draft: Draft, claim: Json) -> None:
     name = claim["name"]
-    found = next((c for c in draft.spec.get("resourceClaims") or () if c.get("name") == name), None)
-    if found is None:
+    own = next((c for c in draft.spec.get("resourceClaims") or () if c.get("name") == name), None)
+    if own is None:
         items(draft.spec, "resourceClaims").append(dict(claim))
-    elif found != claim:
+    elif own != claim:
         raise conflict(
             "the name is taken by another claim than the tier's; rename yours",
             f"spec.resourceClaims[{name}]",
@@ -133,7 +136,7 @@ def _plus(have: object, size: int, path: str) -> str:
     return quantity.add_bytes(have, size)
 
 
-def _parse(have: object, path: str) -> Any:
+def _parse(have: object, path: str) -> Decimal:
     try:
         return quantity.parse(have)
     except ValueError as e:

@@ -21,11 +21,11 @@ def merge(draft: Draft, selector: Mapping[str, str], expressions: Sequence[Json]
 
     NodeMismatch: the pod's own nodeSelector or affinity excludes the tier's nodes.
     """
-    wanted = [
+    required = [
         {"key": key, "operator": "In", "values": [selector[key]]} for key in sorted(selector)
     ] + [dict(e) for e in expressions]
     own = draft.spec.get("nodeSelector") or {}
-    for e in wanted:
+    for e in required:
         if e["key"] in own and _excludes(_in(e["key"], own[e["key"]]), e):
             raise Refused(
                 Reason.NODE_MISMATCH,
@@ -34,18 +34,18 @@ def merge(draft: Draft, selector: Mapping[str, str], expressions: Sequence[Json]
                 f"spec.nodeSelector[{e['key']}]",
             )
     # What the pod's own selector already says needs no saying twice.
-    wanted = [e for e in wanted if not (e["key"] in own and e == _in(e["key"], own[e["key"]]))]
-    if not wanted:
+    required = [e for e in required if not (e["key"] in own and e == _in(e["key"], own[e["key"]]))]
+    if not required:
         return
     affinity = child(child(draft.spec, "affinity"), "nodeAffinity")
-    required = child(affinity, "requiredDuringSchedulingIgnoredDuringExecution")
-    terms = required.get("nodeSelectorTerms")
+    own_required = child(affinity, "requiredDuringSchedulingIgnoredDuringExecution")
+    terms = own_required.get("nodeSelectorTerms")
     if not terms:
-        required["nodeSelectorTerms"] = [{"matchExpressions": wanted}]
+        own_required["nodeSelectorTerms"] = [{"matchExpressions": required}]
         return
-    open_terms = [t for t in terms if _contradiction(t, wanted) is None and _matches_some(t)]
+    open_terms = [t for t in terms if _contradiction(t, required) is None and _matches_some(t)]
     if not open_terms:
-        first = next((c for t in terms if (c := _contradiction(t, wanted))), None)
+        first = next((c for t in terms if (c := _contradiction(t, required))), None)
         raise Refused(
             Reason.NODE_MISMATCH,
             "the pod's node affinity excludes the tier's nodes"
@@ -57,7 +57,7 @@ def merge(draft: Draft, selector: Mapping[str, str], expressions: Sequence[Json]
         if not _matches_some(term):
             continue
         have = term.get("matchExpressions") or []
-        missing = [e for e in wanted if e not in have]
+        missing = [e for e in required if e not in have]
         if missing:
             term["matchExpressions"] = have + missing
 
@@ -71,9 +71,9 @@ def _matches_some(term: Json) -> bool:
     return bool(term.get("matchExpressions") or term.get("matchFields"))
 
 
-def _contradiction(term: Json, wanted: Sequence[Json]) -> tuple[Json, Json] | None:
+def _contradiction(term: Json, required: Sequence[Json]) -> tuple[Json, Json] | None:
     for have in term.get("matchExpressions") or ():
-        for e in wanted:
+        for e in required:
             if have.get("key") == e["key"] and (_excludes(have, e) or _excludes(e, have)):
                 return have, e
     return None

@@ -26,17 +26,17 @@ HEADROOM = 1024**3
 _NODES_OWN = ("/dev/shm", "/run/shm")
 
 
-def merge(draft: Draft, wanted: SharedMemory | None) -> None:
-    """Make `/dev/shm` fit `wanted`, or refuse.
+def merge(draft: Draft, shared: SharedMemory | None) -> None:
+    """Make `/dev/shm` fit `shared`, or refuse.
 
     SharedMemoryTooSmall: the user's limit is below what the connector keeps there.
     PodConflict: what stands there cannot serve at all.
     """
-    if wanted is None:
+    if shared is None:
         return
     mount = volumes.mount_at(draft.container, PATH)
     if mount is None:
-        _add(draft, wanted)
+        _add(draft, shared)
         return
     path = draft.at(f"volumeMounts[{PATH}]")
     if mount.get("readOnly"):
@@ -44,17 +44,17 @@ def merge(draft: Draft, wanted: SharedMemory | None) -> None:
     volume = volumes.volume(draft, mount["name"])
     if volume is None:
         raise conflict(f"there is no volume {mount['name']!r} in the pod", path)
-    if wanted.host:
+    if shared.host:
         _require_nodes_own(volume, mount)
     else:
-        _require_memory(volume, mount, wanted.bytes)
+        _require_memory(volume, mount, shared.bytes)
 
 
-def _add(draft: Draft, wanted: SharedMemory) -> None:
+def _add(draft: Draft, shared: SharedMemory) -> None:
     if draft.spec.get("hostIPC"):
         return  # The container sees the node's own /dev/shm already.
     source: Json = {"emptyDir": {"medium": "Memory"}}
-    if wanted.host:
+    if shared.host:
         source = {"hostPath": {"path": PATH, "type": "Directory"}}
     volumes.merge(draft, [{"name": NAME, **source}], [{"name": NAME, "mountPath": PATH}])
 

@@ -56,9 +56,10 @@ def volume(draft: Draft, name: str) -> Json | None:
 
 def mount_at(container: Json, path: str) -> Json | None:
     """The container's mount at exactly that path."""
-    wanted = posixpath.normpath(path)
-    for mount in container.get("volumeMounts") or ():
-        if posixpath.normpath(mount.get("mountPath", "")) == wanted:
+    normal = posixpath.normpath(path)
+    mounts: list[Json] = container.get("volumeMounts") or []
+    for mount in mounts:
+        if posixpath.normpath(mount.get("mountPath", "")) == normal:
             return mount
     return None
 

@@ -36,7 +36,7 @@ class Outcome:
 def call(
     composite: Document,
     *,
-    given: Document | None = None,
+    step_input: Document | None = None,
     desired: Mapping[str, Document] | None = None,
     observed: Mapping[str, Document] | None = None,
     required: Mapping[str, list[Document]] | None = None,
@@ -46,8 +46,8 @@ def call(
     """Run the function once. `required`: by requirement name; a name left out is unresolved."""
     request = fnv1.RunFunctionRequest()
     request.observed.composite.resource.CopyFrom(resource.dict_to_struct(composite))
-    if given is not None:
-        request.input.CopyFrom(resource.dict_to_struct(given))
+    if step_input is not None:
+        request.input.CopyFrom(resource.dict_to_struct(step_input))
     for key, document in (desired or {}).items():
         request.desired.resources[key].resource.CopyFrom(resource.dict_to_struct(document))
     for key, document in (observed or {}).items():

@@ -56,7 +56,7 @@ class Fixture:
         for _ in range(_ROUNDS):
             got = call(
                 self.composite,
-                given=self.given,
+                step_input=self.given,
                 desired=self.desired,
                 observed=seen,
                 required=required,

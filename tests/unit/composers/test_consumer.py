@@ -366,8 +366,8 @@ def test_a_field_holds_back_what_nothing_tells_as_an_annotation_does(args: Any) 
 
 
 def test_a_broken_input_is_the_one_fatal() -> None:
-    given = {"apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1", "kind": "Input", "mod": "Wire"}
-    got = call(d.replica(), given=given, desired={KEY: d.engine()})
+    broken = {"apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1", "kind": "Input", "mod": "Wire"}
+    got = call(d.replica(), step_input=broken, desired={KEY: d.engine()})
     assert len(got.fatals) == 1
     assert "input.mod" in got.fatals[0]
     assert "mode" in got.fatals[0]
@@ -557,10 +557,10 @@ DECLARED = {
 
 @pytest.mark.parametrize("name", DECLARED)
 def test_a_declared_engine_is_enough_for_an_image_nobody_knows(name: str) -> None:
-    annotations, given = DECLARED[name]
+    annotations, step_input = DECLARED[name]
     engine = d.engine(annotations, image="registry.example/ours:v7", args=["--model", "m"])
     required = d.requirements(d.ready_tier(), model="m")
-    got = call(d.replica(), given=given, desired={KEY: engine}, required=required)
+    got = call(d.replica(), step_input=step_input, desired={KEY: engine}, required=required)
     assert got.conditions["KVOffloadReady"] == ("True", "Wired")
     assert transfer_config(got.desired[KEY])
 
@@ -658,6 +658,22 @@ def test_a_request_that_nobody_reads_is_said(name: str) -> None:
     said = {"type": "KVOffloadReady", "status": "False", "message": got.messages["KVOffloadReady"]}
     again = call({**d.replica(), "status": {"conditions": [said]}}, desired={KEY: document})
     assert again.warnings == [], "an event on transitions only"
+
+
+def test_what_cannot_be_read_is_refused_and_no_request_in_it_called_idle() -> None:
+    head = {"template": d.engine()["spec"]["forProvider"]["manifest"]["spec"]["template"]}
+    manifest = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayService",
+        "metadata": {"name": "r", "namespace": "default"},
+        "spec": {"serveConfigV2": "a: [", "rayClusterConfig": {"headGroupSpec": head}},
+    }
+    engine = deepcopy(d.engine())
+    engine["spec"]["forProvider"]["manifest"] = manifest
+    got = call(d.replica(), desired={KEY: engine})
+    assert got.conditions == {"KVOffloadReady": ("False", "ArgsNotPatchable")}
+    assert "this is not YAML" in got.messages["KVOffloadReady"]
+    assert "does nothing" not in got.messages["KVOffloadReady"]
 
 
 def test_one_on_the_composite_itself_too() -> None:

@@ -40,8 +40,8 @@ CLUSTERS = {
 
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_the_cluster_of_a_new_tier(name: str) -> None:
-    given, condition, composed = CLUSTERS[name]
-    got = call(d.tier(), required=given)
+    required, condition, composed = CLUSTERS[name]
+    got = call(d.tier(), required=required)
     assert tuple(got.conditions) == CLUSTER_CONDITIONS
     assert got.conditions["ClusterResolved"] == condition
     assert got.conditions["Accepted"] == ("True", "Valid")
@@ -291,8 +291,8 @@ def test_a_child_in_use_stays(name: str) -> None:
     usages, left = SHRINKING[name]
     both = {"clusters": [d.cluster("us"), d.cluster("eu")], "usages": []}
     observed = observe(call(d.tier(**FLEET), required=both))
-    given = {} if usages is None else {"clusters": [d.cluster("eu")], "usages": usages}
-    got = call(d.tier(**FLEET), required=given, observed=observed)
+    required = {} if usages is None else {"clusters": [d.cluster("eu")], "usages": usages}
+    got = call(d.tier(**FLEET), required=required, observed=observed)
     assert sorted(got.desired) == left
 
 
@@ -308,7 +308,7 @@ def inference_cluster(**spec: Any) -> dict[str, Any]:
 
 def test_a_standalone_cluster_gets_its_provider_config_and_its_tiers() -> None:
     tier = {"name": "chat", "backend": "LMCache", "lmcache": {"l1": {"sizeGiB": 10}}}
-    got = call(inference_cluster(kvOffloadTiers=[tier]), given=d.COMPOSE)
+    got = call(inference_cluster(kvOffloadTiers=[tier]), step_input=d.COMPOSE)
     assert got.desired["clusterproviderconfig"]["spec"]["credentials"] == {
         "source": "Secret",
         "secretRef": {
@@ -348,8 +348,8 @@ def deployment(**settings: Any) -> dict[str, Any]:
 
 def test_a_standalone_deployment_is_composed_and_wired() -> None:
     composite = deployment(kvOffloadTierRef={"name": "chat"})
-    given = d.requirements(d.ready_tier()) | {"cluster": [d.cluster()]}
-    got = call(composite, given=d.COMPOSE, required=given)
+    required = d.requirements(d.ready_tier()) | {"cluster": [d.cluster()]}
+    got = call(composite, step_input=d.COMPOSE, required=required)
     assert set(got.desired) == {"deployment-main", "service", "usage-tier-4c387"}
     args = d.wired_pod(got.desired["deployment-main"])["spec"]["containers"][0]["args"]
     assert args[:2] == ["Qwen/Qwen3-32B", "--kv-transfer-config"]
@@ -359,15 +359,15 @@ def test_a_standalone_deployment_is_composed_and_wired() -> None:
     seen = observe(got)
     counts = {"status": {"readyReplicas": 2}}
     seen["deployment-main"]["status"]["atProvider"] = {"manifest": counts}
-    again = call(composite, given=d.COMPOSE, required=given, observed=seen)
+    again = call(composite, step_input=d.COMPOSE, required=required, observed=seen)
     assert again.composite_ready == "TRUE"
     assert again.status["replicas"] == {"total": 2, "ready": 2}
 
 
 def test_a_standalone_deployment_waits_for_its_tier() -> None:
     composite = deployment(kvOffloadTierRef={"name": "chat"})
-    given = d.requirements(d.unready_tier()) | {"cluster": [d.cluster()]}
-    got = call(composite, given=d.COMPOSE, required=given)
+    required = d.requirements(d.unready_tier()) | {"cluster": [d.cluster()]}
+    got = call(composite, step_input=d.COMPOSE, required=required)
     assert "deployment-main" not in got.desired
     assert got.conditions["KVOffloadReady"] == ("False", "TierNotReady")
     assert (got.composite_ready, got.ttl) == ("FALSE", 10)

@@ -58,17 +58,6 @@ def test_the_last_of_a_switch_and_its_negation():
     assert flags.read("SGLang", sglang(*words)) == {"--no-enable-tf32-matmul": None}
 
 
-def test_visible_config_file():
-    file = {"page_size": 64, "enable-metrics": True, "model-path": "m", "trust-remote-code": False}
-    found = flags.read("SGLang", sglang("--config", "f.yaml", "--page-size", "32"), file=file)
-    assert found == {
-        "--page-size": "32",
-        "--enable-metrics": None,
-        "--model-path": "m",
-        "--config": "f.yaml",
-    }
-
-
 ALL = [
     "--enable-hierarchical-cache",
     "--hicache-size",

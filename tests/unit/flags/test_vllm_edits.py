@@ -518,15 +518,6 @@ def test_a_literal_dollar_of_the_user_is_escaped_when_kubernetes_may_expand():
     assert config["kv_connector_extra_config"]["connectors"][1] == ours.connector
 
 
-def test_visible_config_file():
-    file = {"kv-transfer-config": NIXL}
-    call = vllm("m", "--config", "f.yaml")
-    edits = flags.plan(call, engine(), LMC, file=file).edits()
-    assert apply(call, edits) == ["m", "--config", "f.yaml", KV, PD]
-    with pytest.raises(Refused, match="overwrite the connector"):
-        flags.plan(call, engine(), LMC, file={"kv_offloading_size": 4}).edits()
-
-
 def test_a_template_variable_that_nobody_sets_is_empty():
     call = vllm("m", expansion("${VLLM_ADDITIONAL_ARGS}"), "--port", "1")
     unset = Engine("vLLM", "0.33.0", env={"OTHER": "x"})

@@ -194,18 +194,3 @@ def test_flags(words, want):
 def test_positional_model_is_ignored_by_the_module():
     call = vllm("m", "--port", "1", positional_model=False)
     assert flags.read("vLLM", call) == {"--port": "1"}
-
-
-def test_visible_config_file_comes_before_the_command_line():
-    file = {"kv-transfer-config": NIXL, "port": 1, "enable-prefix-caching": False, "api-key": ["a"]}
-    found = flags.read("vLLM", vllm("m", "--port", "2", "--config", "f.yaml"), file=file)
-    assert found == {
-        "--model": "m",
-        "--port": "2",
-        "--config": "f.yaml",
-        "--api-key": "a",
-        "--no-enable-prefix-caching": None,
-        KV: js(NIXL),
-    }
-    found = flags.read("vLLM", vllm("m", "--config", "f.yaml", KV, O), file=file)
-    assert found[KV] == js(OFFLOAD)

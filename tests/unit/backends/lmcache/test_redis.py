@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from function.api.lmcache_l2 import ManagedRedis
 from function.backends.lmcache import BACKEND
 from function.backends.lmcache.redis import memory_gib
 from tests.unit.backends.lmcache import server
@@ -67,8 +68,7 @@ def test_memory_beside_the_blocks(size: int, persistence: dict | None, memory: i
     managed: dict[str, Any] = {"sizeGiB": size}
     if persistence is not None:
         managed["persistence"] = persistence
-    of = server(_level(managed=managed))
-    assert memory_gib(of.settings.l2[0]) == memory
+    assert memory_gib(ManagedRedis.model_validate(managed)) == memory
 
 
 def test_a_name_that_a_stateful_set_can_carry() -> None:

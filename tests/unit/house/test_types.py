@@ -1,0 +1,37 @@
+"""What the type checker is told to pass over says why, in the same line."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import function
+
+ROOT = Path(function.__file__).parent
+_REASONED = re.compile(r"# type: ignore\[[a-z-]+(, [a-z-]+)*\] # \w+")
+
+IGNORED = [
+    f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+    for path in sorted(ROOT.rglob("*.py"))
+    for number, line in enumerate(path.read_text().splitlines(), start=1)
+    if "type: ignore" in line
+]
+
+
+@pytest.mark.parametrize("line", IGNORED)
+def test_an_ignored_line_has_its_code_and_its_reason(line: str) -> None:
+    assert _REASONED.search(line)
+
+
+@pytest.mark.parametrize(
+    ("comment", "good"),
+    (
+        ("# type: ignore[valid-type] # made at run time", True),
+        ("# type: ignore[arg-type, call-arg] # the stubs are older", True),
+        ("# type: ignore[valid-type]", False),
+        ("# type: ignore # made at run time", False),
+        ("# type: ignore", False),
+    ),
+)
+def test_what_counts_as_a_reason(comment: str, good: bool) -> None:
+    assert bool(_REASONED.search(comment)) is good
