@@ -9,6 +9,7 @@ _COMMANDS = {
     "render": ("function.cli.render", "Show what Crossplane would compose, without a cluster."),
     "add-step": ("function.cli.add_step", "Append our step to a Composition of your own."),
     "explain": ("function.cli.explain", "Say what a pod would get from a tier, and why."),
+    "plan": ("function.cli.plan", "Say what an edit of a tier would refuse, restart and change."),
     "probe": (
         "function.cli.probe",
         "Say what an image holds, from inside it, and how to declare it.",

@@ -1,5 +1,7 @@
 """Settings that cannot change under what runs: kept in the status, and held against the spec."""
 
+from collections.abc import Mapping
+
 from function.composers.tier_plan import TierPlan
 from function.contract.backend import Pinned
 from function.edge.request import Call
@@ -16,18 +18,20 @@ def problems(call: Call, plan: TierPlan, *, in_use: bool) -> list[Problem]:
     before = call.composite_value("status", "pinned")
     if not isinstance(before, dict):
         return []
+    return [problem for row, problem in changed(before, plan) if row.always or in_use]
+
+
+def changed(before: Mapping[str, str], plan: TierPlan) -> list[tuple[Pinned, Problem]]:
+    """The pinned settings that the plan has otherwise than `before`, with what to say of each."""
     out = []
     for row in _rows(plan):
         was = before.get(row.path)
-        if was is None or was == row.value or not (row.always or in_use):
-            continue
-        out.append(
-            Problem(
-                row.path,
+        if was is not None and was != row.value:
+            said = (
                 f"cannot change from {was} to {row.value}: {row.why}. Set it back, or make a second"
-                " tier and move its consumers",
+                " tier and move its consumers"
             )
-        )
+            out.append((row, Problem(row.path, said)))
     return out
 
 

@@ -5,6 +5,7 @@ the order of their names, without its subdirectories (as `crossplane composition
 """
 
 import json
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,8 +85,9 @@ def parse(text: str, name: str) -> list[Document]:
 
 
 def read_text(path: Path) -> str:
+    """The text of a file; of the standard input for `-`."""
     try:
-        return path.read_text(encoding="utf-8")
+        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

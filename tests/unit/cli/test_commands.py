@@ -64,7 +64,7 @@ def write(tmp_path: Path):
     return put
 
 
-@pytest.mark.parametrize("command", [[], ["render"], ["add-step"], ["explain"]])
+@pytest.mark.parametrize("command", [[], ["render"], ["add-step"], ["explain"], ["plan"]])
 def test_help(command: list[str]) -> None:
     result = run(*command, "--help")
     assert result.exit_code == 0
@@ -310,3 +310,17 @@ def test_the_default_pipelines_are_the_installed_compositions(path: str) -> None
     (installed,) = files.load(ROOT / f"compositions/{path}.yaml")
     xr = installed["spec"]["compositeTypeRef"]
     assert defaults.composition(xr) == installed
+
+
+def test_plan_says_what_an_edit_does_and_fails_on_what_is_refused(write) -> None:
+    text = TIER.read_text(encoding="utf-8")
+    bigger = write("bigger.yaml", text.replace("sizeGiB: 200\n", "sizeGiB: 300\n"))
+    shown = run("plan", bigger, "--now", TIER)
+    assert shown.exit_code == 0
+    assert "daemonset-agent: At most 1 at a time." in shown.stdout
+    (effect,) = yaml.safe_load(run("plan", bigger, "--now", TIER, "-o", "yaml").stdout)
+    assert (effect["effect"], effect["what"]) == ("its pods restart", "daemonset-agent")
+    moved = write("moved.yaml", text.replace("gke-h200-prod", "elsewhere"))
+    refused = run("plan", moved, "--now", TIER)
+    assert refused.exit_code == 3
+    assert "inferenceClusterRef cannot be changed" in refused.stdout
