@@ -34,7 +34,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
     type=click.Choice(["tree", "yaml", "json"]),
     default="tree",
     show_default=True,
-    help="yaml and json are a list of effects, for a check in CI.",
+    help="yaml and json have a document for each effect, for a check in CI.",
 )
 @user_errors()
 def command(new: Path, now: Path, required: tuple[Path, ...], output: str) -> None:

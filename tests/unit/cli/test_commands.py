@@ -318,7 +318,7 @@ def test_plan_says_what_an_edit_does_and_fails_on_what_is_refused(write) -> None
     shown = run("plan", bigger, "--now", TIER)
     assert shown.exit_code == 0
     assert "daemonset-agent: At most 1 at a time." in shown.stdout
-    (effect,) = yaml.safe_load(run("plan", bigger, "--now", TIER, "-o", "yaml").stdout)
+    (effect,) = yaml.safe_load_all(run("plan", bigger, "--now", TIER, "-o", "yaml").stdout)
     assert (effect["effect"], effect["what"]) == ("its pods restart", "daemonset-agent")
     moved = write("moved.yaml", text.replace("gke-h200-prod", "elsewhere"))
     refused = run("plan", moved, "--now", TIER)
