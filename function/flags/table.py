@@ -1,4 +1,4 @@
-"""An engine's flags from the compact lists of `options_vllm.py` and `options_sglang.py`."""
+"""An engine's flags from the compact lists of `vllm/options.py` and `sglang/options.py`."""
 
 from collections import defaultdict
 from collections.abc import Mapping

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from function.contract.engine import SGLANG, VLLM
+from function.pods import identity_inputs as inputs
 from function.pods.patch.env import literals
 from function.workloads.containers import split_image
 
@@ -20,59 +21,6 @@ Json = dict[str, Any]
 
 LENGTH = 12
 
-# Flags that determine the bytes of a block or its key, with the value that an absent flag means.
-# Parallelism cuts blocks by rank, attention backends lay them out, overrides change the weights'
-# use. Where wiring itself sets an absent one, the backend says so (`Backend.assumes`).
-_VLLM = {
-    "--dtype": "auto",
-    "--kv-cache-dtype": "auto",
-    "--kv-cache-dtype-skip-layers": "",
-    "--calculate-kv-scales": "",
-    "--quantization": "",
-    "--quantization-config": "",
-    "--load-format": "auto",
-    "--config-format": "auto",
-    "--hf-overrides": "",
-    "--hf-config-path": "",
-    "--block-size": "",
-    "--mamba-cache-dtype": "auto",
-    "--mamba-ssm-cache-dtype": "auto",
-    "--tensor-parallel-size": "1",
-    "--pipeline-parallel-size": "1",
-    "--decode-context-parallel-size": "1",
-    "--prefill-context-parallel-size": "1",
-    "--attention-backend": "",
-    "--attention-config": "",
-    "--speculative-config": "",
-    "--spec-method": "",
-    "--spec-model": "",
-    "--prefix-caching-hash-algo": "sha256",
-}
-_SGLANG = {
-    "--dtype": "auto",
-    "--kv-cache-dtype": "auto",
-    "--quantization": "",
-    "--quantization-param-path": "",
-    "--load-format": "auto",
-    "--json-model-override-args": "",
-    "--page-size": "",
-    "--mamba-ssm-dtype": "",
-    "--tp-size": "1",
-    "--pp-size": "1",
-    "--dcp-size": "1",
-    "--attn-cp-size": "1",
-    "--attention-backend": "",
-    "--prefill-attention-backend": "",
-    "--decode-attention-backend": "",
-    "--speculative-algorithm": "",
-    "--speculative-draft-model-path": "",
-}
-_FLAGS = {VLLM: _VLLM, SGLANG: _SGLANG}
-_ENV = {
-    VLLM: {"PYTHONHASHSEED": "0", "VLLM_ATTENTION_BACKEND": "", "VLLM_KV_CACHE_LAYOUT": ""},
-    SGLANG: {},
-}
-_SWITCHES = frozenset(("--calculate-kv-scales",))
 _MODEL = {VLLM: "--model", SGLANG: "--model-path"}
 
 
@@ -118,20 +66,31 @@ def identity(
         return Identity(model, _digest(only), only)
     facts_by_name: dict[str, str] = {"engine": engine}
     unknown: list[str] = []
+    env = literals(container)
+    path = _local(container, model)
     if not model:
         unknown.append("the model argument")
-    elif posixpath.isabs(model) or model.startswith("."):
-        source, why = _behind_path(template, container, model, namespace, model_source)
+    elif path:
+        source, why = _behind_path(template, container, path, namespace, model_source)
         facts_by_name["model"] = source
         unknown += [why] if why else []
     else:
         facts_by_name["model"] = f"repository {model}"
+        _add(facts_by_name, unknown, env, inputs.SOURCES[engine], "env ")
+        if _is_offline(env):
+            source, why = _behind_path(
+                template, container, _downloads(flags, env), namespace, model_source
+            )
+            facts_by_name["downloads"] = source
+            unknown += [why] if why else []
     revision = flags.get("--revision")
     if "--revision" in flags and revision is None:
         unknown.append("--revision")
     facts_by_name["revision"] = revision or ""
-    _add(facts_by_name, unknown, flags, {**_FLAGS[engine], **assumed})
-    _add(facts_by_name, unknown, literals(container), _ENV[engine], "env ")
+    _add(facts_by_name, unknown, flags, {**inputs.FLAGS[engine], **assumed})
+    for switch, beside in inputs.BESIDE.items():
+        _add(facts_by_name, unknown, flags, beside if switch in flags else {})
+    _add(facts_by_name, unknown, env, inputs.ENV[engine], "env ")
     if outlives_pods:
         _add_version(facts_by_name, unknown, container, version)
     facts = tuple(sorted((k, v) for k, v in facts_by_name.items() if v))
@@ -159,7 +118,7 @@ def _add(
     for name, default in defaults.items():
         if name not in values:
             continue
-        value = "on" if values[name] is None and name in _SWITCHES else values[name]
+        value = "on" if values[name] is None and name in inputs.SWITCHES else values[name]
         if value is None:
             unknown.append(f"{kind}{name}")
         elif value != default:
@@ -184,6 +143,37 @@ def _add_version(
 def _is_pinned(image: str) -> bool:
     _, tag, digest = split_image(image)
     return bool(digest) or tag not in ("", "latest", "nightly", "main")
+
+
+def _local(container: Mapping[str, Any], model: str) -> str:
+    """The model argument as a path; "" for the name of a repository.
+
+    Engines take `org/name` for a directory where one stands below the working directory: it does
+    where a volume is mounted there.
+    """
+    if posixpath.isabs(model):
+        return model
+    below = container.get("workingDir")
+    if not below:
+        return model if model.startswith(".") else ""
+    path = posixpath.normpath(posixpath.join(str(below), model))
+    return path if model.startswith(".") or _mount_above(container, path) else ""
+
+
+def _is_offline(env: Mapping[str, str | None]) -> bool:
+    """Whether nothing is downloaded; a value that cannot be seen may say so."""
+    set_ = [env[name] for name in inputs.OFFLINE if name in env]
+    return any(value is None or value.lower() not in inputs.FALSE for value in set_)
+
+
+def _downloads(flags: Mapping[str, str | None], env: Mapping[str, str | None]) -> str:
+    """The directory that holds what was downloaded, as far as the pod says."""
+    if inputs.DOWNLOADS in flags:
+        return flags[inputs.DOWNLOADS] or inputs.DOWNLOADS
+    for name, below in inputs.CACHES:
+        if name in env:
+            return posixpath.join(env[name] or f"${name}", below)
+    return posixpath.join("~", ".cache/huggingface/hub")
 
 
 def _behind_path(

@@ -2,6 +2,9 @@
 
 import pytest
 
+from function.flags.sglang.options import OPTIONS as SGLANG_OPTIONS
+from function.flags.vllm.options import OPTIONS as VLLM_OPTIONS
+from function.pods import identity_inputs
 from function.pods.identity import identity
 
 PVC = {"name": "model-cache", "persistentVolumeClaim": {"claimName": "llama"}}
@@ -114,6 +117,14 @@ OTHER = {
     "overrides": {"--hf-overrides": '{"rope_theta":1}'},
     "drafts": {"--speculative-config": "{}"},
     "scales": {"--calculate-kv-scales": None},
+    "the loader's settings": {"--model-loader-extra-config": '{"a":1}'},
+    "the model's class": {"--model-class-overrides": '{"A":"b:C"}'},
+    "the code that comes with it": {"--code-revision": "abc"},
+    "the implementation": {"--model-impl": "transformers"},
+    "layers without blocks of their own": {"--kv-sharing-fast-prefill": None},
+    "no sliding window": {"--disable-sliding-window": None},
+    "how ranks cut a block": {"--dcp-kv-cache-interleave-size": "8"},
+    "what images become": {"--mm-processor-kwargs": '{"fps":1}'},
 }
 
 
@@ -174,6 +185,80 @@ def test_the_seed_that_wiring_sets_does_not_move_the_identity():
     assert compute(BASE, env=seed).digest == compute(BASE).digest
     other = [{"name": "PYTHONHASHSEED", "value": "7"}]
     assert compute(BASE, env=other).digest != compute(BASE).digest
+
+
+# Variables -> whether the identity is another than without them, and what of it is unknown.
+ENV = {
+    "the usual registry": ({"HF_ENDPOINT": "https://huggingface.co"}, False, ""),
+    "a mirror": ({"HF_ENDPOINT": "https://mirror"}, True, ""),
+    "another registry": ({"VLLM_USE_MODELSCOPE": "True"}, True, ""),
+    "not that registry": ({"VLLM_USE_MODELSCOPE": "False"}, False, ""),
+    "without MLA": ({"VLLM_MLA_DISABLE": "1"}, True, ""),
+    "a cache, with downloads": ({"HF_HOME": "/mnt/models"}, False, ""),
+    "what the cache holds": ({"HF_HOME": "/mnt/models", "HF_HUB_OFFLINE": "1"}, True, ""),
+    "online, said aloud": ({"HF_HOME": "/mnt/models", "HF_HUB_OFFLINE": "0"}, False, ""),
+    "offline, in nobody's volume": (
+        {"TRANSFORMERS_OFFLINE": "1"},
+        True,
+        "what stands at the relative path ~/.cache/huggingface/hub",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENV)
+def test_variables(name):
+    values, moves, unknown = ENV[name]
+    env = [{"name": key, "value": value} for key, value in values.items()]
+    got = compute(BASE, env=env, volumes=[PVC], mounts=[MOUNT])
+    assert (got.digest != compute(BASE).digest, got.unknown) == (moves, unknown)
+
+
+def test_an_offline_repository_is_what_its_volume_holds():
+    env = [
+        {"name": "HF_HUB_CACHE", "value": "/mnt/models"},
+        {"name": "HF_HUB_OFFLINE", "value": "1"},
+    ]
+    other = {**PVC, "persistentVolumeClaim": {"claimName": "qwen"}}
+    one, two = (compute(BASE, env=env, volumes=[v], mounts=[MOUNT]) for v in (PVC, other))
+    assert one.known and two.known
+    assert one.digest != two.digest
+
+
+def test_a_relative_path_is_below_the_working_directory():
+    def at(model, **container):
+        template = {"spec": {"volumes": [PVC]}}
+        engine = {"image": "vllm/vllm-openai:v0.33.0", "volumeMounts": [MOUNT], **container}
+        got = identity(
+            template, engine, engine="vLLM", namespace="default", flags={"--model": model}
+        )
+        return dict(got.facts)["model"], got.known
+
+    assert at("llama") == ("repository llama", True)
+    assert at("llama", workingDir="/mnt/models") == ("pvc default/llama/llama", True)
+    assert at("llama", workingDir="/elsewhere") == ("repository llama", True)
+    assert at("./llama", workingDir="/mnt/models") == ("pvc default/llama/llama", True)
+    assert at("./llama") == ("path ./llama", False)
+
+
+def test_attention_of_sglang_is_cut_by_its_own_ranks():
+    def sglang(**flags):
+        named = {f"--{name.replace('_', '-')}": value for name, value in flags.items()}
+        return compute({"--model-path": "m", **named}, engine="SGLang").digest
+
+    assert sglang(dp_size="2") == sglang()
+    assert sglang(enable_dp_attention=None, dp_size="2") != sglang(enable_dp_attention=None)
+
+
+@pytest.mark.parametrize(
+    "engine, options",
+    [("vLLM", VLLM_OPTIONS), ("SGLang", SGLANG_OPTIONS)],
+    ids=["vLLM", "SGLang"],
+)
+def test_every_flag_that_counts_is_one_of_the_engine(engine, options):
+    arities = {option.name: option.arity for option in options}
+    gone = {"--calculate-kv-scales"}  # not in vLLM 0.33 any more
+    for name in identity_inputs.FLAGS[engine].keys() - gone:
+        assert (arities[name] == "0") == (name in identity_inputs.SWITCHES), name
 
 
 def test_a_declared_identity_replaces_all_but_the_model_string():

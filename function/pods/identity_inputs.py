@@ -1,0 +1,160 @@
+"""What determines a cached block's bytes or its key: by engine, with what an absent one means.
+
+Data only. Parallelism cuts blocks by rank, attention backends lay them out, loaders and overrides
+change the weights or their use. Gathered from what vLLM 0.33 hashes of its configuration
+(`compute_hash` of its config classes) and from SGLang 0.5.23's server arguments, less what only
+changes speed, graphs or rounding. Where wiring itself sets an absent flag, the backend says so
+(`Backend.assumes`).
+"""
+
+from function.contract.engine import SGLANG, VLLM
+
+_VLLM = {
+    "--attention-backend": "",
+    "--attention-config": "",
+    "--block-size": "",
+    "--calculate-kv-scales": "",
+    "--code-revision": "",
+    "--config-format": "auto",
+    "--convert": "auto",
+    "--cp-kv-cache-interleave-size": "1",
+    "--dcp-kv-cache-interleave-size": "1",
+    "--decode-context-parallel-size": "1",
+    "--disable-sliding-window": "",
+    "--dtype": "auto",
+    "--enable-mamba-cache-stochastic-rounding": "",
+    "--engram-config": "",
+    "--hf-config-path": "",
+    "--hf-overrides": "",
+    "--ignore-patterns": "",
+    "--kv-cache-dtype": "auto",
+    "--kv-cache-dtype-skip-layers": "",
+    "--kv-sharing-fast-prefill": "",
+    "--load-format": "auto",
+    "--mamba-block-size": "",
+    "--mamba-cache-dtype": "auto",
+    "--mamba-cache-mode": "",
+    "--mamba-ssm-cache-dtype": "auto",
+    "--mm-processor-kwargs": "",
+    "--model-class-overrides": "",
+    "--model-impl": "auto",
+    "--model-loader-extra-config": "",
+    "--pipeline-parallel-size": "1",
+    "--prefill-context-parallel-size": "1",
+    "--prefix-caching-hash-algo": "sha256",
+    "--quantization": "",
+    "--quantization-config": "",
+    "--runner": "auto",
+    "--spec-method": "",
+    "--spec-model": "",
+    "--speculative-config": "",
+    "--tensor-parallel-size": "1",
+    "--use-replayssm": "",
+    "--video-pruning-method": "",
+    "--video-pruning-rate": "",
+    "--worker-cls": "auto",
+    "--worker-extension-cls": "",
+}
+_SGLANG = {
+    "--attention-backend": "",
+    "--attn-cp-size": "1",
+    "--attn-dp-size": "1",
+    "--c128-page-size": "",
+    "--cp-strategy": "",
+    "--custom-weight-loader": "",
+    "--dcp-size": "1",
+    "--decode-attention-backend": "",
+    "--decrypted-config-file": "",
+    "--disable-hybrid-swa-memory": "",
+    "--dllm-algorithm": "",
+    "--dllm-algorithm-config": "",
+    "--dtype": "auto",
+    "--enable-deepseek-v4-fp4-indexer": "",
+    "--enable-dp-attention": "",
+    "--enable-hisparse": "",
+    "--enable-int8-mamba-checkpoint": "",
+    "--enable-kv-cache-sharding": "",
+    "--enable-linear-replayssm": "",
+    "--enable-mamba-cache-stochastic-rounding": "",
+    "--enable-page-major-kv-layout": "",
+    "--enable-prefill-cp": "",
+    "--hisparse-config": "",
+    "--is-embedding": "",
+    "--json-model-override-args": "",
+    "--kv-cache-dtype": "auto",
+    "--load-format": "auto",
+    "--mamba-ssm-dtype": "",
+    "--mm-process-config": "",
+    "--model-config-parser": "auto",
+    "--model-impl": "auto",
+    "--model-loader-extra-config": "",
+    "--modelopt-quant": "",
+    "--page-size": "",
+    "--pp-size": "1",
+    "--prefill-attention-backend": "",
+    "--qsa-indexer-dtype": "",
+    "--quantization": "",
+    "--quantization-param-path": "",
+    "--quantize-and-serve": "",
+    "--rl-quant-profile": "",
+    "--speculative-algorithm": "",
+    "--speculative-draft-kv-cache-dtype": "",
+    "--speculative-draft-model-path": "",
+    "--speculative-draft-model-quantization": "",
+    "--speculative-draft-model-revision": "",
+    "--tp-size": "1",
+}
+FLAGS = {VLLM: _VLLM, SGLANG: _SGLANG}
+
+# Those of them that take no value.
+SWITCHES = frozenset(
+    {
+        "--calculate-kv-scales",
+        "--disable-hybrid-swa-memory",
+        "--disable-sliding-window",
+        "--enable-deepseek-v4-fp4-indexer",
+        "--enable-dp-attention",
+        "--enable-hisparse",
+        "--enable-int8-mamba-checkpoint",
+        "--enable-kv-cache-sharding",
+        "--enable-linear-replayssm",
+        "--enable-mamba-cache-stochastic-rounding",
+        "--enable-page-major-kv-layout",
+        "--enable-prefill-cp",
+        "--is-embedding",
+        "--kv-sharing-fast-prefill",
+        "--quantize-and-serve",
+        "--use-replayssm",
+    }
+)
+
+# A flag that counts only beside another: attention's share of a rank is tp / dp with it.
+BESIDE = {"--enable-dp-attention": {"--dp-size": "1"}}
+
+ENV = {
+    VLLM: {
+        "PYTHONHASHSEED": "0",
+        "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE": "1",
+        "VLLM_ATTENTION_BACKEND": "",
+        "VLLM_KV_CACHE_LAYOUT": "",
+        "VLLM_MLA_DISABLE": "0",
+        "VLLM_MODEL_REDIRECT_PATH": "",
+        "VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT": "0",
+        "VLLM_SSM_CONV_STATE_LAYOUT": "",
+    },
+    SGLANG: {},
+}
+
+# Where the weights of a repository come from.
+SOURCES = {
+    VLLM: {"HF_ENDPOINT": "https://huggingface.co", "VLLM_USE_MODELSCOPE": "False"},
+    SGLANG: {"HF_ENDPOINT": "https://huggingface.co", "SGLANG_USE_MODELSCOPE": "false"},
+}
+
+# Set, nothing is downloaded: a repository is then what the cache directory holds of it.
+OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+FALSE = frozenset({"", "0", "false", "no", "off"})
+
+# Where downloads are kept: the flag, then the first of these that is set, with what lies below it.
+DOWNLOADS = "--download-dir"
+CACHES = (("HF_HUB_CACHE", ""), ("HUGGINGFACE_HUB_CACHE", ""), ("HF_HOME", "hub"))
