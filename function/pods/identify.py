@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from packaging.version import InvalidVersion, Version
 
-from function.command.model import ImageCall, Program
+from function.command import ImageCall, Program
 from function.contract.engine import SGLANG, VLLM
 from function.pods.declared import Declared
 from function.problems import Refused
