@@ -8,7 +8,7 @@ expanded to, and both have limits. Whoever meets one gets a `Program` with a pro
 from dataclasses import dataclass, field
 
 # Linux: MAX_ARG_STRLEN, 32 pages with the final NUL. No program starts with a longer argument, nor
-# with a longer NAME=value.
+# with a longer variable.
 ARGUMENT_BYTES = 128 * 1024 - 1
 
 # Shells that start shells, or eval, in one another.
@@ -17,37 +17,66 @@ SHELLS_DEEP = 8
 
 @dataclass(frozen=True)
 class Limit:
-    """`most`: what is allowed. `what`: of what. `fix`: what the user can do about it."""
+    """`most`: what is allowed. `what`: of what. `fix`: what the user can do about it. `why`: the
+    reason for the number, for docs/commands.md."""
 
     most: int
     what: str
     fix: str
+    why: str
 
 
 _SHORTEN = "shorten it, or move what is not the engine's start into an init container or an image"
 _WRITE_OUT = "write the engine's flags out where it is started"
 
 LIMITS = {
-    # Linux: a quarter of the stack's usual 8 MiB, for arguments and environment together.
     "given": Limit(
         2 * 1024 * 1024,
         "bytes of command, args and env, with $(VAR) expanded",
         "Linux starts no program with more; shorten them",
+        "Linux gives a program a quarter of its stack for arguments and environment; the stack has "
+        "8 MiB where nobody says otherwise.",
     ),
-    # Every script is parsed once; one inside another counts with both.
-    "scripts": Limit(256 * 1024, "bytes of shell scripts, those in them included", _SHORTEN),
-    # Where a script can be read in several ways, tree-sitter takes time with the square of these,
-    # and nothing can be counted there: 0.2 s for 1,000 in the worst order that was found.
-    "operators": Limit(1000, "of the characters | < > ( ` in shell scripts", _SHORTEN),
-    # Where it cannot be read, with the square of its length: the lexer goes over the rest of the
-    # script at every word. Kilobytes lexed, and hundreds of the parser's operations; a script
-    # without errors takes 20 for a kilobyte.
-    "grammar": Limit(6000, "steps of the shell grammar", f"correct its syntax, or {_SHORTEN}"),
-    # What a script's variables, arrays and arguments are put in for.
-    "expanded": Limit(512 * 1024, "bytes put into a script's words by variables", _WRITE_OUT),
-    "words": Limit(20_000, "words of commands, those out of variables included", _WRITE_OUT),
-    # Nothing honest comes near: the other limits are met before.
-    "steps": Limit(2_000_000, "steps to read it", _SHORTEN),
+    "scripts": Limit(
+        64 * 1024,
+        "bytes of shell scripts, those in them included",
+        _SHORTEN,
+        "A script that the grammar (tree-sitter-bash) can hardly read takes up to 17 us a byte: a "
+        "second. The longest launcher that was found, KServe's, has 9 KiB.",
+    ),
+    "operators": Limit(
+        1000,
+        "of the characters | < > ( ` in shell scripts",
+        _SHORTEN,
+        "Where a script can be read in several ways, the grammar's time grows with the square of "
+        "these: 0.2 s for 1,000, in the worst order that was found. KServe's launcher has 46.",
+    ),
+    "grammar": Limit(
+        6000,
+        "steps of the shell grammar",
+        f"correct its syntax, or {_SHORTEN}",
+        "Where a script cannot be read, the grammar goes over the rest of it at every word. A "
+        "script without errors takes at most 60 steps for a kilobyte.",
+    ),
+    "expanded": Limit(
+        512 * 1024,
+        "bytes put into words by variables",
+        _WRITE_OUT,
+        "A script of 100 bytes can double a variable until no memory holds it.",
+    ),
+    "words": Limit(
+        20_000,
+        "words of commands, those out of variables included",
+        _WRITE_OUT,
+        "A script of 100 bytes can double an array too. Engines know some 400 flags.",
+    ),
+    "steps": Limit(
+        500_000,
+        "steps",
+        _SHORTEN,
+        "Of all the rest, about a second's work: loops in one another change their variables on "
+        "every level.",
+    ),
 }
 
 
@@ -87,4 +116,6 @@ class Budget:
         """A script is about to be parsed."""
         self.parses += 1
         self.charge("scripts", len(data))
-        self.charge("operators", sum(data.count(c) for c in (b"|", b"<", b">", b"(", b"`")))
+        # An array's bracket (`A+=(...)`) opens nothing that is read in several ways.
+        operators = sum(map(data.count, (b"|", b"<", b">", b"(", b"`"))) - data.count(b"=(")
+        self.charge("operators", operators)

@@ -152,6 +152,7 @@ class _Read:
         )
         calls, unread, foreign = [], [], []
         for command in made:
+            self._budget.step(1 + len(command.words))
             call = script_call(command)
             if call is not None:
                 calls.append(call)

@@ -254,8 +254,10 @@ class Values:
 
     def _joined(self, state: WordsValue) -> TextValue | None:
         """The words as one text; None where that is not known."""
+        words = state.words(self._budget)
+        self._budget.step(len(words))
         parts: list[bytes] = []
-        for word in state.words(self._budget):
+        for word in words:
             if word.value is None or not word.certain:
                 return None
             parts += [b" ", word.value.encode()] if parts else [word.value.encode()]
