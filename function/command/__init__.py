@@ -1,9 +1,14 @@
 """Reading and provably editing an engine container's command line.
 
-`read(container, image_call)` gives a `Program`; `Program.rewrite(edits)` gives the container's new
+`read(container, image_call)` gives a `Program`; `rewrite(program, edits)` gives the container's new
 `command` and `args`. Nothing here knows connectors or flags.
+
+The files import one another in one direction: budget, places, text, quoting, kubernetes and model
+(data) -> programs, runners, exec_form -> shell/{grammar, script, state, scope, values, commands} ->
+program, calls -> reader -> proof -> edit.
 """
 
+from function.command.edit import rewrite
 from function.command.model import (
     OPT_IN,
     Append,
@@ -11,10 +16,10 @@ from function.command.model import (
     Edit,
     EngineCall,
     ImageCall,
-    Program,
     Replace,
     Word,
 )
+from function.command.program import Program
 from function.command.reader import read
 
 __all__ = [
@@ -28,4 +33,5 @@ __all__ = [
     "Replace",
     "Word",
     "read",
+    "rewrite",
 ]

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from function.command import exec_form
-from function.command.model import OPT_IN, EngineCall, Word
-from function.command.reading import NodeSlot
-from function.command.shell import grammar, values
+from function.command.model import OPT_IN, EngineCall, Word, shown
+from function.command.places import NodeSlot, Slot
+from function.command.shell import values
+from function.command.shell.commands import Found, nodes_of
 from function.command.shell.grammar import Node
-from function.command.shell.script import Found, Script
+from function.command.shell.script import Script
 
 OPT_IN_HINT = (
     f"pass ${OPT_IN}, unquoted, to the engine in your own script: it is set by env and needs no "
@@ -29,7 +30,7 @@ def script_call(found: Found) -> EngineCall | None:
     outcome, closed = found.outcome, ""
     if isinstance(outcome, exec_form.Opaque):
         closed = wrapper_reason(outcome.why)
-        outcome = outcome.visible
+        outcome = outcome.visible or outcome
     if not isinstance(outcome, exec_form.Engine):
         return None
     given = found.words[outcome.at :]
@@ -62,8 +63,8 @@ def _quoted_opt_in(words: Sequence[Word]) -> str:
     for word in words:
         if f"${OPT_IN}" in word.text or f"${{{OPT_IN}" in word.text:
             return (
-                f"{word.text} gives one word, not a list of flags: write ${OPT_IN} without quotes, "
-                "as a word of its own"
+                f"{shown(word.text)} gives one word, not a list of flags: write ${OPT_IN} without "
+                "quotes, as a word of its own"
             )
     return ""
 
@@ -75,55 +76,71 @@ def _standing(found: Found) -> str:
     while script is not None and node is not None:
         if script.error:
             return f"{script.error}: simplify it, or {OPT_IN_HINT}"
-        for up in grammar.ancestors(node):
-            if up.type in ("heredoc_body", "heredoc_redirect") and _in_body(up, node):
-                return (
-                    f"the engine is started inside a here-document: move it out, or {OPT_IN_HINT}"
-                )
-            if up.type == "command_substitution" and script.bytes(up).lstrip().startswith(b"`"):
-                return f"the engine is started inside backquotes: use $(...), or {OPT_IN_HINT}"
-        script, node = script.holder.script, script.holder.at
+        if script.in_heredoc(node):
+            return f"the engine is started inside a here-document: move it out, or {OPT_IN_HINT}"
+        if script.in_backquotes(node):
+            return f"the engine is started inside backquotes: use $(...), or {OPT_IN_HINT}"
+        holder = script.holder
+        script, node = holder.script, holder.at
     return ""
 
 
-def _in_body(up: Node, node: Node) -> bool:
-    if up.type == "heredoc_body":
-        return True
-    return any(
-        child.type == "heredoc_body" and child.start_byte <= node.start_byte < child.end_byte
-        for child in up.children
-    )
+class _Places:
+    """The nodes of a call's command, from the last of its entrypoint on, and their words."""
+
+    def __init__(self, found: Found, start: int) -> None:
+        nodes = nodes_of(found.node)
+        first = next(i for i, node in enumerate(nodes) if node is found.nodes[start - 1])
+        self.nodes = nodes[first:]
+        self.words: dict[int, list[Word]] = {node.index: [] for node in self.nodes}
+        pairs = zip(found.nodes[start:], found.words[start:], strict=True)
+        for node, word in pairs:
+            self.words[node.index].append(word)
+
+    def index(self, node: Node) -> int:
+        return next(i for i, other in enumerate(self.nodes) if other is node)
+
+    def unknown(self, node: Node) -> bool:
+        return any(
+            word.many and word.value is None and word.origin not in _OPT_INS
+            for word in self.words[node.index]
+        )
+
+    def flag(self, node: Node) -> str:
+        """Whether a node ends in a flag: "complete" (`--a=1`), "open" (values may follow), ""."""
+        known = "".join(word.prefix for word in self.words[node.index][-1:])
+        if not known.startswith("-"):
+            return ""
+        return "complete" if "=" in known else "open"
 
 
-def _slot(found: Found, outcome: exec_form.Engine) -> NodeSlot | str:
-    """The node behind which words are appended, or why there is none.
+def _slot(found: Found, outcome: exec_form.Engine) -> Slot | str:
+    """Where words are appended, or why there is no such place.
 
-    That is the last one, but before a bare `--`, and before words that are not known (they may hold
-    one); then also before the flag that such words may belong to.
+    That is behind the last word, but before a bare `--`, and before words that are not known (they
+    may hold one); then also before the flag that such words may belong to.
     """
     script, start = found.script, outcome.at
-    nodes = script.nodes_of(found.node)
-    first = next(i for i, n in enumerate(nodes) if n.id == found.nodes[start - 1].id)
-    last = len(nodes) - 1
+    places = _Places(found, start)
+    last = len(places.nodes) - 1
     bare = start + _index(found.words[start:], "--")
     if bare < len(found.words):
-        if found.nodes[bare - 1].id == found.nodes[bare].id:
-            return (
-                f"a bare -- comes out of {found.words[bare].text or 'an expansion'}: {OPT_IN_HINT}"
-            )
-        last = next(i for i, n in enumerate(nodes) if n.id == found.nodes[bare].id) - 1
+        if found.nodes[bare - 1] is found.nodes[bare]:
+            text = shown(found.words[bare].text) or "an expansion"
+            return f"a bare -- comes out of {text}: {OPT_IN_HINT}"
+        last = places.index(found.nodes[bare]) - 1
     moved = False
-    while last > first:
-        node = nodes[last]
-        flag = _flag(found, node)
-        model = outcome.start.positional_model and last == first + 1 and not flag
-        if node.end_byte > script.limit or not _reachable(script, node.end_byte):
+    while last > 0:
+        node = places.nodes[last]
+        flag = places.flag(node)
+        model = outcome.start.positional_model and last == 1 and not flag
+        if node.end > script.limit or not _reachable(script, node.end):
             moved = True
-        elif _unknown(found, node):
+        elif places.unknown(node):
             if model and script.slice(node).startswith('"'):
                 return (
-                    f"what {script.slice(node)} holds is not known, and flags before the model or "
-                    f"behind a bare -- may be lost: {OPT_IN_HINT}"
+                    f"what {shown(script.slice(node))} holds is not known, and flags before the "
+                    f"model or behind a bare -- may be lost: {OPT_IN_HINT}"
                 )
             if model:
                 break
@@ -133,48 +150,30 @@ def _slot(found: Found, outcome: exec_form.Engine) -> NodeSlot | str:
         elif flag == "open":
             moved = False
         last -= 1
-    if nodes[last].end_byte > script.limit:
-        hidden = next(o for o in script.text.opaque if not o.inert)
+    if places.nodes[last].end > script.limit:
         return (
-            f"the value of {hidden.name} is pasted into the script before the shell reads it, and "
-            f"is not known: let the shell expand it (${{{hidden.name}}}) as a word of the engine, "
-            f"or {OPT_IN_HINT}"
+            f"the value of {script.pasted} is pasted into the script before the shell reads it, "
+            f"and is not known: let the shell expand it (${{{script.pasted}}}) as a word of the "
+            f"engine, or {OPT_IN_HINT}"
         )
-    end = nodes[last].end_byte
+    end = places.nodes[last].end
     if not _reachable(script, end):
         return f"the engine's words come out of a variable's value: {OPT_IN_HINT}"
-    before = [
-        word
+    before = sum(
+        node.end <= end and word.origin not in _OPT_INS
         for node, word in zip(found.nodes[start:], found.words[start:], strict=True)
-        if node.end_byte <= end and word.origin not in _OPT_INS
-    ]
-    return NodeSlot(script, nodes[last].start_byte, end, len(before))
-
-
-def _flag(found: Found, node: Node) -> str:
-    """Whether a node ends in a flag: "complete" (`--a=1`), "open" (values may follow), or ""."""
-    last = [w for n, w in zip(found.nodes, found.words, strict=True) if n.id == node.id][-1:]
-    known = "".join(word.prefix for word in last)
-    if not known.startswith("-"):
-        return ""
-    return "complete" if "=" in known else "open"
+    )
+    return NodeSlot(script.number, end, before)
 
 
 def _reachable(script: Script, end: int) -> bool:
     """Whether text can be put behind byte `end` in every text around."""
     while True:
-        source = script.text.source_range(end, end)
+        source = script.text.source(end, end)
         if source is None:
             return False
         if script.holder.script is None:
             return True
-        script, end = script.holder.script, source[1]
+        script, end = script.holder.script, source.end
         if end > script.limit:
             return False
-
-
-def _unknown(found: Found, node: Node) -> bool:
-    return any(
-        at.id == node.id and word.many and word.value is None and word.origin not in _OPT_INS
-        for at, word in zip(found.nodes, found.words, strict=True)
-    )

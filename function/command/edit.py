@@ -5,66 +5,64 @@ it, quoted for the place it stands in, and so on out to the item of `command` or
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from function.command import kubernetes, proof, quoting
+from function.command.budget import ARGUMENT_BYTES, Budget, OverBudget
 from function.command.model import (
-    NOT_PATCHABLE,
     OPT_IN,
     Append,
     Delete,
     Edit,
     EngineCall,
-    Program,
     Replace,
+    shown,
 )
-from function.command.reading import KEYS, ListPlace, ListSlot, NodePlace, NodeSlot, Reading
+from function.command.places import KEYS, ListPlace, ListSlot, NodePlace, NodeSlot
+from function.command.program import Program, Reading
+from function.command.proof import TextEdit
+from function.command.shell.script import Script
 from function.problems import Refused
+from function.reasons import Reason
 
 
-@dataclass(frozen=True)
-class TextEdit:
-    """Bytes `start:end` of a script become `chunks`: (text, whether Kubernetes expands it)."""
-
-    start: int
-    end: int
-    chunks: tuple[tuple[bytes, bool], ...]
-    # What the proof must find: the words made here, in order. None for a deletion, and for what an
-    # inner script's edit comes to in the outer one.
-    words: tuple[Replace | Append, ...] = ()
-
-    @property
-    def new(self) -> bytes:
-        return b"".join(data for data, _ in self.chunks)
+def _refused(why: str) -> Refused:
+    return Refused(Reason.ARGS_NOT_PATCHABLE, why)
 
 
-def rewrite(program: Program, edits: Mapping[int, Sequence[Edit]]) -> dict[str, Any]:
+def rewrite(
+    program: Program, edits: Mapping[int, Sequence[Edit]], budget: Budget | None = None
+) -> dict[str, Any]:
     """The container's new `command` and `args`, only the keys that changed.
 
-    Raises Refused(ArgsNotPatchable) when the result is not proven to be the program with exactly
-    these edits.
+    `edits`: per call, by its index in `program.calls`. Raises Refused(ArgsNotPatchable) when the
+    result is not proven to be the program with exactly these edits. `budget`: counts the proof's
+    work; only scripts that were edited are parsed.
     """
     wanted = {index: tuple(items) for index, items in edits.items() if items}
     if not wanted:
         return {}
-    pending = _Pending(program.reading)
+    reading = program.reading
+    if reading is None:
+        raise _refused(program.problem or "nothing was read that could be edited")
+    pending = _Pending(reading)
     for index in sorted(wanted):
         if not 0 <= index < len(program.calls):
-            raise Refused(NOT_PATCHABLE, f"there is no engine call {index} in this command")
+            raise _refused(f"there is no engine call {index} in this command")
         call = program.calls[index]
         try:
             _collect(call, wanted[index], pending)
         except Refused as refusal:
-            raise Refused(NOT_PATCHABLE, _by_hand(refusal.message, wanted[index])) from None
+            raise _refused(_by_hand(refusal.message, wanted[index])) from None
     try:
         lists = pending.apply()
-        old = program.reading.lists
-        result = {key: lists[key] for key in KEYS if tuple(lists[key]) != old[key]}
-        proof.check(program, wanted, result, pending.texts)
+        result = {key: lists[key] for key in KEYS if tuple(lists[key]) != reading.lists[key]}
+        proof.check(program, wanted, result, pending.texts, budget or Budget())
+    except OverBudget as limit:
+        raise _refused(f"the edit could not be proven: {limit}") from None
     except Refused as refusal:
         every = [edit for items in wanted.values() for edit in items]
-        raise Refused(NOT_PATCHABLE, _by_hand(refusal.message, every)) from None
+        raise _refused(_by_hand(refusal.message, every)) from None
     return result
 
 
@@ -88,13 +86,12 @@ class _Pending:
         if isinstance(place, ListPlace):
             self._once(self._items, (place.key, place.index), _raw(edit))
             return
-        data = place.script.text.data
         if isinstance(edit, Delete):
-            start = _gap(data, place.start)
-            self._add(place.script, TextEdit(start, place.end, ()))
+            start = _gap(self._reading.scripts[place.script].text.data, place.start)
+            made = TextEdit(start, place.end, ())
         else:
             made = TextEdit(place.start, place.end, _chunks([edit]), (edit,))
-            self._add(place.script, made)
+        self.texts.setdefault(place.script, []).append(made)
 
     def insert(self, slot: ListSlot | NodeSlot, edits: Sequence[Append]) -> None:
         if isinstance(slot, ListSlot):
@@ -103,18 +100,12 @@ class _Pending:
             return
         chunks = [part for chunk in _chunks(edits) for part in ((b" ", False), chunk)]
         made = TextEdit(slot.end, slot.end, tuple(chunks), tuple(edits))
-        self._add(slot.script, made)
+        self.texts.setdefault(slot.script, []).append(made)
 
     @staticmethod
     def _once(known: dict[Any, Any], key: Any, value: Any) -> None:
         if known.setdefault(key, value) != value:
-            raise Refused(NOT_PATCHABLE, "one word would have to become two different ones")
-
-    def _index(self, script: Any) -> int:
-        return next(i for i, s in enumerate(self._reading.scripts) if s is script)
-
-    def _add(self, script: Any, edit: TextEdit) -> None:
-        self.texts.setdefault(self._index(script), []).append(edit)
+            raise _refused("one word would have to become two different ones")
 
     def apply(self) -> dict[str, list[str]]:
         """The new lists. Inner scripts come after the outer ones, so they are folded first."""
@@ -124,12 +115,12 @@ class _Pending:
             script = self._reading.scripts[index]
             for edit in texts.get(index, ()):
                 if script.limit < edit.end:
-                    raise Refused(NOT_PATCHABLE, script.loose)
+                    raise _refused(script.loose)
                 place = script.holder.place
                 if isinstance(place, ListPlace):
                     raw.setdefault((place.key, place.index), []).append(_outward(script, edit))
-                else:
-                    outer = self._index(script.holder.script)
+                elif script.holder.script is not None:
+                    outer = script.holder.script.number
                     texts.setdefault(outer, []).append(_outward(script, edit))
         for (key, index), edits in raw.items():
             data = self._reading.lists[key][index].encode()
@@ -153,26 +144,27 @@ def spliced(data: bytes, edits: Sequence[TextEdit]) -> bytes:
     out, at = bytearray(), 0
     for edit in ordered:
         if edit.start < at:
-            raise Refused(NOT_PATCHABLE, "two edits meet in one place")
+            raise _refused("two edits meet in one place")
         out += data[at : edit.start] + edit.new
         at = edit.end
     return bytes(out + data[at:])
 
 
-def _outward(script: Any, edit: TextEdit) -> TextEdit:
+def _outward(script: Script, edit: TextEdit) -> TextEdit:
     """The edit of the outer text (of a script, or of an argv item) that makes `edit`."""
-    source = script.text.source_range(edit.start, edit.end)
+    source = script.text.source(edit.start, edit.end)
     if source is None:
-        raise Refused(NOT_PATCHABLE, "the place to edit comes out of a variable")
-    start, end, mode = source
+        raise _refused("the place to edit comes out of a variable")
+    start, end = source.start, source.end
     if isinstance(script.holder.place, ListPlace):
         parts = [(data if expand else _escaped(data), expand) for data, expand in edit.chunks]
         return TextEdit(start, end, tuple(parts))
     if any(expand for _, expand in edit.chunks):
-        raise Refused(
-            NOT_PATCHABLE, "$(VAR) for Kubernetes cannot be quoted inside an inner script"
-        )
-    return TextEdit(start, end, ((quoting.encode(edit.new, mode), False),) if edit.new else ())
+        raise _refused("$(VAR) for Kubernetes cannot be quoted inside an inner script")
+    made = quoting.encode(edit.new, source.mode) if edit.new else b""
+    if len(made) > ARGUMENT_BYTES:
+        raise _refused("the new words are too long to be quoted so often")
+    return TextEdit(start, end, ((made, False),) if made else ())
 
 
 def _escaped(data: bytes) -> bytes:
@@ -198,48 +190,27 @@ def _raw(edit: Edit) -> str | None:
 
 def _collect(call: EngineCall, edits: Sequence[Edit], pending: _Pending) -> None:
     if call.closed:
-        raise Refused(NOT_PATCHABLE, call.closed)
+        raise _refused(call.closed)
     if not all(kubernetes.is_text(edit.value) for edit in edits if not isinstance(edit, Delete)):
-        raise Refused(NOT_PATCHABLE, "a word cannot hold a NUL byte, nor what is no text")
+        raise _refused("a word cannot hold a NUL byte, nor what is no text")
     seen: set[int] = set()
     for edit in edits:
         if isinstance(edit, Append):
             continue
         if edit.index in seen or not 0 <= edit.index < len(call.words):
-            raise Refused(NOT_PATCHABLE, f"word {edit.index} of the engine cannot be edited twice")
+            raise _refused(f"word {edit.index} of the engine cannot be edited twice")
         seen.add(edit.index)
         word = call.words[edit.index]
         if word.place is None or word.origin or not word.certain:
             source = word.origin or ("the image" if word.value is not None else "an expansion")
-            raise Refused(
-                NOT_PATCHABLE,
-                f"the engine's word {word.value or word.text} comes from {source}, and cannot be "
-                "changed in place: change it there",
+            raise _refused(
+                f"the engine's word {shown(word.value or word.text)} comes from {shown(source)}, "
+                "and cannot be changed in place: change it there"
             )
         pending.set(word.place, edit)
     appended = [edit for edit in edits if isinstance(edit, Append)]
-    if appended and call.slot is None:
-        raise Refused(NOT_PATCHABLE, f"this call takes its further words from ${OPT_IN}")
-    if appended:
-        pending.insert(call.slot, appended)
-
-
-def opt_in_value(program: Program, words: Sequence[str]) -> str:
-    """See Program.opt_in_value."""
-    calls = [call for call in program.calls if call.opted_in]
-    if not calls:
-        raise Refused(NOT_PATCHABLE, f"no engine call here passes ${OPT_IN}")
-    if len({call.evaluated for call in calls}) > 1:
-        raise Refused(NOT_PATCHABLE, f"${OPT_IN} is passed inside an eval and outside of one")
-    if calls[0].evaluated:
-        # The expansion is parsed once more, but only after it was put into the text of the eval.
-        text = " ".join(quoting.word(word).decode("utf-8", "replace") for word in words)
-    else:
-        for word in words:
-            if not word or any(c in word for c in " \t\n*?\\"):
-                raise Refused(
-                    NOT_PATCHABLE,
-                    f"a shell would not give the word {word!r} back out of an unquoted ${OPT_IN}",
-                )
-        text = " ".join(words)
-    return kubernetes.escape(text)
+    if not appended:
+        return
+    if call.slot is None:
+        raise _refused(f"this call takes its further words from ${OPT_IN}")
+    pending.insert(call.slot, appended)

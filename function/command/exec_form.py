@@ -5,16 +5,20 @@ until a program is left that is an engine, a shell with a script, or anything el
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from function.command import programs, runners
-from function.command.model import Word
+from function.command.model import Word, shown
 
 _PYTHON = re.compile(r"(python|pypy)(\d+(\.\d+)*t?)?\Z")
 # Python's own options before -m: those that take a value in the next word.
 _PYTHON_VALUES = ("-W", "-X", "--check-hash-based-pycs")
 _PYTHON_SWITCHES = frozenset("bBdEiIOPqsSuvxR")
+# `-m NAME`, `-um NAME`, `-mNAME`
+_MODULE = re.compile(r"-[bBdEiIOPqsSuvxR]*m(.*)\Z", re.DOTALL)
+_PROGRAMS = frozenset(program for program, _ in programs.COMMANDS)
+_VARIABLE = re.compile(r'"?\$\{?(\w+)\}?"?\Z')
 
 
 @dataclass(frozen=True)
@@ -52,72 +56,93 @@ class Inert:
 
 @dataclass(frozen=True)
 class Opaque:
-    """Not known; `visible`: where the words of an engine's command line begin, if they do."""
+    """Not known. `rest`: what follows that is not read for what it is; `visible`: an engine's
+    command line among it, if there is one."""
 
     why: str
+    rest: int | None = None
     visible: Engine | None = None
 
 
 Outcome = Engine | Shell | Evaluated | Foreign | Inert | Opaque
 
 
-def outcome(words: Sequence[Word], in_script: bool = False) -> Outcome:
-    """What `words` start. `in_script`: a shell runs them, so its builtins count."""
+def outcome(words: Sequence[Word], in_script: bool = False, idle: Collection[str] = ()) -> Outcome:
+    """What `words` start. `in_script`: a shell runs them, so its builtins count. `idle`: variables
+    whose value, which is not known, is a command line that starts no engine."""
+    found = _outcome(words, in_script, idle)
+    if isinstance(found, Opaque) and found.rest is not None:
+        return Opaque(found.why, found.rest, _visible(words, found.rest))
+    return found
+
+
+def _outcome(words: Sequence[Word], in_script: bool, idle: Collection[str]) -> Outcome:
     at = 0
     while at < len(words):
         word = words[at]
+        if _expands(word, idle):
+            return Inert()
         if word.value is None or not word.certain:
-            return _opaque(f"the program {word.text} is not known here", words, at + 1)
+            return Opaque(f"the program {shown(word.text)} is not known here", at + 1)
         name = runners.basename(word.value)
-        rest = words[at + 1 :]
-        if name == "busybox" and rest and rest[0].value in programs.SHELLS:
+        if name == "busybox" and at + 1 < len(words) and words[at + 1].value in programs.SHELLS:
             at += 1
             continue
         if name == "eval" and in_script:
-            return Evaluated(at + 1)
+            idle_text = len(words) == at + 2 and _expands(words[at + 1], idle)
+            return Inert() if idle_text else Evaluated(at + 1)
         if name in programs.SHELLS:
-            return _shell(name, words, at + 1)
+            return _shell(name, words, at + 1, idle)
         if _PYTHON.match(name):
             return _python(words, at + 1)
         label = programs.foreign(word.value)
         if label:
             return Foreign(label)
-        if any(name == program for program, _ in programs.COMMANDS):
+        if name in _PROGRAMS:
             return _command(name, words, at + 1)
         row = runners.runner(name)
         if row is None:
             if name in programs.INERT:
                 return Inert()
-            return _opaque(f"what {word.value} starts is not known here", words, at + 1)
-        start = runners.command_start(row, rest)
+            return Opaque(f"what {shown(word.value)} starts is not known here", at + 1)
+        start = runners.command_start(row, words, at + 1)
         if start == "":
             return Inert()
         if isinstance(start, str):
-            return _opaque(f"what {name} starts is not known: {start}", words, at + 1)
-        at += 1 + start
+            return Opaque(f"what {name} starts is not known: {start}", at + 1)
+        at = start
         in_script = in_script and name in ("exec", "command", "builtin")
     return Inert()
+
+
+def _expands(word: Word, variables: Collection[str]) -> bool:
+    """Whether a word is the expansion of one of `variables`, and nothing else."""
+    name = _VARIABLE.match(word.text) if variables and word.value is None else None
+    return name is not None and name[1] in variables
 
 
 def _command(name: str, words: Sequence[Word], at: int) -> Outcome:
     if at >= len(words):
         return Inert()
-    if words[at].value is None or not words[at].certain:
-        return Opaque(f"the subcommand of {name}, {words[at].text}, is not known here")
-    start = programs.COMMANDS.get((name, words[at].value))
+    subcommand = words[at].value
+    if subcommand is None or not words[at].certain:
+        return Opaque(f"the subcommand of {name}, {shown(words[at].text)}, is not known here")
+    start = programs.COMMANDS.get((name, subcommand))
     return Engine(start, at + 1) if start else Inert()
 
 
-def _shell(name: str, words: Sequence[Word], at: int) -> Outcome:
+def _shell(name: str, words: Sequence[Word], at: int, idle: Collection[str]) -> Outcome:
     """The options of bash and POSIX sh, as they parse them: `c` and `o` anywhere in a cluster."""
     wants_script = False
     while at < len(words):
         value = words[at].value
         if value is None or not words[at].certain:
             word = words[at]
+            if wants_script and _expands(word, idle):
+                return Inert()
             if wants_script and word.prefix[:1] not in ("", "-", "+") and not word.many:
                 break  # A script whose text is known in part.
-            return _opaque(f"{word.text} after {name} is not known here", words, at + 1)
+            return Opaque(f"{shown(word.text)} after {name} is not known here", at + 1)
         if value in ("--", "-"):
             at += 1
             break
@@ -135,43 +160,52 @@ def _shell(name: str, words: Sequence[Word], at: int) -> Outcome:
     known = words[at].value
     if known is not None and runners.basename(known) in programs.INERT:
         return Inert()
-    return _opaque(f"the content of the script {words[at].text} is not known here", words, at + 1)
+    return Opaque(f"the content of the script {shown(words[at].text)} is not known here", at + 1)
 
 
 def _python(words: Sequence[Word], at: int) -> Outcome:
+    at = _python_options(words, at)
+    if at >= len(words):
+        return Inert()
+    value = words[at].value
+    if value is None or not words[at].certain:
+        return Opaque(f"{shown(words[at].text)} after Python is not known here", at + 1)
+    if value == "-c":
+        return Opaque("the Python code after -c is not read")
+    module = _MODULE.match(value)
+    if module:
+        if module[1]:
+            return _module(module[1], words, at + 1)
+        if at + 1 >= len(words):
+            return Inert()
+        named = words[at + 1]
+        if named.value is None or not named.certain:
+            return Opaque(f"the module {shown(named.text)} is not known here", at + 2)
+        return _module(named.value, words, at + 2)
+    if value in ("-V", "--version", "-h", "--help"):
+        return Inert()
+    # Console scripts are often started through their interpreter: python3 /usr/bin/vllm serve.
+    name = runners.basename(value)
+    if name in _PROGRAMS:
+        return _command(name, words, at + 1)
+    return Opaque(f"what the Python program {shown(value)} starts is not known here", at + 1)
+
+
+def _python_options(words: Sequence[Word], at: int) -> int:
+    """The index behind Python's own options: of `-m`, of `-c`, or of a program."""
     while at < len(words):
         value = words[at].value
         if value is None or not words[at].certain:
-            return _opaque(f"{words[at].text} after Python is not known here", words, at + 1)
+            break
         if value in _PYTHON_VALUES:
             at += 2
-            continue
-        if value.startswith(("-W", "-X", "--check-hash")):
+        elif value.startswith(("-W", "-X", "--check-hash")) or (
+            value[:1] == "-" and value != "-" and _PYTHON_SWITCHES.issuperset(value[1:])
+        ):
             at += 1
-            continue
-        if value == "-c":
-            return Opaque("the Python code after -c is not read")
-        # `-m NAME`, `-um NAME`, `-mNAME`
-        match = re.match(r"-([A-Za-z]*?)m(.*)\Z", value, re.DOTALL)
-        if match and set(match[1]) <= _PYTHON_SWITCHES:
-            if match[2]:
-                return _module(match[2], words, at + 1)
-            if at + 1 >= len(words):
-                return Inert()
-            if words[at + 1].value is None:
-                return _opaque(f"the module {words[at + 1].text} is not known here", words, at + 2)
-            return _module(words[at + 1].value, words, at + 2)
-        if value.startswith("-") and value != "-" and set(value[1:]) <= _PYTHON_SWITCHES:
-            at += 1
-            continue
-        if value in ("-V", "--version", "-h", "--help"):
-            return Inert()
-        # Console scripts are often started through their interpreter: python3 /usr/bin/vllm serve.
-        name = runners.basename(value)
-        if any(name == program for program, _ in programs.COMMANDS):
-            return _command(name, words, at + 1)
-        return _opaque(f"what the Python program {value} starts is not known here", words, at + 1)
-    return Inert()
+        else:
+            break
+    return at
 
 
 def _module(name: str, words: Sequence[Word], at: int) -> Outcome:
@@ -186,21 +220,20 @@ def _module(name: str, words: Sequence[Word], at: int) -> Outcome:
         return Opaque(f"{name} starts engines with flags of its own")
     if name in programs.INERT_MODULES:
         return Inert()
-    return _opaque(f"what the Python module {name} starts is not known here", words, at)
+    return Opaque(f"what the Python module {shown(name)} starts is not known here", at)
 
 
-def _opaque(why: str, words: Sequence[Word], at: int) -> Opaque:
-    """Opaque, but an engine's command line may be readable among the words that follow."""
-    for index in range(at, len(words)):
-        value = words[index].value
-        if value is None:
-            continue
-        if any(runners.basename(value) == program for program, _ in programs.COMMANDS):
-            found = _command(runners.basename(value), words, index + 1)
-        elif _PYTHON.match(runners.basename(value)):
-            found = _python(words, index + 1)
-        else:
-            continue
+def _visible(words: Sequence[Word], at: int) -> Engine | None:
+    """The first of an engine's command lines that begins at `at` or behind it."""
+    while at < len(words):
+        name = runners.basename(words[at].value or "")
+        found, behind = None, at + 1
+        if name in _PROGRAMS:
+            found = _command(name, words, at + 1)
+        elif _PYTHON.match(name):
+            behind = _python_options(words, at + 1)
+            found = _python(words, behind)
         if isinstance(found, Engine):
-            return Opaque(why, found)
-    return Opaque(why)
+            return found
+        at = behind
+    return None

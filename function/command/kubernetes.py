@@ -1,8 +1,8 @@
 """What Kubernetes does to `command`, `args` and env before any program sees them.
 
-`$(VAR)` is replaced by the variable's value, `$$` by one `$`; an unknown `$(VAR)` stays as it is
-(k8s.io/kubernetes/third_party/forked/golang/expansion). The pod's env, its envFrom and the Service
-links count as variables; those of the image do not.
+`$(VAR)` is replaced by the variable's value, `$$` by one `$`; an unknown `$(VAR)` stays as it is,
+whatever stands in it up to its first `)` (k8s.io/kubernetes/third_party/forked/golang/expansion).
+The pod's env, its envFrom and the Service links count as variables; those of the image do not.
 """
 
 import re
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from function.command.budget import Budget
 from function.command.text import LITERAL, Text, TextBuilder
 
 # Field references whose text can hold nothing that a shell would act on.
@@ -32,7 +33,7 @@ _PLAIN = re.compile(rb"[A-Za-z0-9._:/-]*\Z")
 _SERVICE_LINK = re.compile(r"[A-Z][A-Z0-9_]*_(SERVICE_(HOST|PORT\w*)|PORT\w*)\Z")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Env:
     """A container's env: literal values, and the kind of the others.
 
@@ -40,9 +41,9 @@ class Env:
     (pod IP, node name, a resource's number). `env_from`: any other name may be defined too.
     """
 
-    literal: Mapping[str, str] = field(default_factory=dict)
-    unknown: Mapping[str, str] = field(default_factory=dict)
-    inert: frozenset[str] = frozenset()
+    literal: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
+    inert: set[str] = field(default_factory=set)
     env_from: bool = False
 
     def pasted(self, name: str) -> bool:
@@ -61,40 +62,48 @@ class Env:
         return name in self.inert or (name in _INJECTED and name not in self.unknown)
 
 
-def read_env(container: Mapping[str, Any]) -> Env:
-    """The env of a core/v1 Container. Values are expanded as Kubernetes does, in order."""
-    literal: dict[str, str] = {}
-    unknown: dict[str, str] = {}
-    inert: set[str] = set()
-    env_from = bool(container.get("envFrom"))
+def read_env(container: Mapping[str, Any], budget: Budget) -> Env:
+    """The env of a core/v1 Container. Values are expanded as Kubernetes does, in order.
+
+    Raises OverBudget, for a value longer than a program can be given too.
+    """
+    # Grows with the entries: each value sees those that stand before it.
+    env = Env(env_from=bool(container.get("envFrom")))
+    literal, unknown, inert = env.literal, env.unknown, env.inert
     entries = container.get("env")
     for entry in entries if isinstance(entries, list) else ():
         name = entry.get("name") if isinstance(entry, Mapping) else None
         if not isinstance(name, str) or not name:
             continue
+        value = _value(entry.get("value"))
+        text = None if value is None else expand(value, env, budget, f"env {name[:80]}")
         for known in (literal, unknown):
             known.pop(name, None)
         inert.discard(name)
         source = entry.get("valueFrom")
         if source:
-            kind = next(iter(source), "valueFrom") if isinstance(source, Mapping) else "valueFrom"
-            unknown[name] = str(kind)
+            kind = next(iter(source), None) if isinstance(source, Mapping) else None
+            unknown[name] = kind if isinstance(kind, str) else "valueFrom"
             if _is_inert(source):
                 inert.add(name)
-            continue
-        value = entry.get("value")
-        value = "" if value is None else str(value)
-        if not is_text(value):
+        elif text is None:
             unknown[name] = "no text"
-            continue
-        text = expand(value, Env(literal, unknown, frozenset(inert), env_from))
-        if text.opaque:
+        elif text.opaque:
             unknown[name] = "an unknown $(VAR)"
             if _is_plain(text):
                 inert.add(name)
         else:
             literal[name] = text.decode()
-    return Env(literal, unknown, frozenset(inert), env_from)
+    return env
+
+
+def _value(value: Any) -> str | None:
+    """The text of an env value; None for what is none, and what cannot be passed to a program."""
+    if value is None:
+        return ""
+    if isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 1 << 64):
+        return str(value)
+    return value if isinstance(value, str) and is_text(value) else None
 
 
 def _is_plain(text: Text) -> bool:
@@ -102,11 +111,12 @@ def _is_plain(text: Text) -> bool:
 
     So does Modelplane's `MODELPLANE_LEADER_ADDRESS: $(LWS_LEADER_ADDRESS)`.
     """
-    around, at = b"", 0
+    around, at = [], 0
     for hidden in text.opaque:
-        around += text.data[at : hidden.start]
+        around.append(text.data[at : hidden.start])
         at = hidden.end
-    return all(o.inert for o in text.opaque) and bool(_PLAIN.match(around + text.data[at:]))
+    around.append(text.data[at:])
+    return all(o.inert for o in text.opaque) and bool(_PLAIN.match(b"".join(around)))
 
 
 def _is_inert(source: Any) -> bool:
@@ -118,42 +128,40 @@ def _is_inert(source: Any) -> bool:
     return isinstance(ref, Mapping) and ref.get("fieldPath") in _INERT_FIELDS
 
 
-def expand(raw: str, env: Env) -> Text:
+def expand(raw: str, env: Env, budget: Budget, what: str = "an argument") -> Text:
     """`raw` as the started program receives it, with the way back to raw offsets.
 
-    A variable whose value is not known stands as `${NAME}`, marked opaque.
+    A variable whose value is not known stands as `${NAME}`, marked opaque. Raises OverBudget;
+    `what` it is is for the message.
     """
     out = TextBuilder(raw)
     data = out.raw
-    at = 0
-    while at < len(data):
-        dollar = data.find(b"$", at)
-        stop = len(data) if dollar < 0 else dollar
-        if stop > at:
-            out.unit(data[at:stop], at, stop, LITERAL)
-            at = stop
-            continue
-        if data[at : at + 2] == b"$$":
-            out.unit(b"$", at, at + 2, LITERAL)
-            at += 2
-            continue
-        close = data.find(b")", at) if data[at : at + 2] == b"$(" else -1
-        if close < 0:
-            out.unit(data[at : at + 1], at, at + 1, LITERAL)
-            at += 1
-            continue
-        name = data[at + 2 : close].decode("utf-8", "replace")
-        if name in env.literal:
-            value = env.literal[name].encode()
-            out.fixed(value, at, close + 1, LITERAL)
-            at = close + 1
-        elif env.pasted(name):
-            out.opaque(name, at, close + 1, LITERAL, inert=env.is_inert(name))
-            at = close + 1
+    budget.charge("given", len(data))
+    budget.argument(len(data), what)
+    at, last = 0, data.rfind(b")")
+    while (begin := data.find(b"$", at)) >= 0:
+        budget.step()
+        out.unit(data[at:begin], at, begin, LITERAL)
+        if data.startswith(b"$$", begin):
+            at = begin + 2
+            out.unit(b"$", begin, at, LITERAL)
+        elif data.startswith(b"$(", begin) and begin < last:
+            at = data.find(b")", begin) + 1
+            name = data[begin + 2 : at - 1].decode("utf-8", "replace")
+            if name in env.literal:
+                value = env.literal[name].encode()
+                budget.charge("given", len(value))
+                out.fixed(value, begin, at, LITERAL)
+                budget.argument(len(out), what)
+            elif env.pasted(name):
+                out.opaque(name, begin, at, LITERAL, inert=env.is_inert(name))
+            else:
+                # No variable: all of it stays as it is, for a shell to substitute.
+                out.unit(data[begin:at], begin, at, LITERAL)
         else:
-            # Not a variable: the text stays, and may be the shell's own substitution.
-            out.unit(data[at : at + 2], at, at + 2, LITERAL)
-            at += 2
+            at = begin + 1
+            out.unit(b"$", begin, at, LITERAL)
+    out.unit(data[at:], at, len(data), LITERAL)
     return out.build()
 
 

@@ -1,20 +1,11 @@
-"""The words of an engine's command line, wherever they stand.
+"""The words of an engine's command line, wherever they stand, and the edits that change them."""
 
-`read()` (see package docstring) turns a container's command and args into a `Program`: the engine
-calls it makes, each a list of `Word`s, and a way to rewrite them that proves its own result.
-"""
-
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-VLLM = "vLLM"
-SGLANG = "SGLang"
+from function.command.places import Place, Slot
 
 # The variable that a user's own script may pass, unquoted, to an engine.
 OPT_IN = "KV_OFFLOAD_ARGS"
-
-NOT_PATCHABLE = "ArgsNotPatchable"
 
 
 @dataclass(frozen=True)
@@ -49,7 +40,7 @@ class Word:
     certain: bool = True
     origin: str = ""
     # Where it stands: an item of command/args, or a node of a script. For edit.py only.
-    place: Any = field(default=None, compare=False, repr=False)
+    place: Place | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -91,8 +82,8 @@ class EngineCall:
     "python3 -m sglang.launch_server", or "image" when the image's entrypoint starts it). `words`:
     the engine's own arguments after the entrypoint. `positional_model`: the first of them is the
     model unless it begins with a dash (`vllm serve`); elsewhere a positional model is ignored.
-    `opted_in`: the script passes `$KV_OFFLOAD_ARGS` unquoted to this call: args go by env (see
-    `Program.opt_in_value`); the variable itself is not among the words.
+    `opted_in`: the script passes `$KV_OFFLOAD_ARGS` unquoted to this call: args go by env; the
+    variable itself is not among the words.
     `closed`: why appending here can have no effect or cannot be proven, "" when it can.
     """
 
@@ -105,39 +96,9 @@ class EngineCall:
     # `$KV_OFFLOAD_ARGS` stands in the text of an `eval`: a shell parses its value once more.
     evaluated: bool = field(default=False, repr=False)
     # Where appended words go (edit.py).
-    slot: Any = field(default=None, compare=False, repr=False)
+    slot: Slot | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True)
-class Program:
-    """What a container runs: its engine calls, in order; none when no engine is started here.
-
-    `problem`: why the command could not be read, "" when it was. `rewrite(edits)` takes the edits
-    per call (by the call's index) and returns the container's new `command`/`args` (only the keys
-    that changed); it raises Refused(ArgsNotPatchable) when the result cannot be proven.
-    `unread`: what else a script with calls runs that is not known here, for people to look at.
-    `foreign`: the serving engine that is not ours to wire ("NVIDIA Triton"): OutOfScope.
-    """
-
-    calls: tuple[EngineCall, ...] = ()
-    problem: str = ""
-    # True where the argv itself proves that no engine is started (a Ray worker's `ray start`).
-    inert: bool = False
-    foreign: str = ""
-    unread: tuple[str, ...] = ()
-    # What was read, for the proof: the container's raw lists, its scripts and how to read again.
-    reading: Any = field(default=None, compare=False, repr=False)
-
-    def rewrite(self, edits: Mapping[int, Sequence[Edit]]) -> dict[str, Any]:
-        from function.command import edit
-
-        return edit.rewrite(self, edits)
-
-    def opt_in_value(self, words: Sequence[str]) -> str:
-        """The text of the env variable KV_OFFLOAD_ARGS that gives every opted-in call `words`.
-
-        Raises Refused(ArgsNotPatchable) where splitting by a shell would not give these words back.
-        """
-        from function.command import edit
-
-        return edit.opt_in_value(self, words)
+def shown(text: str, most: int = 120) -> str:
+    """A text of the user's as messages show it: a condition holds 32 KiB, a word may have 128."""
+    return text if len(text) <= most else f"{text[: most - 20]}... ({len(text):,} characters)"

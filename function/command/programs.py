@@ -6,7 +6,7 @@ Python module (reference: their entry points); `-m` modules of the old spelling 
 
 from dataclasses import dataclass
 
-from function.command.model import SGLANG, VLLM
+from function.contract.engine import SGLANG, VLLM
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,6 @@ FOREIGN_MODULES: dict[str, str] = {
 }
 
 SHELLS = frozenset({"bash", "sh", "dash", "ash"})
-# `[[`, arrays and brace expansion exist here only.
-BASH = frozenset({"bash"})
 
 # Programs that start no engine, whatever their words; shell builtins among them.
 _INERT = """
@@ -90,6 +88,9 @@ _INERT_MODULES = """pip ensurepip venv http.server json.tool compileall site
  mooncake.http_metadata_server"""
 INERT = frozenset(_INERT.split())
 INERT_MODULES = frozenset(_INERT_MODULES.split())
+# Variables that an operator sets to a command line that starts no engine: KubeRay's own
+# `ray start ...`, for a script that takes the container's command over.
+IDLE_VARIABLES = frozenset({"KUBERAY_GEN_RAY_START_CMD"})
 # sglang_router.launch_server starts engines itself, from the router's flags.
 HIDES_ENGINE = frozenset({"sglang_router.launch_server"})
 

@@ -1,6 +1,8 @@
 """Quoting: words for a shell, edits for the quotes they land in, and unquoting of literals."""
 
-from function.command.text import BARE, DOUBLE, LITERAL, SINGLE, TextBuilder
+import re
+
+from function.command.text import BARE, DOUBLE, SINGLE, Sink
 
 _SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./:@%+,")
 _KEYWORDS = "if then elif else fi for in do done while until case esac time"
@@ -8,6 +10,7 @@ _RESERVED = frozenset(_KEYWORDS.split())
 _IN_DOUBLE = b'\\"$`'
 # Characters that a shell acts on in a word outside of quotes.
 GLOB = frozenset(b"*?[")
+_ESCAPED = re.compile(rb"\\.?", re.DOTALL)
 
 
 def word(value: str) -> bytes:
@@ -32,12 +35,12 @@ def encode(data: bytes, mode: str) -> bytes:
     raise ValueError(mode)
 
 
-def unquote_bare(out: TextBuilder, start: int, end: int) -> None:
+def unquote_bare(out: Sink, start: int, end: int) -> None:
     """Decodes raw[start:end], a word outside of quotes."""
     _unescape(out, start, end, BARE, None)
 
 
-def _unescape(out: TextBuilder, start: int, end: int, mode: str, escaped: bytes | None) -> None:
+def _unescape(out: Sink, start: int, end: int, mode: str, escaped: bytes | None) -> None:
     """Decodes backslashes; before anything, or before the `escaped` characters only."""
     at = start
     while at < end:
@@ -56,27 +59,16 @@ def _unescape(out: TextBuilder, start: int, end: int, mode: str, escaped: bytes 
         at = slash + 2
 
 
-def unquote_single(out: TextBuilder, start: int, end: int) -> None:
+def unquote_single(out: Sink, start: int, end: int) -> None:
     """Decodes raw[start:end], the inside of single quotes."""
     out.unit(out.raw[start:end], start, end, SINGLE)
 
 
-def unquote_double(out: TextBuilder, start: int, end: int) -> None:
+def unquote_double(out: Sink, start: int, end: int) -> None:
     """Decodes raw[start:end], literal text inside double quotes."""
     _unescape(out, start, end, DOUBLE, b'\\"$`\n')
 
 
 def bare_specials(raw: bytes) -> bool:
-    """Whether a word outside of quotes is more than its letters: a glob, a tilde, braces."""
-    at = 0
-    seen = bytearray()
-    while at < len(raw):
-        if raw[at : at + 1] == b"\\":
-            at += 2
-            continue
-        seen.append(raw[at])
-        at += 1
-    return bool(GLOB.intersection(seen)) or raw[:1] == b"~"
-
-
-__all__ = ["BARE", "DOUBLE", "LITERAL", "SINGLE", "encode", "single", "word"]
+    """Whether a word outside of quotes is more than its letters: a glob, a tilde."""
+    return raw[:1] == b"~" or not GLOB.isdisjoint(_ESCAPED.sub(b"", raw))

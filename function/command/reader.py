@@ -5,16 +5,41 @@ from dataclasses import replace
 from typing import Any
 
 from function.command import exec_form, kubernetes
-from function.command.model import EngineCall, ImageCall, Program, Word
-from function.command.reading import KEYS, ListPlace, ListSlot, Reading
+from function.command.budget import Budget, OverBudget
+from function.command.calls import script_call, wrapper_reason
+from function.command.model import EngineCall, ImageCall, Word
+from function.command.places import KEYS, ListPlace, ListSlot
+from function.command.program import Program, Reading
+from function.command.shell import commands
+from function.command.shell.grammar import Tree
+from function.command.shell.script import Holder
+from function.command.shell.state import State, text
 
 
-def read(container: Mapping[str, Any], image_call: ImageCall | None = None) -> Program:
+def read(
+    container: Mapping[str, Any],
+    image_call: ImageCall | None = None,
+    budget: Budget | None = None,
+) -> Program:
     """What `container` (core/v1 Container: command, args, env) runs. Never raises.
 
     `image_call`: what the image's own entrypoint starts, for a container without `command`; None
-    when nothing tells.
+    when nothing tells. `budget`: counts the work, and ends it: a container that asks for more is
+    one with a problem.
     """
+    try:
+        return attempt(container, image_call, budget or Budget(), {})
+    except OverBudget as limit:
+        return Program(problem=str(limit))
+
+
+def attempt(
+    container: Mapping[str, Any],
+    image_call: ImageCall | None,
+    budget: Budget,
+    trees: Mapping[bytes, Tree],
+) -> Program:
+    """As read(). `trees`: of scripts that were parsed before, by their text. Raises OverBudget."""
     lists: dict[str, tuple[str, ...]] = {}
     for key in KEYS:
         value = container.get(key)
@@ -25,128 +50,151 @@ def read(container: Mapping[str, Any], image_call: ImageCall | None = None) -> P
         if not all(kubernetes.is_text(item) for item in value):
             return Program(problem=f"{key} holds a NUL, or what is no text: it cannot be started")
         lists[key] = tuple(value)
-    reading = Reading(container, image_call, kubernetes.read_env(container), lists)
-    words = [
-        item_word(raw, ListPlace(key, index), reading.env)
-        for key in KEYS
-        for index, raw in enumerate(lists[key])
-    ]
-    if lists["command"]:
-        return _program(reading, words, 0)
-    if image_call is None:
-        return Program(
-            problem="there is no command, and what the image's entrypoint starts is not known: "
-            "add the image to engineImages, or set command",
-            reading=reading,
+    return _Read(container, image_call, lists, budget, trees).program()
+
+
+class _Read:
+    def __init__(
+        self,
+        container: Mapping[str, Any],
+        image_call: ImageCall | None,
+        lists: Mapping[str, tuple[str, ...]],
+        budget: Budget,
+        trees: Mapping[bytes, Tree],
+    ) -> None:
+        self._budget = budget
+        self._trees = trees
+        self._env = kubernetes.read_env(container, budget)
+        self._image_call = image_call
+        self._lists = lists
+        self._reading = Reading(container, image_call, self._env, lists)
+
+    def program(self) -> Program:
+        words = [
+            item_word(raw, ListPlace(key, index), self._env, self._budget)
+            for key in KEYS
+            for index, raw in enumerate(self._lists[key])
+        ]
+        self._budget.charge("words", len(words))
+        if self._lists["command"]:
+            return self._words(words, 0)
+        if self._image_call is None:
+            return Program(
+                problem="there is no command, and what the image's entrypoint starts is not known: "
+                "add the image to engineImages, or set command",
+                reading=self._reading,
+            )
+        virtual = [Word(value, value, value) for value in self._image_call.entrypoint]
+        return self._words(virtual + words, len(virtual))
+
+    def _words(self, words: Sequence[Word], virtual: int) -> Program:
+        """`virtual`: how many of the words are the image's entrypoint."""
+        found = exec_form.outcome(words)
+        image, reading = self._image_call, self._reading
+        match found:
+            case exec_form.Engine():
+                entrypoint = "image" if virtual and found.at <= virtual else found.start.entrypoint
+                call = EngineCall(
+                    found.start.engine,
+                    entrypoint,
+                    tuple(words[found.at :]),
+                    positional_model=found.start.positional_model,
+                )
+                return Program((self._with_end(call),), reading=reading)
+            case exec_form.Shell():
+                return self._script(words, found)
+            case exec_form.Foreign():
+                return Program(foreign=found.label, reading=reading)
+            case exec_form.Opaque() if virtual and image and image.engine:
+                # The table vouches for the entrypoint: it hands its arguments to the engine.
+                call = EngineCall(image.engine, "image", tuple(words[virtual:]))
+                return Program((self._with_end(call),), reading=reading)
+            case exec_form.Opaque(visible=None):
+                return Program(problem=found.why, reading=reading)
+            case exec_form.Opaque(visible=exec_form.Engine() as visible):
+                call = EngineCall(
+                    visible.start.engine,
+                    visible.start.entrypoint,
+                    tuple(words[visible.at :]),
+                    closed=wrapper_reason(found.why),
+                    positional_model=visible.start.positional_model,
+                )
+                return Program((call,), reading=reading)
+        return Program(inert=True, reading=reading)
+
+    def _with_end(self, call: EngineCall) -> EngineCall:
+        """Words are appended before a bare `--`, else at the end of the list in use."""
+        for index, word in enumerate(call.words):
+            if word.value == "--" and isinstance(word.place, ListPlace):
+                slot = ListSlot(word.place.key, word.place.index, index)
+                return replace(call, slot=slot)
+        for key in reversed(KEYS):
+            if self._lists[key]:
+                slot = ListSlot(key, len(self._lists[key]), len(call.words))
+                return replace(call, slot=slot)
+        return replace(
+            call,
+            closed="there is neither command nor args: setting args would replace the image's own "
+            "default arguments; write the engine's arguments into args",
         )
-    virtual = [Word(value, value, value) for value in image_call.entrypoint]
-    return _program(reading, virtual + words, len(virtual))
+
+    def _script(self, words: Sequence[Word], found: exec_form.Shell) -> Program:
+        place = words[found.at].place
+        if not isinstance(place, ListPlace):
+            return Program(problem="the script is the image's own", reading=self._reading)
+        raw = self._lists[place.key][place.index]
+        scripts = commands.Reader(self._budget, self._trees)
+        made = scripts.read(
+            kubernetes.expand(raw, self._env, self._budget),
+            Holder(place),
+            commands.positional(words[found.at + 1 :]),
+            commands.masks(words[: found.at], ())(self._given),
+        )
+        calls, unread, foreign = [], [], []
+        for command in made:
+            self._budget.step(1 + len(command.words))
+            call = script_call(command)
+            if call is not None:
+                calls.append(call)
+            elif isinstance(command.outcome, exec_form.Foreign):
+                foreign.append(command.outcome.label)
+            elif isinstance(command.outcome, exec_form.Opaque):
+                unread.append(command.outcome.why)
+            elif isinstance(command.outcome, exec_form.Shell) or (
+                isinstance(command.outcome, exec_form.Evaluated)
+                and command.outcome.at < len(command.words)
+            ):
+                unread.append("a script that it runs is not known here")
+        errors = [script.error for script in scripts.scripts if script.error]
+        loose = [script.loose for script in scripts.scripts if script.loose]
+        unread = [*errors, *unread, *loose]
+        reading = replace(self._reading, scripts=tuple(scripts.scripts), unread=tuple(unread))
+        if calls:
+            return Program(tuple(calls), reading=reading)
+        if foreign:
+            return Program(foreign=foreign[0], reading=reading)
+        if unread:
+            return Program(problem=unread[0], reading=reading)
+        return Program(inert=True, reading=reading)
+
+    def _given(self, name: str) -> State:
+        """What Kubernetes gives the container's first shell."""
+        value = self._env.literal.get(name)
+        return None if value is None else text(value)
 
 
-def item_word(raw: str, place: ListPlace, env: kubernetes.Env) -> Word:
+def item_word(raw: str, place: ListPlace, env: kubernetes.Env, budget: Budget) -> Word:
     """One item of an argv: exactly one word, whatever Kubernetes puts into it."""
+    made = kubernetes.expand(raw, env, budget, f"{place.key}[{place.index}]")
     if "$" not in raw:
         return Word(raw, raw, raw, place=place)
-    text = kubernetes.expand(raw, env)
     origin = ""
-    if any(text.is_fixed):
-        at = text.is_fixed.index(True)
-        written = raw.encode()[text.starts[at] : text.ends[at]]
+    inserted = next((run for run in made.runs if run.fixed), None)
+    if inserted is not None:
+        written = raw.encode()[inserted.first : inserted.last]
         origin = written.decode("utf-8", "replace")
-    if not text.opaque:
-        value = text.decode()
+    if not made.opaque:
+        value = made.decode()
         return Word(value, raw, value, origin=origin, place=place)
-    prefix = text.data[: text.opaque[0].start].decode("utf-8", "replace")
+    prefix = made.data[: made.opaque[0].start].decode("utf-8", "replace")
     return Word(None, raw, prefix, origin=origin, place=place)
-
-
-def _program(reading: Reading, words: Sequence[Word], virtual: int) -> Program:
-    """`virtual`: how many of the words are the image's entrypoint."""
-    found = exec_form.outcome(words)
-    image = reading.image_call
-    match found:
-        case exec_form.Engine():
-            entrypoint = "image" if virtual and found.at <= virtual else found.start.entrypoint
-            call = EngineCall(
-                found.start.engine,
-                entrypoint,
-                tuple(words[found.at :]),
-                positional_model=found.start.positional_model,
-            )
-            return Program((_with_end(call, reading),), reading=reading)
-        case exec_form.Shell():
-            return _script_program(reading, words, found)
-        case exec_form.Foreign():
-            return Program(foreign=found.label, reading=reading)
-        case exec_form.Opaque() if virtual and image and image.engine:
-            # The table vouches for the entrypoint: it hands its arguments to the engine.
-            call = EngineCall(image.engine, "image", tuple(words[virtual:]))
-            return Program((_with_end(call, reading),), reading=reading)
-        case exec_form.Opaque(visible=None):
-            return Program(problem=found.why, reading=reading)
-        case exec_form.Opaque():
-            from function.command.calls import wrapper_reason
-
-            start, at = found.visible.start, found.visible.at
-            call = EngineCall(
-                start.engine,
-                start.entrypoint,
-                tuple(words[at:]),
-                closed=wrapper_reason(found.why),
-                positional_model=start.positional_model,
-            )
-            return Program((call,), reading=reading)
-    return Program(inert=True, reading=reading)
-
-
-def _with_end(call: EngineCall, reading: Reading) -> EngineCall:
-    """Words are appended before a bare `--`, else at the end of the list in use."""
-    for index, word in enumerate(call.words):
-        if word.value == "--" and word.place:
-            slot = ListSlot(word.place.key, word.place.index, index)
-            return replace(call, slot=slot)
-    for key in reversed(KEYS):
-        if reading.lists[key]:
-            slot = ListSlot(key, len(reading.lists[key]), len(call.words))
-            return replace(call, slot=slot)
-    return replace(
-        call,
-        closed="there is neither command nor args: setting args would replace the image's own "
-        "default arguments; write the engine's arguments into args",
-    )
-
-
-def _script_program(reading: Reading, words: Sequence[Word], found: exec_form.Shell) -> Program:
-    # Imported here: a process that meets no script does not pay for the grammar.
-    from function.command.calls import script_call
-    from function.command.shell.script import Holder, Script, commands, positional
-
-    place = words[found.at].place
-    if place is None:
-        return Program(problem="the script is the image's own", reading=reading)
-    text = kubernetes.expand(reading.lists[place.key][place.index], reading.env)
-    top = Script(text, Holder(place), positional(words[found.at + 1 :]), reading.env)
-    scripts, calls, problems, foreign = [top], [], [], []
-    for command in commands(top):
-        if not command.words:
-            scripts.append(command.script)
-            continue
-        call = script_call(command)
-        if call is not None:
-            calls.append(call)
-        elif isinstance(command.outcome, exec_form.Foreign):
-            foreign.append(command.outcome.label)
-        elif isinstance(command.outcome, exec_form.Opaque):
-            problems.append(command.outcome.why)
-        elif isinstance(command.outcome, exec_form.Shell):
-            problems.append("a script that it runs is not known here")
-    reading = replace(reading, scripts=tuple(scripts))
-    problems = [script.error for script in scripts if script.error] + problems
-    problems += [script.loose for script in scripts if script.loose]
-    if calls:
-        return Program(tuple(calls), unread=tuple(problems), reading=reading)
-    if foreign:
-        return Program(foreign=foreign[0], reading=reading)
-    if problems:
-        return Program(problem=problems[0], reading=reading)
-    return Program(inert=True, reading=reading)

@@ -8,8 +8,9 @@ whether it takes a value is then not known. Sources: the tools' manual pages.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from function.command.model import Word
+from function.command.model import Word, shown
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Runner:
     numeric: bool = False
 
 
-def _row(values: str = "", switches: str = "", operands: int = 0, **more) -> Runner:
+def _row(values: str = "", switches: str = "", operands: int = 0, **more: Any) -> Runner:
     for key in ("subcommands", "idle", "other"):
         if key in more:
             more[key] = frozenset(more[key].split())
@@ -189,32 +190,32 @@ def runner(name: str) -> Runner | None:
     return RUNNERS.get(ALIASES.get(name, name))
 
 
-def command_start(row: Runner, words: Sequence[Word]) -> int | str:
-    """The index in `words` (after the runner's name) where the command it runs begins.
+def command_start(row: Runner, words: Sequence[Word], at: int) -> int | str:
+    """The index in `words` where the command that the runner runs begins; `at`: behind its name.
 
     A text says why that is not known; "" that it runs no command at all.
     """
-    at = 0
     if row.subcommands:
         # Global options may stand before the subcommand (`uv --quiet run`).
-        at = _options(row, words, 0, stop=row.subcommands | row.idle)
-        if isinstance(at, str):
-            return at
-        if at >= len(words) or words[at].value in row.idle:
+        behind = _options(row, words, at, stop=row.subcommands | row.idle)
+        if isinstance(behind, str):
+            return behind
+        if behind >= len(words) or words[behind].value in row.idle:
             return ""
-        if words[at].value not in row.subcommands:
-            return f"{words[at].text} is not known here"
-        at += 1
+        if words[behind].value not in row.subcommands:
+            return f"{shown(words[behind].text)} is not known here"
+        at = behind + 1
     if row.separator:
         return next((i + 1 for i in range(at, len(words)) if words[i].value == "--"), "")
-    at = _options(row, words, at)
-    if isinstance(at, str):
-        return at
+    behind = _options(row, words, at)
+    if isinstance(behind, str):
+        return behind
+    at = behind
     for _ in range(row.operands):
         if at >= len(words):
             return ""
         if words[at].many or not words[at].certain:
-            return f"{words[at].text} may be several words"
+            return f"{shown(words[at].text)} may be several words"
         at += 1
     while row.assignments and at < len(words) and _is_assignment(words[at]):
         at += 1
@@ -233,7 +234,7 @@ def _options(
     while at < len(words):
         word = words[at]
         if not word.certain or (word.value is None and (word.many or not word.prefix)):
-            return at if not row.values and not row.switches else f"{word.text} is not known here"
+            return _unknown(word) if row.values or row.switches else at
         value = word.value if word.value is not None else word.prefix
         if value == "--":
             return at + 1
@@ -246,11 +247,15 @@ def _options(
     return at
 
 
+def _unknown(word: Word) -> str:
+    return f"{shown(word.text)} is not known here"
+
+
 def _option_length(row: Runner, value: str) -> int | str:
     """How many words the option takes (1 or 2), or why that is not known."""
     name = value.split("=", 1)[0]
     if name in row.other:
-        return f"its option {name} does something else than run a command"
+        return f"its option {shown(name)} does something else than run a command"
     if value in row.values:
         return 2
     if value in row.switches:
@@ -258,7 +263,7 @@ def _option_length(row: Runner, value: str) -> int | str:
     if value.startswith("--"):
         if "=" in value and (name in row.values or name in row.switches or row.long_switches):
             return 1
-        return 1 if row.long_switches else f"its option {name} is not known here"
+        return 1 if row.long_switches else f"its option {shown(name)} is not known here"
     if row.numeric and value[1:].lstrip("+-").isdigit():
         return 1
     # A cluster of short switches, the last of which may take the rest, or the next word.

@@ -48,7 +48,8 @@ class Engine:
         count = 1
         for flag in _PARALLEL:
             value = self.flag(flag) or ""
-            count *= max(1, int(value)) if value.isdecimal() else 1
+            # A number of more digits is none that an engine starts with.
+            count *= max(1, int(value)) if value.isdecimal() and len(value) < 10 else 1
         return -(-count // max(1, self.pods))
 
     def has(self, name: str) -> bool:

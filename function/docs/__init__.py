@@ -11,7 +11,7 @@ from function.backends.registry import gate_rows
 from function.contract.engine import ENGINES, VLLM
 from function.contract.gate import Caution, Feature, Row
 from function.contract.versions import KNOWN
-from function.docs import accelerators, images, models, neighbours
+from function.docs import accelerators, commands, images, models, neighbours
 from function.docs.markdown import HEADER, code, page, table
 from function.flags.sglang.rules import RULES
 from function.flags.vllm.connectors import CONNECTORS, MULTI, Connector
@@ -38,6 +38,7 @@ def pages() -> dict[str, str]:
     """Every generated page: path below the repository's root -> content."""
     return {
         "docs/accelerators.md": accelerators.text(),
+        "docs/commands.md": commands.text(),
         "docs/connectors.md": _connectors(),
         "docs/images.md": images.text(),
         "docs/models.md": models.text(),

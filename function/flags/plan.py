@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from function.command.model import OPT_IN, Append, Delete, Edit, EngineCall, Replace
+from function.flags import json_text
 from function.flags.scan import Options, Scan, Use
 from function.problems import Refused
 from function.reasons import Reason
@@ -144,7 +145,7 @@ def unquoted(value: str) -> str:
     if value and not _TROUBLE.search(value):
         return value
     try:
-        parsed = json.loads(value)
+        parsed = json_text.loads(value)
     except ValueError:
         parsed = None
     if isinstance(parsed, dict | list):
@@ -247,7 +248,7 @@ def _equal(raw: str | None, value: str | None) -> bool:
     if raw == value:
         return True
     try:
-        one, other = json.loads(raw or ""), json.loads(value or "")
+        one, other = json_text.loads(raw or ""), json_text.loads(value or "")
     except ValueError:
         return False
     return isinstance(one, dict | list) and one == other

@@ -6,8 +6,10 @@ flag means, and which of several uses counts, is theirs (`vllm.py`, `sglang.py`)
 
 import re
 import shlex
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from function.command.model import Word
 
@@ -57,8 +59,17 @@ class Scan:
     positionals: tuple[str | None, ...] = ()
     loose: tuple[int, ...] = ()
 
+    @cached_property
+    def _by_name(self) -> dict[str, list[tuple[int, Use]]]:
+        found: dict[str, list[tuple[int, Use]]] = {}
+        for at, use in enumerate(self.uses):
+            found.setdefault(use.name, []).append((at, use))
+        return found
+
     def of(self, *names: str) -> list[Use]:
-        return [use for use in self.uses if use.name in names]
+        """The uses of any of `names`, in order."""
+        found = [pair for name in set(names) for pair in self._by_name.get(name, ())]
+        return [use for _, use in sorted(found, key=lambda pair: pair[0])]
 
     def last(self, *names: str) -> Use | None:
         found = self.of(*names)
@@ -73,6 +84,7 @@ class Options:
         for option in options:
             for spelling in (option.name, *option.aliases, *option.negatives):
                 self._exact[spelling] = option
+        self._sorted = sorted(self._exact)
 
     def find(self, spelling: str) -> Option | None:
         """The option behind `spelling`, None when there is none or several."""
@@ -98,7 +110,10 @@ class Options:
         """The spellings that `spelling` abbreviates; argparse stops at more than one."""
         if len(spelling) < 3 or not spelling.startswith("--"):
             return []
-        return sorted(s for s in self._exact if s.startswith(spelling))
+        first = at = bisect_left(self._sorted, spelling)
+        while at < len(self._sorted) and self._sorted[at].startswith(spelling):
+            at += 1
+        return self._sorted[first:at]
 
 
 def scan(
@@ -148,7 +163,7 @@ def scan(
             uses.append(Use(options.name(short), short, key[2:], True, (index,)))
             continue
         arity = "1" if path else option.arity if option else "?"
-        taken = _values(words[at:], arity, bool(path))
+        taken = _values(words, at, arity, bool(path))
         values = [w.value for w in words[at : at + taken]]
         static = None not in values
         raw = (values[0] if taken == 1 else shlex.join(map(str, values))) if taken else None
@@ -167,23 +182,22 @@ def _is_flag(text: str) -> bool:
     )
 
 
-def _values(rest: Sequence[Word], arity: str, dotted: bool) -> int:
-    """How many of the following words are this flag's values."""
-    if arity == "0" or not rest:
+def _values(words: Sequence[Word], at: int, arity: str, dotted: bool) -> int:
+    """How many of the words from `at` on are this flag's values."""
+    if arity == "0" or at >= len(words):
         return 0
     if dotted:  # vLLM takes whatever comes next
         return 1
-    count = 0
-    for word in rest:
+    for index in range(at, len(words)):
+        word, count = words[index], index - at
         if word.value is None:
             # After a flag that needs a value an expansion is the value; else it may be anything.
             return 1 if count == 0 and (arity in "1+" or not word.many) else count
         if _is_flag(word.value) or word.value == "--":
-            break
-        count += 1
+            return count
         if arity in "1?":
-            break
-    return count
+            return 1
+    return len(words) - at
 
 
 def _short_with_value(key: str, options: Options) -> bool:

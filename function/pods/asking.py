@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from function import command, flags, workloads
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
-from function.command.model import EngineCall, Program
+from function.command import EngineCall, Program
 from function.edge.memo import Derived
 from function.kube import objects, reading
 from function.pods import identify, identity, record, serve

@@ -12,7 +12,7 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from function.api.input import EngineImage
-from function.command.model import ImageCall, Program
+from function.command import ImageCall, Program
 from function.contract.engine import SGLANG, VLLM
 from function.pods.declared import Declared
 from function.problems import Refused

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from function.command.model import EngineCall, Program, Word
+from function.command import EngineCall, Program, Word
 from function.contract.engine import VLLM
 from function.contract.injection import Injection
 from function.flags.vllm.merge import merge

@@ -187,7 +187,7 @@ def _apply(
         variable = {"name": command.OPT_IN, "value": value}
         injection = replace(injection, env=(*injection.env, variable))
     volume = {"name": FILES_VOLUME, "configMap": {"name": files_name}} if injection.files else None
-    changes = program.rewrite(edits) if edits else {}
+    changes = command.rewrite(program, edits)
     body = patch.apply(
         dict(template.body), pod.index, injection, command_changes=changes, files_volume=volume
     )

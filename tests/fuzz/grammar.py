@@ -34,6 +34,16 @@ OTHERS = (
     "$@",
 )
 HARMLESS = ("true", ":", "echo hi", "set -e", "cd /", "export C=1", "shift", "false", "unset Z")
+CHANGES = (
+    "shift",
+    "unset A",
+    "export A=e",
+    'set -- "$@" n',
+    'A="$A --n"',
+    'B="$A$A"',
+    "A=$1",
+    "IFS=,",
+)
 AFTER = ("", "", "", " 2>&1", " >/dev/null", "</dev/null", " 2>/dev/null --z", " # c", " & wait")
 SPECIAL = "'\"\\$`;&|<>(){}[]*?!#~\n \t=,@-"
 
@@ -70,7 +80,20 @@ def word(s: Source, bash: bool) -> str:
         text = s.pick(QUOTED)
         return '"' + "".join("\\" + c if c in '"\\$`' else c for c in text) + '"'
     if kind == 9:
-        return s.pick(("$A", "${B}", '"$A"', "--x=$A", '"${B:-d}"', '"p $B q"', '"$1"', "${A}z"))
+        return s.pick(
+            (
+                "$A",
+                "${B}",
+                '"$A"',
+                "--x=$A",
+                '"${B:-d}"',
+                '"p $B q"',
+                '"$1"',
+                "${A}z",
+                "$A$B",
+                '"${10}"',
+            )
+        )
     if kind == 10:
         return s.pick(("$KV_OFFLOAD_ARGS", "${VLLM_ADDITIONAL_ARGS}", "$$(B)", "$(A)", "$((1+1))"))
     if kind == 11:
@@ -105,7 +128,7 @@ def nested(s: Source, bash: bool, runnable: bool, depth: int) -> str:
 
 
 def statement(s: Source, bash: bool, runnable: bool, depth: int) -> str:
-    kind = s.below(18)
+    kind = s.below(20)
     if kind < 6 or depth <= 0:
         return engine(s, bash, runnable)
     if kind == 6:
@@ -118,6 +141,8 @@ def statement(s: Source, bash: bool, runnable: bool, depth: int) -> str:
         return f"ARGS{s.pick(('=', '+='))}({words(s, bash)})"
     if kind == 10:
         return nested(s, bash, runnable, depth)
+    if kind == 11:
+        return variables(s, bash, runnable, depth)
     a = script(s, bash, runnable, depth - 1)
     b = statement(s, bash, runnable, depth - 1)
     test = s.pick(('[ -n "$A" ]', "true", "false", "test $# -gt 0", '[ "$W" = 0 ]'))
@@ -132,6 +157,36 @@ def statement(s: Source, bash: bool, runnable: bool, depth: int) -> str:
             f"{test} && {engine(s, bash, runnable, False)} || {s.pick(HARMLESS)}",
             f"cat >/dev/null <<'E'\n{a}\nE\n{b}",
             f"{engine(s, bash, runnable, False)} | cat",
+        )
+    )
+
+
+def variables(s: Source, bash: bool, runnable: bool, depth: int) -> str:
+    """What a variable holds: over branches, loops, functions and shells."""
+    name = s.pick(("A", "B"))
+    value = word(s, bash)
+    change = s.pick((*CHANGES, f"{name}={value}", f"{name}={value}", f"{name}={value} C=$A"))
+    use = engine(s, bash, runnable, False)
+    a = script(s, bash, runnable, depth - 1)
+    join = (s.pick((" && ", " || ")) for _ in range(9))
+    function = s.pick(("run", "go"))
+    return s.pick(
+        (
+            f"{change}\n{use}",
+            f"true{next(join)}{change}{next(join)}{use}",
+            f"false{next(join)}{change}{next(join)}true{next(join)}{use}",
+            f"for {name} in x 'y z'; do\n{use}\ndone\n{use}",
+            f"for i in 1 2; do\n{use}\n{change}\ndone\n{use}",
+            f"{function}() {{\n{change}\n{use}\n}}\n{name}=1\n{function}{words(s, bash, 2)}\n{a}",
+            f"{function}() {{\n{use}\n{change}\n}}\n{function} q\n{a}\n{function}",
+            f"{function}() {{\n{a}\n{change}\n}}\n{use}",
+            f"({change}; {use})\n{use}",
+            f"{change} & wait\n{use}",
+            f"env {name}=v sh -c {shlex.quote(use)}",
+            f"{name}=v sh -c {shlex.quote(use)}",
+            f"{change}\nsh -c {shlex.quote(use)}",
+            f"{change}\neval {shlex.quote(use)}\n{a}",
+            f"eval {shlex.quote(change)}\n{use}",
         )
     )
 

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from function.command import Append, Delete, ImageCall, Program, Replace, Word, read
+from function.command import Append, Delete, ImageCall, Program, Replace, Word, read, rewrite
 from function.problems import Refused
 from tests.fuzz.grammar import Source, container
 from tests.unit.command import shells
@@ -35,7 +35,7 @@ def seen(program: Program) -> list[list[tuple]]:
 def rewritten(program: Program, edits: dict) -> dict | None:
     """The result, or None when the rewrite was refused with a reason and a message."""
     try:
-        return program.rewrite(edits)
+        return rewrite(program, edits)
     except Refused as refusal:
         assert refusal.reason == "ArgsNotPatchable"
         assert refusal.message
@@ -46,18 +46,18 @@ def check(source: Source, given: dict, image: ImageCall | None) -> tuple[str, di
     """One input: what became of it, and, if all of it was read, the result of appending ADDED."""
     program = read(given, image)
     assert seen(program) == seen(read(given, image))
-    assert program.rewrite({}) == {}
+    assert rewrite(program, {}) == {}
     if not program.calls:
         assert not (program.inert and (program.problem or program.foreign))
         return ("inert" if program.inert else "foreign" if program.foreign else "unread"), None
     indexes = range(len(program.calls))
-    assert program.rewrite({index: [] for index in indexes}) == {}
+    assert rewrite(program, {index: [] for index in indexes}) == {}
     result = rewritten(program, {index: [Append(word) for word in ADDED] for index in indexes})
     if result is not None:
         _appended(program, given, image, result)
     _changed(source, program, given, image)
     outcome = "refused" if result is None else "rewritten"
-    return outcome, None if program.unread else result
+    return outcome, None if program.reading.unread else result
 
 
 def _appended(program: Program, given: dict, image: ImageCall | None, result: dict) -> None:

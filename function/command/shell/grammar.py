@@ -1,10 +1,18 @@
-"""The shell grammar: tree-sitter-bash, loaded when the first script is met."""
+"""The shell grammar: tree-sitter-bash, and its trees as plain nodes.
 
+tree-sitter's own nodes look for their parents and siblings from the root on, so that asking each of
+n nodes for them takes n squared steps. Here a tree is copied once into nodes that know them.
+"""
+
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
-Node = Any  # tree_sitter.Node: the import stays lazy.
+from function.command.budget import Budget, OverBudget
+
+if TYPE_CHECKING:
+    import tree_sitter
 
 # Nodes that may stand as a word of a command.
 WORD_KINDS = frozenset(
@@ -30,97 +38,204 @@ WORD_KINDS = frozenset(
     ]
 )
 LOOPS = frozenset({"while_statement", "for_statement", "c_style_for_statement"})
+EXPANSIONS = frozenset({"simple_expansion", "expansion"})
+
+_BEFORE_COMMAND = frozenset({"variable_assignment", "comment"})
+_BEGUN_BY_COMMAND = frozenset({"list", "pipeline", "redirected_statement", "negated_command"})
+# How much of a script the lexer is given at a time: what it goes over is counted by it.
+_CHUNK = 1024
+
+
+class Node:
+    """One node of a script's tree: bytes `start:end`.
+
+    `index`: its place in source order, from the root on; `last`: that of the last node below it.
+    `broken`: the grammar could not read it, or made it up.
+    """
+
+    __slots__ = (
+        "broken",
+        "children",
+        "end",
+        "field",
+        "index",
+        "last",
+        "named",
+        "parent",
+        "start",
+        "type",
+    )
+
+    def __init__(
+        self,
+        type: str,
+        start: int,
+        end: int,
+        named: bool,
+        field: str | None,
+        broken: bool,
+        parent: "Node | None",
+    ) -> None:
+        self.type = type
+        self.start = start
+        self.end = end
+        self.named = named
+        self.field = field
+        self.broken = broken
+        self.parent = parent
+        self.children: list[Node] = []
+        self.index = self.last = 0
+
+    @property
+    def named_children(self) -> list["Node"]:
+        return [child for child in self.children if child.named]
+
+    def child(self, field: str) -> "Node | None":
+        return next((child for child in self.children if child.field == field), None)
+
+    def all(self, field: str) -> list["Node"]:
+        return [child for child in self.children if child.field == field]
+
+
+class Tree:
+    """The nodes of a script in source order, the root first. `broken`: it has errors."""
+
+    def __init__(self, root: Node, broken: bool) -> None:
+        self.root = root
+        self.broken = broken
+        self.nodes: list[Node] = []
+        self._commands: list[int] = []
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            node.index = node.last = len(self.nodes)
+            self.nodes.append(node)
+            if node.type == "command":
+                self._commands.append(node.index)
+            stack.extend(reversed(node.children))
+        for node in reversed(self.nodes):
+            if node.children:
+                node.last = node.children[-1].last
+
+    def below(self, node: Node) -> Iterator[Node]:
+        """`node` and all that is below it, in source order."""
+        for index in range(node.index, node.last + 1):
+            yield self.nodes[index]
+
+    def holds_command(self, node: Node) -> bool:
+        at = bisect_left(self._commands, node.index)
+        return at < len(self._commands) and self._commands[at] <= node.last
 
 
 @lru_cache(maxsize=1)
-def _parser() -> Any:
+def _language() -> "tree_sitter.Language":
+    # Imported here: a process that meets no script does not pay for loading the grammar.
     import tree_sitter
     import tree_sitter_bash
 
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+    return tree_sitter.Language(tree_sitter_bash.language())
 
 
-@lru_cache(maxsize=256)
-def parse(data: bytes) -> Any:
-    """The tree of a script; the same object for the same bytes."""
-    return _parser().parse(data)
+def parse(data: bytes, budget: Budget) -> Tree:
+    """The tree of a script. Raises OverBudget."""
+    budget.parse(data)
+    parsed = _parsed(data, budget)
+    cursor = parsed.walk()
+    nodes: list[Node] = []
+    parent: Node | None = None
+    while True:
+        raw = cursor.node
+        assert raw is not None
+        node = Node(
+            raw.type,
+            raw.start_byte,
+            raw.end_byte,
+            raw.is_named,
+            cursor.field_name,
+            raw.is_error or raw.is_missing,
+            parent,
+        )
+        nodes.append(node)
+        if parent is not None:
+            parent.children.append(node)
+        if cursor.goto_first_child():
+            parent = node
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent() or parent is None:
+                budget.step(len(nodes))
+                mended = _parted(data, nodes)
+                return Tree(nodes[0], parsed.root_node.has_error or not mended)
+            parent = parent.parent
 
 
-def walk(node: Node) -> Iterator[Node]:
-    """`node` and all that is below it, in source order."""
-    stack = [node]
-    while stack:
-        at = stack.pop()
-        yield at
-        stack.extend(reversed(at.children))
+def _parted(data: bytes, nodes: list[Node]) -> bool:
+    """Parts assignments from the command of the next line; False where it cannot.
 
-
-def ancestors(node: Node) -> Iterator[Node]:
-    at = node.parent
-    while at is not None:
-        yield at
-        at = at.parent
-
-
-def enclosing(node: Node, kinds: frozenset[str]) -> Node | None:
-    return next((up for up in ancestors(node) if up.type in kinds), None)
-
-
-FUNCTION = frozenset({"function_definition"})
-
-
-def function_of(node: Node) -> Node | None:
-    return enclosing(node, FUNCTION)
-
-
-def regions(node: Node) -> tuple[int, ...]:
-    """The chain of conditional or separate parts of the script that `node` stands in.
-
-    If A's chain is a prefix of B's and A stands before B, then A ran, in the same shell, whenever B
-    runs (A is not skipped by a branch, nor lost with a subshell).
+    The grammar takes `A=1 B=2`, a line's end and a command for one command with two assignments.
     """
-    chain: list[int] = []
-    child = node
-    for up in ancestors(node):
-        chain[:0] = _region(up, child)
-        child = up
-    return tuple(chain)
+    before: dict[Node, list[Node]] = {}
+    for node in nodes:
+        if node.type != "command":
+            continue
+        own = [i for i, child in enumerate(node.children) if child.type in _BEFORE_COMMAND]
+        lines = [i for i in own if i + 1 < len(node.children) and _ends_line(data, node, i)]
+        if not lines:
+            continue
+        line = lines[-1]
+        top = node
+        while (up := top.parent) and up.type in _BEGUN_BY_COMMAND and up.children[0] is top:
+            top = up
+        if top.parent is None or top.parent.type in _BEGUN_BY_COMMAND:
+            node.broken = True
+            return False
+        before[top] = node.children[: line + 1]
+        node.children = node.children[line + 1 :]
+        while node is not top.parent:
+            node.start = node.children[0].start
+            node = node.parent or top
+    for parent in {top.parent for top in before}:
+        assert parent is not None
+        for child in parent.children:
+            for moved in before.get(child, ()):
+                moved.parent = parent
+        parent.children = [n for child in parent.children for n in (*before.get(child, ()), child)]
+    return True
 
 
-def _region(up: Node, child: Node) -> list[int]:
-    """The regions that `up` opens for its child."""
-    kind = up.type
-    if kind in ("subshell", "command_substitution", "process_substitution", "case_item"):
-        return [up.id]
-    if kind in ("do_group", "else_clause", "elif_clause", "function_definition", "pipeline"):
-        return [child.id if kind == "pipeline" else up.id]
-    if kind == "if_statement":
-        if child.type in ("else_clause", "elif_clause"):
-            return []  # A region of its own, not within the first branch.
-        then = next((c.end_byte for c in up.children if c.type == "then"), up.end_byte)
-        return [up.id] if child.start_byte >= then else []
-    if kind == "list":
-        return _list_region(up, child)
-    after = child.next_sibling
-    return [child.id] if after is not None and after.type == "&" else []
+def _ends_line(data: bytes, node: Node, at: int) -> bool:
+    gap = data[node.children[at].end : node.children[at + 1].start]
+    return b"\n" in gap.replace(b"\\\n", b"")
 
 
-def _list_region(up: Node, child: Node) -> list[int]:
-    operator = next((c for c in up.children if c.type in ("&&", "||")), None)
-    if operator is None or child.start_byte < operator.start_byte:
-        return []
-    if operator.type == "||":
-        return [up.id]
-    # `A && B && C`: C runs only after B ran, so it is within B's region too.
-    left = up.children[0]
-    return [*(_list_region(left, left.children[-1]) if left.type == "list" else []), up.id]
+def _parsed(data: bytes, budget: Budget) -> "tree_sitter.Tree":
+    import tree_sitter
+
+    over: list[OverBudget] = []
+
+    def read(at: int, _point: object) -> bytes:
+        _charge(over, budget)
+        return data[at : at + _CHUNK]
+
+    def progress(_at: int, _error: bool) -> bool:
+        _charge(over, budget)
+        return bool(over)
+
+    # A parser of its own: one that was stopped is not used again.
+    try:
+        parsed = tree_sitter.Parser(_language()).parse(read, progress_callback=progress)
+    except ValueError:  # stopped
+        if over:
+            raise over[0] from None
+        raise
+    if over:
+        raise over[0]
+    return parsed
 
 
-def in_loop_with(a: Node, b: Node) -> bool:
-    """Whether one loop holds both, so that what stands later may run earlier."""
-    loops = {up.id for up in ancestors(a) if up.type in LOOPS}
-    return any(up.id in loops for up in ancestors(b))
-
-
-def in_loop(node: Node) -> bool:
-    return enclosing(node, LOOPS) is not None
+def _charge(over: list[OverBudget], budget: Budget) -> None:
+    """Counts one step of the parser: what it raises must not go through C."""
+    try:
+        budget.charge("grammar")
+    except OverBudget as limit:
+        over.append(limit)

@@ -1,33 +1,40 @@
-"""What the variables of a script hold at a place in it, as far as that can be known.
+"""What the variables of a script hold while it is read, in the order in which it runs.
 
-A variable is known where every event on it is: assignments that surely ran before, in the same
-shell. An array that grows inside a branch gives words that are not certain. All else is unknown.
+A variable is known where everything that changes it is known to have run, in the same shell. What a
+branch, a subshell or a loop does is known inside of it; behind it, what it set is unknown, and an
+array that grew there has words that are not certain.
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
-from function.command.model import Word
-from function.command.shell import grammar
+from function.command.budget import Budget
 from function.command.shell.grammar import Node
+from function.command.shell.script import POSITIONAL, Script
+from function.command.shell.state import State, TextValue, WordsValue
 
-if TYPE_CHECKING:
-    from function.command.shell.script import Script
-
-# A variable's content: a text, an array's words, or None for unknown.
-State = str | tuple[Word, ...] | None
-
-POSITIONAL = "@"
-ANY = "*"
 _IDENTIFIER = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
-_DEPTH = 24
+_WORD = re.compile(r"\w+")
+_ASSIGNED = re.compile(r"(\w+)\+?=")
+
+# Commands that set the variables that their arguments name.
+_READERS = frozenset({"read", "mapfile", "readarray", "getopts", "let", "printf", "wait"})
+# Commands that run a text which may set any variable; `time` runs an assignment as well.
+_RUN_TEXT = frozenset({".", "source", "eval", "time"})
+# Those whose words may name a function that they run.
+_MAY_CALL = frozenset({"", "eval", "time", "trap"})
+# Options of declare, local and typeset that change what is assigned, or to what.
+_CONVERTING = frozenset("iluncA")
+
+SET, APPEND, SHIFT, KILL, WIPE = "set", "append", "shift", "kill", "wipe"
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that changes variable `name` at `node`: kind is set, append, shift or kill."""
+    """What changes variable `name` when `node` has run. `kind`: SET to `value`, APPEND `value`,
+    SHIFT, KILL (to something unknown), WIPE (any variable may change)."""
 
     name: str
     kind: str
@@ -35,187 +42,353 @@ class Event:
     value: Node | None = None
 
 
-def events(script: "Script") -> Iterator[Event]:
-    """Every event of a script, in source order. ANY: whatever variable, or all of them."""
-    for node in grammar.walk(script.tree.root_node):
-        kind = node.type
-        if kind == "variable_assignment":
+class Facts:
+    """What a script's tree tells of its variables and functions, whatever the order.
+
+    `events`: {index of a node: its events}. `changed`: the variables that the script changes, ""
+    among them where it may change any.
+    `volatile`: those whose order of changes cannot be told: by an expansion (`${X:=1}`), by
+    arithmetic, by a trap, by `declare -i`. `once`: {index of a command: the function that nothing
+    but this command calls}. `functional`: the variables that functions change; `apart`: those of
+    functions that are not run exactly once; `..._wipes`: one of them may change any variable.
+    """
+
+    def __init__(self, script: Script, budget: Budget) -> None:
+        self._budget = budget
+        budget.step(2 * len(script.tree.nodes))
+        self._events = [e for node in script.tree.nodes for e in _events(script, node)]
+        self._indexes = [event.node.index for event in self._events]
+        self.events: dict[int, list[Event]] = {}
+        for event in self._events:
+            self.events.setdefault(event.node.index, []).append(event)
+        self.volatile = {n for node in script.tree.nodes for n in _volatile(script, node, budget)}
+        self.changed = {event.name for event in self._events}
+        self.once: dict[int, Node] = {}
+        self.functional: set[str] = set()
+        self.functional_wipes = False
+        self.apart: set[str] = set()
+        self.apart_wipes = False
+        # Where a function is called, or may be.
+        self._calls: list[int] = []
+        trapped, set_by_traps = _trapped(script)
+        self.volatile |= set_by_traps
+        if script.functions:
+            self._functions(script, trapped)
+        self.changed |= self.volatile
+
+    def _functions(self, script: Script, trapped: set[str]) -> None:
+        calls: dict[str, list[Node]] = {}
+        for command in script.commands:
+            name = script.name(command)
+            named = {name} & script.functions.keys()
+            if name in _MAY_CALL:
+                named = set(_WORD.findall(script.slice(command))) & script.functions.keys()
+            for function in named:
+                calls.setdefault(function, []).append(command)
+            if named or not name:
+                self._calls.append(command.index)
+        enclosing = _enclosing(script)
+        callers: dict[int, Node | None] = {}
+        for name, definitions in script.functions.items():
+            used = calls.get(name, [])
+            if len(definitions) == len(used) == 1 and script.name(used[0]) == name:
+                self.once[used[0].index] = definitions[0]
+                callers[definitions[0].index] = enclosing[used[0].index]
+        run_once = _run_once(callers)
+        for name, definitions in script.functions.items():
+            for definition in definitions:
+                names, wipes = self._changes(definition)
+                names.discard(POSITIONAL)
+                self.functional |= names
+                self.functional_wipes |= wipes
+                if definition.index not in run_once:
+                    self.apart |= names
+                    self.apart_wipes |= wipes
+                if name in trapped:
+                    self.volatile |= names
+
+    def _changes(self, node: Node) -> tuple[set[str], bool]:
+        """What the events of a node and of all below it change, and whether it may be anything."""
+        low = bisect_left(self._indexes, node.index)
+        high = bisect_right(self._indexes, node.last)
+        self._budget.step(high - low)
+        events = self._events[low:high]
+        return {e.name for e in events if e.name}, any(e.kind == WIPE for e in events)
+
+    def changed_in(self, loop: Node) -> tuple[set[str], bool, bool]:
+        """What a loop itself changes; whether it may be anything; whether it calls functions."""
+        names, wipes = self._changes(loop)
+        at = bisect_left(self._calls, loop.index)
+        calls = at < len(self._calls) and self._calls[at] <= loop.last
+        return names, wipes, calls
+
+
+def _enclosing(script: Script) -> dict[int, Node | None]:
+    """{index of a command: the function in whose body it stands}"""
+    found: dict[int, Node | None] = {}
+    stack: list[Node] = []
+    for node in script.tree.nodes:
+        while stack and stack[-1].last < node.index:
+            stack.pop()
+        if node.type == "command":
+            found[node.index] = stack[-1] if stack else None
+        elif node.type == "function_definition":
+            stack.append(node)
+    return found
+
+
+def _run_once(callers: dict[int, Node | None]) -> set[int]:
+    """The functions that are called once, by the script itself or by a function that is."""
+    found: set[int] = set()
+    below: dict[int, list[int]] = {}
+    for function, caller in callers.items():
+        if caller is not None:
+            below.setdefault(caller.index, []).append(function)
+    stack = [function for function, caller in callers.items() if caller is None]
+    while stack:
+        function = stack.pop()
+        found.add(function)
+        stack += below.get(function, ())
+    return found
+
+
+def _events(script: Script, node: Node) -> Iterator[Event]:
+    match node.type:
+        case "variable_assignment":
             yield from _assignment(script, node)
-        elif kind == "for_statement":
-            variable = node.child_by_field_name("variable")
-            yield Event(script.slice(variable) if variable else ANY, "kill", node)
-        elif kind == "unset_command":
+        case "for_statement":
+            variable = node.child("variable")
+            if variable is not None:
+                yield Event(script.slice(variable), KILL, node)
+        case "unset_command":
             for child in node.named_children:
-                yield Event(script.slice(child), "kill", node)
-        elif kind == "declaration_command":
+                yield Event(script.slice(child), KILL, node)
+        case "declaration_command" if not script.text.data.startswith(b"export", node.start):
             for child in node.named_children:
-                if child.type == "variable_name" and not script.slice(node).startswith("export"):
-                    yield Event(script.slice(child), "kill", node)
-        elif kind == "expansion" and any(c.type in ("=", ":=") for c in node.children):
-            yield Event(script.slice(node.named_children[0]), "kill", node)
-        elif kind in ("c_style_for_statement", "arithmetic_expansion") or (
-            kind == "compound_statement" and script.slice(node).startswith("((")
-        ):
-            yield from _arithmetic(script, node)
-        elif kind == "command":
+                if child.type == "variable_name":
+                    yield Event(script.slice(child), KILL, node)
+        case "command":
             yield from _command(script, node)
 
 
-def _assignment(script: "Script", node: Node) -> Iterator[Event]:
-    if node.parent.type == "command":
+def _assignment(script: Script, node: Node) -> Iterator[Event]:
+    if node.parent is not None and node.parent.type == "command":
         return  # Only for that one command; its own words are expanded without it.
-    name = node.child_by_field_name("name")
-    if name is None or name.type != "variable_name":
-        yield Event(script.slice(name.named_children[0]) if name else ANY, "kill", node)
-        return
-    kind = "append" if any(c.type == "+=" for c in node.children) else "set"
-    yield Event(script.slice(name), kind, node, node.child_by_field_name("value"))
+    name = node.child("name")
+    if name is None:
+        yield Event("", WIPE, node)
+    elif name.type != "variable_name":
+        named = name.named_children[:1]
+        yield Event(script.slice(named[0]), KILL, node) if named else Event("", WIPE, node)
+    else:
+        kind = APPEND if any(child.type == "+=" for child in node.children) else SET
+        yield Event(script.slice(name), kind, node, node.child("value"))
 
 
-def _arithmetic(script: "Script", node: Node) -> Iterator[Event]:
-    body = node.child_by_field_name("body")
-    text = script.text.data[node.start_byte : body.start_byte if body else node.end_byte]
-    if b"=" in text or b"++" in text or b"--" in text:
-        for name in sorted(set(_IDENTIFIER.findall(text))):
-            yield Event(name.decode(), "kill", node)
-
-
-_READERS = frozenset({"read", "mapfile", "readarray", "getopts", "let", "printf", "wait"})
-
-
-def _command(script: "Script", node: Node) -> Iterator[Event]:
-    name_node = node.child_by_field_name("name")
-    name = script.slice(name_node) if name_node else ""
-    if name in (".", "source", "eval"):
-        yield Event(ANY, "kill", node)
+def _command(script: Script, node: Node) -> Iterator[Event]:
+    name = script.name(node)
+    if name in _RUN_TEXT:
+        yield Event("", WIPE, node)
     elif name == "shift":
-        yield Event(POSITIONAL, "shift", node)
+        yield Event(POSITIONAL, KILL if node.child("argument") else SHIFT, node)
     elif name == "set":
-        arguments = list(node.children_by_field_name("argument"))
-        for index, argument in enumerate(arguments):
-            text = script.slice(argument)
-            if text == "--":
-                yield Event(POSITIONAL, "set", node)
-                return
-            if not (text.startswith(("-", "+")) or (index and "o" in script.slice(arguments[0]))):
-                yield Event(POSITIONAL, "kill", node)
-                return
+        yield from _set(script, node)
     elif name in _READERS:
-        for argument in node.children_by_field_name("argument"):
-            found = _IDENTIFIER.match(script.text.data[argument.start_byte : argument.end_byte])
+        for argument in node.all("argument"):
+            found = _IDENTIFIER.match(script.bytes(argument))
             if found:
-                yield Event(found[0].decode(), "kill", node)
+                yield Event(found[0].decode(), KILL, node)
+
+
+def _set(script: Script, node: Node) -> Iterator[Event]:
+    """`set` gives the shell its positional parameters, behind its options."""
+    operand = False
+    for argument in node.all("argument"):
+        text = script.slice(argument)
+        if text == "--":
+            yield Event(POSITIONAL, SET, node)
+            return
+        if operand:
+            operand = False
+        elif text[:1] in ("-", "+") and len(text) > 1:
+            operand = text.endswith("o")
+        else:
+            yield Event(POSITIONAL, KILL, node)
+            return
+
+
+def _volatile(script: Script, node: Node, budget: Budget) -> Iterator[str]:
+    kind = node.type
+    if kind == "expansion" and any(child.type in ("=", ":=") for child in node.children):
+        yield from (script.slice(child) for child in node.named_children[:1])
+    elif kind == "declaration_command":
+        options = [c for c in node.named_children if script.bytes(c)[:1] in (b"-", b"+")]
+        if any(not _CONVERTING.isdisjoint(script.slice(option)) for option in options):
+            for child in node.named_children:
+                named = child.child("name") if child.type == "variable_assignment" else child
+                if named is not None and named.type == "variable_name":
+                    yield script.slice(named)
+    elif kind in ("c_style_for_statement", "arithmetic_expansion") or (
+        kind == "compound_statement" and script.bytes(node).startswith(b"((")
+    ):
+        body = node.child("body")
+        text = script.text.data[node.start : body.start if body is not None else node.end]
+        budget.step(1 + len(text) // 16)
+        if b"=" in text or b"++" in text or b"--" in text:
+            for name in set(_IDENTIFIER.findall(text)):
+                yield name.decode()
+
+
+def _trapped(script: Script) -> tuple[set[str], set[str]]:
+    """The words of what traps run, and the variables that they set."""
+    words: set[str] = set()
+    names: set[str] = set()
+    for command in script.commands:
+        if script.name(command) == "trap":
+            text = script.slice(command)
+            words.update(_WORD.findall(text))
+            names.update(_ASSIGNED.findall(text))
+    return words, names
+
+
+_Entry = tuple[State, int]
+
+
+@dataclass
+class _Frame:
+    """A part of the script that not every run of what follows has gone through.
+
+    `before`: what its variables were when they were first changed in it; `behind`: what may have
+    been added to them for who stands behind it, None where they may be anything.
+    """
+
+    call: bool = False
+    before: dict[str, _Entry | None] = field(default_factory=dict)
+    behind: dict[str, WordsValue | None] = field(default_factory=dict)
+    wiped: bool = False
 
 
 class Scope:
-    """Resolves names at places of one script. `evaluate` gives the words of an event's nodes."""
+    """The variables of one script while it runs.
 
-    def __init__(self, script: "Script") -> None:
-        self._script = script
-        self._events = list(events(script))
-        self._depth = 0
+    `initial`: what a variable holds when the script begins. `set_outside`: whether an outer script
+    changes a variable that this one sees. `apart`: this is a function's body, read as if it could
+    be called anywhere: what the script changes is unknown when it begins.
+    """
 
-    def assigned(self, name: str) -> bool:
-        return any(event.name in (name, ANY) for event in self._events)
+    def __init__(
+        self,
+        facts: Facts,
+        initial: Callable[[str], State],
+        positional: WordsValue | None,
+        set_outside: Callable[[str], bool],
+        apart: bool = False,
+    ) -> None:
+        self.facts = facts
+        self._initial = initial
+        self._set_outside = set_outside
+        self._apart = apart
+        self._wiped = False
+        self._clock = 0
+        # When a function that is read apart last ran; when any function may have.
+        self._called = -1
+        self._called_any = -1
+        self._now: dict[str, _Entry] = {POSITIONAL: (positional, 0)}
+        self._frames: list[_Frame] = []
 
     def set_here(self, name: str) -> bool:
-        """Whether the script's own text changes `name`."""
-        return any(event.name == name for event in self._events)
+        """Whether the text of the script, or of one around it, changes `name`."""
+        return name in self.facts.changed or self._set_outside(name)
 
-    def resolve(self, name: str, at: Node) -> State:
-        """The content of `name` ("@" for the positional parameters) at node `at`."""
-        if self._depth > _DEPTH:
+    def get(self, name: str) -> State:
+        """The content of `name` ("@" for the positional parameters) now."""
+        if name in self.facts.volatile:
             return None
-        self._depth += 1
-        try:
-            return self._resolve(name, at)
-        finally:
-            self._depth -= 1
+        entry = self._now.get(name)
+        when = entry[1] if entry is not None else -1
+        if self._called > when and name in self.facts.apart:
+            return None
+        if self._called_any > when and name in self.facts.functional:
+            return None
+        if entry is not None:
+            return entry[0]
+        changed = self.facts.changed
+        if self._wiped or (self._apart and (name in changed or "" in changed)):
+            return None
+        return self._initial(name)
 
-    def _resolve(self, name: str, at: Node) -> State:
-        function = grammar.function_of(at)
-        relevant = [event for event in self._events if event.name in (name, ANY)]
-        if name == POSITIONAL:
-            # Each function has its own.
-            relevant = [
-                event
-                for event in relevant
-                if event.name == name and _same(grammar.function_of(event.node), function)
-            ]
-            state = self._arguments(function)
-        elif function is not None:
-            if any(not _same(grammar.function_of(event.node), function) for event in relevant):
-                outer = self._only_call(function)
-                if outer is None:
-                    return None
-                state = self.resolve(name, outer)
-                relevant = [e for e in relevant if _same(grammar.function_of(e.node), function)]
+    def set(self, name: str, state: State) -> None:
+        self._put(name, state, None)
+
+    def append(self, name: str, value: State) -> None:
+        before = self.get(name)
+        state: State = None
+        added: WordsValue | None = None
+        if isinstance(before, WordsValue) and isinstance(value, WordsValue):
+            state = WordsValue([before, value])
+            frame = self._frames[-1] if self._frames else _Frame()
+            earlier = frame.behind.get(name, _NOTHING)
+            if earlier is not None:
+                added = WordsValue([earlier, WordsValue([value], certain=False)])
+        elif isinstance(before, TextValue) and isinstance(value, TextValue):
+            state = TextValue([before, value])
+        self._put(name, state, added)
+
+    def wipe(self) -> None:
+        """Any variable may have changed; not the positional parameters."""
+        positional = self._now[POSITIONAL]
+        self._now = {POSITIONAL: positional}
+        self._wiped = True
+        if self._frames:
+            self._frames[-1].wiped = True
+
+    def called_apart(self) -> None:
+        """A function that is read apart has run."""
+        self._clock += 1
+        self._called = self._clock
+        if self.facts.apart_wipes:
+            self.wipe()
+
+    def called_any(self) -> None:
+        """Any function of the script may have run, or be run by a loop that begins."""
+        self._clock += 1
+        self._called_any = self._clock
+        if self.facts.functional_wipes:
+            self.wipe()
+
+    def enter(self) -> None:
+        """What follows, up to leave(), may be skipped, or runs in another shell."""
+        self._frames.append(_Frame())
+
+    def enter_call(self, positional: WordsValue | None) -> None:
+        """What follows, up to leave(), is a function's body."""
+        self._frames.append(_Frame(call=True))
+        self._put(POSITIONAL, positional, None)
+
+    def leave(self) -> None:
+        frame = self._frames.pop()
+        for name, entry in frame.before.items():
+            if entry is None:
+                self._now.pop(name, None)
             else:
-                state = self._script.initial(name)
-        else:
-            state = self._script.initial(name)
-        chain = grammar.regions(at)
-        for event in relevant:
-            state = self._apply(event, state, at, chain)
-        return state
+                self._now[name] = entry
+        if frame.wiped:
+            self.wipe()
+        for name, added in frame.behind.items():
+            if name == POSITIONAL and frame.call:
+                continue
+            if added is None:
+                self._put(name, None, None)
+            else:
+                self.append(name, added)
 
-    def _apply(self, event: Event, state: State, at: Node, chain: tuple[int, ...]) -> State:
-        node = event.node
-        if node.start_byte <= at.start_byte < node.end_byte:
-            # The place stands in the event itself (`set -- "$@" x`): what was before counts.
-            return None if grammar.in_loop(node) else state
-        if node.start_byte > at.start_byte:
-            return None if grammar.in_loop_with(node, at) else state
-        if event.kind == "kill":
-            return None
-        own = grammar.regions(node)
-        sure = chain[: len(own)] == own
-        if event.kind == "set":
-            return self._script.assigned_value(event) if sure else None
-        if grammar.in_loop(node):
-            return None
-        if event.kind == "shift":
-            return _shifted(state) if sure and _plain_shift(self._script, node) else None
-        return _appended(state, self._script.assigned_value(event), sure)
-
-    def _arguments(self, function: Node | None) -> State:
-        if function is None:
-            return self._script.positional
-        call = self._only_call(function)
-        return None if call is None else self._script.arguments_of(call)
-
-    def _only_call(self, function: Node) -> Node | None:
-        """The one command that calls the function, if there is exactly one outside of it."""
-        name_node = function.child_by_field_name("name")
-        name = self._script.slice(name_node) if name_node else ""
-        if len(self._script.functions.get(name, ())) != 1:
-            return None
-        calls = self._script.calls_of(name)
-        if len(calls) != 1 or _same(grammar.function_of(calls[0]), function):
-            return None
-        return calls[0]
+    def _put(self, name: str, state: State, behind: WordsValue | None) -> None:
+        self._clock += 1
+        if self._frames:
+            frame = self._frames[-1]
+            frame.before.setdefault(name, self._now.get(name))
+            frame.behind[name] = behind
+        self._now[name] = (state, self._clock)
 
 
-def _same(a: Node | None, b: Node | None) -> bool:
-    return (a.id if a is not None else None) == (b.id if b is not None else None)
-
-
-def _plain_shift(script: "Script", node: Node) -> bool:
-    return not node.children_by_field_name("argument")
-
-
-def _shifted(state: State) -> State:
-    if not isinstance(state, tuple) or not state or state[0].many or not state[0].certain:
-        return None
-    return state[1:]
-
-
-def _appended(state: State, value: State, sure: bool) -> State:
-    if isinstance(state, tuple) and isinstance(value, tuple):
-        return state + (value if sure else tuple(replace(w, certain=False) for w in value))
-    if isinstance(state, str) and isinstance(value, str) and sure:
-        return state + value
-    return None
-
-
-Resolver = Callable[[str, Node], State]
+_NOTHING = WordsValue([])

@@ -1,18 +1,16 @@
-"""A shell script, read: its commands, and the engine calls among them."""
+"""A shell script as it stands: its text, its tree, and what the tree alone tells."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from function.command import exec_form
-from function.command.kubernetes import Env
-from function.command.model import Word
-from function.command.reading import ListPlace, NodePlace
-from function.command.shell import grammar, values
-from function.command.shell.grammar import Node
-from function.command.shell.scope import POSITIONAL, Event, Scope, State
-from function.command.text import Text
+from function.command.places import ListPlace, NodePlace
+from function.command.shell.grammar import EXPANSIONS, Node, Tree
+from function.command.text import Opaque, Text
+
+# The variable of the positional parameters, "$@" and "$1" alike.
+POSITIONAL = "@"
 
 # Nodes whose text is more than their children and blanks.
 _LOOSE = frozenset(
@@ -20,63 +18,91 @@ _LOOSE = frozenset(
  test_command regex c_style_for_statement""".split()  # noqa: SIM905
 )
 
-_ENDED_BY_COMMAND = frozenset({"list", "pipeline", "negated_command"})
-
 
 @dataclass(frozen=True)
 class Holder:
-    """Where a script's text stands: an item of a list, or nodes of another script.
+    """Where a script's text stands: an item of a list, or words of another script.
 
-    `at`: the command of the outer script that starts this one. `shares`: it runs in the same shell
-    (eval), and sees the outer variables.
+    `script`, `at`: the outer script and its command that starts this one.
     """
 
     place: ListPlace | tuple[NodePlace, ...] = ()
     script: "Script | None" = None
     at: Node | None = None
-    shares: bool = False
 
 
 @dataclass(eq=False)
 class Script:
-    """One script. `text`: as its shell reads it. `positional`: its "$@", None when unknown."""
+    """One script. `text`: as its shell reads it. `number`: its place in `Reading.scripts`."""
 
     text: Text
     holder: Holder
-    positional: tuple[Word, ...] | None
-    env: Env
-    masked: frozenset[str] = frozenset()
-    functions: dict[str, list[Node]] = field(default_factory=dict)
-    commands: list[Node] = field(default_factory=list)
+    tree: Tree
+    number: int
 
-    def __post_init__(self) -> None:
-        # A shell's input ends like a line; the grammar wants it said (`... \\` at the very end).
-        self.tree: Any = grammar.parse(self.text.data + b"\n")
-        for node in grammar.walk(self.tree.root_node):
-            if node.type == "command" and node.child_by_field_name("name") is not None:
-                self.commands.append(node)
-            elif node.type == "function_definition":
-                name = node.child_by_field_name("name")
-                if name is not None:
-                    self.functions.setdefault(self.slice(name), []).append(node)
+    def bytes(self, node: Node) -> bytes:
+        return self.text.data[node.start : node.end]
+
+    def slice(self, node: Node) -> str:
+        return self.bytes(node).decode("utf-8", "replace")
+
+    def line(self, at: int) -> int:
+        return self.text.data.count(b"\n", 0, at) + 1
 
     @cached_property
-    def scope(self) -> Scope:
-        return Scope(self)
+    def commands(self) -> tuple[Node, ...]:
+        """The simple commands, in source order."""
+        return tuple(
+            n for n in self.tree.nodes if n.type == "command" and n.child("name") is not None
+        )
+
+    @cached_property
+    def _names(self) -> dict[int, str]:
+        return {command.index: self._literal(command.children) for command in self.commands}
+
+    def _literal(self, children: list[Node]) -> str:
+        name = next(child for child in children if child.field == "name")
+        inner = name.children[0] if name.children else name
+        if inner.type not in ("word", "string", "raw_string"):
+            return ""
+        text = self.slice(inner) if len(name.children) < 2 else ""
+        return "" if "$" in text or "`" in text else text.strip("\"'").replace("\\", "")
+
+    def name(self, command: Node) -> str:
+        """The name of a command as it is written, quotes aside; "" where it is an expansion."""
+        return self._names.get(command.index, "")
+
+    @cached_property
+    def _by_range(self) -> dict[tuple[int, int], Node]:
+        found: dict[tuple[int, int], Node] = {}
+        for node in self.tree.nodes:
+            found.setdefault((node.start, node.end), node)
+        return found
+
+    def node_at(self, start: int, end: int) -> Node | None:
+        """The outermost node of bytes `start:end`."""
+        return self._by_range.get((start, end))
+
+    @cached_property
+    def functions(self) -> dict[str, list[Node]]:
+        """{name: its definitions}"""
+        found: dict[str, list[Node]] = {}
+        for node in self.tree.nodes:
+            name = node.child("name") if node.type == "function_definition" else None
+            if name is not None:
+                found.setdefault(self.slice(name), []).append(node)
+        return found
 
     @cached_property
     def error(self) -> str:
         """Why the grammar cannot read the script, with the line; "" when it can."""
-        if not self.tree.root_node.has_error:
-            return self._joined
-        bad = next(
-            (n for n in grammar.walk(self.tree.root_node) if n.is_error or n.is_missing), None
-        )
-        line = bad.start_point.row + 1 if bad is not None else 1
-        return f"the shell grammar cannot read the script (line {line})"
+        if not self.tree.broken:
+            return self._misread
+        bad = next((node.start for node in self.tree.nodes if node.broken), 0)
+        return f"the shell grammar cannot read the script (line {self.line(bad)})"
 
     @property
-    def _joined(self) -> str:
+    def _misread(self) -> str:
         """What the grammar reads differently from a shell without saying so.
 
         It takes a word that goes on behind a line's end for two words, and passes over an escaped
@@ -85,203 +111,104 @@ class Script:
         data = self.text.data
         if (len(data) - len(data.rstrip(b"\\"))) % 2:
             return "the script ends in a backslash"
-        for node in grammar.walk(self.tree.root_node):
-            if node.type == "file_descriptor" and node.end_byte - node.start_byte > 1:
-                line = node.start_point.row + 1
+        for node in self.tree.nodes:
+            if node.type == "file_descriptor" and node.end - node.start > 1:
+                line = self.line(node.start)
                 return f"shells disagree on a long number before a redirection (line {line})"
             if node.type in _LOOSE:
                 continue
-            ends = [*node.children[1:], None] if node.parent is None else node.children[1:]
-            for left, right in zip(node.children, ends, strict=False):
-                gap = data[left.end_byte : right.start_byte if right else len(data)]
-                word_to_word = right is not None and node.type in ("command", "array")
-                if gap.replace(b"\\\n", b"").strip(b" \t\r\n") or (
-                    word_to_word and gap and not gap.replace(b"\\\n", b"")
-                ):
-                    line = left.end_point.row + 1
-                    return f"a word goes on behind its end, or its line's end (line {line})"
+            words = node.type in ("command", "array")
+            for left, right in zip(node.children, node.children[1:], strict=False):
+                gap = data[left.end : right.start]
+                if gap and not _blank(gap, words):
+                    return self._goes_on(left)
+            if node.parent is None and node.children:
+                left = node.children[-1]
+                if not _blank(data[left.end :], False):
+                    return self._goes_on(left)
         return ""
 
+    def _goes_on(self, node: Node) -> str:
+        line = self.line(node.end)
+        return f"a word goes on behind its end, or its line's end (line {line})"
+
     @cached_property
+    def _hidden(self) -> Opaque | None:
+        return next((part for part in self.text.opaque if not part.inert), None)
+
+    @property
     def limit(self) -> int:
         """Behind this byte a text that is not known is pasted in: nothing there can be proven."""
-        return next((o.start for o in self.text.opaque if not o.inert), len(self.text.data))
+        return self._hidden.start if self._hidden else len(self.text.data)
+
+    @property
+    def pasted(self) -> str:
+        """The name of the first text that is pasted in and not known, "" without one."""
+        return self._hidden.name if self._hidden else ""
 
     @property
     def loose(self) -> str:
         """Why commands may run that the script's text does not show, "" when none can."""
-        if self.limit == len(self.text.data):
+        if self._hidden is None:
             return ""
-        name = next(o.name for o in self.text.opaque if not o.inert)
-        return f"a text that is not known ({name}) is pasted into the script and run"
+        return f"a text that is not known ({self.pasted}) is pasted into the script and run"
 
     @cached_property
     def _references(self) -> dict[str, int]:
         counts: dict[str, int] = {}
-        for node in grammar.walk(self.tree.root_node):
-            if node.type in ("variable_name", "special_variable_name") and (
-                node.parent.type in ("simple_expansion", "expansion", "subscript")
+        for node in self.tree.nodes:
+            if (
+                node.type in ("variable_name", "special_variable_name")
+                and node.parent is not None
+                and (node.parent.type in EXPANSIONS or node.parent.type == "subscript")
             ):
                 name = self.slice(node)
-                key = POSITIONAL if not name.isidentifier() else name
+                key = name if name.isidentifier() else POSITIONAL
                 counts[key] = counts.get(key, 0) + 1
         return counts
 
     def references(self, name: str) -> int:
+        """How often the script expands a variable."""
         return self._references.get(name, 0)
 
-    def bytes(self, node: Node) -> bytes:
-        return self.text.data[node.start_byte : node.end_byte]
+    @cached_property
+    def _heredocs(self) -> "_Ranges":
+        return _Ranges(n for n in self.tree.nodes if n.type == "heredoc_body")
 
-    def slice(self, node: Node) -> str:
-        return self.bytes(node).decode("utf-8", "replace")
-
-    def initial(self, name: str) -> State:
-        """What variable `name` holds when the script begins."""
-        if name in self.masked or name in self.env.unknown:
-            return None
-        outer = self.holder.script
-        if outer is None:
-            return self.env.literal.get(name)
-        if self.holder.shares:
-            return outer.scope.resolve(name, self.holder.at)
-        return None if outer.scope.assigned(name) else outer.initial(name)
-
-    def nodes_of(self, command: Node) -> list[Node]:
-        """The word nodes of a command, its name first; those behind a redirection too."""
-        nodes = [command.child_by_field_name("name")]
-        nodes += [
-            c
-            for i, c in enumerate(command.children)
-            if command.field_name_for_child(i) == "argument"
-        ]
-        for redirect in _redirects_behind(command):
-            if redirect.type == "file_redirect":
-                nodes += redirect.children_by_field_name("destination")[1:]
-            elif redirect.type == "heredoc_redirect":
-                nodes += redirect.children_by_field_name("argument")
-        return nodes
-
-    def words_of(self, command: Node) -> list[tuple[Node, tuple[Word, ...]]]:
-        return [(node, values.words(self, node)) for node in self.nodes_of(command)]
-
-    def arguments_of(self, command: Node) -> tuple[Word, ...]:
-        """The words after a command's name: the "$@" of the function it calls."""
-        found = [word for _, listed in self.words_of(command) for word in listed]
-        return tuple(found[1:])
-
-    def calls_of(self, function: str) -> list[Node]:
-        return [c for c in self.commands if self.slice(c.child_by_field_name("name")) == function]
-
-    def assigned_value(self, event: Event) -> State:
-        """The content that a `set` or `append` event gives."""
-        if event.name == POSITIONAL:
-            listed = self.arguments_of(event.node)
-            bare = next((i for i, word in enumerate(listed) if word.value == "--"), None)
-            return None if bare is None else listed[bare + 1 :]
-        if event.value is None:
-            return ""
-        if event.value.type == "array":
-            children = event.value.named_children
-            return tuple(word for child in children for word in values.words(self, child))
-        text = values.text_of(self, [event.value])
-        hidden = self.text.hidden_in(event.value.start_byte, event.value.end_byte)
-        return None if text.opaque or hidden else text.decode()
-
-
-def _redirects_behind(command: Node) -> Iterator[Node]:
-    """The redirections that end a command; the grammar hangs them on the list that it ends."""
-    node = command
-    while (up := node.parent) is not None:
-        if up.type == "redirected_statement":
-            body = up.child_by_field_name("body")
-            if body is None or body.id != node.id:
-                return
-            yield from up.children_by_field_name("redirect")
-        elif up.type not in _ENDED_BY_COMMAND or up.children[-1].id != node.id:
-            return
-        node = up
-
-
-@dataclass(frozen=True)
-class Found:
-    """One command of a script that is more than known to be harmless."""
-
-    script: Script
-    node: Node
-    # Per word of the command: the node that gives it.
-    nodes: tuple[Node, ...]
-    words: tuple[Word, ...]
-    outcome: exec_form.Outcome
-
-
-def commands(script: Script, depth: int = 0) -> Iterator[Found]:
-    """What the commands of `script` come down to, nested scripts included, in source order."""
-    for node in script.commands:
-        pairs = script.words_of(node)
-        flat = [(at, word) for at, listed in pairs for word in listed]
-        nodes = tuple(at for at, _ in flat)
-        words = tuple(word for _, word in flat)
-        if words and words[0].value in script.functions:
-            continue  # Its body is read where it is defined.
-        outcome = exec_form.outcome(words, in_script=True)
-        found = Found(script, node, nodes, words, outcome)
-        inner = _nested(found, pairs) if depth < 8 else None
-        if inner is None:
-            yield found
-        else:
-            yield Found(inner, node, (), (), outcome)
-            yield from commands(inner, depth + 1)
-
-
-def _nested(found: Found, pairs: Sequence[tuple[Node, tuple[Word, ...]]]) -> Script | None:
-    """The script that a command runs: of `sh -c`, or of `eval`."""
-    outer, outcome = found.script, found.outcome
-    if isinstance(outcome, exec_form.Shell):
-        word = found.words[outcome.at]
-        if not isinstance(word.place, NodePlace) or word.many or not word.certain:
-            return None
-        place = word.place
-        holders = tuple(
+    @cached_property
+    def _backquotes(self) -> "_Ranges":
+        return _Ranges(
             node
-            for node in grammar.walk(outer.tree.root_node)
-            if (node.start_byte, node.end_byte) == (place.start, place.end)
-        )[:1]
-        if place.script is not outer or not holders or word.origin:
-            return None
-        text = values.text_of(outer, holders)
-        holder = Holder((place,), outer, found.node)
-        return Script(
-            text,
-            holder,
-            positional(found.words[outcome.at + 1 :]),
-            outer.env,
-            _prefixed(outer, found.node),
+            for node in self.tree.nodes
+            if node.type == "command_substitution" and self.bytes(node).lstrip().startswith(b"`")
         )
-    if isinstance(outcome, exec_form.Evaluated) and outcome.at < len(found.words):
-        first = found.nodes[outcome.at]
-        nodes = [node for node, _ in pairs if node.start_byte >= first.start_byte]
-        text = values.text_of(outer, nodes)
-        places = tuple(NodePlace(outer, node.start_byte, node.end_byte) for node in nodes)
-        holder = Holder(places, outer, found.node, shares=True)
-        state = outer.scope.resolve(POSITIONAL, found.node)
-        own = state if isinstance(state, tuple) else None
-        return Script(text, holder, own, outer.env, _prefixed(outer, found.node))
-    return None
+
+    def in_heredoc(self, node: Node) -> bool:
+        return self._heredocs.hold(node)
+
+    def in_backquotes(self, node: Node) -> bool:
+        return self._backquotes.hold(node)
 
 
-def positional(words: Sequence[Word]) -> tuple[Word, ...] | None:
-    """The "$@" of a shell that is given `words` behind its script; the first of them is its $0."""
-    if words and (words[0].many or not words[0].certain):
-        return None
-    return tuple(words[1:])
+def _blank(gap: bytes, between_words: bool) -> bool:
+    """Whether what stands between two nodes parts them: blanks, and lines' ends behind a blank."""
+    joined = gap.replace(b"\\\n", b"")
+    if between_words and not joined:
+        return False
+    return not joined.strip(b" \t\r\n")
 
 
-def _prefixed(script: Script, command: Node) -> frozenset[str]:
-    """The variables that `A=1 command` sets for the command alone."""
-    return frozenset(
-        script.slice(name)
-        for child in command.children
-        if child.type == "variable_assignment"
-        and (name := child.child_by_field_name("name")) is not None
-    )
+class _Ranges:
+    """The bytes that some nodes take up."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for node in nodes:
+            if not self._ends or node.start >= self._ends[-1]:
+                self._starts.append(node.start)
+                self._ends.append(node.end)
+
+    def hold(self, node: Node) -> bool:
+        at = bisect_right(self._starts, node.start) - 1
+        return at >= 0 and node.start < self._ends[at]

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from function.command import kubernetes
 from function.command.model import EngineCall, Word
+from function.flags import json_text
 from function.flags.scan import Options, Scan, Use, scan
 from function.flags.vllm.options import OPTIONS
 from function.problems import Refused
@@ -30,7 +31,10 @@ TABLE = Options(OPTIONS)
 _DISABLED = ("", "None")
 _HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
 _BARE = re.compile(r"\b\d+(?:\.\d+)?[kKmMgGtT]\b")
-_STRINGS = re.compile(r'("(?:[^"\\]|\\.)*")')
+# So many digits no number of an engine has; more would cost their square, or be infinite.
+_DIGITS = 100
+# Nor does a dotted key name so many objects in one another.
+_DEEPEST = 64
 _DECIMAL = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -166,7 +170,7 @@ def _object(use: Use, name: str) -> Json | None:
 
 
 def _parse(text: str) -> Json:
-    value = json.loads(_plain_numbers(text), parse_constant=_no_constant)
+    value = json_text.loads(_plain_numbers(text), parse_constant=_no_constant)
     if not isinstance(value, dict):
         raise ValueError("not an object")
     return value
@@ -192,6 +196,10 @@ def _put(into: Json, use: Use, name: str) -> None:
             f"object as {name} JSON",
         )
     path, text = use.path, use.raw
+    if path.count(".") > _DEEPEST:
+        raise Refused(
+            Reason.ARGS_NOT_PATCHABLE, f"{name}: {_shorten(path)} nests too deep to be read"
+        )
     value: Any
     if path.endswith("+"):
         path, value = path[:-1], text.split(",")
@@ -217,7 +225,7 @@ def _update(original: Json, update: Json) -> None:
 
 def _dotted_value(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json_text.loads(text)
     except ValueError:
         pass
     number = _human(text.strip())
@@ -234,6 +242,8 @@ def _human(text: str) -> int | None:
     if not match:
         return None
     number, suffix = match.groups()
+    if len(number) > _DIGITS:
+        return None
     if suffix in _DECIMAL:
         return int(float(number) * _DECIMAL[suffix])
     return None if "." in number else int(number) * _BINARY[suffix]
@@ -241,7 +251,7 @@ def _human(text: str) -> int | None:
 
 def _plain_numbers(text: str) -> str:
     """vLLM takes `80g` and `4K` as numbers in JSON, outside of strings."""
-    parts = _STRINGS.split(text)
+    parts = json_text.STRINGS.split(text)
     for i in range(0, len(parts), 2):
         parts[i] = _BARE.sub(lambda m: str(_human(m.group()) or m.group()), parts[i])
     return "".join(parts)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from function.command import Append, Delete, ImageCall, Replace, read
+from function.command import Append, Delete, ImageCall, Replace, read, rewrite
 from function.problems import Refused
 
 VLLM_IMAGE = ImageCall("vLLM", ("vllm", "serve"))
@@ -120,13 +120,13 @@ def test_an_engine_is_read_and_appended_to(container, image, engine, entrypoint,
     (call,) = program.calls
     assert (call.engine, call.entrypoint, values(call)) == (engine, entrypoint, words)
     assert (program.problem, program.inert, program.foreign, call.closed) == ("", False, "", "")
-    result = program.rewrite({0: [Append("--a"), Append('{"b": "$(C)"}')]})
+    result = rewrite(program, {0: [Append("--a"), Append('{"b": "$(C)"}')]})
     key = "args" if container.get("args") else "command"
     assert result == {key: [*container[key], "--a", '{"b": "$$(C)"}']}
     again = read({**container, **result}, image)
     assert values(again.calls[0]) == [*words, "--a", '{"b": "$(C)"}']
-    assert program.rewrite({}) == {}
-    assert program.rewrite({0: []}) == {}
+    assert rewrite(program, {}) == {}
+    assert rewrite(program, {0: []}) == {}
 
 
 @pytest.mark.parametrize("prefix", RUNNERS)
@@ -141,8 +141,8 @@ def test_a_runner_is_looked_through(prefix):
 def test_words_are_replaced_and_deleted_where_they_stand():
     container = {"command": ["vllm", "serve", "m"], "args": ["--a", "1", "--b", "--", "rest"]}
     edits = {0: [Replace(2, "2"), Delete(3), Append("--c")]}
-    assert read(container).rewrite(edits) == {"args": ["--a", "2", "--c", "--", "rest"]}
-    assert read(container).rewrite({0: [Replace(0, "n")]}) == {"command": ["vllm", "serve", "n"]}
+    assert rewrite(read(container), edits) == {"args": ["--a", "2", "--c", "--", "rest"]}
+    assert rewrite(read(container), {0: [Replace(0, "n")]}) == {"command": ["vllm", "serve", "n"]}
 
 
 def test_kubernetes_variables():
@@ -159,7 +159,7 @@ def test_kubernetes_variables():
     assert values(call) == ["qwen/m", None, "$(MODEL)", "$(NONE)", None]
     assert [word.prefix for word in call.words[:2]] == ["qwen/m", "--host="]
     assert call.words[0].origin == "$(MODEL)"
-    result = read(container).rewrite({0: [Append("kv@$(IP)", expand=True)]})
+    result = rewrite(read(container), {0: [Append("kv@$(IP)", expand=True)]})
     assert result["args"][-1] == "kv@$(IP)"
     assert read({**container, **result}).calls[0].words[-1].prefix == "kv@"
 
@@ -228,7 +228,7 @@ def test_a_wrapper_of_unknown_content_shows_its_engine_but_is_closed():
     (call,) = program.calls
     assert (call.engine, values(call)) == ("vLLM", ["m"])
     with pytest.raises(Refused) as refusal:
-        program.rewrite({0: [Append("--x"), Append("{}")]})
+        rewrite(program, {0: [Append("--x"), Append("{}")]})
     assert refusal.value.reason == "ArgsNotPatchable"
     assert "/entrypoint.sh" in refusal.value.message
     assert "$KV_OFFLOAD_ARGS" in refusal.value.message
@@ -239,4 +239,4 @@ def test_neither_command_nor_args_is_closed():
     program = read({}, VLLM_IMAGE)
     assert program.calls[0].engine == "vLLM"
     with pytest.raises(Refused):
-        program.rewrite({0: [Append("--x")]})
+        rewrite(program, {0: [Append("--x")]})

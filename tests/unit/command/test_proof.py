@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from function.command import Append, Replace, edit, kubernetes, proof, quoting, read
-from function.command.edit import TextEdit
+from function.command import Append, Replace, edit, kubernetes, proof, quoting, read, rewrite
+from function.command.budget import Budget
+from function.command.proof import TextEdit
 from function.command.text import BARE, DOUBLE, SINGLE
 from function.problems import Refused
 from tests.fuzz.grammar import Source
@@ -22,7 +23,8 @@ def attempt(script, result_script, edits=(ADDED,)):
     program = read({"command": ["bash", "-c", script]})
     slot = program.calls[0].slot
     texts = {0: [TextEdit(slot.end, slot.end, ((b" --c", False),), tuple(edits))]}
-    proof.check(program, {0: edits}, {"command": ["bash", "-c", result_script]}, texts)
+    result = {"command": ["bash", "-c", result_script]}
+    proof.check(program, {0: edits}, result, texts, Budget())
 
 
 def test_the_intended_result_is_accepted():
@@ -70,23 +72,24 @@ def test_anything_else_is_not(old, new):
 def test_changes_of_other_items_are_not():
     container = {"command": ["sh", "-c", "vllm serve m; sh -c 'echo x'"], "args": ["a"]}
     program = read(container)
-    result = program.rewrite({0: [Append("--c")]})
+    result = rewrite(program, {0: [Append("--c")]})
     script = result["command"][2]
     for wrong in (script.replace("echo x", "echo y"), script.replace("sh -c", "sh -ec")):
         slot = program.calls[0].slot
         texts = {0: [TextEdit(slot.end, slot.end, ((b" --c", False),), (ADDED,))]}
         with pytest.raises(Refused):
-            proof.check(program, {0: [ADDED]}, {"command": ["sh", "-c", wrong]}, texts)
+            result = {"command": ["sh", "-c", wrong]}
+            proof.check(program, {0: [ADDED]}, result, texts, Budget())
 
 
 def test_a_rewrite_that_cannot_be_proven_is_refused(monkeypatch):
     program = read({"command": ["sh", "-c", "vllm serve m 'a b'"]})
     monkeypatch.setattr(edit.quoting, "word", lambda value: value.encode())
     with pytest.raises(Refused) as refusal:
-        program.rewrite({0: [Replace(1, "c d")]})
+        rewrite(program, {0: [Replace(1, "c d")]})
     assert "could not be proven" in refusal.value.message
     with pytest.raises(Refused):
-        program.rewrite({0: [Append("x; y")]})
+        rewrite(program, {0: [Append("x; y")]})
 
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)
@@ -112,7 +115,7 @@ def test_encoding_for_quotes_is_undone_by_them(value):
 @given(TEXT | st.text("$()AB ", max_size=20))
 def test_escaping_for_kubernetes_is_undone_by_it(value):
     env = kubernetes.Env({"A": "x", "B": "$(A)"}, {"AB": "secretKeyRef"})
-    assert kubernetes.expand(kubernetes.escape(value), env).decode() == value
+    assert kubernetes.expand(kubernetes.escape(value), env, Budget()).decode() == value
     # Twice as many dollars, or none touched.
     assert kubernetes.escape(value).count("$") in (value.count("$"), 2 * value.count("$"))
 
@@ -133,7 +136,7 @@ def test_escaping_for_kubernetes_is_undone_by_it(value):
 )
 def test_kubernetes_expansion(raw, text):
     env = kubernetes.Env({"A": "x", "B": "$(A)"}, {"AB": "secretKeyRef"})
-    assert kubernetes.expand(raw, env).decode() == text
+    assert kubernetes.expand(raw, env, Budget()).decode() == text
 
 
 def test_a_short_campaign():

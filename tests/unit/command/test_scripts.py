@@ -2,7 +2,7 @@
 
 import pytest
 
-from function.command import Append, read
+from function.command import Append, read, rewrite
 from function.problems import Refused
 from tests.unit.command import shells
 from tests.unit.command.corpus import CASES, CLOSED, NO_CALLS, PLUS, Case
@@ -38,7 +38,7 @@ def rewritten(case: Case):
     assert [call.closed for call in program.calls] == [""] * len(program.calls)
     assert program.calls
     edits = dict.fromkeys(range(len(program.calls)), EDITS)
-    return {**case.container, **program.rewrite(edits)}
+    return {**case.container, **rewrite(program, edits)}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -73,7 +73,7 @@ def test_what_cannot_be_proven_is_refused(script, args, env, said):
     program = read(container)
     assert program.calls
     with pytest.raises(Refused) as refusal:
-        program.rewrite(dict.fromkeys(range(len(program.calls)), EDITS))
+        rewrite(program, dict.fromkeys(range(len(program.calls)), EDITS))
     assert refusal.value.reason == "ArgsNotPatchable"
     assert said in refusal.value.message
     assert "KV_OFFLOAD_ARGS" in refusal.value.message

@@ -7,6 +7,7 @@ import pytest
 
 from function import flags
 from function.command.model import Word
+from tests.unit.command import work
 from tests.unit.flags.helpers import KV, NIXL, OFFLOAD, expansion, js, vllm
 
 N, O = js(NIXL), js(OFFLOAD)  # noqa: E741
@@ -194,3 +195,42 @@ def test_flags(words, want):
 def test_positional_model_is_ignored_by_the_module():
     call = vllm("m", "--port", "1", positional_model=False)
     assert flags.read("vLLM", call) == {"--port": "1"}
+
+
+DEEP = "[" * 100_000
+DIGITS = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--kv-transfer-config", '{"a": ' + DEEP),
+        ("--kv-transfer-config", '{"a":' * 20_000 + "1" + "}" * 20_000),
+        ("--kv-transfer-config", '{"a": ' + DIGITS + "}"),
+        ("--kv-transfer-config", '{"a": ' + DIGITS + "g}"),
+        ("--kv-transfer-config", '"' + '\\"' * 50_000),
+        ("--kv-transfer-config." + "a." * 20_000 + "b", "1"),
+    ],
+    ids=lambda words: words[0][:24] + words[-1][:12],
+)
+def test_what_no_engine_could_read_is_unknown(words):
+    """Neither depth nor digits raise anything but a refusal, nor cost more than they hold."""
+    call = vllm("m", *words)
+    assert flags.read("vLLM", call)["--kv-transfer-config"] is None
+    assert work.calls(lambda: flags.read("vLLM", call)) < 1_000_000
+
+
+@pytest.mark.parametrize("value", [DIGITS, DIGITS + "g", DIGITS + "K", DEEP])
+def test_a_dotted_value_that_is_no_number_is_a_text(value):
+    found = flags.read("vLLM", vllm("m", "--kv-transfer-config.a", value))
+    assert found["--kv-transfer-config"] == js({"a": value})
+
+
+def test_thousands_of_flags_are_read_once():
+    """Twice the flags are twice the work, whether they are known, repeated, dotted or not."""
+    for kind in ("--unknown{}", "--a{}.b", "--kv-transfer-config.b{}", "--port", "--kv"):
+        spent = []
+        for n in (1000, 2000):
+            call = vllm("m", *(word for i in range(n) for word in (kind.format(i), "1")))
+            spent.append(work.calls(lambda call=call: flags.read("vLLM", call)))
+        assert spent[1] <= 2.2 * spent[0], (kind, spent)

@@ -27,11 +27,6 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 )
 _ORDER = [room for floor in FLOORS for room in floor]
 
-# Files that need each other: the values of a script's variables are made of its words.
-ALLOWED_CIRCLES = frozenset(
-    {frozenset(f"function.command.shell.{name}" for name in ("script", "scope", "values"))}
-)
-
 
 def _files() -> dict[str, Path]:
     found = {}
@@ -102,8 +97,7 @@ def circles() -> set[frozenset[str]]:
 
 
 def test_no_circles() -> None:
-    large = {circle for circle in circles() if not any(circle <= ok for ok in ALLOWED_CIRCLES)}
-    assert large == set()
+    assert circles() == set()
 
 
 def test_no_backend_is_known_outside_its_own_rooms() -> None:

@@ -8,7 +8,7 @@ import pytest
 from function import command
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
-from function.command.model import EngineCall, ImageCall, Program
+from function.command import EngineCall, ImageCall, Program
 from function.pods import identify
 from function.pods.declared import Declared, declared
 from function.pods.refs import Ref

@@ -55,6 +55,7 @@ WORKERS = (
     ({"--tensor-parallel-size": "8", "--pipeline-parallel-size": "2"}, 2, 8),
     ({"--tensor-parallel-size": None}, 1, 1),
     ({"--data-parallel-size": "3"}, 2, 2),
+    ({"--tensor-parallel-size": "9" * 5000}, 1, 1),
 )
 
 

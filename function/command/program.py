@@ -1,0 +1,40 @@
+"""What was read from a container: for callers a `Program`, for editing and proving a `Reading`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from function.command.kubernetes import Env
+from function.command.model import EngineCall, ImageCall
+from function.command.shell.script import Script
+
+
+@dataclass(frozen=True)
+class Reading:
+    """`lists`: the container's own command and args. `scripts`: every script found, by number; an
+    inner one comes behind the one that it stands in. `unread`: why it is not known what some of
+    their commands start."""
+
+    container: Mapping[str, Any]
+    image_call: ImageCall | None
+    env: Env
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    scripts: tuple[Script, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a container runs: its engine calls, in order; none when no engine is started here.
+
+    `problem`: why the command could not be read, "" when it was; a limit of `budget.LIMITS` that it
+    meets is one. `inert`: the argv itself proves that no engine is started (a Ray worker's
+    `ray start`). `foreign`: the serving engine that is not ours to wire ("NVIDIA Triton").
+    """
+
+    calls: tuple[EngineCall, ...] = ()
+    problem: str = ""
+    inert: bool = False
+    foreign: str = ""
+    # What was read, for editing it and for the proof. None where nothing was.
+    reading: Reading | None = field(default=None, compare=False, repr=False)

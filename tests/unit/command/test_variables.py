@@ -1,0 +1,106 @@
+"""What a shell's variables hold where an engine is started: as bash has it, or not known."""
+
+import pytest
+
+from function.command import read
+from tests.unit.command import shells
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("bin")
+    shells.install(made)
+    return made
+
+
+# (script, the words that are read; None where they are not known)
+READ = [
+    ("A=1; A=2; vllm serve $A", ["2"]),
+    ("A=1 B=$A\nvllm serve m$B", ["m1"]),
+    ("A=9; A=1 vllm serve m$A", ["m9"]),
+    ("A=1 B=2\nvllm serve $A", ["1"]),
+    ("A=1 B=2\nA=3 vllm serve $A$B | cat", ["12"]),
+    ("A=1 B=2 # c\n\nvllm serve $A >/dev/null && true", ["1"]),
+    ("export A=1; vllm serve $A", ["1"]),
+    ("readonly A=5; vllm serve $A", ["5"]),
+    ("A=1; { A=2; }; vllm serve $A", ["2"]),
+    ("A=1; (A=2); vllm serve $A", None),
+    ("A=1; A=2 | cat; vllm serve $A", None),
+    ("if true; then A=q & wait; vllm serve m$A; fi", None),
+    ("A=1; A=2 && A=3 && vllm serve $A", ["3"]),
+    ("A=1; A=2 && false && A=3; vllm serve $A", None),
+    ("true || A=x && vllm serve m$A", None),
+    ("if A=7; then vllm serve $A; fi", ["7"]),
+    ("A=1; if false; then :; elif A=8; then :; fi; vllm serve $A", None),
+    ("A=1; case x in x) A=2 ;; esac; vllm serve $A", None),
+    ("until A=3; do :; done; vllm serve $A", ["3"]),
+    ("m=zz; for m in a b; do vllm serve $m; done", None),
+    ('for i in 1 2; do\nA="$A --x$i"\ndone\nvllm serve m $A', None),
+    ('while [ "$i" != xxx ]; do vllm serve "m$i"; i=x$i; done', None),
+    # Functions: one that is called once is read where it is called.
+    ("run() { P=1; vllm serve m --port $P; }; P=2; run", ["m", "--port", "1"]),
+    ("f() { A=x; }; A=y; f; vllm serve $A", None),
+    ("f() { A=x; }; A=y; vllm serve $A; f", ["y"]),
+    ("function f { A=2; }; A=1; f; vllm serve $A", None),
+    ('add() { B="$B --x"; }; B=m; add; add; vllm serve $B', None),
+    ("f() { g; }; g() { A=2; }; A=1; f; f; vllm serve $A", None),
+    ("A=1; f() { A=2; }; C=f; $C; vllm serve $A", None),
+    ("A=1; f() { A=2; }; time f; vllm serve $A", None),
+    ('trap "A=t" EXIT; A=1; vllm serve $A', None),
+    ("local_() { local A=3; vllm serve $A; }; A=1; local_", ["3"]),
+    ('set -- m; f() { shift; }; f a b; vllm serve "$@"', ["m"]),
+    ('f() { shift; vllm serve "$@"; }; set -- q; f a m', ["m"]),
+    ("vllm serve m; vllm() { echo no; }", ["m"]),
+    # Builtins, however they are written.
+    ('"set" -- q; vllm serve "$@"', ["q"]),
+    ('set -- a m; \\shift; vllm serve "$@"', ["m"]),
+    ('command set -- q r; vllm serve "$@"', None),
+    ("set -o pipefail x; vllm serve m$1", None),
+    ("set -eu; set -- b; vllm serve $1", ["b"]),
+    ("X=eval; A=1; $X A=2; vllm serve $A", None),
+    ("A=1; time A=2; vllm serve $A", None),
+    ("A=1; . /dev/null; vllm serve $A", None),
+    ("printf -v A %s q; vllm serve $A", None),
+    ("A=0; A=$((A+1)); vllm serve $A", None),
+    ("A=0; ((A++)); vllm serve $A", None),
+    ("declare -i N; N=1+1; vllm serve $N", None),
+    ("vllm serve ${A:=z} x$A", None),
+    ("A=1; A[0]=x; vllm serve $A", None),
+    # Expansion and splitting.
+    ("A=; B=; vllm serve m $A$B --z", ["m", "--z"]),
+    ('A="a\u00a0b"; vllm serve $A', ["a\u00a0b"]),
+    ("set -- a b c d e f g h i j; vllm serve ${10}", ["j"]),
+    ("set -- a b c d e f g h i j; vllm serve $10", None),
+    ("A='*'; vllm serve $A", None),
+    ("IFS=,; A=a,b; vllm serve $A", None),
+    ("IFS=,; A=a,b; eval 'vllm serve $A'", None),
+    ('IFS=,; set -- a b; eval "vllm serve $*"', None),
+    ('set -- a "b c"; IFS=,; vllm serve "$*"', None),
+    ('set -- a "b c"; vllm serve "$*" $1', ["a b c", "a"]),
+    ("A=~/x; vllm serve $A", None),
+    ("vllm serve x=~/m", None),
+    ('A=(m # the model\n--b)\nvllm serve "${A[@]}"', ["m", "--b"]),
+    ("A=(x y)\nvllm serve ${A:-}", ["x"]),
+    # Shells in shells.
+    ("A=1; env A=2 sh -c 'vllm serve m$A'", None),
+    ("export A=5; sh -c 'vllm serve m$A'", None),
+    ("A=5; eval \"sh -c 'vllm serve a\\$A'\"", None),
+    ('set -- eval "vllm serve \'a b\'"; "$@"', None),
+    ("KV_OFFLOAD_ARGS=--q; eval 'vllm serve m $KV_OFFLOAD_ARGS'", ["m", "--q"]),
+]
+
+
+@pytest.mark.parametrize("outside", [{}, {"A": "e"}])
+@pytest.mark.parametrize(("script", "words"), READ, ids=[script for script, _ in READ])
+def test_variables(script, words, outside, folder):
+    env = [{"name": name, "value": value} for name, value in outside.items()]
+    container = {"command": ["bash", "-c", script], "env": env}
+    program = read(container)
+    assert not program.inert
+    known = [[word.value for word in call.words] for call in program.calls]
+    if words is None:
+        assert all(None in call for call in known), known
+        assert known or program.problem
+        return
+    assert known == [words]
+    assert shells.run(container, "bash", folder, {}) == [["vllm", "serve", *words]]
