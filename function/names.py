@@ -42,7 +42,9 @@ LABEL_USED_FLEET = f"{_PREFIX}-used-fleet"
 # On a Usage: a digest of the model string, and the cache identity under it ("unknown").
 LABEL_USED_MODEL = f"{_PREFIX}-used-model"
 LABEL_USED_IDENTITY = f"{_PREFIX}-used-identity"
-# On a Usage: the tier as namespace/name, and what the consumer shares there (see usage.Share).
+# On a Usage: who the consumer is (see usage.Consumer), the tier as namespace/name, and what the
+# consumer shares there (see usage.Share).
+ANNOTATION_CONSUMER = f"{_PREFIX}-consumer"
 ANNOTATION_TIER = f"{_PREFIX}-used-tier"
 ANNOTATION_SHARES = f"{_PREFIX}-shares"
 
