@@ -34,6 +34,9 @@ LABEL_WIRED = _PREFIX
 # On a wired pod template: what was added to quantities that its author set.
 ADDED = f"{_PREFIX}-added"
 
+# On a copy of a packaged Composition: the name of that, and a digest of its spec then.
+COPY_OF = f"{_PREFIX}-copy-of"
+
 # On a child tier: the fleet tier (or inline tier) whose name consumers use.
 LABEL_FLEET = f"{_PREFIX}-fleet"
 # On a Usage: the tier that is used, and the fleet it belongs to.

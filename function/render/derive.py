@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from function.kube import naming
-from function.kube.naming import COMPOSITE_LABEL
 
 Document = dict[str, Any]
 
@@ -51,18 +50,19 @@ def add_metadata(composed: Document, xr: Document, key: str) -> None:
     metadata = composed.setdefault("metadata", {})
     owner = xr["metadata"]
     labels = owner.get("labels") or {}
-    prefix = labels.get(COMPOSITE_LABEL, "")
+    prefix = labels.get(naming.COMPOSITE_LABEL, "")
     if not prefix:
         raise DeriveError(
             f"cannot render metadata for composed resource {quote(key)}: cannot find top-level"
-            f' composite resource name label "{COMPOSITE_LABEL}" in composite resource metadata'
+            f" composite resource name label {quote(naming.COMPOSITE_LABEL)} in composite resource"
+            " metadata"
         )
     if not metadata.get("name") and not metadata.get("generateName"):
         metadata["generateName"] = prefix + "-"
     if owner.get("namespace"):
         metadata["namespace"] = owner["namespace"]
     metadata["annotations"] = (metadata.get("annotations") or {}) | {KEY_ANNOTATION: key}
-    derived = {COMPOSITE_LABEL: prefix}
+    derived = {naming.COMPOSITE_LABEL: prefix}
     if all(labels.get(name) for name in _CLAIM_LABELS):
         derived |= {name: labels[name] for name in _CLAIM_LABELS}
     metadata["labels"] = (metadata.get("labels") or {}) | derived

@@ -93,7 +93,7 @@ def test_a_resource_of_another_controller_is_refused() -> None:
     xr = {
         "apiVersion": "example.org/v1",
         "kind": "Thing",
-        "metadata": {"name": "t", "uid": UID, "labels": {derive.COMPOSITE_LABEL: "t"}},
+        "metadata": {"name": "t", "uid": UID, "labels": {naming.COMPOSITE_LABEL: "t"}},
     }
     owner = {"kind": "Other", "name": "o", "uid": "1", "controller": True}
     composed = {"apiVersion": "v1", "kind": "A", "metadata": {"ownerReferences": [owner]}}
