@@ -34,6 +34,9 @@ LABEL_WIRED = _PREFIX
 # On a wired pod template: what was added to quantities that its author set.
 ADDED = f"{_PREFIX}-added"
 
+# On a copy of a packaged Composition: the name of that, and a digest of its spec then.
+COPY_OF = f"{_PREFIX}-copy-of"
+
 # On a child tier: the fleet tier (or inline tier) whose name consumers use.
 LABEL_FLEET = f"{_PREFIX}-fleet"
 # On a Usage: the tier that is used, and the fleet it belongs to.
@@ -42,7 +45,9 @@ LABEL_USED_FLEET = f"{_PREFIX}-used-fleet"
 # On a Usage: a digest of the model string, and the cache identity under it ("unknown").
 LABEL_USED_MODEL = f"{_PREFIX}-used-model"
 LABEL_USED_IDENTITY = f"{_PREFIX}-used-identity"
-# On a Usage: the tier as namespace/name, and what the consumer shares there (see usage.Share).
+# On a Usage: who the consumer is (see usage.Consumer), the tier as namespace/name, and what the
+# consumer shares there (see usage.Share).
+ANNOTATION_CONSUMER = f"{_PREFIX}-consumer"
 ANNOTATION_TIER = f"{_PREFIX}-used-tier"
 ANNOTATION_SHARES = f"{_PREFIX}-shares"
 

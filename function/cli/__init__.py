@@ -7,13 +7,14 @@ import click
 # Command -> (module, attribute, one line of help); a module is loaded when its command is used.
 _COMMANDS = {
     "render": ("function.cli.render", "Show what Crossplane would compose, without a cluster."),
-    "add-step": ("function.cli.add_step", "Append our step to a Composition of your own."),
+    "add-step": ("function.cli.add_step", "Append our step to a Composition, or to a copy of it."),
     "explain": ("function.cli.explain", "Say what a pod would get from a tier, and why."),
     "plan": ("function.cli.plan", "Say what an edit of a tier would refuse, restart and change."),
     "probe": (
         "function.cli.probe",
         "Say what an image holds, from inside it, and how to declare it.",
     ),
+    "doctor": ("function.cli.doctor", "Say whether our step runs, and will tomorrow."),
 }
 
 
@@ -38,6 +39,6 @@ def main() -> None:
     """Work with KV-cache offload tiers: render, explain, and add the step to a Composition.
 
     \b
-    Exit codes: 0 done, 1 Crossplane would fail, 2 wrong usage or input,
+    Exit codes: 0 done, 1 Crossplane would fail or a problem was found, 2 wrong usage or input,
     3 the function refused (fatal result; the composite's conditions are printed).
     """

@@ -1,7 +1,8 @@
 """KVOffloadTier over a `clusterSelector`: one child tier per matching cluster, and a fleet status.
 
 A child in use stays desired although its cluster no longer matches: a denied delete would make core
-swallow the conflict and stop composing new children (measured, reference section 5).
+swallow the conflict and stop composing new children (measured, reference section 5). The fleet tier
+is protected as its children are, by a Usage of itself: a Usage on a child protects no parent.
 """
 
 from typing import Any
@@ -9,7 +10,14 @@ from typing import Any
 from function import names
 from function.api.base import present
 from function.composers import conditions as c
-from function.composers.usage import usages_of, used_by_status
+from function.composers.admission import admitted
+from function.composers.usage import (
+    ANNOTATION_DELETION_REFUSED,
+    FLEET_KEY,
+    of_fleet,
+    usages_of,
+    used_by_status,
+)
 from function.contract.backend import AnyTier
 from function.edge.answer import (
     FALSE,
@@ -68,6 +76,7 @@ class _FleetComposer:
         self.compose_children()
         self.derive_conditions()
         self.write_status()
+        self.protect()
         return self.answer
 
     def require(self) -> None:
@@ -81,7 +90,8 @@ class _FleetComposer:
 
     def resolve_clusters(self) -> None:
         found = self.call.required_values(REQUIRED_CLUSTERS, ("metadata", "name"))
-        self.usages = self.call.required(REQUIRED_USAGES)
+        usages = self.call.required(REQUIRED_USAGES)
+        self.usages = None if usages is None else admitted(self.call.composite, usages)
         self.resolved = found is not None and self.usages is not None
         kept = self._observed_clusters()
         if self.resolved:
@@ -157,6 +167,19 @@ class _FleetComposer:
         }
         if self.usages is not None:
             self.answer.status |= used_by_status(self.usages)
+
+    def protect(self) -> None:
+        """A Usage of the fleet tier itself while a child is used; as it was, while unresolved.
+
+        Somebody whose deletion was refused does not wait minutes for the last consumer's end to be
+        seen.
+        """
+        in_use = self.call.is_observed(FLEET_KEY) if self.usages is None else bool(self.usages)
+        if not in_use:
+            return
+        self.answer.resources[FLEET_KEY] = Composed(of_fleet(self.tier.name), True)
+        if self.call.composite_value("metadata", "annotations", ANNOTATION_DELETION_REFUSED):
+            self.answer.ttl = TTL_UNSETTLED
 
     def _cluster_status(self, cluster: str) -> dict[str, Any]:
         key = _PREFIX + cluster

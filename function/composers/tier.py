@@ -16,6 +16,7 @@ from function.api.base import present
 from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers import agents, fleet, pinned, tier_plan
+from function.composers.admission import admitted
 from function.composers.agents import Agents
 from function.composers.conditions import (
     CONDITION_ACCEPTED,
@@ -118,6 +119,8 @@ class _TierComposer:
         self.tier = planned.tier
         self.cluster = present(planned.tier.spec.inference_cluster_ref).name
         self.provider_config = ""
+        found = call.required(REQUIRED_USAGES)
+        self.usages = None if found is None else admitted(call.composite, found)
         self.agents = Agents.of(call, planned.parts)
         self.answer = Answer()
 
@@ -148,11 +151,10 @@ class _TierComposer:
 
         As long as the consumers are not looked up, nothing: core calls again before it applies.
         """
-        usages = self.call.required(REQUIRED_USAGES)
-        if usages is None or not self.call.anything_observed:
+        if self.usages is None or not self.call.anything_observed:
             return []
-        problems = pinned.problems(self.call, self.plan, in_use=bool(usages))
-        if usages:
+        problems = pinned.problems(self.call, self.plan, in_use=bool(self.usages))
+        if self.usages:
             where = ("spec", "forProvider", "manifest", "metadata", "labels", LABEL_VERSION)
             keys = self.call.observed_keys()
             running = {key: self.call.observed_value(key, *where) for key in keys}
@@ -259,9 +261,8 @@ class _TierComposer:
         }
         if self.provider_config:
             status["providerConfigRef"] = {"name": self.provider_config}
-        usages = self.call.required(REQUIRED_USAGES)
-        if usages is not None:
-            status |= used_by_status(usages)
+        if self.usages is not None:
+            status |= used_by_status(self.usages)
         self.answer.status = status
 
     def choose_ttl(self) -> None:

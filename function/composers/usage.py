@@ -1,21 +1,58 @@
 """Usages: who uses a tier. Marker and deletion protection in one, composed by each consumer.
 
-Source: Crossplane 2.3 `protection.crossplane.io/v1beta1`: `of` may stand in another namespace when
-`by` is set, `by` stands in the Usage's own; deleting `by` deletes the Usage.
+The Usage stands in the consumer's namespace, `of` the tier and `by` what keeps the engine running:
+the composed Object (or bare workload) of one of the consumer's wired engines. That goes before the
+consumer does, whichever way the consumer is deleted, so the Usage waits for nothing that waits for
+it; and where the engine outlives its consumer (`--cascade=orphan`) the Usage stays as long as the
+engine and goes with it. Who the consumer is stands in an annotation. A consumer that does not run
+yet (held back) uses nothing: it marks the tier only where consumers must find an order among
+themselves (see identity_conflicts.py), `by` the Object that is to come.
+
+A fleet tier is no consumer's `of`: it composes one Usage of itself while anything uses a child.
+
+Source: crossplane v2.3.4, `internal/controller/protection/usage/reconciler.go` and the CRD's rules;
+each shape below was tried on a control plane (tests/cluster/test_45_deletion.py).
+
+- Deleting a composed Usage that has a `by` waits until that is gone, looking every 30 s.
+- `by` stands in the Usage's namespace or is cluster-scoped; core makes it an owner of the Usage, so
+  that the Usage is collected with its last owner.
+- `of` in another namespace is refused without a `by`.
+
+Rejected:
+- `by` the consumer itself. Core deletes composed XRs in the foreground: the consumer waits for its
+  Usage, which waits for the consumer, for ever. Orphaned, the Usage has no owner and stays.
+- no `by`, and a marker of our own. The Usage would have to stand beside the tier, where a
+  namespaced consumer can compose nothing.
+- a ClusterUsage. A namespaced consumer cannot compose one, and core looks for the tier that it
+  names in no namespace.
+- `by` a ConfigMap of our own. It goes at once, so the tier may go while engines still run against
+  it; orphaned, it has no owner and stays; and core would watch every ConfigMap there is.
+- the tier protecting itself, from markers. It learns of its first consumer by its TTL, minutes
+  later. (For a fleet tier that does: its children are protected at once.)
+- `replayDeletion`. A deletion that was refused, and given up, would come true weeks later.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
+from pydantic import ValidationError
+
 from function import names
+from function.api.status import ConsumerEntry
 from function.edge.answer import Requirement
 from function.edge.request import Call
-from function.kube import naming
+from function.kube import naming, reading
 
 # The listing of consumers stays bounded (the XRD's own limit); `consumers` is exact.
 MAX_USED_BY = 256
+
+FLEET_KEY = "usage-fleet"
+
+# What core's webhook leaves on a resource when it refuses to have it deleted.
+ANNOTATION_DELETION_REFUSED = "usage.crossplane.io/deletion-attempt-with-policy"
 
 _KEY = "usage-tier-"
 
@@ -25,12 +62,66 @@ class Share:
     """What one engine of a consumer may share: blocks of `model` under a cache `identity`.
 
     `model`: the string behind the model argument. `identity`: the digest, or "" when unknown.
-    `wired`: false while the consumer waits to be wired.
+    `wired`: false while the consumer waits to be wired so.
     """
 
     model: str
     identity: str
     wired: bool = True
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """Who a Usage speaks for. `namespace` is "" for a cluster-scoped one.
+
+    `owner`: the uid of its controller, "" without one: replicas of one parent have it in common.
+    """
+
+    namespace: str
+    kind: str
+    name: str
+    owner: str = ""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """What holds a tier: the composed resource that runs an engine, by its name on the control
+    plane. `namespace` is "" for a cluster-scoped resource.
+    """
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+
+def consumer(composite: dict[str, Any]) -> Consumer:
+    """The consumer that a composite is."""
+    metadata = composite.get("metadata", {})
+    owners = metadata.get("ownerReferences") or ()
+    owner = next((o.get("uid", "") for o in owners if o.get("controller")), "")
+    return Consumer(
+        metadata.get("namespace", ""), composite.get("kind", ""), metadata.get("name", ""), owner
+    )
+
+
+def holder(call: Call, key: str, resource: dict[str, Any]) -> Holder:
+    """The composed resource under `key`, under the name that core has given it or will give it."""
+    metadata = resource.get("metadata") or {}
+    name = call.observed_value(key, "metadata", "name") or metadata.get("name")
+    if not name:
+        label = call.composite_value("metadata", "labels", naming.COMPOSITE_LABEL)
+        prefix = label or call.composite_value("metadata", "name") or ""
+        parent = metadata.get("generateName") or prefix
+        name = naming.composed(parent, str(call.composite_value("metadata", "uid") or ""), key)
+    namespace = (
+        call.composite_value("metadata", "namespace")
+        or call.observed_value(key, "metadata", "namespace")
+        or metadata.get("namespace")
+    )
+    return Holder(
+        resource.get("apiVersion", ""), resource.get("kind", ""), str(namespace or ""), str(name)
+    )
 
 
 def usages_of(label: str, namespace: str, name: str, model: str | None = None) -> Requirement:
@@ -51,85 +142,134 @@ def model_label(model: str) -> str:
 
 
 def compose(
-    composite: dict[str, Any], tier: tuple[str, str], fleet: str, shares: Iterable[Share]
+    who: Consumer,
+    tier: tuple[str, str],
+    fleet: str,
+    held: Iterable[tuple[Share, Holder]],
 ) -> dict[str, dict[str, Any]]:
     """The Usages by which a consumer marks `tier` (namespace, name): one per model string, by key.
 
-    A cluster-scoped consumer cannot be named by a namespaced Usage: its Usage stands beside the
-    tier, without `by`, and names the consumer in its reason.
+    `held`: what the consumer's engines share, each with what runs it; the first of a model string
+    is the one that holds the tier.
     """
-    by_model: dict[str, set[Share]] = {}
-    for share in shares:
-        by_model.setdefault(share.model, set()).add(share)
-    return {
-        f"{_KEY}{naming.digest(*tier, model)}": _usage(composite, tier, fleet, model, sorted(found))
-        for model, found in sorted(by_model.items())
-    }
+    by_model: dict[str, list[tuple[Share, Holder]]] = {}
+    for share, by in held:
+        by_model.setdefault(share.model, []).append((share, by))
+    found = {}
+    for model, pairs in sorted(by_model.items()):
+        by = pairs[0][1]
+        key = _key(who, tier, model, by)
+        found[key] = _usage(who, tier, fleet, sorted({share for share, _ in pairs}), by)
+    return found
+
+
+def _key(who: Consumer, tier: tuple[str, str], model: str, by: Holder) -> str:
+    """Core never moves what it has composed: a cluster-scoped consumer's Usage changes its key
+    with its namespace.
+    """
+    where = () if who.namespace else (_home(by, tier),)
+    return f"{_KEY}{naming.digest(*tier, model, *where)}"
+
+
+def _home(by: Holder, tier: tuple[str, str]) -> str:
+    """Where the Usage stands: beside what holds the tier, or where that has no namespace, beside
+    the tier.
+    """
+    return by.namespace or tier[0]
 
 
 def _usage(
-    composite: dict[str, Any], tier: tuple[str, str], fleet: str, model: str, found: list[Share]
+    who: Consumer, tier: tuple[str, str], fleet: str, shares: list[Share], by: Holder
 ) -> dict[str, Any]:
-    metadata = composite.get("metadata", {})
     namespace, name = tier
-    kind, consumer = composite.get("kind", ""), metadata.get("name", "")
+    running = next((s for s in shares if s.wired), shares[0])
     labels = {
         names.LABEL_USED_TIER: names.reference(namespace, name),
-        names.LABEL_USED_MODEL: model_label(model),
-        names.LABEL_USED_IDENTITY: found[0].identity or "unknown",
+        names.LABEL_USED_MODEL: model_label(running.model),
+        names.LABEL_USED_IDENTITY: running.identity or "unknown",
     }
     if fleet:
         labels[names.LABEL_USED_FLEET] = names.reference(namespace, fleet)
-    rows = [[share.model, share.identity, share.wired] for share in found]
-    usage: dict[str, Any] = {
+    rows = [[share.model, share.identity, share.wired] for share in shares]
+    metadata: dict[str, Any] = {
+        "labels": labels,
+        "annotations": {
+            names.ANNOTATION_CONSUMER: _consumer_text(who),
+            names.ANNOTATION_TIER: f"{namespace}/{name}",
+            names.ANNOTATION_SHARES: json.dumps(rows, separators=(",", ":")),
+        },
+    }
+    if not who.namespace:
+        metadata["namespace"] = _home(by, tier)
+    return {
         "apiVersion": names.USAGE_API_VERSION,
         "kind": "Usage",
-        "metadata": {
-            "labels": labels,
-            "annotations": {
-                names.ANNOTATION_TIER: f"{namespace}/{name}",
-                names.ANNOTATION_SHARES: json.dumps(rows, separators=(",", ":")),
-            },
-        },
+        "metadata": metadata,
         "spec": {
             "of": {
                 "apiVersion": names.API_VERSION,
                 "kind": "KVOffloadTier",
                 "resourceRef": {"name": name, "namespace": namespace},
             },
-            "reason": f"{kind} {metadata.get('namespace', '')}/{consumer} offloads KV cache to it",
+            "by": _by(by),
+            "reason": f"{who.kind} {who.namespace}/{who.name} offloads KV cache to it",
         },
     }
-    if metadata.get("namespace"):
-        usage["spec"]["by"] = {
-            "apiVersion": composite.get("apiVersion", ""),
-            "kind": kind,
-            "resourceRef": {"name": consumer},
-        }
-    else:
-        usage["metadata"]["namespace"] = namespace
-        usage["spec"]["of"]["resourceRef"].pop("namespace")
-    return usage
 
 
-def observed(call: Call) -> dict[str, dict[str, Any]]:
-    """The Usages that the consumer has composed before, as it would compose them again."""
+def _consumer_text(who: Consumer) -> str:
+    fields = {"namespace": who.namespace, "kind": who.kind, "name": who.name, "owner": who.owner}
+    return json.dumps({k: v for k, v in fields.items() if v}, separators=(",", ":"))
+
+
+def _by(by: Holder) -> dict[str, Any]:
+    return {"apiVersion": by.api_version, "kind": by.kind, "resourceRef": {"name": by.name}}
+
+
+def of_fleet(name: str) -> dict[str, Any]:
+    """A fleet tier's Usage of itself, while a child is used. It has no `by`, and so never waits."""
+    return {
+        "apiVersion": names.USAGE_API_VERSION,
+        "kind": "Usage",
+        "spec": {
+            "of": {
+                "apiVersion": names.API_VERSION,
+                "kind": "KVOffloadTier",
+                "resourceRef": {"name": name},
+            },
+            "reason": "consumers use its tiers on their clusters: see status.usedBy",
+        },
+    }
+
+
+def observed(call: Call, models: Container[str], by: Holder) -> dict[str, dict[str, Any]]:
+    """The Usages of these model strings that the consumer has composed before, as it would compose
+    them again.
+
+    `by`: what holds the tier now; a release before this one wrote the consumer itself.
+    """
     found = {}
+    who = consumer(call.composite)
     for key in call.observed_keys():
-        if not key.startswith(_KEY):
-            continue
         metadata = call.observed_value(key, "metadata") or {}
+        marked = {share.model for share in shares({"metadata": metadata})}
+        if not key.startswith(_KEY) or not any(model in models for model in marked):
+            continue
         kept: dict[str, Any] = {
             "labels": _ours(metadata.get("labels", {})),
-            "annotations": _ours(metadata.get("annotations", {})),
+            "annotations": _ours(metadata.get("annotations", {}))
+            | {names.ANNOTATION_CONSUMER: _consumer_text(who)},
         }
-        if not call.composite_value("metadata", "namespace"):
+        if not who.namespace:
             kept["namespace"] = metadata.get("namespace", "")
+        spec = dict(call.observed_value(key, "spec") or {})
+        if who.namespace or by.namespace in ("", kept["namespace"]):
+            spec["by"] = _by(by)
         found[key] = {
             "apiVersion": names.USAGE_API_VERSION,
             "kind": "Usage",
             "metadata": kept,
-            "spec": call.observed_value(key, "spec"),
+            "spec": spec,
         }
     return found
 
@@ -140,31 +280,55 @@ def _ours(values: dict[str, str]) -> dict[str, str]:
 
 def shares(usage: dict[str, Any]) -> list[Share]:
     """What the consumer behind a Usage shares; [] where the annotation cannot be read."""
-    text = usage.get("metadata", {}).get("annotations", {}).get(names.ANNOTATION_SHARES, "[]")
+    text = reading.texts(usage, "metadata", "annotations").get(names.ANNOTATION_SHARES, "[]")
     try:
         return [Share(str(row[0]), str(row[1]), bool(row[2])) for row in json.loads(text)]
-    except (ValueError, TypeError, LookupError, RecursionError):
+    except (ValueError, TypeError, IndexError, KeyError, RecursionError):
         return []
 
 
-def user(usage: dict[str, Any]) -> dict[str, str]:
-    """The consumer that a Usage speaks for, as `status.usedBy` lists it."""
-    by = usage.get("spec", {}).get("by", {})
-    return {
-        "namespace": usage.get("metadata", {}).get("namespace", ""),
-        "kind": by.get("kind", ""),
-        "name": by.get("resourceRef", {}).get("name", ""),
-    }
+def user(usage: dict[str, Any]) -> Consumer:
+    """The consumer that a Usage speaks for. The namespace is never taken from what the Usage says
+    of itself, except that a consumer may be cluster-scoped.
+    """
+    namespace = reading.text(usage, "metadata", "namespace")
+    text = reading.texts(usage, "metadata", "annotations").get(names.ANNOTATION_CONSUMER)
+    if text is None:  # of a release that named the consumer in `by`
+        by = ("spec", "by")
+        name = reading.text(usage, *by, "resourceRef", "name")
+        return Consumer(namespace, reading.text(usage, *by, "kind"), name)
+    try:
+        said = json.loads(text)
+        fields = {key: said.get(key, "") for key in ("namespace", "kind", "name", "owner")}
+    except (ValueError, AttributeError, RecursionError):
+        return Consumer(namespace, "", "")
+    kind, name, owner = (str(fields[key]) for key in ("kind", "name", "owner"))
+    return Consumer(namespace if fields["namespace"] else "", kind, name, owner)
 
 
 def used_by_status(usages: list[dict[str, Any]]) -> dict[str, Any]:
-    """`status.usedBy` and `status.consumers`: who uses the tier, grouped by what they share."""
+    """`status.usedBy` and `status.consumers`: who uses the tier, grouped by what they share.
+
+    `usages`: those of namespaces that the tier admits.
+    """
     entries, consumers = [], set()
     for usage in usages:
-        who = {key: value for key, value in user(usage).items() if value}
-        consumers.add(tuple(who.items()))
+        who = user(usage)
+        named = {"namespace": who.namespace, "kind": who.kind, "name": who.name}
+        consumers.add(tuple(named.values()))
+        named = {key: value for key, value in named.items() if value}
         digests = sorted({s.identity for s in shares(usage)} - {""})
-        entries += [{**who, "identity": digest} for digest in digests] or [who]
+        entries += [{**named, "identity": digest} for digest in digests] or [named]
     order = ("identity", "namespace", "kind", "name")
     entries.sort(key=lambda entry: [entry.get(key, "") for key in order])
-    return {"usedBy": entries[:MAX_USED_BY], "consumers": str(len(consumers))}
+    listed = list(islice(filter(_well_formed, entries), MAX_USED_BY))
+    return {"usedBy": listed, "consumers": str(len(consumers))}
+
+
+def _well_formed(entry: dict[str, str]) -> bool:
+    """Whether the status may hold it: one entry that it may not would fail all of the status."""
+    try:
+        ConsumerEntry.model_validate(entry)
+    except ValidationError:
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""Names on the workload cluster: stable, DNS labels, collision-free.
+"""Names: those on the workload cluster (stable, DNS labels, collision-free), and core's own.
 
 `child_name` of the SDK neither lower-cases nor sanitises and is cut at 63; names that become part
 of Pod, Service and StatefulSet names must be shorter.
@@ -7,6 +7,10 @@ of Pod, Service and StatefulSet names must be shorter.
 import hashlib
 import re
 
+# On a composite: what the names of everything that it composes begin with.
+COMPOSITE_LABEL = "crossplane.io/composite"
+
+_COMPOSED_LIMIT, _COMPOSED_HASH = 63, 12
 _NOT_DNS = re.compile(r"[^a-z0-9-]+")
 
 
@@ -32,3 +36,17 @@ def file_name(stem: str, text: str, extension: str) -> str:
     """A file name with the digest of its text: engines of one consumer that need different texts
     do not collide in its ConfigMap, and a pod that needs another text gets another path."""
     return f"{stem}-{digest(text, length=8)}.{extension}"
+
+
+def composed(parent: str, parent_uid: str, key: str) -> str:
+    """The name that core gives a composed resource: at most 63 characters, `parent` cut to fit.
+
+    Source: crossplane v2.3.4, `internal/names`.
+    """
+    suffix = hashlib.sha256((parent_uid + key).encode()).hexdigest()[:_COMPOSED_HASH]
+    if parent and not parent.endswith("-"):
+        parent += "-"
+    room = _COMPOSED_LIMIT - _COMPOSED_HASH
+    if len(parent) > room:
+        parent = parent[:room] if parent[:room].endswith("-") else parent[: room - 1] + "-"
+    return parent + suffix

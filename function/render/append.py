@@ -24,21 +24,10 @@ def append_step(text: str, file: str, step: str, function: str) -> str:
     Raises InputError where the text holds no single Composition in block style.
     """
     documents = parse(text, file)
-    index = _composition(documents, file)
-    pipeline = (documents[index].get("spec") or {}).get("pipeline")
-    if not isinstance(pipeline, list) or not pipeline:
-        raise InputError(
-            f"{file}: spec.pipeline is empty: our step goes behind the step that composes the pods"
-        )
-    if any((s.get("functionRef") or {}).get("name") == function for s in pipeline):
-        return text
-    if any(s.get("step") == step for s in pipeline):
-        raise InputError(
-            f"{file}: spec.pipeline already has a step {step!r} of another function: choose"
-            " another name with --step-name"
-        )
+    index = only(documents, file)
     expected = copy.deepcopy(documents)
-    expected[index]["spec"]["pipeline"].append({"step": step, "functionRef": {"name": function}})
+    if not append_to(expected[index], file, step, function):
+        return text
     changed = _insert(text, file, index, step, function)
     if parse(changed, file) != expected:
         raise InputError(
@@ -48,13 +37,38 @@ def append_step(text: str, file: str, step: str, function: str) -> str:
     return changed
 
 
-def _composition(documents: list[Document], file: str) -> int:
+def append_to(composition: Document, file: str, step: str, function: str) -> bool:
+    """Append the step to a Composition; False if it is there already. Raises InputError."""
+    spec = composition.get("spec") or {}
+    if spec.get("mode") != "Pipeline":
+        raise InputError(f"{file}: spec.mode is {spec.get('mode')!r}, expected Pipeline")
+    pipeline = spec.get("pipeline")
+    if not isinstance(pipeline, list) or not pipeline:
+        raise InputError(
+            f"{file}: spec.pipeline is empty: our step goes behind the step that composes the pods"
+        )
+    if has_step(composition, function):
+        return False
+    if any(s.get("step") == step for s in pipeline):
+        raise InputError(
+            f"{file}: spec.pipeline already has a step {step!r} of another function: choose"
+            " another name with --step-name"
+        )
+    pipeline.append({"step": step, "functionRef": {"name": function}})
+    return True
+
+
+def has_step(composition: Document, function: str) -> bool:
+    """Whether a Composition's pipeline calls our function already."""
+    pipeline = (composition.get("spec") or {}).get("pipeline") or ()
+    return any((s.get("functionRef") or {}).get("name") == function for s in pipeline)
+
+
+def only(documents: list[Document], file: str) -> int:
+    """The index of the one Composition among some documents. Raises InputError."""
     indexes = [i for i, document in enumerate(documents) if document.get("kind") == "Composition"]
     if len(indexes) != 1:
         raise InputError(f"{file}: {len(indexes)} Compositions, expected one")
-    mode = (documents[indexes[0]].get("spec") or {}).get("mode")
-    if mode != "Pipeline":
-        raise InputError(f"{file}: spec.mode is {mode!r}, expected Pipeline")
     return indexes[0]
 
 

@@ -5,20 +5,18 @@ Sources: `internal/names/names.go`, `internal/controller/apiextensions/composite
 `tests/render`.
 """
 
-import hashlib
 import re
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from function.kube import naming
+
 Document = dict[str, Any]
 
-COMPOSITE_LABEL = "crossplane.io/composite"
 KEY_ANNOTATION = "crossplane.io/composition-resource-name"
 _CLAIM_LABELS = ("crossplane.io/claim-name", "crossplane.io/claim-namespace")
 
-NAME_LIMIT = 63
-HASH_LENGTH = 12
 _NIL = uuid.UUID(int=0)
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _RBAC_KINDS = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
@@ -32,17 +30,6 @@ def uid(api_version: str, kind: str, namespace: str, name: str) -> str:
     """The uid core gives to a composite without one when it renders."""
     group_version = api_version if "/" in api_version else f"/{api_version}"
     return str(uuid.uuid5(_NIL, f"{group_version}, Kind={kind}\0{namespace}\0{name}"))
-
-
-def child_name(parent: str, parent_uid: str, key: str) -> str:
-    """The name of a composed resource: at most 63 characters, `parent` cut to fit the hash."""
-    suffix = hashlib.sha256((parent_uid + key).encode()).hexdigest()[:HASH_LENGTH]
-    if parent and not parent.endswith("-"):
-        parent += "-"
-    room = NAME_LIMIT - HASH_LENGTH
-    if len(parent) > room:
-        parent = parent[:room] if parent[:room].endswith("-") else parent[: room - 1] + "-"
-    return parent + suffix
 
 
 def valid_name(name: str, api_version: str, kind: str) -> bool:
@@ -63,24 +50,25 @@ def add_metadata(composed: Document, xr: Document, key: str) -> None:
     metadata = composed.setdefault("metadata", {})
     owner = xr["metadata"]
     labels = owner.get("labels") or {}
-    prefix = labels.get(COMPOSITE_LABEL, "")
+    prefix = labels.get(naming.COMPOSITE_LABEL, "")
     if not prefix:
         raise DeriveError(
             f"cannot render metadata for composed resource {quote(key)}: cannot find top-level"
-            f' composite resource name label "{COMPOSITE_LABEL}" in composite resource metadata'
+            f" composite resource name label {quote(naming.COMPOSITE_LABEL)} in composite resource"
+            " metadata"
         )
     if not metadata.get("name") and not metadata.get("generateName"):
         metadata["generateName"] = prefix + "-"
     if owner.get("namespace"):
         metadata["namespace"] = owner["namespace"]
     metadata["annotations"] = (metadata.get("annotations") or {}) | {KEY_ANNOTATION: key}
-    derived = {COMPOSITE_LABEL: prefix}
+    derived = {naming.COMPOSITE_LABEL: prefix}
     if all(labels.get(name) for name in _CLAIM_LABELS):
         derived |= {name: labels[name] for name in _CLAIM_LABELS}
     metadata["labels"] = (metadata.get("labels") or {}) | derived
     _own(composed, xr, key)
     if not metadata.get("name"):
-        metadata["name"] = child_name(metadata["generateName"], owner.get("uid", ""), key)
+        metadata["name"] = naming.composed(metadata["generateName"], owner.get("uid", ""), key)
     api_version, kind = composed.get("apiVersion", ""), composed.get("kind", "")
     if not valid_name(metadata["name"], api_version, kind):
         raise DeriveError(

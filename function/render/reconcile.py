@@ -14,6 +14,7 @@ from typing import Any
 from crossplane.function import resource
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
+from function.kube import naming
 from function.render import conditions, derive, pipeline
 from function.render.derive import KEY_ANNOTATION, quote
 from function.render.schemas import Schemas
@@ -173,8 +174,8 @@ class _Reconcile:
             self.events.append(pipeline.Event("Normal", "SelectComposition", message))
         machinery["compositionRef"] = {"name": name}
         labels = self.xr["metadata"].get("labels") or {}
-        if not labels.get(derive.COMPOSITE_LABEL):
-            labels = labels | {derive.COMPOSITE_LABEL: self.xr["metadata"]["name"]}
+        if not labels.get(naming.COMPOSITE_LABEL):
+            labels = labels | {naming.COMPOSITE_LABEL: self.xr["metadata"]["name"]}
             self.xr["metadata"]["labels"] = labels
             self.updated = copy.deepcopy(self.xr)
             self.store.put(self.updated)

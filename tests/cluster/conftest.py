@@ -1,5 +1,6 @@
 """One control plane for the whole run; groups clean up behind themselves."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,3 +56,11 @@ def bare_run() -> Path:
 def world(rig: Rig) -> Fleet:
     """Questions to ask the rig."""
     return Fleet(rig)
+
+
+@pytest.fixture(scope="session")
+def standin(rig: Rig) -> None:
+    """The platform whose composites our step wires: its function, XRDs and Compositions."""
+    folder = Path(__file__).parent / "standin"
+    rig.launch_function("stand-in", [sys.executable, str(folder / "function.py")])
+    rig.install_package(folder)

@@ -11,6 +11,8 @@ from tests.cluster.rig.kube import Manifest
 API = "modelplane.ai/v1alpha1"
 OBJECT = "kubernetes.m.crossplane.io/v1alpha1"
 USAGE = "protection.crossplane.io/v1beta1"
+PLATFORM = "platform.example.org/v1alpha1"
+TIER, POLICY = "modelplane.ai/kv-offload-tier", "modelplane.ai/kv-offload-policy"
 FIRST, SECOND = "gke-h200", "eks-h200"
 GPU_NODES = {"nvidia.com/gpu.present": "true"}
 TOLERATED = {"key": "nvidia.com/gpu", "operator": "Exists"}
@@ -39,7 +41,7 @@ def in_process_tier(name: str, cluster: str = FIRST) -> Manifest:
     """An LMCache tier without agents, for engines that span pods."""
     lmcache = {"mode": "InProcess", "inProcess": {"memoryGiB": 8}}
     document = tier(name, cluster, lmcache=lmcache)
-    del document["spec"]["gpuVisibility"]
+    del document["spec"]["gpuVisibility"], document["spec"]["nodes"]
     return document
 
 
@@ -125,6 +127,36 @@ def replica(name: str, annotations: dict[str, str], cluster: str = FIRST) -> Man
                 {"name": "main", "members": [{"role": "Standalone", "template": template}]}
             ],
         },
+    }
+
+
+def asking(
+    name: str, tier_name: str, cluster: str = FIRST, policy: str = "Required", namespace: str = ""
+) -> Manifest:
+    """A ModelReplica of a model of its own that names a tier."""
+    document = replica(name, {TIER: tier_name, POLICY: policy}, cluster)
+    document["metadata"]["namespace"] = namespace or "team-a"
+    template = document["spec"]["engines"][0]["members"][0]["template"]
+    template["spec"]["containers"][0]["args"][0] = f"--model=some/{name}"
+    return document
+
+
+def cluster_replica(name: str, tier_name: str, cluster: str = FIRST) -> Manifest:
+    """The same as a cluster-scoped composite, with its Objects in team-b."""
+    document = asking(name, tier_name, cluster)
+    document |= {"apiVersion": PLATFORM, "kind": "ClusterReplica", "metadata": {"name": name}}
+    document["spec"]["objectNamespace"] = "team-b"
+    return document
+
+
+def replica_group(name: str, tier_name: str, replicas: int, **where: str) -> Manifest:
+    """A parent of so many ModelReplicas, all of one template."""
+    template = asking(name, tier_name, **where)
+    return {
+        "apiVersion": PLATFORM,
+        "kind": "ReplicaGroup",
+        "metadata": template["metadata"],
+        "spec": {"replicas": replicas, "template": template["spec"]},
     }
 
 

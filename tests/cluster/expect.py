@@ -40,13 +40,15 @@ class Fleet:
         return found
 
     def explain(self, document: Manifest) -> str:
-        """Conditions and events of an XR, and the conditions of its Objects."""
+        """Conditions and events of an XR, and the conditions of what it composes."""
         text = describe(self.api, document)
-        objects = [
-            f"  Object {o['metadata']['annotations'].get(_KEY, '?')}: {summary(o)}"
-            for o in self.objects(document)
-        ]
-        return "\n".join([text, *objects])
+        crossplane = (self.api.again(document) or {}).get("spec", {}).get("crossplane", {})
+        namespace = document["metadata"].get("namespace", "")
+        for ref in crossplane.get("resourceRefs", ()):
+            place = ref.get("namespace", namespace)
+            found = self.api.get(ref["apiVersion"], ref["kind"], ref["name"], place)
+            text += f"\n  {ref['kind']} {ref['name']}: {summary(found) if found else 'is gone'}"
+        return text
 
     def condition(self, document: Manifest, kind: str) -> tuple[str, str]:
         """Status and reason of a condition."""
@@ -95,6 +97,18 @@ class Fleet:
         ]
         return sorted(owned, key=lambda o: o["metadata"]["annotations"].get(_KEY, ""))
 
+    def composed(self, owner: Manifest, api_version: str, kind: str) -> list[Manifest]:
+        """What a composite that exists controls, of one kind."""
+        uid = self.get(owner)["metadata"]["uid"]
+        return [
+            each
+            for each in self.api.list(api_version, kind)
+            if any(
+                o["uid"] == uid and o.get("controller")
+                for o in each["metadata"].get("ownerReferences", ())
+            )
+        ]
+
     def keys(self, document: Manifest) -> list[str]:
         return [o["metadata"]["annotations"][_KEY] for o in self.objects(document)]
 
@@ -109,8 +123,11 @@ class Fleet:
             for document in reversed(documents):
                 self.remove(document)
 
-    def remove(self, document: Manifest, limit: float = 40) -> None:
-        """Delete an XR, once its Usages let go of it, and wait until it is gone."""
+    def remove(self, document: Manifest, limit: float = 60) -> None:
+        """Delete an XR, once its Usages let go of it, and wait until it is gone.
+
+        A consumer holds its tier until its engine's Object is gone, which takes a poll (30 s).
+        """
         name = f"{document['kind']} {document['metadata']['name']}"
         self.rig.until(
             lambda: self._delete(document),

@@ -5,9 +5,7 @@ The composites have the published shapes; a stand-in composes them (standin/func
 
 import copy
 import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +13,6 @@ from tests.cluster.documents import FIRST, changed, replica, tier
 from tests.cluster.expect import Fleet, engine, flag, identities
 from tests.cluster.rig.kube import Manifest, is_true
 
-STANDIN = Path(__file__).parent / "standin"
 CHAT = tier("mp-chat")
 TIER = "modelplane.ai/kv-offload-tier"
 WIRED = replica("wired", {TIER: "mp-chat", "example.org/owner": "search"})
@@ -23,11 +20,8 @@ BARE = replica("bare", {"example.org/owner": "search"})
 
 
 @pytest.fixture(scope="module", autouse=True)
-def platform(world: Fleet) -> Iterator[None]:
-    """The stand-in, its XRD, and a tier; both replicas, Ready."""
-    rig = world.rig
-    rig.launch_function("stand-in", [sys.executable, str(STANDIN / "function.py")])
-    rig.install_package(STANDIN)
+def platform(world: Fleet, standin: None) -> Iterator[None]:
+    """A tier and both replicas, Ready."""
     with world.applied(CHAT, WIRED, BARE):
         world.until_ready(CHAT)
         world.until_ready(BARE)

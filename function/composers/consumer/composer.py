@@ -10,10 +10,11 @@ install, secure and keep alive on every cluster, and its effect would be visible
 """
 
 import traceback
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from function import names, workloads
+from function.api.base import present
 from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers import usage
@@ -37,7 +38,7 @@ from function.pods import asking, wire
 from function.pods.asking import Asking
 from function.pods.strays import Stray, strays
 from function.problems import Refused
-from function.reasons import Reason
+from function.reasons import Policy, Reason
 
 CONDITION = "KVOffloadReady"
 
@@ -50,6 +51,14 @@ def compose(call: Call, step_input: Input, backends: Registry) -> Answer:
 def is_wired(answer: Answer) -> bool:
     """Whether an answer of `compose` says that everything that asks is wired."""
     return any(c.type == CONDITION and c.status == TRUE for c in answer.conditions)
+
+
+@dataclass
+class _Mark:
+    """What is to be said to one tier: the fleet it is of, and what is shared by which engine."""
+
+    fleet: str
+    held: list[tuple[usage.Share, usage.Holder]] = field(default_factory=list)
 
 
 class _ConsumerComposer:
@@ -216,24 +225,38 @@ class _ConsumerComposer:
             self.answer.resources[key] = Composed(manifest, ready)
 
     def mark_used(self) -> None:
-        if any(o.action is Action.REPLAYED for o in self.outcomes):
-            # The tier may be gone or closed to us; what is wired still counts as a user of it.
-            for key, manifest in usage.observed(self.call).items():
-                self.answer.resources[key] = Composed(manifest, True)
-        marked: dict[tuple[str, str], tuple[str, list[usage.Share]]] = {}
+        """Usages of the tiers that the engines use, or will: never awaited by the consumer."""
+        marks: dict[tuple[str, str], _Mark] = {}
         for outcome in self.outcomes:
-            uses = outcome.is_wired or outcome.reason is Reason.TIER_NOT_READY
-            document = outcome.found.document if outcome.found else None
-            if not uses or document is None or outcome.found is None:
+            if not self._marks(outcome):
+                continue
+            by = usage.holder(self.call, outcome.asking.key, outcome.asking.resource)
+            if outcome.found is None or not outcome.found.document or not outcome.shares:
+                self._keep_marks(outcome, by)
                 continue
             place = (("metadata", "namespace"), ("metadata", "name"))
-            tier = (reading.text(document, *place[0]), reading.text(document, *place[1]))
-            _, shares = marked.setdefault(tier, (outcome.found.fleet, []))
-            shares += outcome.shares
-        for tier, (fleet, shares) in sorted(marked.items()):
-            for key, manifest in usage.compose(self.call.composite, tier, fleet, shares).items():
-                # A marker, never something the consumer's readiness waits for.
+            namespace, name = (reading.text(outcome.found.document, *path) for path in place)
+            mark = marks.setdefault((namespace, name), _Mark(outcome.found.fleet))
+            mark.held += [(share, by) for share in outcome.shares]
+        who = usage.consumer(self.call.composite)
+        for tier, mark in sorted(marks.items()):
+            for key, manifest in usage.compose(who, tier, mark.fleet, mark.held).items():
                 self.answer.resources[key] = Composed(manifest, True)
+
+    def _marks(self, outcome: Outcome) -> bool:
+        """Whether a Usage speaks for it: it uses the tier, or waits in an order with others."""
+        if outcome.is_wired:
+            return True
+        waits = outcome.reason is Reason.TIER_NOT_READY and outcome.plan is not None
+        required = outcome.asking.policy is Policy.REQUIRED
+        return waits and required and identity_conflicts.possible(present(outcome.plan))
+
+    def _keep_marks(self, outcome: Outcome, by: usage.Holder) -> None:
+        """The tier is gone, or closed to us; what is wired still counts as a user of it."""
+        facts = outcome.record.engines.values() if outcome.record else ()
+        models = {engine.get("model", "") for engine in facts}
+        for key, manifest in usage.observed(self.call, models, by).items():
+            self.answer.resources[key] = Composed(manifest, True)
 
     def derive_condition(self) -> None:
         off = [o for o in self.outcomes if o.reason is not Reason.WIRED]

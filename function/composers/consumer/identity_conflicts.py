@@ -24,31 +24,31 @@ def message(
     Whoever is wired came first. Of two that wait, the one first by namespace, kind and name goes
     ahead, so that they do not wait for each other.
     """
-    if not plan.backend.shares_by_model_string(plan.tier):
+    if not possible(plan):
         return ""
-    me = _me(composite)
+    me = _order(usage.consumer(composite))
     for share in shares:
         for other in own:
             if _collide(share, other):
                 return _text(share, "another engine of this composite")
         for entry in usages:
             who = usage.user(entry)
-            them = (who["namespace"], who["kind"], who["name"])
+            them = _order(who)
             if them == me:
                 continue
             for other in usage.shares(entry):
                 if _collide(share, other) and (other.wired or them < me):
-                    return _text(share, f"{who['kind']} {who['namespace']}/{who['name']}")
+                    return _text(share, f"{who.kind} {who.namespace}/{who.name}")
     return ""
 
 
-def _me(composite: dict[str, Any]) -> tuple[str, str, str]:
-    metadata = composite.get("metadata", {})
-    return (
-        metadata.get("namespace", ""),
-        composite.get("kind", ""),
-        metadata.get("name", ""),
-    )
+def possible(plan: TierPlan) -> bool:
+    """Whether consumers of this tier can get in each other's way at all."""
+    return plan.backend.shares_by_model_string(plan.tier)
+
+
+def _order(who: usage.Consumer) -> tuple[str, str, str]:
+    return who.namespace, who.kind, who.name
 
 
 def _collide(one: usage.Share, other: usage.Share) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from function import names
 from function.backends.registry import Registry
 from function.composers import tier_plan
+from function.composers.admission import admits, admitted
 from function.composers.needed import Needed
 from function.composers.tier_plan import Refusal, TierPlan
 from function.composers.usage import model_label, usages_of
@@ -103,7 +104,7 @@ def resolve(call: Call, asking: Asking, namespace: str) -> Found:
             " the cluster out of the fleet's clusterSelector.",
         )
     tier = here[0]
-    if not _allows(tier, namespace):
+    if not admits(tier, namespace):
         return _not_allowed(ref, namespace)
     if not reading.is_true(tier, "Ready"):
         return Found(Reason.TIER_NOT_READY, _waiting(ref, tier), tier, _fleet(tier))
@@ -139,7 +140,9 @@ def plan(call: Call, ref: Ref, found: Found, backends: Registry) -> Planned:
 
 
 def users(call: Call, asking: Asking, found: Found | None) -> list[dict[str, Any]]:
-    """The Usages of the tier that was found, of the workload's models, by whichever name."""
+    """The Usages of the tier that was found, of the workload's models, by whichever name; only
+    those of namespaces that it admits.
+    """
     if found is None or found.document is None or asking.ref is None:
         return []
     used: list[dict[str, Any]] = []
@@ -152,9 +155,8 @@ def users(call: Call, asking: Asking, found: Found | None) -> list[dict[str, Any
     # Whoever may make a Usage may make one up: those of namespaces that are not admitted are none.
     return [
         usage
-        for usage in used
+        for usage in admitted(found.document, used)
         if reading.texts(usage, "metadata", "annotations").get(names.ANNOTATION_TIER) == value
-        and _allows(found.document, reading.text(usage, "metadata", "namespace"))
     ]
 
 
@@ -166,7 +168,7 @@ def _elsewhere(
     namespace: str,
 ) -> Found:
     """Nothing of that name on the cluster. Where tiers are is told to whom they admit only."""
-    if not any(_allows(tier, namespace) for tier in (*named, *candidates)):
+    if not any(admits(tier, namespace) for tier in (*named, *candidates)):
         return _not_allowed(ref, namespace)
     if not candidates or any(not _provider_config(t) for t in candidates):
         message = f"KVOffloadTier {ref} is not on its cluster yet: see its conditions."
@@ -196,12 +198,3 @@ def _provider_config(tier: dict[str, Any]) -> str:
 
 def _fleet(tier: dict[str, Any]) -> str:
     return reading.texts(tier, "metadata", "labels").get(names.LABEL_FLEET, "")
-
-
-def _allows(tier: dict[str, Any], namespace: str) -> bool:
-    allowed = reading.mapping(tier, "spec", "allowedNamespaces")
-    source = allowed.get("from", "Same")
-    if source == "Names":
-        listed = allowed.get("names")
-        return isinstance(listed, list) and namespace in listed
-    return source == "All" or namespace == reading.text(tier, "metadata", "namespace")

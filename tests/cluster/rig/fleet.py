@@ -48,8 +48,11 @@ def runtime_class() -> Manifest:
     }
 
 
-def declare(rig: Rig) -> None:
-    """Nodes on every workload cluster, then the fleet on the control plane; waits until Ready."""
+def declare(rig: Rig, packages: bool = True) -> None:
+    """Nodes on every workload cluster, then the fleet on the control plane; waits until Ready.
+
+    Without `packages` the kinds are there already.
+    """
     for name in rig.workloads:
         rig.workload(name).api.apply(runtime_class())
         nodes = [gpu_node(f"{name}-gpu-{n}") for n in range(GPU_NODES)]
@@ -57,7 +60,8 @@ def declare(rig: Rig) -> None:
     api = rig.control.api
     for each in (SYSTEM, "team-a", "team-b"):
         api.apply(namespace(each))
-    install_packages(rig)
+    if packages:
+        install_packages(rig)
     for name in rig.workloads:
         for manifest in inference_cluster(rig.workload(name)):
             api.apply(manifest)

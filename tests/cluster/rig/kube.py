@@ -156,9 +156,14 @@ class Api:
             "PATCH", path, change, {"fieldManager": FIELD_MANAGER}, "merge-patch+json"
         )
 
-    def delete(self, manifest: Manifest, *, at_once: bool = False) -> bool:
-        """Delete in the background; False if it was not there. `at_once`: without any grace."""
-        options: Manifest = {"propagationPolicy": "Background"}
+    def delete(
+        self, manifest: Manifest, *, propagation: str = "Background", at_once: bool = False
+    ) -> bool:
+        """Delete, as `kubectl delete --cascade` would; False if it was not there.
+
+        `propagation`: Background, Foreground or Orphan. `at_once`: without any grace.
+        """
+        options: Manifest = {"propagationPolicy": propagation}
         if at_once:
             options["gracePeriodSeconds"] = 0
         response = self._request("DELETE", self.path(*_place(manifest)), json=options)

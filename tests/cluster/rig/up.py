@@ -34,7 +34,8 @@ class Rig:
 
     `workloads` are the names of the workload clusters, `run` the folder that the rig lives in.
     With `authorization` "RBAC" core runs as its service account and has the rights that are
-    granted to it, nothing more.
+    granted to it, nothing more. Without `registers` our function runs, and core is not told of it:
+    a package will (packages.py).
     """
 
     run: Path
@@ -42,6 +43,7 @@ class Rig:
     authorization: str = "AlwaysAllow"
     core_flags: tuple[str, ...] = ()
     with_lws: bool = True
+    registers: bool = True
     parts: Supervisor = field(default_factory=Supervisor)
     clusters: dict[str, Cluster] = field(default_factory=dict)
     function_port: int = 0
@@ -165,7 +167,8 @@ class Rig:
     def _start_function(self) -> None:
         (self.function_port,) = free_ports(1)
         self.parts.launch(self.function_part(functions.OURS, self.function_port))
-        crossplane.register_function(self.control.api, functions.OURS, self.function_port)
+        if self.registers:
+            crossplane.register_function(self.control.api, functions.OURS, self.function_port)
 
     def function_part(self, name: str, port: int) -> Part:
         """Our function, not started yet."""

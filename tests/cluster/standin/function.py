@@ -1,10 +1,12 @@
-"""A small composer of ModelReplicas, as the step in front of ours.
+"""A small composer of ModelReplicas, as the step in front of ours, and of what composes them.
 
 It stands in for Modelplane's own: an Object with a Deployment (or a LeaderWorkerSet) per engine,
 one container named `engine`, a volume `dshm`, the pod metadata of the member's template, a Service,
-readiness and conditions of its own. It knows nothing of KV offload.
+readiness and conditions of its own. A ReplicaGroup composes so many ModelReplicas of one template,
+and core deletes those that it no longer desires. It knows nothing of KV offload.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -20,28 +22,18 @@ _AVAILABLE = (
 )
 
 
-class ReplicaComposer(grpcv1.FunctionRunnerServiceServicer):
-    """Composes one ModelReplica per call."""
+class Composer(grpcv1.FunctionRunnerServiceServicer):
+    """Composes one composite per call, by its kind."""
 
     async def RunFunction(
         self, req: fnv1.RunFunctionRequest, _: grpc.aio.ServicerContext | None
     ) -> fnv1.RunFunctionResponse:
         rsp = response.to(req)
-        replica = resource.struct_to_dict(req.observed.composite.resource)
-        name, cluster = replica["metadata"]["name"], replica["spec"]["clusterName"]
-        response.require_resources(
-            rsp, "cluster", "modelplane.ai/v1alpha1", "InferenceCluster", match_name=cluster
-        )
-        found = request.get_required_resource(req, "cluster")
-        config = ((found or {}).get("status") or {}).get("providerConfigRef", {}).get("name")
-        if not config:
+        composite = resource.struct_to_dict(req.observed.composite.resource)
+        composed = _KINDS[composite["kind"]](req, rsp, composite)
+        if composed is None:
             _condition(rsp, "ModelReady", "False", "WaitingForCluster")
             return rsp
-        composed = {"service": _object(_service(name), config, None)}
-        for engine in replica["spec"]["engines"]:
-            composed[f"workload-{engine['name']}"] = _object(
-                _workload(name, engine), config, _AVAILABLE
-            )
         for key, manifest in composed.items():
             resource.update(rsp.desired.resources[key], manifest)
             if resource.get_condition(req.observed.resources.get(key), "Ready").status == "True":
@@ -49,6 +41,55 @@ class ReplicaComposer(grpcv1.FunctionRunnerServiceServicer):
         serving = all(rsp.desired.resources[k].ready == fnv1.READY_TRUE for k in composed)
         _condition(rsp, "ModelReady", "True" if serving else "False", "Serving" if serving else "")
         return rsp
+
+
+def _replica(
+    req: fnv1.RunFunctionRequest, rsp: fnv1.RunFunctionResponse, replica: dict[str, Any]
+) -> dict[str, Any] | None:
+    """The Objects of a ModelReplica by key; None while its cluster is not known.
+
+    `placement` is part of every key: a replica that moves gets new Objects. A cluster-scoped
+    replica says in which namespace they stand.
+    """
+    name, cluster = replica["metadata"]["name"], replica["spec"]["clusterName"]
+    response.require_resources(
+        rsp, "cluster", "modelplane.ai/v1alpha1", "InferenceCluster", match_name=cluster
+    )
+    found = request.get_required_resource(req, "cluster")
+    config = ((found or {}).get("status") or {}).get("providerConfigRef", {}).get("name")
+    if not config:
+        return None
+    composed = {"service": _object(_service(name), config, None)}
+    for engine in replica["spec"]["engines"]:
+        composed[f"workload-{engine['name']}"] = _object(
+            _workload(name, engine), config, _AVAILABLE
+        )
+    if "objectNamespace" in replica["spec"]:
+        for manifest in composed.values():
+            manifest["metadata"] = {"namespace": replica["spec"]["objectNamespace"]}
+    placement = replica["spec"].get("placement", "")
+    return {f"{key}-{placement}" if placement else key: m for key, m in composed.items()}
+
+
+def _group(
+    _: fnv1.RunFunctionRequest, __: fnv1.RunFunctionResponse, group: dict[str, Any]
+) -> dict[str, Any]:
+    """So many ModelReplicas of one template, by key."""
+    return {
+        f"replica-{number}": {
+            "apiVersion": "modelplane.ai/v1alpha1",
+            "kind": "ModelReplica",
+            "spec": group["spec"]["template"],
+        }
+        for number in range(int(group["spec"]["replicas"]))
+    }
+
+
+_KINDS: dict[str, Callable[..., dict[str, Any] | None]] = {
+    "ModelReplica": _replica,
+    "ClusterReplica": _replica,
+    "ReplicaGroup": _group,
+}
 
 
 def _workload(name: str, engine: dict[str, Any]) -> dict[str, Any]:
@@ -139,7 +180,7 @@ def _condition(rsp: fnv1.RunFunctionResponse, kind: str, status: str, reason: st
 @click.option("--tls-certs-dir", required=True)
 def main(address: str, tls_certs_dir: str) -> None:
     credentials = runtime.load_credentials(tls_certs_dir)
-    runtime.serve(ReplicaComposer(), address, creds=credentials, insecure=False)
+    runtime.serve(Composer(), address, creds=credentials, insecure=False)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,9 @@ def write(tmp_path: Path):
     return put
 
 
-@pytest.mark.parametrize("command", [[], ["render"], ["add-step"], ["explain"], ["plan"]])
+@pytest.mark.parametrize(
+    "command", [[], ["render"], ["add-step"], ["explain"], ["plan"], ["doctor"]]
+)
 def test_help(command: list[str]) -> None:
     result = run(*command, "--help")
     assert result.exit_code == 0
@@ -203,6 +205,68 @@ def test_add_step_prints_or_writes_and_is_idempotent(write) -> None:
     assert path.read_text() == printed.stdout
     steps = yaml.safe_load(printed.stdout)["spec"]["pipeline"]
     assert steps[-1] == {"step": "kv-offload", "functionRef": {"name": "function-kv-offload"}}
+
+
+PACKAGED = COMPOSITION.rpartition("  - step: kv-offload")[0].replace(
+    "metadata: {name: replicas}",
+    "metadata: {name: replicas, uid: u, ownerReferences: [{apiVersion: pkg.crossplane.io/v1}]}",
+)
+COPIED = {
+    "by policy": (
+        [],
+        ["Composition", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"],
+        "replicas-kv-offload",
+    ),
+    "by reference": (["--select", "Reference"], ["Composition"], "replicas-kv-offload"),
+    "under a name": (["--select", "Reference", "--name", "mine"], ["Composition"], "mine"),
+}
+
+
+@pytest.mark.parametrize("case", COPIED)
+def test_add_step_copies_what_a_package_brought(write, case: str) -> None:
+    options, kinds, name = COPIED[case]
+    path = write("composition.yaml", PACKAGED)
+    result = run("add-step", path, *options)
+    documents = list(yaml.safe_load_all(result.stdout))
+    assert [d["kind"] for d in documents] == kinds
+    assert documents[0]["metadata"]["name"] == name
+    assert "ownerReferences" not in documents[0]["metadata"]
+    assert [s["step"] for s in documents[0]["spec"]["pipeline"]] == ["compose", "kv-offload"]
+    assert ("spec.crossplane.compositionRef" in result.stderr) == ("Reference" in options)
+    run("add-step", "--write", path, *options)
+    assert path.read_text() == result.stdout
+
+
+def test_add_step_wants_another_name_for_a_copy(write) -> None:
+    result = run("add-step", write("composition.yaml", PACKAGED), "--name", "replicas")
+    assert result.exit_code == 2
+    assert "needs another name than replicas" in result.stderr
+
+
+def test_add_step_leaves_a_package_with_the_step_alone(write) -> None:
+    text = COMPOSITION.replace(
+        "metadata: {name: replicas}",
+        "metadata: {name: replicas, ownerReferences: [{apiVersion: pkg.crossplane.io/v1}]}",
+    )
+    assert run("add-step", write("composition.yaml", text)).stdout == text
+
+
+def test_add_step_into_a_package(write, tmp_path: Path) -> None:
+    meta = "apiVersion: meta.pkg.crossplane.io/v1\nkind: Configuration\nmetadata: {name: p}\n"
+    text = meta + "---\n" + COMPOSITION.rpartition("  - step: kv-offload")[0]
+    result = run("add-step", write("package.yaml", text), "--package", tmp_path / "root")
+    assert "crossplane xpkg build" in result.stderr
+    (changed,) = files.load(tmp_path / "root" / "package.yaml")
+    assert [s["step"] for s in changed["spec"]["pipeline"]] == ["compose", "kv-offload"]
+
+
+def test_doctor_reads_files_or_standard_input(write) -> None:
+    well = run("doctor", write("composition.yaml", COMPOSITION))
+    assert (well.exit_code, well.stdout[:1]) == (0, "✔")
+    replica = REPLICA + "status: {conditions: [{type: KVOffloadReady, status: 'True'}]}\n"
+    ill = CliRunner().invoke(main, ["doctor"], input=f"{COMPOSITION}---\n{replica}")
+    assert ill.exit_code == 1
+    assert ill.stdout.startswith("✘ ModelReplica team-a/qwen-0: its CompositionRevision")
 
 
 def test_add_step_says_where_the_step_belongs(write) -> None:

@@ -273,15 +273,17 @@ def test_a_fleet_stamps_one_child_per_cluster() -> None:
     assert again.status["cluster"] == "2/2 clusters"
 
 
-def fleet_usage(child: str) -> dict[str, Any]:
+def fleet_usage(child: str, namespace: str = "team-a") -> dict[str, Any]:
     value = f"modelplane-system/{child}"
-    return {"metadata": {"annotations": {"modelplane.ai/kv-offload-used-tier": value}}}
+    annotations = {"modelplane.ai/kv-offload-used-tier": value}
+    return {"metadata": {"namespace": namespace, "annotations": annotations}}
 
 
 # What is left of a fleet whose clusters "eu" and "us" are there, when "us" no longer matches.
 SHRINKING = {
     "nobody uses it": ([], ["tier-eu"]),
-    "in use": ([fleet_usage("composed-tier-us")], ["tier-eu", "tier-us"]),
+    "in use": ([fleet_usage("composed-tier-us")], ["tier-eu", "tier-us", "usage-fleet"]),
+    "a stranger says so": ([fleet_usage("composed-tier-us", "team-x")], ["tier-eu"]),
     "unresolved": (None, ["tier-eu", "tier-us"]),
 }
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from function.kube import naming
 from function.render import derive
 
 UID = "e2de7f8a-5a35-5678-b4b8-29b16cf1e4bf"
@@ -30,12 +31,12 @@ def test_uid_of_a_composite_of_the_cluster() -> None:
     ],
 )
 def test_child_names(parent: str, uid: str, key: str, name: str) -> None:
-    assert derive.child_name(parent, uid, key) == name
+    assert naming.composed(parent, uid, key) == name
 
 
 @given(st.text("abc-", max_size=80), st.text("abc", max_size=5))
 def test_child_names_fit_and_end_in_the_hash(parent: str, key: str) -> None:
-    name = derive.child_name(parent, UID, key)
+    name = naming.composed(parent, UID, key)
     stem, _, digest = name.rpartition("-")
     assert len(name) <= 63
     assert len(digest) == 12
@@ -92,7 +93,7 @@ def test_a_resource_of_another_controller_is_refused() -> None:
     xr = {
         "apiVersion": "example.org/v1",
         "kind": "Thing",
-        "metadata": {"name": "t", "uid": UID, "labels": {derive.COMPOSITE_LABEL: "t"}},
+        "metadata": {"name": "t", "uid": UID, "labels": {naming.COMPOSITE_LABEL: "t"}},
     }
     owner = {"kind": "Other", "name": "o", "uid": "1", "controller": True}
     composed = {"apiVersion": "v1", "kind": "A", "metadata": {"ownerReferences": [owner]}}

@@ -1,0 +1,25 @@
+"""Whom a tier admits: the namespaces whose consumers it serves, and whose Usages it counts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from function.kube import reading
+
+
+def admits(tier: Mapping[str, Any], namespace: str) -> bool:
+    """Whether a KVOffloadTier serves consumers in `namespace`; "" is a cluster-scoped consumer's,
+    which only a tier open to all admits.
+    """
+    allowed = reading.mapping(tier, "spec", "allowedNamespaces")
+    source = allowed.get("from", "Same")
+    if source == "Names":
+        listed = allowed.get("names")
+        return isinstance(listed, list) and namespace in listed
+    return source == "All" or namespace == reading.text(tier, "metadata", "namespace")
+
+
+def admitted(tier: Mapping[str, Any], usages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The Usages in namespaces that the tier admits: anyone may write a Usage of anything in a
+    namespace of his own, and must neither be counted nor get in anybody's way by it.
+    """
+    return [u for u in usages if admits(tier, reading.text(u, "metadata", "namespace"))]

@@ -1,0 +1,306 @@
+"""Packages: ours install, and our step beside a packaged Composition lasts.
+
+Core's own package manager installs everything, from a registry on the loopback address. A control
+plane of its own: where the documents of the other groups are applied by hand, nothing is restored.
+"""
+
+import copy
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.documents import (
+    API,
+    FIRST,
+    asking,
+    changed,
+    replica_group,
+    tier,
+)
+from tests.cluster.expect import Fleet, engine, flag, identities
+from tests.cluster.rig import fleet, functions, packages
+from tests.cluster.rig.functions import CHECKOUT
+from tests.cluster.rig.kube import Manifest, describe, is_true, load
+from tests.cluster.rig.registry import Registry, registry
+from tests.cluster.rig.up import Rig
+from tests.tools.find import require
+
+# The shared control plane is left alone meanwhile, which is what test_90_steady.py looks at.
+# pytestmark = pytest.mark.usefixtures("steady")
+
+STANDIN = Path(__file__).parent / "standin"
+COMPOSITION = "modelreplicas.modelplane.ai"
+COPY = f"{COMPOSITION}-kv-offload"
+_COMPOSITION_API = "apiextensions.crossplane.io/v1"
+_DEFINITION_API = "apiextensions.crossplane.io/v2"
+
+CHAT = tier("packaged")
+FIRST_ONE = asking("first", "packaged")
+LATER = asking("later", "packaged")
+GROUP = replica_group("grouped", "packaged", 2)
+
+
+@dataclass
+class Platform:
+    """A platform whose kinds a package brings, as the people who run it see it."""
+
+    world: Fleet
+    registry: Registry
+    folder: Path
+    definitions: list[Manifest] = field(default_factory=list)
+
+    def install(self, kind: str, name: str, version: str, file: Path) -> None:
+        """Install or upgrade a package, and wait until it is in force."""
+        image = self.registry.push(f"platform/{name}", version, file)
+        document = packages.package(kind, name, image)
+        self.world.api.apply(document)
+
+        def healthy() -> bool:
+            if kind == "Function":
+                packages.serve(self.world.rig.control, name, self.world.rig.function_port)
+            found = self.world.api.again(document)
+            current = (found or {}).get("status", {}).get("currentIdentifier") == image
+            return current and is_true(found, "Installed") and is_true(found, "Healthy")
+
+        self.world.rig.until(
+            healthy,
+            f"{kind} {name} {version} is healthy",
+            60,
+            explain=lambda: describe(self.world.api, document),
+        )
+
+    def until_served(self, kind: str) -> None:
+        """Wait until the API server serves a kind that a package defines."""
+        self.world.rig.until(lambda: self.world.api.serves(API, kind), f"{kind} is served")
+
+    def upgrade_platform(self, version: str) -> None:
+        """Another version of the foreign package: its Composition differs in a label only."""
+        documents = copy.deepcopy(self.definitions)
+        for document in documents:
+            document["metadata"]["labels"] = {"platform.example.org/version": version}
+        file = packages.build(self.folder, "platform", documents, version)
+        self.install("Configuration", "platform", version, file)
+
+    def kubectl(self, *arguments: str, given: str = "") -> str:
+        command = [str(require("kubectl")), "--kubeconfig", str(self.world.rig.control.kubeconfig)]
+        return self._run([*command, *arguments], given)
+
+    def tool(self, *arguments: str, given: str = "", code: int = 0) -> str:
+        """`kv-offload`, as it is installed."""
+        script = Path(sys.executable).parent / "kv-offload"
+        return self._run([str(script), *arguments], given, code)
+
+    def restart_core(self) -> None:
+        """Core starts, and its package manager writes back what it has installed.
+
+        It has when an edit of the packaged Composition is gone.
+        """
+        document = {
+            "apiVersion": _COMPOSITION_API,
+            "kind": "Composition",
+            "metadata": {"name": COMPOSITION},
+        }
+        annotations = {"metadata": {"annotations": {"example.org/edited": "yes"}}}
+        self.world.api.patch(document, annotations)
+        self.world.rig.core.part.restart()
+
+        def restored() -> bool:
+            found = self.world.api.again(document)
+            return "example.org/edited" not in found["metadata"].get("annotations", {})
+
+        self.world.rig.until(restored, "core restores what its packages hold", 60)
+
+    def doctor(self, *, code: int = 0) -> str:
+        seen = self.kubectl(
+            "get",
+            "-A",
+            "-o",
+            "yaml",
+            "modelreplicas,compositions,compositionrevisions,xrd,functions.pkg.crossplane.io,"
+            "mutatingadmissionpolicies,mutatingadmissionpolicybindings",
+        )
+        return self.tool("doctor", given=seen, code=code)
+
+    def _run(self, command: list[str], given: str, code: int = 0) -> str:
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+        assert done.returncode == code, f"{command}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def platform(bare_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    folder = tmp_path_factory.mktemp("packages")
+    with (
+        Rig(bare_run, (FIRST,), with_lws=False, registers=False) as rig,
+        registry() as served,
+    ):
+        rig.launch_function("stand-in", [sys.executable, str(STANDIN / "function.py")])
+        found = Platform(Fleet(rig), served, folder)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def ours(platform: Platform) -> None:
+    """Our packages, as `make packages` builds them, and a fleet."""
+    subprocess.run(["make", "--silent", "packages"], cwd=CHECKOUT, check=True, capture_output=True)
+    built = CHECKOUT / "dist" / "packages"
+    platform.install("Function", functions.OURS, "v0.1.0", built / "kv-offload-function.xpkg")
+    for name in ("tier", "standalone"):
+        file = built / f"kv-offload-{name}.xpkg"
+        platform.install("Configuration", f"kv-offload-{name}", "v0.1.0", file)
+    for kind in ("KVOffloadTier", "InferenceCluster", "ModelDeployment"):
+        platform.until_served(kind)
+    fleet.declare(platform.world.rig, packages=False)
+
+
+@pytest.fixture(scope="module")
+def theirs(platform: Platform, ours: None) -> None:
+    """The foreign package, a tier, and a replica that nothing wires."""
+    replica, group = (load(STANDIN / f"{n}.yaml") for n in ("modelreplica", "replicagroup"))
+    composition = replica[1]
+    composition["spec"]["pipeline"] = composition["spec"]["pipeline"][:1]
+    platform.definitions = [*replica, *group]
+    platform.upgrade_platform("v1.0.0")
+    platform.until_served("ModelReplica")
+    platform.world.api.apply(CHAT)
+    platform.world.until_ready(CHAT, limit=60)
+    platform.world.api.apply(FIRST_ONE)
+    platform.world.until_ready(FIRST_ONE, limit=60)
+
+
+def wired(world: Fleet, name: str) -> bool:
+    """Whether a replica's engine carries a wiring, on the workload cluster."""
+    found = world.rig.workload(FIRST).api.get("apps/v1", "Deployment", f"{name}-main", "default")
+    return bool(found and flag(engine(found), "--kv-transfer-config"))
+
+
+def until_wired(world: Fleet, *names: str) -> None:
+    for name in names:
+        world.rig.until(lambda n=name: wired(world, n), f"{name} is wired", 60)
+
+
+def members(world: Fleet) -> list[str]:
+    return [r["metadata"]["name"] for r in world.composed(GROUP, API, "ModelReplica")]
+
+
+def test_our_packages_install(platform: Platform, ours: None):
+    for name in ("kvoffloadtiers", "inferenceclusters", "modeldeployments"):
+        address = _DEFINITION_API, "CompositeResourceDefinition", f"{name}.modelplane.ai"
+        platform.world.rig.until(
+            lambda a=address: is_true(platform.world.api.get(*a), "Established"),
+            f"{name} is established",
+        )
+    assert is_true(platform.world.api.get(packages.API, "Function", functions.OURS), "Healthy")
+
+
+def test_the_step_is_added_as_the_readme_says(platform: Platform, theirs: None):
+    world = platform.world
+    assert not wired(world, "first")
+    path = platform.folder / "packaged.yaml"
+    path.write_text(platform.kubectl("get", "composition", COMPOSITION, "-o", "yaml"))
+    platform.kubectl("apply", "-f", "-", given=platform.tool("add-step", str(path)))
+    # What exists comes to the copy when it is written the next time.
+    world.rig.until(lambda: COPY in _used(world, "first"), "the policy is in force", every=1)
+    world.api.apply(LATER)
+    world.api.apply(GROUP)
+    until_wired(world, "first", "later")
+    world.rig.until(lambda: len(members(world)) == 2, "the parent has composed two")
+    until_wired(world, *members(world))
+    assert "4 composites" in platform.doctor()
+
+
+def _used(world: Fleet, name: str) -> str:
+    """The Composition of a replica, after a write of no meaning."""
+    document = asking(name, "packaged")
+    label = {"metadata": {"labels": {"example.org/touched": "yes"}}}
+    found = world.api.patch(document, label)
+    world.api.patch(document, {"metadata": {"labels": {"example.org/touched": None}}})
+    return found["spec"]["crossplane"]["compositionRef"]["name"]
+
+
+def all_stay_wired(platform: Platform, newcomer: str) -> None:
+    """What was wired stays so, in the same pods, and what comes is wired too, and stays."""
+    world = platform.world
+    before = identities(world.pods(FIRST, "default"))
+    world.api.apply(asking(newcomer, "packaged"))
+    until_wired(world, newcomer)
+    replicas = [r["metadata"]["name"] for r in world.api.list(API, "ModelReplica")]
+    for name in replicas:
+        assert wired(world, name)
+    assert before.items() <= identities(world.pods(FIRST, "default")).items()
+    assert f"{len(replicas)} composites" in platform.doctor()
+
+
+def test_it_lasts_when_core_starts_again(platform: Platform, theirs: None):
+    platform.restart_core()
+    all_stay_wired(platform, "after-a-restart")
+
+
+def test_it_lasts_when_the_foreign_package_is_upgraded(platform: Platform, theirs: None):
+    platform.upgrade_platform("v1.1.0")
+    all_stay_wired(platform, "after-theirs")
+
+
+def test_it_lasts_when_ours_is_upgraded(platform: Platform, theirs: None):
+    meta, *rest = load(CHECKOUT / "dist" / "packages" / "function" / "crossplane.yaml")
+    newer = changed(meta, "metadata.annotations", {"meta.crossplane.io/description": "newer"})
+    file = packages.build(platform.folder, functions.OURS, rest, "v0.2.0", newer)
+    platform.install("Function", functions.OURS, "v0.2.0", file)
+    all_stay_wired(platform, "after-ours")
+
+
+def test_an_upgrade_that_changes_the_composition_is_seen(platform: Platform, theirs: None):
+    spec = platform.definitions[1]["spec"]
+    spec["pipeline"][0]["step"] = "compose-otherwise"
+    platform.upgrade_platform("v2.0.0")
+    assert f"Composition {COPY}: is a copy of Composition {COMPOSITION} as it was" in (
+        platform.doctor(code=1)
+    )
+    path = platform.folder / "packaged.yaml"
+    path.write_text(platform.kubectl("get", "composition", COMPOSITION, "-o", "yaml"))
+    platform.kubectl("apply", "-f", "-", given=platform.tool("add-step", str(path)))
+    all_stay_wired(platform, "after-a-change")
+
+
+def test_a_condition_that_is_left_over_is_seen(platform: Platform, theirs: None):
+    """The policy is taken away, and a replica goes back to the packaged Composition."""
+    world = platform.world
+    platform.kubectl("delete", "mutatingadmissionpolicybinding", COPY)
+    reference = {"spec": {"crossplane": {"compositionRef": {"name": COMPOSITION}}}}
+
+    def back() -> bool:
+        world.api.patch(LATER, reference)
+        return not wired(world, "later")
+
+    world.rig.until(back, "its engine is unwired", 60, every=1)
+    assert world.condition(LATER, "KVOffloadReady") == ("True", "Wired")
+    said = platform.doctor(code=1)
+    assert "ModelReplica team-a/later: KVOffloadReady=True (Wired) is left over" in said
+    assert "nothing that chooses" in said
+
+
+def test_a_package_built_anew_lasts_too(platform: Platform, theirs: None):
+    """In place of a copy, for clusters without admission policies."""
+    world = platform.world
+    file = packages.build(platform.folder, "platform", platform.definitions, "v3.0.0")
+    extracted, root = platform.folder / "platform.gz", platform.folder / "root"
+    crossplane = str(require("crossplane"))
+    subprocess.run(
+        [crossplane, "xpkg", "extract", "--from-xpkg", str(file), "-o", str(extracted)], check=True
+    )
+    platform.tool("add-step", str(extracted), "--package", str(root))
+    rebuilt = platform.folder / "rebuilt.xpkg"
+    build = [crossplane, "xpkg", "build", "--package-root", str(root)]
+    subprocess.run([*build, "--package-file", str(rebuilt)], check=True, capture_output=True)
+    platform.install("Configuration", "platform", "v3.0.0", rebuilt)
+    platform.kubectl("delete", "composition", COPY)
+    for name in [r["metadata"]["name"] for r in world.api.list(API, "ModelReplica")]:
+        reference = {"spec": {"crossplane": {"compositionRef": {"name": COMPOSITION}}}}
+        world.api.patch(changed(LATER, "metadata.name", name), reference)
+    until_wired(world, "later")
+    platform.restart_core()
+    all_stay_wired(platform, "after-a-rebuild")

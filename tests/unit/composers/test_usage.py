@@ -1,0 +1,291 @@
+"""Usages: what holds a tier, who is counted, and what a stranger's may say."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from function.composers import usage
+from function.composers.admission import admits
+from function.kube import naming
+from tests.unit.composers import documents as d
+from tests.unit.composers.calls import call, observe
+
+KEY = "model-serving-main"
+OBJECT = "kubernetes.m.crossplane.io/v1alpha1"
+CONSUMER = "modelplane.ai/kv-offload-consumer"
+SHARES = "modelplane.ai/kv-offload-shares"
+TIER = "modelplane.ai/kv-offload-used-tier"
+
+
+def usages(desired: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in desired.items() if v["kind"] == "Usage"}
+
+
+def only(desired: dict[str, Any]) -> dict[str, Any]:
+    (found,) = usages(desired).values()
+    return found
+
+
+def test_a_usage_of_an_engine_that_core_will_name() -> None:
+    composite = d.replica()
+    parent = {"kind": "ModelDeployment", "name": "qwen", "uid": "uid-parent", "controller": True}
+    composite["metadata"] |= {
+        "ownerReferences": [{"kind": "Other", "uid": "uid-other"}, parent],
+        "labels": {"crossplane.io/composite": "root"},
+    }
+    got = call(composite, desired={KEY: d.engine()}, required=d.requirements(d.ready_tier()))
+    found = only(got.desired)
+    shares = json.loads(found["metadata"]["annotations"].pop(SHARES))
+    assert [share[0] for share in shares] == [d.MODEL]
+    labels = found["metadata"].pop("labels")
+    assert set(labels) == {
+        "modelplane.ai/kv-offload-used-tier",
+        "modelplane.ai/kv-offload-used-model",
+        "modelplane.ai/kv-offload-used-identity",
+    }
+    assert found == {
+        "apiVersion": "protection.crossplane.io/v1beta1",
+        "kind": "Usage",
+        "metadata": {
+            "annotations": {
+                CONSUMER: '{"namespace":"team-a","kind":"ModelReplica","name":"qwen",'
+                '"owner":"uid-parent"}',
+                TIER: "modelplane-system/chat",
+            }
+        },
+        "spec": {
+            "of": {
+                "apiVersion": "modelplane.ai/v1alpha1",
+                "kind": "KVOffloadTier",
+                "resourceRef": {"name": "chat", "namespace": "modelplane-system"},
+            },
+            "by": {
+                "apiVersion": OBJECT,
+                "kind": "Object",
+                "resourceRef": {"name": naming.composed("root", "uid-qwen", KEY)},
+            },
+            "reason": "ModelReplica team-a/qwen offloads KV cache to it",
+        },
+    }
+
+
+def named(engine: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    return {**engine, "metadata": metadata}
+
+
+# name: (the engine that is desired, is it observed?) -> the name in `by`
+HOLDERS = {
+    "core names it": (d.engine(), False, naming.composed("qwen", "uid-qwen", KEY)),
+    "core named it": (d.engine(), True, f"composed-{KEY}"),
+    "an earlier step names it": (named(d.engine(), name="mine"), False, "mine"),
+    "an earlier step begins its name": (
+        named(d.engine(), generateName="mine-"),
+        False,
+        naming.composed("mine-", "uid-qwen", KEY),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_by_is_the_composed_resource_that_runs_the_engine(name: str) -> None:
+    engine, is_observed, want = HOLDERS[name]
+    required = d.requirements(d.ready_tier())
+    got = call(d.replica(), desired={KEY: engine}, required=required)
+    if is_observed:
+        got = call(d.replica(), desired={KEY: engine}, required=required, observed=observe(got))
+    assert only(got.desired)["spec"]["by"]["resourceRef"] == {"name": want}
+
+
+def test_engines_of_one_model_hold_the_tier_together() -> None:
+    desired = {"a": d.engine(), "b": d.engine(), "c": d.engine(args=["other/model"])}
+    required = d.requirements(d.ready_tier()) | d.requirements(d.ready_tier(), model="other/model")
+    got = call(d.replica(), desired=desired, required=required)
+    holders = [u["spec"]["by"]["resourceRef"]["name"] for u in usages(got.desired).values()]
+    assert sorted(holders) == sorted(naming.composed("qwen", "uid-qwen", key) for key in "ac")
+
+
+# name: (the namespace of its engine's Object) -> where its Usage stands
+CLUSTER_SCOPED = {
+    "a namespaced Object": ("team-b", "team-b"),
+    "a legacy one": ("", "modelplane-system"),
+}
+
+
+@pytest.mark.parametrize("name", CLUSTER_SCOPED)
+def test_a_cluster_scoped_consumers_usage_stands_beside_its_engine(name: str) -> None:
+    namespace, want = CLUSTER_SCOPED[name]
+    composite = d.replica()
+    del composite["metadata"]["namespace"]
+    engine = named(d.engine(), **({"namespace": namespace} if namespace else {}))
+    open_tier = d.ready_tier(allowedNamespaces={"from": "All"})
+    required = d.requirements(open_tier)
+    found = only(call(composite, desired={KEY: engine}, required=required).desired)
+    assert found["metadata"]["namespace"] == want
+    assert found["spec"]["of"]["resourceRef"]["namespace"] == "modelplane-system"
+    assert found["metadata"]["annotations"][CONSUMER] == '{"kind":"ModelReplica","name":"qwen"}'
+    assert usage.user(found) == usage.Consumer("", "ModelReplica", "qwen")
+
+
+def test_what_is_replayed_holds_its_tier_in_the_new_shape() -> None:
+    """A release before this one named the consumer in `by`, which then waits for itself."""
+    required = d.requirements(d.ready_tier())
+    observed = observe(call(d.replica(), desired={KEY: d.engine()}, required=required))
+    (key,) = usages(observed)
+    by = {"kind": "ModelReplica", "resourceRef": {"name": "qwen"}}
+    observed[key]["spec"]["by"] = by
+    del observed[key]["metadata"]["annotations"][CONSUMER]
+    gone = call(
+        d.replica(), desired={KEY: d.engine()}, required=d.requirements(), observed=observed
+    )
+    after = gone.desired[key]
+    after["metadata"]["namespace"] = "team-a"  # as core will
+    assert after["spec"]["by"]["resourceRef"] == {"name": f"composed-{KEY}"}
+    assert usage.user(after) == usage.Consumer("team-a", "ModelReplica", "qwen")
+
+
+OPTIONAL = {"modelplane.ai/kv-offload-tier": "chat", "modelplane.ai/kv-offload-policy": "Optional"}
+MOONCAKE = {"backend": "Mooncake", "lmcache": None, "mooncake": {"store": {"sizeGiB": 8}}}
+
+# name: (annotations, the tier) -> does it hold the tier before it runs?
+WAITING = {
+    "in an order with others": (None, d.unready_tier(), True),
+    "in nobody's way": (None, d.unready_tier(**MOONCAKE), False),
+    "unwired by choice": (OPTIONAL, d.unready_tier(), False),
+}
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_who_does_not_run_holds_nothing_without_need(name: str) -> None:
+    annotations, tier, want = WAITING[name]
+    engine = d.engine(annotations, args=[d.MODEL])
+    got = call(d.replica(), desired={KEY: engine}, required=d.requirements(tier))
+    assert got.conditions["KVOffloadReady"] == ("False", "TierNotReady")
+    assert bool(usages(got.desired)) == want
+
+
+def said(**annotations: Any) -> dict[str, Any]:
+    """A Usage in team-a with these annotations, by a composite as releases before named it."""
+    values = {"consumer": CONSUMER, "shares": SHARES}
+    return {
+        "kind": "Usage",
+        "metadata": {
+            "namespace": "team-a",
+            "annotations": {values[key]: text for key, text in annotations.items()},
+        },
+        "spec": {"by": {"kind": "ModelReplica", "resourceRef": {"name": "old"}}},
+    }
+
+
+USERS = {
+    "nothing": (said(), usage.Consumer("team-a", "ModelReplica", "old")),
+    "itself": (
+        said(consumer='{"namespace":"team-a","kind":"K","name":"n","owner":"u"}'),
+        usage.Consumer("team-a", "K", "n", "u"),
+    ),
+    "another's namespace": (
+        said(consumer='{"namespace":"team-b","kind":"K","name":"n"}'),
+        usage.Consumer("team-a", "K", "n"),
+    ),
+    "cluster-scoped": (said(consumer='{"kind":"K","name":"n"}'), usage.Consumer("", "K", "n")),
+    "no JSON": (said(consumer="{"), usage.Consumer("team-a", "", "")),
+    "a list": (said(consumer="[]"), usage.Consumer("team-a", "", "")),
+    "numbers": (
+        said(consumer='{"namespace":1,"kind":2,"name":3}'),
+        usage.Consumer("team-a", "2", "3"),
+    ),
+    "too deep": (said(consumer="[" * 100_000), usage.Consumer("team-a", "", "")),
+}
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_who_a_usage_speaks_for(name: str) -> None:
+    document, want = USERS[name]
+    assert usage.user(document) == want
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_no_usage_is_ever_too_strange(consumer: str, shares: str) -> None:
+    document = said(consumer=consumer, shares=shares)
+    usage.user(document)
+    usage.shares(document)
+    usage.used_by_status([document])
+
+
+def test_one_entry_that_the_status_may_not_hold_is_counted_and_not_listed() -> None:
+    good = said(consumer='{"namespace":"team-a","kind":"ModelReplica","name":"qwen"}')
+    strange = [
+        said(consumer='{"namespace":"team-a","kind":"ModelReplica","name":"Not A Name"}'),
+        said(consumer='{"namespace":"team-a","kind":"","name":"a"}'),
+        said(consumer='{"namespace":"team-a","kind":"%s","name":"a"}' % ("K" * 64)),
+        said(consumer="{}"),
+    ]
+    assert usage.used_by_status([*strange, good]) == {
+        "usedBy": [{"namespace": "team-a", "kind": "ModelReplica", "name": "qwen"}],
+        "consumers": "5",
+    }
+
+
+ADMISSION = {
+    "by default its own": ({}, ["modelplane-system"]),
+    "Same": ({"from": "Same"}, ["modelplane-system"]),
+    "Names": ({"from": "Names", "names": ["team-a"]}, ["team-a"]),
+    "All": ({"from": "All"}, ["", "modelplane-system", "team-a", "team-x"]),
+}
+
+
+@pytest.mark.parametrize("name", ADMISSION)
+def test_whom_a_tier_admits(name: str) -> None:
+    allowed, want = ADMISSION[name]
+    tier = d.tier(allowedNamespaces=allowed)
+    namespaces = ["", "modelplane-system", "team-a", "team-x"]
+    assert [n for n in namespaces if admits(tier, n)] == want
+
+
+def test_a_strangers_usage_neither_counts_nor_conflicts() -> None:
+    stranger = said(shares=json.dumps([[d.MODEL, "0123456789ab", True]]))
+    stranger["metadata"]["namespace"] = "team-x"
+    stranger["metadata"]["annotations"][TIER] = "modelplane-system/chat"
+    required = {"cluster": [d.cluster()], "usages": [stranger]}
+    assert call(d.tier(), required=required).status["consumers"] == "0"
+    theirs = d.requirements(d.ready_tier(), users=(stranger,))
+    got = call(d.replica(), desired={KEY: d.engine()}, required=theirs)
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+
+
+REFUSED = "usage.crossplane.io/deletion-attempt-with-policy"
+
+# name: (is its child used?, was its deletion refused?) -> (does it hold itself?, ttl)
+FLEETS = {
+    "unused": (False, False, (False, 300)),
+    "used": (True, False, (True, 300)),
+    "used, and somebody wants it gone": (True, True, (True, 10)),
+    "unused at last": (False, True, (False, 300)),
+}
+
+
+@pytest.mark.parametrize("name", FLEETS)
+def test_a_fleet_tier_holds_itself_while_a_child_is_used(name: str) -> None:
+    is_used, is_refused, want = FLEETS[name]
+    selector = {"matchLabels": {"fleet": "prod"}}
+    fleet = d.tier(inferenceClusterRef=None, clusterSelector=selector)
+    if is_refused:
+        fleet["metadata"]["annotations"] = {REFUSED: "Background"}
+    required: dict[str, Any] = {"clusters": [d.cluster("eu")], "usages": []}
+    observed = observe(call(fleet, required=required))
+    required["usages"] = [said()] if is_used else []
+    got = call(fleet, required=required, observed=observed)
+    assert (usage.FLEET_KEY in got.desired, got.ttl) == want
+    assert got.composite_ready == "TRUE"
+    assert got.status["clusters"] == [{"name": "eu", "ready": True, "tier": "chat-eu-4ca30"}]
+    if is_used:
+        assert got.desired[usage.FLEET_KEY]["spec"] == {
+            "of": {
+                "apiVersion": "modelplane.ai/v1alpha1",
+                "kind": "KVOffloadTier",
+                "resourceRef": {"name": "chat"},
+            },
+            "reason": "consumers use its tiers on their clusters: see status.usedBy",
+        }

@@ -1,0 +1,199 @@
+"""What the doctor finds in what `kubectl get -o yaml` prints."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from function.render import doctor, packaged
+
+Document = dict[str, Any]
+
+OURS = "function-kv-offload"
+KIND = "ModelReplica.modelplane.ai"
+PACKAGED = {"ownerReferences": [{"apiVersion": "pkg.crossplane.io/v1", "controller": True}]}
+
+
+def composition(name: str, *functions: str, kind: str = "Composition", **metadata: Any) -> Document:
+    return {
+        "apiVersion": "apiextensions.crossplane.io/v1",
+        "kind": kind,
+        "metadata": {"name": name, **metadata},
+        "spec": {
+            "compositeTypeRef": {"apiVersion": "modelplane.ai/v1alpha1", "kind": "ModelReplica"},
+            "mode": "Pipeline",
+            "pipeline": [{"step": f, "functionRef": {"name": f}} for f in functions],
+        },
+    }
+
+
+def revision(name: str, *functions: str) -> Document:
+    return composition(name, *functions, kind="CompositionRevision")
+
+
+def replica(name: str, used: str, revised: str, *, ours: bool = True) -> Document:
+    condition = {"type": "KVOffloadReady", "status": "True", "reason": "Wired"}
+    reference = {"compositionRef": {"name": used}, "compositionRevisionRef": {"name": revised}}
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelReplica",
+        "metadata": {"name": name, "namespace": "team-a"},
+        "spec": {"crossplane": reference},
+        "status": {"conditions": [condition] if ours else []},
+    }
+
+
+def definition(metadata: Document | None = None, **spec: Any) -> Document:
+    return {
+        "apiVersion": "apiextensions.crossplane.io/v2",
+        "kind": "CompositeResourceDefinition",
+        "metadata": {"name": "modelreplicas.modelplane.ai", **(metadata or {})},
+        "spec": {"group": "modelplane.ai", "names": {"kind": "ModelReplica"}, **spec},
+    }
+
+
+def policy(name: str) -> list[Document]:
+    return packaged.selection(composition(name), "theirs")
+
+
+def function(healthy: str = "True", name: str = OURS) -> Document:
+    condition = {"type": "Healthy", "status": healthy, "message": "no image"}
+    return {"kind": "Function", "metadata": {"name": name}, "status": {"conditions": [condition]}}
+
+
+THEIRS = composition("theirs", "compose", **PACKAGED)
+MINE = packaged.copied(THEIRS, "mine", "kv-offload", OURS, "")
+UPGRADED = composition("theirs", "compose-v2", **PACKAGED)
+REVISIONS = [revision("theirs-1", "compose"), revision("mine-1", "compose", OURS)]
+WIRED = replica("qwen", "mine", "mine-1")
+WELL = [THEIRS, MINE, *REVISIONS, WIRED, definition(PACKAGED), *policy("mine"), function()]
+
+# name: (documents, the problems' beginnings, the notes' beginnings, how many run well)
+CASES: dict[str, tuple[list[Document], list[str], list[str], int]] = {
+    "nothing": ([], [], [], 0),
+    "all is well": (WELL, [], [], 1),
+    "in a list": ([{"kind": "List", "items": WELL}], [], [], 1),
+    "a condition that is left over": (
+        [*WELL, replica("old", "theirs", "theirs-1")],
+        ["ModelReplica team-a/old: KVOffloadReady=True (Wired) is left over"],
+        [],
+        1,
+    ),
+    "a composite without the step beside others with it": (
+        [*WELL, replica("plain", "theirs", "theirs-1", ours=False)],
+        ["ModelReplica team-a/plain: uses Composition theirs, which has no step"],
+        [],
+        1,
+    ),
+    "nobody has the step": (
+        [THEIRS, *REVISIONS, replica("p", "theirs", "theirs-1", ours=False)],
+        [],
+        [],
+        0,
+    ),
+    "revisions were not asked for": (
+        [THEIRS, MINE, WIRED, *policy("mine")],
+        ["ModelReplica team-a/qwen: its CompositionRevision mine-1 is not among"],
+        [],
+        0,
+    ),
+    "nothing chooses": (
+        [d for d in WELL if "Policy" not in d["kind"]],
+        [f"{KIND}: has several Compositions (mine, theirs) and nothing that chooses"],
+        [],
+        1,
+    ),
+    "a policy that is not bound": (
+        [d for d in WELL if d["kind"] != "MutatingAdmissionPolicyBinding"],
+        [f"{KIND}: has several Compositions"],
+        [],
+        1,
+    ),
+    "a default of one's own definition": (
+        [THEIRS, MINE, definition(defaultCompositionRef={"name": "mine"})],
+        [],
+        [],
+        0,
+    ),
+    "a default of a packaged definition": (
+        [THEIRS, MINE, definition(PACKAGED, defaultCompositionRef={"name": "mine"})],
+        ["CompositeResourceDefinition modelreplicas.modelplane.ai: belongs to a package"],
+        [],
+        0,
+    ),
+    "a package of ours": (
+        [
+            composition("ours", OURS, **PACKAGED),
+            definition(PACKAGED, defaultCompositionRef={"name": "ours"}),
+        ],
+        [],
+        [],
+        0,
+    ),
+    "the package was upgraded": (
+        [UPGRADED, MINE, *policy("mine")],
+        ["Composition mine: is a copy of Composition theirs as it was before"],
+        [],
+        0,
+    ),
+    "the original was not asked for": (
+        [MINE],
+        [],
+        ["Composition mine: is a copy of Composition theirs, which is not among"],
+        0,
+    ),
+    "a package with the step, or an edit": (
+        [composition("theirs", "compose", OURS, **PACKAGED)],
+        [],
+        ["Composition theirs: belongs to a package"],
+        0,
+    ),
+    "steps behind ours": (
+        [composition("mine", "compose", OURS, "function-auto-ready")],
+        [],
+        ["Composition mine: steps run behind ours (function-auto-ready)"],
+        0,
+    ),
+    "no function": (
+        [*WELL[:-1], function(name="other")],
+        [f"Function {OURS}: is not installed"],
+        [],
+        1,
+    ),
+    "a sick function": (
+        [*WELL[:-1], function("False")],
+        [f"Function {OURS}: is not healthy: no image"],
+        [],
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_findings(name: str) -> None:
+    documents, problems, notes, healthy = CASES[name]
+    before = copy.deepcopy(documents)
+    report = doctor.examine(documents, OURS)
+    assert documents == before
+    said = [(f.is_problem, f"{f.subject}: {f.message}") for f in report.findings]
+    assert [p for p, _ in said] == [True] * len(problems) + [False] * len(notes)
+    for (_, text), want in zip(said, [*problems, *notes], strict=True):
+        assert text.startswith(want)
+    assert report.healthy == healthy
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["metadata", "spec", "kind", "name", "items"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["kind", "metadata", "spec", "items"]), _JSON)))
+def test_nothing_is_too_strange(documents: list[Document]) -> None:
+    doctor.examine(documents, OURS)
