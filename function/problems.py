@@ -46,9 +46,9 @@ class Refused(Exception):
     document where it stands, when there is one place.
     """
 
-    def __init__(self, reason: Reason | str, message: str, path: str = "") -> None:
+    def __init__(self, reason: Reason, message: str, path: str = "") -> None:
         message = redacted(message)
         super().__init__(f"{path}: {message}" if path else message)
-        self.reason = Reason(reason)
+        self.reason = reason
         self.message = message
         self.path = path
