@@ -14,7 +14,7 @@ _COMPOSED_LIMIT, _COMPOSED_HASH = 63, 12
 _NOT_DNS = re.compile(r"[^a-z0-9-]+")
 
 
-def digest(*parts: str, length: int = 5) -> str:
+def digest(*parts: str, length: int = 10) -> str:
     """The first `length` hex digits of the SHA-256 of the NUL-joined parts."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:length]
 

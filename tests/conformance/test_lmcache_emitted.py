@@ -139,7 +139,7 @@ def test_sglang_starts_with_what_it_gets(sglang, tmp_path):
 
 
 # example: GiB of memory, isolated, what tells the levels below apart
-DISK = {"base_path": "/var/lib/kv-offload/nvme/kv-chat-76173", "max_capacity_gb": 2000}
+DISK = {"base_path": "/var/lib/kv-offload/nvme/kv-chat-7617354f73", "max_capacity_gb": 2000}
 AGENTS = {
     "smallest": (100, True, []),
     "tier": (200, True, [DISK, {"host": "redis.kv-offload-system.svc", "port": 6379}]),

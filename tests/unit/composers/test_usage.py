@@ -279,7 +279,7 @@ def test_a_fleet_tier_holds_itself_while_a_child_is_used(name: str) -> None:
     got = call(fleet, required=required, observed=observed)
     assert (usage.FLEET_KEY in got.desired, got.ttl) == want
     assert got.composite_ready == "TRUE"
-    assert got.status["clusters"] == [{"name": "eu", "ready": True, "tier": "chat-eu-4ca30"}]
+    assert got.status["clusters"] == [{"name": "eu", "ready": True, "tier": "chat-eu-4ca30f2239"}]
     if is_used:
         assert got.desired[usage.FLEET_KEY]["spec"] == {
             "of": {

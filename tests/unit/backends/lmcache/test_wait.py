@@ -91,7 +91,7 @@ CONTAINERS = (
     ([DISK], None, []),
     ([REDIS], ["ping", "r:6379"], ["LMCACHE_RESP_PASSWORD"]),
     ([DISK, VALKEY], ["connect", "a:6379,b:6379"], []),
-    ([OWN], ["ping", "chat-3f9ab-o-364a8.kv-offload-system.svc:6400"], []),
+    ([OWN], ["ping", "chat-3f9ab-o-364a81ace0.kv-offload-system.svc:6400"], []),
 )
 
 
