@@ -4,8 +4,12 @@ Standalone, an existing cluster's kubeconfig Secret becomes its ClusterProviderC
 declared inline become child tiers. Beside Modelplane the cluster is Modelplane's: only conditions
 are written, and `status.kvOffloadTiers` where its XRD declares that field (an undeclared status
 field would make core fail the whole status apply).
+
+An inline tier that is taken out of the list while it is used stays desired, as it was: a denied
+delete would make core stop at it.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from function import names
@@ -15,7 +19,9 @@ from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers import conditions as c
 from function.composers import fleet
+from function.composers.admission import admitted
 from function.composers.refusal import refused
+from function.composers.usage import usages_of
 from function.edge.answer import (
     FALSE,
     TRUE,
@@ -38,6 +44,10 @@ SECRET_NAMESPACE = names.TIER_NAMESPACE
 PROVIDER_CONFIG_KEY = "clusterproviderconfig"
 REQUIRED_TIERS = "tiers"
 REQUIRED_SCHEMA = "inferencecluster"
+REQUIRED_USAGES = "usages/"  # and the inline tier's name
+
+_PREFIX = "tier-"
+Json = dict[str, Any]
 
 
 def compose(call: Call, step_input: Input, _: Registry) -> Answer:
@@ -53,28 +63,63 @@ def compose(call: Call, step_input: Input, _: Registry) -> Answer:
     answer.resources[PROVIDER_CONFIG_KEY] = Composed(
         _provider_config(name, secret.name, secret.key), call.is_observed(PROVIDER_CONFIG_KEY)
     )
+    tiers, removed = {}, _removed(call, document)
+    for inline in document.get("spec", {}).get("kvOffloadTiers", []):
+        body = {k: v for k, v in inline.items() if k != "name"}
+        child = fleet.child(inline["name"], name, step_input.tier_namespace, body)
+        tiers[inline["name"]] = child
+    answer.requirements = {REQUIRED_USAGES + tier: what for tier, (_, what) in removed.items()}
+    kept = {tier: child for tier, (child, _) in removed.items() if _may_be_used(call, tier, child)}
     rows = []
-    inline = {t["name"]: t for t in document.get("spec", {}).get("kvOffloadTiers", [])}
-    for tier_name in sorted(inline):
-        body = {k: v for k, v in inline[tier_name].items() if k != "name"}
-        key = f"tier-{tier_name}"
+    for tier, manifest in sorted((tiers | kept).items()):
+        key = f"{_PREFIX}{tier}"
         ready = call.observed_condition(key, "Ready") == TRUE
-        manifest = fleet.child(tier_name, name, step_input.tier_namespace, body)
         answer.resources[key] = Composed(manifest, ready)
-        rows.append(
-            {
-                "name": tier_name,
-                "tier": manifest["metadata"]["name"],
-                "namespace": step_input.tier_namespace,
-                "backend": body.get("backend", ""),
-                "ready": ready,
-            }
-        )
+        rows.append(_inline_row(tier, manifest, ready))
     answer.status = {"providerConfigRef": {"name": name}, "kvOffloadTiers": rows}
-    answer.conditions.append(_tiers_condition(rows))
+    answer.conditions.append(_tiers_condition(rows, sorted(kept)))
     answer.ready = all(r.ready for r in answer.resources.values())
-    answer.ttl = TTL_SETTLED if answer.ready else TTL_UNSETTLED
+    settled = answer.ready and not removed
+    answer.ttl = TTL_SETTLED if settled else TTL_UNSETTLED
     return answer
+
+
+def _removed(call: Call, document: Json) -> dict[str, tuple[Json, Requirement]]:
+    """The inline tiers that run and are declared no more, by name: as they run, and who uses them.
+
+    The observed document serves the tier that it is: only what `fleet.child` writes is taken over.
+    """
+    declared = {t["name"] for t in document.get("spec", {}).get("kvOffloadTiers", [])}
+    cluster = document.get("metadata", {}).get("name", "")
+    out = {}
+    for key in call.observed_keys():
+        tier = key.removeprefix(_PREFIX)
+        observed = call.observed(key) if key.startswith(_PREFIX) and tier not in declared else None
+        if observed is None:
+            continue
+        metadata = observed.get("metadata", {})
+        namespace = metadata.get("namespace", "")
+        child = fleet.child(tier, cluster, namespace, observed.get("spec", {}))
+        child["metadata"]["name"] = metadata.get("name", "")
+        used = usages_of(names.LABEL_USED_TIER, namespace, child["metadata"]["name"])
+        out[tier] = (child, used)
+    return out
+
+
+def _may_be_used(call: Call, tier: str, child: Json) -> bool:
+    """Whether a consumer that the tier admits uses it; also as long as nobody has looked."""
+    usages = call.required(REQUIRED_USAGES + tier)
+    return usages is None or bool(admitted(child, usages))
+
+
+def _inline_row(tier: str, child: Json, ready: bool) -> Json:
+    return {
+        "name": tier,
+        "tier": child["metadata"]["name"],
+        "namespace": child["metadata"]["namespace"],
+        "backend": child["spec"].get("backend", ""),
+        "ready": ready,
+    }
 
 
 def report(call: Call, _: Input, __: Registry) -> Answer:
@@ -114,15 +159,21 @@ def _provider_config(name: str, secret: str, key: str) -> dict[str, Any]:
     }
 
 
-def _tiers_condition(rows: list[dict[str, Any]]) -> Condition:
+def _tiers_condition(rows: list[Json], kept: Sequence[str] = ()) -> Condition:
+    """`kept`: the tiers that are declared no more, and go when nothing uses them."""
     if not rows:
         return Condition(CONDITION_TIERS, TRUE, REASON_NO_TIERS)
+    message = ""
+    if kept:
+        message = (
+            f". No longer in spec.kvOffloadTiers, and kept until nothing uses it: {', '.join(kept)}"
+        )
     waiting = [row["name"] for row in rows if not row["ready"]]
     if waiting:
-        message = "Not ready yet: " + ", ".join(waiting)
+        message = "Not ready yet: " + ", ".join(waiting) + message
         return Condition(CONDITION_TIERS, FALSE, c.REASON_STARTING, message)
-    names = ", ".join(row["name"] for row in rows)
-    return Condition(CONDITION_TIERS, TRUE, c.REASON_READY, f"Ready: {names}")
+    listed = ", ".join(row["name"] for row in rows)
+    return Condition(CONDITION_TIERS, TRUE, c.REASON_READY, f"Ready: {listed}{message}")
 
 
 def _cluster_of(tier: dict[str, Any]) -> str:

@@ -56,6 +56,16 @@ def child(fleet: str, cluster: str, namespace: str, spec: dict[str, Any]) -> dic
     }
 
 
+def children(call: Call) -> dict[str, str]:
+    """Cluster -> name of the child tier that runs there now."""
+    found = {}
+    for key in call.observed_keys():
+        cluster = call.observed_value(key, "spec", "inferenceClusterRef", "name")
+        if key.startswith(_PREFIX) and cluster:
+            found[cluster] = call.observed_value(key, "metadata", "name")
+    return found
+
+
 def compose(call: Call, tier: AnyTier, spec: dict[str, Any]) -> Answer:
     """One child per matching cluster; what is used is kept."""
     return _FleetComposer(call, tier, spec).compose()
@@ -93,7 +103,7 @@ class _FleetComposer:
         usages = self.call.required(REQUIRED_USAGES)
         self.usages = None if usages is None else admitted(self.call.composite, usages)
         self.resolved = found is not None and self.usages is not None
-        kept = self._observed_clusters()
+        kept = children(self.call)
         if self.resolved:
             in_use = {
                 usage.get("metadata", {}).get("annotations", {}).get(names.ANNOTATION_TIER, "")
@@ -105,15 +115,6 @@ class _FleetComposer:
                 if f"{self.tier.namespace}/{child_name}" in in_use
             }
         self.clusters = sorted({*(row[0] for row in found or ()), *kept})
-
-    def _observed_clusters(self) -> dict[str, str]:
-        """Cluster -> name of the child that runs there now."""
-        children = {}
-        for key in self.call.observed_keys():
-            cluster = self.call.observed_value(key, "spec", "inferenceClusterRef", "name")
-            if cluster:
-                children[cluster] = self.call.observed_value(key, "metadata", "name")
-        return children
 
     def compose_children(self) -> None:
         for cluster in self.clusters:

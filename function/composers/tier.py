@@ -56,6 +56,7 @@ from function.problems import Problem
 
 REQUIRED_CLUSTER = "cluster"
 REQUIRED_USAGES = "usages"
+REQUIRED_FLEET_USAGES = "fleet-usages"
 
 # The recommended label by which a backend says what version a workload runs.
 LABEL_VERSION = "app.kubernetes.io/version"
@@ -122,11 +123,12 @@ class _TierComposer:
         found = call.required(REQUIRED_USAGES)
         self.usages = None if found is None else admitted(call.composite, found)
         self.agents = Agents.of(call, planned.parts)
+        self.children = fleet.children(call)
         self.answer = Answer()
 
     def compose(self) -> Answer:
         self.require()
-        problems = self.refused_change()
+        problems = self.refused_change() + self.left_fleet()
         if problems:
             answer = refuse(self.call, problems)
             answer.requirements = self.answer.requirements
@@ -146,6 +148,11 @@ class _TierComposer:
             REQUIRED_USAGES: usages_of(names.LABEL_USED_TIER, self.tier.namespace, self.tier.name),
         }
 
+        if self.children:
+            self.answer.requirements[REQUIRED_FLEET_USAGES] = usages_of(
+                names.LABEL_USED_FLEET, self.tier.namespace, self.tier.name
+            )
+
     def refused_change(self) -> list[Problem]:
         """What stands against the change from what runs.
 
@@ -162,6 +169,23 @@ class _TierComposer:
             problem = self.plan.backend.refuses_change(self.tier, running)
             problems += [problem] if problem else []
         return problems
+
+    def left_fleet(self) -> list[Problem]:
+        """A fleet tier that became a tier of one cluster: its children stay while they are used.
+
+        As long as their consumers are not looked up, nothing: core calls again before it applies.
+        """
+        if not self.children:
+            return []
+        usages = self.call.required(REQUIRED_FLEET_USAGES)
+        if not admitted(self.call.composite, usages or []):
+            return []
+        where = ", ".join(sorted(self.children))
+        said = (
+            f"cannot be taken away while engines use the tier on its clusters ({where}). Set it"
+            " back; declare the tier of one cluster under another name and move the consumers"
+        )
+        return [Problem("spec.clusterSelector", said)]
 
     def resolve_cluster(self) -> None:
         """The cluster's ClusterProviderConfig; what runs keeps the one it was composed with."""

@@ -330,6 +330,74 @@ def test_a_standalone_cluster_gets_its_provider_config_and_its_tiers() -> None:
     assert got.status["providerConfigRef"] == {"name": "gpu"}
 
 
+def used(namespace: str = "modelplane-system") -> dict[str, Any]:
+    return {"metadata": {"name": "u", "namespace": namespace}}
+
+
+# name: (who is found to use the tier, is it kept?)
+REMOVED = {
+    "unused": ([], False),
+    "in use": ([used()], True),
+    "a stranger says so": ([used("team-x")], False),
+    "unresolved": (None, True),
+}
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_an_inline_tier_in_use_outlives_its_declaration(name: str) -> None:
+    usages, is_kept = REMOVED[name]
+    tier = {"name": "chat", "backend": "LMCache", "lmcache": {"l1": {"sizeGiB": 10}}}
+    before = call(inference_cluster(kvOffloadTiers=[tier]), step_input=d.COMPOSE)
+    assert before.requirements == {}
+    required = {} if usages is None else {"usages/chat": usages}
+    seen = observe(before)
+    of_core = {"crossplane": {"compositionRef": {"name": "kvoffloadtiers"}}}
+    seen["tier-chat"]["spec"] = {**seen["tier-chat"]["spec"], **of_core}
+    got = call(inference_cluster(), step_input=d.COMPOSE, required=required, observed=seen)
+    assert got.requirements["usages/chat"] == {
+        "kind": "Usage",
+        "labels": {"modelplane.ai/kv-offload-used-tier": "modelplane-system.composed-tier-chat"},
+    }
+    if not is_kept:
+        assert set(got.desired) == {"clusterproviderconfig"}
+        assert got.conditions["KVOffloadTiersReady"] == ("True", "NoTiers")
+        return
+    assert got.desired["tier-chat"]["spec"] == before.desired["tier-chat"]["spec"]
+    assert got.messages["KVOffloadTiersReady"] == (
+        "Ready: chat. No longer in spec.kvOffloadTiers, and kept until nothing uses it: chat"
+    )
+    assert got.status["kvOffloadTiers"][0]["name"] == "chat"
+
+
+# name: (who is found to use the fleet's children, is the edit refused?)
+LEFT = {
+    "unused": ([], False),
+    "in use": ([fleet_usage("composed-tier-us")], True),
+    "a stranger says so": ([fleet_usage("composed-tier-us", "team-x")], False),
+    "unresolved": (None, False),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_a_fleet_in_use_does_not_become_a_tier_of_one_cluster(name: str) -> None:
+    usages, is_refused = LEFT[name]
+    clusters = {"clusters": [d.cluster("us"), d.cluster("eu")], "usages": []}
+    observed = observe(call(d.tier(**FLEET), required=clusters))
+    required = {"cluster": [d.cluster()], "usages": []}
+    required |= {} if usages is None else {"fleet-usages": usages}
+    got = call(d.tier(), required=required, observed=observed)
+    assert "fleet-usages" in got.requirements
+    if is_refused:
+        assert got.fatals == [
+            "the tier is not valid; what runs is kept: spec.clusterSelector: cannot be taken away"
+            " while engines use the tier on its clusters (eu, us). Set it back; declare the tier of"
+            " one cluster under another name and move the consumers"
+        ]
+    else:
+        assert got.fatals == []
+        assert "tier-eu" not in got.desired and "daemonset-agent" in got.desired
+
+
 def test_beside_modelplane_a_cluster_gets_conditions_only() -> None:
     got = call(inference_cluster(), required={"tiers": [d.ready_tier(), d.unready_tier("slow")]})
     assert (got.desired, got.status) == ({}, {})
