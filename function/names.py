@@ -50,11 +50,13 @@ LABEL_USED_IDENTITY = f"{_PREFIX}-used-identity"
 ANNOTATION_CONSUMER = f"{_PREFIX}-consumer"
 ANNOTATION_TIER = f"{_PREFIX}-used-tier"
 ANNOTATION_SHARES = f"{_PREFIX}-shares"
+# On a Usage: how far the consumer is with the tier's wiring (see rollout.Progress).
+ANNOTATION_PROGRESS = f"{_PREFIX}-progress"
 
 # What we write ourselves, wherever it comes back from.
 WRITTEN = frozenset(
     {RECORD, LABEL_WIRED, ADDED, LABEL_FLEET, LABEL_USED_TIER, LABEL_USED_FLEET, LABEL_USED_MODEL}
-    | {LABEL_USED_IDENTITY, ANNOTATION_TIER, ANNOTATION_SHARES}
+    | {LABEL_USED_IDENTITY, ANNOTATION_TIER, ANNOTATION_SHARES, ANNOTATION_PROGRESS}
 )
 
 

@@ -56,6 +56,18 @@ class ProviderConfigRef(ApiModel):
     name: f.DnsName = Field(description="Name of a provider-kubernetes ClusterProviderConfig.")
 
 
+class WiringStatus(ApiModel):
+    """How far the consumers are with the tier's wiring, under `spec.wiring.update: Rolling`."""
+
+    behind: Count = Field(default=0, description="How many have another wiring than the tier's.")
+    moving: Annotated[list[Annotated[str, f.text(most=512)]], f.items(256)] = Field(
+        default=[], description="Whose pods are being replaced: kind/namespace/name."
+    )
+    turns: Annotated[list[Annotated[str, f.text(most=512)]], f.items(256)] = Field(
+        default=[], description="Who may move now."
+    )
+
+
 class KVOffloadTierStatus(ApiModel):
     """What is there of a tier."""
 
@@ -89,6 +101,10 @@ class KVOffloadTierStatus(ApiModel):
         default=None,
         description="Settings that cannot change under what runs, by their path, as they are in "
         "force.",
+    )
+    wiring: WiringStatus | None = Field(
+        default=None,
+        description="How far the consumers are with the tier's wiring, while it rolls.",
     )
     consumers: Annotated[str, f.text(most=16)] | None = Field(
         default=None, description="How many composites use the tier, for people."

@@ -84,6 +84,22 @@ class UpgradePolicy(ApiModel):
     )
 
 
+class WiringUpdate(ApiModel):
+    """When engine pods come to another wiring, after the tier was changed."""
+
+    update: Literal["OnChange", "Rolling", "Pinned"] = Field(
+        default="OnChange",
+        description="OnChange: with the next change of their pod template. Rolling: that, or in"
+        " turn, as maxUnavailable allows. Pinned: a changed pod template too keeps the wiring that"
+        " it had, as long as the engine in it (version, cache identity, parallelism) is the same.",
+    )
+    max_unavailable: f.CountOrPercent = Field(
+        default=1,
+        description="Rolling: how many consumers may have their pods replaced at once: a number, or"
+        " a percentage.",
+    )
+
+
 class Readiness(ApiModel):
     """When the agents count as ready."""
 
@@ -142,6 +158,10 @@ class TierBase(ApiModel):
     )
     monitoring: Monitoring | None = Field(
         default=None, description="Absent: nobody but wired engines reaches the agents."
+    )
+    wiring: WiringUpdate = Field(
+        default=WiringUpdate(),
+        description="When engine pods come to another wiring, after the tier was changed.",
     )
     upgrade_policy: UpgradePolicy = Field(
         default=UpgradePolicy(), description="How agents are replaced when the tier changes."

@@ -14,8 +14,9 @@ from function.composers import conditions as c
 from function.contract.backend import AGENTS, Description, Part
 from function.edge.answer import FALSE, TRUE, Condition
 from function.edge.request import Call
+from function.kube import objects
 
-_STATUS = ("status", "atProvider", "manifest", "status")
+_STATUS = (*objects.STATUS_MANIFEST, "status")
 # (desired, ready) fields of the workload kinds that agents run in.
 _COUNTS = (("desiredNumberScheduled", "numberReady"), ("replicas", "readyReplicas"))
 # Beside the start-up itself: pulling an image of several GiB.

@@ -85,7 +85,7 @@ def _status(
 
 
 def _ready_copies(call: Call, engine: Engine) -> int:
-    path = ("status", "atProvider", "manifest", "status", "readyReplicas")
+    path = (*objects.STATUS_MANIFEST, "status", "readyReplicas")
     return int(call.observed_value(_key(engine), *path) or 0)
 
 

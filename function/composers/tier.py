@@ -15,7 +15,7 @@ from function import names
 from function.api.base import present
 from function.api.input import Input
 from function.backends.registry import Registry
-from function.composers import agents, fleet, pinned, tier_plan
+from function.composers import agents, fleet, foreign, pinned, rollout, tier_plan
 from function.composers.admission import admitted
 from function.composers.agents import Agents
 from function.composers.conditions import (
@@ -67,6 +67,10 @@ _MAX_QUOTED = 512
 
 def compose(call: Call, _: Input, backends: Registry) -> Answer:
     """A tier: refused with all its problems, stamped onto a fleet, or composed on its cluster."""
+    return foreign.fitted(call, _answer(call, backends))
+
+
+def _answer(call: Call, backends: Registry) -> Answer:
     namespace = str(call.composite_value("metadata", "namespace") or "")
     name = str(call.composite_value("metadata", "name") or "")
     spec = call.composite_value("spec") or {}
@@ -124,6 +128,7 @@ class _TierComposer:
         self.usages = None if found is None else admitted(call.composite, found)
         self.agents = Agents.of(call, planned.parts)
         self.children = fleet.children(call)
+        self.rollout: rollout.Rollout | None = None
         self.answer = Answer()
 
     def compose(self) -> Answer:
@@ -138,6 +143,7 @@ class _TierComposer:
         if self.provider_config:
             self.compose_parts()
         self.derive_conditions()
+        self.roll()
         self.write_status()
         self.choose_ttl()
         return self.answer
@@ -287,12 +293,21 @@ class _TierComposer:
             status["providerConfigRef"] = {"name": self.provider_config}
         if self.usages is not None:
             status |= used_by_status(self.usages)
+        if self.rollout is not None:
+            status["wiring"] = self.rollout.status()
         self.answer.status = status
+
+    def roll(self) -> None:
+        """Whose turn it is to come to the tier's wiring."""
+        wiring = self.tier.spec.wiring
+        if wiring.update == "Rolling" and self.usages is not None:
+            self.rollout = rollout.of(self.usages, wiring, ready=self.answer.ready is True)
 
     def choose_ttl(self) -> None:
         unresolved = any(
             self.call.required(name) is None for name in (REQUIRED_CLUSTER, REQUIRED_USAGES)
         )
-        settled = self.answer.ready and not unresolved
+        rolls = self.rollout is not None and not self.rollout.done
+        settled = self.answer.ready and not unresolved and not rolls
         resolved = self.answer.conditions[1].status == TRUE
         self.answer.ttl = TTL_WITH_REQUIREMENTS if settled and resolved else TTL_UNSETTLED

@@ -146,11 +146,13 @@ def compose(
     tier: tuple[str, str],
     fleet: str,
     held: Iterable[tuple[Share, Holder]],
+    progress: str = "",
 ) -> dict[str, dict[str, Any]]:
     """The Usages by which a consumer marks `tier` (namespace, name): one per model string, by key.
 
     `held`: what the consumer's engines share, each with what runs it; the first of a model string
-    is the one that holds the tier.
+    is the one that holds the tier. `progress`: how far the consumer is with the tier's wiring,
+    where the tier rolls it out.
     """
     by_model: dict[str, list[tuple[Share, Holder]]] = {}
     for share, by in held:
@@ -159,7 +161,10 @@ def compose(
     for model, pairs in sorted(by_model.items()):
         by = pairs[0][1]
         key = _key(who, tier, model, by)
-        found[key] = _usage(who, tier, fleet, sorted({share for share, _ in pairs}), by)
+        made = _usage(who, tier, fleet, sorted({share for share, _ in pairs}), by)
+        if progress:
+            made["metadata"]["annotations"][names.ANNOTATION_PROGRESS] = progress
+        found[key] = made
     return found
 
 

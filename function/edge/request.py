@@ -70,6 +70,12 @@ class Call:
         items = self._req.required_resources[name].items
         return [tuple(structs.read(i.resource, *path) for path in paths) for i in items]
 
+    def required_schema(self, name: str) -> Document | None:
+        """The OpenAPI schema required by that name; None: unresolved, or there is no such kind."""
+        if name not in self._req.required_schemas:
+            return None
+        return structs.decode(self._req.required_schemas[name].openapi_v3) or None
+
     def declares_status(self, name: str, field: str) -> bool:
         """Whether the required schema of that name declares `status.<field>`."""
         if name not in self._req.required_schemas:

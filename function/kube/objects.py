@@ -60,6 +60,8 @@ def is_object(resource: Manifest) -> bool:
 
 
 MANIFEST = ("spec", "forProvider", "manifest")
+# The manifest as its cluster has it, as provider-kubernetes saw it last.
+STATUS_MANIFEST = ("status", "atProvider", "manifest")
 
 
 def unwrapped(resource: Manifest) -> Manifest | None:

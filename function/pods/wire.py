@@ -111,6 +111,23 @@ def replay(asking: Asking, record: Record, step_input: Input) -> Json:
     return manifest
 
 
+def again(asking: Asking, record: Record, wired: Wired, step_input: Input) -> Wired | None:
+    """A changed template under the wiring that it had; None where its engines are not the same.
+
+    `wired`: as it would be wired anew. Raises Refused where the pod has outgrown the wiring.
+    """
+    if record.engines != wired.record.engines or set(record.templates) != set(
+        wired.record.templates
+    ):
+        return None
+    manifest = replay(asking, record, step_input)
+    found = workloads.find(manifest)
+    there = {t.path: t.body for t in found.templates} if found else {}
+    bodies = {path: there[path] for path in record.templates if path in there}
+    new = replace(record, template=asking.digest, applied=records.digest(bodies))
+    return replace(wired, manifest=manifest, record=new)
+
+
 def unwired(asking: Asking) -> Record:
     """The record of Optional's choice: unwired until the pod templates change."""
     return Record(

@@ -24,6 +24,7 @@ from function.workloads.model import (
     Template,
     Workload,
 )
+from function.workloads.rolled import is_rolled_out
 
 __all__ = [
     "LEADER",
@@ -37,6 +38,7 @@ __all__ = [
     "Workload",
     "find",
     "is_known",
+    "is_rolled_out",
     "replace",
 ]
 

@@ -24,7 +24,7 @@ from tests.cluster.documents import (
 from tests.cluster.expect import Fleet, engine, flag, identities
 from tests.cluster.rig import fleet, functions, packages
 from tests.cluster.rig.functions import CHECKOUT
-from tests.cluster.rig.kube import Manifest, describe, is_true, load
+from tests.cluster.rig.kube import Manifest, condition, describe, is_true, load
 from tests.cluster.rig.registry import Registry, registry
 from tests.cluster.rig.up import Rig
 from tests.tools.find import require
@@ -149,7 +149,7 @@ def ours(platform: Platform) -> None:
     subprocess.run(["make", "--silent", "packages"], cwd=CHECKOUT, check=True, capture_output=True)
     built = CHECKOUT / "dist" / "packages"
     platform.install("Function", functions.OURS, "v0.1.0", built / "kv-offload-function.xpkg")
-    for name in ("tier", "standalone"):
+    for name in ("kind", "tier", "standalone"):
         file = built / f"kv-offload-{name}.xpkg"
         platform.install("Configuration", f"kv-offload-{name}", "v0.1.0", file)
     for kind in ("KVOffloadTier", "InferenceCluster", "ModelDeployment"):
@@ -304,3 +304,43 @@ def test_a_package_built_anew_lasts_too(platform: Platform, theirs: None):
     until_wired(world, "later")
     platform.restart_core()
     all_stay_wired(platform, "after-a-rebuild")
+
+
+def test_the_kind_is_handed_to_another_package(platform: Platform, theirs: None):
+    """docs/handover.md, as it stands there: their XRD lacks two fields of ours."""
+    world = platform.world
+    definition = load(CHECKOUT / "xrd" / "kvoffloadtier.yaml")[0]
+    before = world.api.again(definition)
+    assert before
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    del schema["spec"]["properties"]["startupTimeoutSeconds"]
+    del schema["status"]["properties"]["pinned"]
+    file = packages.build(platform.folder, "modelplane", [definition], "v1.0.0")
+    image = platform.registry.push("platform/modelplane", "v1.0.0", file)
+    package = packages.package("Configuration", "modelplane", image)
+    world.api.apply(package)
+
+    def refused() -> bool:
+        found = world.api.again(package) or {}
+        return condition(found, "Healthy").get("status") == "False"
+
+    world.rig.until(refused, "two packages cannot own one XRD", 60)
+    ours = packages.package("Configuration", "kv-offload-kind", "")
+    world.api.patch(ours, {"spec": {"revisionActivationPolicy": "Manual"}})
+    labels = "pkg.crossplane.io/package=kv-offload-kind"
+    (revision,) = world.api.list(packages.API, "ConfigurationRevision", labels=labels)
+    world.api.patch(revision, {"spec": {"desiredState": "Inactive"}})
+    world.rig.until(
+        lambda: is_true(world.api.again(package), "Healthy"), "their package owns the XRD", 120
+    )
+    world.api.delete(ours)
+    world.rig.until(lambda: not world.api.again(revision), "our package is gone", 60)
+    now = world.api.again(definition)
+    assert now and now["metadata"]["uid"] == before["metadata"]["uid"]
+    label = {"metadata": {"labels": {"example.org/touched": "again"}}}
+    world.api.patch(CHAT, label)
+    world.rig.until(
+        lambda: "status.pinned: left out" in world.message(CHAT, "Accepted"), "the tier says it", 90
+    )
+    world.until_ready(CHAT)
+    all_stay_wired(platform, "after-the-handover")

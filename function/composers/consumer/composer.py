@@ -17,7 +17,7 @@ from function import names, workloads
 from function.api.base import present
 from function.api.input import Input
 from function.backends.registry import Registry
-from function.composers import usage
+from function.composers import rollout, usage
 from function.composers.consumer import companions, identity_conflicts, lookup
 from function.composers.consumer.decision import Action, Decider, Outcome, internal_error
 from function.edge import structs
@@ -59,6 +59,7 @@ class _Mark:
 
     fleet: str
     held: list[tuple[usage.Share, usage.Holder]] = field(default_factory=list)
+    progress: set[rollout.Progress] = field(default_factory=set)
 
 
 class _ConsumerComposer:
@@ -238,9 +239,12 @@ class _ConsumerComposer:
             namespace, name = (reading.text(outcome.found.document, *path) for path in place)
             mark = marks.setdefault((namespace, name), _Mark(outcome.found.fleet))
             mark.held += [(share, by) for share in outcome.shares]
+            mark.progress |= {outcome.progress} if outcome.progress else set()
         who = usage.consumer(self.call.composite)
         for tier, mark in sorted(marks.items()):
-            for key, manifest in usage.compose(who, tier, mark.fleet, mark.held).items():
+            progress = rollout.worst(mark.progress).value if mark.progress else ""
+            made = usage.compose(who, tier, mark.fleet, mark.held, progress)
+            for key, manifest in made.items():
                 self.answer.resources[key] = Composed(manifest, True)
 
     def _marks(self, outcome: Outcome) -> bool:

@@ -5,6 +5,7 @@
 | not any more, or policy Off | | | | left as its author wrote it |
 | yes | not yet looked up | unwired | | left; nothing is decided on a guess |
 | yes | any | wired | the same | wired as recorded; its wiring is pinned to its template |
+| yes | ready, its turn | wired | the same | wired anew (rollout.py) |
 | yes | ready | wired | changed | judged anew: wired; or refused, and what runs stays |
 | yes | not usable | wired | changed | the edit waits: what runs stays |
 | yes | ready | never, or unwired | | wired, or refused with a reason |
@@ -20,15 +21,19 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from function import workloads
 from function.api.base import present
 from function.api.input import Input
+from function.api.tier import WiringUpdate
 from function.backends.registry import Registry
-from function.composers import usage
+from function.composers import rollout, usage
 from function.composers.consumer import lookup
+from function.composers.rollout import Progress
 from function.composers.tier_plan import Refusal, TierPlan
 from function.contract.engine import Engine
 from function.edge.answer import Requirement
 from function.edge.request import Call
+from function.kube import objects
 from function.pods import wire
 from function.pods.asking import Asking
 from function.pods.record import Record
@@ -62,6 +67,7 @@ class Outcome:
     plan: TierPlan | None = None
     engines: tuple[Engine, ...] = ()
     settled: bool = False
+    progress: Progress | None = None  # where the tier rolls its wiring out
 
     @property
     def is_wired(self) -> bool:
@@ -87,6 +93,7 @@ class Decider:
         self.files_name = files_name
         self.namespace = str(call.composite_value("metadata", "namespace") or "")
         self.requirements: dict[str, Requirement] = {}
+        self.who = usage.consumer(call.composite)
         self.bugs: list[str] = []
 
     def decide(self, asking: Asking) -> Outcome:
@@ -149,9 +156,9 @@ class Decider:
         if found.state is not Reason.WIRED and not asking.unreadable:
             outcome = self.fall_back(asking, found.state, found.message, found)
         elif _is_pinned(asking):
-            outcome = self._pinned(asking, present(asking.record), wired, found)
+            outcome = self._pinned(asking, wired, found, plan.tier.spec.wiring)
         else:
-            outcome = self._anew(asking, wired, found)
+            outcome = self._changed(asking, wired, found, plan.tier.spec.wiring)
         return replace(outcome, plan=plan, engines=wired.engines)
 
     def _anew(self, asking: Asking, wired: wire.Wired, found: lookup.Found) -> Outcome:
@@ -170,18 +177,56 @@ class Decider:
             settled=found.state is Reason.WIRED,
         )
 
-    def _pinned(
-        self, asking: Asking, record: Record, wired: wire.Wired, found: lookup.Found
+    def _changed(
+        self, asking: Asking, wired: wire.Wired, found: lookup.Found, update: WiringUpdate
     ) -> Outcome:
-        """The pods keep the wiring that their template was given, whatever the tier says now."""
-        message = wired.summary
-        if wired.record.wiring != record.wiring:
+        """A template that was never wired, or has changed since: judged anew."""
+        before = asking.record
+        if update.update == "Pinned" and before is not None and before.wired:
+            try:
+                same = wire.again(asking, before, wired, self.step_input)
+            except Refused:
+                same = None
+            if same is not None:
+                wired = same
+        outcome = self._anew(asking, wired, found)
+        if update.update != "Rolling":
+            return outcome
+        moves = self.call.is_observed(asking.key)
+        return replace(
+            outcome,
+            progress=Progress.MOVING if moves else Progress.CURRENT,
+            settled=outcome.settled and not moves,
+        )
+
+    def _pinned(
+        self, asking: Asking, wired: wire.Wired, found: lookup.Found, update: WiringUpdate
+    ) -> Outcome:
+        """The pods keep the wiring that their template was given, until it is their turn."""
+        record, message, comes = present(asking.record), wired.summary, _COMES[update.update]
+        is_behind = wired.record.wiring != record.wiring
+        rolls = update.update == "Rolling"
+        if is_behind and rolls and rollout.is_turn(found.document or {}, self.who):
+            outcome = self._anew(asking, wired, found)
+            return replace(outcome, progress=Progress.MOVING, settled=False)
+        if is_behind:
             message += (
                 f" It keeps wiring {record.wiring}; the tier's is {wired.record.wiring} now, and"
-                " comes with the next change of the pod template."
+                f" comes {comes}."
             )
         outcome = self._replay(asking, record, Reason.WIRED, message, found)
-        return replace(outcome, settled=outcome.action is Action.REPLAYED)
+        settled = outcome.action is Action.REPLAYED
+        if not rolls:
+            return replace(outcome, settled=settled)
+        progress = Progress.BEHIND if is_behind else self._up(asking)
+        return replace(outcome, progress=progress, settled=settled and progress is Progress.CURRENT)
+
+    def _up(self, asking: Asking) -> Progress:
+        """Whether what was wired last is up again, as far as its cluster has said."""
+        manifest = objects.STATUS_MANIFEST if asking.manifest is not asking.resource else ()
+        seen = self.call.observed_value(asking.key, *manifest) or {}
+        done = self.call.observed_ready(asking.key) and workloads.is_rolled_out(seen)
+        return Progress.CURRENT if done else Progress.MOVING
 
     def fall_back(
         self, asking: Asking, reason: Reason, message: str, found: lookup.Found | None
@@ -248,6 +293,13 @@ class Decider:
         return Outcome(
             asking, Action.LEFT, reason, text, asking.manifest, record, found, settled=True
         )
+
+
+_COMES = {
+    "OnChange": "with the next change of the pod template",
+    "Rolling": "with the next change of the pod template, or in its turn",
+    "Pinned": "when spec.wiring.update of the tier lets it",
+}
 
 
 def internal_error(bug: Exception) -> Refused:

@@ -19,7 +19,15 @@ LMCACHE = {"l1": {"sizeGiB": 40}}
 BACKENDS = ", ".join(SPECS)
 OF_A_TIER = [
     *("allowedNamespaces", "backend", "gpuVisibility", "image", "monitoring", "name"),
-    *("namespace", "nodes", "rdma", "readiness", "startupTimeoutSeconds", "upgradePolicy"),
+    *(
+        "namespace",
+        "nodes",
+        "rdma",
+        "readiness",
+        "startupTimeoutSeconds",
+        "upgradePolicy",
+        "wiring",
+    ),
 ]
 TIER: dict[str, Any] = {
     "inferenceClusterRef": {"name": "prod"},
@@ -349,6 +357,7 @@ def test_defaults_are_filled_in_and_written_out() -> None:
         "readiness": {"minAvailable": "90%", "minNodes": 1},
         "startupTimeoutSeconds": 300,
         "upgradePolicy": {"type": "RollingUpdate", "maxUnavailable": 1},
+        "wiring": {"update": "OnChange", "maxUnavailable": 1},
     }
     assert spec.settings is spec.lmcache
     visibility = GPUVisibility(source="CDI")

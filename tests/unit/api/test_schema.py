@@ -197,8 +197,9 @@ def test_packages_say_what_they_are() -> None:
         document: dict[str, Any] = yaml.safe_load(path.read_text())
         assert document["spec"]["crossplane"] == {"version": ">=v2.3.0-0"}
         annotations = document["metadata"]["annotations"]
-        for key in ("maintainer", "source", "license", "description", "readme"):
+        for key in ("maintainer", "license", "description", "readme"):
             assert annotations[f"meta.crossplane.io/{key}"].strip(), path
+        assert "meta.crossplane.io/source" not in annotations, "another organisation's"
     function = yaml.safe_load((ROOT / "package/crossplane.yaml").read_text())
     assert function["spec"]["capabilities"] == ["composition"]
 

@@ -26,6 +26,7 @@ class Outcome:
     conditions: dict[str, tuple[str, str]]
     messages: dict[str, str]
     requirements: dict[str, Document]
+    schemas: dict[str, str]
     status: Document
     composite_ready: str
     ttl: int
@@ -40,10 +41,14 @@ def call(
     desired: Mapping[str, Document] | None = None,
     observed: Mapping[str, Document] | None = None,
     required: Mapping[str, list[Document]] | None = None,
+    schemas: Mapping[str, Document] | None = None,
     backends: Registry = BACKENDS,
     now: float = 0.0,
 ) -> Outcome:
-    """Run the function once. `required`: by requirement name; a name left out is unresolved."""
+    """Run the function once. `required`: by requirement name; a name left out is unresolved.
+
+    `schemas`: OpenAPI schemas by requirement name.
+    """
     request = fnv1.RunFunctionRequest()
     request.observed.composite.resource.CopyFrom(resource.dict_to_struct(composite))
     if step_input is not None:
@@ -57,6 +62,8 @@ def call(
         items.SetInParent()
         for document in documents:
             items.items.add().resource.CopyFrom(resource.dict_to_struct(document))
+    for name, schema in (schemas or {}).items():
+        request.required_schemas[name].openapi_v3.CopyFrom(resource.dict_to_struct(schema))
     return outcome(asyncio.run(FunctionRunner(backends, lambda: now).RunFunction(request, None)))
 
 
@@ -73,6 +80,7 @@ def outcome(response: fnv1.RunFunctionResponse) -> Outcome:
             name: _selector(selector)
             for name, selector in sorted(response.requirements.resources.items())
         },
+        schemas={k: v.kind for k, v in sorted(response.requirements.schemas.items())},
         status=structs.decode(response.desired.composite.resource).get("status", {}),
         composite_ready=fnv1.Ready.Name(response.desired.composite.ready)[6:],
         ttl=response.meta.ttl.seconds,

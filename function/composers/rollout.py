@@ -1,0 +1,81 @@
+"""A tier's new wiring, consumer by consumer: who is behind, who moves, and whose turn it is.
+
+A wired workload keeps its wiring until its pod template changes. Under `update: Rolling` the tier
+hands out turns beside that: each consumer says in its Usage how far it is, the tier lists in its
+status who may move, and a consumer that finds itself there moves. Everything is read anew on each
+call, so nothing is lost by a restart; a consumer that does not come up again keeps its place, and
+the roll stops there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from function import names
+from function.api.tier import WiringUpdate
+from function.composers.agents import needed
+from function.composers.usage import Consumer, user
+from function.kube import reading
+
+MAX_LISTED = 256  # the status' own limit
+
+
+class Progress(StrEnum):
+    """How far a consumer is with a tier's wiring, in the order in which it counts for many."""
+
+    CURRENT = "Current"
+    BEHIND = "Behind"
+    MOVING = "Moving"  # its pods are being replaced
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """`turns`: who may move now. All are consumers as `reference` writes them, sorted."""
+
+    behind: tuple[str, ...] = ()
+    moving: tuple[str, ...] = ()
+    turns: tuple[str, ...] = ()
+
+    @property
+    def done(self) -> bool:
+        return not (self.behind or self.moving)
+
+    def status(self) -> dict[str, Any]:
+        """`status.wiring` of the tier."""
+        return {
+            "behind": len(self.behind),
+            "moving": list(self.moving[:MAX_LISTED]),
+            "turns": list(self.turns),
+        }
+
+
+def reference(who: Consumer) -> str:
+    """A consumer as the status lists it: kind/namespace/name, or kind/name."""
+    return "/".join(part for part in (who.kind, who.namespace, who.name) if part)
+
+
+def worst(found: set[Progress]) -> Progress:
+    """Of a consumer with several engines: moving as long as one is, then behind."""
+    return max(found, key=list(Progress).index, default=Progress.CURRENT)
+
+
+def of(usages: list[dict[str, Any]], wiring: WiringUpdate, *, ready: bool) -> Rollout:
+    """The tier's view. `usages`: those that it admits; `ready`: whether it can serve who moves."""
+    found: dict[str, set[Progress]] = {}
+    for usage in usages:
+        text = reading.texts(usage, "metadata", "annotations").get(names.ANNOTATION_PROGRESS, "")
+        if text in set(Progress):
+            found.setdefault(reference(user(usage)), set()).add(Progress(text))
+    state = {name: worst(progress) for name, progress in sorted(found.items())}
+    behind = tuple(name for name, it in state.items() if it is Progress.BEHIND)
+    moving = tuple(name for name, it in state.items() if it is Progress.MOVING)
+    most = max(1, needed(wiring.max_unavailable, len(state)))
+    free = max(0, min(most, MAX_LISTED) - len(moving)) if ready else 0
+    return Rollout(behind, moving, behind[:free])
+
+
+def is_turn(tier: Mapping[str, Any], who: Consumer) -> bool:
+    """Whether a KVOffloadTier lets the consumer move now."""
+    turns = reading.mapping(tier, "status", "wiring").get("turns")
+    return isinstance(turns, list) and reference(who) in turns
