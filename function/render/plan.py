@@ -307,13 +307,21 @@ def as_tree(tier: Document, effects: Sequence[Effect]) -> Tree:
             for difference in effect.differences:
                 node.add(Text(difference))
     if any(effect.verb is Verb.REWIRED for effect in effects):
-        root.add(
-            Text(
-                "Engine pods that are wired keep their wiring until their own template changes; no"
-                " engine restarts by this edit."
-            )
-        )
+        spec: Mapping[str, Any] = tier.get("spec") or {}
+        update = str((spec.get("wiring") or {}).get("update"))
+        root.add(Text(_COMES.get(update, _COMES["OnChange"])))
     return root
+
+
+# When engine pods come to another wiring, by `spec.wiring.update`.
+_COMES = {
+    "OnChange": "Engine pods that are wired keep their wiring until their own template changes; no"
+    " engine restarts by this edit.",
+    "Rolling": "Engine pods that are wired are replaced in turns, as spec.wiring.maxUnavailable"
+    " allows, once the tier is ready.",
+    "Pinned": "Engine pods that are wired keep their wiring, also when their own template changes;"
+    " no engine restarts by this edit.",
+}
 
 
 def _verdict(effects: Sequence[Effect]) -> tuple[str, str]:

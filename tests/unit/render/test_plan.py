@@ -119,6 +119,21 @@ def test_every_pinned_setting_is_refused_while_in_use() -> None:
 
 
 @pytest.mark.parametrize(
+    "update, said",
+    [
+        (None, "keep their wiring until their own template changes"),
+        ("OnChange", "keep their wiring until their own template changes"),
+        ("Rolling", "are replaced in turns"),
+        ("Pinned", "also when their own template changes"),
+    ],
+)
+def test_when_engines_come_to_the_new_wiring_is_said(update: str | None, said: str) -> None:
+    new = edited(CHAT, startupTimeoutSeconds=900, **({"wiring__update": update} if update else {}))
+    found = plan.plan(CHAT, new, (), "tier.yaml")
+    assert said in " ".join(trees.plain(plan.as_tree(new, found)).split())
+
+
+@pytest.mark.parametrize(
     "now, new, message",
     [
         (CHAT, {**CHAT, "metadata": {"name": "b", "namespace": "n"}}, "another name is another"),
