@@ -178,7 +178,8 @@ _TABLE: tuple[Explanation, ...] = (
         "cache layout; the backend would hand the one the other's blocks, with no error.",
         "Give the engines different model strings (--served-model-name keeps the public name), or "
         "declare the same modelplane.ai/kv-offload-cache-identity for both if they are equal, or "
-        "use a tier each.",
+        "use a tier each. An edit of one that runs waits until the other makes it too; replicas of "
+        "one parent go ahead, and say so until they are alike.",
         "model /mnt/models has identity 3f9ab2c41d07 here and 91c0de77aa02 in team-b/llama: their "
         "blocks would be mixed up",
     ),
