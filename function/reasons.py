@@ -37,6 +37,7 @@ class Reason(StrEnum):
     TURNED_OFF = "TurnedOff"
     UNWIRED = "Unwired"
     NOT_REQUESTED = "NotRequested"
+    NOT_REPORTED = "NotReported"
     INTERNAL_ERROR = "InternalError"
 
 
@@ -272,6 +273,15 @@ _TABLE: tuple[Explanation, ...] = (
         "Nothing of the composite names a tier any more; its pods are as their author wrote them.",
         "Nothing to do, or annotate the pod template with modelplane.ai/kv-offload-tier.",
         "serving-workload: It names no tier any more.",
+        pods=Pods.UNWIRED,
+    ),
+    Explanation(
+        Reason.NOT_REPORTED,
+        "On a ModelDeployment: a replica names a tier and says nothing of it. It has just been "
+        "made, or the step that wires does not run in the Composition of ModelReplicas.",
+        "Wait some seconds; if it stays, add the step to the Composition of ModelReplicas "
+        "(kv-offload add-step), and ask kv-offload doctor whether it runs.",
+        "1 of 2 replicas are wired. qwen-1: It says nothing of the tier that it names.",
         pods=Pods.UNWIRED,
     ),
     Explanation(
