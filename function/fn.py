@@ -21,7 +21,7 @@ from crossplane.function.proto.v1 import run_function_pb2_grpc as grpcv1
 
 from function.api.input import Input
 from function.backends.registry import BACKENDS, Registry
-from function.composers import cluster, deployment, tier
+from function.composers import cluster, deployment, deployment_report, tier
 from function.composers.consumer import composer as consumer
 from function.composers.step_input import BadInput, read_input
 from function.edge import metrics, response
@@ -45,6 +45,7 @@ _COMPOSERS: dict[tuple[str, str | None], tuple[str, Composer]] = {
     ("InferenceCluster", "Compose"): ("cluster", cluster.compose),
     ("InferenceCluster", None): ("cluster-report", cluster.report),
     ("ModelDeployment", "Compose"): ("deployment", deployment.compose),
+    ("ModelDeployment", None): ("deployment-report", deployment_report.compose),
 }
 _CONSUMER: tuple[str, Composer] = ("consumer", consumer.compose)
 

@@ -37,6 +37,7 @@ class Reason(StrEnum):
     TURNED_OFF = "TurnedOff"
     UNWIRED = "Unwired"
     NOT_REQUESTED = "NotRequested"
+    NOT_REPORTED = "NotReported"
     INTERNAL_ERROR = "InternalError"
 
 
@@ -178,7 +179,8 @@ _TABLE: tuple[Explanation, ...] = (
         "cache layout; the backend would hand the one the other's blocks, with no error.",
         "Give the engines different model strings (--served-model-name keeps the public name), or "
         "declare the same modelplane.ai/kv-offload-cache-identity for both if they are equal, or "
-        "use a tier each.",
+        "use a tier each. An edit of one that runs waits until the other makes it too; replicas of "
+        "one parent go ahead, and say so until they are alike.",
         "model /mnt/models has identity 3f9ab2c41d07 here and 91c0de77aa02 in team-b/llama: their "
         "blocks would be mixed up",
     ),
@@ -271,6 +273,15 @@ _TABLE: tuple[Explanation, ...] = (
         "Nothing of the composite names a tier any more; its pods are as their author wrote them.",
         "Nothing to do, or annotate the pod template with modelplane.ai/kv-offload-tier.",
         "serving-workload: It names no tier any more.",
+        pods=Pods.UNWIRED,
+    ),
+    Explanation(
+        Reason.NOT_REPORTED,
+        "On a ModelDeployment: a replica names a tier and says nothing of it. It has just been "
+        "made, or the step that wires does not run in the Composition of ModelReplicas.",
+        "Wait some seconds; if it stays, add the step to the Composition of ModelReplicas "
+        "(kv-offload add-step), and ask kv-offload doctor whether it runs.",
+        "1 of 2 replicas are wired. qwen-1: It says nothing of the tier that it names.",
         pods=Pods.UNWIRED,
     ),
     Explanation(

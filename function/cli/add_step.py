@@ -145,7 +145,7 @@ def _say_where_it_belongs(composition: files.Document) -> None:
     if kind == "ModelDeployment":
         click.echo(
             "Note: with Modelplane the pods appear in ModelReplica's pipeline, not in"
-            " ModelDeployment's: the step belongs there.",
+            " ModelDeployment's: the step belongs there. Here it repeats what the replicas say.",
             err=True,
         )
 

@@ -3,7 +3,7 @@
 Sources (types read in their repositories, November 2026): core/v1, apps/v1, batch/v1,
 leaderworkerset.x-k8s.io/v1, workloads.x-k8s.io v1alpha1 and v1alpha2, serving.kserve.io v1alpha1,
 workload.serving.volcano.sh/v1alpha1, orchestration.aibrix.ai/v1alpha1, ray.io/v1, ome.io/v1beta1,
-kubeai.org/v1.
+kubeai.org/v1, grove.io/v1alpha1.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 
 from function.problems import Refused, field_path
 from function.reasons import Reason
-from function.workloads import fieldpaths, ray, rbg
+from function.workloads import fieldpaths, grove, ray, rbg
 from function.workloads.fieldpaths import Steps
 from function.workloads.model import (
     DECODE,
@@ -98,8 +98,8 @@ def _llm_inference_service(manifest: Json) -> Iterable[Slot]:
         where = field_path(at)
         workers = (_kserve_size(component) - 1) if component.get("worker") else 0
         yield from leader_and_workers(
-            Slot(f"{where}.template", Beside(at, "template")),
-            Slot(f"{where}.worker", Beside(at, "worker")),
+            Slot(f"{where}.template", Beside(at, ("template",))),
+            Slot(f"{where}.worker", Beside(at, ("worker",))),
             workers,
             phase,
             name,
@@ -187,6 +187,7 @@ _KINDS: dict[tuple[str, str], Finder] = {
     ("orchestration.aibrix.ai", "RayClusterFleet"): ray.cluster("spec", "template", "spec"),
     ("ray.io", "RayCluster"): ray.cluster("spec"),
     ("ray.io", "RayService"): ray.service,
+    ("grove.io", "PodCliqueSet"): grove.clique_set,
     ("kubeai.org", "Model"): lambda manifest: [Slot("spec", KubeAIModel())],
     ("ome.io", "InferenceService"): _ome("engine", "decoder"),
     ("ome.io", "ServingRuntime"): _ome("engineConfig", "decoderConfig"),

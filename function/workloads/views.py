@@ -31,22 +31,24 @@ class Whole:
 
 @dataclass(frozen=True)
 class Beside:
-    """A PodSpec at `steps` + `key`, with labels and annotations of the pods beside it (KServe)."""
+    """A PodSpec at `steps` + `below`, with labels and annotations of the pods at `steps` (KServe,
+    Grove).
+    """
 
     steps: Steps
-    key: str
+    below: Steps
 
     def read(self, manifest: Json) -> Json | None:
         node = fieldpaths.get(manifest, self.steps)
-        if not isinstance(node, dict) or not isinstance(node.get(self.key), dict):
+        pod = fieldpaths.get(node, self.below)
+        if not isinstance(node, dict) or not isinstance(pod, dict):
             return None
         metadata = {k: node[k] for k in ("labels", "annotations") if node.get(k) is not None}
-        return {**({"metadata": metadata} if metadata else {}), "spec": node[self.key]}
+        return {**({"metadata": metadata} if metadata else {}), "spec": pod}
 
     def write(self, manifest: Json, body: Json) -> Json:
-        node = dict(fieldpaths.get(manifest, self.steps))
-        node[self.key] = body["spec"]
-        node.update(body.get("metadata") or {})
+        manifest = fieldpaths.put(manifest, (*self.steps, *self.below), body["spec"])
+        node = {**fieldpaths.get(manifest, self.steps), **(body.get("metadata") or {})}
         return fieldpaths.put(manifest, self.steps, node)
 
 

@@ -123,10 +123,11 @@ class Fleet:
             for document in reversed(documents):
                 self.remove(document)
 
-    def remove(self, document: Manifest, limit: float = 60) -> None:
+    def remove(self, document: Manifest, limit: float = 100) -> None:
         """Delete an XR, once its Usages let go of it, and wait until it is gone.
 
-        A consumer holds its tier until its engine's Object is gone, which takes a poll (30 s).
+        A consumer holds its tier until its engine's Object is gone, which takes a poll of the
+        provider, and core looks at a Usage that waits for that every 30 s too.
         """
         name = f"{document['kind']} {document['metadata']['name']}"
         self.rig.until(

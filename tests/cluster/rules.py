@@ -20,12 +20,14 @@ _BASE: Fragment = {
 }
 _PATHS = {
     "spec": "",
+    "inProcess": "",
     "allowedNamespaces": "allowedNamespaces",
     "selector": "nodes.selector",
     "toleration": "nodes.tolerations[]",
     "gpu": "gpuVisibility",
     "rdma": "rdma",
     "image": "image",
+    "monitoring": "monitoring",
     "monitored": "monitoring.namespaceLabels",
     "monitor": "monitoring.podMonitorLabels",
     "lmcache": "lmcache",
@@ -38,6 +40,11 @@ _PATHS = {
     "serde": "lmcache.l2[].serde",
     "registration": "lmcache.registration",
     "remote": "lmcache.inProcess.remote",
+}
+_MOONCAKE_RDMA: Fragment = {"protocol": "rdma", "store": {"sizeGiB": 64}}
+_IN_PROCESS_TIER: Fragment = {
+    "backend": "LMCache",
+    "lmcache": {"mode": "InProcess", "inProcess": {}},
 }
 _L2_TYPE = {"disk": "Disk", "files": "SharedFileSystem", "redis": "Redis", "valkey": "Valkey"}
 _SECRET = {"name": "s", "key": "k"}
@@ -68,19 +75,28 @@ def _spec(where: str, fragment: Fragment) -> Fragment:
         return _BASE | {"nodes": {"selector": fragment}}
     if where == "toleration":
         return _BASE | {"nodes": {"tolerations": [fragment]}}
+    if where == "monitoring":
+        return _BASE | {"monitoring": fragment}
     if where in ("monitored", "monitor"):
         field = {"monitored": "namespaceLabels", "monitor": "podMonitorLabels"}[where]
         base = {"namespaceLabels": {"a": "b"}}
         return _BASE | {"monitoring": base | {field: fragment}}
-    if where in ("allowedNamespaces", "rdma", "image"):
+    if where in ("allowedNamespaces", "image"):
         return _BASE | {where: fragment}
+    if where == "rdma":  # LMCache uses none
+        return {"backend": "Mooncake", "mooncake": _MOONCAKE_RDMA, "rdma": fragment}
     if where == "gpu":
         return _BASE | {"gpuVisibility": fragment}
-    if where == "lmcache":
-        return _BASE | {"lmcache": _over(lmcache, fragment)}
+    if where == "inProcess":
+        return _IN_PROCESS_TIER | fragment
     if where == "remote":
         lmcache = {"mode": "InProcess", "inProcess": {"remote": fragment}}
-    elif where == "l1":
+        return {"backend": "LMCache", "lmcache": lmcache}
+    if where == "lmcache":
+        lmcache = _over(lmcache, fragment)
+        agents = _BASE if lmcache["mode"] == "NodeServer" else {"backend": "LMCache"}
+        return agents | {"lmcache": lmcache}
+    if where == "l1":
         lmcache["l1"] = {"sizeGiB": 64} | fragment
     elif where == "l2":
         lmcache["l2"] = [{"name": "a"} | fragment]
@@ -134,6 +150,34 @@ ROWS: list[Row] = [
         "lmcache must be set when backend is LMCache",
         {},
         {"lmcache": None},
+    ),
+    (
+        "spec",
+        "namespace must be one of the tiers' own, not default or kube-node-lease or kube-public or"
+        " kube-system",
+        {"namespace": "kv-offload-system"},
+        {"namespace": "kube-system"},
+    ),
+    (
+        "spec",
+        "rdma may not be set: LMCache does not use RDMA",
+        {"rdma": {"source": "None"}},
+        {"rdma": {"source": "DevicePlugin", "devicePlugin": {"resourceName": "rdma/hca"}}},
+    ),
+    *(
+        ("inProcess", f"{field} may not be set: mode InProcess has no agents", {}, {field: value})
+        for field, value in (
+            ("gpuVisibility", {"source": "CDI"}),
+            ("nodes", {"selector": {"a": "b"}}),
+            ("monitoring", {"namespaceLabels": {"a": "b"}}),
+        )
+    ),
+    (
+        "monitoring",
+        "namespaceLabels must name at least one label: none would open a port without"
+        " authentication, which shows the agents' environment, to every pod of the cluster",
+        {"namespaceLabels": {"a": "b"}},
+        {"namespaceLabels": {}},
     ),
     (
         "allowedNamespaces",
@@ -290,6 +334,7 @@ TRANSITIONS = {
 # of which there is one member yet, and key lengths that the pattern of the key bounds too.
 NOT_OF_USERS = {
     "keys must have at most 63 characters",
+    "keys must have at most 253 characters",
     "existing may only be set when source is Existing",
 }
 

@@ -11,6 +11,8 @@ _HTTP: Fragment = {"metadata": "http"}
 _ETCD: Fragment = {"source": "Managed"}
 _ELSEWHERE: Fragment = {"store": None, "external": {"masterAddress": "m:50051"}}
 _EXTERNAL_ETCD: Fragment = {"endpoints": [{"host": "e"}]}
+_RDMA: Fragment = {"rdma": {"source": "DevicePlugin", "devicePlugin": {"resourceName": "rdma/hca"}}}
+_COVERS = "must not cover rpc, admin or metadata, nor 8088, 2379 and 2380: a NetworkPolicy opens"
 _PATHS = {
     "spec": "",
     "mooncake": "mooncake",
@@ -61,6 +63,18 @@ ROWS: list[Row] = [
         "lmcache may only be set when backend is LMCache",
         {},
         {"lmcache": {"l1": {"sizeGiB": 1}}},
+    ),
+    (
+        "spec",
+        "gpuVisibility may not be set: Mooncake's processes use no GPU",
+        {},
+        {"gpuVisibility": {"source": "CDI"}},
+    ),
+    (
+        "spec",
+        "rdma may not be set: mooncake.protocol is tcp",
+        {"mooncake": {"store": _STORE, "protocol": "rdma"}} | _RDMA,
+        {"mooncake": {"store": _STORE, "protocol": "tcp"}} | _RDMA,
     ),
     ("mooncake", "store must be set unless external is", _ELSEWHERE, {"store": None}),
     (
@@ -210,6 +224,18 @@ ROWS: list[Row] = [
         "transferFirst to transferLast and segmentFirst to segmentLast must not overlap",
         {"transferFirst": 15000, "segmentFirst": 15032, "segmentLast": 15063},
         {"transferFirst": 15000, "segmentFirst": 15031, "segmentLast": 15063},
+    ),
+    (
+        "ports",
+        f"transferFirst to transferLast {_COVERS} the range to engines",
+        {"rpc": 14999},
+        {"rpc": 15000},
+    ),
+    (
+        "ports",
+        f"segmentFirst to segmentLast {_COVERS} the range to engines",
+        {"segmentFirst": 2381, "segmentLast": 2400},
+        {"segmentFirst": 2380, "segmentLast": 2400},
     ),
     (
         "ports",

@@ -30,7 +30,7 @@ from tests.cluster.rig.up import Rig
 from tests.tools.find import require
 
 # The shared control plane is left alone meanwhile, which is what test_90_steady.py looks at.
-# pytestmark = pytest.mark.usefixtures("steady")
+pytestmark = pytest.mark.usefixtures("steady")
 
 STANDIN = Path(__file__).parent / "standin"
 COMPOSITION = "modelreplicas.modelplane.ai"

@@ -20,6 +20,7 @@ from function.backends.registry import Registry
 from function.composers import rollout, usage
 from function.composers.consumer import companions, identity_conflicts, lookup
 from function.composers.consumer.decision import Action, Decider, Outcome, internal_error
+from function.composers.consumer.identity_conflicts import Conflict
 from function.edge import structs
 from function.edge.answer import (
     FALSE,
@@ -156,25 +157,54 @@ class _ConsumerComposer:
     # All workloads of the composite together -------------------------------------------------
 
     def refuse_identity_conflicts(self) -> None:
-        """Two consumers of one tier whose blocks would be mixed up: the later one is refused."""
-        for i, outcome in enumerate(self.outcomes):
-            if outcome.action is Action.REPLAYED or not outcome.shares or outcome.plan is None:
-                continue
-            message = identity_conflicts.message(
-                outcome.plan,
-                outcome.shares,
-                self._own_shares(i),
-                lookup.users(self.call, outcome.asking, outcome.found),
-                self.call.composite,
-            )
-            if message:
-                self._fall_back(i, Refused(Reason.CACHE_IDENTITY_CONFLICT, message))
+        """Two consumers of one tier whose blocks would be mixed up: the later one is refused.
+
+        What is wired so already stays; it says so.
+        """
+        for replayed in (False, True):
+            for i, outcome in enumerate(self.outcomes):
+                if (outcome.action is Action.REPLAYED) is not replayed or outcome.kept:
+                    continue
+                found = self._identity_conflict(i)
+                if found is not None:
+                    self.outcomes[i] = self._conflicting(outcome, found)
+
+    def _identity_conflict(self, i: int) -> Conflict | None:
+        outcome = self.outcomes[i]
+        if not outcome.wanted or outcome.plan is None:
+            return None
+        rest = [o for j, o in enumerate(self.outcomes) if j != i]
+        own = [share for o in rest for share in (o.running if o.kept else o.shares)]
+        return identity_conflicts.find(
+            outcome.plan,
+            identity_conflicts.Workload(outcome.wanted, outcome.running, own),
+            lookup.users(self.call, outcome.asking, outcome.found),
+            self.call.composite,
+        )
+
+    def _conflicting(self, outcome: Outcome, conflict: Conflict) -> Outcome:
+        if outcome.action is Action.REPLAYED or not conflict.refused:
+            if outcome.reason is not Reason.WIRED:
+                return outcome
+            message = f"{outcome.message} {conflict.text}"
+            reason = Reason.CACHE_IDENTITY_CONFLICT
+            return replace(outcome, reason=reason, message=message, settled=False)
+        refused = Refused(Reason.CACHE_IDENTITY_CONFLICT, conflict.text)
+        fallen = self._fallen_back(outcome, refused)
+        if not fallen.kept:
+            return fallen
+        return replace(
+            fallen,
+            plan=outcome.plan,
+            engines=outcome.engines,
+            waits_for_others=conflict.waits,
+        )
 
     def refuse_disagreement(self) -> None:
         """Engines that are wired to one tier together must go together, or none of them is."""
         together: dict[str, list[int]] = {}
         for i, outcome in enumerate(self.outcomes):
-            if outcome.is_wired and outcome.plan is not None:
+            if outcome.is_wired and outcome.plan is not None and not outcome.kept:
                 together.setdefault(str(outcome.asking.ref), []).append(i)
         for indexes in together.values():
             plan = self.outcomes[indexes[0]].plan
@@ -185,16 +215,10 @@ class _ConsumerComposer:
                     plan.backend.agree(plan.tier, engines)
             except Refused as refused:
                 for i in anew:
-                    self._fall_back(i, refused)
+                    self.outcomes[i] = self._fallen_back(self.outcomes[i], refused)
 
-    def _fall_back(self, i: int, refused: Refused) -> None:
-        outcome = self.outcomes[i]
-        self.outcomes[i] = self.decider.fall_back(
-            outcome.asking, refused.reason, str(refused), outcome.found
-        )
-
-    def _own_shares(self, but: int) -> list[usage.Share]:
-        return [s for i, o in enumerate(self.outcomes) if i != but for s in o.shares]
+    def _fallen_back(self, outcome: Outcome, refused: Refused) -> Outcome:
+        return self.decider.fall_back(outcome.asking, refused.reason, str(refused), outcome.found)
 
     def hold_back_together(self) -> None:
         """A composite's engines start together: one that waits holds back those not yet there."""

@@ -54,7 +54,9 @@ class Action(StrEnum):
 class Outcome:
     """What is done with one workload, and the reason and message that say why.
 
-    `settled`: nothing is awaited, so that nobody has to look again soon.
+    `settled`: nothing is awaited, so that nobody has to look again soon. `engines`: as the present
+    template has them. `kept`: its pods run as recorded, and the change of their template waits;
+    `waits_for_others`: for other consumers alone, so that these may know what it will be.
     """
 
     asking: Asking
@@ -68,6 +70,8 @@ class Outcome:
     engines: tuple[Engine, ...] = ()
     settled: bool = False
     progress: Progress | None = None  # where the tier rolls its wiring out
+    kept: bool = False
+    waits_for_others: bool = False
 
     @property
     def is_wired(self) -> bool:
@@ -75,9 +79,27 @@ class Outcome:
         return self.action in (Action.WIRED, Action.REPLAYED)
 
     @property
-    def shares(self) -> list[usage.Share]:
-        """What it may share on its tier, and whether it is wired already."""
+    def wanted(self) -> list[usage.Share]:
+        """What it shares on its tier once it is wired as its template says now."""
         return [usage.Share(e.model, e.identity, self.is_wired) for e in self.engines]
+
+    @property
+    def running(self) -> list[usage.Share]:
+        """What it shares on the tier that it names while it runs as recorded."""
+        record = self.asking.record
+        if record is None or not record.wired or record.tier != str(self.asking.ref):
+            return []
+        facts = record.engines.values()
+        return [usage.Share(f.get("model", ""), f.get("identity", "")) for f in facts]
+
+    @property
+    def shares(self) -> list[usage.Share]:
+        """What it may share on its tier, and whether it is wired so already."""
+        if not self.kept or not self.engines:
+            return self.wanted
+        if not self.waits_for_others:
+            return self.running
+        return self.running + [replace(share, wired=False) for share in self.wanted]
 
 
 class Decider:
@@ -273,7 +295,8 @@ class Decider:
             manifest = wire.kept(asking, record, self.call.observed(asking.key) or {})
             if manifest is not None:
                 text = f"Its pods stay as they run; the change of their template waits. {message}"
-                return Outcome(asking, Action.REPLAYED, reason, text, manifest, record, found)
+                kept = Outcome(asking, Action.REPLAYED, reason, text, manifest, record, found)
+                return replace(kept, kept=True)
         if asking.unreadable:
             message = f"{message} Its record is of no use: {asking.unreadable}."
         if reason is Reason.INTERNAL_ERROR and not self.call.is_observed(asking.key):

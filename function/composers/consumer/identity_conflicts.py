@@ -4,42 +4,72 @@ LMCache's NodeServer keys blocks by chunk hash and the model *string* only: two 
 KV layouts under one model string read each other's bytes without an error (measured, reference
 lmcache.md section 0). Where a backend's key has no place for the identity, two consumers of a tier
 with one model string and different or unknown identities must not both be wired.
+
+What changes together is compared by what it will be. A consumer whose edit is refused for another's
+sake says in its Usage what it runs and what it waits to be; whoever is to become the same may go
+ahead, and the other follows. Replicas of one parent are one consumer to each other: one that runs
+may change whatever the others run, as a roll takes them one by one, and says so until they are
+alike again. A new one may not: the parent's other children may be of another template.
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from function.composers import usage
 from function.composers.tier_plan import TierPlan
 
 
-def message(
-    plan: TierPlan,
-    shares: list[usage.Share],
-    own: list[usage.Share],
-    usages: list[dict[str, Any]],
-    composite: dict[str, Any],
-) -> str:
-    """Why these shares cannot join what is on the tier; "" where they can.
+@dataclass(frozen=True)
+class Conflict:
+    """Whose blocks would be mixed up with whose, as a person reads it.
+
+    `refused`: whether the workload must not be wired so. `waits`: whether it is refused for another
+    consumer's sake alone, and may be wired so once that one is the same.
+    """
+
+    text: str
+    refused: bool = True
+    waits: bool = False
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One workload that is to be wired: what it will share, and what it shares now (nothing while
+    it has never been wired). `own`: what the composite's other workloads share.
+    """
+
+    shares: list[usage.Share]
+    running: list[usage.Share]
+    own: list[usage.Share]
+
+
+def find(
+    plan: TierPlan, workload: Workload, usages: Iterable[dict[str, Any]], composite: dict[str, Any]
+) -> Conflict | None:
+    """Why a workload cannot join what is on the tier, or None where it can.
 
     Whoever is wired came first. Of two that wait, the one first by namespace, kind and name goes
     ahead, so that they do not wait for each other.
     """
     if not possible(plan):
-        return ""
-    me = _order(usage.consumer(composite))
-    for share in shares:
-        for other in own:
-            if _collide(share, other):
-                return _text(share, "another engine of this composite")
-        for entry in usages:
-            who = usage.user(entry)
-            them = _order(who)
-            if them == me:
+        return None
+    me = usage.consumer(composite)
+    rolls: Conflict | None = None
+    others = [(usage.user(entry), usage.shares(entry)) for entry in usages]
+    for share in workload.shares:
+        if any(_collide(share, other) for other in workload.own):
+            return Conflict(_text(share, "another engine of this composite"))
+        for who, theirs in others:
+            if _order(who) == _order(me) or _agree(share, theirs):
                 continue
-            for other in usage.shares(entry):
-                if _collide(share, other) and (other.wired or them < me):
-                    return _text(share, f"{who.kind} {who.namespace}/{who.name}")
-    return ""
+            waits = not any(other.wired for other in theirs)
+            if waits and (workload.running or _order(who) > _order(me)):
+                continue
+            if not (workload.running and share.identity and _siblings(who, me)):
+                return Conflict(_text(share, _named(who)), waits=True)
+            rolls = rolls or Conflict(_rolling(share, _named(who)), refused=False)
+    return rolls
 
 
 def possible(plan: TierPlan) -> bool:
@@ -47,8 +77,24 @@ def possible(plan: TierPlan) -> bool:
     return plan.backend.shares_by_model_string(plan.tier)
 
 
+def _agree(share: usage.Share, theirs: list[usage.Share]) -> bool:
+    """Whether another consumer shares nothing under this model string, or is the same: as it runs,
+    or as it waits to be.
+    """
+    under = [other for other in theirs if other.model == share.model]
+    return not under or any(not _collide(share, other) for other in under)
+
+
+def _siblings(one: usage.Consumer, other: usage.Consumer) -> bool:
+    return bool(one.owner) and (one.owner, one.namespace) == (other.owner, other.namespace)
+
+
 def _order(who: usage.Consumer) -> tuple[str, str, str]:
     return who.namespace, who.kind, who.name
+
+
+def _named(who: usage.Consumer) -> str:
+    return f"{who.kind} {who.namespace}/{who.name}"
 
 
 def _collide(one: usage.Share, other: usage.Share) -> bool:
@@ -62,4 +108,13 @@ def _text(share: usage.Share, who: str) -> str:
         " unknown; on this tier they would read each other's blocks. Serve the model under a path"
         " or name of its own (--model), use another tier, or, if both really share weights, dtype"
         " and layout, declare the same modelplane.ai/kv-offload-cache-identity on both."
+    )
+
+
+def _rolling(share: usage.Share, who: str) -> str:
+    return (
+        f"It shares the model string {share.model!r} with {who} of the same parent, whose cache"
+        " identity is still another; until that one follows, they read each other's blocks. If it"
+        " is not to follow, serve the model under a path or name of its own (--model), or use"
+        " another tier."
     )

@@ -1,227 +1,285 @@
-"""How a tier's new wiring comes to the engines that run with another one."""
+"""Consumers of one tier change their cache identity: in every order they end wired, or say why not.
 
-from copy import deepcopy
+Each consumer sees the others through their Usages only, as they were after their last call.
+"""
+
+import itertools
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from function import workloads
-from function.api.tier import WiringUpdate
-from function.composers import rollout
 from tests.unit.composers import documents as d
-from tests.unit.composers.calls import Document, call, observe
+from tests.unit.composers.calls import Outcome, call, observe
+
+Document = dict[str, Any]
 
 KEY = "model-serving-main"
-PROGRESS = "modelplane.ai/kv-offload-progress"
-NAMES = ["a", "b", "c", "d", "e"]
-EDIT: dict[str, Any] = {"startupTimeoutSeconds": 900}
+OLD = [d.MODEL]
+NEW = [d.MODEL, "--dtype=float16"]
+OTHER = [d.MODEL, "--dtype=bfloat16", "--kv-cache-dtype=fp8"]
+UNKNOWN = [d.MODEL, "--revision=$(REVISION)"]  # of a Secret, say
+TIER = d.ready_tier(allowedNamespaces={"from": "All"})
+
+WIRED, CONFLICT = ("True", "Wired"), ("False", "CacheIdentityConflict")
+Said = tuple[tuple[str, str], list[str]]
 
 
-def marked(name: str, progress: str, *, kind: str = "ModelReplica") -> Document:
-    consumer = f'{{"kind":"{kind}","name":"{name}","namespace":"team-a"}}'
-    annotations = {"modelplane.ai/kv-offload-consumer": consumer, PROGRESS: progress}
-    return {"metadata": {"name": name, "namespace": "team-a", "annotations": annotations}}
+@dataclass
+class Consumer:
+    """One composite on its control plane. `parent`: the uid of what composes it."""
 
+    name: str
+    args: list[str] = field(default_factory=lambda: OLD)
+    parent: str = ""
+    tier: Document = field(default_factory=lambda: TIER)
+    observed: dict[str, Document] = field(default_factory=dict)
+    last: Outcome | None = None
 
-# name: (usages as name=progress, maxUnavailable, is the tier ready?) -> (behind, moving, turns)
-TURNS: dict[str, tuple[list[str], int | str, bool, tuple[list[str], list[str], list[str]]]] = {
-    "nobody": ([], 1, True, ([], [], [])),
-    "all are current": (["a=Current", "b=Current"], 1, True, ([], [], [])),
-    "the first by name": (["c=Behind", "b=Behind"], 1, True, (["b", "c"], [], ["b"])),
-    "one moves": (["a=Moving", "b=Behind"], 1, True, (["b"], ["a"], [])),
-    "two may": (["a=Moving", "b=Behind", "c=Behind"], 2, True, (["b", "c"], ["a"], ["b"])),
-    "a share of all": ([f"{n}=Behind" for n in NAMES], "40%", True, (NAMES, [], ["a", "b"])),
-    "at least one": (["a=Behind", "b=Behind"], "1%", True, (["a", "b"], [], ["a"])),
-    "not while the tier starts": (["a=Behind"], 1, False, (["a"], [], [])),
-    "of several engines one moves": (["a=Behind", "a=Moving"], 1, True, ([], ["a"], [])),
-    "nonsense does not count": (["a=Soon", "b=Behind"], 1, True, (["b"], [], ["b"])),
-}
-
-
-@pytest.mark.parametrize("name", TURNS)
-def test_whose_turn_it_is(name: str) -> None:
-    usages, most, ready, want = TURNS[name]
-    documents = [marked(*text.split("=")) for text in usages]
-    wiring = WiringUpdate(update="Rolling", max_unavailable=most)
-    found = rollout.of(documents, wiring, ready=ready)
-    assert (found.behind, found.moving, found.turns) == tuple(
-        tuple(f"ModelReplica/team-a/{n}" for n in names) for names in want
-    )
-
-
-class World:
-    """A tier and its consumers, each called as core calls it, with what the others wrote."""
-
-    def __init__(self, **wiring: Any) -> None:
-        self.spec: dict[str, Any] = {"wiring": wiring} if wiring else {}
-        self.status: Document = {}
-        self.observed: dict[str, dict[str, Document]] = {name: {} for name in NAMES}
-        self.broken: set[str] = set()
-        self.anew: dict[str, str] = {}
-
-    def tier(self) -> Document:
-        tier = d.ready_tier(**self.spec)
-        return tier | {"status": tier["status"] | self.status}
-
-    def usages(self) -> list[Document]:
-        found = []
-        for seen in self.observed.values():
-            for key, document in seen.items():
-                if key.startswith("usage-"):
-                    metadata = {**document["metadata"], "namespace": "team-a"}
-                    found.append({**document, "metadata": metadata})
-        return found
-
-    def consume(self, name: str, **engine: Any) -> Any:
-        got = call(
-            d.replica(name),
-            desired={KEY: d.engine(**engine)},
-            observed=self.observed[name],
-            required=d.requirements(self.tier()),
+    def reconcile(self, usages: Iterable[Document]) -> None:
+        composite = d.replica(self.name)
+        if self.parent:
+            owner = {"kind": "ModelDeployment", "uid": self.parent, "controller": True}
+            composite["metadata"]["ownerReferences"] = [owner]
+        engine = d.engine(args=self.args)
+        secret = {"secretKeyRef": {"name": "model", "key": "revision"}}
+        revision = {"name": "REVISION", "valueFrom": secret}
+        d.wired_pod(engine)["spec"]["containers"][0]["env"] = [revision]
+        self.last = call(
+            composite,
+            desired={KEY: engine},
+            observed=self.observed,
+            required=d.requirements(self.tier, users=tuple(usages)),
         )
-        ready = name not in self.broken
-        seen = deepcopy(observe(got, ready=ready))
-        manifest = deepcopy(seen[KEY]["spec"]["forProvider"]["manifest"])
-        pods = {"updatedReplicas": 1} | ({"readyReplicas": 1} if ready else {})
-        seen[KEY].setdefault("status", {})["atProvider"] = {"manifest": manifest | {"status": pods}}
-        self.observed[name] = seen
-        return got
+        self.observed = observe(self.last)
 
-    def offload(self) -> Document:
-        """The tier's own call: who is behind, and whose turn it is."""
-        first = call(d.tier(**self.spec), required={"cluster": [d.cluster()], "usages": []})
-        agents = observe(first)
-        counts = {"desiredNumberScheduled": 1, "numberReady": 1, "numberAvailable": 1}
-        agents["daemonset-agent"]["status"]["atProvider"] = {"manifest": {"status": counts}}
-        required = {"cluster": [d.cluster()], "usages": self.usages()}
-        got = call(d.tier(**self.spec), required=required, observed=agents)
-        self.status = {"wiring": got.status.get("wiring", {})}
-        return got.status.get("wiring", {})
+    @property
+    def usages(self) -> list[Document]:
+        return [
+            {**document, "metadata": {**document["metadata"], "namespace": "team-a"}}
+            for key, document in self.observed.items()
+            if key.startswith("usage-")
+        ]
 
-    def timeouts(self) -> dict[str, str]:
-        """What of the tier's wiring each consumer's pods have."""
-        out = {}
-        for name, seen in self.observed.items():
-            args = d.wired_pod(seen[KEY])["spec"]["containers"][0]["args"]
-            out[name] = "new" if '"lmcache.mp.mq_timeout":900' in args[-1] else "old"
-        return out
+    @property
+    def rows(self) -> list[list[Any]]:
+        """What its Usage says that it shares."""
+        text = [
+            u["metadata"]["annotations"]["modelplane.ai/kv-offload-shares"] for u in self.usages
+        ]
+        return [row for each in text for row in json.loads(each)]
 
-    def moved(self) -> list[str]:
-        return [name for name, wiring in self.timeouts().items() if wiring == "new"]
+    @property
+    def said(self) -> Said:
+        """Its condition, and the engine's own words on its command line as it runs; [] unwired."""
+        assert self.last is not None
+        condition = self.last.conditions["KVOffloadReady"]
+        if KEY not in self.observed:
+            return condition, []
+        args = d.wired_pod(self.observed[KEY])["spec"]["containers"][0]["args"]
+        return condition, args[: args.index("--kv-transfer-config")]
 
 
-def settled(**wiring: Any) -> World:
-    world = World(**wiring)
-    for name in NAMES:
-        world.consume(name)
-        world.consume(name)
-    return world
+def settle(consumers: list[Consumer], rounds: int = 4) -> None:
+    """Reconcile all of them in this order, again and again."""
+    for _ in range(rounds):
+        for one in consumers:
+            one.reconcile(u for other in consumers if other is not one for u in other.usages)
 
 
-def test_on_change_nobody_moves_and_no_usage_says_anything() -> None:
-    world = settled()
-    world.spec |= EDIT
-    for name in NAMES:
-        world.consume(name)
-    assert world.moved() == []
-    assert world.offload() == {}
-    assert not any(PROGRESS in u["metadata"]["annotations"] for u in world.usages())
+def running(*names: str, parent: str = "") -> list[Consumer]:
+    """Consumers that are wired with the same identity."""
+    found = [Consumer(name, parent=parent) for name in names]
+    settle(found)
+    assert [c.said for c in found] == [(WIRED, OLD)] * len(found)
+    return found
 
 
-@pytest.mark.parametrize("most", [1, 2, "60%", 100])
-def test_a_roll_goes_through_all_and_never_over_its_limit(most: int | str) -> None:
-    world = settled(update="Rolling", maxUnavailable=most)
-    assert world.offload() == {"behind": 0, "moving": [], "turns": []}
-    world.spec |= EDIT
-    limit = {1: 1, 2: 2, "60%": 3, 100: 5}[most]
-    rounds = 0
-    while len(world.moved()) < len(NAMES):
-        before = world.moved()
-        for name in NAMES:
-            world.consume(name)
-        assert len(world.moved()) - len(before) <= limit
-        world.offload()
-        rounds += 1
-        assert rounds < 30
-    for name in NAMES:
-        got = world.consume(name)
-    assert got.ttl == 300
-    assert world.offload() == {"behind": 0, "moving": [], "turns": []}
+def all_said(consumers: list[Consumer]) -> dict[str, Said]:
+    return {c.name: c.said for c in consumers}
 
 
-def test_a_roll_stops_at_one_that_does_not_come_up() -> None:
-    world = settled(update="Rolling")
-    world.spec |= EDIT
-    world.broken = {"b"}
-    for _ in range(12):
-        for name in NAMES:
-            world.consume(name)
-        said = world.offload()
-    assert world.moved() == ["a", "b"]
-    assert said == {"behind": 3, "moving": ["ModelReplica/team-a/b"], "turns": []}
-    world.broken = set()
-    for _ in range(12):
-        for name in NAMES:
-            world.consume(name)
-        world.offload()
-    assert world.moved() == NAMES
+@pytest.mark.parametrize("order", list(itertools.permutations("abc")))
+@pytest.mark.parametrize("parent", ["", "uid-parent"])
+def test_what_changes_together_gets_there_in_any_order(parent: str, order: tuple[str, ...]) -> None:
+    consumers = running("a", "b", "c", parent=parent)
+    for one in consumers:
+        one.args = NEW
+    settle(sorted(consumers, key=lambda c: order.index(c.name)))
+    assert all_said(consumers) == dict.fromkeys("abc", (WIRED, NEW))
+    identities = {row[1] for c in consumers for row in c.rows}
+    assert len(identities) == 1
+    assert all(is_wired for c in consumers for *_, is_wired in c.rows)
 
 
-def test_who_waits_says_so() -> None:
-    world = settled(update="Rolling")
-    world.spec |= EDIT
-    got = world.consume("c")
-    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
-    assert "or in its turn" in got.messages["KVOffloadReady"]
-    assert got.ttl == 10
+def test_a_neighbour_that_goes_alone_waits_and_says_what_it_will_be() -> None:
+    first, second = consumers = running("a", "b")
+    old = first.rows[0][1]
+    first.args = NEW
+    settle(consumers)
+    assert all_said(consumers) == {"a": (CONFLICT, OLD), "b": (WIRED, OLD)}
+    assert "ModelReplica team-a/b" in first.last.messages["KVOffloadReady"]
+    wanted = next(identity for _, identity, is_wired in first.rows if not is_wired)
+    assert first.rows == sorted([[d.MODEL, old, True], [d.MODEL, wanted, False]])
+    assert first.last.ttl == 10
+    second.args = NEW
+    settle(consumers)
+    assert [c.rows for c in consumers] == [[[d.MODEL, wanted, True]]] * 2
 
 
-# name: (the changed engine, does it keep the wiring that it had?)
-PINNED = {
-    "another argument": ({"args": [d.MODEL, "--max-model-len=4096"]}, True),
-    "another model": ({"args": ["other/model"]}, False),
-    "another version": ({"image": "vllm/vllm-openai:v0.33.0"}, False),
-}
+def test_a_neighbour_that_gives_up_is_as_before() -> None:
+    first, second = consumers = running("a", "b")
+    before = first.rows
+    first.args = NEW
+    settle(consumers)
+    first.args = OLD
+    settle(consumers)
+    assert all_said(consumers) == {"a": (WIRED, OLD), "b": (WIRED, OLD)}
+    assert [first.rows, second.rows] == [before, before]
 
 
-@pytest.mark.parametrize("name", PINNED)
-def test_pinned_a_changed_template_keeps_its_wiring(name: str) -> None:
-    changed, keeps = PINNED[name]
-    world = settled(update="Pinned")
-    world.spec |= EDIT
-    required = d.requirements(world.tier(), model=changed.get("args", [d.MODEL])[0])
-    desired = {KEY: d.engine(**changed)}
-    got = call(d.replica("a"), desired=desired, observed=world.observed["a"], required=required)
-    args = d.wired_pod(got.desired[KEY])["spec"]["containers"][0]["args"]
-    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
-    assert args[: len(changed.get("args", [d.MODEL]))] == changed.get("args", [d.MODEL])
-    assert ('"lmcache.mp.mq_timeout":900' in args[-1]) != keeps
-    again = call(d.replica("a"), desired=desired, observed=observe(got), required=required)
-    assert again.desired[KEY]["spec"] == got.desired[KEY]["spec"]
+def test_neighbours_that_contradict_each_other_stay_as_they_run() -> None:
+    first, second = consumers = running("a", "b")
+    first.args, second.args = NEW, OTHER
+    settle(consumers)
+    assert all_said(consumers) == {"a": (CONFLICT, OLD), "b": (CONFLICT, OLD)}
 
 
-def deployment(**status: int) -> Document:
-    return {"kind": "Deployment", "spec": {"replicas": 2}, "status": status}
+def test_a_newcomer_is_compared_with_what_runs_and_with_what_will() -> None:
+    consumers = running("a", "b")
+    consumers[0].args = NEW
+    settle(consumers)
+    old, new = Consumer("c"), Consumer("d", args=NEW)
+    settle([*consumers, old, new])
+    assert old.said == (WIRED, OLD)
+    assert new.said == (CONFLICT, [])
 
 
-ROLLED: dict[str, tuple[Document, bool]] = {
-    "nothing is known": ({}, True),
-    "a kind that counts nothing": ({"kind": "RayService"}, True),
-    "not a replica yet": (deployment(), False),
-    "an old pod": (deployment(updatedReplicas=1, readyReplicas=2), False),
-    "a pod that starts": (deployment(updatedReplicas=2, readyReplicas=1), False),
-    "all of them": (deployment(updatedReplicas=2, readyReplicas=2), True),
-    "scaled to nothing": ({"kind": "StatefulSet", "spec": {"replicas": 0}}, True),
-    "not seen yet": (
-        deployment(updatedReplicas=2, readyReplicas=2, observedGeneration=1)
-        | {"metadata": {"generation": 2}},
-        False,
-    ),
-    "nonsense": ({"kind": "Deployment", "spec": {"replicas": "x"}, "status": []}, True),
-}
+def test_one_of_a_parents_replicas_goes_first_and_all_say_so_until_they_are_alike() -> None:
+    first, second = consumers = running("a", "b", parent="uid-parent")
+    first.args = NEW
+    settle(consumers)
+    assert all_said(consumers) == {"a": (CONFLICT, NEW), "b": (CONFLICT, OLD)}
+    for one, other in (consumers, consumers[::-1]):
+        message = one.last.messages["KVOffloadReady"]
+        assert f"ModelReplica team-a/{other.name} of the same parent" in message
+        assert one.last.ttl == 10
+    second.args = NEW
+    settle(consumers)
+    assert all_said(consumers) == {"a": (WIRED, NEW), "b": (WIRED, NEW)}
 
 
-@pytest.mark.parametrize("name", ROLLED)
-def test_whether_the_pods_are_those_of_the_template(name: str) -> None:
-    workload, want = ROLLED[name]
-    assert workloads.is_rolled_out(workload) == want
+def test_a_parent_may_change_its_mind_in_the_middle() -> None:
+    first, second = consumers = running("a", "b", parent="uid-parent")
+    first.args = NEW
+    settle(consumers)
+    first.args = OTHER
+    settle(consumers)
+    assert first.said == (CONFLICT, OTHER)
+    second.args = OTHER
+    settle(consumers)
+    assert all_said(consumers) == {"a": (WIRED, OTHER), "b": (WIRED, OTHER)}
+
+
+def test_a_parent_scales_up_in_the_same_edit() -> None:
+    consumers = running("a", "b", parent="uid-parent")
+    for one in consumers:
+        one.args = NEW
+    third = Consumer("c", args=NEW, parent="uid-parent")
+    settle([third, *consumers])
+    assert all_said([*consumers, third]) == dict.fromkeys("abc", (WIRED, NEW))
+
+
+def test_a_new_child_of_another_template_is_not_let_in_for_its_parents_sake() -> None:
+    consumers = running("a", "b", parent="uid-parent")
+    third = Consumer("c", args=NEW, parent="uid-parent")
+    settle([*consumers, third])
+    assert third.said == (CONFLICT, [])
+    assert all_said(consumers) == {"a": (WIRED, OLD), "b": (WIRED, OLD)}
+
+
+def test_children_of_two_parents_are_neighbours() -> None:
+    (first,) = running("a", parent="uid-parent")
+    second = Consumer("b", parent="uid-other-parent")
+    settle([first, second])
+    first.args = NEW
+    settle([first, second])
+    assert first.said == (CONFLICT, OLD)
+
+
+def test_a_parents_uid_counts_in_its_namespace_only() -> None:
+    """It is no secret: a stranger's Usage that names it makes nobody a sibling."""
+    first, second = running("a", "b", parent="uid-parent")
+    said = {"namespace": "team-b", "kind": "ModelReplica", "name": "z", "owner": "uid-parent"}
+    (stranger,) = second.usages
+    annotations = {
+        **stranger["metadata"]["annotations"],
+        "modelplane.ai/kv-offload-consumer": json.dumps(said),
+    }
+    metadata = {**stranger["metadata"], "namespace": "team-b", "annotations": annotations}
+    first.args = NEW
+    first.reconcile([{**stranger, "metadata": metadata}])
+    assert first.said == (CONFLICT, OLD)
+
+
+def test_an_identity_that_cannot_be_known_waits_even_among_siblings() -> None:
+    consumers = running("a", "b", parent="uid-parent")
+    for one in consumers:
+        one.args = UNKNOWN
+    settle(consumers)
+    assert all_said(consumers) == {"a": (CONFLICT, OLD), "b": (CONFLICT, OLD)}
+
+
+def test_two_that_were_wired_at_once_say_that_they_are_mixed_up() -> None:
+    """Neither saw the other's Usage: what runs stays, and is called what it is."""
+    first, second = Consumer("a"), Consumer("b", args=NEW)
+    first.reconcile([])
+    second.reconcile([])
+    assert [first.said, second.said] == [(WIRED, OLD), (WIRED, NEW)]
+    settle([first, second])
+    assert [first.said, second.said] == [(CONFLICT, OLD), (CONFLICT, NEW)]
+
+
+def test_an_edit_that_waits_for_its_tier_is_marked_as_what_runs() -> None:
+    (first,) = running("a")
+    before = first.rows
+    first.args, first.tier = NEW, d.unready_tier()
+    settle([first])
+    assert first.said == (("False", "TierNotReady"), OLD)
+    assert first.rows == before
+    first.tier = TIER
+    settle([first])
+    assert first.said == (WIRED, NEW)
+
+
+_EDITS = st.lists(
+    st.tuples(st.sampled_from("abc"), st.sampled_from([None, OLD, NEW, OTHER])), max_size=8
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(_EDITS, st.sampled_from([(), ("a", "b"), ("a", "b", "c")]))
+def test_whatever_is_edited_in_whatever_order(
+    edits: list[tuple[str, list[str] | None]], siblings: tuple[str, ...]
+) -> None:
+    """Nobody says that all is well while it is mixed up, and who agrees at last is wired."""
+    consumers = {n: Consumer(n, parent="uid-parent" if n in siblings else "") for n in "abc"}
+    settle(list(consumers.values()))
+
+    def others(name: str) -> list[Document]:
+        return [u for n, other in consumers.items() if n != name for u in other.usages]
+
+    for name, args in edits:  # None: core looks once more
+        consumers[name].args = args or consumers[name].args
+        consumers[name].reconcile(others(name))
+    settle(list(consumers.values()))
+    fine = [consumer.said for consumer in consumers.values() if consumer.said[0] == WIRED]
+    assert len({str(args) for _, args in fine}) <= 1
+    for consumer in consumers.values():
+        consumer.args = NEW
+    settle(list(consumers.values()))
+    assert all_said(list(consumers.values())) == dict.fromkeys("abc", (WIRED, NEW))

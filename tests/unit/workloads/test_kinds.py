@@ -26,6 +26,18 @@ def args(tag):
     return {"spec": {"containers": [{"name": "engine", "args": [tag]}]}}
 
 
+CLIQUES = "spec.template.cliques"
+
+
+def clique(name, tag, **spec):
+    return {"name": name, "labels": {"a": tag}, "spec": {"podSpec": args(tag)["spec"], **spec}}
+
+
+def clique_set(cliques, *groups):
+    template = {"cliques": cliques, "podCliqueScalingGroups": list(groups)}
+    return manifest("grove.io/v1alpha1", "PodCliqueSet", {"replicas": 1, "template": template})
+
+
 SERVE = """\
 applications:
 - name: llm
@@ -283,6 +295,50 @@ FOUND = {
         {
             "prefill": [("spec.template.spec.roles[0].template", "Standalone", 1, "Prefill", "p")],
             "decode": [("spec.template.spec.roles[1].template", "Member", 2, "Decode", "d")],
+        },
+    ),
+    "Grove PodCliqueSet, as Modelplane's": (
+        clique_set(
+            [clique("leader", "l"), clique("worker", "w", replicas=3)],
+            {"name": "gang", "cliqueNames": ["leader", "worker"], "replicas": 2},
+        ),
+        {
+            "gang": [
+                (f"{CLIQUES}[0].spec.podSpec", "Leader", 1, "Unified", "l"),
+                (f"{CLIQUES}[1].spec.podSpec", "Worker", 3, "Unified", "w"),
+            ]
+        },
+    ),
+    "Grove PodCliqueSet, as Dynamo's": (
+        clique_set(
+            [
+                clique("frontend", "f", replicas=2),
+                clique("worker-ldr", "pl", roleName="vllmprefill"),
+                clique("worker-wkr", "pw", roleName="vllmprefill"),
+                clique("decode", "d", replicas=4),
+                clique("idle", "i", replicas=0),
+            ],
+            {"name": "prefill", "cliqueNames": ["worker-ldr", "worker-wkr"]},
+            {"name": "alone", "cliqueNames": ["decode"]},
+        ),
+        {
+            "frontend": [(f"{CLIQUES}[0].spec.podSpec", "Standalone", 1, "Unified", "f")],
+            "prefill": [
+                (f"{CLIQUES}[1].spec.podSpec", "Leader", 1, "Prefill", "pl"),
+                (f"{CLIQUES}[2].spec.podSpec", "Worker", 1, "Prefill", "pw"),
+            ],
+            "alone": [(f"{CLIQUES}[3].spec.podSpec", "Member", 4, "Decode", "d")],
+            "idle": [(f"{CLIQUES}[4].spec.podSpec", "Standalone", 1, "Unified", "i")],
+        },
+    ),
+    "Grove PodCliqueSet, prefill and decode that only scale together": (
+        clique_set(
+            [clique("prefill", "p"), clique("decode", "d")],
+            {"name": "pair", "cliqueNames": ["prefill", "decode", 7, "no-such-clique"]},
+        ),
+        {
+            "prefill": [(f"{CLIQUES}[0].spec.podSpec", "Standalone", 1, "Prefill", "p")],
+            "decode": [(f"{CLIQUES}[1].spec.podSpec", "Standalone", 1, "Decode", "d")],
         },
     ),
     "AIBrix RayClusterFleet": (

@@ -1,0 +1,127 @@
+"""ModelDeployment beside Modelplane (Wire): its replicas' word on their tier, for the ML team.
+
+Modelplane's own function composes ModelReplicas, and each says under KVOffloadReady whether its
+pods are wired; the ML team looks at the ModelDeployment. Conditions only, from what is observed:
+core watches composed resources, so a replica's news arrives by itself. A replica that asks and says
+nothing is called that: its Composition may lack the step that wires.
+
+Where earlier steps desire workloads themselves, they are wired as any composite's.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from function import names, workloads
+from function.api.input import Input
+from function.backends.registry import Registry
+from function.composers.consumer import composer as consumer
+from function.edge.answer import (
+    FALSE,
+    TRUE,
+    TTL_SETTLED,
+    TTL_WITH_REQUIREMENTS,
+    UNKNOWN,
+    Answer,
+    Condition,
+)
+from function.edge.request import Call
+from function.kube import objects, reading
+from function.reasons import REASONS, Reason
+
+REPLICA = "ModelReplica"
+
+# The worst first; of a condition that cannot be read nothing is known.
+_STATUSES = (FALSE, UNKNOWN, TRUE)
+# A condition is read by people: what many say alike is said once, and a long list is cut.
+_MAX_NAMES, _MAX_TEXTS, _MAX_CHARACTERS = 5, 5, 2000
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What one replica says of its tier."""
+
+    name: str
+    status: str
+    reason: str
+    message: str
+
+
+def compose(call: Call, step_input: Input, backends: Registry) -> Answer:
+    """What the replicas say, in one condition; or the wiring of workloads that stand here."""
+    replicas = [key for key in call.desired_keys() if _is_replica(call, key)]
+    if not replicas or any(_is_workload(call, key) for key in call.desired_keys()):
+        return consumer.compose(call, step_input, backends)
+    said = [found for key in replicas if (found := _said(call, key)) is not None]
+    if not said:
+        return _nothing_asked(call)
+    said.sort(key=lambda each: _STATUSES.index(each.status))
+    wired = sum(each.status == TRUE for each in said)
+    text = f"{wired} of {len(said)} replicas are wired. {_texts(said)}"
+    worst = said[0]
+    condition = Condition(consumer.CONDITION, worst.status, worst.reason, text)
+    return Answer(conditions=[condition], ttl=TTL_WITH_REQUIREMENTS)
+
+
+def _said(call: Call, key: str) -> _Said | None:
+    """None where the replica asks for nothing."""
+    name = str(call.observed_value(key, "metadata", "name") or key)
+    conditions = call.observed_value(key, "status", "conditions")
+    found = next(
+        (
+            each
+            for each in reading.objects({"conditions": conditions}, "conditions")
+            if each.get("type") == consumer.CONDITION
+        ),
+        None,
+    )
+    asks = call.desired_mentions(key, names.ANY)
+    if found is None:
+        message = "It says nothing of the tier that it names." if asks else ""
+        return _Said(name, UNKNOWN, Reason.NOT_REPORTED, message) if asks else None
+    reason = reading.text(found, "reason")
+    if not asks and reason in (Reason.NOT_REQUESTED, Reason.WIRED):
+        return None  # it was wired once, or is about to be unwired
+    status = reading.text(found, "status")
+    if status not in _STATUSES or reason not in REASONS:
+        status, reason = UNKNOWN, Reason.NOT_REPORTED
+    return _Said(name, status, reason, reading.text(found, "message")[:_MAX_CHARACTERS])
+
+
+def _texts(said: Iterable[_Said]) -> str:
+    """Each thing that is said, once, behind the names of those who say it."""
+    names_by_text: dict[tuple[str, str], list[str]] = {}
+    for each in said:
+        names_by_text.setdefault((each.reason, each.message), []).append(each.name)
+    texts = [f"{_listed(who)}: {message}" for (_, message), who in names_by_text.items()]
+    more = len(texts) - _MAX_TEXTS
+    return " ".join(texts[:_MAX_TEXTS]) + (f" And {more} more." if more > 0 else "")
+
+
+def _listed(who: list[str]) -> str:
+    more = len(who) - _MAX_NAMES
+    return ", ".join(who[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _nothing_asked(call: Call) -> Answer:
+    """A composite that never asked gets no condition; core would keep one from before."""
+    known = reading.objects(
+        {"conditions": call.composite_value("status", "conditions")}, "conditions"
+    )
+    if not any(each.get("type") == consumer.CONDITION for each in known):
+        return Answer(ttl=TTL_SETTLED)
+    message = "No replica of this deployment names a tier."
+    condition = Condition(consumer.CONDITION, FALSE, Reason.NOT_REQUESTED, message)
+    return Answer(conditions=[condition], ttl=TTL_SETTLED)
+
+
+def _is_replica(call: Call, key: str) -> bool:
+    group = str(call.desired_value(key, "apiVersion") or "").partition("/")[0]
+    return group == names.GROUP and call.desired_value(key, "kind") == REPLICA
+
+
+def _is_workload(call: Call, key: str) -> bool:
+    kind = (call.desired_value(key, "apiVersion"), call.desired_value(key, "kind"))
+    if objects.is_object({"apiVersion": kind[0], "kind": kind[1]}):
+        inside = (*objects.MANIFEST, "apiVersion"), (*objects.MANIFEST, "kind")
+        kind = (call.desired_value(key, *inside[0]), call.desired_value(key, *inside[1]))
+    return workloads.is_known(*kind)

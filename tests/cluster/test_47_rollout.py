@@ -1,0 +1,157 @@
+"""An edit of the cache identity goes through: of a parent's replicas, and of neighbours."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.documents import API, FIRST, USAGE, asking, changed, replica_group, tier
+from tests.cluster.expect import Fleet, engine, flag
+from tests.cluster.rig.kube import Manifest
+
+CHAT = tier("rolling")
+GROUP = replica_group("siblings", "rolling", 2)
+# Mooncake's keys hold the identity: there is no conflict to have.
+POOL = tier("rolling-pool", backend="Mooncake", mooncake={"store": {"sizeGiB": 64}})
+for field in ("gpuVisibility", "lmcache"):
+    del POOL["spec"][field]
+POOLED = replica_group("pooled", "rolling-pool", 2)
+# Neighbours serve one model, and are nobody's replicas.
+NEIGHBOURS = [
+    changed(asking(name, "rolling"), f"spec.{path}", "--model=some/shared")
+    for name in ("neighbour-a", "neighbour-b")
+    for path in ("engines.0.members.0.template.spec.containers.0.args.0",)
+]
+_ARGS = "engines.0.members.0.template.spec.containers.0.args"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def running(world: Fleet, standin: None) -> Iterator[None]:
+    documents = (CHAT, POOL, GROUP, POOLED, *NEIGHBOURS)
+    with world.applied(*documents):
+        for document in documents:
+            world.until_ready(document, limit=60)
+        yield
+
+
+def edited(document: Manifest, path: str, *more: str) -> Manifest:
+    """With further arguments of the engine, and so another cache identity."""
+    where = f"{path}.{_ARGS}"
+    found = document
+    for step in where.split("."):
+        found = found[int(step) if step.isdigit() else step]
+    return changed(document, where, [*found, *more])
+
+
+def identities(world: Fleet, model: str) -> list[str]:
+    """The identities that the Usages of a model string speak of, waiting ones too."""
+    rows = [
+        row
+        for each in world.api.list(USAGE, "Usage")
+        for row in json.loads(
+            each["metadata"]["annotations"].get("modelplane.ai/kv-offload-shares", "[]")
+        )
+    ]
+    return sorted(identity for name, identity, _ in rows if name == model)
+
+
+def dtypes(world: Fleet, start: str) -> list[str]:
+    """What the engines are started with, wired ones only."""
+    return sorted(
+        flag(engine(found), "--dtype")
+        for key, found in world.remote(FIRST).items()
+        if key.startswith(f"Deployment default/{start}")
+        and flag(engine(found), "--kv-transfer-config")
+    )
+
+
+def until_rolled(world: Fleet, documents: list[Manifest], start: str, dtype: str) -> None:
+    """Every engine runs the edit and is wired, and every condition says so."""
+    names = [d["metadata"]["name"] for d in documents]
+
+    def rolled() -> bool:
+        found = {world.condition(d, "KVOffloadReady") for d in documents}
+        return found == {("True", "Wired")} and dtypes(world, start) == [dtype] * len(names)
+
+    world.rig.until(
+        rolled,
+        f"{names} run with {dtype}",
+        60,
+        explain=lambda: "\n".join(map(world.explain, documents)),
+    )
+
+
+@pytest.mark.parametrize("group", [GROUP, POOLED], ids=["LMCache", "Mooncake"])
+def test_replicas_of_one_parent_change_their_identity(world: Fleet, group: Manifest):
+    name = group["metadata"]["name"]
+    replicas = world.composed(group, API, "ModelReplica")
+    before = identities(world, f"some/{name}")
+    assert len(before) == 2 and len(set(before)) == 1
+    world.api.apply(edited(group, "spec.template", "--dtype=float16"))
+    until_rolled(world, replicas, name, "float16")
+    after = identities(world, f"some/{name}")
+    assert len(after) == 2 and len(set(after)) == 1
+    assert after != before
+    world.until_ready(group, limit=60)
+
+
+def test_a_parent_scales_up_in_the_same_edit(world: Fleet):
+    larger = changed(edited(GROUP, "spec.template", "--dtype=bfloat16"), "spec.replicas", 3)
+    world.api.apply(larger)
+    world.rig.until(lambda: len(world.composed(GROUP, API, "ModelReplica")) == 3, "there are 3")
+    replicas = world.composed(GROUP, API, "ModelReplica")
+    until_rolled(world, replicas, "siblings", "bfloat16")
+    assert len(set(identities(world, "some/siblings"))) == 1
+    world.until_ready(GROUP, limit=60)
+
+
+def test_one_of_a_parents_replicas_goes_first(world: Fleet):
+    """As with a parent that rolls its replicas one by one: all say so until they are alike."""
+    first, *others = world.composed(GROUP, API, "ModelReplica")
+    args = first["spec"]["engines"][0]["members"][0]["template"]["spec"]["containers"][0]["args"]
+    engines = changed(first, f"spec.{_ARGS}", [*args, "--kv-cache-dtype=fp8"])["spec"]["engines"]
+    world.api.patch(GROUP, {"metadata": {"annotations": {"crossplane.io/paused": "true"}}})
+    world.api.patch(first, {"spec": {"engines": engines}})
+    world.until_condition(first, "KVOffloadReady", ("False", "CacheIdentityConflict"))
+    name = first["metadata"]["name"]
+    world.rig.until(lambda: fp8(world) == [name], "it runs with the edit, and is wired")
+    assert "of the same parent" in world.message(first, "KVOffloadReady")
+    world.api.patch(GROUP, {"metadata": {"annotations": {"crossplane.io/paused": None}}})
+    until_rolled(world, [first, *others], "siblings", "bfloat16")
+    assert fp8(world) == []
+
+
+def fp8(world: Fleet) -> list[str]:
+    """The siblings that run wired with a cache of 8 bits."""
+    return [
+        found["metadata"]["name"].removesuffix("-main")
+        for key, found in world.remote(FIRST).items()
+        if key.startswith("Deployment default/siblings")
+        and flag(engine(found), "--kv-cache-dtype") == "fp8"
+        and flag(engine(found), "--kv-transfer-config")
+    ]
+
+
+def test_neighbours_that_make_one_change_make_it_together(world: Fleet):
+    one, other = (edited(n, "spec", "--dtype=float16") for n in NEIGHBOURS)
+    world.api.apply(one)
+    world.until_condition(one, "KVOffloadReady", ("False", "CacheIdentityConflict"))
+    assert "neighbour-b" in world.message(one, "KVOffloadReady")
+    assert dtypes(world, "neighbour") == ["", ""]
+    world.api.apply(other)
+    until_rolled(world, [one, other], "neighbour", "float16")
+    assert len(set(identities(world, "some/shared"))) == 1
+
+
+def test_neighbours_that_make_different_changes_stay_as_they_run(world: Fleet):
+    """A contradiction: each says whom it cannot share with, and what runs is untouched."""
+    pods = {p["metadata"]["uid"] for p in world.pods(FIRST, "default")}
+    one = edited(NEIGHBOURS[0], "spec", "--dtype=float16", "--kv-cache-dtype=fp8")
+    other = edited(NEIGHBOURS[1], "spec", "--dtype=bfloat16")
+    for document in (one, other):
+        world.api.apply(document)
+    for document in (one, other):
+        world.until_condition(document, "KVOffloadReady", ("False", "CacheIdentityConflict"))
+    assert {p["metadata"]["uid"] for p in world.pods(FIRST, "default")} == pods
+    world.api.apply(edited(NEIGHBOURS[0], "spec", "--dtype=bfloat16"))
+    until_rolled(world, NEIGHBOURS, "neighbour", "bfloat16")

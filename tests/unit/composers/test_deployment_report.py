@@ -1,0 +1,132 @@
+"""A ModelDeployment beside Modelplane says what its replicas say: whole inputs, whole outputs."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from tests.unit.composers import documents as d
+from tests.unit.composers.calls import Outcome, call
+
+Document = dict[str, Any]
+
+DEPLOYMENT = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "ModelDeployment",
+    "metadata": {"name": "qwen", "namespace": "team-a", "uid": "uid-qwen"},
+    "spec": {"replicas": 2},
+}
+WIRED = ("True", "Wired", "workload-main: Wired to LMCache tier modelplane-system/chat.")
+HELD = ("False", "TierNotReady", "workload-main: Held back.")
+NO_STEP = "It says nothing of the tier that it names."
+
+
+def replica(name: str, tier: str = "chat") -> Document:
+    annotations = {"modelplane.ai/kv-offload-tier": tier} if tier else {}
+    template = {"metadata": {"annotations": annotations}, "spec": {"containers": []}}
+    members = [{"role": "Standalone", "template": template}]
+    return d.replica(name, engines=[{"name": "main", "members": members}])
+
+
+def saying(document: Document, said: tuple[Any, ...] | None) -> Document:
+    """The replica as it is observed."""
+    ready = [{"type": "Ready", "status": "False", "reason": "Creating"}]
+    if said is not None:
+        keys = ("status", "reason", "message")
+        ready.append({"type": "KVOffloadReady", **dict(zip(keys, said, strict=True))})
+    return {**document, "status": {"conditions": ready}}
+
+
+def report(
+    said: dict[str, tuple[Any, ...] | None], tier: str = "chat", composite: Document = DEPLOYMENT
+) -> Outcome:
+    desired = {f"replica-{name}": replica(name, tier) for name in said}
+    observed = {key: saying(document, said[key[8:]]) for key, document in desired.items()}
+    got = call(composite, desired=desired, observed=observed)
+    assert got.desired == desired
+    assert (got.status, got.requirements, got.composite_ready) == ({}, {}, "UNSPECIFIED")
+    assert not got.fatals and not got.warnings
+    return got
+
+
+# name: (what each replica says, the deployment's condition and message)
+TABLE: dict[str, tuple[dict[str, tuple[Any, ...] | None], tuple[str, str, str]]] = {
+    "all wired": (
+        {"a": WIRED, "b": WIRED},
+        ("True", "Wired", f"2 of 2 replicas are wired. a, b: {WIRED[2]}"),
+    ),
+    "one is held back": (
+        {"a": WIRED, "b": HELD},
+        ("False", "TierNotReady", f"1 of 2 replicas are wired. b: {HELD[2]} a: {WIRED[2]}"),
+    ),
+    "one says nothing": (
+        {"a": WIRED, "b": None},
+        ("Unknown", "NotReported", f"1 of 2 replicas are wired. b: {NO_STEP} a: {WIRED[2]}"),
+    ),
+    "none says anything: the step does not run there": (
+        {"a": None, "b": None},
+        ("Unknown", "NotReported", f"0 of 2 replicas are wired. a, b: {NO_STEP}"),
+    ),
+    "what is known to be wrong comes before what is not known": (
+        {"a": None, "b": HELD},
+        ("False", "TierNotReady", f"0 of 2 replicas are wired. b: {HELD[2]} a: {NO_STEP}"),
+    ),
+    "a reason that is none of ours": (
+        {"a": ("True", "Fine", "all is well")},
+        ("Unknown", "NotReported", "0 of 1 replicas are wired. a: all is well"),
+    ),
+    "a condition that is none": (
+        {"a": (7, ["Wired"], {})},
+        ("Unknown", "NotReported", "0 of 1 replicas are wired. a: "),
+    ),
+    "many": (
+        {f"r{n}": ("False", "TierNotReady", f"For reason {n % 7}.") for n in range(42)},
+        (
+            "False",
+            "TierNotReady",
+            "0 of 42 replicas are wired. "
+            "r0, r14, r21, r28, r35 and 1 more: For reason 0. "
+            "r1, r15, r22, r29, r36 and 1 more: For reason 1. "
+            "r10, r17, r24, r3, r31 and 1 more: For reason 3. "
+            "r11, r18, r25, r32, r39 and 1 more: For reason 4. "
+            "r12, r19, r26, r33, r40 and 1 more: For reason 5. And 2 more.",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_replicas_word(name: str) -> None:
+    said, want = TABLE[name]
+    got = report(said)
+    assert (*got.conditions["KVOffloadReady"], got.messages["KVOffloadReady"]) == want
+    assert got.conditions.keys() == {"KVOffloadReady"}
+    assert got.ttl == 300
+
+
+def test_a_deployment_that_asks_for_nothing_gets_no_condition() -> None:
+    got = report({"a": None}, tier="")
+    assert (got.conditions, got.ttl) == ({}, 3600)
+
+
+def test_one_that_asked_before_says_so() -> None:
+    stale = {"type": "KVOffloadReady", "status": "True", "reason": "Wired"}
+    composite = {**DEPLOYMENT, "status": {"conditions": [stale]}}
+    got = report({"a": ("False", "NotRequested", "x")}, tier="", composite=composite)
+    assert got.conditions == {"KVOffloadReady": ("False", "NotRequested")}
+
+
+def test_a_replica_that_does_not_exist_yet_is_named_by_its_key() -> None:
+    got = call(DEPLOYMENT, desired={"replica-a": replica("a")})
+    assert got.conditions == {"KVOffloadReady": ("Unknown", "NotReported")}
+    assert "replica-a: It says nothing" in got.messages["KVOffloadReady"]
+
+
+def test_workloads_of_a_deployment_are_wired_as_anyones() -> None:
+    """Somebody composes ModelDeployments without replicas, or with something beside them."""
+    engine = d.engine()
+    for more in ({}, {"replica-a": replica("a", "")}):
+        desired = {"main": engine, **deepcopy(more)}
+        got = call(DEPLOYMENT, desired=desired, required=d.requirements(d.ready_tier()))
+        assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+        assert got.desired["main"] != engine

@@ -1,0 +1,227 @@
+"""How a tier's new wiring comes to the engines that run with another one."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from function import workloads
+from function.api.tier import WiringUpdate
+from function.composers import rollout
+from tests.unit.composers import documents as d
+from tests.unit.composers.calls import Document, call, observe
+
+KEY = "model-serving-main"
+PROGRESS = "modelplane.ai/kv-offload-progress"
+NAMES = ["a", "b", "c", "d", "e"]
+EDIT: dict[str, Any] = {"startupTimeoutSeconds": 900}
+
+
+def marked(name: str, progress: str, *, kind: str = "ModelReplica") -> Document:
+    consumer = f'{{"kind":"{kind}","name":"{name}","namespace":"team-a"}}'
+    annotations = {"modelplane.ai/kv-offload-consumer": consumer, PROGRESS: progress}
+    return {"metadata": {"name": name, "namespace": "team-a", "annotations": annotations}}
+
+
+# name: (usages as name=progress, maxUnavailable, is the tier ready?) -> (behind, moving, turns)
+TURNS: dict[str, tuple[list[str], int | str, bool, tuple[list[str], list[str], list[str]]]] = {
+    "nobody": ([], 1, True, ([], [], [])),
+    "all are current": (["a=Current", "b=Current"], 1, True, ([], [], [])),
+    "the first by name": (["c=Behind", "b=Behind"], 1, True, (["b", "c"], [], ["b"])),
+    "one moves": (["a=Moving", "b=Behind"], 1, True, (["b"], ["a"], [])),
+    "two may": (["a=Moving", "b=Behind", "c=Behind"], 2, True, (["b", "c"], ["a"], ["b"])),
+    "a share of all": ([f"{n}=Behind" for n in NAMES], "40%", True, (NAMES, [], ["a", "b"])),
+    "at least one": (["a=Behind", "b=Behind"], "1%", True, (["a", "b"], [], ["a"])),
+    "not while the tier starts": (["a=Behind"], 1, False, (["a"], [], [])),
+    "of several engines one moves": (["a=Behind", "a=Moving"], 1, True, ([], ["a"], [])),
+    "nonsense does not count": (["a=Soon", "b=Behind"], 1, True, (["b"], [], ["b"])),
+}
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_whose_turn_it_is(name: str) -> None:
+    usages, most, ready, want = TURNS[name]
+    documents = [marked(*text.split("=")) for text in usages]
+    wiring = WiringUpdate(update="Rolling", max_unavailable=most)
+    found = rollout.of(documents, wiring, ready=ready)
+    assert (found.behind, found.moving, found.turns) == tuple(
+        tuple(f"ModelReplica/team-a/{n}" for n in names) for names in want
+    )
+
+
+class World:
+    """A tier and its consumers, each called as core calls it, with what the others wrote."""
+
+    def __init__(self, **wiring: Any) -> None:
+        self.spec: dict[str, Any] = {"wiring": wiring} if wiring else {}
+        self.status: Document = {}
+        self.observed: dict[str, dict[str, Document]] = {name: {} for name in NAMES}
+        self.broken: set[str] = set()
+        self.anew: dict[str, str] = {}
+
+    def tier(self) -> Document:
+        tier = d.ready_tier(**self.spec)
+        return tier | {"status": tier["status"] | self.status}
+
+    def usages(self) -> list[Document]:
+        found = []
+        for seen in self.observed.values():
+            for key, document in seen.items():
+                if key.startswith("usage-"):
+                    metadata = {**document["metadata"], "namespace": "team-a"}
+                    found.append({**document, "metadata": metadata})
+        return found
+
+    def consume(self, name: str, **engine: Any) -> Any:
+        got = call(
+            d.replica(name),
+            desired={KEY: d.engine(**engine)},
+            observed=self.observed[name],
+            required=d.requirements(self.tier()),
+        )
+        ready = name not in self.broken
+        seen = deepcopy(observe(got, ready=ready))
+        manifest = deepcopy(seen[KEY]["spec"]["forProvider"]["manifest"])
+        pods = {"updatedReplicas": 1} | ({"readyReplicas": 1} if ready else {})
+        seen[KEY].setdefault("status", {})["atProvider"] = {"manifest": manifest | {"status": pods}}
+        self.observed[name] = seen
+        return got
+
+    def offload(self) -> Document:
+        """The tier's own call: who is behind, and whose turn it is."""
+        first = call(d.tier(**self.spec), required={"cluster": [d.cluster()], "usages": []})
+        agents = observe(first)
+        counts = {"desiredNumberScheduled": 1, "numberReady": 1, "numberAvailable": 1}
+        agents["daemonset-agent"]["status"]["atProvider"] = {"manifest": {"status": counts}}
+        required = {"cluster": [d.cluster()], "usages": self.usages()}
+        got = call(d.tier(**self.spec), required=required, observed=agents)
+        self.status = {"wiring": got.status.get("wiring", {})}
+        return got.status.get("wiring", {})
+
+    def timeouts(self) -> dict[str, str]:
+        """What of the tier's wiring each consumer's pods have."""
+        out = {}
+        for name, seen in self.observed.items():
+            args = d.wired_pod(seen[KEY])["spec"]["containers"][0]["args"]
+            out[name] = "new" if '"lmcache.mp.mq_timeout":900' in args[-1] else "old"
+        return out
+
+    def moved(self) -> list[str]:
+        return [name for name, wiring in self.timeouts().items() if wiring == "new"]
+
+
+def settled(**wiring: Any) -> World:
+    world = World(**wiring)
+    for name in NAMES:
+        world.consume(name)
+        world.consume(name)
+    return world
+
+
+def test_on_change_nobody_moves_and_no_usage_says_anything() -> None:
+    world = settled()
+    world.spec |= EDIT
+    for name in NAMES:
+        world.consume(name)
+    assert world.moved() == []
+    assert world.offload() == {}
+    assert not any(PROGRESS in u["metadata"]["annotations"] for u in world.usages())
+
+
+@pytest.mark.parametrize("most", [1, 2, "60%", 100])
+def test_a_roll_goes_through_all_and_never_over_its_limit(most: int | str) -> None:
+    world = settled(update="Rolling", maxUnavailable=most)
+    assert world.offload() == {"behind": 0, "moving": [], "turns": []}
+    world.spec |= EDIT
+    limit = {1: 1, 2: 2, "60%": 3, 100: 5}[most]
+    rounds = 0
+    while len(world.moved()) < len(NAMES):
+        before = world.moved()
+        for name in NAMES:
+            world.consume(name)
+        assert len(world.moved()) - len(before) <= limit
+        world.offload()
+        rounds += 1
+        assert rounds < 30
+    for name in NAMES:
+        got = world.consume(name)
+    assert got.ttl == 300
+    assert world.offload() == {"behind": 0, "moving": [], "turns": []}
+
+
+def test_a_roll_stops_at_one_that_does_not_come_up() -> None:
+    world = settled(update="Rolling")
+    world.spec |= EDIT
+    world.broken = {"b"}
+    for _ in range(12):
+        for name in NAMES:
+            world.consume(name)
+        said = world.offload()
+    assert world.moved() == ["a", "b"]
+    assert said == {"behind": 3, "moving": ["ModelReplica/team-a/b"], "turns": []}
+    world.broken = set()
+    for _ in range(12):
+        for name in NAMES:
+            world.consume(name)
+        world.offload()
+    assert world.moved() == NAMES
+
+
+def test_who_waits_says_so() -> None:
+    world = settled(update="Rolling")
+    world.spec |= EDIT
+    got = world.consume("c")
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+    assert "or in its turn" in got.messages["KVOffloadReady"]
+    assert got.ttl == 10
+
+
+# name: (the changed engine, does it keep the wiring that it had?)
+PINNED = {
+    "another argument": ({"args": [d.MODEL, "--max-model-len=4096"]}, True),
+    "another model": ({"args": ["other/model"]}, False),
+    "another version": ({"image": "vllm/vllm-openai:v0.33.0"}, False),
+}
+
+
+@pytest.mark.parametrize("name", PINNED)
+def test_pinned_a_changed_template_keeps_its_wiring(name: str) -> None:
+    changed, keeps = PINNED[name]
+    world = settled(update="Pinned")
+    world.spec |= EDIT
+    required = d.requirements(world.tier(), model=changed.get("args", [d.MODEL])[0])
+    desired = {KEY: d.engine(**changed)}
+    got = call(d.replica("a"), desired=desired, observed=world.observed["a"], required=required)
+    args = d.wired_pod(got.desired[KEY])["spec"]["containers"][0]["args"]
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+    assert args[: len(changed.get("args", [d.MODEL]))] == changed.get("args", [d.MODEL])
+    assert ('"lmcache.mp.mq_timeout":900' in args[-1]) != keeps
+    again = call(d.replica("a"), desired=desired, observed=observe(got), required=required)
+    assert again.desired[KEY]["spec"] == got.desired[KEY]["spec"]
+
+
+def deployment(**status: int) -> Document:
+    return {"kind": "Deployment", "spec": {"replicas": 2}, "status": status}
+
+
+ROLLED: dict[str, tuple[Document, bool]] = {
+    "nothing is known": ({}, True),
+    "a kind that counts nothing": ({"kind": "RayService"}, True),
+    "not a replica yet": (deployment(), False),
+    "an old pod": (deployment(updatedReplicas=1, readyReplicas=2), False),
+    "a pod that starts": (deployment(updatedReplicas=2, readyReplicas=1), False),
+    "all of them": (deployment(updatedReplicas=2, readyReplicas=2), True),
+    "scaled to nothing": ({"kind": "StatefulSet", "spec": {"replicas": 0}}, True),
+    "not seen yet": (
+        deployment(updatedReplicas=2, readyReplicas=2, observedGeneration=1)
+        | {"metadata": {"generation": 2}},
+        False,
+    ),
+    "nonsense": ({"kind": "Deployment", "spec": {"replicas": "x"}, "status": []}, True),
+}
+
+
+@pytest.mark.parametrize("name", ROLLED)
+def test_whether_the_pods_are_those_of_the_template(name: str) -> None:
+    workload, want = ROLLED[name]
+    assert workloads.is_rolled_out(workload) == want
