@@ -19,7 +19,10 @@ def admits(tier: Mapping[str, Any], namespace: str) -> bool:
 
 
 def admitted(tier: Mapping[str, Any], usages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The Usages in namespaces that the tier admits: anyone may write a Usage of anything in a
-    namespace of his own, and must neither be counted nor get in anybody's way by it.
+    """The Usages in namespaces that the tier admits, and beside the tier, where those of tiers that
+    need it are: anyone may write a Usage of anything in a namespace of his own, and must neither be
+    counted nor get in anybody's way by it.
     """
-    return [u for u in usages if admits(tier, reading.text(u, "metadata", "namespace"))]
+    own = reading.text(tier, "metadata", "namespace")
+    places = [(usage, reading.text(usage, "metadata", "namespace")) for usage in usages]
+    return [usage for usage, place in places if place == own or admits(tier, place)]

@@ -26,5 +26,6 @@ REASON_STARTING = "Starting"
 REASON_TIMED_OUT = "StartTimedOut"
 REASON_NOT_APPLIED = "NotApplied"
 REASON_WAITING = "WaitingForCluster"
+REASON_WAITING_FOR_TIER = "WaitingForTier"
 
 REASON_NO_CLUSTERS = "NoMatchingClusters"

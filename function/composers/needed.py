@@ -1,43 +1,130 @@
-"""What a tier needs beside itself, as far as core has looked it up."""
+"""What a tier needs beside itself, as far as core has looked it up.
 
-from collections.abc import Iterable, Mapping
+A KVOffloadTier is needed as a consumer names one: the tier of that name, or the child of a fleet
+tier of that name, on the same cluster. It must be ready, and it is marked as used.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from function import names
+from function.api.base import present
+from function.composers import usage
+from function.composers.tier_plan import TierPlan
 from function.contract.backend import Need
 from function.edge.answer import Requirement
 from function.edge.request import Call
+from function.kube import reading
 from function.problems import Problem
+
+Document = Mapping[str, Any]
+
+_TIER = (names.API_VERSION, "KVOffloadTier")
 
 
 @dataclass(frozen=True)
 class Needed:
     """`documents`: by the need's name. `unresolved`: what core has not looked up yet, for people.
 
-    `problems`: what is not there. `requirements`: all of it, asked for on every call.
+    `problems`: what is not there. `waiting`: sentences on what is there and not ready.
+    `requirements`: all of it, asked for on every call.
     """
 
-    documents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    documents: Mapping[str, Document] = field(default_factory=dict)
     unresolved: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
+    waiting: tuple[str, ...] = ()
     requirements: Mapping[str, Requirement] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, call: Call, needs: Iterable[Need], prefix: str = "need") -> Self:
-        """`prefix`: of the requirements' names, so that several tiers' needs stand side by side."""
-        documents, unresolved, problems, requirements = {}, [], [], {}
-        for need in needs:
-            key = f"{prefix}/{need.name}"
-            requirements[key] = Requirement(
-                need.api_version, need.kind, name=need.object_name, namespace=need.namespace
+    def of(cls, call: Call, drafted: TierPlan, prefix: str = "need") -> Self:
+        """`prefix`: of the requirements' names, so that several tiers' needs stand side by side.
+
+        A fleet tier needs nothing: its children do, each on its cluster.
+        """
+        documents: dict[str, Document] = {}
+        requirements: dict[str, Requirement] = {}
+        unresolved, problems, waiting = [], [], []
+        for need in () if drafted.is_fleet else drafted.needs:
+            asked = _requirements(f"{prefix}/{need.name}", need)
+            requirements |= asked
+            found = [call.required(name) for name in asked]
+            if None in found:
+                unresolved.append(_who(need))
+                continue
+            candidates = [document for each in found for document in each or ()]
+            document, problem = _choose(need, candidates, drafted)
+            if document is None:
+                problems.append(Problem(need.path, problem))
+                continue
+            documents[need.name] = document
+            if _is_tier(need) and not reading.is_true(document, "Ready"):
+                waiting.append(_waiting(document))
+        return cls(documents, tuple(unresolved), tuple(problems), tuple(waiting), requirements)
+
+    def usages(self, drafted: TierPlan) -> dict[str, dict[str, Any]]:
+        """The Usages by which the tier marks the tiers that it needs, by resource key."""
+        return {
+            f"usage-needed-{need.name}": usage.of_needed(
+                (drafted.tier.namespace, drafted.tier.name), self.documents[need.name]
             )
-            resolved = call.required(key)
-            what = f"{need.kind} {need.namespace}/{need.object_name}"
-            if resolved is None:
-                unresolved.append(what)
-            elif not resolved:
-                message = f"there is no {what}; create it, or correct the name"
-                problems.append(Problem(need.path, message))
-            else:
-                documents[need.name] = resolved[0]
-        return cls(documents, tuple(unresolved), tuple(problems), requirements)
+            for need in drafted.needs
+            if _is_tier(need) and need.name in self.documents
+        }
+
+
+def _is_tier(need: Need) -> bool:
+    return (need.api_version, need.kind) == _TIER
+
+
+def _who(need: Need) -> str:
+    return f"{need.kind} {need.namespace}/{need.object_name}"
+
+
+def _requirements(key: str, need: Need) -> dict[str, Requirement]:
+    kind = (need.api_version, need.kind)
+    asked = {key: Requirement(*kind, name=need.object_name, namespace=need.namespace)}
+    if _is_tier(need):
+        labels = {names.LABEL_FLEET: need.object_name}
+        asked[f"{key}/children"] = Requirement(*kind, labels=labels, namespace=need.namespace)
+    return asked
+
+
+def _choose(
+    need: Need, found: Sequence[Document], drafted: TierPlan
+) -> tuple[Document | None, str]:
+    """The one that is meant, or why there is none."""
+    if not found:
+        return None, f"there is no {_who(need)}; create it, or correct the name"
+    if not _is_tier(need):
+        return found[0], ""
+    cluster = present(drafted.tier.spec.inference_cluster_ref).name
+    places = {_cluster(tier): tier for tier in found}
+    here = [tier for tier in found if _cluster(tier) == cluster]
+    if len(here) > 1:
+        several = ", ".join(sorted(reading.text(tier, "metadata", "name") for tier in here))
+        return None, f"{_who(need)} means several tiers on cluster {cluster}: {several}; rename one"
+    if not here:
+        others = ", ".join(sorted(filter(None, places))) or "no cluster yet"
+        return None, (
+            f"{_who(need)} is not on cluster {cluster}, where this tier is, but on {others}: KV"
+            " blocks do not cross clusters; name a tier of that cluster"
+        )
+    return here[0], ""
+
+
+def _cluster(tier: Document) -> str:
+    return reading.text(tier, "spec", "inferenceClusterRef", "name")
+
+
+def _waiting(tier: Document) -> str:
+    place = "/".join(reading.text(tier, "metadata", key) for key in ("namespace", "name"))
+    unready = sorted(
+        f"{x.get('type')}={x.get('status')} ({x.get('reason', '')})"
+        for x in reading.objects(tier, "status", "conditions")
+        if x.get("status") != "True" and x.get("type") not in ("Responsive", "Ready")
+    )
+    return f"KVOffloadTier {place}, which it needs, is not ready: " + (
+        "; ".join(unready) or "it has just been made."
+    )

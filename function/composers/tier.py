@@ -33,6 +33,7 @@ from function.composers.conditions import (
     REASON_STARTING,
     REASON_VALID,
     REASON_WAITING,
+    REASON_WAITING_FOR_TIER,
     TIER_CONDITIONS,
 )
 from function.composers.needed import Needed
@@ -78,23 +79,29 @@ def _answer(call: Call, backends: Registry) -> Answer:
     drafted = tier_plan.draft(*identity)
     if isinstance(drafted, Refusal):
         return refuse(call, drafted.problems)
-    needed = Needed.of(call, drafted.needs)
+    needed = Needed.of(call, drafted)
     if needed.unresolved:
         return waiting(call, needed)
     if needed.problems:
-        answer = refuse(call, needed.problems)
+        planned: TierPlan | Refusal = Refusal(needed.problems)
     else:
-        answer = _judged(call, tier_plan.plan(*identity, needed.documents), spec)
+        planned = tier_plan.plan(*identity, needed.documents)
+    answer = _judged(call, planned, spec, needed)
     answer.requirements |= needed.requirements
     return answer
 
 
-def _judged(call: Call, planned: TierPlan | Refusal, spec: dict[str, Any]) -> Answer:
+def _judged(
+    call: Call, planned: TierPlan | Refusal, spec: dict[str, Any], needed: Needed
+) -> Answer:
     if isinstance(planned, Refusal):
-        return refuse(call, planned.problems)
+        answer = refuse(call, planned.problems)
+        if needed.requirements:  # which may be right in a moment, and core does not watch them
+            answer.ttl = TTL_UNSETTLED
+        return answer
     if planned.is_fleet:
         return fleet.compose(call, planned.tier, spec)
-    return _TierComposer(call, planned).compose()
+    return _TierComposer(call, planned, needed).compose()
 
 
 def waiting(call: Call, needed: Needed) -> Answer:
@@ -118,9 +125,10 @@ def refuse(call: Call, problems: Iterable[Problem]) -> Answer:
 
 
 class _TierComposer:
-    def __init__(self, call: Call, planned: TierPlan) -> None:
+    def __init__(self, call: Call, planned: TierPlan, needed: Needed) -> None:
         self.call = call
         self.plan = planned
+        self.needed = needed
         self.tier = planned.tier
         self.cluster = present(planned.tier.spec.inference_cluster_ref).name
         self.provider_config = ""
@@ -142,6 +150,7 @@ class _TierComposer:
         self.accept()
         if self.provider_config:
             self.compose_parts()
+        self.mark_needed()
         self.derive_conditions()
         self.roll()
         self.write_status()
@@ -233,10 +242,17 @@ class _TierComposer:
                 ready = False
             self.answer.resources[part.key] = Composed(wrapped[part.key], ready)
 
+    def mark_needed(self) -> None:
+        """Usages of the tiers that this one needs: never awaited."""
+        for key, manifest in self.needed.usages(self.plan).items():
+            self.answer.resources[key] = Composed(manifest, True)
+
     def derive_conditions(self) -> None:
         self.answer.conditions += [self._control_plane(), self._agents_ready()]
-        self.answer.ready = bool(self.provider_config) and all(
-            c.ready for c in self.answer.resources.values()
+        self.answer.ready = (
+            bool(self.provider_config)
+            and not self.needed.waiting
+            and all(c.ready for c in self.answer.resources.values())
         )
 
     def _control_plane(self) -> Condition:
@@ -246,6 +262,8 @@ class _TierComposer:
             return self._no_cluster(kind)
         if refused := self._refused(p.key for p in self.plan.parts if p.role != AGENTS):
             return Condition(kind, FALSE, REASON_NOT_APPLIED, refused)
+        if self.needed.waiting:
+            return Condition(kind, FALSE, REASON_WAITING_FOR_TIER, " ".join(self.needed.waiting))
         keys = [p.key for p in self.plan.parts if p.role == CONTROL_PLANE]
         if not keys:
             return self._none_needed(kind)

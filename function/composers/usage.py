@@ -33,7 +33,7 @@ Rejected:
 """
 
 import json
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -243,6 +243,40 @@ def of_fleet(name: str) -> dict[str, Any]:
                 "resourceRef": {"name": name},
             },
             "reason": "consumers use its tiers on their clusters: see status.usedBy",
+        },
+    }
+
+
+def of_needed(tier: tuple[str, str], needed: Mapping[str, Any]) -> dict[str, Any]:
+    """The Usage by which `tier` (namespace, name) marks the tier that it needs, in its namespace.
+
+    It has no `by`, and so never waits: the tier's own consumers keep it, and with it this.
+    """
+    namespace, name = tier
+    used = reading.text(needed, "metadata", "name")
+    labels = {names.LABEL_USED_TIER: names.reference(namespace, used)}
+    fleet = reading.texts(needed, "metadata", "labels").get(names.LABEL_FLEET)
+    if fleet:
+        labels[names.LABEL_USED_FLEET] = names.reference(namespace, fleet)
+    return {
+        "apiVersion": names.USAGE_API_VERSION,
+        "kind": "Usage",
+        "metadata": {
+            "labels": labels,
+            "annotations": {
+                names.ANNOTATION_CONSUMER: _consumer_text(
+                    Consumer(namespace, "KVOffloadTier", name)
+                ),
+                names.ANNOTATION_TIER: f"{namespace}/{used}",
+            },
+        },
+        "spec": {
+            "of": {
+                "apiVersion": names.API_VERSION,
+                "kind": "KVOffloadTier",
+                "resourceRef": {"name": used},
+            },
+            "reason": f"KVOffloadTier {namespace}/{name} keeps its blocks there",
         },
     }
 

@@ -128,12 +128,15 @@ def plan(call: Call, ref: Ref, found: Found, backends: Registry) -> Planned:
     drafted = tier_plan.draft(*identity, backends)
     if isinstance(drafted, Refusal):
         return Planned(drafted)
-    needed = Needed.of(call, drafted.needs, f"needs/{ref}")
+    needed = Needed.of(call, drafted, f"needs/{ref}")
     if needed.unresolved:
         message = "Waiting for Crossplane to look up " + ", ".join(needed.unresolved) + "."
         return Planned(None, Reason.TIER_UNRESOLVED, message, needed.requirements)
     if needed.problems:
         message = f"KVOffloadTier {ref} is not ready: " + "; ".join(map(str, needed.problems))
+        return Planned(None, Reason.TIER_NOT_READY, message, needed.requirements)
+    if needed.waiting:
+        message = f"KVOffloadTier {ref} is not ready: " + " ".join(needed.waiting)
         return Planned(None, Reason.TIER_NOT_READY, message, needed.requirements)
     whole = tier_plan.plan(*identity, backends, needed.documents)
     return Planned(whole, requirements=needed.requirements)

@@ -2,9 +2,11 @@
 
 from typing import Any
 
-from function.backends.registry import Registry
+import pytest
+
+from function.backends.registry import BACKENDS, Registry
 from tests.unit.composers import documents as d
-from tests.unit.composers.calls import call
+from tests.unit.composers.calls import READY, call
 from tests.unit.contract.backends.borrowed import PORT, BorrowedSpec
 
 REGISTRY = Registry({"Borrowed": BorrowedSpec}, "tests.unit.contract.backends")
@@ -12,9 +14,11 @@ STORE = {
     "apiVersion": "modelplane.ai/v1alpha1",
     "kind": "KVOffloadTier",
     "metadata": {"name": "pool", "namespace": "modelplane-system"},
-    "status": {"endpoints": {"master": "pool:50051"}},
+    "spec": {"inferenceClusterRef": {"name": "gpu"}},
+    "status": {"endpoints": {"master": "pool:50051"}, "conditions": [READY]},
 }
-NEED = "need/store"
+NEED, CHILDREN = "need/store", "need/store/children"
+USAGE = "usage-needed-store"
 REF = "modelplane-system/chat"
 ENGINE = "model-serving-main"
 
@@ -28,14 +32,24 @@ def ready_tier(**settings: Any) -> dict[str, Any]:
     return {**tier(**settings), "status": d.ready_tier()["status"]}
 
 
-def found(*store: dict[str, Any]) -> dict[str, Any]:
-    return {"cluster": [d.cluster()], "usages": [], NEED: list(store)}
+def found(*store: dict[str, Any], children: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+    return {"cluster": [d.cluster()], "usages": [], NEED: list(store), CHILDREN: list(children)}
+
+
+def elsewhere(cluster: str, name: str = "pool") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "modelplane-system"}
+    return {**STORE, "metadata": metadata, "spec": {"inferenceClusterRef": {"name": cluster}}}
 
 
 def test_what_a_tier_needs_is_looked_up_first() -> None:
     got = call(tier(), backends=REGISTRY)
     assert got.requirements == {
-        NEED: {"kind": "KVOffloadTier", "name": "pool", "namespace": "modelplane-system"}
+        NEED: {"kind": "KVOffloadTier", "name": "pool", "namespace": "modelplane-system"},
+        CHILDREN: {
+            "kind": "KVOffloadTier",
+            "labels": {"modelplane.ai/kv-offload-fleet": "pool"},
+            "namespace": "modelplane-system",
+        },
     }
     assert got.conditions["Accepted"] == ("Unknown", "Resolving")
     assert (got.desired, got.composite_ready, got.ttl, got.fatals) == ({}, "FALSE", 10, [])
@@ -49,6 +63,80 @@ def test_what_is_not_there_is_said_with_the_field_that_names_it() -> None:
         " or correct the name"
     )
     assert NEED in got.requirements
+    # It may be made in the next moment, and core does not watch for it.
+    assert got.ttl == 10
+
+
+# What a name leads to: (the tiers of that name, the children of a fleet of that name, words)
+MEANT: tuple[tuple[tuple[Any, ...], tuple[Any, ...], str], ...] = (
+    ((STORE,), (), ""),
+    ((elsewhere(""),), (elsewhere("gpu", "pool-gpu"), elsewhere("cpu", "pool-cpu")), ""),
+    ((elsewhere("cpu"),), (), "is not on cluster gpu, where this tier is, but on cpu: KV blocks"),
+    ((elsewhere(""),), (), "is not on cluster gpu, where this tier is, but on no cluster yet"),
+    ((STORE,), (elsewhere("gpu", "pool-gpu"),), "several tiers on cluster gpu: pool, pool-gpu;"),
+)
+
+
+@pytest.mark.parametrize(("store", "children", "words"), MEANT)
+def test_a_tier_is_needed_on_the_same_cluster(store: Any, children: Any, words: str) -> None:
+    got = call(tier(), required=found(*store, children=children), backends=REGISTRY)
+    assert got.conditions["Accepted"][0] == ("False" if words else "True")
+    assert words in got.messages["Accepted"]
+    consumed = consume({ENGINE: d.engine()}, *store, children=children)
+    assert consumed.conditions["KVOffloadReady"][0] == ("False" if words else "True")
+    assert words in consumed.messages["KVOffloadReady"]
+
+
+def test_a_tier_that_is_needed_is_waited_for_and_marked_as_used() -> None:
+    starting = {"type": "AgentsReady", "status": "False", "reason": "Starting"}
+    unready = {**STORE, "status": {**STORE["status"], "conditions": [starting]}}
+    got = call(tier(), required=found(unready), backends=REGISTRY)
+    assert got.conditions["ControlPlaneReady"] == ("False", "WaitingForTier")
+    assert got.messages["ControlPlaneReady"] == (
+        "KVOffloadTier modelplane-system/pool, which it needs, is not ready:"
+        " AgentsReady=False (Starting)"
+    )
+    assert (got.composite_ready, got.ttl) == ("FALSE", 10)
+    assert got.desired[USAGE]["spec"] == {
+        "of": {
+            "apiVersion": "modelplane.ai/v1alpha1",
+            "kind": "KVOffloadTier",
+            "resourceRef": {"name": "pool"},
+        },
+        "reason": "KVOffloadTier modelplane-system/chat keeps its blocks there",
+    }
+    assert got.ready[USAGE] == "TRUE"
+    consumed = consume({ENGINE: d.engine()}, unready)
+    assert consumed.conditions["KVOffloadReady"] == ("False", "TierNotReady")
+    assert ENGINE not in consumed.desired
+
+
+def test_the_tier_that_is_needed_lists_who_needs_it() -> None:
+    fleet = {"modelplane.ai/kv-offload-fleet": "pools"}
+    child = {**STORE, "metadata": {**STORE["metadata"], "labels": fleet}}
+    marked = call(tier(), required=found(child), backends=REGISTRY).desired[USAGE]
+    assert marked["metadata"]["labels"] == {
+        "modelplane.ai/kv-offload-used-tier": "modelplane-system.pool",
+        "modelplane.ai/kv-offload-used-fleet": "modelplane-system.pools",
+    }
+    usage_ = {**marked, "metadata": {**marked["metadata"], "namespace": "modelplane-system"}}
+    needed = call(
+        d.tier("pool"), required={"cluster": [d.cluster()], "usages": [usage_]}, backends=BACKENDS
+    )
+    assert needed.status["usedBy"] == [
+        {"namespace": "modelplane-system", "kind": "KVOffloadTier", "name": "chat"}
+    ]
+    assert needed.status["consumers"] == "1"
+
+
+def test_a_fleet_tier_needs_nothing_itself() -> None:
+    fleet = tier()
+    fleet["spec"] |= {"clusterSelector": {"matchLabels": {}}}
+    del fleet["spec"]["inferenceClusterRef"]
+    got = call(fleet, required={"clusters": [d.cluster()], "usages": []}, backends=REGISTRY)
+    assert got.conditions["Accepted"] == ("True", "Valid")
+    assert set(got.requirements) == {"clusters", "usages"}
+    assert got.desired["tier-gpu"]["spec"]["borrowed"] == {"storeRef": {"name": "pool"}}
 
 
 def test_what_is_needed_reaches_the_parts() -> None:
@@ -75,10 +163,16 @@ def test_the_schema_knows_the_backend_alone() -> None:
     assert own.messages["Accepted"] == "spec.borrowed.lanes: must not be 7"
 
 
-def consume(desired: dict[str, Any], *store: dict[str, Any], resolved: bool = True) -> Any:
+def consume(
+    desired: dict[str, Any],
+    *store: dict[str, Any],
+    children: tuple[dict[str, Any], ...] = (),
+    resolved: bool = True,
+) -> Any:
     required = d.requirements(ready_tier())
     if resolved:
         required[f"needs/{REF}/store"] = list(store)
+        required[f"needs/{REF}/store/children"] = list(children)
     return call(d.replica(), desired=desired, required=required, backends=REGISTRY)
 
 
