@@ -53,6 +53,9 @@ class Injection:
     companions: Mapping[str, Json] = field(default_factory=dict)
     # core/v1 ContainerPort objects of the engine's container.
     ports: tuple[Json, ...] = ()
+    # What must answer before the engine starts, each in an init container of the engine's image:
+    # {"name": its name, "addresses": HOST:PORT, one of which must accept, "seconds": how long}.
+    waits: tuple[Json, ...] = ()
     # core/v1 Volume and VolumeMount objects.
     volumes: tuple[Json, ...] = ()
     mounts: tuple[Json, ...] = ()

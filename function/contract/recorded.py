@@ -79,6 +79,12 @@ class _Port(_Shape):
     protocol: _Name = "TCP"
 
 
+class _Wait(_Shape):
+    name: _Name
+    addresses: Annotated[list[_Name], Field(max_length=32)]
+    seconds: Annotated[int, Field(ge=1, le=3600)]
+
+
 class _ResourceClaim(_Shape):
     name: _Name
     resourceClaimTemplateName: _Name
@@ -122,6 +128,7 @@ class _Injection(_Shape):
     files_path: _Name = ""
     companions: dict[_Name, _Companion] = {}
     ports: list[_Port] = []
+    waits: list[_Wait] = []
     volumes: list[_Volume] = []
     mounts: list[_Mount] = []
     labels: dict[_Name, _Name] = {}
@@ -155,6 +162,7 @@ class Allowance:
     `env`: names of variables, `secrets` those of them that may come from a Secret. `mounts`:
     directories below which it mounts. `claims`: kinds of its volumes. `capabilities`: by name.
     `host_shm`: whether pods may get the node's /dev/shm. `companions`: kinds, as apiVersion/Kind.
+    `waits`: init containers that wait for something, by name.
     """
 
     connectors: frozenset[str] = frozenset()
@@ -168,6 +176,7 @@ class Allowance:
     claims: frozenset[str] = frozenset()
     ports: frozenset[str] = frozenset()
     companions: frozenset[str] = frozenset()
+    waits: frozenset[str] = frozenset()
     host_shm: bool = False
 
     def problem(self, injection: Injection) -> str:
@@ -190,6 +199,7 @@ class Allowance:
         yield from _beyond("capability", injection.capabilities, self.capabilities)
         yield from _beyond("claim", (c["name"] for c in injection.claims), self.claims)
         yield from _beyond("port", (p["name"] for p in injection.ports), self.ports)
+        yield from _beyond("wait", (w["name"] for w in injection.waits), self.waits)
         for manifest in injection.companions.values():
             yield from _beyond(
                 "companion", [f"{manifest['apiVersion']}/{manifest['kind']}"], self.companions

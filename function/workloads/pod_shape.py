@@ -33,6 +33,7 @@ _TEMPLATE = {
     "metadata": {"labels": _TEXTS, "annotations": _TEXTS},
     "spec!": {
         "containers!": [_CONTAINER],
+        "initContainers": [{"name": str, "restartPolicy": str, "ports": _CONTAINER["ports"]}],
         "volumes": [
             {
                 "name!": str,

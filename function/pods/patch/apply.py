@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from function.contract.injection import Injection
-from function.pods.patch import env, ports, resources, scheduling, security, shm, volumes
+from function.pods.patch import env, ports, resources, scheduling, security, shm, volumes, waits
 from function.pods.patch.draft import Draft, child, conflict
 
 Json = dict[str, Any]
@@ -36,6 +36,7 @@ def apply(
         )
     volumes.merge(draft, all_volumes, mounts)
     ports.merge(draft, injection.ports)
+    waits.merge(draft, injection.waits)
     shm.merge(draft, injection.shm)
     resources.merge(
         draft, _memory(injection), injection.hugepages, injection.resources, injection.claims

@@ -1,6 +1,6 @@
 """Ports of the serving container: those of the tier that it does not declare yet."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from function.pods.patch.draft import Draft, conflict, items
@@ -9,7 +9,11 @@ Json = dict[str, Any]
 
 
 def merge(draft: Draft, ports: Iterable[Json]) -> None:
-    """Add core/v1 ContainerPorts. Raises Refused(PodConflict) where a name or a number is taken."""
+    """Add core/v1 ContainerPorts.
+
+    Raises Refused(PodConflict) where a name or a number is taken; a number also by another
+    container, since all of a pod's share one address.
+    """
     for port in ports:
         declared = items(draft.container, "ports")
         if any(_same(port, other) for other in declared):
@@ -22,7 +26,24 @@ def merge(draft: Draft, ports: Iterable[Json]) -> None:
                         f"needs {port}; rename or remove it",
                         draft.at(f"ports[{other.get('name') or other.get('containerPort')}]"),
                     )
+        for where, other in _of_others(draft):
+            if other.get("containerPort") == port.get("containerPort"):
+                raise conflict(
+                    f"the port {port['containerPort']} is another container's, and the tier needs "
+                    f"it for {port.get('name')}; give one of them another",
+                    f"{where}.ports[{other.get('name') or other.get('containerPort')}]",
+                )
         declared.append(dict(port))
+
+
+def _of_others(draft: Draft) -> Iterator[tuple[str, Json]]:
+    """(path of a container that runs beside the serving one, a port that it declares)."""
+    beside = [c for c in draft.spec.get("initContainers") or () if c.get("restartPolicy")]
+    for kind, containers in (("containers", draft.spec["containers"]), ("initContainers", beside)):
+        for container in containers:
+            if container is not draft.container:
+                for port in container.get("ports") or ():
+                    yield f"spec.{kind}[{container.get('name')}]", port
 
 
 def _same(port: Json, other: Json) -> bool:

@@ -69,6 +69,7 @@ FORGED = {
     "a label": Injection(labels={"app": "other"}),
     "a claim": Injection(claims=({"name": "gpus", "resourceClaimTemplateName": "all"},)),
     "a port": Injection(ports=({"name": "x", "containerPort": 22},)),
+    "a wait": Injection(waits=({"name": "x", "addresses": ["a:1"], "seconds": 1},)),
     "more memory's name": Injection(resources={"memory": 1}),
     "service links": Injection(service_links=True),
     "a companion": Injection(
@@ -99,6 +100,8 @@ SHAPES: dict[str, Any] = {
     "a list for a text": {"connector": {"kv_connector": []}},
     "an unknown source": {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {}}}]},
     "an unknown volume": {"volumes": [{"name": "a", "csi": {"driver": "x"}}]},
+    "a wait for ever": {"waits": [{"name": "a", "addresses": ["b:1"], "seconds": 10**6}]},
+    "a wait with a program": {"waits": [{"name": "a", "command": ["sh"]}]},
     "a number that is none": {"resources": {"a/b": float("inf")}},
 }
 

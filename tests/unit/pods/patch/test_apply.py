@@ -1,11 +1,13 @@
 """Whole pod templates in, whole pod templates out."""
 
 from copy import deepcopy
+from pathlib import Path
 
 import pytest
 
 from function.contract.injection import Injection, SharedMemory
-from function.pods.patch import apply
+from function.kube.manifests import literal
+from function.pods.patch import apply, wait_for
 from function.problems import Refused
 
 GIB = 1024**3
@@ -30,6 +32,18 @@ POD_IP_V1 = {
     "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}},
 }
 HOST = {"name": "HOST", "value": "http://$(POD_IP):1"}
+HTTP = {"name": "http", "containerPort": 8000}
+KV = {"name": "kv", "containerPort": 5600, "protocol": "TCP"}
+WAIT = {"name": "kv-offload-await", "addresses": ["store:1", "other:1"], "seconds": 60}
+AWAITS = {
+    "name": "kv-offload-await",
+    "image": "vllm/vllm-openai:v0.33.0",
+    "command": ["python3", "-c", literal(Path(wait_for.__file__).read_text())],
+    "args": ["60", "store:1", "other:1"],
+    "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
+    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    "terminationMessagePolicy": "FallbackToLogsOnError",
+}
 IN_ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
 
 
@@ -284,6 +298,19 @@ KEPT_OR_ADDED = {
         Injection(labels={"modelplane.ai/kv-offload": "chat-1"}),
         pod(metadata={"labels": {"app": "x", "modelplane.ai/kv-offload": "chat-1"}}),
     ),
+    "a port that nobody has": (
+        pod({"ports": [HTTP]}, {"initContainers": [{"name": "model", "ports": [KV]}]}),
+        Injection(ports=(KV,)),
+        pod({"ports": [HTTP, KV]}, {"initContainers": [{"name": "model", "ports": [KV]}]}),
+    ),
+    "a wait comes after the user's init containers": (
+        pod({"imagePullPolicy": "Always"}, {"initContainers": [{"name": "model"}]}),
+        Injection(waits=(WAIT,)),
+        pod(
+            {"imagePullPolicy": "Always"},
+            {"initContainers": [{"name": "model"}, AWAITS | {"imagePullPolicy": "Always"}]},
+        ),
+    ),
     "memory that is not set stays unset": (
         pod({"resources": {"limits": {"cpu": "4"}}}),
         Injection(memory_bytes=GIB),
@@ -438,6 +465,36 @@ CONFLICTS = {
         Injection(hugepages={"2Mi": GIB}),
         "PodConflict",
         "spec.containers[engine].resources",
+    ),
+    "a port of the container with another meaning": (
+        pod({"ports": [HTTP | {"containerPort": 5600}]}),
+        Injection(ports=(KV,)),
+        "PodConflict",
+        "spec.containers[engine].ports[http]",
+    ),
+    "a port of a container beside it": (
+        {"spec": {"containers": [{"name": "engine"}, {"name": "router", "ports": [KV]}]}},
+        Injection(ports=(KV,)),
+        "PodConflict",
+        "spec.containers[router].ports[kv]",
+    ),
+    "a port of a sidecar": (
+        pod(
+            spec={
+                "initContainers": [
+                    {"name": "proxy", "restartPolicy": "Always", "ports": [{"containerPort": 5600}]}
+                ]
+            }
+        ),
+        Injection(ports=(KV,)),
+        "PodConflict",
+        "spec.initContainers[proxy].ports[5600]",
+    ),
+    "an init container of the wait's name": (
+        pod(spec={"initContainers": [{"name": "kv-offload-await"}]}),
+        Injection(waits=(WAIT,)),
+        "PodConflict",
+        "spec.initContainers[kv-offload-await]",
     ),
     "env that is no list": (
         pod({"env": {"A": "1"}}),

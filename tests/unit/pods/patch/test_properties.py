@@ -99,6 +99,8 @@ def injections(draw):
         labels={"l": "1"},
         capabilities=("IPC_LOCK",),
         claims=({"name": "nic", "resourceClaimTemplateName": "t"},),
+        ports=({"name": "kv", "containerPort": 5600, "protocol": "TCP"},),
+        waits=({"name": "kv-offload-await", "addresses": ["store:1"], "seconds": 60},),
     )
 
 

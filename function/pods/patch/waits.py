@@ -1,0 +1,58 @@
+"""Init containers that wait for what an engine cannot start without.
+
+They run the engine's own image, which is there anyway and has Python; the record names addresses
+and a time, never a program.
+"""
+
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from function.kube import manifests as k
+from function.pods.patch.draft import Draft, conflict, items
+
+Json = dict[str, Any]
+
+
+def merge(draft: Draft, waits: Iterable[Json]) -> None:
+    """Add those that are not there yet, after the user's own.
+
+    Raises Refused(PodConflict) where an init container of that name does something else.
+    """
+    for wait in waits:
+        wanted = _container(draft, wait)
+        there = items(draft.spec, "initContainers")
+        same = [other for other in there if other.get("name") == wanted["name"]]
+        if not same:
+            there.append(wanted)
+        elif same[0] != wanted:
+            raise conflict(
+                "the name is the tier's, for an init container that waits for its store; rename it",
+                f"spec.initContainers[{wanted['name']}]",
+            )
+
+
+def _container(draft: Draft, wait: Json) -> Json:
+    found: Json = {"name": wait["name"], "image": draft.container.get("image", "")}
+    if draft.container.get("imagePullPolicy"):
+        found["imagePullPolicy"] = draft.container["imagePullPolicy"]
+    return found | {
+        "command": ["python3", "-c", k.literal(_program())],
+        "args": [str(wait["seconds"]), *wait["addresses"]],
+        "resources": {
+            "requests": {"cpu": "10m", "memory": "32Mi"},
+            "limits": {"memory": "64Mi"},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        # What it says last is the pod's own status then.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+@cache
+def _program() -> str:
+    return files(__package__).joinpath("wait_for.py").read_text(encoding="utf-8")

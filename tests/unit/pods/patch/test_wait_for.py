@@ -1,0 +1,43 @@
+"""The program of the init containers that wait, as its own process."""
+
+import signal
+import socket
+import subprocess
+import sys
+
+from function.pods.patch import wait_for
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, wait_for.__file__, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_it_goes_on_when_one_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        waiting = start("30", "127.0.0.1:1", f"127.0.0.1:{port}")
+        out, err = waiting.communicate()
+    assert (waiting.returncode, err) == (0, "")
+    assert out == f"waiting for 127.0.0.1:1, 127.0.0.1:{port}\n"
+
+
+def test_it_gives_up_and_says_why() -> None:
+    waiting = start("0", "127.0.0.1:1")
+    _, err = waiting.communicate()
+    assert waiting.returncode == 1
+    assert err.startswith("The store did not answer within 0 s: 127.0.0.1:1: ")
+    assert "Connection refused" in err
+
+
+def test_a_pod_that_is_deleted_does_not_wait_for_it() -> None:
+    waiting = start("600", "127.0.0.1:1")
+    assert waiting.stdout is not None
+    waiting.stdout.readline()
+    waiting.send_signal(signal.SIGTERM)
+    waiting.communicate()
+    assert waiting.returncode == 1
