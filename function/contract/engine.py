@@ -8,7 +8,12 @@ SGLANG = "SGLang"
 ENGINES = (VLLM, SGLANG)
 
 # The workers of an engine: the product of these flags, where they are numbers.
-_PARALLEL = ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size")
+_PARALLEL = {
+    VLLM: ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size"),
+    SGLANG: ("--tp-size", "--pp-size", "--dp-size"),
+}
+# With it SGLang's data parallelism takes its ranks from those of tensor parallelism.
+_SHARED_RANKS = {"--dp-size": "--enable-dp-attention"}
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,9 @@ class Engine:
     def workers(self) -> int:
         """Worker processes in one pod: the engine's GPUs over its pods; 1 where nothing says."""
         count = 1
-        for flag in _PARALLEL:
-            value = self.flag(flag) or ""
+        for flag in _PARALLEL[self.name]:
+            shared = self.has(_SHARED_RANKS.get(flag, ""))
+            value = "" if shared else self.flag(flag) or ""
             # A number of more digits is none that an engine starts with.
             count *= max(1, int(value)) if value.isdecimal() and len(value) < 10 else 1
         return -(-count // max(1, self.pods))

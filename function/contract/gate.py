@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from function.contract.engine import Engine
-from function.contract.versions import KNOWN, parse, within
+from function.contract.versions import UNDECLARED, parse, within
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -91,7 +91,7 @@ class Verdict:
     """What is allowed; what is not is raised. `warnings`: sentences for people.
 
     `features`: names of `Feature` that this engine and backend have; where a version is not known,
-    those that every supported version has.
+    those that every version of UNDECLARED has.
     """
 
     warnings: tuple[str, ...] = ()
@@ -130,9 +130,9 @@ def cuda_major(engine: Engine) -> int | None:
 
 
 def _needs_no_version(connector: str, engine: Engine, rows: Sequence[Row]) -> None:
-    """An unknown version will do only where every supported version has the connector."""
+    """An unknown version will do only where all that it may be have the connector."""
     missing = [
-        v for v in KNOWN[engine.name] if not any(within(Version(v), r.versions) for r in rows)
+        v for v in UNDECLARED[engine.name] if not any(within(Version(v), r.versions) for r in rows)
     ]
     if missing:
         ranges = " or ".join(r.versions for r in rows)
@@ -140,7 +140,7 @@ def _needs_no_version(connector: str, engine: Engine, rows: Sequence[Row]) -> No
         raise Refused(
             Reason.VERSION_MISMATCH,
             f"{connector} needs {engine.name} {ranges}, and this engine's version {what}; "
-            f"{DECLARE.format(example=KNOWN[engine.name][-1])}",
+            f"{DECLARE.format(example=UNDECLARED[engine.name][-1])}",
         )
 
 
@@ -167,7 +167,7 @@ def _by_package(
     fitting = [r for r in rows if not r.package_versions or within(package, r.package_versions)]
     if not fitting or (version is None and len(fitting) < len(rows)):
         wrong = next(r for r in rows if r not in fitting)
-        advice = "" if version else f"; or {DECLARE.format(example=KNOWN[engine.name][-1])}"
+        advice = "" if version else f"; or {DECLARE.format(example=UNDECLARED[engine.name][-1])}"
         raise Refused(
             Reason.VERSION_MISMATCH,
             f"{connector} on {engine.name} {wrong.versions} needs {wrong.package} "
@@ -227,7 +227,7 @@ def _features(
 
 
 def _supported(row: Row) -> list[Version]:
-    return [v for v in map(Version, KNOWN[row.engine]) if within(v, row.versions)]
+    return [v for v in map(Version, UNDECLARED[row.engine]) if within(v, row.versions)]
 
 
 def _has(spec: str, version: Version | None, supported: Sequence[Version]) -> bool:

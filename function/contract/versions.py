@@ -5,14 +5,17 @@ from packaging.version import InvalidVersion, Version
 
 from function.contract.engine import SGLANG, VLLM
 
-# The versions behind "every supported version".
+# Every supported version.
 KNOWN: dict[str, tuple[str, ...]] = {
     VLLM: tuple(f"0.{minor}.0" for minor in range(20, 34)),
-    SGLANG: tuple(f"0.5.{patch}" for patch in range(15, 24)),
+    SGLANG: tuple(f"0.5.{patch}" for patch in range(5, 24)),
 }
 
 # The same as PEP 440 ranges.
-SUPPORTED = {VLLM: ">=0.20,<0.34", SGLANG: ">=0.5.15,<0.5.24"}
+SUPPORTED = {VLLM: ">=0.20,<0.34", SGLANG: ">=0.5.5,<0.5.24"}
+
+# What an engine may be whose version nobody says: an image without one in its tag is a recent one.
+UNDECLARED = {VLLM: KNOWN[VLLM], SGLANG: tuple(f"0.5.{patch}" for patch in range(15, 24))}
 
 
 def parse(version: str | None) -> Version | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from function.backends.registry import gate_rows
 from function.contract.engine import ENGINES, VLLM
 from function.contract.gate import Caution, Feature, Row
-from function.contract.versions import KNOWN
+from function.contract.versions import UNDECLARED
 from function.docs import accelerators, commands, images, models, neighbours
 from function.docs.markdown import HEADER, code, page, table
 from function.flags.sglang.rules import RULES
@@ -171,9 +171,9 @@ def _versions() -> str:
         "# Versions",
         "",
         "Which connector goes with which engine. What is not here is refused (EngineUnsupported, "
-        "VersionMismatch). With an engine of unknown version a tier uses only what every supported "
-        "version has ("
-        + "; ".join(f"{name} {KNOWN[name][0]} to {KNOWN[name][-1]}" for name in ENGINES)
+        "VersionMismatch). With an engine of unknown version a tier uses only what all "
+        "versions have that it may be ("
+        + "; ".join(f"{name} {UNDECLARED[name][0]} to {UNDECLARED[name][-1]}" for name in ENGINES)
         + "); where they differ in whether the connector exists at all, the version must be "
         "declared by the annotation `modelplane.ai/kv-offload-engine-version`.",
         "",

@@ -1,17 +1,18 @@
 """Which engine versions Mooncake's connectors go with, and what they have there.
 
 Read in the source distributions of every minor version of vLLM from 0.20.0 to 0.33.0 and in
-SGLang's wheels from 0.5.15 to 0.5.23. "ran" says that the engine's own parser and checks took it in
+SGLang's wheels from 0.5.5 to 0.5.23. "ran" says that the engine's own parser and checks took it in
 that version, and that vLLM resolved the connector's class. No row was run on a GPU.
 """
 
+from function.backends.hicache import gate as hicache
 from function.contract.engine import SGLANG, VLLM
 from function.contract.gate import Caution, Row, since
 from function.contract.versions import SUPPORTED
 
 _REGISTRY = "vLLM's connector registry, 0.20.0 to 0.33.0"
 _EXTRA = "the extra_config keys that the connector reads, 0.20.0 to 0.33.0"
-_CHOICES = "SGLang's choices of --hicache-storage-backend, 0.5.15 to 0.5.23"
+_CHOICES = "SGLang's choices of --hicache-storage-backend, 0.5.5 to 0.5.23"
 
 _STORE_LINE = Caution(
     "the engine's mooncake-transfer-engine must be of the store's own line (0.3.12 and 0.3.13 "
@@ -62,13 +63,12 @@ ROWS: tuple[Row, ...] = (
         "mooncake-transfer-engine",
         ">=0.3.8,<0.4",
     ),
-    Row(
-        "HiCache/mooncake",
-        SGLANG,
+    hicache.row(
+        "mooncake",
         SUPPORTED[SGLANG],
         f"{_CHOICES}; ran: 0.5.23",
-        "mooncake-transfer-engine",
-        ">=0.3.8,<0.4",
+        since(hicache.PIPELINE, "0.5.8", "the names of its pages, 0.5.5 to 0.5.23"),
+        package=("mooncake-transfer-engine", ">=0.3.8,<0.4"),
         cautions=(_STORE_LINE,),
     ),
 )

@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from function.backends.hicache import gate as hicache
 from function.backends.registry import gate_rows
 from function.contract import gate
 from function.contract.engine import ENGINES, Engine
 from function.contract.gate import Question, Verdict
-from function.contract.versions import KNOWN, parse
+from function.contract.versions import KNOWN, UNDECLARED, parse
 from function.flags.vllm.connectors import CONNECTORS
 from function.problems import Refused
 from function.reasons import REASONS
@@ -45,6 +46,8 @@ def sglang(version=None):
     return Engine("SGLang", version)
 
 
+# What SGLang 0.5.15 has of HiCache, and every newer one.
+HICACHE = {hicache.DECODE_OFFLOAD, hicache.DECODE_RADIX, hicache.FA3, hicache.SMALL_POOL}
 MODULE, HMA = "kv_connector_module_path", "hybrid_memory_allocator"
 ALLOWED = [
     (MP, vllm("0.33.0"), "0.5.6", {MODULE, HMA, "isolated_ipc"}, [abi("torch 2.14.0")]),
@@ -83,10 +86,17 @@ ALLOWED = [
     (MP, sglang("0.5.20"), "0.5.5", {"lmcache_config_file"}, []),
     (MP, sglang("0.5.15.post1"), "0.5.6", {"lmcache_config_file"}, [abi("torch 2.11.0")]),
     (MP, sglang(), "0.5.6", {"lmcache_config_file"}, []),
-    ("HiCache", sglang(), None, set(), []),
-    ("HiCache", sglang("0.5.20"), None, {"--hicache-host-memory-mode"}, []),
-    ("HiCache/mooncake", sglang("0.5.23"), "0.3.13", set(), [LINE]),
-    ("HiCache/nixl", sglang(), None, set(), []),
+    ("HiCache", sglang(), None, {*HICACHE, hicache.PIPELINE}, []),
+    ("HiCache", sglang("0.5.20"), None, {*HICACHE, hicache.PIPELINE, hicache.BUFFER_ONLY}, []),
+    ("HiCache", sglang("0.5.5"), None, set(), [hicache.POOL_SIZE.message]),
+    ("HiCache", sglang("0.5.10"), None, {hicache.PIPELINE, hicache.DECODE_OFFLOAD},
+     [hicache.POOL_SIZE.message]),
+    ("HiCache/mooncake", sglang("0.5.18"), "0.3.13", {*HICACHE, hicache.PIPELINE}, [LINE]),
+    ("HiCache/mooncake", sglang("0.5.5"), "0.3.13", set(), [LINE]),
+    ("HiCache/nixl", sglang(), None, {*HICACHE, "use_direct_io", "l3_cleaner_enabled"}, []),
+    ("HiCache/nixl", sglang("0.5.9"), None, set(), [hicache.POOL_SIZE.message]),
+    ("HiCache/file", sglang("0.5.14"), None,
+     {*HICACHE, hicache.PIPELINE, "max_size"} - {hicache.SMALL_POOL}, [hicache.POOL_SIZE.message]),
 ]  # fmt: skip
 
 
@@ -117,6 +127,11 @@ REFUSED = [
     (STORE, vllm("0.28.0"), "0.3.8", "VersionMismatch", "needs mooncake-transfer-engine >=0.3.12"),
     ("HiCache/shm", sglang(), None, "VersionMismatch", DECLARE),
     ("HiCache", vllm("0.33.0"), None, "EngineUnsupported", "HiCache does not exist for vLLM"),
+    ("HiCache", sglang("0.5.4"), None, "EngineUnsupported", "needs SGLang >=0.5.5,<0.5.24, this"),
+    ("HiCache/file", sglang("0.5.13"), None, "EngineUnsupported", "needs SGLang >=0.5.14"),
+    ("HiCache/nixl", sglang("0.5.8"), None, "EngineUnsupported", "needs SGLang >=0.5.9"),
+    ("HiCache/mori", sglang("0.5.14"), None, "EngineUnsupported", "needs SGLang >=0.5.15"),
+    ("HiCache/shm", sglang(), None, "VersionMismatch", "this engine's version is not known"),
     (STORE, sglang("0.5.23"), None, "EngineUnsupported", "does not exist for SGLang"),
     ("Nonsense", vllm("0.33.0"), None, "EngineUnsupported", "Nonsense does not exist"),
 ]  # fmt: skip
@@ -175,5 +190,5 @@ def test_an_unknown_version_promises_nothing_that_a_known_one_lacks(connector, n
         unknown = check(connector, Engine(name), package)
     except Refused:
         return
-    version = data.draw(st.sampled_from(KNOWN[name]))
+    version = data.draw(st.sampled_from(UNDECLARED[name]))
     assert unknown.features <= check(connector, Engine(name, version), package).features
