@@ -78,6 +78,8 @@ _SGLANG = {
     "--enable-mamba-cache-stochastic-rounding": "",
     "--enable-page-major-kv-layout": "",
     "--enable-prefill-cp": "",
+    "--hicache-io-backend": "kernel",
+    "--hicache-mem-layout": "page_first",
     "--hisparse-config": "",
     "--is-embedding": "",
     "--json-model-override-args": "",

@@ -47,6 +47,12 @@ def _size_over_ratio(before: Flags, ours: Flags) -> None:
             f"the user has --hicache-ratio {before['--hicache-ratio']}, and the tier's "
             f"--hicache-size {ours['--hicache-size']} would override it; remove --hicache-ratio",
         )
+    if before.get("--hicache-size", "0") != "0" and "--hicache-ratio" in ours:
+        raise Refused(
+            Reason.CONNECTOR_CONFLICT,
+            f"the user's --hicache-size {before['--hicache-size']} would override the tier's "
+            f"--hicache-ratio {ours['--hicache-ratio']}; remove --hicache-size",
+        )
 
 
 def _ours(injection: Injection) -> str:

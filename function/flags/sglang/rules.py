@@ -26,6 +26,10 @@ def _hicache(flags: Flags) -> bool:
     return "--enable-hierarchical-cache" in flags
 
 
+def _offload(flags: Flags) -> bool:
+    return "--disaggregation-decode-enable-offload-kvcache" in flags
+
+
 def _lmcache(flags: Flags) -> bool:
     return "--enable-lmcache" in flags
 
@@ -46,7 +50,7 @@ def _is(flags: Flags, name: str, *values: str) -> bool:
     return flags.get(name) in values
 
 
-# Sources: SGLang's own checks over 61 cases, and the flags it accepts though they are wrong.
+# Sources: SGLang's own checks over 72 cases, and the flags it accepts though they are wrong.
 RULES: tuple[Rule, ...] = (
     Rule(
         "--disable-radix-cache turns off what --enable-hierarchical-cache extends",
@@ -104,6 +108,61 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     Rule(
+        "--hicache-host-memory-mode buffer_only does not go with a decode engine",
+        lambda f: (
+            _is(f, "--hicache-host-memory-mode", "buffer_only")
+            and _mode(f) == "decode"
+            and (_hicache(f) or _offload(f))
+        ),
+    ),
+    Rule(
+        "--hicache-host-memory-mode buffer_only does not go with --dcp-size above 1",
+        lambda f: (
+            _is(f, "--hicache-host-memory-mode", "buffer_only")
+            and _hicache(f)
+            and (_number(f, "--dcp-size") or 1) > 1
+        ),
+    ),
+    Rule(
+        "--enable-unified-cache-external-linker takes the place of --enable-hierarchical-cache",
+        lambda f: _hicache(f) and "--enable-unified-cache-external-linker" in f,
+    ),
+    Rule(
+        "--enable-kv-cache-sharding does not go with a --hicache-storage-backend: the storage "
+        "writes whole pages",
+        lambda f: (
+            _hicache(f) and "--hicache-storage-backend" in f and "--enable-kv-cache-sharding" in f
+        ),
+    ),
+    Rule(
+        "--disaggregation-decode-allocation-policy prefill_complete goes with a hierarchical cache "
+        "of host memory and --hicache-write-policy write_back only",
+        lambda f: (
+            _is(f, "--disaggregation-decode-allocation-policy", "prefill_complete")
+            and _hicache(f)
+            and _mode(f) == "prefill"
+            and (
+                "--hicache-storage-backend" in f
+                or not _is(f, "--hicache-write-policy", "write_back")
+            )
+        ),
+    ),
+    Rule(
+        "--disaggregation-decode-enable-offload-kvcache and "
+        "--disaggregation-decode-retraction-backup host_pool each make a host pool",
+        lambda f: _offload(f) and _is(f, "--disaggregation-decode-retraction-backup", "host_pool"),
+    ),
+    Rule(
+        "--speculative-algorithm NGRAM goes with a --page-size above 1 on --attention-backend "
+        "flashinfer only (or with --speculative-ngram-max-bfs-breadth 1)",
+        lambda f: (
+            _is(f, "--speculative-algorithm", "NGRAM")
+            and (_number(f, "--page-size") or 1) > 1
+            and _number(f, "--speculative-ngram-max-bfs-breadth") != 1
+            and not _is(f, "--attention-backend", "flashinfer")
+        ),
+    ),
+    Rule(
         "--hicache-host-memory-fraction must be above 0 and at most 1",
         lambda f: (
             (v := _number(f, "--hicache-host-memory-fraction")) is not None and not 0 < v <= 1
@@ -141,6 +200,23 @@ RULES: tuple[Rule, ...] = (
         lambda f: (
             _is(f, "--hicache-mem-layout", "page_first_direct")
             and _is(f, "--hicache-io-backend", "kernel")
+        ),
+        fatal=False,
+    ),
+    Rule(
+        "--hicache-mem-layout page_first_direct becomes page_first, and --hicache-io-backend "
+        "direct kernel, with --enable-unified-memory",
+        lambda f: (
+            _is(f, "--hicache-mem-layout", "page_first_direct") and "--enable-unified-memory" in f
+        ),
+        fatal=False,
+    ),
+    Rule(
+        "--hicache-write-policy write_back becomes write_through with "
+        "--hicache-host-memory-mode buffer_only",
+        lambda f: (
+            _is(f, "--hicache-host-memory-mode", "buffer_only")
+            and _is(f, "--hicache-write-policy", "write_back")
         ),
         fatal=False,
     ),

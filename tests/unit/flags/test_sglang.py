@@ -131,6 +131,29 @@ REFUSED = [
     ("decode offload in prefill", HICACHE,
      ["--disaggregation-mode", "prefill", "--disaggregation-decode-enable-offload-kvcache"],
      "ConnectorConflict", "needs --disaggregation-mode decode"),
+    ("size overrides ratio",
+     Injection("x", flags={"--enable-hierarchical-cache": None, "--hicache-ratio": "2.0"}),
+     ["--hicache-size", "50"], "ConnectorConflict", "remove --hicache-size"),
+    ("external linker", HICACHE, ["--enable-unified-cache-external-linker"], "ConnectorConflict",
+     "takes the place of"),
+    ("sharded pools", HICACHE, ["--enable-kv-cache-sharding"], "ConnectorConflict",
+     "the storage writes whole pages"),
+    ("no host level on decode", HICACHE,
+     ["--disaggregation-mode", "decode", RADIX, "--hicache-host-memory-mode=buffer_only"],
+     "ConnectorConflict", "does not go with a decode engine"),
+    ("no host level and DCP", HICACHE,
+     ["--hicache-host-memory-mode=buffer_only", "--dcp-size=2"], "ConnectorConflict",
+     "buffer_only does not go with --dcp-size"),
+    ("prefill_complete", HICACHE,
+     ["--disaggregation-mode=prefill", "--disaggregation-decode-allocation-policy",
+      "prefill_complete"], "ConnectorConflict", "write_back only"),
+    ("two host pools on decode",
+     Injection("x", flags={"--hicache-storage-backend": "file",
+                           "--disaggregation-decode-enable-offload-kvcache": None}),
+     ["--disaggregation-mode=decode", "--disaggregation-decode-retraction-backup=host_pool"],
+     "ConnectorConflict", "each make a host pool"),
+    ("pages and n-grams", HICACHE, ["--speculative-algorithm", "NGRAM"], "ConnectorConflict",
+     "on --attention-backend flashinfer only"),
     ("config file", HICACHE, ["--config", "f.yaml"], "ArgsNotPatchable", "--config f.yaml cannot"),
     ("an expansion", HICACHE, [expansion("$X")], "ArgsNotPatchable", "may hold any flag"),
     ("ambiguous", HICACHE, ["--hicache-s", "1"], "ArgsNotPatchable", "--hicache-s is ambiguous"),
@@ -158,6 +181,16 @@ def test_notes():
         "--hicache-mem-layout layer_first becomes a page_first layout with the mooncake storage "
         "backend",
     )
+    assert notes("--hicache-mem-layout=page_first_direct", "--enable-unified-memory") == (
+        "--hicache-mem-layout page_first_direct becomes page_first, and --hicache-io-backend "
+        "direct kernel, with --enable-unified-memory",
+    )
+    buffer_only = "--hicache-host-memory-mode=buffer_only"
+    assert notes(buffer_only, "--hicache-write-policy=write_back") == (
+        "--hicache-write-policy write_back becomes write_through with "
+        "--hicache-host-memory-mode buffer_only",
+    )
+    assert notes("--speculative-algorithm=NGRAM", "--attention-backend=flashinfer") == ()
     assert flags.plan(sglang(), ENGINE, Injection("x", flags={"--enable-lmcache": None})).notes == (
         "--page-size is not set, and SGLang's default on CUDA is 1: every token its own block",
     )

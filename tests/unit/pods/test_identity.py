@@ -161,6 +161,14 @@ def test_the_two_engines_never_share():
     assert sglang.digest != compute(BASE).digest
 
 
+def test_the_layout_of_host_memory_is_that_of_the_stored_pages() -> None:
+    plain = compute({"--model-path": "org/m"}, engine="SGLang")
+    said = {"--hicache-mem-layout": "page_first", "--hicache-io-backend": "kernel"}
+    assert compute({"--model-path": "org/m", **said}, engine="SGLang") == plain
+    for other in ({"--hicache-mem-layout": "layer_first"}, {"--hicache-io-backend": "direct"}):
+        assert compute({"--model-path": "org/m", **other}, engine="SGLang").digest != plain.digest
+
+
 def test_the_version_counts_where_the_cache_outlives_pods():
     assert compute(BASE, version="0.33.0").digest == compute(BASE, version="0.32.0").digest
     one = compute(BASE, version="0.33.0", outlives_pods=True)
