@@ -280,11 +280,13 @@ class _ConsumerComposer:
         return waits and required and identity_conflicts.possible(present(outcome.plan))
 
     def _keep_marks(self, outcome: Outcome, by: usage.Holder) -> None:
-        """The tier is gone, or closed to us; what is wired still counts as a user of it."""
+        """The tier is gone, or closed to us; what is wired still counts as a user of it. The first
+        engine holds it, as it did.
+        """
         facts = outcome.record.engines.values() if outcome.record else ()
         models = {engine.get("model", "") for engine in facts}
         for key, manifest in usage.observed(self.call, models, by).items():
-            self.answer.resources[key] = Composed(manifest, True)
+            self.answer.resources.setdefault(key, Composed(manifest, True))
 
     def derive_condition(self) -> None:
         off = [o for o in self.outcomes if o.reason is not Reason.WIRED]
