@@ -9,6 +9,8 @@ import hashlib
 import json
 from collections.abc import Callable
 
+from function.backends.hicache import wiring
+from function.backends.hicache.wiring import Storage
 from function.backends.mooncake import conflicts, facts, rdma
 from function.backends.mooncake.facts import Tier
 from function.backends.rdma import CAPABILITIES
@@ -17,21 +19,14 @@ from function.contract.injection import Injection, Json
 from function.contract.recorded import Allowance
 
 FILES = "/etc/kv-offload/mooncake"
-PAGE_SIZE = "64"
+PAGE_TOKENS = 64
 # Flags that are set where they are absent and count for the cache identity.
-ASSUMES = {SGLANG: {"--page-size": PAGE_SIZE}}
+ASSUMES = {SGLANG: {wiring.PAGE_SIZE: str(PAGE_TOKENS)}}
 _MIB = 2**20
 _CONNECTOR = {VLLM: "MooncakeStoreConnector", SGLANG: "HiCache/mooncake"}
 ALLOWS = Allowance(
     connectors=frozenset({"MooncakeStoreConnector"}),
-    flags=frozenset(
-        (
-            "--enable-hierarchical-cache",
-            "--hicache-storage-backend",
-            "--page-size",
-            "--hicache-storage-backend-extra-config",
-        )
-    ),
+    flags=wiring.FLAGS,
     env=frozenset(
         (
             "MC_FORCE_HCA",
@@ -106,11 +101,12 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
     )
 
 
-def _sglang(tier: Tier, engine: Engine) -> Injection:
+def storage(tier: Tier, tag: str) -> Storage:
+    """The pool as SGLang's storage. `tag`: what every key begins with."""
     spec = facts.spec(tier)
     admin = facts.admin_address(tier)
     extra: Json = {
-        "extra_backend_tag": engine.identity,
+        "extra_backend_tag": tag,
         "master_server_address": facts.master_address(tier),
         "metadata_server": facts.metadata_server(tier),
         "global_segment_size": 0,
@@ -121,18 +117,14 @@ def _sglang(tier: Tier, engine: Engine) -> Injection:
     }
     if extra["check_server"] and admin is not None:
         extra["master_metrics_port"] = int(admin.rpartition(":")[2])
-    flags: dict[str, str | None] = {
-        "--enable-hierarchical-cache": None,
-        "--hicache-storage-backend": "mooncake",
-        "--hicache-storage-backend-extra-config": json.dumps(
-            extra, separators=(",", ":"), sort_keys=True
-        ),
-    }
-    # Absent it is one token on CUDA; the user's own is part of the identity.
-    if not engine.has("--page-size"):
-        flags["--page-size"] = PAGE_SIZE
     host = "spec.nodeName" if facts.by_node_name(tier) else "status.podIP"
-    return Injection(flags=flags, **_common(tier, [_field("MOONCAKE_LOCAL_HOSTNAME", host)]))
+    pod = _common(tier, [_field("MOONCAKE_LOCAL_HOSTNAME", host)])
+    return Storage("mooncake", extra, pod)
+
+
+def _sglang(tier: Tier, engine: Engine) -> Injection:
+    found = storage(tier, engine.identity)
+    return Injection(flags=wiring.flags(engine, found, PAGE_TOKENS), **found.pod)
 
 
 def _same_host(tier: Tier, admin: str | None) -> bool:
