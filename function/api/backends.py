@@ -4,12 +4,14 @@ The key is the value of `spec.backend`; the settings object's field is the key i
 """
 
 from function.api.base import ApiModel
+from function.api.hicache import HiCacheSpec
 from function.api.lmcache import LMCacheSpec
 from function.api.mooncake import MooncakeSpec
 
 SPECS: dict[str, type[ApiModel]] = {
     "LMCache": LMCacheSpec,
     "Mooncake": MooncakeSpec,
+    "HiCache": HiCacheSpec,
 }
 
 

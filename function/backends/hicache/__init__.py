@@ -1,1 +1,106 @@
-"""HiCache: SGLang's own hierarchy. Not composed yet: the gate knows its storages."""
+"""HiCache: SGLang's own hierarchy of GPU, host memory and a store. Nothing runs on the cluster."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from function.api.hicache import HiCacheSpec
+from function.backends.hicache import agreement, checks, connector, gate, storages
+from function.backends.hicache.facts import Tier
+from function.backends.hicache.storages import hf3fs, mooncake, objects
+from function.backends.mooncake import gate as mooncake_gate
+from function.backends.mooncake import network
+from function.contract.backend import Defaults, Description, Need, Part, Pinned
+from function.contract.engine import SGLANG, Engine
+from function.contract.gate import Question
+from function.contract.injection import Injection
+from function.contract.recorded import Allowance
+from function.problems import Problem, Refused
+from function.reasons import Reason
+
+_ROWS = (*gate.ROWS, *gate.sized(mooncake_gate.ROWS))
+
+
+@dataclass(frozen=True)
+class HiCache(Defaults[HiCacheSpec]):
+    """The backend (see `function.contract.backend.Backend`)."""
+
+    name: str = "HiCache"
+    field: str = "hicache"
+    allows: Allowance = connector.ALLOWS
+
+    def problems(self, tier: Tier) -> list[Problem]:
+        """Everything wrong with the tier that its schema cannot say."""
+        return checks.problems(tier)
+
+    def needs(self, tier: Tier) -> tuple[Need, ...]:
+        """The Mooncake tier that holds its pages, where it names one."""
+        return mooncake.needs(tier)
+
+    def parts(self, tier: Tier) -> list[Part]:
+        """Nothing: engines keep pages themselves, and stores are somebody else's."""
+        return []
+
+    def describe(self, tier: Tier) -> Description:
+        """Facts for the tier's status."""
+        storage = tier.settings.storage
+        own = storage is None or (storage.file is not None and storage.file.claim is None)
+        return Description(
+            endpoints=_endpoints(tier),
+            warnings=tuple(checks.warnings(tier)),
+            outlives_pods=not own,
+        )
+
+    def gate(self, tier: Tier, engine: Engine) -> Question:
+        """The row of the storage, and the version of what the tier itself runs of it.
+
+        Raises Refused for an engine that is not SGLang, naming what serves it.
+        """
+        if engine.name != SGLANG:
+            raise Refused(Reason.ENGINE_UNSUPPORTED, _other_engine(tier, engine))
+        name = storages.name(tier)
+        storage = tier.settings.storage
+        pool = storage is not None and storage.mooncake is not None
+        version = mooncake.version(tier) if pool else None
+        return Question(f"HiCache/{name}" if name else "HiCache", engine, _ROWS, version)
+
+    def inject(self, tier: Tier, engine: Engine) -> Injection:
+        """What a pod of this engine gets. Raises Refused."""
+        return connector.inject(tier, engine)
+
+    def agree(self, tier: Tier, engines: Sequence[Engine]) -> None:
+        """Whether what decode engines offload is ever found (see the protocol). Raises Refused."""
+        agreement.check(tier, engines)
+
+    def assumes(self, tier: Tier, engine_name: str) -> Mapping[str, str]:
+        """What the tier itself says of pages and layout: it stands in the keys by itself."""
+        return connector.assumes(tier) if engine_name == SGLANG else {}
+
+    def pinned(self, tier: Tier) -> tuple[Pinned, ...]:
+        """What a store of one identity was filled with (see the protocol)."""
+        return agreement.pinned(tier)
+
+
+def _endpoints(tier: Tier) -> dict[str, str]:
+    storage = tier.settings.storage
+    if storage is None:
+        return {}
+    if storage.mooncake is not None:
+        return network.endpoints(mooncake.pool(tier))
+    if storage.hf3fs is not None:
+        return {"metadata": f"http://{hf3fs.address(tier)}"}
+    if storage.nixl is not None and storage.nixl.obj is not None:
+        return {"objects": f"{objects.endpoint(tier)}/{storage.nixl.obj.bucket}"}
+    return {}
+
+
+def _other_engine(tier: Tier, engine: Engine) -> str:
+    """What serves an engine that is not SGLang: the pool itself, where there is one."""
+    need = next(iter(mooncake.needs(tier)), None)
+    pool = f" KVOffloadTier {need.namespace}/{need.object_name} itself, or" if need else ""
+    return (
+        f"HiCache is a part of SGLang, and this engine is {engine.name}: name{pool} a tier of"
+        " backend Mooncake or LMCache"
+    )
+
+
+BACKEND = HiCache()

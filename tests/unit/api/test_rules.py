@@ -14,7 +14,7 @@ from function.api.base import ApiModel, Rule, broken, parse
 from function.api.generate import KINDS
 from function.api.input import Input
 from function.api.walk import model_of
-from tests.unit.api import mooncake_rules
+from tests.unit.api import hicache_rules, mooncake_rules
 
 HOST = {"host": "r"}
 L1 = {"sizeGiB": 8}
@@ -34,6 +34,7 @@ AGENTS_ONLY = {
 # (model, words of the rule's message, documents that keep it, documents that break only it)
 ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
     *mooncake_rules.ROWS,
+    *hicache_rules.ROWS,
     (
         "KVOffloadTierSpec",
         "exactly one of inferenceClusterRef",

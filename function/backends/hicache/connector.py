@@ -1,0 +1,76 @@
+"""What an SGLang pod gets: every setting of its hierarchy as a flag, and what its storage needs.
+
+Every size is written. An absent one is twice the GPU's pool in each rank, or from 0.5.21 on most of
+the memory that the pod may have.
+"""
+
+from collections.abc import Mapping
+
+from function.api.base import present
+from function.backends.hicache import conflicts, facts, gate, storages, wiring
+from function.backends.hicache.facts import Tier
+from function.backends.hicache.storages import objects
+from function.backends.mooncake import connector as mooncake
+from function.contract.engine import Engine
+from function.contract.injection import Injection, Json
+from function.contract.recorded import Allowance
+
+_SIZE, _RATIO = "--hicache-size", "--hicache-ratio"
+_LAYOUT, _IO = "--hicache-mem-layout", "--hicache-io-backend"
+_WRITE, _PREFETCH = "--hicache-write-policy", "--hicache-storage-prefetch-policy"
+_GB = 10**9
+
+ALLOWS = Allowance(
+    flags=wiring.FLAGS
+    | {_SIZE, _RATIO, _LAYOUT, _IO, _WRITE, _PREFETCH, gate.BUFFER_ONLY, gate.DECODE_OFFLOAD},
+    env=mooncake.ALLOWS.env
+    | {
+        "SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR",
+        "SGLANG_HICACHE_HF3FS_CONFIG_PATH",
+        "SGLANG_HICACHE_NIXL_BACKEND_STORAGE_DIR",
+    },
+    secrets=frozenset({objects.ACCESS, objects.SECRET}),
+    mounts=(facts.OWN, facts.SHARED, facts.FILES),
+    volumes=frozenset({"emptyDir", "persistentVolumeClaim"}),
+    capabilities=mooncake.ALLOWS.capabilities,
+    claims=mooncake.ALLOWS.claims,
+    waits=frozenset({facts.AWAIT}),
+)
+
+
+def inject(tier: Tier, engine: Engine) -> Injection:
+    """The wiring of one engine pod. Raises Refused."""
+    conflicts.check(tier, engine)
+    storage = storages.of(tier, engine)
+    enable = gate.DECODE_OFFLOAD if facts.is_plain_decode(engine) else wiring.ENABLE
+    settings = tier.settings
+    flags = wiring.flags(engine, storage, settings.page_tokens, enable)
+    flags |= {**_host(tier), _WRITE: settings.write_policy, **_pages(tier)}
+    if settings.storage is not None:
+        flags[_PREFETCH] = settings.storage.prefetch.policy
+    pod: Json = {"labels": tier.wired_labels} | (storage.pod if storage is not None else {})
+    return Injection(
+        backend="HiCache",
+        flags=flags,
+        memory_bytes=settings.host.memory_gib * facts.GIB * engine.workers,
+        **pod,
+    )
+
+
+def assumes(tier: Tier) -> Mapping[str, str]:
+    """Flags of the tier that the identity leaves out."""
+    return {wiring.PAGE_SIZE: str(tier.settings.page_tokens), **_pages(tier)}
+
+
+def _pages(tier: Tier) -> dict[str, str]:
+    return {_LAYOUT: tier.settings.memory_layout, _IO: tier.settings.io_backend}
+
+
+def _host(tier: Tier) -> dict[str, str]:
+    """SGLang takes whole GB of 10^9 bytes; what is left of a GiB is its room for rounding up."""
+    host = tier.settings.host
+    if host.size_gib is not None:
+        found = {_SIZE: str(host.size_gib * facts.GIB // _GB)}
+    else:
+        found = {_RATIO: f"{present(host.ratio).percent / 100:g}"}
+    return found | ({gate.BUFFER_ONLY: "buffer_only"} if host.buffer_only else {})

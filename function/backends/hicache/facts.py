@@ -1,0 +1,59 @@
+"""What more than one module of HiCache needs: the engine's part, its pages, where they may lie."""
+
+from function.api.hicache import HiCacheSpec
+from function.backends.hicache.wiring import PAGE_SIZE
+from function.contract.backend import Tier as AnyTier
+from function.contract.engine import Engine
+
+SPEC = "spec.hicache"
+GIB = 2**30
+
+# Where volumes of the pods' own are, and those that pods share.
+OWN, SHARED = "/var/cache/kv-offload", "/mnt/kv-offload"
+FILES = "/etc/kv-offload/hicache"
+AWAIT = "kv-offload-await-store"
+
+PREFILL, DECODE = "Prefill", "Decode"
+_MODES = {"prefill": PREFILL, "decode": DECODE, "null": "Unified"}
+_RADIX = "--disaggregation-decode-enable-radix-cache"
+
+# Storages of `raw` that put `extra_backend_tag` into their keys.
+TAGGED = frozenset(("mori", "npu_memcache", "simm"))
+
+
+Tier = AnyTier[HiCacheSpec]
+
+
+def phase(engine: Engine) -> str:
+    """Prefill, Decode or Unified: what SGLang was told counts before what the pod is called."""
+    return _MODES.get(engine.flag("--disaggregation-mode") or "", engine.phase)
+
+
+def is_plain_decode(engine: Engine) -> bool:
+    """Whether it is a decode engine without a radix cache, and so without a hierarchy."""
+    return phase(engine) == DECODE and not engine.has(_RADIX)
+
+
+def page_tokens(tier: Tier, engine: Engine) -> str:
+    """Tokens of a page as the engine will have them."""
+    return engine.flag(PAGE_SIZE) or str(tier.settings.page_tokens)
+
+
+def pages(tier: Tier, engine: Engine) -> str:
+    """What tells pages from all that are not the same bytes: identity, layout, size.
+
+    The identity has what the user's flags say of layout and page; the tier's own are not in it.
+    """
+    return f"{engine.identity}-{tier.settings.memory_layout}-{page_tokens(tier, engine)}"
+
+
+def holds_one_identity(tier: Tier) -> bool:
+    """Whether the keys of the tier's storage have no place for an identity."""
+    storage = tier.settings.storage
+    if storage is None:
+        return False
+    if storage.nixl is not None:
+        return storage.nixl.plugin == "OBJ"
+    if storage.raw is not None:
+        return storage.raw.backend not in TAGGED
+    return storage.hf3fs is not None

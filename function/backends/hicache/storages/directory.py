@@ -1,0 +1,64 @@
+"""Storages of files: SGLang's own, and NIXL's with plugin POSIX. A directory for each identity.
+
+Their file names hold a page's hash, the served name and the rank; neither weights, nor layout, nor
+the size of a page. SGLang makes the directory itself.
+"""
+
+from function.api.base import present
+from function.api.hicache_storage import HiCacheClaim
+from function.backends.hicache import facts
+from function.backends.hicache.facts import Tier
+from function.backends.hicache.wiring import Storage
+from function.contract.engine import Engine
+from function.contract.injection import Json
+
+_VOLUME = "kv-offload-pages"
+
+
+def file(tier: Tier, engine: Engine) -> Storage:
+    """`file`: bounded by SGLang, which counts the files of each rank."""
+    settings = present(present(tier.settings.storage).file)
+    if settings.claim is None:
+        root = facts.OWN
+        # Beyond its limit the kubelet evicts the pod: SGLang stays below it.
+        volume: Json = {"name": _VOLUME, "emptyDir": {"sizeLimit": f"{settings.size_gib + 1}Gi"}}
+    else:
+        root, volume = facts.SHARED, claimed(settings.claim)
+    return Storage(
+        "file",
+        {"max_size": settings.size_gib * facts.GIB // engine.workers},
+        _pod(tier, engine, "SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR", root, volume),
+    )
+
+
+def posix(tier: Tier, engine: Engine) -> Storage:
+    """`nixl` with POSIX: bounded by how full the volume is, which one rank of each pod watches."""
+    settings = present(present(present(tier.settings.storage).nixl).posix)
+    extra: Json = {
+        "plugin": {"posix": {"active": True}},
+        "use_direct_io": settings.direct_io,
+        "l3_cleaner_enabled": True,
+        "l3_cleaner_high_watermark": settings.high_watermark_percent,
+        "l3_cleaner_low_watermark": settings.low_watermark_percent,
+    }
+    name, volume = "SGLANG_HICACHE_NIXL_BACKEND_STORAGE_DIR", claimed(settings.claim)
+    return Storage("nixl", extra, _pod(tier, engine, name, facts.SHARED, volume))
+
+
+def claimed(claim: HiCacheClaim) -> Json:
+    """The volume of a claim."""
+    return {"name": _VOLUME, "persistentVolumeClaim": {"claimName": claim.claim_name}}
+
+
+def mounted(root: str) -> Json:
+    """The mount of the volume."""
+    return {"name": _VOLUME, "mountPath": root}
+
+
+def _pod(tier: Tier, engine: Engine, variable: str, root: str, volume: Json) -> Json:
+    place = f"{root}/{tier.remote_name}/{facts.pages(tier, engine)}"
+    return {
+        "env": ({"name": variable, "value": place},),
+        "volumes": (volume,),
+        "mounts": (mounted(root),),
+    }

@@ -1,0 +1,95 @@
+"""`mooncake`: a pool as Mooncake's own tiers see it, be it a tier that is needed or addresses."""
+
+from typing import Any, Literal
+
+from packaging.version import Version
+
+from function.api.base import parse, present
+from function.api.hicache_storage import HiCacheMooncakeExternal
+from function.api.mooncake import MooncakeEngine, MooncakeExternal, MooncakeSpec
+from function.api.placement import Image
+from function.api.tier import KVOffloadTierSpec
+from function.backends.hicache import facts
+from function.backends.hicache.facts import Tier
+from function.backends.hicache.wiring import Storage
+from function.backends.mooncake import conflicts, connector
+from function.backends.mooncake import facts as mooncake
+from function.contract.backend import Need
+from function.contract.engine import Engine
+from function.kube import reading
+from function.names import API_VERSION, remote_name
+
+NEED = "store"
+_METADATA: dict[str, Literal["p2p", "http", "etcd"]] = {"": "p2p", "http": "http", "etcd": "etcd"}
+_PATH = f"{facts.SPEC}.storage.mooncake.storageTierRef.name"
+
+
+def needs(tier: Tier) -> tuple[Need, ...]:
+    """The tier that holds the pool, where it is one."""
+    storage = tier.settings.storage
+    if storage is None or storage.mooncake is None or storage.mooncake.storage_tier_ref is None:
+        return ()
+    name = storage.mooncake.storage_tier_ref.name
+    return (Need(NEED, API_VERSION, "KVOffloadTier", name, tier.namespace, _PATH),)
+
+
+def problem(tier: Tier) -> tuple[str, str] | None:
+    """(path, what is wrong) with the tier that is needed; None where nothing is, or nobody looked
+    it up: a fleet's children do.
+    """
+    needed = tier.needed.get(NEED)
+    if needed is None:
+        return None
+    who = f"KVOffloadTier {tier.namespace}/{reading.text(needed, 'metadata', 'name')}"
+    backend = reading.text(needed, "spec", "backend")
+    if backend != "Mooncake":
+        return _PATH, f"{who} is of backend {backend or 'none'}; name one of backend Mooncake"
+    _, problems = parse(KVOffloadTierSpec, reading.mapping(needed, "spec"))
+    return (_PATH, f"{who} is not valid: see its condition Accepted") if problems else None
+
+
+def pool(tier: Tier) -> mooncake.Tier:
+    """The pool as a Mooncake tier: that which is needed, or one that only has addresses."""
+    needed = tier.needed.get(NEED)
+    if needed is not None:
+        spec, _ = parse(KVOffloadTierSpec, reading.mapping(needed, "spec"))
+        namespace, name = (reading.text(needed, "metadata", key) for key in ("namespace", "name"))
+        found: Any = present(spec)
+        return mooncake.Tier(name, namespace, remote_name(namespace, name), found, found.settings)
+    external = present(present(present(tier.settings.storage).mooncake).external)
+    # Nothing of the tier runs: what the pool runs is what somebody says of it, and no default.
+    image = Image(tag="unknown", version=external.version)
+    there = tier.spec.model_copy(update={"image": image})
+    return mooncake.Tier(tier.name, tier.namespace, tier.remote_name, there, _settings(external))
+
+
+def version(tier: Tier) -> Version | None:
+    """Mooncake's version in the pool's processes, None where nobody says it."""
+    return mooncake.image(pool(tier)).version
+
+
+def storage(tier: Tier, engine: Engine) -> Storage:
+    """As a tier of that pool wires SGLang; the pods carry the label that its policy admits."""
+    found = pool(tier)
+    conflicts.check(found, engine)
+    made = connector.storage(found, facts.pages(tier, engine))
+    pod = {key: value for key, value in made.pod.items() if key != "backend"}
+    seconds = present(tier.settings.storage).wait_seconds
+    if seconds and not made.extra["check_server"]:
+        addresses = mooncake.master_address(found).removeprefix("etcd://").split(";")
+        pod["waits"] = ({"name": facts.AWAIT, "addresses": addresses, "seconds": seconds},)
+    return Storage(made.backend, made.extra, pod)
+
+
+def _settings(external: HiCacheMooncakeExternal) -> MooncakeSpec:
+    return MooncakeSpec(
+        protocol=external.protocol,
+        metadata=_METADATA[(external.metadata_server or "").partition("://")[0]],
+        engine=MooncakeEngine(rdma_claim_template_name=external.rdma_claim_template_name),
+        external=MooncakeExternal(
+            master_address=external.master_address,
+            admin_address=external.admin_address,
+            metadata_server=external.metadata_server,
+            cluster_id=external.cluster_id,
+        ),
+    )

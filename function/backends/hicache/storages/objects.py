@@ -1,0 +1,42 @@
+"""`nixl` with OBJ: an object for each page, in a bucket whose keys hold no identity."""
+
+from function.api.base import present
+from function.backends.hicache.facts import Tier
+from function.backends.hicache.wiring import Storage
+from function.contract.engine import Engine
+from function.contract.injection import Json
+
+ACCESS, SECRET = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
+
+
+def storage(tier: Tier, _: Engine) -> Storage:
+    """Keys come by environment: NIXL's plugin reads AWS's usual names.
+
+    The plugin's parameters are texts, and it knows no `True`.
+    """
+    settings = present(present(present(tier.settings.storage).nixl).obj)
+    plugin: Json = {
+        "active": True,
+        "bucket": settings.bucket,
+        "region": settings.region,
+        "scheme": settings.scheme,
+        "use_virtual_addressing": "true" if settings.virtual_addressing else "false",
+    }
+    if settings.endpoint is not None:
+        plugin["endpoint_override"] = endpoint(tier)
+    pod: Json = {}
+    if settings.credentials is not None:
+        keys = settings.credentials
+        names = ((ACCESS, keys.access_key_id_key), (SECRET, keys.secret_access_key_key))
+        pod["env"] = tuple(
+            {"name": name, "valueFrom": {"secretKeyRef": {"name": keys.name, "key": key}}}
+            for name, key in names
+        )
+    return Storage("nixl", {"plugin": {"obj": plugin}}, pod)
+
+
+def endpoint(tier: Tier) -> str:
+    """The store's address; AWS's own where the tier names no other."""
+    settings = present(present(present(tier.settings.storage).nixl).obj)
+    host = settings.endpoint or f"s3.{settings.region}.amazonaws.com"
+    return f"{settings.scheme}://{host}:{settings.port}"
