@@ -36,9 +36,12 @@ TIERS = ROOT / "tests" / "conformance" / "tiers"
 
 
 @functools.cache
+def manifests(tier: Path) -> list[Manifest]:
+    return render(tier, EXAMPLE / "required")
+
+
 def template(tier: Path) -> Manifest:
-    manifests = render(tier, EXAMPLE / "required")
-    return one(manifests, "DaemonSet")["spec"]["template"]
+    return one(manifests(tier), "DaemonSet")["spec"]["template"]
 
 
 @pytest.fixture
@@ -58,6 +61,9 @@ def start(node, engines):
 
     def agent(tier: Path = EXAMPLE / "tier.yaml") -> Pod:
         name = f"agent-{len(pods)}"
+        for manifest in manifests(tier):
+            if manifest["kind"] == "ConfigMap":
+                node.config_maps[manifest["metadata"]["name"]] = manifest["data"]
         pods.append(Pod(node, template(tier), engines, name=name, sizes=SIZES))
         pods[-1].wait_ready(120)
         return pods[-1]
