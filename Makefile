@@ -10,7 +10,7 @@ include tests/tools/tools.mk
 -include tests/conformance/conformance.mk
 -include tests/cluster/cluster.mk
 
-.PHONY: help venv render test-render test goldens generate lint types bench image-check fuzz
+.PHONY: help venv render test-render test goldens generate lint types bench image-check fuzz evictor-test
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort | expand -t24
 
@@ -61,6 +61,10 @@ bench: venv ## What a call costs, beside an empty function
 
 lint: venv types ## Style, formatting and types
 	@$(BIN)/ruff check function tests && $(BIN)/ruff format --check function tests
+
+# Real processes and a million files; root, to mount file systems in memory.
+evictor-test: venv ## The evictor of file tiers, at size (minutes)
+	@$(BIN)/python -m pytest -c tests/evictor/pytest.ini --rootdir . tests/evictor $(PYTEST_ARGS)
 
 types: venv ## Types of the package (mypy, strict)
 	@$(BIN)/mypy

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from function.api import fields as f
 from function.api.base import ApiModel, Rule, unused
+from function.api.evictor import Evictor
 from function.api.lmcache_inprocess import LMCacheInProcess
 from function.api.lmcache_l2 import L2Level
 
@@ -164,6 +165,9 @@ class LMCacheSpec(ApiModel):
     l1: LMCacheL1 | None = Field(default=None, description="The first level, with NodeServer.")
     l2: Annotated[list[L2Level], f.items(8, keys=("name",))] = Field(
         default=[], description="The levels below it, nearest first, with NodeServer."
+    )
+    evictor: Evictor = Field(
+        default=Evictor(), description="What keeps the levels that are files under their sizes."
     )
     prefetch: LMCachePrefetch = Field(
         default=LMCachePrefetch(), description="Bringing blocks up from the levels below."

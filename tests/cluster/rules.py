@@ -38,6 +38,7 @@ _PATHS = {
     "redis": "lmcache.l2[].redis",
     "valkey": "lmcache.l2[].valkey",
     "serde": "lmcache.l2[].serde",
+    "evictor": "lmcache.evictor",
     "registration": "lmcache.registration",
     "remote": "lmcache.inProcess.remote",
 }
@@ -308,6 +309,12 @@ ROWS: list[Row] = [
         _VALKEY | {"database": 1, "cluster": True},
     ),
     *(row for row in union("serde", "type", _SERDE) if row[1].startswith("aesgcm")),
+    (
+        "evictor",
+        "lowPercent must not be larger than highPercent",
+        {"lowPercent": 50},
+        {"lowPercent": 96},
+    ),
     (
         "registration",
         "graceSeconds must be at least reapSeconds",

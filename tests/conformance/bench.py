@@ -62,9 +62,9 @@ def clear(pod: Pod) -> None:
     request(pod, "POST", "/cache/clear")
 
 
-def request(pod: Pod, method: str, path: str) -> str:
+def request(pod: Pod, method: str, path: str, port: int = 8080) -> str:
     """What the server's HTTP API answers."""
-    connection = http.client.HTTPConnection(pod.address, 8080, timeout=20)
+    connection = http.client.HTTPConnection(pod.address, port, timeout=20)
     try:
         connection.request(method, path)
         response = connection.getresponse()
@@ -76,9 +76,9 @@ def request(pod: Pod, method: str, path: str) -> str:
     return text
 
 
-def metrics(pod: Pod) -> dict[str, float]:
+def metrics(pod: Pod, port: int = 8080) -> dict[str, float]:
     """The server's Prometheus samples, summed over labels: name -> value."""
-    text = request(pod, "GET", "/metrics")
+    text = request(pod, "GET", "/metrics", port)
     out: dict[str, float] = {}
     for line in text.splitlines():
         if line and not line.startswith("#"):

@@ -5,7 +5,10 @@ What this cannot prove is CUDA IPC: without a GPU the server shares POSIX memory
 
 import copy
 import functools
+import json
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from tests.conformance.manifests import ROOT, Manifest, one, render
 from tests.conformance.pod import Pod
 
 AGENT = "agent"
+EVICTOR = 8081
 SIZES = {"--l1-size-gb": "1", "--l1-init-size-gb": "1"}
 PASSWORD = 'pass word\'s "quoted"'
 REDIS = {
@@ -36,9 +40,12 @@ TIERS = ROOT / "tests" / "conformance" / "tiers"
 
 
 @functools.cache
+def manifests(tier: Path) -> list[Manifest]:
+    return render(tier, EXAMPLE / "required")
+
+
 def template(tier: Path) -> Manifest:
-    manifests = render(tier, EXAMPLE / "required")
-    return one(manifests, "DaemonSet")["spec"]["template"]
+    return one(manifests(tier), "DaemonSet")["spec"]["template"]
 
 
 @pytest.fixture
@@ -56,9 +63,12 @@ def start(node, engines):
     """Start an agent from the emitted DaemonSet and wait until its own probes call it ready."""
     pods = []
 
-    def agent(tier: Path = EXAMPLE / "tier.yaml") -> Pod:
+    def agent(tier: Path = EXAMPLE / "tier.yaml", edited: Manifest | None = None) -> Pod:
         name = f"agent-{len(pods)}"
-        pods.append(Pod(node, template(tier), engines, name=name, sizes=SIZES))
+        for manifest in manifests(tier):
+            if manifest["kind"] == "ConfigMap":
+                node.config_maps[manifest["metadata"]["name"]] = manifest["data"]
+        pods.append(Pod(node, edited or template(tier), engines, name=name, sizes=SIZES))
         pods[-1].wait_ready(120)
         return pods[-1]
 
@@ -89,6 +99,48 @@ def test_lower_levels_serve_hits_after_a_restart(node, redis, start):
     assert from_redis.cold_hits == [4, 4]
     assert from_redis.checksums == first.checksums
     elsewhere.stop()
+
+
+def test_the_evictor_beside_the_server(node, redis, start):
+    """It counts what the server wrote; what it removes is a miss, and stored again."""
+    agent = start()
+    first = bench(agent, AGENT)
+    folder = node.volume("host", "/mnt/nvme/kv-offload")
+    (tier,) = folder.iterdir()
+    assert {path.name for path in tier.iterdir() if path.is_dir()} == {".evictor"}
+    blocks = await_count(lambda: len(data(tier)), lambda count: count >= 8)
+    size = sum(max(s.st_size, s.st_blocks * 512) for s in map(Path.stat, data(tier)))
+    agent.stop()
+    redis.containers["redis"].kill()
+
+    edited = copy.deepcopy(template(EXAMPLE / "tier.yaml"))
+    (evictor,) = (c for c in edited["spec"]["containers"] if c["name"] == "evictor")
+    told = json.loads(evictor["args"][0])
+    told["directories"][0]["bytes"] = size * 5 // 8
+    told["defaults"] |= {"grace": 0, "low": 100}
+    evictor["args"] = [json.dumps(told)]
+    small = start(edited=edited)
+    left = await_count(lambda: len(data(tier)), lambda count: count <= blocks * 5 // 8)
+    assert left
+    again = bench(small, AGENT)
+    assert 0 < sum(again.cold_hits) < 8
+    assert (again.ok, again.checksums) == (2, first.checksums)
+    said = metrics(small, EVICTOR)
+    assert said["kv_evictor_removed_files_total"] >= blocks - left
+    assert said["kv_evictor_errors_total"] == 0
+    small.stop()
+
+
+def data(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if path.is_file()]
+
+
+def await_count(count: Callable[[], int], good: Callable[[int], bool]) -> int:
+    end = time.monotonic() + 90
+    while not good(found := count()):
+        assert time.monotonic() < end, found
+        time.sleep(0.2)
+    return found
 
 
 def test_hits_survive_a_restart_of_redis(redis, start):

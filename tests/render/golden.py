@@ -5,17 +5,23 @@ The first pass of a case stands whole in `expected.yaml`. Everything else is tol
 another case by that case's first pass, in `changes.yaml` or `changes-NAME.yaml`. After a pass that
 failed, the next is told by the last one that did not, as it starts from what that one composed.
 
+The text of the evictor, which no pod is rolled for, stands in goldens as the name of its file.
+
 What is compared is always the whole: `expected` puts it together from these files, and
 `python -m tests.render.run --show CASE` prints it.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from function.backends import evictor
 from function.render import emit, files
 from tests.render import case as cases
 from tests.render import changes
 from tests.render.case import Case, Document, Pass
+
+_PROGRAM = {text: f"<function/evictor/{name}>" for name, text in evictor.text().items()}
 
 FAILURE = "Failure"  # the kind of what an engine answers in a failure's place
 
@@ -24,6 +30,17 @@ def path(case: Case, one: Pass) -> Path:
     name = f"-{one.name}" if one.name else ""
     whole = not one.name and not one.like
     return case.folder / (f"expected{name}.yaml" if whole else f"changes{name}.yaml")
+
+
+def told(document: Any) -> Any:
+    """What was printed, with the files of the evictor by their names."""
+    if isinstance(document, str):
+        return _PROGRAM.get(document, document)
+    if isinstance(document, dict):
+        return {key: told(value) for key, value in document.items()}
+    if isinstance(document, list):
+        return [told(value) for value in document]
+    return document
 
 
 def strangers(case: Case) -> list[Path]:

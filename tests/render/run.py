@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 
 from function.render import emit, files, merge
 from tests.render import changes, engines, golden, servers, simulate, validate
-from tests.render.case import Case, Pass, all_cases
+from tests.render.case import Case, Document, Pass, all_cases
 from tests.tools import find
 
 # What the function answers when one of its composers raises.
@@ -58,20 +58,23 @@ def check(case: Case, engine: Engine, name: str, update: bool) -> list[str]:
     """What differs from the goldens, as unified diffs of the whole that was printed."""
     wrong = []
     for one, answer in render(case, engine):
-        text = emit.to_yaml(answer.documents)
+        documents = golden.told(answer.documents)
+        text = emit.to_yaml(documents)
         if _BUG in text:
             wrong.append(f"{one.name}: a composer failed; no golden may hold that")
         elif update:
-            golden.path(case, one).write_text(golden.text(case, one, answer.documents))
+            golden.path(case, one).write_text(golden.text(case, one, documents))
         else:
-            wrong += _differences(case, one, text, answer, name)
+            wrong += _differences(case, one, text, documents, name)
     if update:
         for stranger in golden.strangers(case):
             stranger.unlink()
     return wrong
 
 
-def _differences(case: Case, one: Pass, text: str, answer: engines.Answer, name: str) -> list[str]:
+def _differences(
+    case: Case, one: Pass, text: str, documents: list[Document], name: str
+) -> list[str]:
     path = golden.path(case, one)
     shown = os.path.relpath(path, servers.ROOT)
     try:
@@ -81,7 +84,7 @@ def _differences(case: Case, one: Pass, text: str, answer: engines.Answer, name:
     if text != expected:
         diff = difflib.unified_diff(expected.splitlines(), text.splitlines(), shown, name)
         return ["\n".join(list(diff)[:200])]
-    if path.read_text() != golden.text(case, one, answer.documents):
+    if path.read_text() != golden.text(case, one, documents):
         return [f"{shown}: right, and not as it is written: run `make goldens`"]
     return []
 

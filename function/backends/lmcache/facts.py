@@ -21,6 +21,7 @@ HTTP_PORT = 8080
 
 STOCK_REPOSITORY = "lmcache/standalone"
 STOCK_TAG = "v0.5.6"
+PYTHON = "/opt/venv/bin/python3"  # of upstream's images
 
 OLDEST = Version("0.5.4")
 # What a server of that version knows first.

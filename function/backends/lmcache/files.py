@@ -2,22 +2,21 @@
 
 LMCache counts what a server wrote since its own start: files of an earlier process, or of another
 node on a shared file system, are in nobody's count, and its limit alone bounds nothing. Its own
-eviction begins at 80 % of the size and knows what is in use; beside it the sweeper (`programs`,
-`sweep`) looks at the disk and holds the directory at 95 %, oldest first. A block that is gone is a
-miss.
+eviction begins at 80 % of the size and knows what is in use; beside it the evictor looks at the
+disk and holds the directory under 95 %. A block that is gone is a miss.
 """
 
+from collections.abc import Sequence
+
+from function.backends import evictor
+from function.backends.evictor import Directory
+from function.backends.lmcache import facts
 from function.backends.lmcache.facts import Tier
-from function.backends.lmcache.level import Swept
-from function.contract.backend import Manifest
+from function.backends.lmcache.level import Level
+from function.contract.backend import Manifest, Part
 from function.kube import manifests as k
 
 _ROOT = "/var/lib/kv-offload"
-_FULL_PERCENT = 95
-
-# Seconds between two sweeps: a shared file system is walked by every node.
-LOCAL_PERIOD = 30
-SHARED_PERIOD = 300
 
 # Removes the least recently used fifth when the count of this process reaches 80 % of the size.
 EVICTION = {"eviction_policy": "LRU", "trigger_watermark": 0.8, "eviction_ratio": 0.2}
@@ -60,6 +59,30 @@ def ephemeral(tier: Tier, level: str, storage_class: str | None, size_gib: int) 
     return {"name": volume_name(level), "ephemeral": {"volumeClaimTemplate": template}}
 
 
-def swept(path: str, size_gib: int, period: int) -> Swept:
-    """A level's directory, kept under its size."""
-    return Swept(path, size_gib * 2**30 * _FULL_PERCENT // 100, period)
+def program(tier: Tier, levels: Sequence[Level]) -> list[Part]:
+    """The program that keeps the levels' directories under their sizes, where there are any."""
+    return [evictor.program(tier)] if _bounded(levels) else []
+
+
+def containers(tier: Tier, levels: Sequence[Level]) -> list[Manifest]:
+    """The container that does it; at most one."""
+    bounded = _bounded(levels)
+    if not bounded:
+        return []
+    mounts = [dict(level.data) for level in levels if level.bounded and level.data]
+    settings = tier.settings.evictor
+    return [evictor.container(facts.image(tier), facts.PYTHON, settings, bounded, mounts)]
+
+
+def volumes(tier: Tier, levels: Sequence[Level]) -> list[Manifest]:
+    """What that container needs beside the levels' own."""
+    return [evictor.volume(tier)] if _bounded(levels) else []
+
+
+def ports(levels: Sequence[Level]) -> dict[str, int]:
+    """Further ports that are measured."""
+    return {evictor.PORT_NAME: evictor.PORT} if _bounded(levels) else {}
+
+
+def _bounded(levels: Sequence[Level]) -> list[Directory]:
+    return [level.bounded for level in levels if level.bounded is not None]

@@ -3,7 +3,7 @@
 One small function for a type, one row in the table. Sizes are in GiB on both sides (LMCache's
 `max_capacity_gb` is multiplied by 2^30). `shared` tells LMCache that other servers use the same
 storage. A Redis is bounded by its own maxmemory, a bucket by its lifecycle rules, files by
-`programs.sweepers`.
+the evictor.
 """
 
 import json
@@ -12,9 +12,10 @@ from typing import Any
 
 from function.api.base import present
 from function.api.lmcache_l2 import L2Level
+from function.backends.evictor import LOCAL_PERIOD, SHARED_PERIOD, Directory
 from function.backends.lmcache import files, redis
 from function.backends.lmcache.facts import Tier
-from function.backends.lmcache.level import Awaited, Level, Swept, adapter
+from function.backends.lmcache.level import Awaited, Level, adapter
 from function.contract.backend import Manifest, Part
 from function.kube import manifests as k
 
@@ -40,8 +41,8 @@ def _disk(tier: Tier, level: L2Level) -> Level:
         "max_capacity_gb": disk.size_gib,
         "eviction": files.EVICTION,
     }
-    swept = files.swept(path, disk.size_gib, files.LOCAL_PERIOD)
-    return _level(level, body, volume=volume, swept=swept)
+    bounded = Directory(path, disk.size_gib, LOCAL_PERIOD)
+    return _level(level, body, volume=volume, bounded=bounded)
 
 
 def _shared_file_system(tier: Tier, level: L2Level) -> Level:
@@ -69,8 +70,8 @@ def _shared_file_system(tier: Tier, level: L2Level) -> Level:
             "spec": k.claim(shared.storage_class_name, shared.size_gib, "ReadWriteMany"),
         }
         parts = (Part(f"persistentvolumeclaim-{level.name}", manifest, keep=True),)
-    swept = files.swept(path, shared.size_gib, files.SHARED_PERIOD)
-    return _level(level, body, volume=volume, swept=swept, parts=parts)
+    bounded = Directory(path, shared.size_gib, SHARED_PERIOD)
+    return _level(level, body, volume=volume, bounded=bounded, parts=parts)
 
 
 def _redis(tier: Tier, level: L2Level) -> Level:
@@ -150,8 +151,8 @@ def _nixl(tier: Tier, level: L2Level) -> Level:
         "eviction": files.EVICTION,
     }
     volume = files.host_path(level.name, store.host_path.path)
-    swept = files.swept(path, store.size_gib, files.LOCAL_PERIOD)
-    return _level(level, body, volume=volume, swept=swept)
+    bounded = Directory(path, store.size_gib, LOCAL_PERIOD)
+    return _level(level, body, volume=volume, bounded=bounded)
 
 
 def _raw(tier: Tier, level: L2Level) -> Level:
@@ -170,7 +171,7 @@ def _level(
     *,
     env: tuple[Manifest, ...] = (),
     volume: Manifest | None = None,
-    swept: Swept | None = None,
+    bounded: Directory | None = None,
     awaited: Awaited | None = None,
     parts: tuple[Part, ...] = (),
 ) -> Level:
@@ -189,7 +190,7 @@ def _level(
         volumes=tuple(volumes),
         data=files.mount(level.name) if volume else None,
         mounts=tuple(mounts),
-        swept=swept,
+        bounded=bounded,
         awaited=awaited,
         parts=parts,
     )

@@ -4,17 +4,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from function.backends.evictor import Directory
 from function.contract.backend import Manifest, Part
 from function.kube import manifests as k
-
-
-@dataclass(frozen=True)
-class Swept:
-    """A directory in the agents' pod, the bytes it may hold, and the seconds between two looks."""
-
-    path: str
-    limit: int
-    period: int
 
 
 @dataclass(frozen=True)
@@ -32,7 +24,8 @@ class Awaited:
 class Level:
     """One level: the words of its `--l2-adapter`, and what the agents' pod needs for it.
 
-    `data`: the mount of its files, where it has any; `mounts`: further ones (keys).
+    `data`: the mount of its files, where it has any; `mounts`: further ones (keys). `bounded`: the
+    directory that is kept under its size.
     """
 
     adapter: str
@@ -40,7 +33,7 @@ class Level:
     volumes: tuple[Manifest, ...] = ()
     data: Manifest | None = None
     mounts: tuple[Manifest, ...] = ()
-    swept: Swept | None = None
+    bounded: Directory | None = None
     awaited: Awaited | None = None
     parts: tuple[Part, ...] = ()
 

@@ -4,8 +4,10 @@
 Redis password in it and empties the cache on request.
 """
 
+from collections.abc import Mapping
+
 from function.backends import agents
-from function.backends.lmcache.facts import HTTP_PORT, MQ_PORT, Tier
+from function.backends.lmcache.facts import MQ_PORT, Tier
 from function.contract.backend import Part
 from function.kube import manifests as k
 
@@ -24,17 +26,19 @@ def service(tier: Tier) -> Part:
     )
 
 
-def policy(tier: Tier) -> Part:
-    """5555 for wired pods of any namespace, 8080 for the monitoring namespaces, nothing else."""
+def policy(tier: Tier, measured: Mapping[str, int]) -> Part:
+    """5555 for wired pods of any namespace, the measured ports (name: number) for the monitoring
+    namespaces, nothing else."""
     rules = [k.ingress([MQ_PORT], pods=tier.wired_labels)]
     if tier.spec.monitoring is not None:
-        rules.append(k.ingress([HTTP_PORT], namespaces=tier.spec.monitoring.namespace_labels))
+        namespaces = tier.spec.monitoring.namespace_labels
+        rules.append(k.ingress(measured.values(), namespaces=namespaces))
     meta = k.metadata(f"{tier.remote_name}-agent", tier.remote_namespace, tier.labels)
     return Part("networkpolicy-agent", k.network_policy(meta, agent_labels(tier), rules))
 
 
-def pod_monitor(tier: Tier) -> list[Part]:
+def pod_monitor(tier: Tier, measured: Mapping[str, int]) -> list[Part]:
     """A PodMonitor where the tier asks for one (`--prometheus-port` is ignored by the server)."""
     selector = {"matchLabels": agent_labels(tier)}
-    manifest = agents.pod_monitor(tier, f"{tier.remote_name}-agent", selector, ["http"])
+    manifest = agents.pod_monitor(tier, f"{tier.remote_name}-agent", selector, [*measured])
     return [Part("podmonitor-agent", manifest)] if manifest else []

@@ -14,19 +14,7 @@ from function.backends.lmcache.level import Level
 from function.contract.backend import Manifest
 from function.kube import manifests as k
 
-_PYTHON = "/opt/venv/bin/python3"
-SWEEPER = "sweeper"
 WAITER = "await-levels"
-
-
-def sweepers(tier: Tier, levels: Sequence[Level]) -> list[Manifest]:
-    """The container that keeps the directories of all levels under their sizes; at most one."""
-    jobs = [level.swept for level in levels if level.swept is not None]
-    if not jobs:
-        return []
-    words = [word for job in jobs for word in (job.path, str(job.limit), str(job.period))]
-    mounts = [dict(level.data) for level in levels if level.swept and level.data]
-    return [_container(tier, SWEEPER, "sweep.py", words, volumeMounts=mounts)]
 
 
 def waiters(tier: Tier, levels: Sequence[Level]) -> list[Manifest]:
@@ -53,7 +41,7 @@ def _container(tier: Tier, name: str, program: str, words: Sequence[str], **more
         "name": name,
         "image": image.reference,
         "imagePullPolicy": image.pull_policy,
-        "command": [_PYTHON, "-c", _text(program)],
+        "command": [facts.PYTHON, "-c", _text(program)],
         "args": [k.literal(word) for word in words],
         "resources": {
             "requests": {"cpu": "10m", "memory": "64Mi"},

@@ -11,7 +11,7 @@ tiers on a node collide); upstream's operator (cluster-wide rights to Secrets, o
 from collections.abc import Sequence
 
 from function.backends import agents
-from function.backends.lmcache import facts, gpu, l2, network, programs
+from function.backends.lmcache import facts, files, gpu, l2, network, programs
 from function.backends.lmcache.facts import HTTP_PORT, MQ_PORT, Tier
 from function.backends.lmcache.level import Level
 from function.contract.backend import Manifest, Part, Pinned
@@ -27,14 +27,16 @@ def parts(tier: Tier) -> list[Part]:
     """Everything of a NodeServer tier, in the order it is applied."""
     seen = gpu.visibility(tier, CONTAINER)
     levels = l2.levels(tier)
+    measured = {"http": HTTP_PORT, **files.ports(levels)}
     return [
         Part("namespace", k.namespace(tier.remote_namespace, seen.namespace_labels), keep=True),
         *seen.parts,
         *(part for level in levels for part in level.parts),
+        *files.program(tier, levels),
         _daemonset(tier, seen, levels),
         network.service(tier),
-        network.policy(tier),
-        *network.pod_monitor(tier),
+        network.policy(tier, measured),
+        *network.pod_monitor(tier, measured),
     ]
 
 
@@ -108,12 +110,13 @@ def _pod(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Manifest:
         "terminationGracePeriodSeconds": 30,
         "containers": [
             _container(tier, seen, levels),
-            *programs.sweepers(tier, levels),
+            *files.containers(tier, levels),
         ],
         "volumes": [
             {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
             *_shared_memory(tier),
             *(volume for level in levels for volume in level.volumes),
+            *files.volumes(tier, levels),
         ],
     }
     if waiters := programs.waiters(tier, levels):

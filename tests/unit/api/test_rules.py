@@ -56,6 +56,12 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
         [{}, {"namespaceLabels": {"a": "b"}}],
         [{"namespaceLabels": {}}],
     ),
+    (
+        "Evictor",
+        "lowPercent must not be larger",
+        [{}, {"highPercent": 50, "lowPercent": 50}],
+        [{"highPercent": 89}, {"lowPercent": 96}],
+    ),
     *(
         (
             "MooncakePorts",

@@ -12,6 +12,7 @@ ROOT = Path(function.__file__).parent
 # From the ground up. A room takes from the floors below it, and from rooms that stand before it on
 # its own floor.
 FLOORS: tuple[tuple[str, ...], ...] = (
+    ("evictor",),  # a program of its own: takes nothing of the function, and gives its text alone
     ("reasons", "redact", "problems"),
     ("kube", "names"),
     ("api",),

@@ -150,8 +150,8 @@ def test_no_secret_stands_in_an_argument_and_files_are_bounded(document: dict[st
         _ADAPTERS[x["type"]] for x in document["lmcache"]["l2"]
     ]
     of_files = [a for a in adapters if a["type"] in ("fs_native", "nixl_store_dynamic")]
-    swept = pod["containers"][1]["args"][::3] if of_files else []
-    assert [_directory(a) for a in of_files] == swept
+    bounded = json.loads(pod["containers"][1]["args"][0])["directories"] if of_files else []
+    assert [_directory(a) for a in of_files] == [row["path"] for row in bounded]
     assert all("eviction" in a for a in of_files)
 
 

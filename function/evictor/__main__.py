@@ -1,0 +1,96 @@
+"""The worker: one thread walks, another keeps the leases."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import signal
+import sys
+import threading
+
+from .directory import Directory, Stopped, say
+from .serve import serve
+
+LOOK = 60  # seconds between two looks at the program's own text
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def main(arguments: list[str]) -> int:
+    """Work until SIGTERM. The configuration's keys: `directories`, each with the fields of
+    `Directory`; `defaults`: fields for all of them; `port` of the metrics, 0 for none."""
+    config = json.loads(arguments[0])
+    stop = threading.Event()
+    # Process 1 ignores a signal that it has no handler for.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    defaults = config.get("defaults", {})
+    directories = [Directory(stop=stop, **{**defaults, **row}) for row in config["directories"]]
+    if config.get("port"):
+        serve(config["port"], directories)
+    begun = program()
+    keeper = threading.Thread(target=keep, args=(directories, stop), daemon=True)
+    keeper.start()
+    ticks, told = 0, [""] * len(directories)
+    while not stop.wait(1.0):
+        for row, directory in enumerate(directories):
+            turn(directory)
+            if directory.ails != told[row]:
+                told[row] = directory.ails
+                say(f"{directory.path}: {directory.ails or 'works again'}")
+        ticks += 1
+        if not keeper.is_alive():
+            return 1  # what it died of is in the log
+        if ticks % LOOK == 0 and program() not in ({}, begun):
+            break  # the ConfigMap has another text
+    again = not stop.is_set()
+    stop.set()
+    for directory in directories:
+        directory.lease.release()
+    if again:
+        os.execv(sys.executable, [sys.executable, "-m", os.path.basename(HERE), *arguments])
+    return 0
+
+
+def turn(directory: Directory) -> None:
+    """One round; what goes wrong with it is the directory's problem."""
+    try:
+        directory.turn()
+    except Stopped:
+        pass
+    except FileNotFoundError:
+        directory.problem = ""  # nobody has written anything yet
+    except OSError as error:
+        directory.problem = str(error)
+
+
+def keep(directories: list[Directory], stop: threading.Event) -> None:
+    """Win and keep the leases, however long a walk takes."""
+    while not stop.is_set():
+        for directory in directories:
+            lease = directory.lease
+            try:
+                lease.step()
+                lease.problem = ""
+            except OSError as error:
+                lease.problem = f"cannot elect a worker: {error}"
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    directory.make_room()
+        stop.wait(min(directory.lease.seconds for directory in directories) / 4)
+
+
+def program() -> dict[str, str]:
+    """The program's own text, by file; {} where it cannot be read as a whole."""
+    found = {}
+    with contextlib.suppress(OSError):
+        for name in sorted(os.listdir(HERE)):
+            if name.endswith(".py"):
+                with open(os.path.join(HERE, name), encoding="utf-8") as file:
+                    found[name] = file.read()
+        return found
+    return {}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

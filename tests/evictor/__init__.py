@@ -1,0 +1,1 @@
+"""The evictor at the size it exists for: real processes, a million files (`make evictor-test`)."""

@@ -1,0 +1,56 @@
+"""What must go, out of intervals instead of a list."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from function.evictor import ages
+from function.evictor.ages import Ages
+
+FILES = st.lists(st.tuples(st.floats(-1e6, 2e9), st.integers(0, 10**12)), max_size=60)
+
+
+def filled(files: list[tuple[float, int]]) -> Ages:
+    found = Ages()
+    for when, size in files:
+        found.add(when, size)
+    return found
+
+
+@given(FILES, st.integers(0, 10**13), st.integers(0, 80))
+def test_enough_goes_and_nothing_newer_than_what_stays(
+    files: list[tuple[float, int]], size: int, count: int
+) -> None:
+    """As long as every interval is a second, what goes is older than what stays but for that."""
+    found = filled(files)
+    plan = found.plan(size, count)
+    doomed = [(when, bytes_) for when, bytes_ in files if plan.dooms(when, bytes_)]
+    stays = list(files)
+    for file in doomed:
+        stays.remove(file)
+    freed = sum(bytes_ for _, bytes_ in doomed)
+    assert freed >= min(size, sum(bytes_ for _, bytes_ in files))
+    assert len(doomed) >= min(count, len(files))
+    if doomed and stays:
+        newest, oldest = max(when for when, _ in doomed), min(when for when, _ in stays)
+        assert newest < oldest + found.width
+    if doomed:  # and no more than it takes: without the last of the newest it would be too little
+        _, last = max(enumerate(doomed), key=lambda row: (row[1][0] // found.width, row[0]))
+        assert freed - last[1] < size or len(doomed) - 1 < count
+
+
+def test_nothing_goes_where_nothing_must() -> None:
+    plan = filled([(5.0, 10), (6.0, 10)]).plan(0, 0)
+    assert not plan.dooms(5.0, 10)
+
+
+def test_intervals_stay_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ages, "BUCKETS", 8)
+    found = filled([(float(n), 1) for n in range(1000)])
+    assert len(found.buckets) <= 8
+    assert found.width == 128
+    assert sum(files for _, files in found.buckets.values()) == 1000
+    plan = found.plan(0, 300)
+    doomed = [n for n in range(1000) if plan.dooms(float(n), 1)]
+    assert len(doomed) == 300
+    assert max(doomed) < 384  # the end of the interval that the 300th is in
