@@ -5,9 +5,11 @@ nobody, not while agents roll either; and a start that outlasts its time says so
 stands in the way: pods that are refused leave no trace in what the provider reports.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from function.api.tier import Readiness, TierSpec
 from function.composers import conditions as c
@@ -95,10 +97,16 @@ def condition(
 
 
 def waited(call: Call) -> float | None:
-    """Seconds that AgentsReady has been False, None where it is not, or where nobody says."""
+    """Seconds that AgentsReady has been False, None where it is not, or where nobody says.
+
+    Core counts a condition's time anew whenever its reason or message changes: one that has timed
+    out stays so until it is True, or the tier is edited.
+    """
     entries = call.composite_value("status", "conditions") or []
     for entry in entries if isinstance(entries, list) else []:
         if entry.get("type") == c.CONDITION_AGENTS and entry.get("status") == FALSE:
+            if entry.get("reason") == c.REASON_TIMED_OUT and not _is_of_an_older_spec(call, entry):
+                return math.inf
             try:
                 since = datetime.fromisoformat(str(entry.get("lastTransitionTime")))
                 return call.now - since.timestamp()
@@ -107,12 +115,20 @@ def waited(call: Call) -> float | None:
     return None
 
 
+def _is_of_an_older_spec(call: Call, entry: dict[str, Any]) -> bool:
+    generation = call.composite_value("metadata", "generation")
+    return bool(entry.get("observedGeneration", generation) != generation)
+
+
 def _no_nodes(agents: Agents, spec: TierSpec) -> str:
     selector = ", ".join(f"{k}={v}" for k, v in sorted(spec.nodes.selector.items()))
     tolerated = ", ".join(t.key or "every taint" for t in spec.nodes.tolerations)
+    said = f"Agents belong on {agents.desired} nodes"
+    if agents.misplaced:
+        said += f" ({agents.misplaced} more run where none belongs any more)"
     return (
-        f"{agents.desired} nodes run an agent, and spec.readiness.minNodes is"
-        f" {spec.readiness.min_nodes}. A node runs one if it has the labels of spec.nodes.selector"
+        f"{said}, and spec.readiness.minNodes is {spec.readiness.min_nodes}."
+        " A node runs one if it has the labels of spec.nodes.selector"
         f" ({selector or 'none: every node'}) and no taint beside those of spec.nodes.tolerations"
         f" ({tolerated or 'none'}). GPU nodes are often tainted, and labelled by their platform."
         " Where nodes come with the first engine (scale from zero), set minNodes to 0."

@@ -171,12 +171,11 @@ class _ConsumerComposer:
 
     def _identity_conflict(self, i: int) -> Conflict | None:
         outcome = self.outcomes[i]
-        if not outcome.wanted or outcome.plan is None:
+        if outcome.plan is None or not identity_conflicts.possible(outcome.plan):
             return None
         rest = [o for j, o in enumerate(self.outcomes) if j != i]
         own = [share for o in rest for share in (o.running if o.kept else o.shares)]
         return identity_conflicts.find(
-            outcome.plan,
             identity_conflicts.Workload(outcome.wanted, outcome.running, own),
             lookup.users(self.call, outcome.asking, outcome.found),
             self.call.composite,

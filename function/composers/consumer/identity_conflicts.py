@@ -45,15 +45,13 @@ class Workload:
 
 
 def find(
-    plan: TierPlan, workload: Workload, usages: Iterable[dict[str, Any]], composite: dict[str, Any]
+    workload: Workload, usages: Iterable[dict[str, Any]], composite: dict[str, Any]
 ) -> Conflict | None:
-    """Why a workload cannot join what is on the tier, or None where it can.
+    """Why a workload cannot join what is on a tier where that is `possible`, or None.
 
     Whoever is wired came first. Of two that wait, the one first by namespace, kind and name goes
     ahead, so that they do not wait for each other.
     """
-    if not possible(plan):
-        return None
     me = usage.consumer(composite)
     rolls: Conflict | None = None
     others = [(usage.user(entry), usage.shares(entry)) for entry in usages]

@@ -125,6 +125,37 @@ def test_a_start_that_outlasts_its_time_says_so(seconds: int) -> None:
     assert got.messages["AgentsReady"].startswith("0 of 2 agents are ready, 2 are needed.")
 
 
+def test_one_that_timed_out_says_so_until_it_is_ready_or_edited() -> None:
+    """Core begins to count anew with each other reason or message, this one included."""
+    said = {"type": "AgentsReady", "status": "False", "reason": "StartTimedOut"}
+    said |= {"lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 3}
+    first = call(d.tier(), required=required())
+
+    def later(generation: int, ready: int) -> tuple[str, str]:
+        tier = {**d.tier(), "status": {"conditions": [said]}}
+        tier["metadata"] = {**tier["metadata"], "generation": generation}
+        observed = agents(observe(first), 2, ready)
+        return call(tier, required=required(), observed=observed, now=1767225601.0).conditions[
+            "AgentsReady"
+        ]
+
+    assert later(3, 0) == later(3, 1) == ("False", "StartTimedOut")
+    assert later(4, 0) == ("False", "Starting")
+    assert later(3, 2) == ("True", "Ready")
+
+
+def test_agents_that_run_where_none_belongs_are_counted() -> None:
+    """All nodes were tainted, or lost their label: what runs there serves nobody new."""
+    first = call(d.tier(), required=required())
+    observed = agents(observe(first), 0, 0)
+    status = observed["daemonset-agent"]["status"]["atProvider"]["manifest"]["status"]
+    status["numberMisscheduled"] = 3
+    got = call(d.tier(), required=required(), observed=observed)
+    assert got.conditions["AgentsReady"] == ("False", "NoMatchingNodes")
+    begin = "Agents belong on 0 nodes (3 more run where none belongs any more), and"
+    assert got.messages["AgentsReady"].startswith(begin)
+
+
 def test_what_could_not_be_written_is_quoted() -> None:
     first = call(d.tier(), required=required())
     observed = agents(observe(first), 1, 1)
