@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.node import Node
-from tests.serve.fleet import MODELS, Fleet, References
+from tests.serve.fleet import ADAPTERS, MODELS, Fleet, References
 from tests.serve.pairs import PAIRS
 from tests.serve.proofs import Proofs
 from tests.serve.site import Site
@@ -73,6 +73,9 @@ def site(node: Node) -> Iterator[Site]:
     made = Site(node, LOGS)
     for claim, seed in MODELS.items():
         made.model(claim, seed)
+    made.hub("hub", {"v1": MODELS["llama"], "v2": MODELS["qwen"]})
+    for claim, seed in ADAPTERS.items():
+        made.adapter(claim, seed, "sql")
     yield made
     made.close()
 

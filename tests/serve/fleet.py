@@ -11,9 +11,11 @@ from tests.serve.site import Site
 from tests.serve.wiring import Declared, Wired
 
 # The seeds of prompts that tests ask with. An engine without a tier answers all of them once.
-SEEDS = range(12)
+SEEDS = range(10)
 # Claim -> seed of the weights on it.
 MODELS = {"llama": 1, "qwen": 2}
+# Claim -> seed of the adapter `sql` on it.
+ADAPTERS = {"adapters": 11, "other-adapters": 12}
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,10 @@ from tests.serve import models
 from tests.serve.engine import Engine
 from tests.serve.wiring import Wired
 
+# A repository in a hub's cache: revision -> the seed of its weights.
+REPOSITORY = "acme/tiny"
+REVISIONS = {"v1": "1" * 40, "v2": "2" * 40}
+
 
 class Site:
     """`logs`: a folder that keeps each pod's logs, one folder a pod, in order of starting."""
@@ -28,6 +32,16 @@ class Site:
     def model(self, claim: str, seed: int, path: str = "") -> None:
         """Weights of that seed on a claim."""
         models.write_model(self.node.volume("claim", claim) / path, seed)
+
+    def hub(self, claim: str, seeds: Mapping[str, int]) -> None:
+        """A hub's cache with the repository: revision -> seed of its weights."""
+        cache = (
+            self.node.volume("claim", claim) / "hub" / f"models--{REPOSITORY.replace('/', '--')}"
+        )
+        for name, seed in seeds.items():
+            models.write_model(cache / "snapshots" / REVISIONS[name], seed)
+            (cache / "refs").mkdir(exist_ok=True)
+            (cache / "refs" / name).write_text(REVISIONS[name])
 
     def adapter(self, claim: str, seed: int, path: str = "") -> None:
         """A LoRA adapter of that seed on a claim."""

@@ -22,6 +22,11 @@ def fill(fleet: Fleet, engine: Engine, seed: int) -> None:
     before = external(engine)
     assert engine.ask(prompt(seed)) == fleet.reference(seed)
     assert external(engine) == before
+    settle(fleet, engine)
+
+
+def settle(fleet: Fleet, engine: Engine) -> None:
+    """Wait until what the engine has computed is in the tier."""
     time.sleep(1)
 
 
