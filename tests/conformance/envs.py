@@ -44,6 +44,11 @@ KERNELS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
+# Other releases of one package, to stand before an environment's own on the path: older images have
+# them.
+RELEASES = ("lmcache==0.5.0", "lmcache==0.5.4", "lmcache==0.5.5")
+
+
 class EnvironmentUnavailable(Exception):
     """This machine cannot have the environment; the message says why and what to do."""
 
@@ -119,7 +124,26 @@ def environment(name: str) -> Environment:
     return Environment(name, path)
 
 
+def release(requirement: str) -> Path:
+    """The folder of one package in another release, for PYTHONPATH; without its dependencies."""
+    path = cache_root() / "envs" / f"{requirement.replace('==', '-')}-py{PYTHON}"
+    if not (path / ".ready").exists():
+        _check_machine()
+        shutil.rmtree(path, ignore_errors=True)
+        python = environment("vllm").python
+        options = ("--quiet", "--no-deps", "--python", python, "--target", path)
+        _uv("pip", "install", *options, requirement)
+        (path / ".ready").touch()
+    return path
+
+
 def main() -> int:
+    for requirement in RELEASES if not sys.argv[1:] else ():
+        try:
+            release(requirement)
+        except EnvironmentUnavailable as problem:
+            print(problem, file=sys.stderr)
+            return 1
     for name in sys.argv[1:] or sorted(ENVIRONMENTS):
         started = time.monotonic()
         try:
