@@ -31,6 +31,7 @@ def test_the_identity_and_the_adapter_are_in_the_keys(requirement: str, tmp_path
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["version"] == requirement.partition("==")[2]
     assert set(said["names"].values()) == {f"/mnt/models##kv-offload-{IDENTITY}"}
+    assert said["pings"]
     plain, adapted, tenant = said["salts"]
     assert plain == ""
     assert adapted != tenant and all(s.startswith("kv-offload-") for s in (adapted, tenant))

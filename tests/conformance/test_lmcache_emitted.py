@@ -103,6 +103,7 @@ def test_vllm_loads_our_connector_around_lmcaches(vllm, tmp_path, example):
     assert extra == {
         "lmcache.mp.port": 5555,
         "lmcache.mp.mq_timeout": 300,
+        "lmcache.mp.heartbeat_interval": 2,
         "lmcache.mp.hash_algorithm": "blake3",
     } | {f"lmcache.mp.{key}": value for key, value in EXTRA[example].items()}
 

@@ -28,6 +28,9 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
         "lmcache.mp.port": facts.MQ_PORT,
         # How long a starting engine waits for its node's agent before it gives up.
         "lmcache.mp.mq_timeout": facts.startup_seconds(tier),
+        # A restart that no ping fell into goes unseen, and the engine stays unknown to its agent:
+        # two pings fit into the shortest (LMCache's default is 10).
+        "lmcache.mp.heartbeat_interval": facts.HEARTBEAT_SECONDS,
         "lmcache.mp.hash_algorithm": "blake3",
     }
     if spec.ipc == facts.ISOLATED:

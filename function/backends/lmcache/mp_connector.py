@@ -33,6 +33,11 @@ class LMCacheMPConnector(upstream.LMCacheMPConnector):
         if not fits:
             raise RuntimeError(_NO_PLACE)
 
+    def register_kv_caches(self, kv_caches):
+        """Upstream pings from its first request on, and until then sees no restart of its agent."""
+        super().register_kv_caches(kv_caches)
+        getattr(self.worker_adapter, "_ensure_heartbeat_started", lambda: None)()
+
     def _get_or_create_request_tracker(self, request):
         tracker = super()._get_or_create_request_tracker(request)
         own = request.cache_salt or ""

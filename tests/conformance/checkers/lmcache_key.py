@@ -2,9 +2,10 @@
 
     python lmcache_key.py TEXT IDENTITY ADAPTER
 
-TEXT: the module's file. Prints `{"version", "names": {side: model name in a key}, "salts": [...]}`:
-of a plain request, one with the LoRA adapter in the folder ADAPTER, and a tenant's with it. What a
-server or an engine would give the classes is filled in by hand.
+TEXT: the module's file. Prints `{"version", "names": {side: model name in a key}, "salts": [...],
+"pings": bool}`: salts of a plain request, one with the LoRA adapter in the folder ADAPTER, and a
+tenant's with it; whether the worker pings once it is registered. What a server or an engine would
+give the classes is filled in by hand.
 """
 
 import importlib.metadata
@@ -33,6 +34,16 @@ def client(kind):
         if not isinstance(getattr(kind, name, None), property):
             setattr(made, name, 1)
     return made
+
+
+def pings(made):
+    """Whether the real client has what our class starts, and ours starts it."""
+    begun = []
+    assert callable(LMCacheMPWorkerAdapter._ensure_heartbeat_started)
+    made.worker_adapter._ensure_heartbeat_started = lambda: begun.append(True)
+    upstream.LMCacheMPConnector.register_kv_caches = lambda self, kv_caches: None
+    made.register_kv_caches({})
+    return begun == [True]
 
 
 def init(self, vllm_config, role, kv_cache_config=None):
@@ -75,7 +86,8 @@ def main():
     rows = (("a", None, None), ("b", None, adapter), ("c", "tenant", adapter))
     salts = [made._get_or_create_request_tracker(request(*row)).cache_salt for row in rows]
     version = importlib.metadata.version("lmcache")
-    print(json.dumps({"version": version, "names": names, "salts": salts}))
+    begun = pings(scope["LMCacheMPConnector"](config, "worker"))
+    print(json.dumps({"version": version, "names": names, "salts": salts, "pings": begun}))
 
 
 main()

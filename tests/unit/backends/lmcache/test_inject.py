@@ -44,6 +44,7 @@ def _connector(**extra: Any) -> dict[str, Any]:
             "lmcache.mp.host": "tcp://chat-3f9ab.kv-offload-system.svc",
             "lmcache.mp.port": 5555,
             "lmcache.mp.mq_timeout": 300,
+            "lmcache.mp.heartbeat_interval": 2,
             "lmcache.mp.hash_algorithm": "blake3",
         }
         | {f"lmcache.mp.{key}": value for key, value in extra.items()},

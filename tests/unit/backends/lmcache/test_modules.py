@@ -21,6 +21,10 @@ class Client:
 
     def __init__(self, model_name: str):
         self.model_name = model_name
+        self.did: list[str] = []
+
+    def _ensure_heartbeat_started(self) -> None:
+        self.did.append("pings")
 
     def _create_key(self, token_ids: Any, start: int, end: int, request_id: str, cache_salt=""):
         return SimpleNamespace(model_name=self.model_name, cache_salt=cache_salt)
@@ -34,6 +38,9 @@ class Upstream:
     def __init__(self, vllm_config: Any, role: str, kv_cache_config: Any = None):
         setattr(self, f"{role}_adapter", self.client(vllm_config.model))
         self.trackers: dict[str, Any] = {}
+
+    def register_kv_caches(self, kv_caches: Any) -> None:
+        self.worker_adapter.did.append("registered")
 
     def _get_or_create_request_tracker(self, request: Any) -> Any:
         salt = request.cache_salt or ""
@@ -89,6 +96,13 @@ def test_both_sides_name_the_identity(role: str) -> None:
 def test_no_identity_is_no_start() -> None:
     with pytest.raises(ValueError, match=r"no kv_offload\.identity"):
         mp()(config({}), "worker")
+
+
+def test_an_engine_pings_as_soon_as_it_is_registered() -> None:
+    """Upstream waits for the first request, and until then sees no restart of its agent."""
+    made = mp()(config(), "worker")
+    made.register_kv_caches({})
+    assert made.worker_adapter.did == ["registered", "pings"]
 
 
 class Elsewhere(Client):
