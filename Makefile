@@ -8,6 +8,7 @@ PYTHON ?= python3
 include tests/tools/tools.mk
 -include package/package.mk
 -include tests/conformance/conformance.mk
+-include tests/serve/serve.mk
 -include tests/cluster/cluster.mk
 
 .PHONY: help venv render test-render test goldens generate lint types bench image-check fuzz evictor-test

@@ -175,14 +175,16 @@ _TABLE: tuple[Explanation, ...] = (
     ),
     Explanation(
         Reason.CACHE_IDENTITY_CONFLICT,
-        "Two consumers of the tier have one model string but different, or unknown, weights or "
-        "cache layout; the backend would hand the one the other's blocks, with no error.",
-        "Give the engines different model strings (--served-model-name keeps the public name), or "
-        "declare the same modelplane.ai/kv-offload-cache-identity for both if they are equal, or "
-        "use a tier each. An edit of one that runs waits until the other makes it too; replicas of "
-        "one parent go ahead, and say so until they are alike.",
-        "model /mnt/models has identity 3f9ab2c41d07 here and 91c0de77aa02 in team-b/llama: their "
-        "blocks would be mixed up",
+        "Nothing would keep the engine from reading blocks of other weights, or of another cache "
+        "layout, with no error: what stands behind its model argument is not known, or the keys of "
+        "its blocks have no place for that and another consumer has the same model string.",
+        "Declare modelplane.ai/kv-offload-cache-identity, the same only where weights and layout "
+        "are. Where the message names another consumer: give the engines different model strings "
+        "(--served-model-name keeps the public name), or use a tier each. An edit of one that runs "
+        "waits until the other makes it too; replicas of one parent go ahead, and say so until "
+        "they are alike.",
+        "what stands behind the model argument (/mnt/models) is not known, and without it engines "
+        "with other weights under one name would read each other's blocks",
     ),
     Explanation(
         Reason.ARGS_NOT_PATCHABLE,

@@ -83,9 +83,10 @@ class LMCacheRegistration(ApiModel):
     )
     grace_seconds: Annotated[int, Field(ge=30, le=604800)] = Field(
         default=86400,
-        description="Silence allowed to a worker that has never pinged, in seconds. A worker pings "
-        "first with its first store or retrieve, and once forgotten it never registers again: an "
-        "engine that idles longer than this after its start runs without the cache.",
+        description="Silence allowed to a worker that has never pinged, in seconds. vLLM's "
+        "pings once it is registered; SGLang's with its first store or retrieve, and once "
+        "forgotten it never registers again: an engine that idles longer than this after its start "
+        "runs without the cache.",
     )
     session_seconds: Annotated[int, Field(ge=60, le=86400)] = Field(
         default=600,

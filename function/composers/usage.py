@@ -62,12 +62,14 @@ class Share:
     """What one engine of a consumer may share: blocks of `model` under a cache `identity`.
 
     `model`: the string behind the model argument. `identity`: the digest, or "" when unknown.
-    `wired`: false while the consumer waits to be wired so.
+    `wired`: false while the consumer waits to be wired so. `keyed`: the keys of its blocks hold the
+    identity, so that nobody else's can be mistaken for them.
     """
 
     model: str
     identity: str
     wired: bool = True
+    keyed: bool = False
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,7 @@ def _usage(
     }
     if fleet:
         labels[names.LABEL_USED_FLEET] = names.reference(namespace, fleet)
-    rows = [[share.model, share.identity, share.wired] for share in shares]
+    rows = [[s.model, s.identity, s.wired, *([True] if s.keyed else [])] for s in shares]
     metadata: dict[str, Any] = {
         "labels": labels,
         "annotations": {
@@ -321,7 +323,8 @@ def shares(usage: dict[str, Any]) -> list[Share]:
     """What the consumer behind a Usage shares; [] where the annotation cannot be read."""
     text = reading.texts(usage, "metadata", "annotations").get(names.ANNOTATION_SHARES, "[]")
     try:
-        return [Share(str(row[0]), str(row[1]), bool(row[2])) for row in json.loads(text)]
+        rows = json.loads(text)
+        return [Share(str(r[0]), str(r[1]), bool(r[2]), r[3:] == [True]) for r in rows]
     except (ValueError, TypeError, IndexError, KeyError, RecursionError):
         return []
 

@@ -191,12 +191,11 @@ class Backend(Protocol[OfSettings]):
         """
         ...
 
-    def shares_by_model_string(self, tier: Tier[OfSettings]) -> bool:
-        """Whether cached blocks are told apart by the model *string* only.
+    def keys_hold_identity(self, tier: Tier[OfSettings], engine: Engine) -> bool:
+        """Whether the cache identity is part of the key of every block of this engine.
 
-        Then two consumers of the tier with one model string and different or unknown cache
-        identities are refused (CacheIdentityConflict); where the key has a place for the identity,
-        `inject` puts it there.
+        Where it is not, the model *string* alone tells blocks apart: two consumers of the tier with
+        one model string and different or unknown identities are refused (CacheIdentityConflict).
         """
         ...
 
@@ -233,9 +232,9 @@ class Defaults(Generic[OfSettings]):
         """No flag is set where it is absent, or none that counts for the identity."""
         return {}
 
-    def shares_by_model_string(self, tier: Tier[OfSettings]) -> bool:
+    def keys_hold_identity(self, tier: Tier[OfSettings], engine: Engine) -> bool:
         """The cache identity is part of every key."""
-        return False
+        return True
 
     def pinned(self, tier: Tier[OfSettings]) -> tuple[Pinned, ...]:
         """Everything may change under what runs."""

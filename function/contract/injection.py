@@ -43,6 +43,8 @@ class Injection:
     # core/v1 EnvVar objects. `env_if_absent`: only where the pod has no value of that name.
     env: tuple[Json, ...] = ()
     env_if_absent: tuple[Json, ...] = ()
+    # Variables that are lists of directories, {name: directory}: it goes behind what the pod has.
+    search_paths: Mapping[str, str] = field(default_factory=dict)
     # Names of env variables Ray must copy to its workers (VLLM_RAY_EXTRA_ENV_VARS_TO_COPY).
     ray_env: tuple[str, ...] = ()
     # Files the pod mounts: composed as one ConfigMap by the consumer's step. {file name: text}

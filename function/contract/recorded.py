@@ -7,6 +7,7 @@ directory of the node by another's word.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -123,6 +124,7 @@ class _Injection(_Shape):
     flags: dict[_Name, _Text | None] = {}
     env: list[_EnvVar] = []
     env_if_absent: list[_EnvVar] = []
+    search_paths: dict[_Name, _Text] = {}
     ray_env: list[_Name] = []
     files: dict[_Name, _Text] = {}
     files_path: _Name = ""
@@ -159,6 +161,8 @@ class Allowance:
     """What a backend may put into pods, by name; whatever is not here it never injects.
 
     `connectors`: values of `kv_connector`, and `modules` the beginnings of their module paths.
+    `programs`: SHA-256 of every file that it has ever mounted but YAML and JSON, `search_paths` the
+    variables by which they are found.
     `env`: names of variables, `secrets` those of them that may come from a Secret. `mounts`:
     directories below which it mounts. `claims`: kinds of its volumes. `capabilities`: by name.
     `host_shm`: whether pods may get the node's /dev/shm. `companions`: kinds, as apiVersion/Kind.
@@ -167,6 +171,8 @@ class Allowance:
 
     connectors: frozenset[str] = frozenset()
     modules: tuple[str, ...] = ()
+    programs: frozenset[str] = frozenset()
+    search_paths: frozenset[str] = frozenset()
     flags: frozenset[str] = frozenset()
     env: frozenset[str] = frozenset()
     secrets: frozenset[str] = frozenset()
@@ -190,6 +196,11 @@ class Allowance:
         module = connector.get("kv_connector_module_path")
         if module is not None and not str(module).startswith(self.modules or ("\0",)):
             yield f"module {module}"
+        for name, text in sorted(injection.files.items()):
+            is_data = name.endswith((".yaml", ".json"))
+            if not is_data and sha256(text.encode()).hexdigest() not in self.programs:
+                yield f"program {name}"
+        yield from _beyond("search path", injection.search_paths, self.search_paths)
         yield from _beyond("flag", injection.flags, self.flags)
         for variable in (*injection.env, *injection.env_if_absent):
             secret = (variable.get("valueFrom") or {}).get("secretKeyRef")
@@ -222,6 +233,7 @@ class Allowance:
             if mount["name"] not in ours:
                 yield f"mount of {mount['name']}"
         places = [mount["mountPath"] for mount in injection.mounts]
+        places += injection.search_paths.values()
         if injection.files:
             places.append(injection.files_path)
         for place in places:

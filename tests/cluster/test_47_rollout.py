@@ -9,25 +9,41 @@ from tests.cluster.documents import API, FIRST, USAGE, asking, changed, replica_
 from tests.cluster.expect import Fleet, engine, flag
 from tests.cluster.rig.kube import Manifest
 
-CHAT = tier("rolling")
-GROUP = replica_group("siblings", "rolling", 2)
-# Mooncake's keys hold the identity: there is no conflict to have.
+_CONTAINER = "engines.0.members.0.template.spec.containers.0"
+_ARGS = f"{_CONTAINER}.args"
+
+
+def sglang(document: Manifest, path: str, model: str) -> Manifest:
+    """The same with SGLang, whose client of LMCache has no place for the identity in its keys."""
+    values = {
+        "image": "lmsysorg/sglang:v0.5.23",
+        "command": ["sglang", "serve"],
+        "args.0": f"--model-path={model}",
+    }
+    for field, value in values.items():
+        document = changed(document, f"{path}.{_CONTAINER}.{field}", value)
+    return document
+
+
+# SGLang shares the node's memory with its agent.
+CHAT = tier("rolling", lmcache={"ipc": "SharedMemory", "l1": {"sizeGiB": 200}})
+GROUP = sglang(replica_group("siblings", "rolling", 2), "spec.template", "some/siblings")
+# vLLM's keys hold the identity, and so do Mooncake's: there is no conflict to have.
+KEYED = replica_group("keyed", "rolling", 2)
 POOL = tier("rolling-pool", backend="Mooncake", mooncake={"store": {"sizeGiB": 64}})
 for field in ("gpuVisibility", "lmcache"):
     del POOL["spec"][field]
 POOLED = replica_group("pooled", "rolling-pool", 2)
 # Neighbours serve one model, and are nobody's replicas.
 NEIGHBOURS = [
-    changed(asking(name, "rolling"), f"spec.{path}", "--model=some/shared")
+    sglang(asking(name, "rolling"), "spec", "some/shared")
     for name in ("neighbour-a", "neighbour-b")
-    for path in ("engines.0.members.0.template.spec.containers.0.args.0",)
 ]
-_ARGS = "engines.0.members.0.template.spec.containers.0.args"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def running(world: Fleet, standin: None) -> Iterator[None]:
-    documents = (CHAT, POOL, GROUP, POOLED, *NEIGHBOURS)
+    documents = (CHAT, POOL, GROUP, KEYED, POOLED, *NEIGHBOURS)
     with world.applied(*documents):
         for document in documents:
             world.until_ready(document, limit=60)
@@ -52,7 +68,12 @@ def identities(world: Fleet, model: str) -> list[str]:
             each["metadata"]["annotations"].get("modelplane.ai/kv-offload-shares", "[]")
         )
     ]
-    return sorted(identity for name, identity, _ in rows if name == model)
+    return sorted(identity for name, identity, *_ in rows if name == model)
+
+
+def is_wired(found: Manifest) -> bool:
+    words = engine(found)["args"]
+    return "--enable-lmcache" in words or "--kv-transfer-config" in words
 
 
 def dtypes(world: Fleet, start: str) -> list[str]:
@@ -60,8 +81,7 @@ def dtypes(world: Fleet, start: str) -> list[str]:
     return sorted(
         flag(engine(found), "--dtype")
         for key, found in world.remote(FIRST).items()
-        if key.startswith(f"Deployment default/{start}")
-        and flag(engine(found), "--kv-transfer-config")
+        if key.startswith(f"Deployment default/{start}") and is_wired(found)
     )
 
 
@@ -81,7 +101,9 @@ def until_rolled(world: Fleet, documents: list[Manifest], start: str, dtype: str
     )
 
 
-@pytest.mark.parametrize("group", [GROUP, POOLED], ids=["LMCache", "Mooncake"])
+@pytest.mark.parametrize(
+    "group", [GROUP, KEYED, POOLED], ids=["LMCache-SGLang", "LMCache-vLLM", "Mooncake"]
+)
 def test_replicas_of_one_parent_change_their_identity(world: Fleet, group: Manifest):
     name = group["metadata"]["name"]
     replicas = world.composed(group, API, "ModelReplica")
@@ -109,7 +131,9 @@ def test_one_of_a_parents_replicas_goes_first(world: Fleet):
     """As with a parent that rolls its replicas one by one: all say so until they are alike."""
     first, *others = world.composed(GROUP, API, "ModelReplica")
     args = first["spec"]["engines"][0]["members"][0]["template"]["spec"]["containers"][0]["args"]
-    engines = changed(first, f"spec.{_ARGS}", [*args, "--kv-cache-dtype=fp8"])["spec"]["engines"]
+    engines = changed(first, f"spec.{_ARGS}", [*args, "--kv-cache-dtype=fp8_e5m2"])["spec"][
+        "engines"
+    ]
     world.api.patch(GROUP, {"metadata": {"annotations": {"crossplane.io/paused": "true"}}})
     world.api.patch(first, {"spec": {"engines": engines}})
     world.until_condition(first, "KVOffloadReady", ("False", "CacheIdentityConflict"))
@@ -127,8 +151,8 @@ def fp8(world: Fleet) -> list[str]:
         found["metadata"]["name"].removesuffix("-main")
         for key, found in world.remote(FIRST).items()
         if key.startswith("Deployment default/siblings")
-        and flag(engine(found), "--kv-cache-dtype") == "fp8"
-        and flag(engine(found), "--kv-transfer-config")
+        and flag(engine(found), "--kv-cache-dtype") == "fp8_e5m2"
+        and is_wired(found)
     ]
 
 
@@ -146,7 +170,7 @@ def test_neighbours_that_make_one_change_make_it_together(world: Fleet):
 def test_neighbours_that_make_different_changes_stay_as_they_run(world: Fleet):
     """A contradiction: each says whom it cannot share with, and what runs is untouched."""
     pods = {p["metadata"]["uid"] for p in world.pods(FIRST, "default")}
-    one = edited(NEIGHBOURS[0], "spec", "--dtype=float16", "--kv-cache-dtype=fp8")
+    one = edited(NEIGHBOURS[0], "spec", "--dtype=float16", "--kv-cache-dtype=fp8_e5m2")
     other = edited(NEIGHBOURS[1], "spec", "--dtype=bfloat16")
     for document in (one, other):
         world.api.apply(document)

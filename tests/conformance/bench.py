@@ -11,6 +11,15 @@ from dataclasses import dataclass
 
 from tests.conformance.pod import Pod
 
+# bench names every model alike; the program is `lmcache` with another name for it.
+RENAMED = """
+import sys
+from lmcache.cli.commands.bench.server_bench import helpers
+from lmcache.cli.main import main
+assert helpers._MODEL_NAME == "test-model"
+helpers._MODEL_NAME = sys.argv.pop(1)
+main()
+"""
 SHAPE = "(2,256,16,4,64):float16:8"  # K and V, blocks, tokens a block, heads, head size; 8 layers
 
 
@@ -35,10 +44,12 @@ def bench(
     start: int = 0,
     end: int = 2,
     shape: str = SHAPE,
+    model: str = "test-model",
 ) -> Bench:
     """Requests `start` to `end` of `tokens` tokens each, against the server in that container."""
     command = [
-        *("lmcache", "bench", "server", "--mode", "cpu", "--transfer-mode", "lmcache_driven"),
+        *("python3", "-c", RENAMED, model, "bench", "server"),
+        *("--mode", "cpu", "--transfer-mode", "lmcache_driven"),
         *("--rpc-url", f"tcp://{pod.address}:5555", "--url", f"http://{pod.address}:8080"),
         *("--kvcache-shape-spec", shape, "--num-tokens", str(tokens)),
         *("--start", str(start), "--end", str(end)),

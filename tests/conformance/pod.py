@@ -31,6 +31,7 @@ from tests.conformance.envs import Environment
 from tests.conformance.node import HOST_IP, Node
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PIDS = 1000  # process numbers between one pod and the next
 INIT_TIMEOUT = 120.0  # seconds; the kubelet has none
 _UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
@@ -51,7 +52,8 @@ def expand(text: str, env: Mapping[str, str]) -> str:
 class Pod:
     """`template` is a pod template (`metadata`, `spec`). The containers start at once.
 
-    Init containers run to their end first, unless they restart always (sidecars).
+    Init containers run to their end first, unless they restart always (sidecars). `logs`: a folder
+    for the containers' logs, which otherwise go with the pod.
     """
 
     def __init__(
@@ -64,10 +66,11 @@ class Pod:
         namespace: str = "default",
         sizes: Mapping[str, str] | None = None,
         restart: bool = False,
+        logs: Path | None = None,
     ):
         self.node, self.spec, self.image = node, template["spec"], image
         self.name, self.namespace = name, namespace
-        self.sizes, self._restart = sizes or {}, restart
+        self.sizes, self._restart, self._logs = sizes or {}, restart, logs
         self.address = node.address()
         self.containers: dict[str, Container] = {}
         self._folder = tempfile.TemporaryDirectory(prefix=f"{name}-", dir=node.folder)
@@ -93,6 +96,7 @@ class Pod:
             holder=self._holder.pid,
             description=self._describe(spec),
             restart=self._restart and sidecar,
+            logs=self._logs,
         )
         container = self.containers[spec["name"]] = Container(setting)
         if not sidecar:
@@ -128,6 +132,7 @@ class Pod:
             "venv": str(self.image.path) if self.image is not None else None,
             "hosts": str(self.node.hosts),
             "mounts": [self._mount(mount) for mount in spec.get("volumeMounts", ())],
+            "last_pid": int(self.address.rpartition(".")[2]) % 30 * PIDS,
         }
 
     def _sized(self, args: Any) -> list[str]:

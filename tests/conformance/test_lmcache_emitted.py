@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from function.backends.lmcache import modules
 from tests.conformance.manifests import ROOT, Manifest, one, render
 from tests.conformance.pod import expand
 
@@ -19,7 +20,8 @@ SGLANG = {
     "command": ["sglang", "serve", "--model-path", "Qwen/Qwen3-8B"],
 }
 V1 = "vllm.distributed.kv_transfer.kv_connector.v1"
-MP = "lmcache.integration.vllm.lmcache_mp_connector"
+MP = modules.module(modules.MP_CONNECTOR).name
+INSIDE = modules.module(modules.V1_CONNECTOR).name
 SERVERS = ("smallest", "tier", "managed-redis", "shared-memory")
 
 
@@ -64,13 +66,20 @@ def words(container: Manifest) -> list[str]:
     return [expand(word, variables(container)) for word in given]
 
 
-def asked(vllm, container: Manifest) -> dict[str, Any]:
-    parsed = vllm.parse(["vllm", "serve", *words(container)], variables(container))
+def asked(vllm, container: Manifest, files: Manifest, folder: Path) -> dict[str, Any]:
+    """What vLLM makes of a container; its mounted files lie in `folder` instead."""
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    env = variables(container)
+    if "PYTHONPATH" in env:
+        assert env["PYTHONPATH"] in [mount["mountPath"] for mount in container["volumeMounts"]]
+        env["PYTHONPATH"] = str(folder)
+    parsed = vllm.parse(["vllm", "serve", *words(container)], env)
     assert parsed.ok, parsed.error
     config = parsed.result["kv_transfer_config"]
     assert (config["kv_role"], config["kv_load_failure_policy"]) == ("kv_both", "recompute")
     found = [(c["name"], c["module"]) for c in parsed.result["connectors"]]
-    return {"config": config, "classes": found}
+    return {"config": config, "classes": found, "hma": parsed.result["hma"]}
 
 
 # example, what its connector is told beside the address
@@ -83,22 +92,25 @@ EXTRA = {
 
 
 @pytest.mark.parametrize("example", SERVERS)
-def test_vllm_loads_lmcaches_own_connector(vllm, tmp_path, example):
-    container, _ = wired(example, VLLM, tmp_path)
-    said = asked(vllm, container)
+def test_vllm_loads_our_connector_around_lmcaches(vllm, tmp_path, example):
+    container, files = wired(example, VLLM, tmp_path)
+    said = asked(vllm, container, files, tmp_path)
     assert said["classes"] == [("LMCacheMPConnector", MP)]
+    assert said["hma"], "as LMCache's own supports the hybrid allocator"
     extra = dict(said["config"]["kv_connector_extra_config"])
+    assert len(extra.pop(modules.IDENTITY)) == 12
     assert extra.pop("lmcache.mp.host").startswith("tcp://")
     assert extra == {
         "lmcache.mp.port": 5555,
         "lmcache.mp.mq_timeout": 300,
+        "lmcache.mp.heartbeat_interval": 2,
         "lmcache.mp.hash_algorithm": "blake3",
     } | {f"lmcache.mp.{key}": value for key, value in EXTRA[example].items()}
 
 
 def test_vllm_loads_the_users_connector_first(vllm, tmp_path):
-    container, _ = wired("smallest", WITH_NIXL, tmp_path)
-    said = asked(vllm, container)
+    container, files = wired("smallest", WITH_NIXL, tmp_path)
+    said = asked(vllm, container, files, tmp_path)
     assert said["classes"] == [
         ("MultiConnector", f"{V1}.multi_connector"),
         ("NixlPullConnector", f"{V1}.nixl.connector"),
@@ -111,13 +123,13 @@ def test_vllm_loads_the_users_connector_first(vllm, tmp_path):
 
 def test_vllm_in_process(vllm, lmcache, tmp_path):
     container, files = wired("in-process", VLLM, tmp_path)
-    (found,) = asked(vllm, container)["classes"]
-    assert found[0] == "LMCacheConnectorV1"
+    assert asked(vllm, container, files, tmp_path)["classes"] == [("LMCacheConnectorV1", INSIDE)]
     env = variables(container)
     assert env["PYTHONHASHSEED"] == "0"
     folder, _, file = env["LMCACHE_CONFIG_FILE"].rpartition("/")
     assert folder in [mount["mountPath"] for mount in container["volumeMounts"]]
 
+    assert set(files) == {file, f"{INSIDE}.py"}
     given = yaml.safe_load(files[file])
     parsed = lmcache.inprocess(files[file])
     assert parsed.ok and not parsed.warnings, parsed.log

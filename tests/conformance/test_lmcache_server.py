@@ -170,7 +170,8 @@ def test_an_agent_that_starts_before_its_redis_is_of_use(node, start):
 
 
 def test_one_model_string_is_one_cache(start):
-    """Why CacheIdentityConflict exists: the key has no layout in it, and the wrong bytes come back.
+    """Why our connector names the identity too: upstream's key has no layout in it, and the wrong
+    bytes come back.
 
     The client names every model alike, as a model mounted at /mnt/models is named.
     """

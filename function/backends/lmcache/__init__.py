@@ -15,12 +15,13 @@ from function.backends.lmcache import (
     gate,
     gpu,
     inprocess,
+    modules,
     redis,
     server,
 )
 from function.backends.lmcache.facts import Tier
 from function.contract.backend import Defaults, Description, Part, Pinned
-from function.contract.engine import Engine
+from function.contract.engine import VLLM, Engine
 from function.contract.gate import Question
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance
@@ -32,7 +33,6 @@ class _Mode:
     connector: str
     parts: Callable[[Tier], list[Part]]
     inject: Callable[[Tier, Engine], Injection]
-    shares: Callable[[Tier], bool]
     endpoints: Callable[[Tier], dict[str, str]]
     capacity: Callable[[Tier], int]
     outlives_pods: Callable[[Tier], bool]
@@ -54,7 +54,6 @@ _MODES = {
         connector="LMCacheMPConnector",
         parts=server.parts,
         inject=connector.inject,
-        shares=lambda _: True,
         endpoints=_endpoints,
         capacity=lambda tier: facts.first_level(tier).size_gib,
         outlives_pods=lambda _: True,
@@ -66,7 +65,6 @@ _MODES = {
         connector="LMCacheConnectorV1",
         parts=lambda _: [],
         inject=inprocess.inject,
-        shares=inprocess.shares,
         endpoints=lambda _: {},
         capacity=lambda _: 0,
         outlives_pods=lambda tier: facts.in_process(tier).remote is not None,
@@ -77,7 +75,9 @@ _MODES = {
 
 _ALLOWS = Allowance(
     connectors=frozenset({"LMCacheMPConnector", "LMCacheConnectorV1"}),
-    modules=("lmcache.",),
+    modules=("lmcache.", f"{modules.PREFIX}_"),
+    programs=modules.programs(),
+    search_paths=frozenset(modules.search_path()),
     flags=frozenset({"--enable-lmcache", "--lmcache-config-file"}),
     env=frozenset(
         (
@@ -141,9 +141,9 @@ class LMCache(Defaults[LMCacheSpec]):
         """What engines and agents must have in common (see the protocol)."""
         return _mode(tier).pinned(tier)
 
-    def shares_by_model_string(self, tier: Tier) -> bool:
-        """Whether engines share blocks by the model's name alone (see the protocol)."""
-        return _mode(tier).shares(tier)
+    def keys_hold_identity(self, tier: Tier, engine: Engine) -> bool:
+        """vLLM's connector is ours and names it; SGLang's client has no place for it."""
+        return engine.name == VLLM
 
 
 def _mode(tier: Tier) -> _Mode:

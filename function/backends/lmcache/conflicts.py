@@ -10,7 +10,7 @@ from collections.abc import Callable
 from packaging.version import Version
 
 from function.api.lmcache import LMCacheSpec
-from function.backends.lmcache import facts
+from function.backends.lmcache import facts, inprocess
 from function.backends.lmcache.facts import Tier
 from function.contract import conflicts
 from function.contract.conflicts import Row
@@ -71,6 +71,11 @@ def _in(
     return lambda tier, engine: holds(tier, engine) if tier.settings.mode == mode else None
 
 
+def _no_identity(tier: Tier, engine: Engine) -> str | None:
+    shared = tier.settings.mode == facts.NODE_SERVER or inprocess.shares(tier)
+    return (engine.model or "unknown") if shared and not engine.identity else None
+
+
 def _disaggregated(_: Tier, engine: Engine) -> str | None:
     return engine.phase if engine.phase != "Unified" else None
 
@@ -110,9 +115,27 @@ ROWS: tuple[Row[LMCacheSpec], ...] = (
     ),
     Row(
         Reason.CACHE_IDENTITY_CONFLICT,
-        "{found}: LMCache's key does not hold the adapter, so an answer of one could be computed "
-        "from blocks of another. Run LoRA adapters without this tier.",
-        conflicts.flags("--enable-lora", "--lora-modules", "--lora-paths"),
+        "what stands behind the model argument ({found}) is not known, and without it engines with "
+        "other weights under one name would read each other's blocks. Declare it by the annotation "
+        "modelplane.ai/kv-offload-cache-identity.",
+        _no_identity,
+        engine=VLLM,
+    ),
+    Row(
+        Reason.CACHE_IDENTITY_CONFLICT,
+        "{found}: SGLang's client of LMCache has no place for the adapter in its keys, so an "
+        "answer of one could be computed from blocks of another. Run LoRA adapters without this "
+        "tier.",
+        conflicts.flags("--enable-lora", "--lora-paths"),
+        engine=SGLANG,
+    ),
+    Row(
+        Reason.CACHE_IDENTITY_CONFLICT,
+        "{found}: LMCache inside the engine does not hold the adapter in its keys, so an answer of "
+        "one could be computed from blocks of another. Use a tier with spec.lmcache.mode "
+        "NodeServer, or run LoRA adapters without this tier.",
+        _in(facts.IN_PROCESS, conflicts.flags("--enable-lora", "--lora-modules")),
+        engine=VLLM,
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,

@@ -5,14 +5,11 @@ from collections.abc import Callable
 
 import yaml
 
-from function.backends.lmcache import facts
+from function.backends.lmcache import facts, modules
 from function.backends.lmcache.facts import Tier
 from function.contract.engine import SGLANG, VLLM, Engine
 from function.contract.injection import Injection, Json, SharedMemory
 from function.kube.naming import file_name
-
-_MODULE = "lmcache.integration.vllm.lmcache_mp_connector"
-_CONFIG = "/etc/kv-offload/lmcache"
 
 
 def inject(tier: Tier, engine: Engine) -> Injection:
@@ -20,13 +17,20 @@ def inject(tier: Tier, engine: Engine) -> Injection:
     return _ENGINES[engine.name](tier, engine)
 
 
-def _vllm(tier: Tier, _: Engine) -> Injection:
+def _vllm(tier: Tier, engine: Engine) -> Injection:
     spec = tier.settings
+    # vLLM's built-in class of that name reads neither isolated_ipc nor eager_prefetch; LMCache's
+    # own does, and ours is that one with the identity in its keys.
+    connector = modules.module(modules.MP_CONNECTOR)
     extra: Json = {
+        modules.IDENTITY: engine.identity,
         "lmcache.mp.host": f"tcp://{facts.host(tier)}",
         "lmcache.mp.port": facts.MQ_PORT,
         # How long a starting engine waits for its node's agent before it gives up.
         "lmcache.mp.mq_timeout": facts.startup_seconds(tier),
+        # A restart that no ping fell into goes unseen, and the engine stays unknown to its agent:
+        # two pings fit into the shortest (LMCache's default is 10).
+        "lmcache.mp.heartbeat_interval": facts.HEARTBEAT_SECONDS,
         "lmcache.mp.hash_algorithm": "blake3",
     }
     if spec.ipc == facts.ISOLATED:
@@ -36,12 +40,14 @@ def _vllm(tier: Tier, _: Engine) -> Injection:
     return Injection(
         connector={
             "kv_connector": "LMCacheMPConnector",
-            # vLLM's built-in class of that name reads neither isolated_ipc nor eager_prefetch.
-            "kv_connector_module_path": _MODULE,
+            "kv_connector_module_path": connector.name,
             "kv_role": "kv_both",
             "kv_connector_extra_config": extra,
         },
         connector_options={"kv_load_failure_policy": "recompute"},
+        files=connector.files,
+        files_path=modules.PATH,
+        search_paths=modules.search_path(),
         **_common(tier),
     )
 
@@ -57,9 +63,9 @@ def _sglang(tier: Tier, engine: Engine) -> Injection:
         text = yaml.safe_dump(config, sort_keys=False)
         file = file_name("lmcache", text, "yaml")
         return Injection(
-            flags={"--enable-lmcache": None, "--lmcache-config-file": f"{_CONFIG}/{file}"},
+            flags={"--enable-lmcache": None, "--lmcache-config-file": f"{modules.PATH}/{file}"},
             files={file: text},
-            files_path=_CONFIG,
+            files_path=modules.PATH,
             **_common(tier),
         )
     env = (

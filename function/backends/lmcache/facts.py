@@ -19,6 +19,9 @@ SHARED_MEMORY = "SharedMemory"
 MQ_PORT = 5555
 HTTP_PORT = 8080
 
+# Between an engine's pings; also how long it waits for the answer to one.
+HEARTBEAT_SECONDS = 2
+
 STOCK_REPOSITORY = "lmcache/standalone"
 STOCK_TAG = "v0.5.6"
 PYTHON = "/opt/venv/bin/python3"  # of upstream's images

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from function.api.lmcache_inprocess import InProcessRemote
-from function.backends.lmcache import facts
+from function.backends.lmcache import facts, modules
 from function.backends.lmcache.facts import Tier
 from function.contract.backend import Pinned
 from function.contract.engine import Engine
@@ -20,7 +20,6 @@ from function.kube.naming import file_name
 from function.problems import Refused
 from function.reasons import Reason
 
-_CONFIG = "/etc/kv-offload/lmcache"
 _DISK = "/var/cache/kv-offload"
 _SHARED = "/mnt/kv-offload"
 
@@ -32,7 +31,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
     _not_overridden(engine, config, spec.hash_seed)
     text = yaml.safe_dump(config, sort_keys=False)
     file = file_name("lmcache", text, "yaml")
-    env: list[Json] = [{"name": "LMCACHE_CONFIG_FILE", "value": f"{_CONFIG}/{file}"}]
+    env: list[Json] = [{"name": "LMCACHE_CONFIG_FILE", "value": f"{modules.PATH}/{file}"}]
     volumes: list[Json] = []
     mounts: list[Json] = []
     remote = spec.remote
@@ -48,9 +47,18 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         size = f"{spec.local_disk.size_gib * engine.workers}Gi"
         volumes.append({"name": "kv-offload-disk", "emptyDir": {"sizeLimit": size}})
         mounts.append({"name": "kv-offload-disk", "mountPath": _DISK})
+    connector: Json = {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}
+    files = {file: text}
+    search_paths: Json = {}
+    if _by_name_alone(tier):
+        ours = modules.module(modules.V1_CONNECTOR)
+        connector["kv_connector_module_path"] = ours.name
+        connector["kv_connector_extra_config"] = {modules.IDENTITY: engine.identity}
+        files |= ours.files
+        search_paths = modules.search_path()
     return Injection(
         backend="LMCache",
-        connector={"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"},
+        connector=connector,
         connector_options={"kv_load_failure_policy": "recompute"},
         env=tuple(env),
         env_if_absent=(
@@ -58,8 +66,9 @@ def inject(tier: Tier, engine: Engine) -> Injection:
             {"name": "LMCACHE_TRACK_USAGE", "value": "false"},
         ),
         ray_env=("PYTHONHASHSEED",),
-        files={file: text},
-        files_path=_CONFIG,
+        files=files,
+        files_path=modules.PATH,
+        search_paths=search_paths,
         volumes=tuple(volumes),
         mounts=tuple(mounts),
         labels=tier.wired_labels,
@@ -103,12 +112,6 @@ def _url(tier: Tier, remote: InProcessRemote, engine: Engine) -> str:
     if remote.redis is not None:
         scheme = "resp" if remote.redis.auth_secret is not None else "redis"
         return f"{scheme}://{remote.redis.host}:{remote.redis.port}"
-    if not engine.identity:
-        raise Refused(
-            Reason.CACHE_IDENTITY_CONFLICT,
-            "what stands behind the model argument is not known, and LMCache's key holds nothing "
-            "but its name. Declare it by the annotation modelplane.ai/kv-offload-cache-identity.",
-        )
     return f"fs://localhost:0{_SHARED}/{tier.remote_name}/{engine.identity}"
 
 
@@ -132,6 +135,11 @@ def _not_overridden(engine: Engine, config: dict[str, Any], seed: int) -> None:
 
 
 def shares(tier: Tier) -> bool:
-    """Whether engines of the tier share blocks by the model's name alone."""
+    """Whether engines of the tier share blocks at all: then each needs an identity."""
+    return facts.in_process(tier).remote is not None
+
+
+def _by_name_alone(tier: Tier) -> bool:
+    """Whether the store has no place for an identity but the key, where LMCache's holds a name."""
     remote = facts.in_process(tier).remote
     return remote is not None and remote.redis is not None

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from function import names, workloads
-from function.api.base import present
 from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers import rollout, usage
@@ -171,7 +170,7 @@ class _ConsumerComposer:
 
     def _identity_conflict(self, i: int) -> Conflict | None:
         outcome = self.outcomes[i]
-        if outcome.plan is None or not identity_conflicts.possible(outcome.plan):
+        if not identity_conflicts.possible(outcome.wanted):
             return None
         rest = [o for j, o in enumerate(self.outcomes) if j != i]
         own = [share for o in rest for share in (o.running if o.kept else o.shares)]
@@ -274,9 +273,9 @@ class _ConsumerComposer:
         """Whether a Usage speaks for it: it uses the tier, or waits in an order with others."""
         if outcome.is_wired:
             return True
-        waits = outcome.reason is Reason.TIER_NOT_READY and outcome.plan is not None
+        waits = outcome.reason is Reason.TIER_NOT_READY
         required = outcome.asking.policy is Policy.REQUIRED
-        return waits and required and identity_conflicts.possible(present(outcome.plan))
+        return waits and required and identity_conflicts.possible(outcome.shares)
 
     def _keep_marks(self, outcome: Outcome, by: usage.Holder) -> None:
         """The tier is gone, or closed to us; what is wired still counts as a user of it. The first

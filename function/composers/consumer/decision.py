@@ -17,6 +17,7 @@ A record that cannot be read says that the pods were wired and not how: they are
 """
 
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -81,7 +82,11 @@ class Outcome:
     @property
     def wanted(self) -> list[usage.Share]:
         """What it shares on its tier once it is wired as its template says now."""
-        return [usage.Share(e.model, e.identity, self.is_wired) for e in self.engines]
+        return [self._share(e, self.is_wired) for e in self.engines]
+
+    def _share(self, engine: Engine, is_wired: bool) -> usage.Share:
+        keyed = self.plan is not None and self.plan.keys_hold_identity(engine)
+        return usage.Share(engine.model, engine.identity, is_wired, keyed)
 
     @property
     def running(self) -> list[usage.Share]:
@@ -89,8 +94,7 @@ class Outcome:
         record = self.asking.record
         if record is None or not record.wired or record.tier != str(self.asking.ref):
             return []
-        facts = record.engines.values()
-        return [usage.Share(f.get("model", ""), f.get("identity", "")) for f in facts]
+        return [self._share(_recorded(facts), True) for facts in record.engines.values()]
 
     @property
     def shares(self) -> list[usage.Share]:
@@ -100,6 +104,12 @@ class Outcome:
         if not self.waits_for_others:
             return self.running
         return self.running + [replace(share, wired=False) for share in self.wanted]
+
+
+def _recorded(facts: Mapping[str, str]) -> Engine:
+    """An engine as a record has it, as far as it counts for what is shared."""
+    name, model, identity = (facts.get(key, "") for key in ("engine", "model", "identity"))
+    return Engine(name, model=model, identity=identity)
 
 
 class Decider:

@@ -1,9 +1,10 @@
 """CacheIdentityConflict: two consumers whose blocks a tier could not tell apart.
 
-LMCache's NodeServer keys blocks by chunk hash and the model *string* only: two engines with other
-KV layouts under one model string read each other's bytes without an error (measured, reference
-lmcache.md section 0). Where a backend's key has no place for the identity, two consumers of a tier
-with one model string and different or unknown identities must not both be wired.
+LMCache's own key holds the chunk's hash and the model *string* only: two engines with other KV
+layouts under one model string read each other's bytes without an error (measured, reference
+lmcache.md section 0). Where the key has no place for the identity (`Backend.keys_hold_identity`),
+two consumers of a tier with one model string and different or unknown identities must not both be
+wired.
 
 What changes together is compared by what it will be. A consumer whose edit is refused for another's
 sake says in its Usage what it runs and what it waits to be; whoever is to become the same may go
@@ -17,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from function.composers import usage
-from function.composers.tier_plan import TierPlan
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Workload:
 def find(
     workload: Workload, usages: Iterable[dict[str, Any]], composite: dict[str, Any]
 ) -> Conflict | None:
-    """Why a workload cannot join what is on a tier where that is `possible`, or None.
+    """Why a workload cannot join what is on its tier, or None where it can.
 
     Whoever is wired came first. Of two that wait, the one first by namespace, kind and name goes
     ahead, so that they do not wait for each other.
@@ -55,7 +55,7 @@ def find(
     me = usage.consumer(composite)
     rolls: Conflict | None = None
     others = [(usage.user(entry), usage.shares(entry)) for entry in usages]
-    for share in workload.shares:
+    for share in (share for share in workload.shares if not share.keyed):
         if any(_collide(share, other) for other in workload.own):
             return Conflict(_text(share, "another engine of this composite"))
         for who, theirs in others:
@@ -70,16 +70,16 @@ def find(
     return rolls
 
 
-def possible(plan: TierPlan) -> bool:
-    """Whether consumers of this tier can get in each other's way at all."""
-    return plan.backend.shares_by_model_string(plan.tier)
+def possible(shares: list[usage.Share]) -> bool:
+    """Whether blocks of these can be mistaken for others' at all."""
+    return any(not share.keyed for share in shares)
 
 
 def _agree(share: usage.Share, theirs: list[usage.Share]) -> bool:
-    """Whether another consumer shares nothing under this model string, or is the same: as it runs,
-    or as it waits to be.
+    """Whether another consumer shares nothing by this model string alone, or is the same: as it
+    runs, or as it waits to be.
     """
-    under = [other for other in theirs if other.model == share.model]
+    under = [other for other in theirs if other.model == share.model and not other.keyed]
     return not under or any(not _collide(share, other) for other in under)
 
 
@@ -96,6 +96,8 @@ def _named(who: usage.Consumer) -> str:
 
 
 def _collide(one: usage.Share, other: usage.Share) -> bool:
+    if other.keyed:
+        return False
     same = one.identity and one.identity == other.identity
     return one.model == other.model and not same
 

@@ -16,7 +16,7 @@ class Connector:
     `kind`: "transfer" (prefill to decode), "cache" (offload), "multi", or "closed" (not known to
     work beside another connector). `family`: only one connector of a family fits into an engine,
     and `why` says why. `hma`: supports the hybrid memory allocator; one child that does not turns
-    it off for the engine. `module`: the prefix of a
+    it off for the engine. `modules`: prefixes of a
     `kv_connector_module_path` that is still this connector. `hosts`: the keys under
     `kv_connector_extra_config` whose bare host means `tcp://`.
     """
@@ -26,10 +26,12 @@ class Connector:
     family: str
     hma: bool = True
     why: str = ""
-    module: str = "vllm."
+    modules: tuple[str, ...] = ("vllm.",)
     hosts: tuple[str, ...] = ()
 
 
+# LMCache's own, and the classes that a tier brings (function.backends.lmcache.modules).
+_LMCACHE_MODULES = ("vllm.", "lmcache.", "kv_offload_lmcache_")
 _LMCACHE = "one engine process holds one LMCache client"
 _HOST = "both keep blocks in the pod's host memory"
 _NIXL = "one engine process has one NIXL side channel"
@@ -48,11 +50,13 @@ _TABLE = (
         "cache",
         "LMCache",
         why=_LMCACHE,
-        module="lmcache.",
+        modules=_LMCACHE_MODULES,
         hosts=("lmcache.mp.host",),
     ),
-    Connector("LMCacheConnectorV1", "cache", "LMCache", False, _LMCACHE, module="lmcache."),
-    Connector("LMCacheConnectorV1Dynamic", "cache", "LMCache", False, _LMCACHE, module="lmcache."),
+    Connector("LMCacheConnectorV1", "cache", "LMCache", False, _LMCACHE, modules=_LMCACHE_MODULES),
+    Connector(
+        "LMCacheConnectorV1Dynamic", "cache", "LMCache", False, _LMCACHE, modules=_LMCACHE_MODULES
+    ),
     Connector("MooncakeStoreConnector", "cache", "Mooncake Store", why=_STORE),
     Connector(MULTI, "multi", MULTI),
     Connector("FlexKVConnectorV1", "closed", "FlexKV", False, _UNKNOWN),

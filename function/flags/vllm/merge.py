@@ -154,7 +154,7 @@ def _known(config: Json, path: str = "") -> Connector:
     if row is None:
         raise _conflict(f"{where} {name}, which is not known to work beside another connector")
     module = config.get("kv_connector_module_path")
-    if module and not str(module).startswith((row.module, "vllm.")):
+    if module and not str(module).startswith(row.modules):
         raise _conflict(
             f"{where} {name} from the module {module}, which is not known to work beside another "
             "connector"

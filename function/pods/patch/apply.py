@@ -27,7 +27,13 @@ def apply(
     """
     draft = Draft.of(template, container_index)
     draft.container.update(command_changes or {})
-    env.merge(draft, injection.env, injection.env_if_absent, injection.ray_env)
+    env.merge(
+        draft,
+        injection.env,
+        injection.env_if_absent,
+        injection.ray_env,
+        injection.search_paths,
+    )
     all_volumes, mounts = list(injection.volumes), list(injection.mounts)
     if files_volume is not None:
         all_volumes.append(files_volume)

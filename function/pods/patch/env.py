@@ -24,12 +24,15 @@ def merge(
     variables: Sequence[Json],
     if_absent: Sequence[Json] = (),
     ray_copy: Sequence[str] = (),
+    search_paths: Mapping[str, str] | None = None,
 ) -> None:
     """Add what is not there. Another value under the same name is a PodConflict.
 
+    `search_paths`: {variable: directory} to stand last in a variable that lists directories.
+
     `envFrom` is left as it is: what it brings cannot be seen here, and `env` wins over it.
     """
-    if not (variables or if_absent or ray_copy):
+    if not (variables or if_absent or ray_copy or search_paths):
         return
     present: dict[str, Json] = {e["name"]: e for e in items(draft.container, "env")}
     adding: list[Json] = []
@@ -47,8 +50,10 @@ def merge(
     adding += [dict(v) for v in if_absent if v["name"] not in settled]
     draft.container["env"] += _ordered(adding)
     _check_order(draft, variables)
+    for name, directory in sorted((search_paths or {}).items()):
+        _list(draft, name, [directory], ":")
     if ray_copy:
-        _copy_to_ray(draft, ray_copy)
+        _list(draft, RAY_COPY, ray_copy, ",")
     if not draft.container["env"]:
         del draft.container["env"]
 
@@ -121,20 +126,23 @@ def _check_order(draft: Draft, variables: Sequence[Json]) -> None:
                 )
 
 
-def _copy_to_ray(draft: Draft, names: Sequence[str]) -> None:
+def _list(draft: Draft, name: str, wanted: Sequence[str], separator: str) -> None:
+    """Let a variable that is a list hold all of `wanted`, behind what it has."""
     env = draft.container["env"]
     for variable in reversed(env):
-        if variable["name"] != RAY_COPY:
+        if variable["name"] != name:
             continue
         if variable.get("valueFrom"):
             raise conflict(
-                f"{RAY_COPY} does not hold a literal value, so {', '.join(names)} cannot be added "
+                f"{name} does not hold a literal value, so {', '.join(wanted)} cannot be added "
                 "to it; write its value here",
-                draft.at(f"env[{RAY_COPY}]"),
+                draft.at(f"env[{name}]"),
             )
-        have = [n.strip() for n in str(variable.get("value") or "").split(",") if n.strip()]
-        missing = [n for n in names if n not in have]
+        have = [item.strip() for item in str(variable.get("value") or "").split(separator)]
+        missing = [item for item in wanted if item not in have]
         if missing:
-            variable["value"] = ",".join([*have, *missing])
+            # An empty directory of a search path means the working directory, and stays.
+            kept = [item for item in have if item or (separator == ":" and len(have) > 1)]
+            variable["value"] = separator.join([*kept, *missing])
         return
-    env.append({"name": RAY_COPY, "value": ",".join(dict.fromkeys(names))})
+    env.append({"name": name, "value": separator.join(dict.fromkeys(wanted))})

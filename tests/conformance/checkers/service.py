@@ -2,9 +2,10 @@
 
 Protocol, one JSON object a line. Request `{"id": N, ...}`; answer
 `{"id": N, "result": OBJECT|null, "exit_code": INT, "error": STR|null, "log": STR}`.
-The child gets the request's `env` on top of the service's own and the request's `argv` as
-`sys.argv`, so that nothing one request does (environment, argparse state, `sys.exit`) reaches the
-next. `log` is all it wrote to stdout and stderr. The service's own stdout carries answers only.
+The child gets the request's `env` on top of the service's own (its PYTHONPATH as a Python that
+starts with it) and the request's `argv` as `sys.argv`, so that nothing one request does
+(environment, argparse state, `sys.exit`) reaches the next. `log` is all it wrote to stdout and
+stderr. The service's own stdout carries answers only.
 """
 
 import contextlib
@@ -59,6 +60,7 @@ def _child(answer, request, log, reply) -> None:
     os.dup2(log.fileno(), 2)
     os.environ.update(request.get("env") or {})
     sys.argv = list(request.get("argv") or [])
+    sys.path[1:1] = (request.get("env") or {}).get("PYTHONPATH", "").split(":")
     known = set(sys.modules)
     try:
         said = {"result": answer(request), "exit_code": 0}

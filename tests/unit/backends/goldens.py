@@ -62,9 +62,11 @@ class Goldens:
             "problems": [str(p) for p in self.backend.problems(of)],
             "description": asdict(self.backend.describe(of)),
             "pinned": [asdict(row) for row in self.backend.pinned(of)],
-            "sharesByModelString": self.backend.shares_by_model_string(of),
+            "keysHoldIdentity": [
+                name for name, e in self.engines.items() if self.backend.keys_hold_identity(of, e)
+            ],
             **{
-                name: self.backend.inject(of, engine).to_json()
+                name: _injection(self.backend.inject(of, engine).to_json())
                 for name, engine in self.engines.items()
             },
             "parts": [_role(part) for part in self.backend.parts(of)],
@@ -90,6 +92,16 @@ class Goldens:
             self.path(case).write_text(self.text(case))
         for stranger in self.strangers():
             stranger.unlink()
+
+
+def _injection(injection: dict[str, Any]) -> dict[str, Any]:
+    """Without the text of programs, whose names carry a digest of it."""
+    if "files" in injection:
+        injection["files"] = {
+            name: "(a program)" if name.endswith(".py") else text
+            for name, text in injection["files"].items()
+        }
+    return injection
 
 
 def _role(part: Part) -> dict[str, Any]:

@@ -107,6 +107,20 @@ def engine(
     }
 
 
+# SGLang's client of LMCache keys blocks by the model string alone, and shares memory with agents.
+BY_STRING = {"lmcache": {"l1": {"sizeGiB": 200}, "ipc": "SharedMemory"}}
+
+
+def engine_by_string(*args: str) -> Document:
+    """An SGLang engine that a tier of BY_STRING can wire, with these further arguments."""
+    found = engine(args=list(args), image="lmsysorg/sglang:v0.5.23")
+    pod = found["spec"]["forProvider"]["manifest"]["spec"]["template"]["spec"]
+    command = ["sglang", "serve", "--model-path", MODEL]
+    pod["volumes"] = []
+    pod["containers"][0] |= {"command": command, "volumeMounts": []}
+    return found
+
+
 def requirements(
     *tiers: Document,
     name: str = "chat",

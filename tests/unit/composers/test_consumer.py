@@ -233,7 +233,7 @@ def test_the_same_name_means_the_fleets_child_on_the_consumers_cluster() -> None
         "modelplane.ai/kv-offload-used-tier": "modelplane-system.chat-eu",
         "modelplane.ai/kv-offload-used-fleet": "modelplane-system.chat",
         "modelplane.ai/kv-offload-used-model": model_label(d.MODEL),
-        "modelplane.ai/kv-offload-used-identity": own_identity(),
+        "modelplane.ai/kv-offload-used-identity": own_identity(d.engine(), d.ready_tier()),
     }
 
 
@@ -261,7 +261,9 @@ def test_two_tiers_of_one_name_on_a_cluster_are_a_conflict() -> None:
     assert "chat, chat-gpu" in got.messages["KVOffloadReady"]
 
 
-def user(identity: str, *, name: str = "other", is_wired: bool = True) -> dict[str, Any]:
+def user(
+    identity: str, *, name: str = "other", is_wired: bool = True, is_keyed: bool = False
+) -> dict[str, Any]:
     """Another consumer of the tier under the same model string."""
     return {
         "apiVersion": "protection.crossplane.io/v1beta1",
@@ -271,7 +273,7 @@ def user(identity: str, *, name: str = "other", is_wired: bool = True) -> dict[s
             "annotations": {
                 "modelplane.ai/kv-offload-used-tier": "modelplane-system/chat",
                 "modelplane.ai/kv-offload-shares": json.dumps(
-                    [["Qwen/Qwen3-32B", identity, is_wired]]
+                    [["Qwen/Qwen3-32B", identity, is_wired, *([True] if is_keyed else [])]]
                 ),
             },
         },
@@ -279,16 +281,21 @@ def user(identity: str, *, name: str = "other", is_wired: bool = True) -> dict[s
     }
 
 
-def own_identity() -> str:
-    got = call(d.replica(), desired={KEY: d.engine()}, required=d.requirements(d.ready_tier()))
+def own_identity(engine: dict[str, Any], tier: dict[str, Any]) -> str:
+    got = call(d.replica(), desired={KEY: engine}, required=d.requirements(tier))
     usage = next(v for k, v in got.desired.items() if k.startswith("usage-"))
     return json.loads(usage["metadata"]["annotations"]["modelplane.ai/kv-offload-shares"])[0][1]
 
 
+BY_STRING = d.ready_tier(**d.BY_STRING)
 IDENTITIES = {
-    "the same": (lambda: user(own_identity()), ("True", "Wired")),
+    "the same": (lambda: user(own_identity(d.engine_by_string(), BY_STRING)), ("True", "Wired")),
     "another": (lambda: user("0123456789ab"), ("False", "CacheIdentityConflict")),
     "unknown": (lambda: user(""), ("False", "CacheIdentityConflict")),
+    "another, whose keys hold it": (
+        lambda: user("0123456789ab", is_keyed=True),
+        ("True", "Wired"),
+    ),
     "another, itself": (lambda: user("0123456789ab", name="qwen"), ("True", "Wired")),
     "another that waits, later by name": (
         lambda: user("0123456789ab", name="zzz", is_wired=False),
@@ -304,10 +311,22 @@ IDENTITIES = {
 @pytest.mark.parametrize("name", IDENTITIES)
 def test_cache_identity(name: str) -> None:
     build, want = IDENTITIES[name]
-    required = d.requirements(d.ready_tier(), users=(build(),))
-    got = call(d.replica(), desired={KEY: d.engine()}, required=required)
+    required = d.requirements(BY_STRING, users=(build(),))
+    got = call(d.replica(), desired={KEY: d.engine_by_string()}, required=required)
     assert got.conditions["KVOffloadReady"] == want
     assert (KEY in got.desired) == (want[0] == "True")
+
+
+@pytest.mark.parametrize("identity", ["0123456789ab", ""])
+def test_whose_keys_hold_the_identity_is_in_nobodys_way(identity: str) -> None:
+    """vLLM's connector is ours: on the tier that SGLang shares by the model string, too."""
+    for tier in (d.ready_tier(), d.ready_tier(**d.BY_STRING)):
+        required = d.requirements(tier, users=(user(identity),))
+        engine = d.engine()
+        pod = engine["spec"]["forProvider"]["manifest"]["spec"]["template"]["spec"]
+        pod["volumes"], pod["containers"][0]["volumeMounts"] = [], []
+        got = call(d.replica(), desired={KEY: engine}, required=required)
+        assert got.conditions["KVOffloadReady"] == ("True", "Wired"), got.messages
 
 
 def test_a_composite_that_asks_for_nothing_is_left_alone() -> None:

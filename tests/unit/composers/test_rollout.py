@@ -19,11 +19,12 @@ from tests.unit.composers.calls import Outcome, call, observe
 Document = dict[str, Any]
 
 KEY = "model-serving-main"
-OLD = [d.MODEL]
-NEW = [d.MODEL, "--dtype=float16"]
-OTHER = [d.MODEL, "--dtype=bfloat16", "--kv-cache-dtype=fp8"]
-UNKNOWN = [d.MODEL, "--revision=$(REVISION)"]  # of a Secret, say
-TIER = d.ready_tier(allowedNamespaces={"from": "All"})
+# What the author adds on the command line of an SGLang engine: vLLM's keys hold the identity.
+OLD: list[str] = []
+NEW = ["--dtype=float16"]
+OTHER = ["--dtype=bfloat16", "--kv-cache-dtype=fp8_e5m2"]
+UNKNOWN = ["--revision=$(REVISION)"]  # of a Secret, say
+TIER = d.ready_tier(allowedNamespaces={"from": "All"}, **d.BY_STRING)
 
 WIRED, CONFLICT = ("True", "Wired"), ("False", "CacheIdentityConflict")
 Said = tuple[tuple[str, str], list[str]]
@@ -45,7 +46,7 @@ class Consumer:
         if self.parent:
             owner = {"kind": "ModelDeployment", "uid": self.parent, "controller": True}
             composite["metadata"]["ownerReferences"] = [owner]
-        engine = d.engine(args=self.args)
+        engine = d.engine_by_string(*self.args)
         secret = {"secretKeyRef": {"name": "model", "key": "revision"}}
         revision = {"name": "REVISION", "valueFrom": secret}
         d.wired_pod(engine)["spec"]["containers"][0]["env"] = [revision]
@@ -80,8 +81,10 @@ class Consumer:
         condition = self.last.conditions["KVOffloadReady"]
         if KEY not in self.observed:
             return condition, []
-        args = d.wired_pod(self.observed[KEY])["spec"]["containers"][0]["args"]
-        return condition, args[: args.index("--kv-transfer-config")]
+        container = d.wired_pod(self.observed[KEY])["spec"]["containers"][0]
+        words = [*container["command"], *container["args"]]
+        begin = words.index("--model-path") + 2
+        return condition, words[begin : words.index("--enable-lmcache")]
 
 
 def settle(consumers: list[Consumer], rounds: int = 4) -> None:
@@ -247,7 +250,7 @@ def test_two_that_were_wired_at_once_say_that_they_are_mixed_up() -> None:
 def test_an_edit_that_waits_for_its_tier_is_marked_as_what_runs() -> None:
     (first,) = running("a")
     before = first.rows
-    first.args, first.tier = NEW, d.unready_tier()
+    first.args, first.tier = NEW, d.unready_tier(**d.BY_STRING)
     settle([first])
     assert first.said == (("False", "TierNotReady"), OLD)
     assert first.rows == before
@@ -274,7 +277,7 @@ def test_whatever_is_edited_in_whatever_order(
         return [u for n, other in consumers.items() if n != name for u in other.usages]
 
     for name, args in edits:  # None: core looks once more
-        consumers[name].args = args or consumers[name].args
+        consumers[name].args = consumers[name].args if args is None else args
         consumers[name].reconcile(others(name))
     settle(list(consumers.values()))
     fine = [consumer.said for consumer in consumers.values() if consumer.said[0] == WIRED]

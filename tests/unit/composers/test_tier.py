@@ -451,7 +451,8 @@ def test_a_standalone_deployment_is_composed_and_wired() -> None:
     composite = deployment(kvOffloadTierRef={"name": "chat"})
     required = d.requirements(d.ready_tier()) | {"cluster": [d.cluster()]}
     got = call(composite, step_input=d.COMPOSE, required=required)
-    assert set(got.desired) == {"deployment-main", "service", "usage-tier-4c387e47e4"}
+    composed = {"configmap-kv-offload", "deployment-main", "service", "usage-tier-4c387e47e4"}
+    assert set(got.desired) == composed
     args = d.wired_pod(got.desired["deployment-main"])["spec"]["containers"][0]["args"]
     assert args[:2] == ["Qwen/Qwen3-32B", "--kv-transfer-config"]
     assert got.conditions["KVOffloadReady"] == ("True", "Wired")

@@ -149,18 +149,18 @@ def test_what_is_replayed_holds_its_tier_in_the_new_shape() -> None:
 OPTIONAL = {"modelplane.ai/kv-offload-tier": "chat", "modelplane.ai/kv-offload-policy": "Optional"}
 MOONCAKE = {"backend": "Mooncake", "lmcache": None, "mooncake": {"store": {"sizeGiB": 8}}}
 
-# name: (annotations, the tier) -> does it hold the tier before it runs?
+# name: (the engine, the tier) -> does it hold the tier before it runs?
 WAITING = {
-    "in an order with others": (None, d.unready_tier(), True),
-    "in nobody's way": (None, d.unready_tier(**MOONCAKE), False),
-    "unwired by choice": (OPTIONAL, d.unready_tier(), False),
+    "in an order with others": (d.engine_by_string(), d.unready_tier(**d.BY_STRING), True),
+    "in nobody's way": (d.engine(), d.unready_tier(), False),
+    "in nobody's way, another backend": (d.engine(), d.unready_tier(**MOONCAKE), False),
+    "unwired by choice": (d.engine(OPTIONAL), d.unready_tier(), False),
 }
 
 
 @pytest.mark.parametrize("name", WAITING)
 def test_who_does_not_run_holds_nothing_without_need(name: str) -> None:
-    annotations, tier, want = WAITING[name]
-    engine = d.engine(annotations, args=[d.MODEL])
+    engine, tier, want = WAITING[name]
     got = call(d.replica(), desired={KEY: engine}, required=d.requirements(tier))
     assert got.conditions["KVOffloadReady"] == ("False", "TierNotReady")
     assert bool(usages(got.desired)) == want

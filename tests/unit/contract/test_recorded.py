@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from function.backends.lmcache import BACKEND as LMCACHE
+from function.backends.lmcache import modules
 from function.backends.mooncake import BACKEND as MOONCAKE
 from function.contract.injection import Injection, SharedMemory
 from function.contract.recorded import shaped
@@ -35,6 +36,7 @@ def test_what_a_backend_injects_may_come_back(backend: Any, injection: Injection
     assert shaped(json.loads(json.dumps(injection.to_json()))) == injection
 
 
+OURS = modules.module(modules.MP_CONNECTOR)
 HOST = {"name": "kv-offload-x", "hostPath": {"path": "/"}}
 FORGED = {
     "a directory of the node": Injection(
@@ -66,6 +68,14 @@ FORGED = {
     "a module": Injection(
         connector={"kv_connector": "LMCacheMPConnector", "kv_connector_module_path": "evil"}
     ),
+    "a program": Injection(
+        files={f"{OURS.name}.py": f"{OURS.text}\nimport os"}, files_path="/etc/kv-offload/lmcache"
+    ),
+    "a file that Python reads at its start": Injection(
+        files={"kv.pth": "import os"}, files_path="/etc/kv-offload/lmcache"
+    ),
+    "a search path": Injection(search_paths={"PYTHONPATH": "/tmp"}),
+    "another search path": Injection(search_paths={"LD_LIBRARY_PATH": "/etc/kv-offload"}),
     "a label": Injection(labels={"app": "other"}),
     "a claim": Injection(claims=({"name": "gpus", "resourceClaimTemplateName": "all"},)),
     "a port": Injection(ports=({"name": "x", "containerPort": 22},)),

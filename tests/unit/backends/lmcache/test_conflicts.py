@@ -24,11 +24,19 @@ FILES = tier(
         }
     }
 )
+REDIS = tier(
+    {
+        "lmcache": {
+            "mode": "InProcess",
+            "inProcess": {"remote": {"type": "Redis", "redis": {"host": "r"}}},
+        }
+    }
+)
 SEED = {"PYTHONHASHSEED": "1"}
 
 
 def _vllm(version: str | None = "0.33.0", **facts: Any) -> Engine:
-    return Engine(VLLM, version, **facts)
+    return Engine(VLLM, version, **({"identity": "0123456789ab"} | facts))
 
 
 def _sglang(version: str | None = "0.5.23", **facts: Any) -> Engine:
@@ -78,11 +86,18 @@ REFUSED: tuple[tuple[str, Tier, Engine, str, str], ...] = (
         "VLLM_ENABLE_V1_MULTIPROCESSING",
     ),
     (
-        "lora",
-        ISOLATED,
+        "lora inside",
+        INSIDE,
         _vllm(flags={"--enable-lora": None}),
         "CacheIdentityConflict",
         "--enable-lora",
+    ),
+    (
+        "lora, SGLang",
+        SHARED,
+        _sglang(flags={"--lora-paths": "sql=/a"}),
+        "CacheIdentityConflict",
+        "--lora-paths",
     ),
     (
         "block size",
@@ -116,7 +131,11 @@ REFUSED: tuple[tuple[str, Tier, Engine, str, str], ...] = (
         "ConnectorConflict",
         "not a plain value",
     ),
-    ("no identity", FILES, _vllm(), "CacheIdentityConflict", "kv-offload-cache-identity"),
+    *(
+        (f"no identity, {name}", of, _vllm(identity=""), "CacheIdentityConflict", part)
+        for name, of in (("server", ISOLATED), ("files", FILES), ("redis", REDIS))
+        for part in ("kv-offload-cache-identity",)
+    ),
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from function.backends.lmcache import BACKEND
+from function.backends.lmcache import BACKEND, modules
 from function.contract.backend import Tier
 from function.contract.engine import SGLANG, VLLM, Engine
 from function.contract.injection import Injection
@@ -17,7 +17,14 @@ REDIS = {"name": "r", "type": "Redis", "redis": {"host": "r"}}
 WIRED = {"modelplane.ai/kv-offload": "chat-3f9ab"}
 UNTRACKED = {"name": "LMCACHE_TRACK_USAGE", "value": "false"}
 HASH_SEED = {"name": "PYTHONHASHSEED", "value": "0"}
-MODULE = "lmcache.integration.vllm.lmcache_mp_connector"
+IDENTITY = "0123456789ab"
+MODULE = modules.module("mp_connector")
+INSIDE_MODULE = modules.module("v1_connector")
+# What goes with a module of ours: the file, and where Python finds it.
+DELIVERED = {
+    "files_path": "/etc/kv-offload/lmcache",
+    "search_paths": {"PYTHONPATH": "/etc/kv-offload/lmcache"},
+}
 # The file's name carries the digest of its text; where the text is compared, the digest is cut out.
 CONFIG = {"name": "LMCACHE_CONFIG_FILE", "value": "/etc/kv-offload/lmcache/lmcache.yaml"}
 _DIGEST = re.compile(r"lmcache-[0-9a-f]{8}\.yaml")
@@ -30,12 +37,14 @@ def _plain(value: Any) -> Any:
 def _connector(**extra: Any) -> dict[str, Any]:
     return {
         "kv_connector": "LMCacheMPConnector",
-        "kv_connector_module_path": MODULE,
+        "kv_connector_module_path": MODULE.name,
         "kv_role": "kv_both",
         "kv_connector_extra_config": {
+            "kv_offload.identity": IDENTITY,
             "lmcache.mp.host": "tcp://chat-3f9ab.kv-offload-system.svc",
             "lmcache.mp.port": 5555,
             "lmcache.mp.mq_timeout": 300,
+            "lmcache.mp.heartbeat_interval": 2,
             "lmcache.mp.hash_algorithm": "blake3",
         }
         | {f"lmcache.mp.{key}": value for key, value in extra.items()},
@@ -47,7 +56,7 @@ def _inside(**settings: Any) -> Tier:
 
 
 def _vllm(**facts: Any) -> Engine:
-    return Engine(VLLM, "0.33.0", **facts)
+    return Engine(VLLM, "0.33.0", **({"identity": IDENTITY} | facts))
 
 
 NODE_SERVER: tuple[tuple[str, Tier, Engine, dict[str, Any]], ...] = (
@@ -59,6 +68,8 @@ NODE_SERVER: tuple[tuple[str, Tier, Engine, dict[str, Any]], ...] = (
             "backend": "LMCache",
             "connector": _connector(isolated_ipc=True),
             "connector_options": {"kv_load_failure_policy": "recompute"},
+            "files": MODULE.files,
+            **DELIVERED,
             "env_if_absent": [UNTRACKED],
             "labels": WIRED,
             "node_selector": {"pool": "h200"},
@@ -73,6 +84,8 @@ NODE_SERVER: tuple[tuple[str, Tier, Engine, dict[str, Any]], ...] = (
             "backend": "LMCache",
             "connector": _connector(eager_prefetch=True),
             "connector_options": {"kv_load_failure_policy": "recompute"},
+            "files": MODULE.files,
+            **DELIVERED,
             "env_if_absent": [UNTRACKED],
             "labels": WIRED,
             "shm": {"bytes": 0, "host": True},
@@ -86,6 +99,8 @@ NODE_SERVER: tuple[tuple[str, Tier, Engine, dict[str, Any]], ...] = (
             "backend": "LMCache",
             "connector": _connector(mq_timeout=860, isolated_ipc=True),
             "connector_options": {"kv_load_failure_policy": "recompute"},
+            "files": MODULE.files,
+            **DELIVERED,
             "env_if_absent": [UNTRACKED],
             "labels": WIRED,
             "shm": {"bytes": 0, "host": False},
@@ -156,6 +171,16 @@ INSIDE: dict[str, Any] = {
     "labels": WIRED,
     "memory_bytes": 5 * 2**30,
 }
+# Over Redis the key alone tells identities apart.
+BY_KEY: dict[str, Any] = INSIDE | {
+    "connector": {
+        "kv_connector": "LMCacheConnectorV1",
+        "kv_connector_module_path": INSIDE_MODULE.name,
+        "kv_connector_extra_config": {"kv_offload.identity": IDENTITY},
+        "kv_role": "kv_both",
+    },
+    "search_paths": {"PYTHONPATH": "/etc/kv-offload/lmcache"},
+}
 LOCAL: dict[str, Any] = {
     "chunk_size": 256,
     "local_cpu": True,
@@ -191,7 +216,7 @@ IN_PROCESS: tuple[tuple[str, Tier, Engine, dict[str, Any], dict[str, Any]], ...]
         "Redis, compressed",
         _inside(remote={"type": "Redis", "redis": {"host": "r"}, "serde": "cachegen"}),
         _vllm(),
-        INSIDE,
+        BY_KEY,
         LOCAL | {"remote_url": "redis://r:6379", "remote_serde": "cachegen"},
     ),
     (
@@ -203,7 +228,7 @@ IN_PROCESS: tuple[tuple[str, Tier, Engine, dict[str, Any], dict[str, Any]], ...]
             }
         ),
         _vllm(),
-        INSIDE
+        BY_KEY
         | {
             "env": [
                 CONFIG,
@@ -242,15 +267,13 @@ def test_in_process(of: Tier, engine: Engine, wanted: dict[str, Any], file: Any)
     got = _plain(BACKEND.inject(of, engine).to_json())
     files = got.pop("files")
     assert got == wanted
+    programs = {name: files.pop(name) for name in list(files) if name.endswith(".py")}
+    assert programs == (INSIDE_MODULE.files if "search_paths" in wanted else {})
     assert {name: yaml.safe_load(text) for name, text in files.items()} == {"lmcache.yaml": file}
 
 
 def test_what_is_shared_by_the_model_name_alone() -> None:
-    shared = {"type": "SharedFileSystem", "sharedFileSystem": {"claimName": "kv"}}
-    rows = (
-        (server(), True),
-        (_inside(), False),
-        (_inside(remote={"type": "Redis", "redis": {"host": "r"}}), True),
-        (_inside(remote=shared), False),
-    )
-    assert [BACKEND.shares_by_model_string(of) for of, _ in rows] == [want for _, want in rows]
+    """SGLang's blocks are: its client has no place for the identity."""
+    of = server(ipc="SharedMemory")
+    assert BACKEND.keys_hold_identity(of, _vllm())
+    assert not BACKEND.keys_hold_identity(of, Engine(SGLANG, "0.5.23", identity=IDENTITY))

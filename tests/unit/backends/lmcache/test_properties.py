@@ -179,7 +179,7 @@ def test_engines_and_kubelet_wait_equally_long(document: dict[str, Any]) -> None
     budget = probe["periodSeconds"] * probe["failureThreshold"]
     assert 0 <= budget - facts.startup_seconds(tier) < probe["periodSeconds"]
     assert budget >= document["startupTimeoutSeconds"]
-    engine = Engine(VLLM, "0.33.0")
+    engine = Engine(VLLM, "0.33.0", identity="0123456789ab")
     if document["lmcache"]["ipc"] == "SharedMemory":
         found = BACKEND.inject(tier, Engine(SGLANG, "0.5.23"))
         assert found.shm is not None and found.shm.host

@@ -190,4 +190,4 @@ def test_what_the_version_gate_is_asked() -> None:
     for engine, row in ((vllm(), "MooncakeStoreConnector"), (sglang(), "HiCache/mooncake")):
         assert BACKEND.gate(PLAIN, engine) == Question(row, engine, ROWS, Version("0.3.13.post1"))
     assert BACKEND.assumes(PLAIN, "SGLang") == {"--page-size": "64"}
-    assert BACKEND.shares_by_model_string(PLAIN) is False
+    assert BACKEND.keys_hold_identity(PLAIN, sglang())

@@ -1,0 +1,53 @@
+"""Python modules of ours that an engine imports: mounted as files, named by its configuration.
+
+LMCache's key holds no more than the model argument, so a connector class of ours, around LMCache's
+own, puts the cache identity into it (`mp_connector.py`, `v1_connector.py`). An engine whose LMCache
+has no such place stops with a message that says so.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files as resources
+
+from function.contract.injection import Json
+from function.kube.naming import digest
+
+PATH = "/etc/kv-offload/lmcache"
+IDENTITY = "kv_offload.identity"  # the key of kv_connector_extra_config that the classes read
+MP_CONNECTOR, V1_CONNECTOR = "mp_connector", "v1_connector"
+# SHA-256 of what earlier releases mounted, and records still hold.
+_RELEASED: tuple[str, ...] = ()
+# Their names begin so: the merge of connectors knows them by it (function.flags.vllm.connectors).
+PREFIX = "kv_offload_lmcache"
+
+
+@dataclass(frozen=True)
+class Module:
+    """`name`: what the engine imports; it carries a digest of `text`, so that a pod that needs
+    another text imports another module."""
+
+    name: str
+    text: str
+
+    @property
+    def files(self) -> dict[str, str]:
+        return {f"{self.name}.py": self.text}
+
+
+@cache
+def module(program: str) -> Module:
+    """The module in this package's file `program`.py."""
+    text = resources(__package__).joinpath(f"{program}.py").read_text(encoding="utf-8")
+    return Module(f"{PREFIX}_{program}_{digest(text, length=8)}", text)
+
+
+def programs() -> frozenset[str]:
+    """SHA-256 of every module text that pods have ever been given."""
+    texts = (module(name).text for name in (MP_CONNECTOR, V1_CONNECTOR))
+    return frozenset((*_RELEASED, *(sha256(text.encode()).hexdigest() for text in texts)))
+
+
+def search_path() -> Json:
+    """The variable by which Python finds the modules; it goes behind what a pod has there."""
+    return {"PYTHONPATH": PATH}

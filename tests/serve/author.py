@@ -1,0 +1,102 @@
+"""The pods as their authors wrote them, before any tier: engines for a machine without a GPU.
+
+Like most real ones: weights on a claim mounted at /mnt/models, so every model has one string; a
+claim for caches; probes. What a CPU asks for (kernels, sizes, no compilation) is in the author's
+own args and env. Nothing here knows of tiers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Manifest = dict[str, Any]
+
+MODEL_PATH = "/mnt/models"
+SERVED = "tiny"  # the name that clients ask for
+CACHE = "/var/cache/engine"
+PORT = 8000
+START = 240  # seconds that an engine may take to start; imports alone are half a minute
+
+
+@dataclass(frozen=True)
+class Pod:
+    """`claim`: the volume with the weights. `args`, `env`: what the author added to the usual, the
+    latter as (name, value). `claims`: further mounts, (path, claim).
+    """
+
+    claim: str = "llama"
+    model: str = MODEL_PATH
+    dtype: str = "bfloat16"
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    claims: tuple[tuple[str, str], ...] = ()
+
+
+USUAL = Pod()
+
+
+def vllm(pod: Pod) -> Manifest:
+    """A pod template that starts vLLM 0.33.0 as its image's documentation says."""
+    words = [
+        *(pod.model, "--served-model-name", SERVED, "--dtype", pod.dtype),
+        *("--max-model-len", "8192", "--max-num-seqs", "8", "--block-size", "64"),
+        *("--enforce-eager", "--enable-prompt-tokens-details", "--port", str(PORT)),
+        *("--num-gpu-blocks-override", "512"),  # 32 MiB, 32,768 tokens
+        *pod.args,
+    ]
+    env = {
+        "VLLM_TARGET_DEVICE": "cpu",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "OMP_NUM_THREADS": "1",
+        "XDG_CACHE_HOME": CACHE,
+        "TORCH_COMPILE_DISABLE": "1",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+    }
+    host = {"name": "VLLM_HOST_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    return _template(pod, "vllm/vllm-openai:v0.33.0", ["vllm", "serve"], words, env, [host])
+
+
+def sglang(pod: Pod) -> Manifest:
+    """A pod template that starts SGLang 0.5.23."""
+    words = [
+        *("--model-path", pod.model, "--served-model-name", SERVED, "--dtype", pod.dtype),
+        *("--device", "cpu", "--attention-backend", "torch_native", "--disable-cuda-graph"),
+        *("--disable-overlap-schedule", "--mem-fraction-static", "0.1", "--skip-server-warmup"),
+        *("--max-total-tokens", "32768", "--context-length", "8192", "--page-size", "64"),
+        *("--enable-metrics", "--enable-cache-report", "--port", str(PORT), "--host", "0.0.0.0"),
+        *pod.args,
+    ]
+    env = {"SGLANG_USE_CPU_ENGINE": "1", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    env["XDG_CACHE_HOME"] = CACHE
+    command = ["python3", "-m", "sglang.launch_server"]
+    return _template(pod, "lmsysorg/sglang:v0.5.23", command, words, env, [])
+
+
+def _template(
+    pod: Pod,
+    image: str,
+    command: list[str],
+    words: list[str],
+    env: Mapping[str, str],
+    fields: list[Manifest],
+) -> Manifest:
+    mounted = {MODEL_PATH: pod.claim, CACHE: "engine-cache", **dict(pod.claims)}
+    probe = {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 1}
+    container = {
+        "name": "engine",
+        "image": image,
+        "command": command,
+        "args": words,
+        "env": [*({"name": n, "value": v} for n, v in {**env, **dict(pod.env)}.items()), *fields],
+        "ports": [{"name": "http", "containerPort": PORT}],
+        "startupProbe": {**probe, "failureThreshold": START},
+        "readinessProbe": {**probe, "timeoutSeconds": 5},
+        "volumeMounts": [{"name": claim, "mountPath": path} for path, claim in mounted.items()],
+    }
+    volumes = [
+        {"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in mounted.values()
+    ]
+    return {"metadata": {}, "spec": {"containers": [container], "volumes": volumes}}

@@ -1,0 +1,100 @@
+"""The node that a pair runs on: its models, its images, and every pod that was started."""
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.conformance.envs import Environment, environment
+from tests.conformance.manifests import Manifest
+from tests.conformance.node import Node
+from tests.conformance.pod import Pod
+from tests.serve import models
+from tests.serve.engine import Engine
+from tests.serve.wiring import Wired
+
+# A repository in a hub's cache: revision -> the seed of its weights.
+REPOSITORY = "acme/tiny"
+REVISIONS = {"v1": "1" * 40, "v2": "2" * 40}
+
+
+class Site:
+    """`logs`: a folder that keeps each pod's logs, one folder a pod, in order of starting."""
+
+    def __init__(self, node: Node, logs: Path):
+        self.node, self.logs = node, logs
+        self.pods: list[Pod] = []
+        self._numbers = itertools.count(1)
+
+    def image(self, kind: str) -> Environment:
+        """What stands in for an image: `vllm` (with LMCache and Mooncake) or `sglang`."""
+        return environment(kind)
+
+    def model(self, claim: str, seed: int, path: str = "") -> None:
+        """Weights of that seed on a claim."""
+        models.write_model(self.node.volume("claim", claim) / path, seed)
+
+    def hub(self, claim: str, seeds: Mapping[str, int]) -> None:
+        """A hub's cache with the repository: revision -> seed of its weights."""
+        cache = (
+            self.node.volume("claim", claim) / "hub" / f"models--{REPOSITORY.replace('/', '--')}"
+        )
+        for name, seed in seeds.items():
+            models.write_model(cache / "snapshots" / REVISIONS[name], seed)
+            (cache / "refs").mkdir(exist_ok=True)
+            (cache / "refs" / name).write_text(REVISIONS[name])
+
+    def adapter(self, claim: str, seed: int, path: str = "") -> None:
+        """A LoRA adapter of that seed on a claim."""
+        models.write_adapter(self.node.volume("claim", claim) / path, seed)
+
+    def start(
+        self,
+        template: Manifest,
+        name: str,
+        image: str = "vllm",
+        *,
+        sizes: Mapping[str, str] | None = None,
+        restart: bool = False,
+    ) -> Pod:
+        """A pod of the template. `restart`: as the kubelet restarts containers."""
+        logs = self.logs / f"{next(self._numbers):02d}-{name}"
+        logs.mkdir(parents=True)
+        pod = Pod(
+            self.node,
+            template,
+            self.image(image),
+            name=name,
+            sizes=sizes,
+            restart=restart,
+            logs=logs,
+        )
+        self.pods.append(pod)
+        return pod
+
+    def engine(
+        self, wired: Wired, name: str, engine: str = "main", image: str = "vllm", **more: bool
+    ) -> Engine:
+        """An engine's pod with the files that it mounts; it is not awaited."""
+        for file, content in wired.config_maps.items():
+            self.node.config_maps[file] = content
+        return Engine(self.start(wired.templates[engine], name, image, **more))
+
+    def stop(self, *engines: Engine) -> None:
+        """Remove engines at once, as the loss of their nodes would."""
+        for engine in engines:
+            self.remove(engine.pod)
+
+    def retire(self, pod: Pod) -> Mapping[str, tuple[float, int]]:
+        """Stop one pod within its grace period: container -> seconds, exit code."""
+        self.pods.remove(pod)
+        return pod.stop()
+
+    def remove(self, pod: Pod) -> None:
+        """Remove one pod at once."""
+        self.pods.remove(pod)
+        pod.close()
+
+    def close(self) -> None:
+        """Remove every pod that is left."""
+        while self.pods:
+            self.pods.pop().close()

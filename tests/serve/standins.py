@@ -1,0 +1,64 @@
+"""What a machine without a GPU cannot do, and what stands in for just that.
+
+Each stand-in changes one thing of an emitted template and says what and why; the table of proofs
+repeats it. `differences` compares, so that nothing which was changed goes unsaid.
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests.conformance.manifests import Manifest
+
+SHM = "/dev/shm"
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """`instead_of`: what a GPU would do. `what`: what is done here. `apply`: changes a template."""
+
+    instead_of: str
+    what: str
+    apply: Callable[[Manifest], Manifest]
+
+
+def _share_memory(template: Manifest) -> Manifest:
+    out = copy.deepcopy(template)
+    spec = out["spec"]
+    for container in spec["containers"]:
+        mounts = [m for m in container.get("volumeMounts", ()) if m["mountPath"] != SHM]
+        container["volumeMounts"] = [*mounts, {"name": "node-shm", "mountPath": SHM}]
+    used = {
+        mount["name"] for container in spec["containers"] for mount in container["volumeMounts"]
+    }
+    volumes = [volume for volume in spec.get("volumes", ()) if volume["name"] in used]
+    spec["volumes"] = [*volumes, {"name": "node-shm", "hostPath": {"path": SHM}}]
+    return out
+
+
+SHARED_MEMORY = StandIn(
+    "CUDA IPC, by which LMCache's server maps the engine's KV pool",
+    "POSIX memory in the node's /dev/shm, LMCache's own way on a CPU",
+    _share_memory,
+)
+
+
+def differences(before: Manifest, after: Manifest) -> list[str]:
+    """What was changed, a line each: path, old value, new value."""
+    return sorted(_differ("", before, after))
+
+
+def _differ(path: str, before: Any, after: Any) -> Iterator[str]:
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in sorted({*before, *after}):
+            yield from _differ(f"{path}.{key}".lstrip("."), before.get(key), after.get(key))
+    elif isinstance(before, list) and isinstance(after, list) and _named(before + after):
+        old, new = ({item["name"]: item for item in items} for items in (before, after))
+        yield from _differ(path, old, new)
+    elif before != after:
+        yield f"{path}: {before!r} -> {after!r}"
+
+
+def _named(items: list[Any]) -> bool:
+    return all(isinstance(item, Mapping) and "name" in item for item in items)

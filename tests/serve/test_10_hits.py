@@ -1,0 +1,45 @@
+"""A hit is a hit: what one engine computed, another one takes from the tier, and says the same."""
+
+import time
+
+from tests.serve.engine import Engine, prompt
+from tests.serve.fleet import LLAMA, Fleet, external
+
+
+def hit(fleet: Fleet, engine: Engine, seed: int) -> int:
+    """Ask with a prompt that the tier has: the tokens that came from it. The answer is that of an
+    engine without a tier which had these tokens, to the last digit of its log-probabilities."""
+    before = external(engine)
+    said = engine.ask(prompt(seed))
+    tokens = int(external(engine) - before)
+    assert tokens == said.cached == fleet.pair.found(said.prompt_tokens)
+    assert said == fleet.reference(seed, tokens)
+    return tokens
+
+
+def fill(fleet: Fleet, engine: Engine, seed: int) -> None:
+    """Ask with a prompt that the tier does not have yet, and let its blocks arrive there."""
+    before = external(engine)
+    assert engine.ask(prompt(seed)) == fleet.reference(seed)
+    assert external(engine) == before
+    settle(fleet, engine)
+
+
+def settle(fleet: Fleet, engine: Engine) -> None:
+    """Wait until what the engine has computed is in the tier."""
+    time.sleep(1)
+
+
+def test_a_second_engine_finds_what_the_first_computed(fleet: Fleet, proof) -> None:
+    fleet.prepare(LLAMA)
+    first, second = fleet.ready("first", "second")
+    fill(fleet, first, 0)
+    proof("a second engine", tokens=hit(fleet, second, 0))
+
+
+def test_a_restarted_engine_finds_what_it_computed(fleet: Fleet, proof) -> None:
+    (engine,) = fleet.ready("first")
+    fill(fleet, engine, 1)
+    fleet.site.retire(fleet.engines.pop("first").pod)
+    (again,) = fleet.ready("first")
+    proof("a restarted engine", tokens=hit(fleet, again, 1))

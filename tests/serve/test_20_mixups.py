@@ -1,0 +1,102 @@
+"""A mix-up is impossible: engines that one model string and one tier bring together, and that make
+other blocks of the same words, never get each other's, and say what they would say alone."""
+
+import pytest
+
+from tests.serve.author import SERVED, Pod
+from tests.serve.engine import Engine, prompt
+from tests.serve.fleet import ADAPTERS, LLAMA, Fleet, Variant, external
+from tests.serve.site import REVISIONS
+from tests.serve.test_10_hits import hit, settle
+
+HUB = (("HF_HOME", "/mnt/hub"),)
+ADAPTED = "/mnt/adapters"
+
+
+QWEN = Variant(Pod(claim="qwen"), seeds=(2, 3, 6))
+
+
+def revision(name: str) -> Pod:
+    """A model by its repository's name, at that revision (see `conftest.site`)."""
+    args = ("--revision", REVISIONS[name.split()[0]])
+    return Pod(model="acme/tiny", args=args, env=HUB, claims=(("/mnt/hub", "hub"),))
+
+
+def adapted(claim: str) -> Pod:
+    """The usual model with the adapter `sql` from that claim."""
+    args = ("--enable-lora", "--max-lora-rank", "8", "--lora-modules", f"sql={ADAPTED}/sql")
+    return Pod(args=args, claims=((ADAPTED, claim),))
+
+
+# what is other -> who meets the usual engine, the prompts' seeds for the way there and back
+OTHERS = {
+    "weights at the same path": (QWEN, 2, 3),
+    "dtype": (Variant(Pod(dtype="float32"), seeds=(4, 5)), 4, 5),
+}
+
+
+def alone(fleet: Fleet, engine: Engine, seed: int, like: Variant = LLAMA, model: str = SERVED):
+    """Ask with a prompt that the tier has from another: nothing is found, the words are its own."""
+    before = external(engine)
+    said = engine.ask(prompt(seed), model=model)
+    assert external(engine) == before
+    assert said == fleet.reference(seed, variant=like, model=model)
+    settle(fleet, engine)
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_another_engine_of_one_model_string(fleet: Fleet, proof, other: str) -> None:
+    variant, there, back = OTHERS[other]
+    fleet.prepare(LLAMA, variant)
+    stranger = fleet.start("stranger", variant.pod)
+    (usual,) = fleet.ready("first")
+    stranger.wait()
+    for one, like, two, other_like, seed in (
+        (usual, LLAMA, stranger, variant, there),
+        (stranger, variant, usual, LLAMA, back),
+    ):
+        alone(fleet, one, seed, like)
+        alone(fleet, two, seed, other_like)
+    fleet.stop("stranger")
+    proof(f"one model string, other {other}", tokens=0)
+
+
+def test_another_revision_of_one_repository(fleet: Fleet, proof) -> None:
+    """Two revisions of one repository, and a third engine of the first: it alone finds blocks."""
+    first, second, again = (fleet.start(name, revision(name)) for name in ("v1", "v2", "v1 again"))
+    for engine in (first, second, again):
+        engine.wait()
+    alone(fleet, first, 6)  # v1 has the weights of the usual model
+    alone(fleet, second, 6, QWEN)
+    proof("one repository, the same revision", tokens=hit(fleet, again, 6))
+    proof("one repository, another revision", tokens=0)
+    fleet.stop("v1", "v2", "v1 again")
+
+
+@pytest.mark.pairs("vllm-lmcache")
+def test_adapters(fleet: Fleet, proof) -> None:
+    """A LoRA adapter's blocks are its own: not the base model's, and not those of another adapter
+    of the same name; another engine with the very same adapter finds them."""
+    sql, other = (Variant(adapted(claim), ("sql",), (8,)) for claim in ADAPTERS)
+    fleet.prepare(sql, other)
+    first, again, stranger = (
+        fleet.start(name, adapted(claim))
+        for name, claim in (
+            ("adapted", "adapters"),
+            ("adapted again", "adapters"),
+            ("otherwise adapted", "other-adapters"),
+        )
+    )
+    for engine in (first, again, stranger):
+        engine.wait()
+    alone(fleet, first, 8)  # the base model
+    alone(fleet, first, 8, sql, "sql")  # its adapter, over the same words
+    alone(fleet, stranger, 8, other, "sql")
+    before = external(again)
+    said = again.ask(prompt(8), model="sql")
+    tokens = int(external(again) - before)
+    assert tokens == fleet.pair.found(said.prompt_tokens)
+    assert said == fleet.reference(8, tokens, variant=sql, model="sql")
+    proof("the same adapter", tokens=tokens)
+    proof("another adapter of one name, and the base model", tokens=0)
+    fleet.stop("adapted", "adapted again", "otherwise adapted")

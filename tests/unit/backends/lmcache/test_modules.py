@@ -1,0 +1,234 @@
+"""The connector classes that engines load, over a stand-in for LMCache's own.
+
+What LMCache 0.5.0 to 0.5.6 really has is the conformance suite's to say, and what an engine answers
+with it the serving suite's; here is what our few lines make of it.
+"""
+
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from function.backends.lmcache import modules
+
+ID = "0123456789ab"
+
+
+class Client:
+    """LMCache's adapter, as far as its keys go."""
+
+    def __init__(self, model_name: str):
+        self.model_name = model_name
+        self.did: list[str] = []
+
+    def _ensure_heartbeat_started(self) -> None:
+        self.did.append("pings")
+
+    def _create_key(self, token_ids: Any, start: int, end: int, request_id: str, cache_salt=""):
+        return SimpleNamespace(model_name=self.model_name, cache_salt=cache_salt)
+
+
+class Upstream:
+    """LMCacheMPConnector, as far as ours relies on it; the role says which side it is."""
+
+    client: type = Client
+
+    def __init__(self, vllm_config: Any, role: str, kv_cache_config: Any = None):
+        setattr(self, f"{role}_adapter", self.client(vllm_config.model))
+        self.trackers: dict[str, Any] = {}
+
+    def register_kv_caches(self, kv_caches: Any) -> None:
+        self.worker_adapter.did.append("registered")
+
+    def _get_or_create_request_tracker(self, request: Any) -> Any:
+        salt = request.cache_salt or ""
+        return self.trackers.setdefault(request.request_id, SimpleNamespace(cache_salt=salt))
+
+
+def load(program: str, **stubs: Any) -> ModuleType:
+    """A module as an engine imports it, with stand-ins for what it imports."""
+    before = {name: sys.modules.get(name) for name in stubs}
+    sys.modules.update(stubs)
+    try:
+        found = ModuleType(program)
+        exec(compile(modules.module(program).text, f"{program}.py", "exec"), found.__dict__)
+        return found
+    finally:
+        for name, module in before.items():
+            if module is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = module
+
+
+def package(**attributes: Any) -> Any:
+    found = ModuleType("stand-in")
+    found.__dict__.update(attributes)
+    return found
+
+
+def mp(upstream: type = Upstream) -> type:
+    connector = package(LMCacheMPConnector=upstream)
+    vllm = package(lmcache_mp_connector=connector)
+    stubs = {"lmcache": package(), "lmcache.integration": package()}
+    found = load("mp_connector", **stubs, **{"lmcache.integration.vllm": vllm})
+    return found.LMCacheMPConnector
+
+
+def config(extra: dict[str, Any] | None = None) -> Any:
+    given = {"kv_offload.identity": ID} if extra is None else extra
+    transfer = SimpleNamespace(get_from_extra_config=lambda key, default: given.get(key, default))
+    return SimpleNamespace(model="/mnt/models", kv_transfer_config=transfer)
+
+
+def request(name: str = "r", salt: str | None = None, **more: Any) -> Any:
+    return SimpleNamespace(request_id=name, cache_salt=salt, **{"lora_request": None, **more})
+
+
+@pytest.mark.parametrize("role", ["scheduler", "worker"])
+def test_both_sides_name_the_identity(role: str) -> None:
+    made = mp()(config(), role)
+    assert getattr(made, f"{role}_adapter").model_name == f"/mnt/models##kv-offload-{ID}"
+
+
+def test_no_identity_is_no_start() -> None:
+    with pytest.raises(ValueError, match=r"no kv_offload\.identity"):
+        mp()(config({}), "worker")
+
+
+def test_an_engine_pings_as_soon_as_it_is_registered() -> None:
+    """Upstream waits for the first request, and until then sees no restart of its agent."""
+    made = mp()(config(), "worker")
+    made.register_kv_caches({})
+    assert made.worker_adapter.did == ["registered", "pings"]
+
+
+class Elsewhere(Client):
+    """A client whose keys take the model's name from somewhere else."""
+
+    def _create_key(self, *_: Any, **__: Any) -> Any:
+        return SimpleNamespace(model_name="/mnt/models", cache_salt="")
+
+
+class OtherArguments(Client):
+    def _create_key(self, prompt: Any) -> Any:  # type: ignore[override]
+        return super()._create_key(prompt, 0, 1, "r")
+
+
+NO_PLACE = {
+    "no adapter": type("_", (Upstream,), {"__init__": lambda *_: None}),
+    "another name in its keys": type("_", (Upstream,), {"client": Elsewhere}),
+    "other arguments": type("_", (Upstream,), {"client": OtherArguments}),
+    "no such tracker": type(
+        "_", (), {"__init__": Upstream.__init__, "client": Client, "trackers": {}}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_PLACE)
+def test_an_lmcache_without_the_place_is_no_start(name: str) -> None:
+    with pytest.raises(RuntimeError, match="Use an image with LMCache"):
+        mp(NO_PLACE[name])(config(), "scheduler")
+
+
+def adapter(folder: Path, weights: bytes = b"w") -> Any:
+    folder.mkdir(exist_ok=True)
+    (folder / "adapter_model.safetensors").write_bytes(weights)
+    return SimpleNamespace(lora_path=str(folder), lora_name="sql")
+
+
+def salts(*requests: Any, connector: Any = None) -> list[str]:
+    made = connector or mp()(config(), "scheduler")
+    return [made._get_or_create_request_tracker(r).cache_salt for r in requests]
+
+
+def test_what_the_words_do_not_say_is_in_the_salt(tmp_path: Path) -> None:
+    sql, same = adapter(tmp_path / "sql"), adapter(tmp_path / "same")
+    other = adapter(tmp_path / "other", b"v")
+    plain, salted, *found = salts(
+        request("a"),
+        request("b", "tenant"),
+        request("c", lora_request=sql),
+        request("d", lora_request=same),
+        request("e", lora_request=other),
+        request("f", "tenant", lora_request=sql),
+        request("g", prompt_embeds=object()),
+        request("h", prompt_embeds=object()),
+        request("i", lora_request=SimpleNamespace(lora_path="acme/sql")),
+        request("j", lora_request=SimpleNamespace(lora_path="acme/sql")),
+    )
+    assert (plain, salted) == ("", "tenant")
+    assert found[0] == found[1], "the same weights, wherever they lie"
+    assert found[6] == found[7], "a hub's adapter, within a process"
+    assert len(set(found)) == 6
+    assert all(len(salt) <= 128 and not set(salt) & set("@/\\\0") for salt in found)
+    (elsewhere,) = salts(request("i", lora_request=SimpleNamespace(lora_path="acme/sql")))
+    assert elsewhere != found[6], "and no other process"
+
+
+def test_an_adapter_that_changed_is_shared_no_more(tmp_path: Path) -> None:
+    """Which of its weights the engine has loaded, nobody knows."""
+    made = mp()(config(), "scheduler")
+    sql = adapter(tmp_path / "sql")
+    before, again = salts(
+        request("a", lora_request=sql), request("b", lora_request=sql), connector=made
+    )
+    assert before == again
+    adapter(tmp_path / "sql", b"other weights")
+    after = salts(request("c", lora_request=sql), request("d", lora_request=sql), connector=made)
+    assert len({before, *after}) == 3
+
+
+def test_a_request_keeps_its_salt(tmp_path: Path) -> None:
+    made = mp()(config(), "scheduler")
+    one = request("a", lora_request=adapter(tmp_path / "sql"))
+    first = salts(one, connector=made)
+    adapter(tmp_path / "sql", b"other weights")
+    assert salts(one, connector=made) == first
+
+
+class Factory:
+    def __init__(self) -> None:
+        self.metadata: Any = None
+
+    def get_or_create_metadata(self) -> Any:
+        self.metadata = self.metadata or SimpleNamespace(model_name="/mnt/models")
+        return self.metadata
+
+
+def v1(asks: int) -> Any:
+    """The in-process connector's metadata, after LMCache has asked for it so often."""
+    adapter_ = package(VllmServiceFactory=Factory)
+
+    class Connector:
+        def __init__(self, *_: Any) -> None:
+            factory = adapter_.VllmServiceFactory()
+            for _ in range(asks):
+                self.metadata = factory.get_or_create_metadata()
+
+    names = ["vllm", "distributed", "kv_transfer", "kv_connector", "v1"]
+    parents = {".".join(names[: n + 1]): package() for n in range(len(names))}
+    parents[".".join(names)].lmcache_connector = package(LMCacheConnectorV1=Connector)
+    parents |= {"lmcache": package(), "lmcache.integration": package()}
+    parents["lmcache.integration.vllm"] = package(vllm_v1_adapter=adapter_)
+    made = load("v1_connector", **parents).LMCacheConnectorV1(config(), "worker")
+    assert adapter_.VllmServiceFactory is Factory
+    return made
+
+
+def test_in_process_the_metadata_names_the_identity_once() -> None:
+    assert v1(2).metadata.model_name == f"/mnt/models##kv-offload-{ID}"
+
+
+def test_in_process_an_lmcache_without_the_place_is_no_start() -> None:
+    with pytest.raises(RuntimeError, match="Use an image with LMCache"):
+        v1(0)
+
+
+def test_a_module_is_named_by_its_text_and_fits_a_record() -> None:
+    for program in (modules.MP_CONNECTOR, modules.V1_CONNECTOR):
+        found = modules.module(program)
+        assert found.name.isidentifier() and found.name.startswith(f"{modules.PREFIX}_")
+        assert len(found.text.encode()) < 4096
