@@ -56,6 +56,8 @@ def find(
     rolls: Conflict | None = None
     others = [(usage.user(entry), usage.shares(entry)) for entry in usages]
     for share in (share for share in workload.shares if not share.keyed):
+        if not share.model:
+            return Conflict(_UNSEEN)
         if any(_collide(share, other) for other in workload.own):
             return Conflict(_text(share, "another engine of this composite"))
         for who, theirs in others:
@@ -109,6 +111,13 @@ def _text(share: usage.Share, who: str) -> str:
         " or name of its own (--model), use another tier, or, if both really share weights, dtype"
         " and layout, declare the same modelplane.ai/kv-offload-cache-identity on both."
     )
+
+
+_UNSEEN = (
+    "Its model string is known only at run time, and this tier tells blocks apart by nothing else:"
+    " whoever serves another model under the same string would read its blocks. Write the model"
+    " out in the engine's arguments, or use a tier of another backend."
+)
 
 
 def _rolling(share: usage.Share, who: str) -> str:

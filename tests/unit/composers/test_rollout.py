@@ -286,3 +286,19 @@ def test_whatever_is_edited_in_whatever_order(
         consumer.args = NEW
     settle(list(consumers.values()))
     assert all_said(list(consumers.values())) == dict.fromkeys("abc", (WIRED, NEW))
+
+
+@pytest.mark.parametrize("declared", [{}, {"modelplane.ai/kv-offload-cache-identity": "mine"}])
+def test_a_model_string_that_cannot_be_seen_is_refused(declared: dict[str, str]) -> None:
+    """Also alone, and whatever is declared: blocks are told apart by that string."""
+    engine = d.engine_by_string()
+    pod = d.wired_pod(engine)
+    pod["metadata"]["annotations"] |= declared
+    container = pod["spec"]["containers"][0]
+    container["command"][-1] = "$(MODEL)"
+    secret = {"secretKeyRef": {"name": "model", "key": "path"}}
+    container["env"] = [{"name": "MODEL", "valueFrom": secret}]
+    got = call(d.replica(), desired={KEY: engine}, required=d.requirements(TIER, model=""))
+    assert got.conditions["KVOffloadReady"] == CONFLICT
+    assert "known only at run time" in got.messages["KVOffloadReady"]
+    assert got.desired == {}
