@@ -3,7 +3,7 @@
 import copy
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +11,9 @@ import pytest
 from function.api.base import parse
 from function.api.tier import KVOffloadTierSpec
 from function.backends.registry import BACKENDS
-from function.contract.backend import Part, Tier
+from function.contract.backend import Need, Part, Tier
 from tests.cluster import rules, rules_hicache, rules_mooncake
-from tests.cluster.documents import FIRST
+from tests.cluster.documents import FIRST, changed
 from tests.cluster.expect import Fleet
 from tests.cluster.rig import crds
 from tests.cluster.rig.fleet import namespace
@@ -33,6 +33,13 @@ class Case:
     level: str
 
 
+def _needed(need: Need) -> Manifest:
+    """The tier that a tier names beside itself; one of Mooncake's, so far."""
+    assert need.kind == "KVOffloadTier"
+    (document,) = load(CHECKOUT / "example" / "mooncake" / "smallest.yaml")
+    return changed(document, "metadata.name", need.object_name)
+
+
 def _cases() -> Iterator[Case]:
     rows = [*rules.documents(), *rules_mooncake.documents(), *rules_hicache.documents()]
     for number, (path, message, good, _) in enumerate(rows):
@@ -42,6 +49,7 @@ def _cases() -> Iterator[Case]:
             continue
         tier = Tier("judged", "modelplane-system", f"kv-judged-{number}", spec, spec.settings)
         served_by = BACKENDS[spec.backend]
+        tier = replace(tier, needed={n.name: _needed(n) for n in served_by.needs(tier)})
         if served_by.problems(tier):
             continue
         description = served_by.describe(tier)

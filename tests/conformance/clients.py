@@ -125,6 +125,17 @@ class SglangArgs(_Arguments):
     script = "sglang_args.py"
 
 
+class HicacheStorage(_Checker):
+    """SGLang 0.5.23's storages of HiCache on a real host pool (checkers/hicache_storage)"""
+
+    environment = "sglang"
+    script = "hicache_storage.py"
+
+    def run(self, storage: str, steps: Sequence[Sequence[Any]], **request: Any) -> Parsed:
+        """One process of an engine: `steps` one after another, on pages of its own host pool."""
+        return self._ask(storage=storage, do=list(steps), **request)
+
+
 class LmcacheConfig(_Checker):
     """LMCache 0.5.6's configuration classes (checkers/lmcache_config)"""
 

@@ -20,6 +20,12 @@ def sglang():
 
 
 @pytest.fixture(scope="session")
+def hicache():
+    with clients.HicacheStorage() as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
 def lmcache():
     with clients.LmcacheConfig() as client:
         yield client

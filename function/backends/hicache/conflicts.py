@@ -7,7 +7,8 @@ Sources: SGLang's wheels from 0.5.5 to 0.5.23. A value that is not static is nob
 from collections.abc import Callable
 
 from function.api.hicache import HiCacheSpec
-from function.backends.hicache import facts, gate
+from function.backends import hierarchy_rows
+from function.backends.hicache import facts
 from function.backends.hicache.facts import Tier
 from function.contract import conflicts
 from function.contract.conflicts import Row
@@ -45,25 +46,25 @@ def _left(tier: Tier, engine: Engine) -> str | None:
 
 
 def _cannot_offload(tier: Tier, engine: Engine) -> str | None:
-    lacks = gate.DECODE_OFFLOAD not in engine.features
+    lacks = hierarchy_rows.DECODE_OFFLOAD not in engine.features
     return engine.version or "unknown" if lacks and facts.is_plain_decode(engine) else None
 
 
 def _no_buffers(tier: Tier, engine: Engine) -> str | None:
-    lacks = gate.BUFFER_ONLY not in engine.features
+    lacks = hierarchy_rows.BUFFER_ONLY not in engine.features
     return engine.version or "unknown" if lacks and tier.settings.host.buffer_only else None
 
 
 def _fa3(tier: Tier, engine: Engine) -> str | None:
     flag = "--decode-attention-backend"
-    if tier.settings.io_backend != "kernel" or gate.FA3 in engine.features:
+    if tier.settings.io_backend != "kernel" or hierarchy_rows.FA3 in engine.features:
         return None
     return f"{flag} fa3" if engine.flag(flag) == "fa3" else None
 
 
 def _pipeline(tier: Tier, engine: Engine) -> str | None:
     value = engine.flag("--pp-size")
-    if value in (None, "1") or gate.PIPELINE in engine.features:
+    if value in (None, "1") or hierarchy_rows.PIPELINE in engine.features:
         return None
     return f"--pp-size {value}"
 

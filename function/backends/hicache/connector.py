@@ -7,9 +7,11 @@ the memory that the pod may have.
 from collections.abc import Mapping
 
 from function.api.base import present
-from function.backends.hicache import conflicts, facts, gate, storages, wiring
+from function.backends import hierarchy
+from function.backends.hicache import conflicts, facts, storages
 from function.backends.hicache.facts import Tier
 from function.backends.hicache.storages import objects
+from function.backends.hierarchy_rows import BUFFER_ONLY, DECODE_OFFLOAD
 from function.backends.mooncake import connector as mooncake
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json
@@ -21,8 +23,8 @@ _WRITE, _PREFETCH = "--hicache-write-policy", "--hicache-storage-prefetch-policy
 _GB = 10**9
 
 ALLOWS = Allowance(
-    flags=wiring.FLAGS
-    | {_SIZE, _RATIO, _LAYOUT, _IO, _WRITE, _PREFETCH, gate.BUFFER_ONLY, gate.DECODE_OFFLOAD},
+    flags=hierarchy.FLAGS
+    | {_SIZE, _RATIO, _LAYOUT, _IO, _WRITE, _PREFETCH, BUFFER_ONLY, DECODE_OFFLOAD},
     env=mooncake.ALLOWS.env
     | {
         "SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR",
@@ -42,9 +44,9 @@ def inject(tier: Tier, engine: Engine) -> Injection:
     """The wiring of one engine pod. Raises Refused."""
     conflicts.check(tier, engine)
     storage = storages.of(tier, engine)
-    enable = gate.DECODE_OFFLOAD if facts.is_plain_decode(engine) else wiring.ENABLE
+    enable = DECODE_OFFLOAD if facts.is_plain_decode(engine) else hierarchy.ENABLE
     settings = tier.settings
-    flags = wiring.flags(engine, storage, settings.page_tokens, enable)
+    flags = hierarchy.flags(engine, storage, settings.page_tokens, enable)
     flags |= {**_host(tier), _WRITE: settings.write_policy, **_pages(tier)}
     if settings.storage is not None:
         flags[_PREFETCH] = settings.storage.prefetch.policy
@@ -59,7 +61,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
 
 def assumes(tier: Tier) -> Mapping[str, str]:
     """Flags of the tier that the identity leaves out."""
-    return {wiring.PAGE_SIZE: str(tier.settings.page_tokens), **_pages(tier)}
+    return {hierarchy.PAGE_SIZE: str(tier.settings.page_tokens), **_pages(tier)}
 
 
 def _pages(tier: Tier) -> dict[str, str]:
@@ -73,4 +75,4 @@ def _host(tier: Tier) -> dict[str, str]:
         found = {_SIZE: str(host.size_gib * facts.GIB // _GB)}
     else:
         found = {_RATIO: f"{present(host.ratio).percent / 100:g}"}
-    return found | ({gate.BUFFER_ONLY: "buffer_only"} if host.buffer_only else {})
+    return found | ({BUFFER_ONLY: "buffer_only"} if host.buffer_only else {})

@@ -1,7 +1,7 @@
 """What more than one module of HiCache needs: the engine's part, its pages, where they may lie."""
 
 from function.api.hicache import HiCacheSpec
-from function.backends.hicache.wiring import PAGE_SIZE
+from function.backends.hierarchy import PAGE_SIZE
 from function.contract.backend import Tier as AnyTier
 from function.contract.engine import Engine
 

@@ -8,54 +8,20 @@ parser and checks took it in that version. No row was run on a GPU.
 from collections.abc import Iterable
 from dataclasses import replace
 
+from function.backends.hierarchy_rows import ARGUMENTS, KEYS, PIPELINE, POOL, row
 from function.contract.engine import SGLANG
-from function.contract.gate import Caution, Feature, Row, since
+from function.contract.gate import Caution, Row, since
 from function.contract.versions import SUPPORTED
 
-BUFFER_ONLY = "--hicache-host-memory-mode"
-SMALL_POOL = "host pool below the GPU's"
-FA3 = "--decode-attention-backend fa3"
-DECODE_OFFLOAD = "--disaggregation-decode-enable-offload-kvcache"
-DECODE_RADIX = "--disaggregation-decode-enable-radix-cache"
-PIPELINE = "pipeline parallelism"
-
 _CHOICES = "SGLang's choices of --hicache-storage-backend, 0.5.5 to 0.5.23"
-_ARGUMENTS = "SGLang's server arguments, 0.5.5 to 0.5.23"
-_POOL = "memory_pool_host.py and pool_host/base.py, 0.5.5 to 0.5.23"
-_KEYS = "the names of its pages, 0.5.5 to 0.5.23"
-
-# What SGLang's own part has, whichever the storage.
-FEATURES: tuple[Feature, ...] = (
-    since(DECODE_OFFLOAD, "0.5.10", "decode_kvcache_offload_manager.py; before, it takes the JSON "
-          "of a storage's configuration for an object"),
-    since(DECODE_RADIX, "0.5.11", _ARGUMENTS),
-    since(FA3, "0.5.14", "_handle_hicache; before, fa3 gives way to direct io without a word"),
-    since(SMALL_POOL, "0.5.15", f"{_POOL}; before, it stops"),
-    since(BUFFER_ONLY, "0.5.19", _ARGUMENTS),
-    since("--hicache-host-memory-fraction", "0.5.21", _ARGUMENTS),
-    since("--enable-hicache", "0.5.23", _ARGUMENTS),
-)  # fmt: skip
 
 # Of tiers that say how large the host pool is.
 POOL_SIZE = Caution(
     "before 0.5.15 SGLang stops at its start when the host pool is not larger than the GPU's KV "
     "pool: give spec.hicache.host more than that",
     "<0.5.15",
-    source=_POOL,
+    source=POOL,
 )
-
-
-def row(
-    storage: str,
-    versions: str,
-    source: str,
-    *features: Feature,
-    package: tuple[str, str] = ("", ""),
-    cautions: tuple[Caution, ...] = (),
-) -> Row:
-    """The row of a storage backend, `HiCache/STORAGE`; `HiCache` for none."""
-    name = f"HiCache/{storage}" if storage else "HiCache"
-    return Row(name, SGLANG, versions, source, *package, (*FEATURES, *features), cautions)
 
 
 def sized(rows: Iterable[Row]) -> tuple[Row, ...]:
@@ -64,12 +30,12 @@ def sized(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 _ROWS = (
-    row("", SUPPORTED[SGLANG], f"{_ARGUMENTS}; ran: 0.5.23", since(PIPELINE, "0.5.8", _KEYS)),
+    row("", SUPPORTED[SGLANG], f"{ARGUMENTS}; ran: 0.5.23", since(PIPELINE, "0.5.8", KEYS)),
     row(
         "file",
         ">=0.5.14,<0.5.24",
         f"{_CHOICES}; before 0.5.14 nothing bounds it; ran: 0.5.23",
-        since(PIPELINE, "0.5.10", _KEYS),
+        since(PIPELINE, "0.5.10", KEYS),
         since("max_size", "0.5.14", "the extra_config keys that HiCacheFile reads"),
     ),
     row(

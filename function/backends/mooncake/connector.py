@@ -9,8 +9,8 @@ import hashlib
 import json
 from collections.abc import Callable
 
-from function.backends.hicache import wiring
-from function.backends.hicache.wiring import Storage
+from function.backends import hierarchy
+from function.backends.hierarchy import Storage
 from function.backends.mooncake import conflicts, facts, rdma
 from function.backends.mooncake.facts import Tier
 from function.backends.rdma import CAPABILITIES
@@ -21,12 +21,12 @@ from function.contract.recorded import Allowance
 FILES = "/etc/kv-offload/mooncake"
 PAGE_TOKENS = 64
 # Flags that are set where they are absent and count for the cache identity.
-ASSUMES = {SGLANG: {wiring.PAGE_SIZE: str(PAGE_TOKENS)}}
+ASSUMES = {SGLANG: {hierarchy.PAGE_SIZE: str(PAGE_TOKENS)}}
 _MIB = 2**20
 _CONNECTOR = {VLLM: "MooncakeStoreConnector", SGLANG: "HiCache/mooncake"}
 ALLOWS = Allowance(
     connectors=frozenset({"MooncakeStoreConnector"}),
-    flags=wiring.FLAGS,
+    flags=hierarchy.FLAGS,
     env=frozenset(
         (
             "MC_FORCE_HCA",
@@ -124,7 +124,7 @@ def storage(tier: Tier, tag: str) -> Storage:
 
 def _sglang(tier: Tier, engine: Engine) -> Injection:
     found = storage(tier, engine.identity)
-    return Injection(flags=wiring.flags(engine, found, PAGE_TOKENS), **found.pod)
+    return Injection(flags=hierarchy.flags(engine, found, PAGE_TOKENS), **found.pod)
 
 
 def _same_host(tier: Tier, admin: str | None) -> bool:

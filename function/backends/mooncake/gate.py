@@ -5,7 +5,7 @@ SGLang's wheels from 0.5.5 to 0.5.23. "ran" says that the engine's own parser an
 that version, and that vLLM resolved the connector's class. No row was run on a GPU.
 """
 
-from function.backends.hicache import gate as hicache
+from function.backends import hierarchy_rows
 from function.contract.engine import SGLANG, VLLM
 from function.contract.gate import Caution, Row, since
 from function.contract.versions import SUPPORTED
@@ -63,11 +63,11 @@ ROWS: tuple[Row, ...] = (
         "mooncake-transfer-engine",
         ">=0.3.8,<0.4",
     ),
-    hicache.row(
+    hierarchy_rows.row(
         "mooncake",
         SUPPORTED[SGLANG],
         f"{_CHOICES}; ran: 0.5.23",
-        since(hicache.PIPELINE, "0.5.8", "the names of its pages, 0.5.5 to 0.5.23"),
+        since(hierarchy_rows.PIPELINE, "0.5.8", hierarchy_rows.KEYS),
         package=("mooncake-transfer-engine", ">=0.3.8,<0.4"),
         cautions=(_STORE_LINE,),
     ),

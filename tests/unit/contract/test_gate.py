@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from function.backends.hicache import gate as hicache
+from function.backends import hierarchy_rows as hicache
+from function.backends.hicache.gate import POOL_SIZE
 from function.backends.registry import gate_rows
 from function.contract import gate
 from function.contract.engine import ENGINES, Engine
@@ -88,15 +89,15 @@ ALLOWED = [
     (MP, sglang(), "0.5.6", {"lmcache_config_file"}, []),
     ("HiCache", sglang(), None, {*HICACHE, hicache.PIPELINE}, []),
     ("HiCache", sglang("0.5.20"), None, {*HICACHE, hicache.PIPELINE, hicache.BUFFER_ONLY}, []),
-    ("HiCache", sglang("0.5.5"), None, set(), [hicache.POOL_SIZE.message]),
+    ("HiCache", sglang("0.5.5"), None, set(), [POOL_SIZE.message]),
     ("HiCache", sglang("0.5.10"), None, {hicache.PIPELINE, hicache.DECODE_OFFLOAD},
-     [hicache.POOL_SIZE.message]),
+     [POOL_SIZE.message]),
     ("HiCache/mooncake", sglang("0.5.18"), "0.3.13", {*HICACHE, hicache.PIPELINE}, [LINE]),
     ("HiCache/mooncake", sglang("0.5.5"), "0.3.13", set(), [LINE]),
     ("HiCache/nixl", sglang(), None, {*HICACHE, "use_direct_io", "l3_cleaner_enabled"}, []),
-    ("HiCache/nixl", sglang("0.5.9"), None, set(), [hicache.POOL_SIZE.message]),
+    ("HiCache/nixl", sglang("0.5.9"), None, set(), [POOL_SIZE.message]),
     ("HiCache/file", sglang("0.5.14"), None,
-     {*HICACHE, hicache.PIPELINE, "max_size"} - {hicache.SMALL_POOL}, [hicache.POOL_SIZE.message]),
+     {*HICACHE, hicache.PIPELINE, "max_size"} - {hicache.SMALL_POOL}, [POOL_SIZE.message]),
 ]  # fmt: skip
 
 

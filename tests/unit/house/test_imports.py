@@ -50,7 +50,14 @@ def imported(name: str) -> set[str]:
                 found.add(full if full in FILES else node.module)
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-    return {other for other in found if other in FILES and other != name}
+    found |= {package for other in found for package in _packages(other)}
+    return {other for other in found if other in FILES and not f"{name}.".startswith(f"{other}.")}
+
+
+def _packages(name: str) -> set[str]:
+    """The packages around a file: whoever imports it from outside runs them first."""
+    parts = name.split(".")
+    return {".".join(parts[:n]) for n in range(1, len(parts))}
 
 
 def _room(name: str) -> str:

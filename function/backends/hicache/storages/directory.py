@@ -8,7 +8,7 @@ from function.api.base import present
 from function.api.hicache_storage import HiCacheClaim
 from function.backends.hicache import facts
 from function.backends.hicache.facts import Tier
-from function.backends.hicache.wiring import Storage
+from function.backends.hierarchy import Storage
 from function.contract.engine import Engine
 from function.contract.injection import Json
 

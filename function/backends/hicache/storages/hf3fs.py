@@ -10,7 +10,7 @@ from function.api.base import present
 from function.backends.hicache import facts
 from function.backends.hicache.facts import Tier
 from function.backends.hicache.storages import directory
-from function.backends.hicache.wiring import Storage
+from function.backends.hierarchy import Storage
 from function.contract.engine import Engine
 from function.contract.injection import Json
 from function.kube.naming import file_name

@@ -11,7 +11,7 @@ from function.api.placement import Image
 from function.api.tier import KVOffloadTierSpec
 from function.backends.hicache import facts
 from function.backends.hicache.facts import Tier
-from function.backends.hicache.wiring import Storage
+from function.backends.hierarchy import Storage
 from function.backends.mooncake import conflicts, connector
 from function.backends.mooncake import facts as mooncake
 from function.contract.backend import Need

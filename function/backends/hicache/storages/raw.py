@@ -5,7 +5,7 @@ import json
 from function.api.base import present
 from function.backends.hicache import facts
 from function.backends.hicache.facts import Tier
-from function.backends.hicache.wiring import Storage
+from function.backends.hierarchy import Storage
 from function.contract.engine import Engine
 from function.contract.injection import Json
 

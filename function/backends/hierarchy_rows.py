@@ -1,0 +1,42 @@
+"""What SGLang's own part of its hierarchy has, by version, and the row of a storage below it.
+
+Mooncake's rows stand on it too; the sources are those of `function.backends.hicache.gate`.
+"""
+
+from function.contract.engine import SGLANG
+from function.contract.gate import Caution, Feature, Row, since
+
+BUFFER_ONLY = "--hicache-host-memory-mode"
+SMALL_POOL = "host pool below the GPU's"
+FA3 = "--decode-attention-backend fa3"
+DECODE_OFFLOAD = "--disaggregation-decode-enable-offload-kvcache"
+DECODE_RADIX = "--disaggregation-decode-enable-radix-cache"
+PIPELINE = "pipeline parallelism"
+
+ARGUMENTS = "SGLang's server arguments, 0.5.5 to 0.5.23"
+POOL = "memory_pool_host.py and pool_host/base.py, 0.5.5 to 0.5.23"
+KEYS = "the names of its pages, 0.5.5 to 0.5.23"
+
+FEATURES: tuple[Feature, ...] = (
+    since(DECODE_OFFLOAD, "0.5.10", "decode_kvcache_offload_manager.py; before, it takes the JSON "
+          "of a storage's configuration for an object"),
+    since(DECODE_RADIX, "0.5.11", ARGUMENTS),
+    since(FA3, "0.5.14", "_handle_hicache; before, fa3 gives way to direct io without a word"),
+    since(SMALL_POOL, "0.5.15", f"{POOL}; before, it stops"),
+    since(BUFFER_ONLY, "0.5.19", ARGUMENTS),
+    since("--hicache-host-memory-fraction", "0.5.21", ARGUMENTS),
+    since("--enable-hicache", "0.5.23", ARGUMENTS),
+)  # fmt: skip
+
+
+def row(
+    storage: str,
+    versions: str,
+    source: str,
+    *features: Feature,
+    package: tuple[str, str] = ("", ""),
+    cautions: tuple[Caution, ...] = (),
+) -> Row:
+    """The row of a storage backend, `HiCache/STORAGE`; `HiCache` for none."""
+    name = f"HiCache/{storage}" if storage else "HiCache"
+    return Row(name, SGLANG, versions, source, *package, (*FEATURES, *features), cautions)

@@ -1,0 +1,100 @@
+"""What a HiCache tier tells SGLang, by SGLang's own parser, checks and storages."""
+
+import json
+
+import pytest
+
+from function.contract.injection import Injection
+from tests.conformance.clients import HicacheStorage, SglangArgs
+from tests.unit.backends.hicache import IDENTITY, cache, sglang
+from tests.unit.backends.hicache.golden import ENGINES, GOLDENS
+
+START = ["python3", "-m", "sglang.launch_server", "--model-path", "model"]
+BACKEND = GOLDENS.backend
+_TEXTS = ("--hicache-storage-backend-extra-config",)
+
+
+def argv(injection: Injection) -> list[str]:
+    """The command line of an engine with these flags."""
+    words = [word for flag in injection.flags.items() for word in flag if word is not None]
+    return [*START, *words]
+
+
+def resolved(client: SglangArgs, injection: Injection) -> None:
+    """SGLang starts, and every value is the one that was written."""
+    parsed = client.parse(argv(injection))
+    assert parsed.ok, parsed.error
+    for flag, value in injection.flags.items():
+        field = flag.removeprefix("--").replace("-", "_")
+        got = parsed.result["resolved"][field]
+        if value is None:
+            assert got is True, field
+        elif flag in _TEXTS:
+            assert (json.loads(got) if isinstance(got, str) else got) == json.loads(value)
+        else:
+            assert type(got)(value) == got, field
+
+
+@pytest.mark.parametrize("case", GOLDENS.cases)
+def test_every_flag_means_what_it_says(sglang: SglangArgs, case: str) -> None:
+    resolved(sglang, BACKEND.inject(GOLDENS.of(case), ENGINES["sglang"]))
+
+
+def test_a_decode_engine_that_offloads(sglang: SglangArgs) -> None:
+    tier = cache(decode="Offload", storage={"type": "File", "file": {"sizeGiB": 8}})
+    injection = BACKEND.inject(tier, _decode(tier))
+    parsed = sglang.parse([*argv(injection), "--disaggregation-mode", "decode"])
+    assert parsed.ok, parsed.error
+    said = parsed.result["resolved"]
+    assert said["disaggregation_decode_enable_offload_kvcache"] is True
+    assert (said["hicache_storage_backend"], said["hicache_size"]) == ("file", 107)
+
+
+def _decode(tier):
+    return sglang(tier, flags={"--disaggregation-mode": "decode"})
+
+
+def _files(root: str, identity: str = IDENTITY, page: str | None = None) -> dict[str, object]:
+    """What a checker is asked, as a tier of files wires an engine, below `root`."""
+    tier = cache(storage={"type": "File", "file": {"sizeGiB": 1}})
+    flags = {"--page-size": page} if page else {}
+    injection = BACKEND.inject(tier, sglang(tier, identity=identity, flags=flags))
+    env = {variable["name"]: root + variable["value"] for variable in injection.env}
+    return {"extra": injection.flags[_TEXTS[0]], "env": env, "page": int(page or 64)}
+
+
+def test_another_process_reads_the_pages_back(hicache: HicacheStorage, tmp_path) -> None:
+    wired = _files(str(tmp_path))
+    wrote = hicache.run("file", [["put", 0, 8, 1]], **wired)
+    assert wrote.ok, wrote.log
+    assert wrote.result["steps"] == [8]
+    # In milliseconds in the tier, in seconds here.
+    assert wrote.result["prefetch"] == [256, 1.0, 0.25]
+    read = hicache.run("file", [["get", 0, 8, 1]], **wired)
+    assert read.result["steps"] == [{"there": 8, "equal": 8}]
+    assert read.result["pid"] != wrote.result["pid"]
+
+
+def test_other_identities_and_pages_never_meet(hicache: HicacheStorage, tmp_path) -> None:
+    """The keys are the same: a page of the same tokens, of a model served under the same name."""
+    root = str(tmp_path)
+    assert hicache.run("file", [["put", 0, 8, 1]], **_files(root)).result["steps"] == [8]
+    for other in (_files(root, "ba9876543210"), _files(root, page="32")):
+        read = hicache.run("file", [["get", 0, 8, 1]], **other)
+        assert read.ok, read.log
+        assert read.result["steps"] == [{"there": 0, "equal": 0}]
+
+
+def test_files_stay_below_their_size(hicache: HicacheStorage, tmp_path) -> None:
+    """The same key, with a number that a test can fill: the oldest pages leave."""
+    wired = _files(str(tmp_path))
+    extra = json.loads(str(wired["extra"]))
+    assert extra["max_size"] == 2**30
+    page = 64 * 2 * 2 * 2 * 64 * 2  # tokens, K and V, layers, heads, size of a head, bytes
+    wired["extra"] = json.dumps({**extra, "max_size": 16 * page})
+    wrote = hicache.run("file", [["put", n, 8, 1] for n in range(0, 64, 8)], **wired)
+    assert wrote.ok, wrote.log
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert 0 < sum(file.stat().st_size for file in files) <= 16 * page
+    read = hicache.run("file", [["get", 56, 8, 1], ["get", 0, 8, 1]], **wired)
+    assert read.result["steps"] == [{"there": 8, "equal": 8}, {"there": 0, "equal": 0}]
