@@ -9,7 +9,7 @@ import pytest
 
 from tests.conformance.node import Node
 from tests.serve.fleet import ADAPTERS, MODELS, Fleet, References
-from tests.serve.pairs import PAIRS
+from tests.serve.pairs import ELSEWHERE, PAIRS
 from tests.serve.proofs import Proofs
 from tests.serve.site import Site
 
@@ -26,6 +26,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "pairs(*names): the pairs that a test is about")
     config.stash[_PROOFS], config.stash[_FAILED] = Proofs(), set()
+    unknown = sorted(set(config.getoption("pair")) - set(PAIRS))
+    for name in set(unknown) & set(ELSEWHERE):
+        raise pytest.UsageError(f"--pair {name} needs a GPU: {ELSEWHERE[name]}")
+    if unknown:
+        raise pytest.UsageError(f"--pair {', '.join(unknown)}: there are {', '.join(PAIRS)}")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -33,9 +38,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     marker = metafunc.definition.get_closest_marker("pairs")
     wanted = metafunc.config.getoption("pair") or list(PAIRS)
-    unknown = sorted(set(wanted) - set(PAIRS))
-    if unknown:
-        raise pytest.UsageError(f"--pair {', '.join(unknown)}: there are {', '.join(PAIRS)}")
     about = marker.args if marker is not None else tuple(PAIRS)
     chosen = [name for name in about if name in wanted]
     metafunc.parametrize("pair", chosen, indirect=True, scope="session")
@@ -46,18 +48,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = list(PAIRS)
 
     def place(item: pytest.Item) -> int:
-        callspec = getattr(item, "callspec", None)
-        return order.index(callspec.params["pair"]) if callspec is not None else -1
+        name = _pair_of(item)
+        return order.index(name) if name else -1
 
     items[:] = [item for item in items if getattr(item, "callspec", True) is not None]
     items.sort(key=place)
 
 
+def _pair_of(item: pytest.Item) -> str:
+    """The pair whose tier and engines a test uses, "" for none."""
+    callspec = getattr(item, "callspec", None)
+    return callspec.params.get("pair", "") if callspec is not None else ""
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
     report = yield
-    if report.failed:
-        item.config.stash[_FAILED].add(item.callspec.params["pair"])
+    if report.failed and (name := _pair_of(item)):
+        item.config.stash[_FAILED].add(name)
     return report
 
 
@@ -121,6 +129,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("what was seen")
         for line in proofs.lines():
             terminalreporter.line(line)
+    for name, why in ELSEWHERE.items():
+        terminalreporter.line(f"{name:<16} needs a GPU, and did not run: {why}")
     if config.stash[_FAILED]:
         terminalreporter.line(f"logs of {', '.join(sorted(config.stash[_FAILED]))}: {LOGS}")
     if (path := config.getoption("proofs")) and not config.stash[_FAILED]:

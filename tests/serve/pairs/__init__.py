@@ -62,3 +62,8 @@ PAIRS: Mapping[str, Pair] = {
         ),
     )
 }
+
+# Rows that no machine without a GPU can run -> why.
+ELSEWHERE: Mapping[str, str] = {
+    "vllm-lmcache-in-process": "LMCache in the engine's process has no connector for a CPU",
+}
