@@ -7,6 +7,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from function import composers
 from function.cli import main
 from function.render import defaults, files
 
@@ -388,3 +389,16 @@ def test_plan_says_what_an_edit_does_and_fails_on_what_is_refused(write) -> None
     refused = run("plan", moved, "--now", TIER)
     assert refused.exit_code == 3
     assert "inferenceClusterRef cannot be changed" in refused.stdout
+
+
+def test_the_log_stands_beside_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug of ours is logged with its traceback; what is printed stays JSON."""
+
+    def broken(*_: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(composers.tier, "_answer", broken)
+    result = CliRunner().invoke(main, ["render", str(TIER), "-e", str(REQUIRED), "-o", "json"])
+    assert result.exit_code == 3
+    assert isinstance(json.loads(result.stdout), list | dict)
+    assert "A composer failed" in result.stderr
