@@ -2,9 +2,10 @@
 
 import contextlib
 import re
+import time
 from collections.abc import Iterator
 
-from tests.cluster.documents import AGENTS_NAMESPACE, OBJECT
+from tests.cluster.documents import AGENTS_NAMESPACE, OBJECT, USAGE
 from tests.cluster.rig.functions import OURS
 from tests.cluster.rig.kube import Manifest, Refused, condition, describe, is_true
 from tests.cluster.rig.metrics import scrape
@@ -123,18 +124,24 @@ class Fleet:
             for document in reversed(documents):
                 self.remove(document)
 
-    def remove(self, document: Manifest, limit: float = 100) -> None:
+    def remove(self, document: Manifest, limit: float = 100, waking: bool = True) -> None:
         """Delete an XR, once its Usages let go of it, and wait until it is gone.
 
         A consumer holds its tier until its engine's Object is gone, which takes a poll of the
-        provider, and core looks at a Usage that waits for that every 30 s too.
+        provider at most, and core looks at a Usage that waits for that every 30 s: with `waking`
+        it is told to look.
         """
         name = f"{document['kind']} {document['metadata']['name']}"
+
+        def deleted() -> bool:
+            if self._delete(document):
+                return True
+            if waking:
+                self._wake_usages()
+            return False
+
         self.rig.until(
-            lambda: self._delete(document),
-            f"{name} may be deleted",
-            limit,
-            explain=lambda: self._refusal,
+            deleted, f"{name} may be deleted", limit, every=0.5, explain=lambda: self._refusal
         )
         self.rig.until(
             lambda: self.api.again(document) is None,
@@ -142,6 +149,14 @@ class Fleet:
             limit,
             explain=lambda: self.explain(document),
         )
+
+    def _wake_usages(self) -> None:
+        """Write to the Usages that are being deleted: core looks at what is written to."""
+        for usage in self.api.list(USAGE, "Usage"):
+            if usage["metadata"].get("deletionTimestamp"):
+                woken = {"metadata": {"annotations": {"example.org/woken": str(time.time())}}}
+                with contextlib.suppress(Refused):  # gone meanwhile
+                    self.api.patch(usage, woken)
 
     def until_empty(self, cluster: str, limit: float = 90) -> None:
         """Wait until nothing of ours is on a workload cluster.

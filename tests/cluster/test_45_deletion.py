@@ -312,7 +312,7 @@ def test_a_tier_and_its_consumer_deleted_together_go_together(world: Fleet, leav
     with pytest.raises(Refused, match="in-use by"):
         world.api.delete(PAIRED)
     world.api.delete(PARTNER)
-    world.remove(PAIRED, limit=GONE_SECONDS)
+    world.remove(PAIRED, limit=GONE_SECONDS, waking=False)
     until_gone(world, PARTNER)
 
 

@@ -16,7 +16,7 @@ from tests.cluster.rig.ports import free_ports
 CHAT = tier("steady")
 QWEN = deployment("serving", "steady")
 # Longer than a poll of provider-kubernetes (30 s) and than every client's first retries.
-AWAY_SECONDS = 60
+AWAY_SECONDS = 40
 # Two polls of provider-kubernetes and a restart: another part may die while one comes back.
 SETTLED_SECONDS = 120
 

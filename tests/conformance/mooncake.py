@@ -181,6 +181,9 @@ class Pool:
         template = self.manifest(kind, "store")["spec"]["template"]
         return with_env(template, {SIZE: str(GIB), **(values or {})})
 
+    def store_volumes(self) -> list[Manifest]:
+        return self.store_template()["spec"]["volumes"]
+
     def store(self, number: int = 0, values: Mapping[str, str | None] | None = None) -> Pod:
         return self.run(self.store_template(values), f"store-{number}")
 

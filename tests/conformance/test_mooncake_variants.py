@@ -1,5 +1,7 @@
 """What a tier may choose beside the smallest: blocks on disk, and blocks on the engine's node."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.conformance.mooncake import EXAMPLES, TIERS, Pool, until
@@ -16,6 +18,15 @@ def pool(node, engines, request):
     made.close()
 
 
+def is_written(folder: Path) -> bool:
+    """Whether so many blocks are on disk, in buckets that are whole: a bucket's metadata are
+    written after its data, and one without them is dropped when its store ends.
+    """
+    files = list(folder.rglob("*"))
+    whole = sum(f.suffix == ".meta" for f in files) >= sum(f.suffix == ".bucket" for f in files)
+    return whole and sum(f.stat().st_size for f in files) > WRITTEN << 22
+
+
 @pytest.mark.parametrize("pool", [EXAMPLES / "ssd.yaml"], indirect=True, ids=["ssd"])
 def test_blocks_reach_the_disk_and_survive_the_store(pool, tmp_path):
     """One store, so that the drain has nowhere to go: what is on its disk comes back with it."""
@@ -24,8 +35,10 @@ def test_blocks_reach_the_disk_and_survive_the_store(pool, tmp_path):
     store.wait_ready(60)
     client = pool.client(tmp_path)
     assert client.ask("put", "a", 0, MANY).ok == MANY
-    folder = pool.node.volume("host", "/mnt/nvme/mooncake")
-    until(lambda: sum(f.stat().st_size for f in folder.rglob("*")) > WRITTEN << 22, 60)
+    (path,) = (v["hostPath"]["path"] for v in pool.store_volumes() if "hostPath" in v)
+    assert path.startswith("/mnt/nvme/mooncake/"), "a folder of the tier's own below the given one"
+    folder = pool.node.volume("host", path)
+    until(lambda: is_written(folder), 120)
     assert folder.stat().st_uid == 65532, "the store's user owns what the kubelet made as root"
     seconds, code = store.stop()["store"]
     assert code == 0
