@@ -59,8 +59,11 @@ class Nodes(ApiModel):
     selector: f.Labels = Field(
         default={}, description="Labels of the nodes. An empty map: every node."
     )
-    tolerations: Annotated[list[Toleration], f.items(16)] = Field(
-        default=[], description="Tolerations of the agents' pods."
+    tolerations: Annotated[list[Toleration], f.items(16)] | None = Field(
+        default=None,
+        description="Tolerations of the tier's pods. Absent: agents on engines' nodes tolerate the "
+        "usual taints of GPU nodes (docs/platforms.md). A list stands in place of those; an empty "
+        "one tolerates nothing.",
     )
     priority_class_name: f.DnsName | None = Field(
         default=None,
@@ -98,10 +101,13 @@ class GPUVisibility(ApiModel):
         optional=("CDI", "DRAAdminAccess"),
     )
 
-    source: Literal["RuntimeClass", "CDI", "DRAAdminAccess"] = Field(
-        description="RuntimeClass: a runtime class that shows all GPUs. CDI: an annotation, on "
-        "nodes whose runtime injects devices. DRAAdminAccess: a claim with admin access "
-        "(Kubernetes 1.34; not proven on a GPU)."
+    source: Literal["RuntimeClass", "DefaultRuntime", "CDI", "DRAAdminAccess", "None"] = Field(
+        description="RuntimeClass: a runtime class that shows all GPUs. DefaultRuntime: the nodes' "
+        "default runtime shows them by NVIDIA_VISIBLE_DEVICES (EKS, AKS, Nebius). CDI: an "
+        "annotation, on nodes whose runtime injects devices (GPU Operator with NRI). "
+        "DRAAdminAccess: a claim with admin access (Kubernetes 1.34; not proven on a GPU). None: "
+        "nothing is added, because something else shows them (an admission policy, say). An agent "
+        "that sees no GPU is not ready, whatever the source."
     )
     runtime_class: LocalRef | None = Field(
         default=None, description="The RuntimeClass, with source RuntimeClass."

@@ -5,20 +5,26 @@ from typing import Any
 
 from packaging.version import Version
 
+from function.contract import platforms
 from function.contract.backend import AGENTS, AnyTier, Manifest, Part
 from function.contract.image import Image
 from function.kube import manifests as k
 from function.problems import Problem
 
 
-def pod(tier: AnyTier, image: Image, uid: int) -> Manifest:
-    """A hardened pod of user `uid` on the tier's nodes that pulls `image`."""
+def pod(tier: AnyTier, image: Image, uid: int, *, beside_engines: bool = False) -> Manifest:
+    """A hardened pod of user `uid` on the tier's nodes that pulls `image`.
+
+    `beside_engines`: it must run wherever an engine does, so the usual taints of GPU nodes do not
+    keep it away.
+    """
     nodes = tier.spec.nodes
     spec: Manifest = k.pod_defaults(uid)
     if nodes.selector:
         spec["nodeSelector"] = dict(nodes.selector)
-    if nodes.tolerations:
-        spec["tolerations"] = [toleration.dump() for toleration in nodes.tolerations]
+    tolerations = platforms.tolerations(nodes) if beside_engines else nodes.tolerations
+    if tolerations:
+        spec["tolerations"] = [toleration.dump() for toleration in tolerations]
     if nodes.priority_class_name:
         spec["priorityClassName"] = nodes.priority_class_name
     if image.pull_secrets:

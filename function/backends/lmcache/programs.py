@@ -41,7 +41,7 @@ def _container(tier: Tier, name: str, program: str, words: Sequence[str], **more
         "name": name,
         "image": image.reference,
         "imagePullPolicy": image.pull_policy,
-        "command": [facts.PYTHON, "-c", _text(program)],
+        "command": command(program),
         "args": [k.literal(word) for word in words],
         "resources": {
             "requests": {"cpu": "10m", "memory": "64Mi"},
@@ -50,6 +50,11 @@ def _container(tier: Tier, name: str, program: str, words: Sequence[str], **more
         "securityContext": k.container_security(),
         **more,
     }
+
+
+def command(program: str, *words: str) -> list[str]:
+    """A program of ours as a command in the agents' image; Kubernetes expands nothing in it."""
+    return [facts.PYTHON, "-c", _text(program), *words]
 
 
 @cache

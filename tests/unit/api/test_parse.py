@@ -352,7 +352,7 @@ def test_defaults_are_filled_in_and_written_out() -> None:
         "image": {"pullPolicy": "IfNotPresent", "pullSecrets": []},
         "inferenceClusterRef": {"name": "prod"},
         "namespace": "kv-offload-system",
-        "nodes": {"selector": {}, "tolerations": []},
+        "nodes": {"selector": {}},
         "rdma": {"source": "None", "devices": []},
         "readiness": {"minAvailable": "90%", "minNodes": 1},
         "startupTimeoutSeconds": 300,
