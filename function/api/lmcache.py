@@ -82,11 +82,12 @@ class LMCacheRegistration(ApiModel):
         " at least three heartbeats of 10 s.",
     )
     grace_seconds: Annotated[int, Field(ge=30, le=604800)] = Field(
-        default=86400,
+        default=1800,
         description="Silence allowed to a worker that has never pinged, in seconds. vLLM's "
-        "pings once it is registered; SGLang's with its first store or retrieve, and once "
-        "forgotten it never registers again: an engine that idles longer than this after its start "
-        "runs without the cache.",
+        "pings once it is registered; SGLang's with its first store or retrieve. So long does the "
+        "agent keep the GPU memory of an engine that died before its first ping, and the next one "
+        "may find none; but an engine that is forgotten never registers again, so an SGLang that "
+        "idles longer after its start runs without the cache: raise it where that is usual.",
     )
     session_seconds: Annotated[int, Field(ge=60, le=86400)] = Field(
         default=600,

@@ -21,8 +21,12 @@ def waiters(tier: Tier, levels: Sequence[Level]) -> list[Manifest]:
     """The init container that waits for the servers of all levels; at most one.
 
     A server that starts without one of them is healthy and of no use until it is started again
-    (seen with 0.5.6): nothing is found at any level, and each look-up takes seconds. It waits for
-    ever, since an agent that is not ready is the truth.
+    (seen with 0.5.6): its connections die at the start and are never made again, nothing is found
+    at any level, and each look-up takes seconds. It waits for ever, since an agent that is not
+    ready is the truth; the tier's condition names the level once the start has taken too long.
+
+    Rejected: starting without the level after a while. Nobody would know, since a DaemonSet's
+    status cannot say it, and only a restart, which empties the memory, brings the level back.
     """
     jobs = [level.awaited for level in levels if level.awaited is not None]
     if not jobs:
