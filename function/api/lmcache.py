@@ -194,6 +194,11 @@ class LMCacheSpec(ApiModel):
     in_process: LMCacheInProcess | None = Field(
         default=None, description="Settings of mode InProcess."
     )
+    alerts: bool = Field(
+        default=False,
+        description="Compose a PrometheusRule with alerts; the Prometheus operator's CRDs must be "
+        "there, and spec.monitoring set.",
+    )
 
     rules = (
         Rule(
@@ -212,6 +217,12 @@ class LMCacheSpec(ApiModel):
             "l2 may only be set when mode is NodeServer; InProcess has inProcess.remote",
             lambda o: o.mode == "NodeServer" or not o.l2,
             "l2",
+        ),
+        Rule(
+            "self.mode == 'NodeServer' || !self.alerts",
+            "alerts may only be set when mode is NodeServer",
+            lambda o: o.mode == "NodeServer" or not o.alerts,
+            "alerts",
         ),
         Rule(
             "self.mode != 'InProcess' || has(self.inProcess)",

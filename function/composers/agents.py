@@ -113,8 +113,8 @@ def _refused(agents: Agents, description: Description) -> str:
     hints = "; ".join([*description.startup_hints, *_of_refusal(description)])
     return (
         f" {agents.missing} of their pods do not exist. If it stays so, the cluster refuses to"
-        f" create them; what usually stands in the way: {hints}. The events of the agents' DaemonSet"
-        " say which (FailedCreate)."
+        f" create them; what usually stands in the way: {hints}. The events of the agents'"
+        " DaemonSet say which (FailedCreate)."
     )
 
 

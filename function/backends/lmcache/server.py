@@ -36,7 +36,7 @@ def parts(tier: Tier) -> list[Part]:
         _daemonset(tier, seen, levels),
         network.service(tier),
         network.policy(tier, measured),
-        *network.pod_monitor(tier, measured),
+        *network.monitoring(tier, measured),
     ]
 
 

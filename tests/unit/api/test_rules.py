@@ -221,6 +221,18 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
         [{"mode": "InProcess", "inProcess": {}, "l1": L1}],
     ),
     (
+        "LMCacheSpec",
+        "alerts may only",
+        [{"l1": L1, "alerts": True}, {"mode": "InProcess", "inProcess": {}}],
+        [{"mode": "InProcess", "inProcess": {}, "alerts": True}],
+    ),
+    (
+        "Monitoring",
+        "enginePorts may only",
+        [{}, {"podMonitor": True, "enginePorts": [8000]}, {"podMonitor": True}],
+        [{"enginePorts": [8000]}],
+    ),
+    (
         "LMCacheL1",
         "initialSizeGiB must not",
         [{"sizeGiB": 1}, {"sizeGiB": 30, "initialSizeGiB": 30}],
