@@ -166,6 +166,12 @@ class RDMA(ApiModel):
             lambda o: o.source != "None" or not o.devices,
             "devices",
         ),
+        Rule(
+            "self.source != 'None' || size(self.podAnnotations) == 0",
+            "podAnnotations may only be set when source is DevicePlugin or DRA",
+            lambda o: o.source != "None" or not o.pod_annotations,
+            "podAnnotations",
+        ),
     )
 
     source: Literal["None", "DevicePlugin", "DRA"] = Field(
@@ -175,6 +181,12 @@ class RDMA(ApiModel):
         default=None, description="The extended resource, with source DevicePlugin."
     )
     dra: DRA | None = Field(default=None, description="The claim, with source DRA.")
+    pod_annotations: f.Annotations = Field(
+        default={},
+        description="Annotations of the agents' pods by which the cluster attaches their RDMA "
+        "network, e.g. k8s.v1.cni.cncf.io/networks (Multus). Engines need their own, in their pod "
+        "template.",
+    )
     devices: Annotated[list[Annotated[str, f.text(r"^[A-Za-z0-9_.-]+$", most=63)]], f.items(32)] = (
         Field(
             default=[],

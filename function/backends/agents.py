@@ -6,6 +6,7 @@ from typing import Any
 
 from packaging.version import Version
 
+from function.api.placement import Nodes
 from function.contract import platforms
 from function.contract.backend import AGENTS, AnyTier, Manifest, Part
 from function.contract.image import Image
@@ -13,13 +14,20 @@ from function.kube import manifests as k
 from function.problems import Problem
 
 
-def pod(tier: AnyTier, image: Image, uid: int, *, beside_engines: bool = False) -> Manifest:
-    """A hardened pod of user `uid` on the tier's nodes that pulls `image`.
+def pod(
+    tier: AnyTier,
+    image: Image,
+    uid: int,
+    *,
+    beside_engines: bool = False,
+    nodes: Nodes | None = None,
+) -> Manifest:
+    """A hardened pod of user `uid` that pulls `image`, on the tier's nodes or on `nodes`.
 
     `beside_engines`: it must run wherever an engine does, so the usual taints of GPU nodes do not
     keep it away.
     """
-    nodes = tier.spec.nodes
+    nodes = nodes or tier.spec.nodes
     spec: Manifest = k.pod_defaults(uid)
     if nodes.selector:
         spec["nodeSelector"] = dict(nodes.selector)

@@ -23,6 +23,12 @@ _STATUS = (*objects.STATUS_MANIFEST, "status")
 # (desired, ready) fields of the workload kinds that agents run in.
 _COUNTS = (("desiredNumberScheduled", "numberReady"), ("replicas", "readyReplicas"))
 _CREATED = "currentNumberScheduled"
+# An autoscaler plans with a node that it has not seen yet.
+_FROM_ZERO = (
+    "An autoscaler must know the labels and taints of such a node from its node group's template"
+    " (tags k8s.io/cluster-autoscaler/node-template/..., or the node pool's own), or it brings none"
+    " for an engine, and leave room on it for an agent."
+)
 # Beside the start-up itself: pulling an image of several GiB.
 _PULL_SECONDS = 300
 
@@ -85,6 +91,7 @@ def condition(
     if agents.enough(spec.readiness):
         if not agents.desired:
             message = "No node matches spec.nodes now; an agent starts with the first."
+            message += f" {_FROM_ZERO}"
             return Condition(c.CONDITION_AGENTS, TRUE, c.REASON_NO_NODES, message)
         message = ""
         if agents.ready < agents.desired:
@@ -160,6 +167,7 @@ def _no_nodes(agents: Agents, spec: TierSpec) -> str:
         f" ({tolerated or 'none'}). GPU nodes are labelled and tainted by their platform:"
         f" {', '.join(label_keys())} (docs/platforms.md)."
         " Where nodes come with the first engine (scale from zero), set minNodes to 0."
+        f" {_FROM_ZERO}"
     )
 
 

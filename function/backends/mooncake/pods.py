@@ -14,6 +14,12 @@ def base(tier: Tier, uid: int = facts.UID, *, beside_engines: bool = False) -> M
     return agents.pod(tier, facts.image(tier), uid, beside_engines=beside_engines)
 
 
+def control_plane(tier: Tier) -> Manifest:
+    """A pod of master or etcd: on nodes of their own, and not the GPU nodes'."""
+    nodes = facts.spec(tier).control_plane_nodes
+    return agents.pod(tier, facts.image(tier), facts.UID, nodes=nodes)
+
+
 def container(tier: Tier, name: str, **fields: Any) -> Manifest:
     """A container of the tier's image without any capability."""
     return agents.container(facts.image(tier), name, **fields)

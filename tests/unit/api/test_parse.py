@@ -353,7 +353,7 @@ def test_defaults_are_filled_in_and_written_out() -> None:
         "inferenceClusterRef": {"name": "prod"},
         "namespace": "kv-offload-system",
         "nodes": {"selector": {}},
-        "rdma": {"source": "None", "devices": []},
+        "rdma": {"source": "None", "podAnnotations": {}, "devices": []},
         "readiness": {"minAvailable": "90%", "minNodes": 1},
         "startupTimeoutSeconds": 300,
         "upgradePolicy": {"type": "RollingUpdate", "maxUnavailable": 1},

@@ -177,6 +177,15 @@ def test_pods_that_the_cluster_refuses_are_told_from_slow_ones(seconds: int, cre
     assert ("no RuntimeClass" in message) == (CREATED[seconds, created] or seconds == 700)
 
 
+@pytest.mark.parametrize("readiness", [{}, FROM_ZERO])
+def test_scale_from_zero_says_what_an_autoscaler_must_know(readiness: dict) -> None:
+    tier = d.tier(readiness=readiness)
+    first = call(tier, required=required())
+    got = call(tier, required=required(), observed=agents(observe(first), 0, 0))
+    assert got.conditions["AgentsReady"][1] == "NoMatchingNodes"
+    assert "node-template" in got.messages["AgentsReady"]
+
+
 def test_what_could_not_be_written_is_quoted() -> None:
     first = call(d.tier(), required=required())
     observed = agents(observe(first), 1, 1)
