@@ -140,10 +140,12 @@ _SET: dict[str, Said] = {
     "gpuVisibility": ("has(self.gpuVisibility)", lambda o: o.gpu_visibility is not None),
     "monitoring": ("has(self.monitoring)", lambda o: o.monitoring is not None),
     "nodes": (
-        "size(self.nodes.selector) > 0 || size(self.nodes.tolerations) > 0"
+        "size(self.nodes.selector) > 0 || has(self.nodes.tolerations)"
         " || has(self.nodes.priorityClassName)",
         lambda o: bool(
-            o.nodes.selector or o.nodes.tolerations or o.nodes.priority_class_name is not None
+            o.nodes.selector
+            or o.nodes.tolerations is not None
+            or o.nodes.priority_class_name is not None
         ),
     ),
     "rdma": ("self.rdma.source != 'None'", lambda o: o.rdma.source != "None"),

@@ -82,11 +82,12 @@ class LMCacheRegistration(ApiModel):
         " at least three heartbeats of 10 s.",
     )
     grace_seconds: Annotated[int, Field(ge=30, le=604800)] = Field(
-        default=86400,
+        default=1800,
         description="Silence allowed to a worker that has never pinged, in seconds. vLLM's "
-        "pings once it is registered; SGLang's with its first store or retrieve, and once "
-        "forgotten it never registers again: an engine that idles longer than this after its start "
-        "runs without the cache.",
+        "pings once it is registered; SGLang's with its first store or retrieve. So long does the "
+        "agent keep the GPU memory of an engine that died before its first ping, and the next one "
+        "may find none; but an engine that is forgotten never registers again, so an SGLang that "
+        "idles longer after its start runs without the cache: raise it where that is usual.",
     )
     session_seconds: Annotated[int, Field(ge=60, le=86400)] = Field(
         default=600,
@@ -193,6 +194,11 @@ class LMCacheSpec(ApiModel):
     in_process: LMCacheInProcess | None = Field(
         default=None, description="Settings of mode InProcess."
     )
+    alerts: bool = Field(
+        default=False,
+        description="Compose a PrometheusRule with alerts; the Prometheus operator's CRDs must be "
+        "there, and spec.monitoring set.",
+    )
 
     rules = (
         Rule(
@@ -211,6 +217,12 @@ class LMCacheSpec(ApiModel):
             "l2 may only be set when mode is NodeServer; InProcess has inProcess.remote",
             lambda o: o.mode == "NodeServer" or not o.l2,
             "l2",
+        ),
+        Rule(
+            "self.mode == 'NodeServer' || !self.alerts",
+            "alerts may only be set when mode is NodeServer",
+            lambda o: o.mode == "NodeServer" or not o.alerts,
+            "alerts",
         ),
         Rule(
             "self.mode != 'InProcess' || has(self.inProcess)",

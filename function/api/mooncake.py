@@ -14,6 +14,7 @@ from function.api import fields as f
 from function.api.base import ApiModel, Rule, unused
 from function.api.mooncake_master import MooncakeEtcd, MooncakeMaster
 from function.api.mooncake_store import MooncakeStore
+from function.api.placement import Nodes
 
 _ADDRESS = (
     r"^(etcd://)?[A-Za-z0-9][-A-Za-z0-9.]*:[0-9]{1,5}(;[A-Za-z0-9][-A-Za-z0-9.]*:[0-9]{1,5})*$"
@@ -164,6 +165,12 @@ class MooncakePorts(ApiModel):
     )
 
 
+def _placed(nodes: Any) -> bool:
+    """Whether anything is said of them."""
+    said = (nodes.tolerations, nodes.priority_class_name)
+    return bool(nodes.selector) or any(value is not None for value in said)
+
+
 class MooncakeSpec(ApiModel):
     """The Mooncake backend."""
 
@@ -207,6 +214,11 @@ class MooncakeSpec(ApiModel):
     etcd: MooncakeEtcd | None = Field(
         default=None, description="etcd, for several masters, the oplog and metadata etcd."
     )
+    control_plane_nodes: Nodes = Field(
+        default=Nodes(),
+        description="The nodes of master and etcd, in place of spec.nodes. By default any without "
+        "a taint: they need no GPU, and an autoscaler may take GPU nodes away.",
+    )
     external: MooncakeExternal | None = Field(
         default=None, description="A master that somebody else runs, in place of one of ours."
     )
@@ -226,6 +238,14 @@ class MooncakeSpec(ApiModel):
     )
 
     rules = (
+        Rule(
+            "!has(self.external) || (size(self.controlPlaneNodes.selector) == 0"
+            " && !has(self.controlPlaneNodes.tolerations)"
+            " && !has(self.controlPlaneNodes.priorityClassName))",
+            "controlPlaneNodes may not be set with external: there is no master of ours",
+            lambda o: o.external is None or not _placed(o.control_plane_nodes),
+            "controlPlaneNodes",
+        ),
         Rule(
             "has(self.store) || has(self.external)",
             "store must be set unless external is",

@@ -59,8 +59,11 @@ class Nodes(ApiModel):
     selector: f.Labels = Field(
         default={}, description="Labels of the nodes. An empty map: every node."
     )
-    tolerations: Annotated[list[Toleration], f.items(16)] = Field(
-        default=[], description="Tolerations of the agents' pods."
+    tolerations: Annotated[list[Toleration], f.items(16)] | None = Field(
+        default=None,
+        description="Tolerations of the tier's pods. Absent: agents on engines' nodes tolerate the "
+        "usual taints of GPU nodes (docs/platforms.md). A list stands in place of those; an empty "
+        "one tolerates nothing.",
     )
     priority_class_name: f.DnsName | None = Field(
         default=None,
@@ -98,10 +101,13 @@ class GPUVisibility(ApiModel):
         optional=("CDI", "DRAAdminAccess"),
     )
 
-    source: Literal["RuntimeClass", "CDI", "DRAAdminAccess"] = Field(
-        description="RuntimeClass: a runtime class that shows all GPUs. CDI: an annotation, on "
-        "nodes whose runtime injects devices. DRAAdminAccess: a claim with admin access "
-        "(Kubernetes 1.34; not proven on a GPU)."
+    source: Literal["RuntimeClass", "DefaultRuntime", "CDI", "DRAAdminAccess", "None"] = Field(
+        description="RuntimeClass: a runtime class that shows all GPUs. DefaultRuntime: the nodes' "
+        "default runtime shows them by NVIDIA_VISIBLE_DEVICES (EKS, AKS, Nebius). CDI: an "
+        "annotation, on nodes whose runtime injects devices (GPU Operator with NRI). "
+        "DRAAdminAccess: a claim with admin access (Kubernetes 1.34; not proven on a GPU). None: "
+        "nothing is added, because something else shows them (an admission policy, say). An agent "
+        "that sees no GPU is not ready, whatever the source."
     )
     runtime_class: LocalRef | None = Field(
         default=None, description="The RuntimeClass, with source RuntimeClass."
@@ -160,6 +166,12 @@ class RDMA(ApiModel):
             lambda o: o.source != "None" or not o.devices,
             "devices",
         ),
+        Rule(
+            "self.source != 'None' || size(self.podAnnotations) == 0",
+            "podAnnotations may only be set when source is DevicePlugin or DRA",
+            lambda o: o.source != "None" or not o.pod_annotations,
+            "podAnnotations",
+        ),
     )
 
     source: Literal["None", "DevicePlugin", "DRA"] = Field(
@@ -169,6 +181,12 @@ class RDMA(ApiModel):
         default=None, description="The extended resource, with source DevicePlugin."
     )
     dra: DRA | None = Field(default=None, description="The claim, with source DRA.")
+    pod_annotations: f.Annotations = Field(
+        default={},
+        description="Annotations of the agents' pods by which the cluster attaches their RDMA "
+        "network, e.g. k8s.v1.cni.cncf.io/networks (Multus). Engines need their own, in their pod "
+        "template.",
+    )
     devices: Annotated[list[Annotated[str, f.text(r"^[A-Za-z0-9_.-]+$", most=63)]], f.items(32)] = (
         Field(
             default=[],

@@ -51,6 +51,12 @@ class Monitoring(ApiModel):
             lambda o: bool(o.namespace_labels),
             "namespaceLabels",
         ),
+        Rule(
+            "self.podMonitor || size(self.enginePorts) == 0",
+            "enginePorts may only be set with podMonitor",
+            lambda o: o.pod_monitor or not o.engine_ports,
+            "enginePorts",
+        ),
     )
 
     namespace_labels: f.Labels = Field(
@@ -67,6 +73,12 @@ class Monitoring(ApiModel):
     )
     interval_seconds: Annotated[int, Field(ge=5, le=3600)] = Field(
         default=30, description="Scrape interval, in seconds."
+    )
+    engine_ports: Annotated[list[f.Port], f.items(8)] = Field(
+        default=[],
+        description="Container ports at which wired engines serve /metrics (8000 for vLLM, 30000 "
+        "for SGLang, by default). Set, a PodMonitor scrapes the tier's engines in every namespace; "
+        "needs podMonitor, and a Prometheus that may reach those pods.",
     )
 
 

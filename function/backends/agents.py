@@ -1,24 +1,39 @@
 """The pods of a tier: what agents and control plane of every backend have in common."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from packaging.version import Version
 
+from function.api.placement import Nodes
+from function.contract import platforms
 from function.contract.backend import AGENTS, AnyTier, Manifest, Part
 from function.contract.image import Image
 from function.kube import manifests as k
 from function.problems import Problem
 
 
-def pod(tier: AnyTier, image: Image, uid: int) -> Manifest:
-    """A hardened pod of user `uid` on the tier's nodes that pulls `image`."""
-    nodes = tier.spec.nodes
+def pod(
+    tier: AnyTier,
+    image: Image,
+    uid: int,
+    *,
+    beside_engines: bool = False,
+    nodes: Nodes | None = None,
+) -> Manifest:
+    """A hardened pod of user `uid` that pulls `image`, on the tier's nodes or on `nodes`.
+
+    `beside_engines`: it must run wherever an engine does, so the usual taints of GPU nodes do not
+    keep it away.
+    """
+    nodes = nodes or tier.spec.nodes
     spec: Manifest = k.pod_defaults(uid)
     if nodes.selector:
         spec["nodeSelector"] = dict(nodes.selector)
-    if nodes.tolerations:
-        spec["tolerations"] = [toleration.dump() for toleration in nodes.tolerations]
+    tolerations = platforms.tolerations(nodes) if beside_engines else nodes.tolerations
+    if tolerations:
+        spec["tolerations"] = [toleration.dump() for toleration in tolerations]
     if nodes.priority_class_name:
         spec["priorityClassName"] = nodes.priority_class_name
     if image.pull_secrets:
@@ -104,4 +119,61 @@ def pod_monitor(
             ],
             "podTargetLabels": list(pod_labels),
         },
+    }
+
+
+def engine_monitor(tier: AnyTier) -> list[Part]:
+    """A PodMonitor of the tier's wired engines in every namespace, where the tier asks for one."""
+    monitoring = tier.spec.monitoring
+    if monitoring is None or not monitoring.engine_ports:
+        return []
+    name = f"{tier.remote_name}-engines"
+    labels = {**monitoring.pod_monitor_labels, **tier.labels}
+    every = f"{monitoring.interval_seconds}s"
+    manifest: Manifest = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PodMonitor",
+        "metadata": k.metadata(name, tier.remote_namespace, labels),
+        "spec": {
+            "namespaceSelector": {"any": True},
+            "selector": {"matchLabels": tier.wired_labels},
+            "podMetricsEndpoints": [
+                {"portNumber": port, "path": "/metrics", "interval": every}
+                for port in monitoring.engine_ports
+            ],
+            "podTargetLabels": list(tier.wired_labels),
+        },
+    }
+    return [Part("podmonitor-engines", manifest)]
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One alert: a PromQL expression that holds for so long, and what it means for users."""
+
+    name: str
+    expression: str
+    duration: str
+    summary: str
+
+
+def prometheus_rule(tier: AnyTier, name: str, alerts: Iterable[Alert]) -> Manifest:
+    """A PrometheusRule of a tier's alerts, found by the labels of its PodMonitor."""
+    monitoring = tier.spec.monitoring
+    labels = {**(monitoring.pod_monitor_labels if monitoring else {}), **tier.labels}
+    rules = [
+        {
+            "alert": alert.name,
+            "expr": alert.expression,
+            "for": alert.duration,
+            "labels": {"severity": "warning", "tier": tier.remote_name},
+            "annotations": {"summary": alert.summary},
+        }
+        for alert in alerts
+    ]
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": k.metadata(name, tier.remote_namespace, labels),
+        "spec": {"groups": [{"name": tier.remote_name, "rules": rules}]},
     }

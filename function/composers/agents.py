@@ -14,6 +14,7 @@ from typing import Any
 from function.api.tier import Readiness, TierSpec
 from function.composers import conditions as c
 from function.contract.backend import AGENTS, Description, Part
+from function.contract.platforms import label_keys, tolerations
 from function.edge.answer import FALSE, TRUE, Condition
 from function.edge.request import Call
 from function.kube import objects
@@ -21,6 +22,13 @@ from function.kube import objects
 _STATUS = (*objects.STATUS_MANIFEST, "status")
 # (desired, ready) fields of the workload kinds that agents run in.
 _COUNTS = (("desiredNumberScheduled", "numberReady"), ("replicas", "readyReplicas"))
+_CREATED = "currentNumberScheduled"
+# An autoscaler plans with a node that it has not seen yet.
+_FROM_ZERO = (
+    "An autoscaler must know the labels and taints of such a node from its node group's template"
+    " (tags k8s.io/cluster-autoscaler/node-template/..., or the node pool's own), or it brings none"
+    " for an engine, and leave room on it for an agent."
+)
 # Beside the start-up itself: pulling an image of several GiB.
 _PULL_SECONDS = 300
 
@@ -29,18 +37,20 @@ _PULL_SECONDS = 300
 class Agents:
     """`desired`, `ready`: over all of a tier's agents. `misplaced`: on nodes that fit no longer.
 
-    `reported`: whether the cluster has said anything of them yet.
+    `reported`: whether the cluster has said anything of them yet. `missing`: nodes that should run
+    one and have no pod of it, because the cluster does not create it.
     """
 
     desired: int = 0
     ready: int = 0
     misplaced: int = 0
     reported: bool = False
+    missing: int = 0
 
     @classmethod
     def of(cls, call: Call, parts: Iterable[Part]) -> "Agents":
         """As the cluster reports them."""
-        desired = ready = misplaced = 0
+        desired = ready = misplaced = missing = 0
         reported = False
         for part in parts:
             if part.role != AGENTS:
@@ -50,8 +60,12 @@ class Agents:
                 reported = reported or isinstance(found, int)
                 desired += _count(found)
                 ready += _count(call.observed_value(part.key, *_STATUS, one))
+            created = call.observed_value(part.key, *_STATUS, _CREATED)
+            if isinstance(created, int):
+                total = call.observed_value(part.key, *_STATUS, _COUNTS[0][0])
+                missing += max(0, _count(total) - _count(created))
             misplaced += _count(call.observed_value(part.key, *_STATUS, "numberMisscheduled"))
-        return cls(desired, ready, misplaced, reported)
+        return cls(desired, ready, misplaced, reported, missing)
 
     def enough(self, readiness: Readiness) -> bool:
         """Whether so many are ready as the tier asks for."""
@@ -77,6 +91,7 @@ def condition(
     if agents.enough(spec.readiness):
         if not agents.desired:
             message = "No node matches spec.nodes now; an agent starts with the first."
+            message += f" {_FROM_ZERO}"
             return Condition(c.CONDITION_AGENTS, TRUE, c.REASON_NO_NODES, message)
         message = ""
         if agents.ready < agents.desired:
@@ -86,14 +101,33 @@ def condition(
         return Condition(c.CONDITION_AGENTS, FALSE, c.REASON_NO_NODES, _no_nodes(agents, spec))
     budget = description.startup_seconds + _PULL_SECONDS
     if waited is None or waited <= budget:
-        return Condition(c.CONDITION_AGENTS, FALSE, c.REASON_STARTING, _counts(agents, spec))
-    hints = "; ".join(["the image cannot be pulled", *description.startup_hints])
+        message = _counts(agents, spec)
+        if agents.missing:
+            message += _refused(agents, description)
+        return Condition(c.CONDITION_AGENTS, FALSE, c.REASON_STARTING, message)
+    causes = _of_refusal(description) if agents.missing else ["the image cannot be pulled"]
+    hints = "; ".join([*causes, *description.startup_hints])
     message = (
         f"{_counts(agents, spec)} It has been so for longer than a start takes ({budget} s)."
         f" What usually stands in the way: {hints}."
         " kubectl describe on the agents' DaemonSet and pods, on the workload cluster, says which."
     )
     return Condition(c.CONDITION_AGENTS, FALSE, c.REASON_TIMED_OUT, message)
+
+
+def _refused(agents: Agents, description: Description) -> str:
+    """What keeps a cluster from creating pods, which no status of a DaemonSet says."""
+    hints = "; ".join([*description.startup_hints, *_of_refusal(description)])
+    return (
+        f" {agents.missing} of their pods do not exist. If it stays so, the cluster refuses to"
+        f" create them; what usually stands in the way: {hints}. The events of the agents'"
+        " DaemonSet say which (FailedCreate)."
+    )
+
+
+def _of_refusal(description: Description) -> list[str]:
+    level = description.pod_security
+    return [f"spec.namespace does not admit Pod Security level {level}", "a quota is used up"]
 
 
 def waited(call: Call) -> float | None:
@@ -122,7 +156,7 @@ def _is_of_an_older_spec(call: Call, entry: dict[str, Any]) -> bool:
 
 def _no_nodes(agents: Agents, spec: TierSpec) -> str:
     selector = ", ".join(f"{k}={v}" for k, v in sorted(spec.nodes.selector.items()))
-    tolerated = ", ".join(t.key or "every taint" for t in spec.nodes.tolerations)
+    tolerated = ", ".join(t.key or "every taint" for t in tolerations(spec.nodes))
     said = f"Agents belong on {agents.desired} nodes"
     if agents.misplaced:
         said += f" ({agents.misplaced} more run where none belongs any more)"
@@ -130,8 +164,10 @@ def _no_nodes(agents: Agents, spec: TierSpec) -> str:
         f"{said}, and spec.readiness.minNodes is {spec.readiness.min_nodes}."
         " A node runs one if it has the labels of spec.nodes.selector"
         f" ({selector or 'none: every node'}) and no taint beside those of spec.nodes.tolerations"
-        f" ({tolerated or 'none'}). GPU nodes are often tainted, and labelled by their platform."
+        f" ({tolerated or 'none'}). GPU nodes are labelled and tainted by their platform:"
+        f" {', '.join(label_keys())} (docs/platforms.md)."
         " Where nodes come with the first engine (scale from zero), set minNodes to 0."
+        f" {_FROM_ZERO}"
     )
 
 

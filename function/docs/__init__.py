@@ -11,7 +11,7 @@ from function.backends.registry import gate_rows
 from function.contract.engine import ENGINES, VLLM
 from function.contract.gate import Caution, Feature, Row
 from function.contract.versions import UNDECLARED
-from function.docs import accelerators, commands, images, models, neighbours
+from function.docs import accelerators, commands, images, models, neighbours, platforms
 from function.docs.markdown import HEADER, code, page, table
 from function.flags.sglang.rules import RULES
 from function.flags.vllm.connectors import CONNECTORS, MULTI, Connector
@@ -43,6 +43,7 @@ def pages() -> dict[str, str]:
         "docs/images.md": images.text(),
         "docs/models.md": models.text(),
         "docs/neighbours.md": neighbours.text(),
+        "docs/platforms.md": platforms.text(),
         "docs/reasons.md": _reasons(),
         "docs/versions.md": _versions(),
     }

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.conformance import driver
 from tests.conformance.probes import Probe, Target, act
 
 INSIDE = Path(__file__).parent / "inside.py"
@@ -92,14 +93,17 @@ class Container:
             time.sleep(0.01)
         return int(self._pid_file.read_text())
 
-    def execute(self, command: list[str], timeout: float) -> "subprocess.CompletedProcess[str]":
-        """Run a command in the container, as its user and with its environment."""
+    def execute(
+        self, command: list[str], timeout: float, env: Mapping[str, str] | None = None
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run a command in the container, as its user and with its environment, and `env`."""
         described = self.setting.description
         user = []
         if described["user"] is not None:
             user = [f"--setuid={described['user']}", f"--setgid={described['group']}"]
         enter = ["nsenter", "-t", str(self.pid), "--net", "--mount", "--pid", "--root", *user]
-        variables = [f"{name}={value}" for name, value in described["env"].items()]
+        merged = {**described["env"], **(env or {})}
+        variables = [f"{name}={value}" for name, value in merged.items()]
         environment = ["env", "-i", f"--chdir={described['cwd']}", *variables]
         return subprocess.run(
             [*enter, *environment, *command], capture_output=True, text=True, timeout=timeout
@@ -121,7 +125,10 @@ class Container:
             for port in self.setting.spec.get("ports", ())
             if "name" in port
         }
-        return Target(self.setting.address, ports, self.execute)
+        return Target(self.setting.address, ports, self._act)
+
+    def _act(self, command: list[str], timeout: float) -> "subprocess.CompletedProcess[str]":
+        return self.execute(command, timeout, {"LD_LIBRARY_PATH": driver.PATH})
 
     def _new_probes(self) -> dict[str, Probe]:
         now = time.monotonic()

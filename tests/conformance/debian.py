@@ -12,6 +12,7 @@ import sys
 
 # Debian package -> what it must bring: a library that loads, or a program on the PATH
 PACKAGES = {
+    "gcc": "gcc",
     "iproute2": "ip",
     "libcurl4": "libcurl.so.4",
     "libibverbs1": "libibverbs.so.1",

@@ -1,9 +1,9 @@
 """A pure client of the pool, as an engine's pod holds one: it stays, and does as it is told.
 
 Runs as the engine container's command, with the wiring that was emitted for that container, through
-vLLM's own configuration class and set-up. GET /put and /get take `prefix`, `first`, `last`, `size`
-and answer `{ok, missing, corrupt, failed, seconds}` in numbers of keys; a value follows from its
-key, so that any client can check what another wrote.
+vLLM's own configuration class and set-up. GET /put, /batch and /get take `prefix`, `first`, `last`
+and `size`, and answer `{ok, missing, corrupt, failed, seconds}` in numbers of keys; a value follows
+from its key, so that any client can check what another wrote.
 """
 
 import importlib.util
@@ -50,6 +50,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def put(self, key, size):
         return "failed" if self.store.put(key, value(key, size)) else "ok"
+
+    def batch(self, key, size):
+        return "failed" if self.store.put_batch([key], [value(key, size)]) else "ok"
 
     def get(self, key, size):
         found = self.store.get(key)

@@ -11,7 +11,8 @@ capabilities, read-only root, process 1. Substituted:
 4. host paths and claims by folders of the node, whose owner and mode are the kubelet's;
 5. the runtime's 64 MiB at /dev/shm by 2 GiB, where the template mounts nothing there: without a
    GPU, KV pools are shared as POSIX memory;
-6. GPUs, RuntimeClass, limits of CPU and memory, hugepages, SELinux and seccomp: left out.
+6. GPUs, RuntimeClass, limits of CPU and memory, hugepages, SELinux and seccomp: left out; probes
+   find a driver that shows one GPU (driver.py).
 
 Without root (a user namespace) there is one user id: runAsUser is left out as well.
 """
@@ -26,6 +27,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.conformance import driver
 from tests.conformance.container import Container, Setting
 from tests.conformance.envs import Environment
 from tests.conformance.node import HOST_IP, Node
@@ -131,7 +133,10 @@ class Pod:
             "python": python,
             "venv": str(self.image.path) if self.image is not None else None,
             "hosts": str(self.node.hosts),
-            "mounts": [self._mount(mount) for mount in spec.get("volumeMounts", ())],
+            "mounts": [
+                *(self._mount(mount) for mount in spec.get("volumeMounts", ())),
+                {"path": driver.PATH, "source": str(driver.folder()), "read_only": True},
+            ],
             "last_pid": int(self.address.rpartition(".")[2]) % 30 * PIDS,
         }
 

@@ -22,6 +22,10 @@ class Example(Case):
     def composite(self, one: Pass) -> files.Document:
         return self.xr
 
+    def composition(self, one: Pass) -> files.Document:
+        """The kind's own: one that stands beside it is of somebody else's kind."""
+        return defaults.composition(self.xr)
+
 
 def _examples() -> list[Example]:
     found = []

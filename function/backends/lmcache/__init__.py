@@ -15,6 +15,7 @@ from function.backends.lmcache import (
     gate,
     gpu,
     inprocess,
+    l2,
     modules,
     redis,
     server,
@@ -41,6 +42,10 @@ class _Mode:
     hints: Callable[[Tier], tuple[str, ...]] = lambda _: ()
 
 
+def _hints(tier: Tier) -> tuple[str, ...]:
+    return (*gpu.hints(tier), *l2.hints(tier))
+
+
 def _endpoints(tier: Tier) -> dict[str, str]:
     addresses = {"mq": f"tcp://{facts.host(tier)}:{facts.MQ_PORT}"}
     for level in tier.settings.l2:
@@ -59,7 +64,7 @@ _MODES = {
         outlives_pods=lambda _: True,
         pinned=server.pinned,
         startup=facts.startup_seconds,
-        hints=gpu.hints,
+        hints=_hints,
     ),
     facts.IN_PROCESS: _Mode(
         connector="LMCacheConnectorV1",

@@ -7,6 +7,7 @@ from function.api.base import present
 from function.api.placement import GPUVisibility, LocalRef
 from function.backends.lmcache.facts import Tier
 from function.contract.backend import Manifest, Part
+from function.contract.platforms import platforms_with
 from function.kube import manifests as k
 
 _DEFAULT = GPUVisibility(source="RuntimeClass", runtime_class=LocalRef(name="nvidia"))
@@ -35,7 +36,11 @@ def visibility(tier: Tier, container: str) -> Visibility:
 
 def hints(tier: Tier) -> tuple[str, ...]:
     """What usually keeps an agent from starting, by how it is to see the GPUs."""
-    return (_HINTS[wanted(tier).source],)
+    source = wanted(tier).source
+    found = [f"{_HINTS[source]} ({_instead(source)})"]
+    if not tier.spec.nodes.selector:
+        found.append("spec.nodes.selector is empty, and some nodes have no GPU")
+    return tuple(found)
 
 
 def wanted(tier: Tier) -> GPUVisibility:
@@ -73,15 +78,28 @@ def _dra(tier: Tier, container: str) -> Visibility:
     )
 
 
+def _instead(source: str) -> str:
+    """What spec.gpuVisibility.source should be elsewhere, by platform."""
+    others = (name for name in _HINTS if name != source)
+    fits = ((name, "; ".join(platforms_with(name))) for name in others)
+    rows = ", ".join(f"{name} on {where}" for name, where in fits if where)
+    return f"spec.gpuVisibility.source is {source}; it should be {rows}: docs/platforms.md"
+
+
 _HINTS = {
     "RuntimeClass": "the cluster has no RuntimeClass of the name in"
-    " spec.gpuVisibility.runtimeClass (GKE, CoreWeave and others have none: pods are rejected)",
-    "CDI": "the nodes' runtime does not inject CDI devices outside the GPU operator's namespace",
+    " spec.gpuVisibility.runtimeClass",
+    "DefaultRuntime": "the nodes' default runtime does not show GPUs to a container that claims "
+    "none",
+    "CDI": "the nodes' runtime does not inject the CDI device into pods of spec.namespace",
     "DRAAdminAccess": "the cluster's DRA driver grants no admin access (Kubernetes 1.34)",
+    "None": "nothing shows GPUs to the agents",
 }
 
 _SOURCES: dict[str, Callable[[Tier, str], Visibility]] = {
     "RuntimeClass": _runtime_class,
+    "DefaultRuntime": lambda *_: Visibility(env=_NVIDIA),
     "CDI": _cdi,
     "DRAAdminAccess": _dra,
+    "None": lambda *_: Visibility(),
 }

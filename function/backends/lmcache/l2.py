@@ -20,6 +20,19 @@ from function.contract.backend import Manifest, Part
 from function.kube import manifests as k
 
 
+def hints(tier: Tier) -> tuple[str, ...]:
+    """What keeps an agent from starting: the servers that it waits for."""
+    found = zip(tier.settings.l2, levels(tier), strict=True)
+    away = [f"{spec.name} ({level.awaited.nodes})" for spec, level in found if level.awaited]
+    if not away:
+        return ()
+    names = " or ".join(away)
+    return (
+        f"level {names} of spec.lmcache.l2 does not answer: kubectl logs -c await-levels of an"
+        " agent says why; taken out of l2, it is waited for no longer",
+    )
+
+
 def levels(tier: Tier) -> list[Level]:
     """The tier's levels, nearest first."""
     return [_TYPES[level.type](tier, level) for level in tier.settings.l2]

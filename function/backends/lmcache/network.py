@@ -7,6 +7,7 @@ Redis password in it and empties the cache on request.
 from collections.abc import Mapping
 
 from function.backends import agents
+from function.backends.agents import Alert
 from function.backends.lmcache.facts import MQ_PORT, Tier
 from function.contract.backend import Part
 from function.kube import manifests as k
@@ -37,8 +38,49 @@ def policy(tier: Tier, measured: Mapping[str, int]) -> Part:
     return Part("networkpolicy-agent", k.network_policy(meta, agent_labels(tier), rules))
 
 
-def pod_monitor(tier: Tier, measured: Mapping[str, int]) -> list[Part]:
-    """A PodMonitor where the tier asks for one (`--prometheus-port` is ignored by the server)."""
+def monitoring(tier: Tier, measured: Mapping[str, int]) -> list[Part]:
+    """Who is scraped, and the alerts, where the tier asks for them.
+
+    `--prometheus-port` is ignored by the server: its metrics are on the HTTP port.
+    """
     selector = {"matchLabels": agent_labels(tier)}
-    manifest = agents.pod_monitor(tier, f"{tier.remote_name}-agent", selector, [*measured])
-    return [Part("podmonitor-agent", manifest)] if manifest else []
+    name = f"{tier.remote_name}-agent"
+    manifest = agents.pod_monitor(tier, name, selector, [*measured])
+    out = [Part("podmonitor-agent", manifest)] if manifest else []
+    if tier.settings.alerts:
+        rule = agents.prometheus_rule(tier, name, alerts(tier))
+        out.append(Part("prometheusrule-agent", rule))
+    return [*out, *agents.engine_monitor(tier)]
+
+
+def alerts(tier: Tier) -> tuple[Alert, ...]:
+    """What a Prometheus that scrapes the agents is to say."""
+    mine = f'{{namespace="{tier.remote_namespace}",pod=~"{tier.remote_name}-agent-.*"}}'
+    rows = [
+        Alert(
+            "LMCacheAgentsAbsent",
+            f"absent(lmcache_mp_l1_memory_usage_bytes{mine})",
+            "5m",
+            "No agent answers: engines compute everything, and those that start wait for one.",
+        ),
+        Alert(
+            "LMCacheFindsNothing",
+            f"sum(rate(lmcache_mp_lookup_requested_tokens_total{mine}[1h])) > 0"
+            f" and sum(rate(lmcache_mp_lookup_hit_tokens_total{mine}[1h])) == 0",
+            "1h",
+            "Engines look up and nothing is ever found: prompts have no prefix in common, or"
+            " agents do not store.",
+        ),
+    ]
+    if tier.settings.l2:
+        submitted = f"sum(rate(lmcache_mp_l2_store_submitted_objects_chunks_total{mine}[10m]))"
+        stored = f"sum(rate(lmcache_mp_l2_store_completed_objects_chunks_total{mine}[10m]))"
+        rows.append(
+            Alert(
+                "LMCacheLevelWritesFail",
+                f"{submitted} - ({stored} or vector(0)) > 0.05 * {submitted}",
+                "15m",
+                "More than a twentieth of what is written to the levels below memory gets lost.",
+            )
+        )
+    return tuple(rows)

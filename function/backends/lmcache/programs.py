@@ -21,8 +21,12 @@ def waiters(tier: Tier, levels: Sequence[Level]) -> list[Manifest]:
     """The init container that waits for the servers of all levels; at most one.
 
     A server that starts without one of them is healthy and of no use until it is started again
-    (seen with 0.5.6): nothing is found at any level, and each look-up takes seconds. It waits for
-    ever, since an agent that is not ready is the truth.
+    (seen with 0.5.6): its connections die at the start and are never made again, nothing is found
+    at any level, and each look-up takes seconds. It waits for ever, since an agent that is not
+    ready is the truth; the tier's condition names the level once the start has taken too long.
+
+    Rejected: starting without the level after a while. Nobody would know, since a DaemonSet's
+    status cannot say it, and only a restart, which empties the memory, brings the level back.
     """
     jobs = [level.awaited for level in levels if level.awaited is not None]
     if not jobs:
@@ -41,7 +45,7 @@ def _container(tier: Tier, name: str, program: str, words: Sequence[str], **more
         "name": name,
         "image": image.reference,
         "imagePullPolicy": image.pull_policy,
-        "command": [facts.PYTHON, "-c", _text(program)],
+        "command": command(program),
         "args": [k.literal(word) for word in words],
         "resources": {
             "requests": {"cpu": "10m", "memory": "64Mi"},
@@ -50,6 +54,11 @@ def _container(tier: Tier, name: str, program: str, words: Sequence[str], **more
         "securityContext": k.container_security(),
         **more,
     }
+
+
+def command(program: str, *words: str) -> list[str]:
+    """A program of ours as a command in the agents' image; Kubernetes expands nothing in it."""
+    return [facts.PYTHON, "-c", _text(program), *words]
 
 
 @cache

@@ -36,7 +36,7 @@ def parts(tier: Tier) -> list[Part]:
         _daemonset(tier, seen, levels),
         network.service(tier),
         network.policy(tier, measured),
-        *network.pod_monitor(tier, measured),
+        *network.monitoring(tier, measured),
     ]
 
 
@@ -105,7 +105,7 @@ def _daemonset(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Par
 def _pod(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Manifest:
     spec = tier.settings
     pod: Manifest = {
-        **agents.pod(tier, facts.image(tier), spec.run_as_user),
+        **agents.pod(tier, facts.image(tier), spec.run_as_user, beside_engines=True),
         **seen.pod,
         "terminationGracePeriodSeconds": 30,
         "containers": [
@@ -167,7 +167,10 @@ def _resources(tier: Tier, seen: gpu.Visibility) -> Manifest:
 
 
 def _probes(tier: Tier) -> Manifest:
-    """Start-up within the budget; then out of the Service at once, restarted only when hung.
+    """Start-up within the budget, and only with a GPU in sight; then out of the Service at once,
+    restarted only when hung.
+
+    A server without a GPU is healthy and of no use: no engine can register with it.
 
     A restart loses the engines' registrations and every block in memory, so liveness waits five
     minutes. `/healthcheck` answers 503 until the engine exists, and does not look at lower levels.
@@ -175,7 +178,12 @@ def _probes(tier: Tier) -> Manifest:
     budget = facts.startup_seconds(tier)
     failures = -(-budget // _STARTUP_PERIOD)
     return {
-        "startupProbe": k.http_probe(_PROBE, "http", period=_STARTUP_PERIOD, failures=failures),
+        "startupProbe": k.exec_probe(
+            programs.command("started.py", str(HTTP_PORT), _PROBE),
+            period=_STARTUP_PERIOD,
+            failures=failures,
+            timeout=10,
+        ),
         "readinessProbe": k.http_probe(_PROBE, "http", period=10, failures=3),
         "livenessProbe": k.http_probe(_PROBE, "http", period=30, failures=10, timeout=10),
     }

@@ -32,6 +32,13 @@ def _rdma(tier: Tier) -> Iterator[Problem]:
             "is rdma, and spec.rdma.source is None: say how pods get an RDMA device there "
             "(DevicePlugin or DRA), or use tcp",
         )
+    plugin = tier.spec.rdma.device_plugin
+    if plugin is not None and plugin.resource_name.endswith("/efa"):
+        yield Problem(
+            "spec.rdma.devicePlugin.resourceName",
+            "is an EFA, which refuses the queue pairs of protocol rdma (Mooncake 2070); Mooncake's "
+            "EFA transport is in packages of its own that no release image holds. Use protocol tcp",
+        )
     template = facts.spec(tier).engine.rdma_claim_template_name
     if template is not None and (
         facts.spec(tier).protocol != "rdma" or tier.spec.rdma.source != "DRA"

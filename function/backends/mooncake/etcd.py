@@ -40,7 +40,7 @@ def _statefulset(tier: Tier, managed: MooncakeManagedEtcd) -> Part:
     labels = pods.labels(tier, COMPONENT)
     meta = pods.meta(tier, COMPONENT)
     pod: Manifest = {
-        **pods.base(tier),
+        **pods.control_plane(tier),
         "terminationGracePeriodSeconds": 30,
         "affinity": pods.apart(labels),
         "containers": [_container(tier, managed)],

@@ -93,7 +93,7 @@ def _deployment(tier: Tier) -> Part:
     spec = facts.spec(tier)
     labels = pods.labels(tier, COMPONENT)
     pod: Manifest = {
-        **pods.base(tier),
+        **pods.control_plane(tier),
         "terminationGracePeriodSeconds": 30,
         "containers": [_container(tier)],
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}],

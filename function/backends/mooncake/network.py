@@ -4,9 +4,10 @@ One policy for all of the tier's pods: a rule names ports, and each port is of o
 """
 
 from function.backends import agents
+from function.backends.agents import Alert
 from function.backends.mooncake import facts, master, store
 from function.backends.mooncake.facts import Tier
-from function.contract.backend import Manifest, Part
+from function.contract.backend import Part
 from function.kube import manifests as k
 
 _Ports = list[int | tuple[int, int]]
@@ -57,59 +58,38 @@ def monitoring(tier: Tier) -> list[Part]:
     if monitor is not None:
         out.append(Part("podmonitor-pool", monitor))
     if facts.spec(tier).alerts:
-        out.append(Part("prometheusrule-pool", _alerts(tier)))
-    return out
+        rule = agents.prometheus_rule(tier, name, alerts(tier))
+        out.append(Part("prometheusrule-pool", rule))
+    return [*out, *agents.engine_monitor(tier)]
 
 
-def _alerts(tier: Tier) -> Manifest:
+def alerts(tier: Tier) -> tuple[Alert, ...]:
+    """What a Prometheus that scrapes the pool is to say. Engines write in batches."""
     namespace, pod = tier.remote_namespace, facts.name(tier, master.COMPONENT)
-    mine = f'namespace="{namespace}",pod=~"{pod}-.*"'
-    rows = (
-        (
+    mine = f'{{namespace="{namespace}",pod=~"{pod}-.*"}}'
+    return (
+        Alert(
             "MooncakePoolWithoutStores",
-            f"sum(master_total_capacity_bytes{{{mine}}}) == 0",
+            f"sum(master_total_capacity_bytes{mine}) == 0",
             "5m",
             "No store is registered: nothing is cached, and engines compute everything.",
         ),
-        (
+        Alert(
             "MooncakeMasterAbsent",
-            f"absent(master_total_capacity_bytes{{{mine}}})",
+            f"absent(master_total_capacity_bytes{mine})",
             "2m",
             "No master answers: engines go on without the cache.",
         ),
-        (
+        Alert(
             "MooncakeWritesFail",
-            f"sum(rate(master_put_start_failures_total{{{mine}}}[10m])) > "
-            f"0.05 * sum(rate(master_put_start_requests_total{{{mine}}}[10m]))",
+            f"sum(rate(master_batch_put_start_failed_items_total{mine}[10m]))"
+            f" + sum(rate(master_put_start_failures_total{mine}[10m]))"
+            f" > 0.05 * (sum(rate(master_batch_put_start_items_total{mine}[10m]))"
+            f" + sum(rate(master_put_start_requests_total{mine}[10m])))",
             "15m",
             "More than a twentieth of all writes finds no room or no store.",
         ),
     )
-    labels = tier.spec.monitoring.pod_monitor_labels if tier.spec.monitoring else {}
-    return {
-        "apiVersion": "monitoring.coreos.com/v1",
-        "kind": "PrometheusRule",
-        "metadata": k.metadata(
-            facts.name(tier, "pool"), tier.remote_namespace, {**labels, **tier.labels}
-        ),
-        "spec": {
-            "groups": [
-                {
-                    "name": tier.remote_name,
-                    "rules": [
-                        {
-                            "alert": alert,
-                            "expr": expression,
-                            "for": duration,
-                            "labels": {"severity": "warning", "tier": tier.remote_name},
-                            "annotations": {"summary": summary},
-                        }
-                        for alert, expression, duration, summary in rows
-                    ],
-                }
-            ]
-        },
-    }
 
 
 def endpoints(tier: Tier) -> dict[str, str]:

@@ -9,9 +9,15 @@ from function.contract.backend import Manifest
 from function.kube import manifests as k
 
 
-def base(tier: Tier, uid: int = facts.UID) -> Manifest:
+def base(tier: Tier, uid: int = facts.UID, *, beside_engines: bool = False) -> Manifest:
     """A hardened pod on the tier's nodes that pulls the tier's image."""
-    return agents.pod(tier, facts.image(tier), uid)
+    return agents.pod(tier, facts.image(tier), uid, beside_engines=beside_engines)
+
+
+def control_plane(tier: Tier) -> Manifest:
+    """A pod of master or etcd: on nodes of their own, and not the GPU nodes'."""
+    nodes = facts.spec(tier).control_plane_nodes
+    return agents.pod(tier, facts.image(tier), facts.UID, nodes=nodes)
 
 
 def container(tier: Tier, name: str, **fields: Any) -> Manifest:

@@ -98,7 +98,7 @@ def _template(tier: Tier, store: MooncakeStore, device: Device) -> Manifest:
     volumes: list[Manifest] = [{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}]
     volumes += _disk(tier, store)
     pod: Manifest = {
-        **pods.base(tier, rdma.uid(tier)),
+        **pods.base(tier, rdma.uid(tier), beside_engines=store.form == "DaemonSet"),
         "terminationGracePeriodSeconds": _grace(tier, store),
         "initContainers": [_wait(tier), *_give_directory(tier, store)],
         "containers": [_container(tier, store, device)],
@@ -108,7 +108,10 @@ def _template(tier: Tier, store: MooncakeStore, device: Device) -> Manifest:
         pod["affinity"] = pods.apart(labels)
     if device.pod_claims:
         pod["resourceClaims"] = [dict(claim) for claim in device.pod_claims]
-    return {"metadata": {"labels": dict(labels)}, "spec": pod}
+    meta: Manifest = {"labels": dict(labels)}
+    if tier.spec.rdma.pod_annotations:
+        meta["annotations"] = dict(tier.spec.rdma.pod_annotations)
+    return {"metadata": meta, "spec": pod}
 
 
 def _grace(tier: Tier, store: MooncakeStore) -> int:

@@ -145,6 +145,25 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
         [{"source": "None", "devices": ["mlx5_0"]}],
     ),
     (
+        "MooncakeSpec",
+        "controlPlaneNodes may not",
+        [
+            {"external": {"masterAddress": "m:1"}},
+            {"store": {"sizeGiB": 1}, "controlPlaneNodes": {"selector": {"a": "b"}}},
+        ],
+        [
+            {"external": {"masterAddress": "m:1"}, "controlPlaneNodes": {"tolerations": []}},
+            {"external": {"masterAddress": "m:1"}, "controlPlaneNodes": {"selector": {"a": "b"}}},
+            {"external": {"masterAddress": "m:1"}, "controlPlaneNodes": {"priorityClassName": "p"}},
+        ],
+    ),
+    (
+        "RDMA",
+        "podAnnotations may only",
+        [{"source": "None"}, {"source": "DRA", "dra": {}, "podAnnotations": {"a": "b"}}],
+        [{"source": "None", "podAnnotations": {"a": "b"}}],
+    ),
+    (
         "Image",
         "version must be set",
         [{}, {"tag": "v1"}, {"digest": "sha256:0", "version": "1"}],
@@ -219,6 +238,18 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
         "l1 may only",
         [{"l1": L1}],
         [{"mode": "InProcess", "inProcess": {}, "l1": L1}],
+    ),
+    (
+        "LMCacheSpec",
+        "alerts may only",
+        [{"l1": L1, "alerts": True}, {"mode": "InProcess", "inProcess": {}}],
+        [{"mode": "InProcess", "inProcess": {}, "alerts": True}],
+    ),
+    (
+        "Monitoring",
+        "enginePorts may only",
+        [{}, {"podMonitor": True, "enginePorts": [8000]}, {"podMonitor": True}],
+        [{"enginePorts": [8000]}],
     ),
     (
         "LMCacheL1",

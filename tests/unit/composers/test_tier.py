@@ -107,6 +107,7 @@ def test_a_tier_without_agents_says_what_keeps_them_away() -> None:
     got = call(d.tier(nodes=nodes), required=required(), observed=agents(observe(first), 0, 0))
     message = got.messages["AgentsReady"]
     assert "(pool=a)" in message and "(gpu)" in message and "minNodes to 0" in message
+    assert "cloud.google.com/gke-accelerator" in message and "docs/platforms.md" in message
 
 
 # seconds that AgentsReady has been False -> reason
@@ -154,6 +155,35 @@ def test_agents_that_run_where_none_belongs_are_counted() -> None:
     assert got.conditions["AgentsReady"] == ("False", "NoMatchingNodes")
     begin = "Agents belong on 0 nodes (3 more run where none belongs any more), and"
     assert got.messages["AgentsReady"].startswith(begin)
+
+
+# (seconds that AgentsReady has been False, pods that exist of 2) -> does it say that none is made?
+# Never by the seconds alone: core counts them anew with each other message.
+CREATED = {(10, 0): True, (10, 2): False, (700, 0): True, (700, 2): False}
+
+
+@pytest.mark.parametrize(("seconds", "created"), CREATED)
+def test_pods_that_the_cluster_refuses_are_told_from_slow_ones(seconds: int, created: int) -> None:
+    """A RuntimeClass that is not there leaves no trace in a DaemonSet's status but this."""
+    since = {"type": "AgentsReady", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    first = call(d.tier(), required=required())
+    tier = {**d.tier(), "status": {"conditions": [since]}}
+    seen = agents(observe(first), 2, 0)
+    counts = seen["daemonset-agent"]["status"]["atProvider"]["manifest"]["status"]
+    counts["currentNumberScheduled"] = created
+    got = call(tier, required=required(), observed=seen, now=1767225600.0 + seconds)
+    message = got.messages["AgentsReady"]
+    assert ("Pod Security level baseline" in message) == CREATED[seconds, created]
+    assert ("no RuntimeClass" in message) == (CREATED[seconds, created] or seconds == 700)
+
+
+@pytest.mark.parametrize("readiness", [{}, FROM_ZERO])
+def test_scale_from_zero_says_what_an_autoscaler_must_know(readiness: dict) -> None:
+    tier = d.tier(readiness=readiness)
+    first = call(tier, required=required())
+    got = call(tier, required=required(), observed=agents(observe(first), 0, 0))
+    assert got.conditions["AgentsReady"][1] == "NoMatchingNodes"
+    assert "node-template" in got.messages["AgentsReady"]
 
 
 def test_what_could_not_be_written_is_quoted() -> None:

@@ -132,6 +132,12 @@ BACKEND_FINDS = (
     ),
     ({}, {"image": {"tag": "v0.5.5"}}, []),
     (
+        {"alerts": True},
+        {},
+        ["spec.lmcache.alerts: needs spec.monitoring: without it nobody may scrape"],
+    ),
+    ({"alerts": True}, {"monitoring": {}}, []),
+    (
         {"l2": [_level("Valkey", "valkey", {"nodes": [{"host": "v"}]})]},
         {},
         [

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -143,3 +144,25 @@ def test_the_process_ends_when_one_node_of_each_level_answers() -> None:
         output, _ = process.communicate(timeout=10)
         assert process.returncode == 0
         assert output == f"{address} answers\n{nobody},{address} answers\n"
+
+
+# levels -> what a start that takes too long names
+HINTS: tuple[tuple[tuple[Any, ...], tuple[str, ...]], ...] = (
+    ((), ()),
+    ((DISK,), ()),
+    ((DISK, REDIS), ("level r (r:6379)",)),
+    ((VALKEY, OWN), ("level v (a:6379,b:6379) or o (", ".svc:6400)")),
+)
+
+
+@pytest.mark.parametrize(("levels", "named"), HINTS)
+def test_a_start_that_takes_too_long_names_the_levels_that_it_waits_for(
+    levels: tuple[Any, ...], named: tuple[str, ...]
+) -> None:
+    said = " ".join(
+        BACKEND.describe(
+            server(*levels, spec={"image": {"repository": "own", "tag": "v0.5.6"}})
+        ).startup_hints
+    )
+    assert all(text in said for text in named)
+    assert ("await-levels" in said) == bool(named)

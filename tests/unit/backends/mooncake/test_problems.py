@@ -131,6 +131,16 @@ BACKENDS_OWN: tuple[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]
         ],
     ),
     ({"alerts": True}, {}, [(f"{_MOONCAKE}.alerts", "spec.monitoring")]),
+    (
+        {"protocol": "rdma"},
+        {
+            "rdma": {
+                "source": "DevicePlugin",
+                "devicePlugin": {"resourceName": "vpc.amazonaws.com/efa"},
+            }
+        },
+        [("spec.rdma.devicePlugin.resourceName", "Use protocol tcp")],
+    ),
 )
 
 

@@ -1,0 +1,56 @@
+"""Alerts that can fire: each names what the real servers count, and counts what goes wrong."""
+
+import re
+import urllib.request
+
+from tests.conformance.bench import bench
+from tests.conformance.bench import metrics as of_agent
+from tests.conformance.manifests import Manifest, one, render
+from tests.conformance.mooncake import TIERS, Pool
+from tests.conformance.pod import Pod
+from tests.conformance.test_lmcache_server import AGENT, EXAMPLE, SIZES
+from tests.conformance.test_lmcache_server import TIERS as LMCACHE_TIERS
+
+_NAME = re.compile(r"\b(?:master|lmcache)_\w+")
+
+
+def named(manifests: list[Manifest]) -> dict[str, set[str]]:
+    """The metrics in the expression of each alert."""
+    (group,) = one(manifests, "PrometheusRule")["spec"]["groups"]
+    return {rule["alert"]: set(_NAME.findall(rule["expr"])) for rule in group["rules"]}
+
+
+def test_mooncake_counts_what_its_alerts_watch(node, engines, tmp_path):
+    pool = Pool(node, engines, TIERS / "watched.yaml")
+    try:
+        alerts = named(pool.manifests)
+        assert all(alerts.values()) and "MooncakeWritesFail" in alerts
+        master = pool.master()
+        pool.lead(master)
+        master.wait_ready(60)
+        writer = pool.client(tmp_path)
+        # Without a store there is no room for anything, and engines write in batches.
+        assert writer.ask("batch", "a", 0, 3, size=1000).failed == 3
+        with urllib.request.urlopen(f"http://{master.address}:9003/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        counted = dict(re.findall(r"^(master_\w+) (\S+)$", text, re.MULTILINE))
+        assert set().union(*alerts.values()) <= set(counted)
+        assert float(counted["master_batch_put_start_failed_items_total"]) == 3
+        assert float(counted["master_batch_put_start_items_total"]) == 3
+        assert float(counted["master_total_capacity_bytes"]) == 0
+    finally:
+        pool.close()
+
+
+def test_lmcache_counts_what_its_alerts_watch(node, engines):
+    manifests = render(LMCACHE_TIERS / "watched.yaml", EXAMPLE / "required")
+    alerts = named(manifests)
+    assert set(alerts) == {"LMCacheAgentsAbsent", "LMCacheFindsNothing", "LMCacheLevelWritesFail"}
+    template = one(manifests, "DaemonSet")["spec"]["template"]
+    with Pod(node, template, engines, name="agent", sizes=SIZES) as agent:
+        agent.wait_ready(120)
+        bench(agent, AGENT)
+        counted = of_agent(agent)
+        assert set().union(*alerts.values()) <= set(counted)
+        stored = "lmcache_mp_l2_store_{}_objects_chunks_total"
+        assert counted[stored.format("completed")] == counted[stored.format("submitted")] > 0
