@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from function.kube import yamls
 from function.render import scalars
 
 Document = dict[str, Any]
@@ -62,6 +63,7 @@ _Loader.add_constructor(
 def parse(text: str, name: str) -> list[Document]:
     """The documents of a YAML stream; empty ones are left out. `name` stands in errors."""
     try:
+        yamls.check(text)
         loaded = list(yaml.load_all(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
