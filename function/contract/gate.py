@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from function.contract.engine import Engine
+from function.contract.image_reference import ImageReference
 from function.contract.versions import UNDECLARED, parse, within
 from function.problems import Refused
 from function.reasons import Reason
@@ -123,7 +124,7 @@ def check(question: Question) -> Verdict:
 
 def cuda_major(engine: Engine) -> int | None:
     """The CUDA major that the engine's version or image tag names (`+cu129`, `-cu130`)."""
-    for text in (engine.version or "", engine.image.rpartition("/")[2].partition(":")[2]):
+    for text in (engine.version or "", ImageReference.parse(engine.image).tag):
         if match := _CUDA.search(text):
             return int(match[1])
     return None
@@ -200,15 +201,11 @@ def _applies(
     package: Version | None,
     cuda: int | None,
 ) -> bool:
-    repository = engine.image.partition("@")[0]
-    head, colon, tag = repository.rpartition(":")
-    if colon and "/" not in tag:
-        repository = head
     return (
         _known_in(version, caution.engine)
         and _known_in(package, caution.backend)
         and caution.cuda in (0, cuda)
-        and f"/{repository}".endswith(f"/{caution.repository}" if caution.repository else "")
+        and ImageReference.parse(engine.image).ends_with(caution.repository)
     )
 
 

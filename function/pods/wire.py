@@ -265,7 +265,7 @@ def _engine(
         engine=identified.name,
         flags=asking_engine.flags,
         namespace=asking.remote_namespace,
-        version=identified.version,
+        version=identified.own_version,
         outlives_pods=outlives_pods,
         model_source=asking.workload.model_source,
         declared=asking_engine.declared.cache_identity,

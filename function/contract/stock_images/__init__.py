@@ -30,6 +30,7 @@ __all__ = [
     "DERIVED",
     "PACKAGES",
     "STATED",
+    "TAG",
     "UNKNOWN",
     "Contents",
     "Fact",
@@ -47,7 +48,8 @@ _OWN = (
     "vllm/vllm-openai-cpu",
     "lmsysorg/sglang",
 )
-_TAG = "the image's tag"
+# How the version of the engine is known that the tag itself is, or holds.
+TAG = "the image's tag"
 
 
 def contents(image: str) -> Contents | None:
@@ -72,7 +74,7 @@ def contents(image: str) -> Contents | None:
             if accelerator == "cuda"
             else own.other_images(version, accelerator)
         )
-    return Contents(row.engine, version, STATED, _TAG, packages or {}, accelerator)
+    return Contents(row.engine, version, STATED, TAG, packages or {}, accelerator)
 
 
 def _of_release(row: Repository, tag: Tag) -> Contents:

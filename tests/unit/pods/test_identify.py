@@ -64,12 +64,19 @@ FOUND = {
         "",
         ("vLLM", "argv", "0.23.0", "image tag"),
     ),
-    "LMCache's tag is LMCache's version": (
+    "LMCache's tag is LMCache's version, and tells the engine's": (
         [pod("lmcache/vllm-openai:v0.5.6", VLLM_CALL)],
         Declared(),
         "",
         "",
-        ("vLLM", "argv", None, ""),
+        ("vLLM", "argv", "0.31.0", "image, derived"),
+    ),
+    "somebody looked into LMCache's image": (
+        [pod("lmcache/vllm-openai:v0.5.5", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.29.0", "image"),
     ),
     "NVIDIA's tag is a release date": (
         [pod("nvcr.io/nvidia/vllm:26.08-py3", VLLM_CALL)],
@@ -332,3 +339,13 @@ def test_not_declared(templates, reason, annotation):
         reason,
         f"metadata.annotations[{A}{annotation}]",
     )
+
+
+@pytest.mark.parametrize(
+    ("image", "own"),
+    [("vllm/vllm-openai:v0.31.0", "0.31.0"), ("lmcache/vllm-openai:v0.5.6", None)],
+)
+def test_what_an_image_is_only_known_to_hold_is_no_version_of_the_pods_own(image, own):
+    """Two images that are said to hold one version may still differ: an identity needs a tag."""
+    found = identify.identify([pod(image, VLLM_CALL)], Declared(), {})
+    assert (found.version, found.own_version) == ("0.31.0", own)
