@@ -6,14 +6,18 @@ tier of their own are recognised and left alone.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from function.api.input import EngineImage
 from function.command import ImageCall, Program
 from function.contract.image_reference import ImageReference
+from function.contract.packages import PACKAGES, Fact, either
 from function.contract.stock_images import STATED, TAG, contents, find
+from function.contract.stock_images.declared import of_fields
+from function.contract.stock_images.named import named
 from function.pods.declared import Declared
+from function.pods.patch.env import literals
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -39,13 +43,14 @@ _FOREIGN_ENV: tuple[tuple[str, str], ...] = (
 class Identified:
     """`version`: PEP 440, None when nothing tells. The sources are for the record and people:
     "annotation", "field", "argv", "input", "engineImages", "image tag", "image" (docs/images.md),
-    "image, derived", "" for an unknown version."""
+    "image, derived", "" for an unknown version. `packages`: what is known of the image's."""
 
     name: str
     name_source: str
     version: str | None = None
     version_source: str = ""
     image: str = ""
+    packages: Mapping[str, Fact] = field(default_factory=dict)
 
     @property
     def own_version(self) -> str | None:
@@ -77,6 +82,36 @@ def identify(
     or when two of the gang's pods tell different things.
     """
     _check_scope(pods)
+    found = _told(pods, declared, engine_images)
+    serving = [container for container, program in pods if program.calls] or [c for c, _ in pods]
+    held = [_packages(c, found.version or "", declared, engine_images) for c in serving]
+    return replace(found, packages={name: either(h.get(name) for h in held) for name in PACKAGES})
+
+
+def _packages(
+    container: Mapping[str, Any],
+    version: str,
+    declared: Declared,
+    engine_images: Mapping[str, EngineImage],
+) -> Mapping[str, Fact]:
+    """What one container's image holds: as declared, by the Input, by its name, by the table."""
+    image = str(container.get("image") or "")
+    row = engine_images.get(ImageReference.parse(image).name)
+    by_input = row.packages.model_dump() if row is not None and row.packages else {}
+    known = contents(image, version)
+    return {
+        **(known.packages if known else {}),
+        **named(image, literals(container)),
+        **of_fields(by_input, "engineImages"),
+        **declared.packages,
+    }
+
+
+def _told(
+    pods: Sequence[tuple[Mapping[str, Any], Program]],
+    declared: Declared,
+    engine_images: Mapping[str, EngineImage],
+) -> Identified:
     name, source = _name(pods, declared, engine_images)
     image = next((i for c, p in pods if (i := str(c.get("image") or "")) and p.calls), "")
     image = image or next((str(c["image"]) for c, _ in pods if c.get("image")), "")
@@ -84,13 +119,13 @@ def identify(
         return Identified(name, source, declared.version, declared.version_source, image)
     if declared.default_version and name == declared.default_engine:
         return Identified(name, source, declared.default_version, "input", image)
-    told = {t for c, p in pods if (p.calls or len(pods) == 1) and (t := _told(c, name))}
+    told = {t for c, p in pods if (p.calls or len(pods) == 1) and (t := _version(c, name))}
     if len(told) == 1:
         return Identified(name, source, *told.pop(), image)
     return Identified(name, source, image=image)
 
 
-def _told(container: Mapping[str, Any], engine: str) -> tuple[str, str] | None:
+def _version(container: Mapping[str, Any], engine: str) -> tuple[str, str] | None:
     """The version of the engine that the image says, and how it is known."""
     image = contents(str(container.get("image") or ""))
     if image is None or image.engine != engine or not image.version:

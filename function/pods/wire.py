@@ -13,6 +13,8 @@ from function import command, flags, names, workloads
 from function.api.base import present
 from function.api.input import Input
 from function.contract import gate
+from function.contract.accelerators.kinds import Accelerator
+from function.contract.accelerators.reading import of_pod
 from function.contract.backend import AnyBackend, AnyTier
 from function.contract.engine import ENGINES, Engine
 from function.contract.injection import Injection
@@ -283,8 +285,19 @@ def _engine(
         phase=first.template.phase,
         model=cache_identity.model,
         identity=cache_identity.digest if cache_identity.known else "",
+        packages=identified.packages,
+        families=asking_engine.declared.families,
+        accelerator=_accelerator(asking_engine),
     )
     return engine, cache_identity
+
+
+def _accelerator(asking_engine: AskingEngine) -> Accelerator:
+    """What its pods run on, by the first that tells."""
+    told = (
+        of_pod(pod.template.body.get("spec") or {}, pod.container) for pod in asking_engine.starting
+    )
+    return next((each for each in told if each.name), Accelerator())
 
 
 def _facts(engine: Engine, cache_identity: Identity) -> dict[str, str]:

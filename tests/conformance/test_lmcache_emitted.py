@@ -16,7 +16,7 @@ VLLM = {"image": "vllm/vllm-openai:v0.33.0", "args": ["Qwen/Qwen3-8B"]}
 NIXL = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
 WITH_NIXL = VLLM | {"args": [*VLLM["args"], "--kv-transfer-config", json.dumps(NIXL)]}
 SGLANG = {
-    "image": "lmsysorg/sglang:v0.5.23",
+    "image": "lmcache/sglang:v0.5.6",
     "command": ["sglang", "serve", "--model-path", "Qwen/Qwen3-8B"],
 }
 V1 = "vllm.distributed.kv_transfer.kv_connector.v1"

@@ -22,7 +22,7 @@ CLIENT_VERSION = "MOONCAKE_VERSION"
 
 
 def check(tier: Tier, engine: Engine) -> None:
-    """Raise Refused for the first row that holds."""
+    """Raise Refused with every row that holds."""
     conflicts.check(ROWS, tier, engine)
 
 

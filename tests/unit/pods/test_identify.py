@@ -1,13 +1,12 @@
 """Which engine, which version, and what told it."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from function import command
 from function.api.consumer import KVOffloadTierRef
-from function.api.input import Input
+from function.api.input import EngineImage, Input
 from function.command import EngineCall, ImageCall, Program
 from function.pods import identify
 from function.pods.declared import Declared, declared
@@ -25,7 +24,7 @@ VLLM_CALL = Program((EngineCall("vLLM", "vllm serve", ()),))
 SGLANG_CALL = Program((EngineCall("SGLang", "sglang serve", ()),))
 INERT = Program(inert=True)
 UNREADABLE = Program(problem="there is no command")
-MINE = {"serve": SimpleNamespace(engine="SGLang", entrypoint=("python3", "-m", "x"))}
+MINE = {"serve": EngineImage(engine="SGLang", entrypoint=["python3", "-m", "x"])}
 
 
 def pod(image, program, **more):
@@ -283,8 +282,8 @@ BY_FIELD = Declared(
     "0.5.23",
     "field",
     "f@1",
-    "vLLM",
-    "0.33.0",
+    default_engine="vLLM",
+    default_version="0.33.0",
 )
 TOGETHER = {
     "the field alone": ([{}], BY_FIELD),

@@ -1,0 +1,173 @@
+"""What the image holds, what the model is, what it runs on: whole pods in, decisions out."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.composers import documents as d
+from tests.unit.composers.calls import call
+
+KEY = "serving-workload"
+TIER = {"modelplane.ai/kv-offload-tier": "chat"}
+PACKAGES = "modelplane.ai/kv-offload-packages"
+FAMILY = "modelplane.ai/kv-offload-model-family"
+DENSE = "Qwen/Qwen3-32B"
+
+SHARED: dict[str, Any] = {"lmcache": {"ipc": "SharedMemory", "l1": {"sizeGiB": 10}}}
+OLDER: dict[str, Any] = {**SHARED, "image": {"tag": "v0.5.4"}}
+INSIDE: dict[str, Any] = {"lmcache": {"mode": "InProcess", "inProcess": {"memoryGiB": 20}}}
+POOL: dict[str, Any] = {
+    "backend": "Mooncake",
+    "lmcache": None,
+    "mooncake": {"protocol": "tcp", "store": {"sizeGiB": 10}},
+}
+SGLANG = ["python3", "-m", "sglang.launch_server", "--model-path", DENSE]
+WIRED, MISMATCH, OUT = "Wired", "VersionMismatch", "OutOfScope"
+
+# name: (tier, image, arguments, annotations, what the pod has beside, reason, what is said)
+DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[str, ...]]] = {
+    "newest, default tier": ({}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {}, WIRED, ()),
+    "0.5.5 on the default tier": (
+        {}, "vllm/vllm-openai:v0.30.0", [DENSE], {}, {}, WIRED,
+        ("LMCache 5168", "restart them after it"),
+    ),
+    "0.5.4 on the default tier": (
+        {}, "vllm/vllm-openai:v0.29.0", [DENSE], {}, {}, MISMATCH,
+        ("the image vllm/vllm-openai:v0.29.0 holds lmcache 0.5.4 (derived, docs/images.md), the "
+         "tier's agent (lmcache 0.5.6) needs lmcache >=0.5.5,<0.6, and it rejects every lookup of "
+         "an older one. Use an image that holds it (vllm/vllm-openai:v0.30.0 to v0.33.0, "
+         "lmcache/vllm-openai:v0.5.5 to v0.5.6); or a tier with spec.lmcache.ipc SharedMemory and "
+         "spec.image.tag v0.5.4; or a tier with spec.lmcache.mode InProcess",),
+    ),
+    "the commonest image": (
+        {}, "vllm/vllm-openai:v0.23.0", [DENSE], {}, {}, MISMATCH,
+        ("lmcache 0.4.6 or 0.4.7", "or a tier with spec.lmcache.mode InProcess"),
+    ),
+    "the commonest image, inside the engine": (
+        INSIDE, "vllm/vllm-openai:v0.23.0", [DENSE], {}, {}, WIRED, ("deprecated upstream",),
+    ),
+    "0.5.4 on a tier of its own": (
+        OLDER, "vllm/vllm-openai:v0.29.0", [DENSE], {}, {}, WIRED, (),
+    ),
+    "0.5.6 on an older tier": (
+        OLDER, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {}, MISMATCH,
+        ("nobody tried these two together",),
+    ),
+    "CUDA 12": (
+        {}, "vllm/vllm-openai:v0.32.0-cu129", [DENSE], {}, {}, MISMATCH, ("holds lmcache 0.4.4",),
+    ),
+    "a tag that moves": (
+        {}, "vllm/vllm-openai:latest", [DENSE], {}, {}, MISMATCH,
+        ("nobody knows which lmcache", "pin the image's tag to a release, or say what it holds",
+         'modelplane.ai/kv-offload-packages, e.g. "lmcache=0.5.5"'),
+    ),
+    "one's own build": (
+        {}, "corp/vllm-openai:v0.33.0", [DENSE], {}, {}, MISMATCH,
+        ("nobody knows which lmcache", PACKAGES),
+    ),
+    "one's own build, declared": (
+        {}, "corp/vllm-openai:v0.33.0", [DENSE], {PACKAGES: "lmcache=0.5.6"}, {}, WIRED, (),
+    ),
+    "declared not to be there": (
+        {}, "vllm/vllm-openai:v0.33.0", [DENSE], {PACKAGES: "lmcache=none"}, {}, MISMATCH,
+        ("holds no lmcache (annotation)",),
+    ),
+    "a mirror of the stock image": (
+        {}, "corp.example/mirror/vllm/vllm-openai:v0.33.0", [DENSE], {}, {}, WIRED, (),
+    ),
+    "LMCache's image": ({}, "lmcache/vllm-openai:v0.5.6", [DENSE], {}, {}, WIRED, ()),
+    "NVIDIA's image": (
+        {}, "nvcr.io/nvidia/vllm:26.10-py3", ["vllm", "serve", DENSE], {}, {}, MISMATCH,
+        ("nobody knows which lmcache",),
+    ),
+    "the pool's line": (POOL, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {}, WIRED, ()),
+    "another line of Mooncake": (
+        POOL, "vllm/vllm-openai:v0.27.1", [DENSE], {}, {}, MISMATCH,
+        ("holds mooncake 0.3.10.post2 (docs/images.md)", "every write fails",
+         "vllm/vllm-openai:v0.29.0 to v0.33.0"),
+    ),
+    "either of two lines": (
+        POOL, "vllm/vllm-openai:v0.28.0", [DENSE], {}, {}, MISMATCH,
+        ("mooncake 0.3.12.post1 or 0.3.13",),
+    ),
+    "SGLang's image has no LMCache": (
+        SHARED, "lmsysorg/sglang:v0.5.23", SGLANG, {}, {}, MISMATCH,
+        ("holds no lmcache (docs/images.md)", "lmcache/sglang:v0.5.6"),
+    ),
+    "SGLang, the pool": (POOL, "lmsysorg/sglang:v0.5.23", SGLANG, {}, {}, WIRED, ()),
+    "SGLang, an older pool": (
+        POOL, "lmsysorg/sglang:v0.5.16", SGLANG, {}, {}, MISMATCH, ("mooncake 0.3.11.post1",),
+    ),
+    # Models
+    "a hybrid on an agent": (
+        {}, "vllm/vllm-openai:v0.33.0", ["Qwen/Qwen3-Next-80B-A3B-Instruct"], {}, {},
+        "EngineUnsupported", ("hybrid, by the model's name", "LMCache 4247"),
+    ),
+    "a hybrid by its flags": (
+        {}, "vllm/vllm-openai:v0.33.0", ["/mnt/models", "--mamba-cache-mode", "align"], {}, {},
+        "EngineUnsupported", ("hybrid, by --mamba-cache-mode",),
+    ),
+    "a hybrid, declared": (
+        {}, "vllm/vllm-openai:v0.33.0", ["/mnt/models"], {FAMILY: "hybrid"}, {},
+        "EngineUnsupported", ("hybrid, by declared",),
+    ),
+    "a hybrid inside the engine": (
+        INSIDE, "vllm/vllm-openai:v0.33.0", ["Qwen/Qwen3.6-27B"], {}, {}, "EngineUnsupported",
+        ("fails at start",),
+    ),
+    "a hybrid in the pool": (
+        POOL, "vllm/vllm-openai:v0.33.0", ["Qwen/Qwen3.6-27B"], {}, {}, WIRED,
+        ("vllm 56972",),
+    ),
+    "nothing tells what the model is": (
+        {}, "vllm/vllm-openai:v0.33.0", ["/mnt/models"], {}, {}, WIRED, (FAMILY,),
+    ),
+    "declared dense": (
+        {}, "vllm/vllm-openai:v0.33.0", ["/mnt/models"], {FAMILY: "dense"}, {}, WIRED, (),
+    ),
+    # Accelerators
+    "ROCm, by the resource": (
+        {}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"amd.com/gpu": 1}, OUT,
+        ("an AMD GPU (resource amd.com/gpu)", "isolated IPC for NVIDIA alone"),
+    ),
+    "XPU, by the image": (
+        {}, "intel/vllm:0.17.0-xpu", ["vllm", "serve", DENSE], {}, {}, OUT, ("an Intel GPU",),
+    ),
+    "Gaudi": (
+        {}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"habana.ai/gaudi": 1}, OUT, ("a Gaudi",),
+    ),
+    "a slice of a GPU": (
+        {}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"nvidia.com/mig-3g.40gb": 1}, WIRED,
+        ("CUDA IPC between two containers on a part of a GPU was proven by nobody",),
+    ),
+    # All at once
+    "three things at once": (
+        {}, "vllm/vllm-openai:v0.7.3", ["/mnt/models", "--mamba-cache-mode", "align"], {}, {},
+        "EngineUnsupported",
+        ("3 things: (1) LMCacheMPConnector needs vLLM", "(2) nobody knows which lmcache",
+         "(3) the model is hybrid"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_decision(name: str) -> None:
+    tier, image, args, annotations, resources, reason, said = DECISIONS[name]
+    engine = d.engine({**TIER, **annotations}, args=args, image=image)
+    container = d.wired_pod(engine)["spec"]["containers"][0]
+    if resources:
+        container["resources"] = {"limits": resources}
+    if args == SGLANG:
+        container["command"] = container.pop("args")
+    if tier is OLDER:  # the agents' own /dev/shm
+        container.pop("volumeMounts")
+        d.wired_pod(engine)["spec"].pop("volumes")
+    model = DENSE if args == SGLANG else next(a for a in args if "/" in a)
+    required = d.requirements(d.ready_tier(**tier), model=model)
+    got = call(d.replica(), desired={KEY: engine}, required=required)
+    message = got.messages["KVOffloadReady"]
+    assert got.conditions["KVOffloadReady"][1] == reason, message
+    for text in said:
+        assert text in message, message
+    if not said:
+        assert "Note: " not in message or "torch" in message, message
