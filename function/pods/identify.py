@@ -9,9 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from function import command
 from function.api.input import EngineImage
 from function.command import ImageCall, Program
+from function.contract import no_engines
 from function.contract.image_reference import ImageReference
+from function.contract.no_engines import NoEngine
 from function.contract.packages import PACKAGES, Fact, either
 from function.contract.stock_images import STATED, TAG, contents, find
 from function.contract.stock_images.declared import of_fields
@@ -81,7 +84,7 @@ def identify(
     Raises Refused: OutOfScope for a stack with a tier of its own; EngineUnknown when nothing tells,
     or when two of the gang's pods tell different things.
     """
-    _check_scope(pods)
+    _check_scope(pods, declared)
     found = _told(pods, declared, engine_images)
     serving = [container for container, program in pods if program.calls] or [c for c, _ in pods]
     held = [_packages(c, found.version or "", declared, engine_images) for c in serving]
@@ -167,12 +170,26 @@ def _name(
                 f"pods of one engine start different engines: {', '.join(sorted(engines))}",
             )
     problems = sorted({p.problem for _, p in pods if p.problem})
+    why = f" ({'; '.join(problems)})" if problems else ""
     raise Refused(
         Reason.ENGINE_UNKNOWN,
-        f"nothing tells which engine {', '.join(images)} runs"
-        + (f" ({'; '.join(problems)})" if problems else "")
-        + "; annotate the pod template with modelplane.ai/kv-offload-engine, or add the image to "
-        "engineImages in the step's input",
+        f"nothing tells which engine {', '.join(images)} runs{why}; {_advice(pods)}",
+    )
+
+
+def _advice(pods: Sequence[tuple[Mapping[str, Any], Program]]) -> str:
+    """What to do: a declaration helps only where the image starts what it names."""
+    if all(program.inert for _, program in pods):
+        return "its command starts no engine: remove the request for a tier, if that is so"
+    if all(container.get("command") for container, _ in pods):
+        return (
+            "its command hides what it starts: if that is an engine, start it by a command line "
+            "that shows it (vllm serve, python3 -m sglang.launch_server); else remove the request "
+            "for a tier"
+        )
+    return (
+        "annotate the pod template with modelplane.ai/kv-offload-engine, or add the image to "
+        "engineImages in the step's input"
     )
 
 
@@ -182,14 +199,36 @@ def _image_engine(image: str, engine_images: Mapping[str, EngineImage]) -> str:
     return row.engine if row else ""
 
 
-def _check_scope(pods: Sequence[tuple[Mapping[str, Any], Program]]) -> None:
+def _check_scope(pods: Sequence[tuple[Mapping[str, Any], Program]], declared: Declared) -> None:
     for container, program in pods:
         label = program.foreign or foreign(container, bool(program.calls))
         if label:
             raise Refused(
                 Reason.OUT_OF_SCOPE,
-                f"{label} brings a KV cache tier of its own; it is left alone",
+                f"{label} is no engine that is wired here, or brings a KV cache tier of its own; "
+                "it is left alone",
             )
+    others = [row.label for c, p in pods if (row := _no_engine(c, p))]
+    if not others or len(others) < len(pods):
+        return
+    if declared.engine:
+        raise Refused(
+            Reason.ENGINE_UNKNOWN,
+            f"the {declared.engine_source} says {declared.engine}, and the container visibly "
+            f"starts {others[0]}; remove the {declared.engine_source}, and the request for a tier",
+        )
+    raise Refused(
+        Reason.OUT_OF_SCOPE,
+        f"it starts {others[0]}, which is no vLLM and no SGLang server; it is left alone",
+    )
+
+
+def _no_engine(container: Mapping[str, Any], program: Program) -> NoEngine | None:
+    """What a container visibly starts that is no engine."""
+    of_image = no_engines.of_image(str(container.get("image") or ""))
+    if program.calls:  # by argv, or by a declaration, which an image may contradict
+        return None if container.get("command") else of_image
+    return no_engines.of_argv(command.started(program)) or of_image
 
 
 def foreign(container: Mapping[str, Any], proven: bool = False) -> str:

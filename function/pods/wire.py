@@ -20,7 +20,7 @@ from function.contract.engine import ENGINES, Engine
 from function.contract.injection import Injection
 from function.flags import FlagPlan
 from function.kube import objects
-from function.pods import patch, serve
+from function.pods import other_injectors, patch, serve
 from function.pods import record as records
 from function.pods.asking import Asking, AskingEngine, Pod, Reading
 from function.pods.declared import Declared
@@ -34,9 +34,6 @@ from function.workloads import Gang, Template
 Json = dict[str, Any]
 
 FILES_VOLUME = "kv-offload-files"
-
-# Reasons that leave a pod as its author wrote it, whatever the policy: it is not ours to wire.
-LEFT_ALONE = frozenset({Reason.OUT_OF_SCOPE})
 
 
 @dataclass(frozen=True)
@@ -56,22 +53,28 @@ def wire(asking: Asking, tier: AnyTier, backend: AnyBackend, files_name: str) ->
     """
     outlives_pods = backend.describe(tier).outlives_pods
     manifest, templates, bodies, facts, wired, lines = asking.manifest, {}, {}, {}, [], []
-    for asking_engine in asking.engines:
-        engine, cache_identity = _engine(asking_engine, asking, tier, backend, outlives_pods)
-        verdict = gate.check(backend.gate(tier, engine))
-        injection = backend.inject(tier, replace(engine, features=verdict.features))
-        plans: list[FlagPlan] = []
-        for pod in asking_engine.pods:
-            body, made = _apply(pod, engine, injection, files_name)
-            plans += made
+    engines, skipped = _serving(asking)
+    problems: list[Refused] = []
+    for asking_engine in engines:
+        try:
+            made = _one(asking_engine, asking, tier, backend, files_name, outlives_pods)
+        except Refused as refused:
+            problems.append(refused)
+            continue
+        for pod, body in made.bodies:
             manifest = workloads.replace(manifest, pod.template, body)
             bodies[pod.template.path] = body
             templates[pod.template.path] = TemplateRecord(
-                injection, pod.container.get("name", ""), files_name if injection.files else ""
+                made.injection,
+                pod.container.get("name", ""),
+                files_name if made.injection.files else "",
             )
-        facts[asking_engine.gang.name] = _facts(engine, cache_identity)
-        wired.append(engine)
-        lines.append(_line(engine, cache_identity, (*verdict.warnings, *_notes(plans))))
+        facts[asking_engine.gang.name] = _facts(made.engine, made.identity)
+        wired.append(made.engine)
+        lines.append(_line(made.engine, made.identity, made.notes))
+    if problems:
+        raise Refused.all_of(problems)
+    lines += [f"Left as it is: {_named(engine)}{engine.refused}." for engine in skipped]
     record = Record(
         state=records.WIRED,
         tier=str(asking.ref),
@@ -85,6 +88,75 @@ def wire(asking: Asking, tier: AnyTier, backend: AnyBackend, files_name: str) ->
     records.dump(record)  # refuse now what could not be recorded
     summary = f"Wired to {tier.spec.backend} tier {asking.ref}: {' '.join(lines)}"
     return Wired(manifest, record, tuple(wired), summary)
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What one engine gets: each pod's template, wired."""
+
+    engine: Engine
+    identity: Identity
+    injection: Injection
+    bodies: tuple[tuple[Pod, Json], ...]
+    notes: tuple[str, ...]
+
+
+def _serving(asking: Asking) -> tuple[list[AskingEngine], list[AskingEngine]]:
+    """The engines of a workload, and what stands beside them and is none: a router, a picker.
+
+    Raises Refused where nothing is an engine, or somebody else configures the pods' cache.
+    """
+    skipped = [engine for engine in asking.engines if engine.left_alone]
+    engines = [engine for engine in asking.engines if not engine.left_alone]
+    if skipped and not engines:
+        raise Refused.all_of([present(engine.refused) for engine in skipped])
+    for engine in engines:
+        for template in engine.gang.templates:
+            other_injectors.check(template.body, asking.manifest)
+    return engines, skipped
+
+
+def _named(engine: AskingEngine) -> str:
+    return f"{engine.gang.name}: " if engine.gang.name else ""
+
+
+def _one(
+    asking_engine: AskingEngine,
+    asking: Asking,
+    tier: AnyTier,
+    backend: AnyBackend,
+    files_name: str,
+    outlives_pods: bool,
+) -> _Made:
+    """One engine wired. Raises Refused with everything that stands in the way."""
+    engine, cache_identity = _engine(asking_engine, asking, tier, backend, outlives_pods)
+    problems = [
+        Refused(Reason.ARGS_NOT_PATCHABLE, pod.program.problem, pod.template.path)
+        for pod in asking_engine.pods
+        if pod.program.problem
+    ]
+    try:
+        verdict = gate.check(backend.gate(tier, engine))
+        injection = backend.inject(tier, replace(engine, features=verdict.features))
+    except Refused as refused:
+        raise Refused.all_of([refused, *problems]) from None
+    if problems:
+        raise Refused.all_of(problems)
+    if (injection.connector or injection.flags) and not asking_engine.calls:
+        raise Refused(
+            Reason.ARGS_NOT_PATCHABLE,
+            "no command here starts an engine that can be seen, so that nothing could be given the "
+            f"tier's connector; start it by a command line that shows it, or pass ${command.OPT_IN}"
+            " to it in a script that does",
+        )
+    plans: list[FlagPlan] = []
+    bodies = []
+    for pod in asking_engine.pods:
+        body, made = _apply(pod, engine, injection, files_name)
+        plans += made
+        bodies.append((pod, body))
+    notes = (*verdict.warnings, *_notes(plans))
+    return _Made(engine, cache_identity, injection, tuple(bodies), notes)
 
 
 def replay(asking: Asking, record: Record, step_input: Input) -> Json:

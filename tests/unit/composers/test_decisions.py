@@ -171,3 +171,100 @@ def test_decision(name: str) -> None:
         assert text in message, message
     if not said:
         assert "Note: " not in message or "torch" in message, message
+
+
+def decide(manifest: dict[str, Any], model: str = DENSE, **tier: Any) -> tuple[str, str]:
+    """(reason, message) for a workload in an Object."""
+    resource = d.engine()
+    resource["spec"]["forProvider"]["manifest"] = manifest
+    required = d.requirements(d.ready_tier(**tier), model=model)
+    got = call(d.replica(), desired={KEY: resource}, required=required)
+    return got.conditions["KVOffloadReady"][1], got.messages["KVOffloadReady"]
+
+
+def deployment(container: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    annotations = {**TIER, **metadata.pop("annotations", {})}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "qwen"},
+        "spec": {
+            "template": {
+                "metadata": {"annotations": annotations, **metadata},
+                "spec": {"containers": [{"name": "main", **container}]},
+            }
+        },
+    }
+
+
+def group(**roles: dict[str, Any]) -> dict[str, Any]:
+    """A RoleBasedGroup; each role a pod spec, all of them asking."""
+    templates = [
+        {"name": name, "template": {"metadata": {"annotations": TIER}, "spec": spec}}
+        for name, spec in roles.items()
+    ]
+    return {
+        "apiVersion": "workloads.x-k8s.io/v1alpha1",
+        "kind": "RoleBasedGroup",
+        "metadata": {"name": "chat"},
+        "spec": {"roles": templates},
+    }
+
+
+STOCK = {"name": "engine", "image": "vllm/vllm-openai:v0.33.0", "args": [DENSE]}
+ENGINE = "modelplane.ai/kv-offload-engine"
+LLAMA = {"image": "ghcr.io/ggml-org/llama.cpp:server", "args": ["-m", "/m.gguf"]}
+PICKER = {"name": "epp", "image": "registry.k8s.io/epp:v1.2.0", "args": ["--pool-name", "x"]}
+
+# name: (workload, reason, what is said, what is not)
+NO_ENGINES: dict[str, tuple[dict[str, Any], str, tuple[str, ...], tuple[str, ...]]] = {
+    "GPUStack's injector": (
+        deployment(STOCK, labels={"kvcache.gpustack.ai/inject": "true"}),
+        OUT, ("GPUStack", "kvcache.gpustack.ai/inject"), (),
+    ),
+    "LMCache's injector": (
+        deployment(STOCK, annotations={"lmcache.ai/lmcache-engine": "x"}),
+        OUT, ("LMCache's operator",), (),
+    ),
+    "llama.cpp": (deployment(LLAMA), OUT, ("starts llama.cpp",), (ENGINE,)),
+    "llama.cpp, declared to be vLLM": (
+        deployment(LLAMA, annotations={ENGINE: "vLLM"}),
+        "EngineUnknown", ("the annotation says vLLM", "visibly starts llama.cpp"), (),
+    ),
+    "a benchmark client in vLLM's image": (
+        deployment({**STOCK, "command": ["tini", "--", "vllm", "bench", "serve"], "args": []}),
+        OUT, ("a benchmark client",), (ENGINE,),
+    ),
+    "a Python script": (
+        deployment({"image": "mine/app:1", "command": ["python3", "app.py"]}),
+        "EngineUnknown", ("its command hides what it starts",), (ENGINE,),
+    ),
+    "a shell that sleeps": (
+        deployment({"image": "mine/app:1", "command": ["sleep", "infinity"]}),
+        "EngineUnknown", ("its command starts no engine",), (ENGINE,),
+    ),
+    "an engine declared, and nothing that starts one": (
+        deployment(
+            {"image": "mine/app:1", "command": ["sleep", "1"]},
+            annotations={ENGINE: "vLLM", PACKAGES: "lmcache=0.5.6"},
+        ),
+        "ArgsNotPatchable", ("no command here starts an engine",), (),
+    ),
+    "a picker beside the engine": (
+        group(router={"containers": [PICKER]}, main={"containers": [STOCK]}),
+        WIRED, ("Left as it is", "an endpoint picker"), (),
+    ),
+    "a picker alone": (group(router={"containers": [PICKER]}), OUT, ("an endpoint picker",), ()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_ENGINES)
+def test_what_is_no_engine_of_ours(name: str) -> None:
+    manifest, reason, said, unsaid = NO_ENGINES[name]
+    unseen = "nothing that starts one" in name
+    found, message = decide(manifest, "" if unseen else DENSE)
+    assert found == reason, message
+    for text in said:
+        assert text in message, message
+    for text in unsaid:
+        assert text not in message, message
