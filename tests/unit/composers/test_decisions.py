@@ -246,7 +246,11 @@ NO_ENGINES: dict[str, tuple[dict[str, Any], str, tuple[str, ...], tuple[str, ...
     "an engine declared, and nothing that starts one": (
         deployment(
             {"image": "mine/app:1", "command": ["sleep", "1"]},
-            annotations={ENGINE: "vLLM", PACKAGES: "lmcache=0.5.6"},
+            annotations={
+                ENGINE: "vLLM",
+                PACKAGES: "lmcache=0.5.6",
+                "modelplane.ai/kv-offload-cache-identity": "x",
+            },
         ),
         "ArgsNotPatchable", ("no command here starts an engine",), (),
     ),
@@ -268,3 +272,54 @@ def test_what_is_no_engine_of_ours(name: str) -> None:
         assert text in message, message
     for text in unsaid:
         assert text not in message, message
+
+
+def role(*args: str, claim: str = "a", image: str = STOCK["image"]) -> dict[str, Any]:
+    """A pod spec that serves what is on a volume at the path that everybody uses."""
+    container = {
+        "name": "engine",
+        "image": image,
+        "args": ["/mnt/models", *args],
+        "volumeMounts": [{"name": "m", "mountPath": "/mnt/models"}],
+    }
+    volume = {"name": "m", "persistentVolumeClaim": {"claimName": claim}}
+    return {"containers": [container], "volumes": [volume]}
+
+
+def sglang(*args: str, claim: str = "a") -> dict[str, Any]:
+    """As `role`; SGLang's client of LMCache has no place for the identity in its keys."""
+    spec = role(claim=claim)
+    command = ["sglang", "serve", "--model-path", "/mnt/models", *args]
+    spec["containers"][0] |= {"image": "lmcache/sglang:v0.5.6", "command": command, "args": []}
+    return spec
+
+
+CONFLICT = "CacheIdentityConflict"
+# name: (the tier, one role, the other, the reason)
+PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = {
+    "one volume": ({}, role(), role(), WIRED),
+    "two volumes, and the key has the identity": ({}, role(), role(claim="b"), WIRED),
+    "the same in the pool": (POOL, role(), role(claim="b"), WIRED),
+    "SGLang, one volume": (SHARED, sglang(), sglang(), WIRED),
+    "SGLang, two volumes under one path": (SHARED, sglang(), sglang(claim="b"), CONFLICT),
+    "SGLang, another data type": (
+        SHARED, sglang(), sglang("--kv-cache-dtype", "fp8_e5m2"), CONFLICT,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_two_engines_of_one_workload(name: str) -> None:
+    """One workload with two engines, and one composite with two workloads, fare alike."""
+    tier, one, other, reason = PAIRS[name]
+    found, message = decide(group(one=one, other=other), "/mnt/models", **tier)
+    assert found == reason, message
+    desired = {}
+    for key, spec in (("one", one), ("other", other)):
+        desired[key] = d.engine()
+        manifest = deployment({})
+        manifest["spec"]["template"]["spec"] = spec
+        desired[key]["spec"]["forProvider"]["manifest"] = manifest
+    required = d.requirements(d.ready_tier(**tier), model="/mnt/models")
+    got = call(d.replica(), desired=desired, required=required)
+    assert got.conditions["KVOffloadReady"][1] == reason, got.messages
