@@ -27,7 +27,8 @@ class Engine:
     `name_source`, `version_source`: what proved it, for the record and for people
     ("annotation", "argv", "engineImages", "image tag", "input").
     `flags`: the engine's effective flags, canonical dashed names, last one wins, None for a switch
-    and for a value that is not static. `env`: the container's literal env values (None: valueFrom).
+    and for a value that is not static. `env`: the container's literal env values (None:
+    valueFrom). `more_env`: other variables may be set that cannot be seen here.
     `phase`: Unified, Prefill or Decode. `identity`: the cache identity digest, "" when unknown.
     `model`: the string behind the model argument, "" when unknown. `features`: what the version
     gate says this engine's version has of the tier's connector (`function.contract.gate`).
@@ -42,6 +43,7 @@ class Engine:
     image: str = ""
     flags: Mapping[str, str | None] = field(default_factory=dict)
     env: Mapping[str, str | None] = field(default_factory=dict)
+    more_env: bool = False
     pods: int = 1
     phase: str = "Unified"
     model: str = ""

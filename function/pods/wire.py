@@ -19,11 +19,12 @@ from function.contract.backend import AnyBackend, AnyTier
 from function.contract.engine import ENGINES, Engine
 from function.contract.injection import Injection
 from function.flags import FlagPlan
-from function.kube import objects
+from function.kube import objects, reading
 from function.pods import other_injectors, patch, serve
 from function.pods import record as records
 from function.pods.asking import Asking, AskingEngine, Pod, Reading
 from function.pods.declared import Declared
+from function.pods.identify import Identified
 from function.pods.identity import Identity, identity
 from function.pods.patch.env import literals
 from function.pods.record import Record, TemplateRecord
@@ -34,6 +35,7 @@ from function.workloads import Gang, Template
 Json = dict[str, Any]
 
 FILES_VOLUME = "kv-offload-files"
+LOAD_FAILURE = "kv_load_failure_policy"
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,15 @@ def wire(asking: Asking, tier: AnyTier, backend: AnyBackend, files_name: str) ->
     return Wired(manifest, record, tuple(wired), summary)
 
 
+def _of_a_pair(injection: Injection, engine: Engine) -> Injection:
+    """What a decode engine may do when a transfer fails is its author's choice: with "recompute",
+    which a cache wants, it would prefill without a word; vLLM's default fails the request."""
+    if not flags.hands_over(engine.name, engine.flags):
+        return injection
+    options = {k: v for k, v in injection.connector_options.items() if k != LOAD_FAILURE}
+    return replace(injection, connector_options=options)
+
+
 @dataclass(frozen=True)
 class _Made:
     """What one engine gets: each pod's template, wired."""
@@ -138,6 +149,7 @@ def _one(
     try:
         verdict = gate.check(backend.gate(tier, engine))
         injection = backend.inject(tier, replace(engine, features=verdict.features))
+        injection = _of_a_pair(injection, engine)
     except Refused as refused:
         raise Refused.all_of([refused, *problems]) from None
     if problems:
@@ -161,7 +173,11 @@ def _one(
 
 def replay(asking: Asking, record: Record, step_input: Input) -> Json:
     """The workload's manifest wired as recorded. Raises Refused where the pod has outgrown it."""
-    read = {pod.template.path: pod for engine in asking.engines for pod in engine.pods}
+    read = {
+        pod.template.path: (pod, engine.identified)
+        for engine in asking.engines
+        for pod in engine.pods
+    }
     manifest, missing = asking.manifest, set(record.templates)
     for gang in asking.workload.engines:
         recorded = _recorded_engine(record, gang)
@@ -169,11 +185,14 @@ def replay(asking: Asking, record: Record, step_input: Input) -> Json:
             kept = record.templates.get(template.path)
             if kept is None:
                 continue
-            pod = read.get(template.path) or _recorded(template, kept, recorded, gang, step_input)
+            pod, identified = read.get(template.path, (None, None))
+            if pod is None or not _as_recorded(pod, identified, kept, recorded):
+                pod = _recorded(template, kept, recorded, gang, step_input)
             engine = Engine(
                 name=_known(recorded.get("engine", "")),
                 version=recorded.get("version") or None,
                 env=literals(pod.container),
+                more_env=_more_env(pod, asking.manifest),
                 pods=gang.pods,
                 phase=template.phase,
             )
@@ -291,6 +310,19 @@ def _recorded_engine(record: Record, gang: Gang) -> Mapping[str, str]:
     return found or (next(iter(record.engines.values())) if len(record.engines) == 1 else {})
 
 
+def _as_recorded(
+    pod: Pod, identified: Identified | None, kept: TemplateRecord, recorded: Mapping[str, str]
+) -> bool:
+    """Whether a template reads today as it did when it was wired: what was declared then of the
+    engine or the container may be gone from the composite or from the step's Input."""
+    return (
+        identified is not None
+        and identified.name == recorded.get("engine")
+        and pod.container.get("name", "") == kept.container
+        and not pod.program.problem
+    )
+
+
 def _known(engine: str) -> str:
     if engine not in ENGINES:
         raise Refused(
@@ -353,8 +385,9 @@ def _engine(
         image=identified.image,
         flags=asking_engine.flags,
         env=literals(first.container),
+        more_env=_more_env(first, asking.manifest),
         pods=asking_engine.gang.pods,
-        phase=first.template.phase,
+        phase=flags.phase(identified.name, asking_engine.flags) or first.template.phase,
         model=cache_identity.model,
         identity=cache_identity.digest if cache_identity.known else "",
         packages=identified.packages,
@@ -362,6 +395,12 @@ def _engine(
         accelerator=_accelerator(asking_engine),
     )
     return engine, cache_identity
+
+
+def _more_env(pod: Pod, manifest: Json) -> bool:
+    """Whether the container has variables that its template does not show by name: `envFrom`, or
+    configurations that KServe merges into an LLMInferenceService."""
+    return bool(pod.container.get("envFrom") or reading.at(manifest, "spec", "baseRefs"))
 
 
 def _accelerator(asking_engine: AskingEngine) -> Accelerator:

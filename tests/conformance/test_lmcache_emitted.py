@@ -77,7 +77,9 @@ def asked(vllm, container: Manifest, files: Manifest, folder: Path) -> dict[str,
     parsed = vllm.parse(["vllm", "serve", *words(container)], env)
     assert parsed.ok, parsed.error
     config = parsed.result["kv_transfer_config"]
-    assert (config["kv_role"], config["kv_load_failure_policy"]) == ("kv_both", "recompute")
+    # vLLM's default where a connector of the user's own hands blocks over.
+    policy = "fail" if config["kv_connector"] == "MultiConnector" else "recompute"
+    assert (config["kv_role"], config["kv_load_failure_policy"]) == ("kv_both", policy)
     found = [(c["name"], c["module"]) for c in parsed.result["connectors"]]
     return {"config": config, "classes": found, "hma": parsed.result["hma"]}
 

@@ -99,6 +99,18 @@ ROWS: tuple[Row[MooncakeSpec], ...] = (
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,
+        "{found} gives the engine a Mooncake store of its own, which the tier's would replace "
+        "without a word. Remove it, or the request for a tier.",
+        conflicts.env(
+            "MOONCAKE_MASTER",
+            "MOONCAKE_CLIENT",
+            "MOONCAKE_CONFIG_PATH",
+            "SGLANG_HICACHE_MOONCAKE_CONFIG_PATH",
+        ),
+        engine=SGLANG,
+    ),
+    Row(
+        Reason.CONNECTOR_CONFLICT,
         "--page-size {found} makes a block of every token. Remove it (64 is then used), or choose "
         "a larger one.",
         _token_pages,

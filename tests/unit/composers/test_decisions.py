@@ -1,5 +1,6 @@
 """What the image holds, what the model is, what it runs on: whole pods in, decisions out."""
 
+import json
 from typing import Any
 
 import pytest
@@ -323,3 +324,109 @@ def test_two_engines_of_one_workload(name: str) -> None:
     required = d.requirements(d.ready_tier(**tier), model="/mnt/models")
     got = call(d.replica(), desired=desired, required=required)
     assert got.conditions["KVOffloadReady"][1] == reason, got.messages
+
+
+NIXL = '{"kv_connector":"NixlConnector","kv_role":"%s"}'
+MULTI = (
+    '{"kv_connector":"MultiConnector","kv_role":"kv_both","kv_connector_extra_config":'
+    '{"connectors":[{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}]}}'
+)
+CHOSEN = (
+    '{"kv_connector":"NixlConnector","kv_role":"kv_consumer","kv_load_failure_policy":"recompute"}'
+)
+# the user's connector: (the store's role in the pool, the policy at the top)
+PHASES = {
+    "": ("kv_both", "recompute"),
+    NIXL % "kv_producer": ("kv_both", None),
+    NIXL % "kv_consumer": ("kv_consumer", None),
+    NIXL % "kv_both": ("kv_both", None),
+    MULTI: ("kv_consumer", None),
+    CHOSEN: ("kv_consumer", "recompute"),
+    '{"kv_connector":"OffloadingConnector","kv_role":"kv_both"}': ("kv_both", "recompute"),
+}
+
+
+@pytest.mark.parametrize("connector", PHASES)
+def test_the_phase_is_what_the_flags_say_and_a_failed_transfer_stays_one(connector: str) -> None:
+    args = [DENSE, *(["--kv-transfer-config", connector] if connector else [])]
+    engine = d.engine(args=args, image="vllm/vllm-openai:v0.33.0")
+    required = d.requirements(d.ready_tier(**POOL), model=DENSE)
+    got = call(d.replica(), desired={KEY: engine}, required=required)
+    assert got.conditions["KVOffloadReady"][1] == WIRED, got.messages
+    container = d.wired_pod(got.desired[KEY])["spec"]["containers"][0]
+    config = json.loads(container["args"][-1])
+    listed = config.get("kv_connector_extra_config", {}).get("connectors", [config])
+    store = next(c for c in listed if c["kv_connector"] == "MooncakeStoreConnector")
+    assert (store["kv_role"], config.get("kv_load_failure_policy")) == PHASES[connector]
+
+
+@pytest.mark.parametrize(
+    ("beside", "reason"),
+    [
+        ({}, WIRED),
+        ({"envFrom": [{"configMapRef": {"name": "more"}}]}, "ArgsNotPatchable"),
+        ({"env": [{"name": "VLLM_ADDITIONAL_ARGS", "value": "--max-num-seqs 4"}]}, WIRED),
+    ],
+)
+def test_a_variable_that_may_hold_flags_is_empty_only_where_all_are_seen(
+    beside: dict[str, Any], reason: str
+) -> None:
+    script = f"exec vllm serve {DENSE} $VLLM_ADDITIONAL_ARGS"
+    container = {"image": STOCK["image"], "command": ["sh", "-c", script], **beside}
+    found, message = decide(deployment(container))
+    assert found == reason, message
+
+
+def test_a_store_of_ones_own_is_kept() -> None:
+    for name in ("MOONCAKE_MASTER", "SGLANG_HICACHE_MOONCAKE_CONFIG_PATH"):
+        env = [{"name": name, "value": "mine:50051"}]
+        container = {"image": "lmsysorg/sglang:v0.5.23", "command": SGLANG, "env": env}
+        found, message = decide(deployment(container), **POOL)
+        assert (found, name in message) == ("ConnectorConflict", True), message
+
+
+INPUT = {"apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1", "kind": "Input"}
+OWN = {"image": "registry.example/ours:v7", "args": ["--model", DENSE]}
+INSIDE_OWN = {PACKAGES: "lmcache=0.5.6"}
+OF_INPUT = {"engineImages": {"ours": {"engine": "vLLM", "entrypoint": ["vllm", "serve"]}}}
+# What was said when it was wired, and is said no more: (workload, the Input, the composite's spec)
+FORGOTTEN: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "nothing": (deployment(STOCK), {}, {}),
+    "the Input's engine": (deployment(OWN, annotations=INSIDE_OWN), {"engine": "vLLM"}, {}),
+    "the Input's images": (deployment(OWN, annotations=INSIDE_OWN), OF_INPUT, {}),
+    "the Input's container": (
+        group(main={"containers": [STOCK, {**STOCK, "name": "odd"}]}), {"container": "odd"}, {},
+    ),
+    "the field's engine": (
+        deployment(OWN, annotations=INSIDE_OWN),
+        {},
+        {"kvOffloadTierRef": {"name": "chat", "engine": "vLLM"}},
+    ),
+    "beside a router": (
+        group(router={"containers": [PICKER]}, main={"containers": [STOCK]}), {}, {},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_the_record_alone_is_enough_when_the_tier_is_gone(name: str) -> None:
+    manifest, step_input, spec = FORGOTTEN[name]
+    engine = d.engine()
+    engine["spec"]["forProvider"]["manifest"] = manifest
+    before = call(
+        d.replica(**spec),
+        step_input={**INPUT, **step_input},
+        desired={KEY: engine},
+        required=d.requirements(d.ready_tier(), model=DENSE),
+    )
+    assert before.conditions["KVOffloadReady"][1] == WIRED, before.messages
+    for spec_then in (spec, {}):
+        after = call(
+            d.replica(**spec_then),
+            step_input=INPUT,
+            desired={KEY: engine},
+            observed={KEY: before.desired[KEY]},
+            required={**d.requirements(model=DENSE), **d.requirements(model="")},
+        )
+        assert after.desired[KEY] == before.desired[KEY], after.messages
+        assert "Still wired as recorded" in after.messages["KVOffloadReady"]

@@ -1,11 +1,14 @@
 """Imports run one way: from the upper floors to the lower ones, and never in a circle of files."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import function
+from function.api.backends import SPECS
 
 ROOT = Path(function.__file__).parent
 
