@@ -160,9 +160,6 @@ def test_decision(name: str) -> None:
         container["resources"] = {"limits": resources}
     if args == SGLANG:
         container["command"] = container.pop("args")
-    if tier is OLDER:  # the agents' own /dev/shm
-        container.pop("volumeMounts")
-        d.wired_pod(engine)["spec"].pop("volumes")
     model = DENSE if args == SGLANG else next(a for a in args if "/" in a)
     required = d.requirements(d.ready_tier(**tier), model=model)
     got = call(d.replica(), desired={KEY: engine}, required=required)
