@@ -109,6 +109,22 @@ def load(path: Path) -> list[Document]:
     return documents
 
 
+def load_items(path: Path) -> list[Document]:
+    """As `load`, the items of a List (`kubectl get -o yaml`) in its place."""
+    documents = []
+    for document in load(path):
+        items = document.get("items")
+        if document["kind"].endswith("List") and isinstance(items, list):
+            for number, item in enumerate(items, start=1):
+                if not isinstance(item, dict):
+                    raise InputError(f"{path}: items[{number - 1}] is no object")
+                _check_object(item, f"{path}: items[{number - 1}]")
+            documents += items
+        else:
+            documents.append(document)
+    return documents
+
+
 def load_all(paths: Iterable[Path]) -> list[Document]:
     return [document for path in paths for document in load(path)]
 
