@@ -84,7 +84,7 @@ class Question:
     `rows`: the backend's own. `package_version`: of the tier's own package (`Row.package`), None
     when it is unknown. `pairings`: what the engine's image must hold, with the `alternatives` of
     the tier. `models`, `accelerators`: what the connector serves; `mode`: of the tier, where that
-    counts for an accelerator.
+    counts for an accelerator. `notes`: what a person should know of this engine with the tier.
     """
 
     connector: str
@@ -96,6 +96,7 @@ class Question:
     models: tuple[FamilyRow, ...] = ()
     accelerators: tuple[AcceleratorRow, ...] = ()
     mode: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,9 @@ def check(question: Question) -> Verdict:
         verdict = replace(verdict, features=verdict.features | found.features)
     if problems:
         raise Refused.all_of(problems)
-    return replace(verdict, warnings=tuple(dict.fromkeys(filter(None, warnings))))
+    return replace(
+        verdict, warnings=tuple(dict.fromkeys(filter(None, (*warnings, *question.notes))))
+    )
 
 
 def _accelerator(question: Question) -> str:

@@ -5,7 +5,7 @@ applies it to every pod template of the engine, or refuses the whole workload; `
 record by the same code.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -101,6 +101,22 @@ def _of_a_pair(injection: Injection, engine: Engine) -> Injection:
     return replace(injection, connector_options=options)
 
 
+def _of_a_user(injection: Injection, pods: Sequence[Pod]) -> tuple[Injection, tuple[str, ...]]:
+    """A capability that is added to a container of another user than root has no effect, and a
+    restricted namespace refuses it: there the node must allow what it stands for."""
+    plain = all(
+        patch.is_non_root(pod.template.body.get("spec") or {}, pod.container) for pod in pods
+    )
+    if not injection.capabilities or not plain:
+        return injection, ()
+    names_ = ", ".join(injection.capabilities)
+    note = (
+        f"the pods do not run as root, where {names_} has no effect: their nodes' container "
+        "runtime must allow locked memory without a limit (memlock), or RDMA does not start"
+    )
+    return replace(injection, capabilities=()), (note,)
+
+
 @dataclass(frozen=True)
 class _Made:
     """What one engine gets: each pod's template, wired."""
@@ -150,6 +166,7 @@ def _one(
         verdict = gate.check(backend.gate(tier, engine))
         injection = backend.inject(tier, replace(engine, features=verdict.features))
         injection = _of_a_pair(injection, engine)
+        injection, unlocked = _of_a_user(injection, asking_engine.pods)
     except Refused as refused:
         raise Refused.all_of([refused, *problems]) from None
     if problems:
@@ -167,7 +184,7 @@ def _one(
         body, made = _apply(pod, engine, injection, files_name)
         plans += made
         bodies.append((pod, body))
-    notes = (*verdict.warnings, *_notes(plans))
+    notes = (*verdict.warnings, *unlocked, *_notes(plans))
     return _Made(engine, cache_identity, injection, tuple(bodies), notes)
 
 

@@ -143,6 +143,7 @@ class LMCache(Defaults[LMCacheSpec]):
             MODEL_ROWS,
             ACCELERATOR_ROWS,
             "" if inside else str(tier.settings.ipc),
+            inprocess.notes(tier, engine) if inside else (),
         )
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:

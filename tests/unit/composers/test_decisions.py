@@ -427,3 +427,36 @@ def test_the_record_alone_is_enough_when_the_tier_is_gone(name: str) -> None:
         )
         assert after.desired[KEY] == before.desired[KEY], after.messages
         assert "Still wired as recorded" in after.messages["KVOffloadReady"]
+
+
+USERS = [
+    ({}, {}, True),
+    ({"runAsUser": 0}, {"runAsNonRoot": True}, True),
+    ({}, {"runAsNonRoot": True}, False),
+    ({"runAsUser": 1000}, {}, False),
+    ({}, {"runAsUser": 1000}, False),
+    ({"privileged": True, "runAsUser": 1000}, {}, True),
+]
+
+
+@pytest.mark.parametrize(("own", "pods", "added"), USERS)
+def test_a_capability_is_added_only_where_it_has_an_effect(
+    own: dict[str, Any], pods: dict[str, Any], added: bool
+) -> None:
+    tier = {
+        **POOL,
+        "mooncake": {"protocol": "rdma", "store": {"sizeGiB": 10}},
+        "rdma": {"source": "DevicePlugin", "devicePlugin": {"resourceName": "rdma/hca"}},
+    }
+    manifest = deployment({**STOCK, "securityContext": own})
+    manifest["spec"]["template"]["spec"]["securityContext"] = pods
+    engine = d.engine()
+    engine["spec"]["forProvider"]["manifest"] = manifest
+    required = d.requirements(d.ready_tier(**tier), model=DENSE)
+    got = call(d.replica(), desired={KEY: engine}, required=required)
+    message = got.messages["KVOffloadReady"]
+    assert got.conditions["KVOffloadReady"][1] == WIRED, message
+    context = d.wired_pod(got.desired[KEY])["spec"]["containers"][0]["securityContext"]
+    has = "IPC_LOCK" in context.get("capabilities", {}).get("add", [])
+    assert has == (added and not own.get("privileged"))
+    assert ("memlock" in message) == (not added)
