@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import function.backends.hicache  # noqa: F401  (first: the two read each other's tables)
 from function.api.mooncake import MooncakeSpec
 from function.backends.accelerator_rows import ACCELERATOR_ROWS
 from function.backends.model_rows import MODEL_ROWS
