@@ -25,7 +25,7 @@ PACKAGES = f"{_PREFIX}-packages"
 MODEL_FAMILY = f"{_PREFIX}-model-family"
 
 # What users write, and no other key.
-ASKED = (TIER, POLICY, ENGINE, ENGINE_VERSION, CACHE_IDENTITY)
+ASKED = (TIER, POLICY, ENGINE, ENGINE_VERSION, CACHE_IDENTITY, PACKAGES, MODEL_FAMILY)
 
 # On a wired Object, or on a wired workload that is bare: what was injected.
 RECORD = f"{_PREFIX}-record"

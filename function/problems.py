@@ -6,12 +6,15 @@ the reason is one of the closed list in `function.reasons`.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from function.reasons import Reason
 from function.redact import redacted
 
+# Of one refusal that stands for several: how many it says, and in how many characters.
+_MOST, _ROOM = 8, 6000
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][-\w$]*")
 
 
@@ -43,7 +46,8 @@ class Refused(Exception):
     """A pod that cannot be wired, for one `reason` of the closed list.
 
     `message` says what stands in the way and what to change; `path` is the place in the user's
-    document where it stands, when there is one place.
+    document where it stands, when there is one place. `parts`: what `all_of` put together, itself
+    alone for any other.
     """
 
     def __init__(self, reason: Reason, message: str, path: str = "") -> None:
@@ -52,3 +56,25 @@ class Refused(Exception):
         self.reason = reason
         self.message = message
         self.path = path
+        self.parts: tuple[Refused, ...] = (self,)
+
+    @classmethod
+    def all_of(cls, refusals: Sequence["Refused"]) -> Self | "Refused":
+        """One refusal that says them all, each once: the first one's reason, every message.
+
+        A condition is read by people: what is long is cut, and so is what follows the eighth.
+        """
+        parts = list({str(part): part for refused in refusals for part in refused.parts}.values())
+        if len(parts) == 1:
+            return parts[0]
+        shown = parts[:_MOST]
+        room = _ROOM // len(shown)
+        texts = [f"({i}) {_cut(str(part), room)}" for i, part in enumerate(shown, 1)]
+        more = f" And {len(parts) - len(shown)} more." if len(parts) > len(shown) else ""
+        whole = cls(parts[0].reason, f"{len(parts)} things: {' '.join(texts)}{more}")
+        whole.parts = tuple(parts)
+        return whole
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 3]}..."

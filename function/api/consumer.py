@@ -7,6 +7,23 @@ from pydantic import Field
 from function.api import fields as f
 from function.api.base import ApiModel
 
+Family = Literal[
+    "dense", "hybrid", "mla", "sparse", "sliding", "multimodal", "speculative", "pooling"
+]
+PackageVersion = Annotated[str, f.text(f.PACKAGE_VERSION, most=32)]
+
+
+class ImagePackages(ApiModel):
+    """What is inside an engine's image, by package; `none` says that it is not there."""
+
+    lmcache: PackageVersion | None = Field(default=None, description="LMCache, e.g. 0.5.6.")
+    mooncake: PackageVersion | None = Field(
+        default=None, description="mooncake-transfer-engine, e.g. 0.3.13."
+    )
+    nixl: PackageVersion | None = Field(default=None, description="NIXL, e.g. 1.5.0.")
+    torch: PackageVersion | None = Field(default=None, description="PyTorch, e.g. 2.13.0.")
+    cuda: PackageVersion | None = Field(default=None, description="CUDA, e.g. 13.0.")
+
 
 class KVOffloadTierRef(ApiModel):
     """The tier of a workload, and how strictly it is needed."""
@@ -36,4 +53,14 @@ class KVOffloadTierRef(ApiModel):
         description="What tells this workload's cached blocks from others'. Workloads with the "
         "same identity share blocks. Default: computed from the model, its data types and the "
         "engine.",
+    )
+    packages: ImagePackages | None = Field(
+        default=None,
+        description="What the engine's image holds, where no table knows it; `kv-offload probe` "
+        "reads it inside the image.",
+    )
+    model_family: Annotated[list[Family], f.items(8)] = Field(
+        default=[],
+        description="What the model's layers are, and what is done with it, where neither the "
+        "model's name nor the engine's flags tell (docs/models.md).",
     )

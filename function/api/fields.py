@@ -23,6 +23,7 @@ _DIGEST = r"^sha256:[0-9a-f]{64}$"
 _TAG = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
 _REPOSITORY = r"^[a-zA-Z0-9][-a-zA-Z0-9._:]*(/[a-z0-9][-a-z0-9._]*)*$"
 _VERSION = r"^[0-9]+(\.[0-9]+)*([a-z]+[0-9]+)?(\.(post|dev)[0-9]+)?$"
+PACKAGE_VERSION = r"^(none|[0-9]+(\.[0-9]+)*([a-z]+[0-9]+)?(\.(post|dev)[0-9]+)?(\+[a-z0-9.]+)?)$"
 _ABSOLUTE = r"^/[^:]*$"
 _HOST = r"^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$"
 _FIELD_PATH = r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+|\[[0-9]+\]|\[\*\])*$"
@@ -41,6 +42,7 @@ PATTERNS = {
     _TAG: "an image tag (letters, digits, _, . and -)",
     _REPOSITORY: "an image repository without tag or digest (they have fields of their own)",
     _VERSION: "a version such as 0.5.6",
+    PACKAGE_VERSION: "a version such as 0.5.6, or none",
     _ABSOLUTE: "an absolute path without a colon",
     _HOST: "a host name or an IPv4 address (the port has a field of its own)",
     _FIELD_PATH: "a field path such as spec.template or spec.groups[*].template",

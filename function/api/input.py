@@ -6,6 +6,7 @@ from pydantic import Field
 
 from function.api import fields as f
 from function.api.base import ApiModel, Rule, exactly_one
+from function.api.consumer import ImagePackages
 from function.names import TIER_NAMESPACE
 
 API_VERSION = "kvoffload.fn.modelplane.ai/v1alpha1"
@@ -22,6 +23,11 @@ class EngineImage(ApiModel):
         default=[],
         description="The image's ENTRYPOINT, word by word, e.g. [vllm, serve]. Empty: the "
         "container's own command and args are the whole command line.",
+    )
+    packages: ImagePackages | None = Field(
+        default=None,
+        description="What the image holds, where no table knows it; `kv-offload probe` reads it "
+        "inside the image.",
     )
 
 

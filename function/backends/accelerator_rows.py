@@ -5,18 +5,8 @@ kv_offloading_usage.md and Dockerfiles, Mooncake's wheels on PyPI, SGLang 0.5.23
 device by us.
 """
 
-from function.contract.accelerators import (
-    CPU,
-    CUDA,
-    MIG,
-    MPS,
-    ROCM,
-    TIME_SLICING,
-    VGPU,
-    XPU,
-    AcceleratorRow,
-    Served,
-)
+from function.contract.accelerators.kinds import CPU, CUDA, MIG, MPS, ROCM, TIME_SLICING, VGPU, XPU
+from function.contract.accelerators.serving import AcceleratorRow, Served
 from function.contract.engine import SGLANG, VLLM
 
 _ISOLATED = "LMCache 0.5.6's docs/source/mp/operator.rst: the isolated-IPC backends are NVIDIA's"
@@ -49,8 +39,8 @@ _LMCACHE_MP = tuple(
         ),
         AcceleratorRow(
             "LMCacheMPConnector", engine, ROCM, Served.NO, _ISOLATED,
-            "LMCache has isolated IPC for NVIDIA alone. Use a tier with spec.lmcache.ipc "
-            "SharedMemory, or one of another backend.", "Isolated",
+            "LMCache has isolated IPC for NVIDIA alone. Use a tier with spec.lmcache.mode "
+            "InProcess, or one of another backend.", "Isolated",
         ),
         AcceleratorRow(
             "LMCacheMPConnector", engine, ROCM, Served.NO, _AMD_OPERATOR,

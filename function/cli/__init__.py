@@ -11,6 +11,7 @@ _COMMANDS = {
     "render": ("function.cli.render", "Show what Crossplane would compose, without a cluster."),
     "add-step": ("function.cli.add_step", "Append our step to a Composition, or to a copy of it."),
     "explain": ("function.cli.explain", "Say what a pod would get from a tier, and why."),
+    "validate": ("function.cli.validate", "Say what is wrong with tiers; for a check in CI."),
     "plan": ("function.cli.plan", "Say what an edit of a tier would refuse, restart and change."),
     "probe": (
         "function.cli.probe",

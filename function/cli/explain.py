@@ -8,14 +8,20 @@ import click
 from function.cli.errors import Fatal, user_errors
 from function.render import emit, files
 
-_EXISTING = click.Path(path_type=Path, exists=True, dir_okay=False)
+_FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
 
 
 @click.command("explain")
-@click.argument("workload", type=_EXISTING)
-@click.option("--tier", type=_EXISTING, required=True, help="YAML file with the KVOffloadTier.")
+@click.argument("workload", type=_FILE)
+@click.option(
+    "--tier", type=_FILE, required=True, help="YAML file with the KVOffloadTier; - reads stdin."
+)
+@click.option(
+    "--all-tiers", is_flag=True, help="--tier holds several: say of each whether it would do."
+)
 @click.option("--engine", help="Declare the engine (vLLM, SGLang) instead of looking it up.")
 @click.option("--engine-version", help="Declare its version, e.g. 0.33.0; with --engine.")
+@click.option("--namespace", help="Namespace of the consumer: the tier must admit it.")
 @click.option(
     "-o",
     "--output",
@@ -26,35 +32,58 @@ _EXISTING = click.Path(path_type=Path, exists=True, dir_okay=False)
 )
 @user_errors()
 def command(
-    workload: Path, tier: Path, engine: str | None, engine_version: str | None, output: str
+    workload: Path,
+    tier: Path,
+    all_tiers: bool,
+    engine: str | None,
+    engine_version: str | None,
+    namespace: str | None,
+    output: str,
 ) -> None:
     """Say what the pods of WORKLOAD would get from a tier, and why, or why they get nothing.
 
-    WORKLOAD is a YAML file with a Pod, a Deployment, a LeaderWorkerSet, an Object that holds one,
-    or any other workload that the function knows. Nothing is looked up: the tier counts as ready
-    and as standing on the workload's cluster.
+    WORKLOAD is a YAML file (or - for the standard input) with a Pod, a Deployment, a
+    LeaderWorkerSet, an Object that holds one, or any other workload that the function knows; of
+    several documents those that are workloads count. Nothing is looked up: the tier counts as ready
+    and as standing on the workload's cluster. The exit code is 3 where something is not wired.
 
     \b
     Examples:
       kv-offload explain deployment.yaml --tier tier.yaml
       kv-offload explain pod.yaml --tier tier.yaml -o diff
+      helm template chart | kv-offload explain - --tier tier.yaml --namespace team-a
+      kubectl get kvoffloadtiers -A -o yaml | kv-offload explain pod.yaml --tier - --all-tiers
     """
     from function.api.base import parse
     from function.api.input import Input
     from function.render import explain, tree
 
+    if str(workload) == str(tier) == "-":
+        raise files.InputError("only one of the workload and the tier can be read from -")
     written = {"engine": engine, "engineVersion": engine_version}
     step_input, problems = parse(Input, {k: v for k, v in written.items() if v}, "")
     if step_input is None or problems:
         raise files.InputError("; ".join(str(problem) for problem in sorted(problems)))
-    document = files.load_one(workload, "workload")
-    explained = explain.explain(document, files.load_one(tier, "tier"), step_input, str(tier))
-    if output == "tree" or explained.refused is not None:
-        tree.write(explain.as_tree(explained), sys.stdout)
-    elif output == "diff":
-        click.echo(explained.diff(), nl=False)
-    else:
+    tiers = files.load_items(tier)
+    documents = explain.workloads_in(files.load_items(workload), str(workload))
+    if all_tiers:
+        for document in documents:
+            if len(documents) > 1:
+                click.echo(explain.Explained(document).title)
+            for each in tiers:
+                click.echo(explain.line(document, each, step_input, str(tier)))
+        return
+    if len(tiers) != 1:
+        raise files.InputError(f"{tier}: {len(tiers)} documents, expected one tier (--all-tiers)")
+    found = [explain.explain(d, tiers[0], step_input, str(tier), namespace) for d in documents]
+    for explained in found:
+        if output == "tree" or explained.refused is not None:
+            tree.write(explain.as_tree(explained), sys.stdout)
+        elif output == "diff":
+            click.echo(explained.diff(), nl=False)
+    if output in ("yaml", "json"):
         write = emit.to_json if output == "json" else emit.to_yaml
-        click.echo(write([explained.after or {}]), nl=False)
-    if explained.refused is not None:
+        shown = [explained.after or {} for explained in found if explained.refused is None]
+        click.echo(write(shown) if shown else "", nl=False)
+    if not all(explained.is_wired for explained in found):
         sys.exit(Fatal.exit_code)

@@ -20,7 +20,7 @@ from function.command.model import (
     Word,
 )
 from function.command.program import Program
-from function.command.reader import read
+from function.command.reader import read, started
 
 __all__ = [
     "OPT_IN",
@@ -34,4 +34,5 @@ __all__ = [
     "Word",
     "read",
     "rewrite",
+    "started",
 ]

@@ -115,6 +115,20 @@ def _outcome(words: Sequence[Word], in_script: bool, idle: Collection[str]) -> O
     return Inert()
 
 
+def program_at(words: Sequence[Word]) -> int:
+    """The index of the program that a command line comes down to; behind its end for none."""
+    at = 0
+    while at < len(words):
+        row = runners.runner(runners.basename(words[at].value or ""))
+        if row is None:
+            return at
+        start = runners.command_start(row, words, at + 1)
+        if isinstance(start, str):
+            return len(words)
+        at = start
+    return at
+
+
 def _expands(word: Word, variables: Collection[str]) -> bool:
     """Whether a word is the expansion of one of `variables`, and nothing else."""
     name = _VARIABLE.match(word.text) if variables and word.value is None else None

@@ -53,6 +53,23 @@ def attempt(
     return _Read(container, image_call, lists, budget, trees).program()
 
 
+def started(program: Program) -> tuple[str, ...]:
+    """The plain command line that an argv comes down to, runners taken off ("tini --", "env A=b").
+
+    () where it is not known, or is a script's.
+    """
+    reading = program.reading
+    if reading is None:
+        return ()
+    entrypoint = reading.image_call.entrypoint if reading.image_call else ()
+    argv = (*(reading.lists["command"] or entrypoint), *reading.lists["args"])
+    words = [Word(None if "$(" in raw else raw, raw) for raw in argv]
+    at = exec_form.program_at(words)
+    values = [word.value for word in words[at:]]
+    known = values.index(None) if None in values else len(values)
+    return tuple(value for value in values[:known] if value is not None)
+
+
 class _Read:
     def __init__(
         self,

@@ -34,12 +34,14 @@ class Row(Generic[Settings]):
 
 
 def check(rows: Iterable[Row[Settings]], tier: Tier[Settings], engine: Engine) -> None:
-    """Raise Refused for the first row that holds."""
-    for row in rows:
-        if row.engine in ("", engine.name):
-            found = row.holds(tier, engine)
-            if found is not None:
-                raise Refused(row.reason, row.message.format(found=found))
+    """Raise Refused with every row that holds."""
+    problems = [
+        Refused(row.reason, row.message.format(found=found))
+        for row in rows
+        if row.engine in ("", engine.name) and (found := row.holds(tier, engine)) is not None
+    ]
+    if problems:
+        raise Refused.all_of(problems)
 
 
 def flags(*names: str) -> Holds:

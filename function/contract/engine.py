@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from function.contract.accelerators.kinds import Accelerator
+from function.contract.packages import Fact, unknown
+
 VLLM = "vLLM"
 SGLANG = "SGLang"
 ENGINES = (VLLM, SGLANG)
@@ -24,10 +27,13 @@ class Engine:
     `name_source`, `version_source`: what proved it, for the record and for people
     ("annotation", "argv", "engineImages", "image tag", "input").
     `flags`: the engine's effective flags, canonical dashed names, last one wins, None for a switch
-    and for a value that is not static. `env`: the container's literal env values (None: valueFrom).
+    and for a value that is not static. `env`: the container's literal env values (None:
+    valueFrom). `more_env`: other variables may be set that cannot be seen here.
     `phase`: Unified, Prefill or Decode. `identity`: the cache identity digest, "" when unknown.
     `model`: the string behind the model argument, "" when unknown. `features`: what the version
-    gate says this engine's version has of the tier's connector (`function.contract.gate.table`).
+    gate says this engine's version has of the tier's connector (`function.contract.gate`).
+    `packages`: what is known of the image's, by the names of PACKAGES. `families`: what somebody
+    declares the model to be. `accelerator`: what the pod runs on.
     """
 
     name: str
@@ -37,15 +43,23 @@ class Engine:
     image: str = ""
     flags: Mapping[str, str | None] = field(default_factory=dict)
     env: Mapping[str, str | None] = field(default_factory=dict)
+    more_env: bool = False
     pods: int = 1
     phase: str = "Unified"
     model: str = ""
     identity: str = ""
     features: frozenset[str] = frozenset()
+    packages: Mapping[str, Fact] = field(default_factory=dict)
+    families: frozenset[str] = frozenset()
+    accelerator: Accelerator = field(default_factory=Accelerator)
 
     def flag(self, name: str) -> str | None:
         """The effective value of a flag given in its canonical spelling, or None."""
         return self.flags.get(name)
+
+    def package(self, name: str) -> Fact:
+        """What is known of a package of the image, which may be nothing."""
+        return self.packages.get(name) or unknown("no table says what this image holds")
 
     @property
     def workers(self) -> int:

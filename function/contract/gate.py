@@ -5,11 +5,16 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from packaging.version import Version
 
+from function.contract import models, pairings
+from function.contract.accelerators.serving import AcceleratorRow, Served, served
 from function.contract.engine import Engine
+from function.contract.image_reference import ImageReference
+from function.contract.models.support import FamilyRow, Support, judge
+from function.contract.pairings import Alternative, Pairing
 from function.contract.versions import UNDECLARED, parse, within
 from function.problems import Refused
 from function.reasons import Reason
@@ -77,13 +82,21 @@ class Question:
     """What a backend asks the gate about one engine.
 
     `rows`: the backend's own. `package_version`: of the tier's own package (`Row.package`), None
-    when it is unknown.
+    when it is unknown. `pairings`: what the engine's image must hold, with the `alternatives` of
+    the tier. `models`, `accelerators`: what the connector serves; `mode`: of the tier, where that
+    counts for an accelerator. `notes`: what a person should know of this engine with the tier.
     """
 
     connector: str
     engine: Engine
     rows: tuple[Row, ...]
     package_version: Version | None = None
+    pairings: tuple[Pairing, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
+    models: tuple[FamilyRow, ...] = ()
+    accelerators: tuple[AcceleratorRow, ...] = ()
+    mode: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,12 +112,74 @@ class Verdict:
 
 
 def check(question: Question) -> Verdict:
-    """What the question's connector has on its engine.
+    """What the question's connector has on its engine, in its image, with its model.
 
-    Raises Refused: EngineUnsupported where no version of the engine has the connector, or this one
-    has it not; VersionMismatch where the versions exclude each other, or the answer needs a version
-    that nobody declared.
+    Raises Refused, with everything that stands in the way: OutOfScope for an accelerator that the
+    connector does not serve; EngineUnsupported where no version of the engine has the connector,
+    this one has it not, or it does not serve the model; VersionMismatch where the versions exclude
+    each other, or the answer needs one that nobody declared.
     """
+    warnings = [_accelerator(question)]
+    problems: list[Refused] = []
+    verdict = Verdict()
+    for ask in (versions, _images, _model):
+        try:
+            found = ask(question)
+        except Refused as refused:
+            problems.append(refused)
+            continue
+        warnings += found.warnings
+        verdict = replace(verdict, features=verdict.features | found.features)
+    if problems:
+        raise Refused.all_of(problems)
+    return replace(
+        verdict, warnings=tuple(dict.fromkeys(filter(None, (*warnings, *question.notes))))
+    )
+
+
+def _accelerator(question: Question) -> str:
+    """What holds on the pod's accelerator."""
+    engine = question.engine
+    if not question.accelerators:
+        return ""
+    answer, message = served(
+        question.accelerators,
+        question.connector,
+        engine.name,
+        question.mode,
+        engine.accelerator,
+    )
+    if answer is Served.NO:
+        raise Refused(Reason.OUT_OF_SCOPE, message)
+    return message.rstrip(".")
+
+
+def _images(question: Question) -> Verdict:
+    """What the engine's image holds, beside what the tier needs there."""
+    warnings: list[str] = []
+    for pairing in question.pairings:
+        warnings += pairings.check(pairing, question.engine, question.alternatives)
+    return Verdict(tuple(warnings))
+
+
+def _model(question: Question) -> Verdict:
+    """Whether the connector serves the model. What nobody can see is asked for, and no refusal:
+    the models that are not served are few, and nearly all of them stop the engine at its start."""
+    engine = question.engine
+    answer = judge(
+        question.models,
+        question.connector,
+        engine.name,
+        parse(engine.version),
+        models.classify(engine, engine.families),
+    )
+    if answer.support is Support.REFUSED:
+        raise Refused(Reason.ENGINE_UNSUPPORTED, answer.messages[0])
+    return Verdict(tuple(message.rstrip(".") for message in answer.messages))
+
+
+def versions(question: Question) -> Verdict:
+    """What the engine's and the tier's versions have, whatever the image and the model."""
     connector, engine = question.connector, question.engine
     rows = [r for r in question.rows if r.connector == connector and r.engine == engine.name]
     if not rows:
@@ -123,7 +198,7 @@ def check(question: Question) -> Verdict:
 
 def cuda_major(engine: Engine) -> int | None:
     """The CUDA major that the engine's version or image tag names (`+cu129`, `-cu130`)."""
-    for text in (engine.version or "", engine.image.rpartition("/")[2].partition(":")[2]):
+    for text in (engine.version or "", ImageReference.parse(engine.image).tag):
         if match := _CUDA.search(text):
             return int(match[1])
     return None
@@ -200,15 +275,11 @@ def _applies(
     package: Version | None,
     cuda: int | None,
 ) -> bool:
-    repository = engine.image.partition("@")[0]
-    head, colon, tag = repository.rpartition(":")
-    if colon and "/" not in tag:
-        repository = head
     return (
         _known_in(version, caution.engine)
         and _known_in(package, caution.backend)
         and caution.cuda in (0, cuda)
-        and f"/{repository}".endswith(f"/{caution.repository}" if caution.repository else "")
+        and ImageReference.parse(engine.image).ends_with(caution.repository)
     )
 
 

@@ -1,5 +1,7 @@
 """Versions of engines: which are supported, and reading one from a text."""
 
+from collections.abc import Iterable
+
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
@@ -32,3 +34,8 @@ def within(version: Version, spec: str) -> bool:
     A nightly or a vendor's build of a version (0.33.1rc1, 0.33.0+cu129) counts as that version.
     """
     return SpecifierSet(spec).contains(version, prereleases=True)
+
+
+def within_any(versions: Iterable[str], spec: str) -> bool:
+    """Whether one of the versions is of the range."""
+    return any(within(Version(version), spec) for version in versions)

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from function.backends.accelerator_rows import ACCELERATOR_ROWS
-from function.contract.accelerators import DEVICE_CLASSES, NAMES, NODE_LABELS, RESOURCES
+from function.contract.accelerators.kinds import NAMES
+from function.contract.accelerators.reading import DEVICE_CLASSES, NODE_LABELS, RESOURCES
 from function.docs.markdown import HEADER, code, page, table
 
 _HINTS = (
@@ -16,7 +17,7 @@ _HINTS = (
 def text() -> str:
     out = [
         HEADER.format(
-            source="function/contract/accelerators.py and function/backends/accelerator_rows.py"
+            source="function/contract/accelerators and function/backends/accelerator_rows.py"
         ),
         "# Accelerators",
         "",

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from function.contract.packages import DERIVED, PACKAGES, Fact
 from function.contract.stock_images import builds, contents, lmcache_builds, sglang, vllm
-from function.contract.stock_images.facts import DERIVED, PACKAGES, Contents, Fact
+from function.contract.stock_images.facts import Contents
 from function.contract.stock_images.repositories import REPOSITORIES
 from function.docs.markdown import HEADER, code, page, prose, table
 

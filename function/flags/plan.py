@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from function.command.model import OPT_IN, Append, Delete, Edit, EngineCall, Replace
+from function.contract.engine import Engine
 from function.flags import json_text
 from function.flags.scan import Options, Scan, Use
 from function.problems import Refused
@@ -18,8 +19,6 @@ _TROUBLE = re.compile(r"[\s*?\\]")
 _PLAIN = re.compile(r"\$\{?(\w+)\}?")
 # Variables that templates offer to users and that no image sets (KServe's LLMInferenceService).
 _USERS_ONLY = frozenset({"VLLM_ADDITIONAL_ARGS"})
-
-Env = Mapping[str, str | None]
 
 
 @dataclass(frozen=True)
@@ -174,13 +173,13 @@ def flag_sets(flags: Mapping[str, str | None], scanned: Scan) -> list[Set]:
     return out
 
 
-def guard(call: EngineCall, scanned: Scan, ours: Iterable[str], env: Env) -> tuple[str, ...]:
+def guard(call: EngineCall, scanned: Scan, ours: Iterable[str], engine: Engine) -> tuple[str, ...]:
     """Refuse where a flag of `ours` may hide in an expansion, or is there in some runs only.
 
-    Returns notes: the expansions that are taken as empty, since `env` (the container's) has no such
-    name and no image sets it.
+    Returns notes: the expansions that are taken as empty, since the container's env is all there
+    and has no such name, and no image sets it.
     """
-    unset = [i for i in scanned.loose if _unset(call.words[i].text, env)]
+    unset = [i for i in scanned.loose if _unset(call.words[i].text, engine)]
     hidden = [i for i in scanned.loose if i not in unset]
     if hidden and not call.opted_in:
         text = call.words[hidden[0]].text
@@ -198,9 +197,11 @@ def guard(call: EngineCall, scanned: Scan, ours: Iterable[str], env: Env) -> tup
     )
 
 
-def _unset(text: str, env: Env) -> bool:
+def _unset(text: str, engine: Engine) -> bool:
     match = _PLAIN.fullmatch(text)
-    return match is not None and match[1] in _USERS_ONLY and match[1] not in env
+    if match is None or match[1] not in _USERS_ONLY or engine.more_env:
+        return False
+    return match[1] not in engine.env
 
 
 def legible(scanned: Scan, options: Options, ours: Iterable[str]) -> None:

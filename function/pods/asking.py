@@ -35,6 +35,8 @@ from function.workloads import Gang, Template, Workload, containers
 Json = dict[str, Any]
 
 NO_WORKLOAD = Workload()
+# Reasons that leave a pod as its author wrote it, whatever the policy: it is not ours to wire.
+LEFT_ALONE = frozenset({Reason.OUT_OF_SCOPE})
 # Kinds that come to an end, and serve nothing.
 _ENDING = frozenset({"Job", "CronJob"})
 
@@ -70,6 +72,11 @@ class AskingEngine:
     identified: identify.Identified | None = None
     flags: Mapping[str, str | None] = field(default_factory=dict)
     refused: Refused | None = field(default=None, compare=False)
+
+    @property
+    def left_alone(self) -> bool:
+        """Whether it is no engine of ours, and no hindrance for those beside it."""
+        return self.refused is not None and self.refused.reason in LEFT_ALONE
 
     @property
     def starting(self) -> tuple[Pod, ...]:
@@ -122,9 +129,10 @@ class Asking:
     @cached_property
     def models(self) -> tuple[str, ...]:
         """The model strings of its engines, sorted; () where an engine cannot be told."""
-        if any(engine.refused for engine in self.engines):
+        serving = [engine for engine in self.engines if not engine.left_alone]
+        if any(engine.refused for engine in serving):
             return ()
-        return tuple(sorted({engine.model for engine in self.engines}))
+        return tuple(sorted({engine.model for engine in serving}))
 
 
 def composite_reference(composite: Mapping[str, Any]) -> KVOffloadTierRef | Refused | None:

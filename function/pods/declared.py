@@ -9,7 +9,7 @@ default for pods that show nothing: it never contradicts what argv proves.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from packaging.version import InvalidVersion, Version
@@ -18,6 +18,9 @@ from function import names
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
 from function.contract.engine import ENGINES
+from function.contract.packages import Fact
+from function.contract.stock_images.declared import of_fields
+from function.pods import declared_contents
 from function.pods.refs import Ref
 from function.problems import Refused
 from function.reasons import Policy, Reason
@@ -30,6 +33,8 @@ _ANNOTATIONS = (
     names.ENGINE,
     names.ENGINE_VERSION,
     names.CACHE_IDENTITY,
+    names.PACKAGES,
+    names.MODEL_FAMILY,
 )
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -40,7 +45,9 @@ class Declared:
     """ "" and None are what nobody declares.
 
     `engine`: vLLM or SGLang. `version`: a PEP 440 string. Their sources: annotation or field.
-    `cache_identity`: free text. `default_engine`, `default_version`: the Input's.
+    `cache_identity`: free text. `packages`: what the image holds, of `packages.PACKAGES`.
+    `families`: what the model is, of `models.FAMILIES`. `default_engine`, `default_version`: the
+    Input's.
     """
 
     ref: Ref | None = None
@@ -50,12 +57,14 @@ class Declared:
     version: str = ""
     version_source: str = ""
     cache_identity: str = ""
+    packages: Mapping[str, Fact] = field(default_factory=dict)
+    families: frozenset[str] = frozenset()
     default_engine: str = ""
     default_version: str = ""
 
 
 def declared(
-    templates: Iterable[Mapping[str, Any]], field: KVOffloadTierRef | None, step_input: Input
+    templates: Iterable[Mapping[str, Any]], by_field: KVOffloadTierRef | None, step_input: Input
 ) -> Declared:
     """What is declared of one gang, by its templates' annotations, a field and the Input.
 
@@ -63,8 +72,8 @@ def declared(
     none. Where all that state a policy state Off, the others need not agree: nothing will be wired.
     """
     declaration = _annotated(templates, step_input.tier_namespace)
-    if field is not None:
-        declaration = _or_field(declaration, field, step_input.tier_namespace)
+    if by_field is not None:
+        declaration = _or_field(declaration, by_field, step_input.tier_namespace)
     return replace(
         declaration,
         default_engine=step_input.engine or "",
@@ -72,19 +81,23 @@ def declared(
     )
 
 
-def _or_field(declaration: Declared, field: KVOffloadTierRef, tier_namespace: str) -> Declared:
+def _or_field(declaration: Declared, by_field: KVOffloadTierRef, tier_namespace: str) -> Declared:
     if declaration.ref is None:
-        namespace = field.namespace or tier_namespace
-        policy = declaration.policy or Policy(field.policy)
-        declaration = replace(declaration, ref=Ref(namespace, field.name), policy=policy)
-    if field.engine and not declaration.engine:
-        declaration = replace(declaration, engine=field.engine, engine_source=FIELD)
-    if field.engine_version and not declaration.version:
+        namespace = by_field.namespace or tier_namespace
+        policy = declaration.policy or Policy(by_field.policy)
+        declaration = replace(declaration, ref=Ref(namespace, by_field.name), policy=policy)
+    if by_field.engine and not declaration.engine:
+        declaration = replace(declaration, engine=by_field.engine, engine_source=FIELD)
+    if by_field.engine_version and not declaration.version:
         declaration = replace(
-            declaration, version=_version(field.engine_version), version_source=FIELD
+            declaration, version=_version(by_field.engine_version), version_source=FIELD
         )
+    said = by_field.packages.model_dump() if by_field.packages else {}
     return replace(
-        declaration, cache_identity=declaration.cache_identity or field.cache_identity or ""
+        declaration,
+        cache_identity=declaration.cache_identity or by_field.cache_identity or "",
+        packages={**of_fields(said, FIELD), **declaration.packages},
+        families=declaration.families or frozenset(by_field.model_family),
     )
 
 
@@ -110,6 +123,7 @@ def _annotated(templates: Iterable[Mapping[str, Any]], tier_namespace: str) -> D
     policy = _policy(texts[names.POLICY]) if names.POLICY in texts else None
     engine = _engine(texts[names.ENGINE]) if names.ENGINE in texts else ""
     version = _version(texts[names.ENGINE_VERSION]) if names.ENGINE_VERSION in texts else ""
+    packages, families = texts.get(names.PACKAGES), texts.get(names.MODEL_FAMILY)
     return Declared(
         ref=Ref(tier.namespace or tier_namespace, tier.name) if tier else None,
         policy=policy,
@@ -118,6 +132,8 @@ def _annotated(templates: Iterable[Mapping[str, Any]], tier_namespace: str) -> D
         version=version,
         version_source=ANNOTATION if version else "",
         cache_identity=texts.get(names.CACHE_IDENTITY, ""),
+        packages={} if packages is None else declared_contents.packages(packages),
+        families=_families(families),
     )
 
 
@@ -150,6 +166,10 @@ def _version(value: str) -> str:
     except InvalidVersion:
         message = f"{value!r} is not a version, such as 0.33.0"
         raise _invalid(message, names.ENGINE_VERSION) from None
+
+
+def _families(value: str | None) -> frozenset[str]:
+    return frozenset() if value is None else declared_contents.model_family(value)
 
 
 def _path(annotation: str) -> str:

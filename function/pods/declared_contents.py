@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from function import names
 from function.contract.models import FAMILIES
-from function.contract.stock_images import Fact
+from function.contract.packages import Fact
 from function.contract.stock_images.declared import parse
 from function.problems import Refused
 from function.reasons import Reason
@@ -16,7 +16,7 @@ def packages(value: str) -> Mapping[str, Fact]:
     Raises Refused(InvalidInput) that says how it is written.
     """
     try:
-        return parse(value)
+        return parse(value, "annotation")
     except ValueError as wrong:
         raise _invalid(str(wrong), names.PACKAGES) from None
 

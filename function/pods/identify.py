@@ -6,51 +6,26 @@ tier of their own are recognised and left alone.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from packaging.version import InvalidVersion, Version
-
+from function import command
 from function.api.input import EngineImage
 from function.command import ImageCall, Program
-from function.contract.engine import SGLANG, VLLM
+from function.contract import no_engines
+from function.contract.image_reference import ImageReference
+from function.contract.no_engines import NoEngine
+from function.contract.packages import PACKAGES, Fact, either
+from function.contract.stock_images import STATED, TAG, contents, find
+from function.contract.stock_images.declared import of_fields
+from function.contract.stock_images.named import named
 from function.pods.declared import Declared
+from function.pods.patch.env import literals
 from function.problems import Refused
 from function.reasons import Reason
-from function.workloads.containers import repository_name, split_image
 
-
-@dataclass(frozen=True)
-class Image:
-    """What is known of a public image. `entrypoint`: its ENTRYPOINT; () runs its arguments as a
-    command line. `tag_is_version`: whether its tags are the engine's versions."""
-
-    engine: str
-    entrypoint: tuple[str, ...] = ()
-    tag_is_version: bool = True
-
-
-_SERVE = ("vllm", "serve")
-
-# By the end of the repository: two path elements where one would be ambiguous. Mirrors keep these.
-# lmcache/* carry LMCache's version in their tags, NVIDIA's and AMD's a release of their own.
-IMAGES: dict[str, Image] = {
-    "lmcache/vllm-openai": Image(VLLM, ("/opt/venv/bin/vllm", "serve"), tag_is_version=False),
-    "lmcache/sglang": Image(SGLANG, tag_is_version=False),
-    "nvidia/vllm": Image(VLLM, tag_is_version=False),
-    "rocm/vllm": Image(VLLM, tag_is_version=False),
-    "vllm-openai": Image(VLLM, _SERVE),
-    "vllm-openai-rocm": Image(VLLM, _SERVE),
-    "vllm-openai-xpu": Image(VLLM, _SERVE),
-    "vllm-openai-cpu": Image(VLLM, _SERVE),
-    "vllm-dev": Image(VLLM, tag_is_version=False),
-    "sglang": Image(SGLANG),
-    "sgl-dev": Image(SGLANG, tag_is_version=False),
-}
-
-# AMD writes the engine's version into the middle of its tags: rocm6.2_..._vllm_0.6.4.
-_VERSION_INSIDE = re.compile(r"(?:^|[_-])(?:vllm|sglang)[_-]v?(\d+\.\d+(?:\.\d+)?)(?=$|[_-])")
-_VERSION_TAG = re.compile(r"v?(\d+\.\d+\.\d+(?:\.?(?:post|rc|dev)\d+)?)(?:[-_+].*)?")
+# How an image says its engine's version: its tag is it, or what is known of the image.
+IMAGE_TAG, IMAGE, IMAGE_DERIVED = "image tag", "image", "image, derived"
 
 # Serving stacks with a KV tier of their own: by repository, and by environment variable.
 _FOREIGN_IMAGES: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -70,32 +45,33 @@ _FOREIGN_ENV: tuple[tuple[str, str], ...] = (
 @dataclass(frozen=True)
 class Identified:
     """`version`: PEP 440, None when nothing tells. The sources are for the record and people:
-    "annotation", "field", "argv", "input", "engineImages", "image tag", "" for an unknown
-    version."""
+    "annotation", "field", "argv", "input", "engineImages", "image tag", "image" (docs/images.md),
+    "image, derived", "" for an unknown version. `packages`: what is known of the image's."""
 
     name: str
     name_source: str
     version: str | None = None
     version_source: str = ""
     image: str = ""
+    packages: Mapping[str, Fact] = field(default_factory=dict)
+
+    @property
+    def own_version(self) -> str | None:
+        """The version that the pod itself states, by a declaration or a tag: none that is only
+        known of its image, where two images may differ that are said to hold the same."""
+        return None if self.version_source in (IMAGE, IMAGE_DERIVED) else self.version
 
 
 def image_call(
     container: Mapping[str, Any], engine_images: Mapping[str, EngineImage]
 ) -> ImageCall | None:
     """What the container's image starts by itself; None when nothing tells. Input wins."""
-    image = str(container.get("image") or "")
-    row = engine_images.get(repository_name(image))
+    reference = ImageReference.parse(str(container.get("image") or ""))
+    row = engine_images.get(reference.name)
     if row is not None:
         return ImageCall(row.engine if row.entrypoint else "", tuple(row.entrypoint))
-    known = public(image)
+    known = find(reference)
     return ImageCall(known.engine if known.entrypoint else "", known.entrypoint) if known else None
-
-
-def public(image: str) -> Image | None:
-    """The row of the table of public images for this image."""
-    parts = split_image(image)[0].split("/")
-    return IMAGES.get("/".join(parts[-2:])) or IMAGES.get(parts[-1])
 
 
 def identify(
@@ -108,7 +84,37 @@ def identify(
     Raises Refused: OutOfScope for a stack with a tier of its own; EngineUnknown when nothing tells,
     or when two of the gang's pods tell different things.
     """
-    _check_scope(pods)
+    _check_scope(pods, declared)
+    found = _told(pods, declared, engine_images)
+    serving = [container for container, program in pods if program.calls] or [c for c, _ in pods]
+    held = [_packages(c, found.version or "", declared, engine_images) for c in serving]
+    return replace(found, packages={name: either(h.get(name) for h in held) for name in PACKAGES})
+
+
+def _packages(
+    container: Mapping[str, Any],
+    version: str,
+    declared: Declared,
+    engine_images: Mapping[str, EngineImage],
+) -> Mapping[str, Fact]:
+    """What one container's image holds: as declared, by the Input, by its name, by the table."""
+    image = str(container.get("image") or "")
+    row = engine_images.get(ImageReference.parse(image).name)
+    by_input = row.packages.model_dump() if row is not None and row.packages else {}
+    known = contents(image, version)
+    return {
+        **(known.packages if known else {}),
+        **named(image, literals(container)),
+        **of_fields(by_input, "engineImages"),
+        **declared.packages,
+    }
+
+
+def _told(
+    pods: Sequence[tuple[Mapping[str, Any], Program]],
+    declared: Declared,
+    engine_images: Mapping[str, EngineImage],
+) -> Identified:
     name, source = _name(pods, declared, engine_images)
     image = next((i for c, p in pods if (i := str(c.get("image") or "")) and p.calls), "")
     image = image or next((str(c["image"]) for c, _ in pods if c.get("image")), "")
@@ -116,30 +122,20 @@ def identify(
         return Identified(name, source, declared.version, declared.version_source, image)
     if declared.default_version and name == declared.default_engine:
         return Identified(name, source, declared.default_version, "input", image)
-    versions = {v for c, p in pods if (p.calls or len(pods) == 1) and (v := _from_tag(c, name))}
-    if len(versions) == 1:
-        return Identified(name, source, versions.pop(), "image tag", image)
+    told = {t for c, p in pods if (p.calls or len(pods) == 1) and (t := _version(c, name))}
+    if len(told) == 1:
+        return Identified(name, source, *told.pop(), image)
     return Identified(name, source, image=image)
 
 
-def version_of_tag(image: str) -> str | None:
-    """The engine's version that an image's tag is or holds, where that is known of the image."""
-    known = public(image)
-    tag = split_image(image)[1]
-    if known is None or not tag:
+def _version(container: Mapping[str, Any], engine: str) -> tuple[str, str] | None:
+    """The version of the engine that the image says, and how it is known."""
+    image = contents(str(container.get("image") or ""))
+    if image is None or image.engine != engine or not image.version:
         return None
-    inside = _VERSION_INSIDE.search(tag)
-    match = inside or (_VERSION_TAG.fullmatch(tag) if known.tag_is_version else None)
-    try:
-        return str(Version(match[1])) if match else None
-    except InvalidVersion:
-        return None
-
-
-def _from_tag(container: Mapping[str, Any], engine: str) -> str | None:
-    image = str(container.get("image") or "")
-    known = public(image)
-    return version_of_tag(image) if known and known.engine == engine else None
+    if image.version_source == TAG:
+        return image.version, IMAGE_TAG
+    return image.version, IMAGE if image.version_known == STATED else IMAGE_DERIVED
 
 
 def _name(
@@ -174,31 +170,65 @@ def _name(
                 f"pods of one engine start different engines: {', '.join(sorted(engines))}",
             )
     problems = sorted({p.problem for _, p in pods if p.problem})
+    why = f" ({'; '.join(problems)})" if problems else ""
     raise Refused(
         Reason.ENGINE_UNKNOWN,
-        f"nothing tells which engine {', '.join(images)} runs"
-        + (f" ({'; '.join(problems)})" if problems else "")
-        + "; annotate the pod template with modelplane.ai/kv-offload-engine, or add the image to "
-        "engineImages in the step's input",
+        f"nothing tells which engine {', '.join(images)} runs{why}; {_advice(pods)}",
+    )
+
+
+def _advice(pods: Sequence[tuple[Mapping[str, Any], Program]]) -> str:
+    """What to do: a declaration helps only where the image starts what it names."""
+    if all(program.inert for _, program in pods):
+        return "its command starts no engine: remove the request for a tier, if that is so"
+    if all(container.get("command") for container, _ in pods):
+        return (
+            "its command hides what it starts: if that is an engine, start it by a command line "
+            "that shows it (vllm serve, python3 -m sglang.launch_server); else remove the request "
+            "for a tier"
+        )
+    return (
+        "annotate the pod template with modelplane.ai/kv-offload-engine, or add the image to "
+        "engineImages in the step's input"
     )
 
 
 def _image_engine(image: str, engine_images: Mapping[str, EngineImage]) -> str:
-    row = engine_images.get(repository_name(image))
-    if row is not None:
-        return row.engine
-    known = public(image)
-    return known.engine if known else ""
+    reference = ImageReference.parse(image)
+    row = engine_images.get(reference.name) or find(reference)
+    return row.engine if row else ""
 
 
-def _check_scope(pods: Sequence[tuple[Mapping[str, Any], Program]]) -> None:
+def _check_scope(pods: Sequence[tuple[Mapping[str, Any], Program]], declared: Declared) -> None:
     for container, program in pods:
         label = program.foreign or foreign(container, bool(program.calls))
         if label:
             raise Refused(
                 Reason.OUT_OF_SCOPE,
-                f"{label} brings a KV cache tier of its own; it is left alone",
+                f"{label} is no engine that is wired here, or brings a KV cache tier of its own; "
+                "it is left alone",
             )
+    others = [row.label for c, p in pods if (row := _no_engine(c, p))]
+    if not others or len(others) < len(pods):
+        return
+    if declared.engine:
+        raise Refused(
+            Reason.ENGINE_UNKNOWN,
+            f"the {declared.engine_source} says {declared.engine}, and the container visibly "
+            f"starts {others[0]}; remove the {declared.engine_source}, and the request for a tier",
+        )
+    raise Refused(
+        Reason.OUT_OF_SCOPE,
+        f"it starts {others[0]}, which is no vLLM and no SGLang server; it is left alone",
+    )
+
+
+def _no_engine(container: Mapping[str, Any], program: Program) -> NoEngine | None:
+    """What a container visibly starts that is no engine."""
+    of_image = no_engines.of_image(str(container.get("image") or ""))
+    if program.calls:  # by argv, or by a declaration, which an image may contradict
+        return None if container.get("command") else of_image
+    return no_engines.of_argv(command.started(program)) or of_image
 
 
 def foreign(container: Mapping[str, Any], proven: bool = False) -> str:
@@ -211,7 +241,7 @@ def foreign(container: Mapping[str, Any], proven: bool = False) -> str:
         for prefix, label in _FOREIGN_ENV:
             if name.startswith(prefix):
                 return label
-    repository = split_image(str(container.get("image") or ""))[0]
+    repository = ImageReference.parse(str(container.get("image") or "")).repository
     if not proven:
         for pattern, label in _FOREIGN_IMAGES:
             if pattern.search(repository):

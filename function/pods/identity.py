@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 from function.contract.engine import SGLANG, VLLM
+from function.contract.image_reference import ImageReference
 from function.pods import identity_inputs as inputs
 from function.pods.patch.env import literals
-from function.workloads.containers import split_image
 
 Json = dict[str, Any]
 
@@ -141,8 +141,8 @@ def _add_version(
 
 
 def _is_pinned(image: str) -> bool:
-    _, tag, digest = split_image(image)
-    return bool(digest) or tag not in ("", "latest", "nightly", "main")
+    reference = ImageReference.parse(image)
+    return bool(reference.digest) or reference.tag not in ("", "latest", "nightly", "main")
 
 
 def _local(container: Mapping[str, Any], model: str) -> str:

@@ -5,7 +5,7 @@ applies it to every pod template of the engine, or refuses the whole workload; `
 record by the same code.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,15 +13,18 @@ from function import command, flags, names, workloads
 from function.api.base import present
 from function.api.input import Input
 from function.contract import gate
+from function.contract.accelerators.kinds import Accelerator
+from function.contract.accelerators.reading import of_pod
 from function.contract.backend import AnyBackend, AnyTier
 from function.contract.engine import ENGINES, Engine
 from function.contract.injection import Injection
 from function.flags import FlagPlan
-from function.kube import objects
-from function.pods import patch, serve
+from function.kube import objects, reading
+from function.pods import other_injectors, patch, serve
 from function.pods import record as records
 from function.pods.asking import Asking, AskingEngine, Pod, Reading
 from function.pods.declared import Declared
+from function.pods.identify import Identified
 from function.pods.identity import Identity, identity
 from function.pods.patch.env import literals
 from function.pods.record import Record, TemplateRecord
@@ -32,9 +35,7 @@ from function.workloads import Gang, Template
 Json = dict[str, Any]
 
 FILES_VOLUME = "kv-offload-files"
-
-# Reasons that leave a pod as its author wrote it, whatever the policy: it is not ours to wire.
-LEFT_ALONE = frozenset({Reason.OUT_OF_SCOPE})
+LOAD_FAILURE = "kv_load_failure_policy"
 
 
 @dataclass(frozen=True)
@@ -54,22 +55,28 @@ def wire(asking: Asking, tier: AnyTier, backend: AnyBackend, files_name: str) ->
     """
     outlives_pods = backend.describe(tier).outlives_pods
     manifest, templates, bodies, facts, wired, lines = asking.manifest, {}, {}, {}, [], []
-    for asking_engine in asking.engines:
-        engine, cache_identity = _engine(asking_engine, asking, tier, backend, outlives_pods)
-        verdict = gate.check(backend.gate(tier, engine))
-        injection = backend.inject(tier, replace(engine, features=verdict.features))
-        plans: list[FlagPlan] = []
-        for pod in asking_engine.pods:
-            body, made = _apply(pod, engine, injection, files_name)
-            plans += made
+    engines, skipped = _serving(asking)
+    problems: list[Refused] = []
+    for asking_engine in engines:
+        try:
+            made = _one(asking_engine, asking, tier, backend, files_name, outlives_pods)
+        except Refused as refused:
+            problems.append(refused)
+            continue
+        for pod, body in made.bodies:
             manifest = workloads.replace(manifest, pod.template, body)
             bodies[pod.template.path] = body
             templates[pod.template.path] = TemplateRecord(
-                injection, pod.container.get("name", ""), files_name if injection.files else ""
+                made.injection,
+                pod.container.get("name", ""),
+                files_name if made.injection.files else "",
             )
-        facts[asking_engine.gang.name] = _facts(engine, cache_identity)
-        wired.append(engine)
-        lines.append(_line(engine, cache_identity, (*verdict.warnings, *_notes(plans))))
+        facts[asking_engine.gang.name] = _facts(made.engine, made.identity)
+        wired.append(made.engine)
+        lines.append(_line(made.engine, made.identity, made.notes))
+    if problems:
+        raise Refused.all_of(problems)
+    lines += [f"Left as it is: {_named(engine)}{engine.refused}." for engine in skipped]
     record = Record(
         state=records.WIRED,
         tier=str(asking.ref),
@@ -85,9 +92,109 @@ def wire(asking: Asking, tier: AnyTier, backend: AnyBackend, files_name: str) ->
     return Wired(manifest, record, tuple(wired), summary)
 
 
+def _of_a_pair(injection: Injection, engine: Engine) -> Injection:
+    """What a decode engine may do when a transfer fails is its author's choice: with "recompute",
+    which a cache wants, it would prefill without a word; vLLM's default fails the request."""
+    if not flags.hands_over(engine.name, engine.flags):
+        return injection
+    options = {k: v for k, v in injection.connector_options.items() if k != LOAD_FAILURE}
+    return replace(injection, connector_options=options)
+
+
+def _of_a_user(injection: Injection, pods: Sequence[Pod]) -> tuple[Injection, tuple[str, ...]]:
+    """A capability that is added to a container of another user than root has no effect, and a
+    restricted namespace refuses it: there the node must allow what it stands for."""
+    plain = all(
+        patch.is_non_root(pod.template.body.get("spec") or {}, pod.container) for pod in pods
+    )
+    if not injection.capabilities or not plain:
+        return injection, ()
+    names_ = ", ".join(injection.capabilities)
+    note = (
+        f"the pods do not run as root, where {names_} has no effect: their nodes' container "
+        "runtime must allow locked memory without a limit (memlock), or RDMA does not start"
+    )
+    return replace(injection, capabilities=()), (note,)
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What one engine gets: each pod's template, wired."""
+
+    engine: Engine
+    identity: Identity
+    injection: Injection
+    bodies: tuple[tuple[Pod, Json], ...]
+    notes: tuple[str, ...]
+
+
+def _serving(asking: Asking) -> tuple[list[AskingEngine], list[AskingEngine]]:
+    """The engines of a workload, and what stands beside them and is none: a router, a picker.
+
+    Raises Refused where nothing is an engine, or somebody else configures the pods' cache.
+    """
+    skipped = [engine for engine in asking.engines if engine.left_alone]
+    engines = [engine for engine in asking.engines if not engine.left_alone]
+    if skipped and not engines:
+        raise Refused.all_of([present(engine.refused) for engine in skipped])
+    for engine in engines:
+        for template in engine.gang.templates:
+            other_injectors.check(template.body, asking.manifest)
+    return engines, skipped
+
+
+def _named(engine: AskingEngine) -> str:
+    return f"{engine.gang.name}: " if engine.gang.name else ""
+
+
+def _one(
+    asking_engine: AskingEngine,
+    asking: Asking,
+    tier: AnyTier,
+    backend: AnyBackend,
+    files_name: str,
+    outlives_pods: bool,
+) -> _Made:
+    """One engine wired. Raises Refused with everything that stands in the way."""
+    engine, cache_identity = _engine(asking_engine, asking, tier, backend, outlives_pods)
+    problems = [
+        Refused(Reason.ARGS_NOT_PATCHABLE, pod.program.problem, pod.template.path)
+        for pod in asking_engine.pods
+        if pod.program.problem
+    ]
+    try:
+        verdict = gate.check(backend.gate(tier, engine))
+        injection = backend.inject(tier, replace(engine, features=verdict.features))
+        injection = _of_a_pair(injection, engine)
+        injection, unlocked = _of_a_user(injection, asking_engine.pods)
+    except Refused as refused:
+        raise Refused.all_of([refused, *problems]) from None
+    if problems:
+        raise Refused.all_of(problems)
+    if (injection.connector or injection.flags) and not asking_engine.calls:
+        raise Refused(
+            Reason.ARGS_NOT_PATCHABLE,
+            "no command here starts an engine that can be seen, so that nothing could be given the "
+            f"tier's connector; start it by a command line that shows it, or pass ${command.OPT_IN}"
+            " to it in a script that does",
+        )
+    plans: list[FlagPlan] = []
+    bodies = []
+    for pod in asking_engine.pods:
+        body, made = _apply(pod, engine, injection, files_name)
+        plans += made
+        bodies.append((pod, body))
+    notes = (*verdict.warnings, *unlocked, *_notes(plans))
+    return _Made(engine, cache_identity, injection, tuple(bodies), notes)
+
+
 def replay(asking: Asking, record: Record, step_input: Input) -> Json:
     """The workload's manifest wired as recorded. Raises Refused where the pod has outgrown it."""
-    read = {pod.template.path: pod for engine in asking.engines for pod in engine.pods}
+    read = {
+        pod.template.path: (pod, engine.identified)
+        for engine in asking.engines
+        for pod in engine.pods
+    }
     manifest, missing = asking.manifest, set(record.templates)
     for gang in asking.workload.engines:
         recorded = _recorded_engine(record, gang)
@@ -95,11 +202,14 @@ def replay(asking: Asking, record: Record, step_input: Input) -> Json:
             kept = record.templates.get(template.path)
             if kept is None:
                 continue
-            pod = read.get(template.path) or _recorded(template, kept, recorded, gang, step_input)
+            pod, identified = read.get(template.path, (None, None))
+            if pod is None or not _as_recorded(pod, identified, kept, recorded):
+                pod = _recorded(template, kept, recorded, gang, step_input)
             engine = Engine(
                 name=_known(recorded.get("engine", "")),
                 version=recorded.get("version") or None,
                 env=literals(pod.container),
+                more_env=_more_env(pod, asking.manifest),
                 pods=gang.pods,
                 phase=template.phase,
             )
@@ -217,6 +327,19 @@ def _recorded_engine(record: Record, gang: Gang) -> Mapping[str, str]:
     return found or (next(iter(record.engines.values())) if len(record.engines) == 1 else {})
 
 
+def _as_recorded(
+    pod: Pod, identified: Identified | None, kept: TemplateRecord, recorded: Mapping[str, str]
+) -> bool:
+    """Whether a template reads today as it did when it was wired: what was declared then of the
+    engine or the container may be gone from the composite or from the step's Input."""
+    return (
+        identified is not None
+        and identified.name == recorded.get("engine")
+        and pod.container.get("name", "") == kept.container
+        and not pod.program.problem
+    )
+
+
 def _known(engine: str) -> str:
     if engine not in ENGINES:
         raise Refused(
@@ -265,7 +388,7 @@ def _engine(
         engine=identified.name,
         flags=asking_engine.flags,
         namespace=asking.remote_namespace,
-        version=identified.version,
+        version=identified.own_version,
         outlives_pods=outlives_pods,
         model_source=asking.workload.model_source,
         declared=asking_engine.declared.cache_identity,
@@ -279,12 +402,30 @@ def _engine(
         image=identified.image,
         flags=asking_engine.flags,
         env=literals(first.container),
+        more_env=_more_env(first, asking.manifest),
         pods=asking_engine.gang.pods,
-        phase=first.template.phase,
+        phase=flags.phase(identified.name, asking_engine.flags) or first.template.phase,
         model=cache_identity.model,
         identity=cache_identity.digest if cache_identity.known else "",
+        packages=identified.packages,
+        families=asking_engine.declared.families,
+        accelerator=_accelerator(asking_engine),
     )
     return engine, cache_identity
+
+
+def _more_env(pod: Pod, manifest: Json) -> bool:
+    """Whether the container has variables that its template does not show by name: `envFrom`, or
+    configurations that KServe merges into an LLMInferenceService."""
+    return bool(pod.container.get("envFrom") or reading.at(manifest, "spec", "baseRefs"))
+
+
+def _accelerator(asking_engine: AskingEngine) -> Accelerator:
+    """What its pods run on, by the first that tells."""
+    told = (
+        of_pod(pod.template.body.get("spec") or {}, pod.container) for pod in asking_engine.starting
+    )
+    return next((each for each in told if each.name), Accelerator())
 
 
 def _facts(engine: Engine, cache_identity: Identity) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """What a workload would get from a tier: the wiring of `function.pods`, asked by a person."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,13 +13,14 @@ from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
 from function.backends.registry import BACKENDS
 from function.composers import tier_plan
+from function.composers.admission import admits
 from function.composers.tier_plan import TierPlan
 from function.contract.backend import AnyTier
 from function.edge.structs import encode
 from function.kube import objects
 from function.names import POLICY, TIER
 from function.pods import wire
-from function.pods.asking import find
+from function.pods.asking import Asking, find
 from function.pods.record import Record
 from function.pods.refs import Ref
 from function.problems import Refused
@@ -52,7 +53,17 @@ class Explained:
     wired: wire.Wired | None = None
     refused: Refused | None = None
     changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    stopped: tuple[Refused, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def is_wired(self) -> bool:
+        return self.refused is None and not self.stopped
+
+    @property
+    def title(self) -> str:
+        metadata = self.before.get("metadata") or {}
+        return f"{self.before.get('kind')} {metadata.get('name', '')}"
 
     def diff(self) -> str:
         """What wiring changes, as a unified diff of the canonical YAML."""
@@ -61,9 +72,18 @@ class Explained:
         return "".join(difflib.unified_diff(old, new, "as written", "wired"))
 
 
-def explain(workload: Document, tier: Document, step_input: Input, tier_file: str) -> Explained:
-    """Wire a Pod, a workload or an Object with one to a tier. Raises InputError for a bad tier."""
-    planned = _plan(tier, tier_file)
+def explain(
+    workload: Document,
+    tier: Document,
+    step_input: Input,
+    tier_file: str,
+    namespace: str | None = None,
+) -> Explained:
+    """Wire a Pod, a workload or an Object with one to a tier. Raises InputError for a bad tier.
+
+    `namespace`: of the consumer, where it is known: the tier must admit it.
+    """
+    planned, notes = _plan(tier, tier_file)
     named = Ref(planned.tier.namespace, planned.tier.name)
     manifest = objects.unwrapped(workload) or workload
     held = _held(manifest)
@@ -79,33 +99,88 @@ def explain(workload: Document, tier: Document, step_input: Input, tier_file: st
         wired = wire.wire(asked, planned.tier, planned.backend, _FILES_NAME)
     except Refused as refused:
         return Explained(manifest, refused=refused)
-    notes = []
-    if asked.ref != named:
-        notes.append(f"the pods name tier {asked.ref}; shown is what the given tier would do")
-    if asked.policy is Policy.OFF:
-        notes.append(f"the pods say {POLICY}: Off: nothing of this happens until that is removed")
+    if namespace is None and manifest is not workload:
+        namespace = (workload.get("metadata") or {}).get("namespace")
+    stopped = tuple(_stopped(asked, named, tier, namespace))
+    if namespace is None and not admits(tier, ""):
+        notes.append(
+            "whether spec.allowedNamespaces admits the consumer is not known here; --namespace says"
+            " where it is"
+        )
     after = wired.manifest["spec"]["template"] if held is not manifest else wired.manifest
     changes = _changes(held, wired)
-    return Explained(manifest, after, wired, changes=changes, notes=tuple(notes))
+    return Explained(manifest, after, wired, None, changes, stopped, tuple(notes))
 
 
-def _plan(document: Document, file: str) -> TierPlan:
+def _stopped(asked: Asking, named: Ref, tier: Document, namespace: str | None) -> Iterator[Refused]:
+    if asked.ref != named:
+        text = f"the pods name KVOffloadTier {asked.ref}, and the tier given is {named}"
+        yield Refused(Reason.TIER_NOT_FOUND, text)
+    if asked.policy is Policy.OFF:
+        text = f"the pods say {POLICY}: Off: nothing of this happens until that is removed"
+        yield Refused(Reason.TURNED_OFF, text)
+    if namespace is not None and not admits(tier, namespace):
+        text = f"the tier's spec.allowedNamespaces does not admit namespace {namespace!r}"
+        yield Refused(Reason.NAMESPACE_NOT_ALLOWED, text)
+
+
+def _plan(document: Document, file: str) -> tuple[TierPlan, list[str]]:
+    """The tier's plan, that of a fleet's child on any one cluster, and what to know of it."""
     if document.get("kind") != "KVOffloadTier":
         raise InputError(f"{file}: kind is {document.get('kind')}, expected KVOffloadTier")
     metadata, spec = document.get("metadata") or {}, document.get("spec") or {}
     namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
     if not namespace or not name:
         raise InputError(f"{file}: metadata.name and metadata.namespace are needed")
+    planned = _planned(namespace, name, spec, file)
+    if not planned.is_fleet:
+        return planned, []
+    child = {k: v for k, v in spec.items() if k != "clusterSelector"}
+    child["inferenceClusterRef"] = {"name": "any"}
+    note = "a fleet's tier: each cluster has one of its own, and with it other addresses than these"
+    return _planned(namespace, name, child, file), [note]
+
+
+def _planned(namespace: str, name: str, spec: Document, file: str) -> TierPlan:
     planned = tier_plan.plan(namespace, name, spec, encode(spec), BACKENDS)
     if isinstance(planned, tier_plan.Refusal):
         lines = "\n".join(f"  {problem}" for problem in planned.problems)
         raise InputError(f"{file}: the tier is not valid:\n{lines}")
-    if planned.is_fleet:
-        raise InputError(
-            f"{file}: spec.clusterSelector: pods are wired to the tier of their own cluster: give"
-            " one with spec.inferenceClusterRef"
-        )
     return planned
+
+
+def line(workload: Document, tier: Document, step_input: Input, tier_file: str) -> str:
+    """Whether a tier would take a workload, and what is missing, in one line."""
+    metadata = tier.get("metadata") or {}
+    name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    try:
+        # Which tier it names is no matter here: every one is asked.
+        planned, _ = _plan(tier, tier_file)
+        manifest = objects.unwrapped(workload) or workload
+        asked = find("explained", _naming(_held(manifest), planned.tier), None, step_input, "")
+        if asked is None:
+            raise InputError(f"{manifest.get('kind')} is no workload that is known to hold pods")
+        if asked.refused is not None:
+            raise asked.refused
+        wired = wire.wire(asked, planned.tier, planned.backend, _FILES_NAME)
+    except Refused as refused:
+        return f"✘ {name}  {refused.reason}: {refused}"
+    return f"✔ {name}  {wired.summary}"
+
+
+def workloads_in(documents: list[Document], file: str) -> list[Document]:
+    """Those of several documents that hold pods; a single one is whatever it is."""
+    if len(documents) == 1:
+        return documents
+    found = [d for d in documents if _is_workload(objects.unwrapped(d) or d)]
+    if not found:
+        raise InputError(f"{file}: none of its {len(documents)} documents is a known workload")
+    return found
+
+
+def _is_workload(manifest: Document) -> bool:
+    held = _held(manifest)
+    return workloads.is_known(held.get("apiVersion"), held.get("kind"))
 
 
 def _held(manifest: Document) -> Document:
@@ -163,13 +238,15 @@ def _naming(manifest: Document, tier: AnyTier) -> Document:
 
 def as_tree(explained: Explained) -> Tree:
     """For people: who is wired with what, or why not and what to do."""
-    metadata: Mapping[str, Any] = explained.before.get("metadata") or {}
-    title = f"{explained.before.get('kind')} {metadata.get('name', '')}"
+    title = explained.title
     if explained.refused is not None:
         return _refusal(title, explained.refused)
-    root = Tree(Text.assemble((title, "bold"), "  ", ("✔ can be wired", "green")))
+    word = ("✔ can be wired", "green") if explained.is_wired else ("✘ is not wired", "red")
+    root = Tree(Text.assemble((title, "bold"), "  ", word))
+    for why in explained.stopped:
+        root.add(Text.assemble((why.reason, "red"), f": {why}"))
     if explained.wired is not None:
-        root.add(Text(explained.wired.summary))
+        root.add(Text(("" if explained.is_wired else "Else: ") + explained.wired.summary))
         for path, template in sorted(explained.wired.record.templates.items()):
             name = "the pod" if explained.before.get("kind") == "Pod" else f"pods at {path}"
             pods = root.add(Text.assemble((name, "bold"), f", container {template.container}"))

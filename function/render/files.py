@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from function.kube import yamls
 from function.render import scalars
 
 Document = dict[str, Any]
@@ -62,6 +63,7 @@ _Loader.add_constructor(
 def parse(text: str, name: str) -> list[Document]:
     """The documents of a YAML stream; empty ones are left out. `name` stands in errors."""
     try:
+        yamls.check(text)
         loaded = list(yaml.load_all(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -104,6 +106,22 @@ def load(path: Path) -> list[Document]:
     documents = parse(read_text(path), str(path))
     for number, document in enumerate(documents, start=1):
         _check_object(document, f"{path}: document {number}")
+    return documents
+
+
+def load_items(path: Path) -> list[Document]:
+    """As `load`, the items of a List (`kubectl get -o yaml`) in its place."""
+    documents = []
+    for document in load(path):
+        items = document.get("items")
+        if document["kind"].endswith("List") and isinstance(items, list):
+            for number, item in enumerate(items, start=1):
+                if not isinstance(item, dict):
+                    raise InputError(f"{path}: items[{number - 1}] is no object")
+                _check_object(item, f"{path}: items[{number - 1}]")
+            documents += items
+        else:
+            documents.append(document)
     return documents
 
 

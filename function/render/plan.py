@@ -273,7 +273,7 @@ def _rewired(
 
 def _injection(planned: TierPlan, engine: Engine) -> Document | Refused:
     try:
-        verdict = gate.check(planned.backend.gate(planned.tier, engine))
+        verdict = gate.versions(planned.backend.gate(planned.tier, engine))
         engine = replace(engine, features=verdict.features)
         return planned.backend.inject(planned.tier, engine).to_json()
     except Refused as refused:

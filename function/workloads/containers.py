@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from function.contract.image_reference import ImageReference
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -127,21 +128,8 @@ def is_sidecar(container: Json) -> bool:
     """Whether a container is known to stand beside an engine, by its name or its image."""
     return (
         container.get("name") in SIDECAR_NAMES
-        or repository_name(str(container.get("image") or "")) in SIDECAR_IMAGES
+        or ImageReference.parse(str(container.get("image") or "")).name in SIDECAR_IMAGES
     )
-
-
-def repository_name(image: str) -> str:
-    """The last path element of an image: "lmcache/vllm-openai:v0.5.6" -> "vllm-openai"."""
-    return split_image(image)[0].rpartition("/")[2]
-
-
-def split_image(image: str) -> tuple[str, str, str]:
-    """(repository, tag, digest) of an image reference; "" for what it does not give."""
-    rest, _, digest = image.partition("@")
-    head, slash, last = rest.rpartition("/")
-    last, _, tag = last.partition(":")
-    return head + slash + last, tag, digest
 
 
 def _missing(why: str, containers: Sequence[Json]) -> Refused:

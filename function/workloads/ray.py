@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from function.kube import yamls
 from function.problems import Refused, field_path
 from function.reasons import Reason
 from function.workloads import fieldpaths
@@ -77,8 +78,9 @@ def _load(manifest: Json) -> Any:
     if not isinstance(text, str):
         return None
     try:
+        yamls.check(text)
         return yaml.safe_load(text)
-    except yaml.YAMLError as e:
+    except (yaml.YAMLError, ValueError) as e:  # ValueError: a date that is none
         raise Refused(
             Reason.ARGS_NOT_PATCHABLE, f"this is not YAML: {e}", "spec.serveConfigV2"
         ) from None

@@ -16,7 +16,7 @@ _ARGS = f"{_CONTAINER}.args"
 def sglang(document: Manifest, path: str, model: str) -> Manifest:
     """The same with SGLang, whose client of LMCache has no place for the identity in its keys."""
     values = {
-        "image": "lmsysorg/sglang:v0.5.23",
+        "image": "lmcache/sglang:v0.5.6",
         "command": ["sglang", "serve"],
         "args.0": f"--model-path={model}",
     }

@@ -16,7 +16,7 @@ VLLM = {"image": "vllm/vllm-openai:v0.33.0", "args": ["Qwen/Qwen3-8B"]}
 NIXL = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
 WITH_NIXL = VLLM | {"args": [*VLLM["args"], "--kv-transfer-config", json.dumps(NIXL)]}
 SGLANG = {
-    "image": "lmsysorg/sglang:v0.5.23",
+    "image": "lmcache/sglang:v0.5.6",
     "command": ["sglang", "serve", "--model-path", "Qwen/Qwen3-8B"],
 }
 V1 = "vllm.distributed.kv_transfer.kv_connector.v1"
@@ -77,7 +77,9 @@ def asked(vllm, container: Manifest, files: Manifest, folder: Path) -> dict[str,
     parsed = vllm.parse(["vllm", "serve", *words(container)], env)
     assert parsed.ok, parsed.error
     config = parsed.result["kv_transfer_config"]
-    assert (config["kv_role"], config["kv_load_failure_policy"]) == ("kv_both", "recompute")
+    # vLLM's default where a connector of the user's own hands blocks over.
+    policy = "fail" if config["kv_connector"] == "MultiConnector" else "recompute"
+    assert (config["kv_role"], config["kv_load_failure_policy"]) == ("kv_both", policy)
     found = [(c["name"], c["module"]) for c in parsed.result["connectors"]]
     return {"config": config, "classes": found, "hma": parsed.result["hma"]}
 

@@ -1,12 +1,15 @@
 """HiCache: SGLang's own hierarchy of GPU, host memory and a store. Nothing runs on the cluster."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from function.api.hicache import HiCacheSpec
+from function.backends.accelerator_rows import ACCELERATOR_ROWS
 from function.backends.hicache import agreement, checks, connector, gate, storages
 from function.backends.hicache.facts import Tier
 from function.backends.hicache.storages import hf3fs, mooncake, objects
+from function.backends.model_rows import MODEL_ROWS
+from function.backends.mooncake import connector as mooncake_connector
 from function.backends.mooncake import gate as mooncake_gate
 from function.backends.mooncake import network
 from function.contract.backend import Defaults, Description, Need, Part, Pinned
@@ -17,6 +20,10 @@ from function.contract.recorded import Allowance
 from function.problems import Problem, Refused
 from function.reasons import Reason
 
+_OTHER_LINE = (
+    "nobody says which Mooncake the pool runs (spec.hicache.storage.mooncake.external.version): "
+    "every write fails where the engine's image holds one of another release line"
+)
 _ROWS = (*gate.ROWS, *gate.sized(mooncake_gate.ROWS))
 
 
@@ -61,7 +68,26 @@ class HiCache(Defaults[HiCacheSpec]):
         storage = tier.settings.storage
         pool = storage is not None and storage.mooncake is not None
         version = mooncake.version(tier) if pool else None
-        return Question(f"HiCache/{name}" if name else "HiCache", engine, _ROWS, version)
+        connector_ = f"HiCache/{name}" if name else "HiCache"
+        return Question(
+            connector_,
+            engine,
+            _ROWS,
+            version,
+            (mooncake_connector.pairing(mooncake.pool(tier)),) if version is not None else (),
+            # What holds of SGLang's own part holds with every storage.
+            models=tuple(
+                replace(row, connector=connector_)
+                for row in MODEL_ROWS
+                if row.connector in ("HiCache", connector_)
+            ),
+            accelerators=tuple(
+                replace(row, connector=connector_)
+                for row in ACCELERATOR_ROWS
+                if row.connector in ("HiCache", connector_)
+            ),
+            notes=(_OTHER_LINE,) if pool and version is None else (),
+        )
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
         """What a pod of this engine gets. Raises Refused."""

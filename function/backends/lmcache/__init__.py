@@ -6,7 +6,10 @@ What each mode is stands in one table; nothing else asks for the mode but the ro
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from packaging.version import Version
+
 from function.api.lmcache import LMCacheSpec
+from function.backends.accelerator_rows import ACCELERATOR_ROWS
 from function.backends.lmcache import (
     checks,
     conflicts,
@@ -17,10 +20,12 @@ from function.backends.lmcache import (
     inprocess,
     l2,
     modules,
+    pairings,
     redis,
     server,
 )
 from function.backends.lmcache.facts import Tier
+from function.backends.model_rows import MODEL_ROWS
 from function.contract.backend import Defaults, Description, Part, Pinned
 from function.contract.engine import VLLM, Engine
 from function.contract.gate import Question
@@ -132,10 +137,19 @@ class LMCache(Defaults[LMCacheSpec]):
 
     def gate(self, tier: Tier, engine: Engine) -> Question:
         """The row of the mode, and LMCache's version in what runs it."""
-        version = facts.image(tier).version
-        if not self.parts(tier):
-            version = conflicts.client_version(engine)
-        return Question(_mode(tier).connector, engine, gate.ROWS, version)
+        inside = tier.settings.mode == facts.IN_PROCESS
+        return Question(
+            _mode(tier).connector,
+            engine,
+            gate.ROWS,
+            _client_version(engine) if inside else facts.image(tier).version,
+            pairings.pairings(tier, engine),
+            pairings.alternatives(tier, engine),
+            MODEL_ROWS,
+            ACCELERATOR_ROWS,
+            "" if inside else str(tier.settings.ipc),
+            inprocess.notes(tier, engine) if inside else (),
+        )
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
         """What a pod of this engine gets. Raises Refused."""
@@ -149,6 +163,12 @@ class LMCache(Defaults[LMCacheSpec]):
     def keys_hold_identity(self, tier: Tier, engine: Engine) -> bool:
         """vLLM's connector is ours and names it; SGLang's client has no place for it."""
         return engine.name == VLLM
+
+
+def _client_version(engine: Engine) -> Version | None:
+    """LMCache's version in the engine's image, where there is only one that it may be."""
+    versions = engine.package("lmcache").versions or ()
+    return Version(versions[0]) if len(versions) == 1 else None
 
 
 def _mode(tier: Tier) -> _Mode:

@@ -7,22 +7,17 @@ judge and passes.
 
 from collections.abc import Callable
 
-from packaging.version import Version
-
 from function.api.lmcache import LMCacheSpec
 from function.backends.lmcache import facts, inprocess
 from function.backends.lmcache.facts import Tier
 from function.contract import conflicts
 from function.contract.conflicts import Row
 from function.contract.engine import SGLANG, VLLM, Engine
-from function.contract.image import parse_version
 from function.reasons import Reason
-
-_OWN_IMAGES = ("lmcache/vllm-openai", "lmcache/sglang")
 
 
 def check(tier: Tier, engine: Engine) -> None:
-    """Raise Refused for the first row that holds."""
+    """Raise Refused with every row that holds."""
     conflicts.check(ROWS, tier, engine)
 
 
@@ -32,20 +27,6 @@ def _several_pods(_: Tier, engine: Engine) -> str | None:
 
 def _one_process(_: Tier, engine: Engine) -> str | None:
     return "0" if engine.env.get("VLLM_ENABLE_V1_MULTIPROCESSING") == "0" else None
-
-
-def _older_client(tier: Tier, engine: Engine) -> str | None:
-    client = client_version(engine)
-    if client is None or tier.settings.ipc != facts.ISOLATED:
-        return None
-    return str(client) if client < facts.SINCE["ipc Isolated"] else None
-
-
-def client_version(engine: Engine) -> Version | None:
-    """LMCache's version in an engine's image, where it is one of LMCache's own."""
-    name, _, tag = engine.image.partition("@")[0].rpartition(":")
-    own = "/".join(name.split("/")[-2:]) in _OWN_IMAGES
-    return parse_version(tag) if own else None
 
 
 def _isolated(tier: Tier, _: Engine) -> str | None:
@@ -87,12 +68,6 @@ ROWS: tuple[Row[LMCacheSpec], ...] = (
         "workers on one agent: nothing would ever be found. Use a tier with spec.lmcache.mode "
         "InProcess, or one of another backend.",
         _in(facts.NODE_SERVER, _several_pods),
-    ),
-    Row(
-        Reason.VERSION_MISMATCH,
-        "the engine's image has LMCache {found}, which ignores isolated IPC (0.5.5 is the first "
-        "that knows it). Use a newer image, or a tier with spec.lmcache.ipc SharedMemory.",
-        _in(facts.NODE_SERVER, _older_client),
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,

@@ -41,18 +41,7 @@ ROWS: tuple[Row, ...] = (
             Feature("isolated_ipc", "", ">=0.5.5", "the wheels of lmcache 0.5.4, 0.5.5, 0.5.6"),
             since("hybrid_memory_allocator", "0.21", "SupportsHMA of vLLM's MultiConnector"),
         ),
-        (
-            *_TORCH_VLLM,
-            Caution(
-                "vLLM's own CUDA 12 builds bring lmcache 0.4.4, which has no isolated IPC and does "
-                "not go with a server of 0.5; use an image with lmcache 0.5.5 or newer",
-                ">=0.31",
-                cuda=12,
-                repository="vllm/vllm-openai",
-                refuse=True,
-                source="vLLM's requirements for CUDA 12",
-            ),
-        ),
+        _TORCH_VLLM,
     ),
     Row(
         "LMCacheConnectorV1",
@@ -60,7 +49,7 @@ ROWS: tuple[Row, ...] = (
         SUPPORTED[VLLM],
         "all imports of lmcache 0.5.6's connector exist in vLLM 0.20.0 to 0.33.0; ran: 0.33.0",
         "lmcache",
-        ">=0.5.4,<0.6",
+        ">=0.4.4,<0.6",
         cautions=(
             *_TORCH_VLLM,
             Caution(

@@ -28,7 +28,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
     """The wiring of one vLLM pod. Raises Refused where the cache would be wrong."""
     spec = facts.in_process(tier)
     config = configuration(tier, engine)
-    _not_overridden(engine, config, spec.hash_seed)
+    _not_overridden(engine, config)
     text = yaml.safe_dump(config, sort_keys=False)
     file = file_name("lmcache", text, "yaml")
     env: list[Json] = [{"name": "LMCACHE_CONFIG_FILE", "value": f"{modules.PATH}/{file}"}]
@@ -115,8 +115,8 @@ def _url(tier: Tier, remote: InProcessRemote, engine: Engine) -> str:
     return f"fs://localhost:0{_SHARED}/{tier.remote_name}/{engine.identity}"
 
 
-def _not_overridden(engine: Engine, config: dict[str, Any], seed: int) -> None:
-    """LMCache lets its variables win over the file, and blocks of another seed are never found."""
+def _not_overridden(engine: Engine, config: dict[str, Any]) -> None:
+    """LMCache lets its variables win over the file."""
     for key in config:
         name = f"LMCACHE_{key.upper()}"
         if name in engine.env:
@@ -124,14 +124,25 @@ def _not_overridden(engine: Engine, config: dict[str, Any], seed: int) -> None:
                 Reason.CONNECTOR_CONFLICT,
                 f"{name} is set in the pod and would win over the tier's {key}. Remove it.",
             )
-    given = engine.env.get("PYTHONHASHSEED")
-    if "PYTHONHASHSEED" in engine.env and given != str(seed):
+
+    if engine.env.get("PYTHONHASHSEED") == "random":
         raise Refused(
             Reason.CONNECTOR_CONFLICT,
-            f"PYTHONHASHSEED is {given or 'not a plain value'} in the pod and {seed} in the tier "
-            "(spec.lmcache.inProcess.hashSeed): engines with different seeds never find each "
-            "other's blocks. Make them equal, or remove it from the pod.",
+            "PYTHONHASHSEED is random in the pod: every process would make other hashes, and find "
+            "nothing. Remove it.",
         )
+
+
+def notes(tier: Tier, engine: Engine) -> tuple[str, ...]:
+    """Blocks of another seed are never found: an engine then shares with its own kind only."""
+    seed = str(facts.in_process(tier).hash_seed)
+    given = engine.env.get("PYTHONHASHSEED")
+    if "PYTHONHASHSEED" not in engine.env or given == seed:
+        return ()
+    return (
+        f"PYTHONHASHSEED is {given or 'not a plain value'} in the pod and {seed} in the tier "
+        "(spec.lmcache.inProcess.hashSeed): it shares blocks only with engines of the same one",
+    )
 
 
 def shares(tier: Tier) -> bool:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from function.api.mooncake import MooncakeSpec
+from function.backends.accelerator_rows import ACCELERATOR_ROWS
+from function.backends.model_rows import MODEL_ROWS
 from function.backends.mooncake import (
     checks,
     connector,
@@ -58,7 +60,15 @@ class Mooncake(Defaults[MooncakeSpec]):
 
     def gate(self, tier: Tier, engine: Engine) -> Question:
         """The row of the engine, and Mooncake's version in the tier's own processes."""
-        return Question(connector.row(engine), engine, gate.ROWS, facts.image(tier).version)
+        return Question(
+            connector.row(engine),
+            engine,
+            gate.ROWS,
+            facts.image(tier).version,
+            (connector.pairing(tier),),
+            models=MODEL_ROWS,
+            accelerators=ACCELERATOR_ROWS,
+        )
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
         """What a pod of this engine gets. Raises Refused."""

@@ -22,7 +22,7 @@ CLIENT_VERSION = "MOONCAKE_VERSION"
 
 
 def check(tier: Tier, engine: Engine) -> None:
-    """Raise Refused for the first row that holds."""
+    """Raise Refused with every row that holds."""
     conflicts.check(ROWS, tier, engine)
 
 
@@ -96,6 +96,18 @@ ROWS: tuple[Row[MooncakeSpec], ...] = (
         Reason.CONNECTOR_CONFLICT,
         "{found} gives the engine another place or protocol than the tier's. Remove it.",
         conflicts.env("MC_FORCE_TCP", "MOONCAKE_PREFERRED_SEGMENT"),
+    ),
+    Row(
+        Reason.CONNECTOR_CONFLICT,
+        "{found} gives the engine a Mooncake store of its own, which the tier's would replace "
+        "without a word. Remove it, or the request for a tier.",
+        conflicts.env(
+            "MOONCAKE_MASTER",
+            "MOONCAKE_CLIENT",
+            "MOONCAKE_CONFIG_PATH",
+            "SGLANG_HICACHE_MOONCAKE_CONFIG_PATH",
+        ),
+        engine=SGLANG,
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable
 
+from function.api.base import present
 from function.backends import hierarchy
 from function.backends.hierarchy import Storage
 from function.backends.mooncake import conflicts, facts, rdma
@@ -16,6 +17,7 @@ from function.backends.mooncake.facts import Tier
 from function.backends.rdma import CAPABILITIES
 from function.contract.engine import SGLANG, VLLM, Engine
 from function.contract.injection import Injection, Json
+from function.contract.pairings import Pairing
 from function.contract.recorded import Allowance
 
 FILES = "/etc/kv-offload/mooncake"
@@ -51,6 +53,18 @@ _ROLES = {"Decode": "kv_consumer"}
 def row(engine: Engine) -> str:
     """The version gate's row for an engine."""
     return _CONNECTOR[engine.name]
+
+
+def pairing(tier: Tier) -> Pairing:
+    """The Mooncake that an engine's image must hold: of the store's own release line."""
+    version = present(facts.image(tier).version)
+    return Pairing(
+        "mooncake",
+        f"=={facts.line(version)}.*",
+        f"the tier's store (mooncake {version})",
+        "engines of another release line reach it, and every write fails",
+        "ran: 0.3.12 against 0.3.13",
+    )
 
 
 def inject(tier: Tier, engine: Engine) -> Injection:

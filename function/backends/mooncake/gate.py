@@ -7,18 +7,12 @@ that version, and that vLLM resolved the connector's class. No row was run on a 
 
 from function.backends import hierarchy_rows
 from function.contract.engine import SGLANG, VLLM
-from function.contract.gate import Caution, Row, since
+from function.contract.gate import Row, since
 from function.contract.versions import SUPPORTED
 
 _REGISTRY = "vLLM's connector registry, 0.20.0 to 0.33.0"
 _EXTRA = "the extra_config keys that the connector reads, 0.20.0 to 0.33.0"
 _CHOICES = "SGLang's choices of --hicache-storage-backend, 0.5.5 to 0.5.23"
-
-_STORE_LINE = Caution(
-    "the engine's mooncake-transfer-engine must be of the store's own line (0.3.12 and 0.3.13 "
-    "shake hands, then every write fails)",
-    source="ran: 0.3.12 against 0.3.13",
-)
 
 _STORE = (
     since("preferred_segment", "0.22", _EXTRA),
@@ -38,7 +32,6 @@ ROWS: tuple[Row, ...] = (
         "mooncake-transfer-engine",
         ">=0.3.8,<0.4",
         _STORE,
-        (_STORE_LINE,),
     ),
     Row(
         "MooncakeStoreConnector",
@@ -53,7 +46,6 @@ ROWS: tuple[Row, ...] = (
             since("save_decode_cache", "0.29", _EXTRA),
             since("store_tp_size", "0.30", _EXTRA),
         ),
-        (_STORE_LINE,),
     ),
     Row(
         "MooncakeConnector",
@@ -69,6 +61,5 @@ ROWS: tuple[Row, ...] = (
         f"{_CHOICES}; ran: 0.5.23",
         since(hierarchy_rows.PIPELINE, "0.5.8", hierarchy_rows.KEYS),
         package=("mooncake-transfer-engine", ">=0.3.8,<0.4"),
-        cautions=(_STORE_LINE,),
     ),
 )

@@ -131,7 +131,7 @@ class _ConsumerComposer:
         return structs.derived(desired).get(
             lambda: asking.find(key, desired, self.reference, self.step_input, record),
             self.step_input,
-            key=(key, record, self.reference),
+            key=(key, record, str(self.reference)),
         )
 
     def find_strays(self) -> None:

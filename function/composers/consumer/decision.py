@@ -36,7 +36,7 @@ from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.kube import objects
 from function.pods import wire
-from function.pods.asking import Asking
+from function.pods.asking import LEFT_ALONE, Asking
 from function.pods.record import Record
 from function.problems import Refused
 from function.reasons import Policy, Reason
@@ -269,7 +269,7 @@ class Decider:
             return self._replay(asking, present(asking.record), reason, text, found)
         if reason is Reason.TIER_UNRESOLVED:
             return Outcome(asking, Action.LEFT, reason, message, found=found)
-        if reason in wire.LEFT_ALONE:
+        if reason in LEFT_ALONE:
             return Outcome(asking, Action.LEFT, reason, message, found=found, settled=True)
         if asking.policy is Policy.OPTIONAL:
             return self._unwired(asking, found, reason, message)

@@ -55,9 +55,12 @@ def find(
     me = usage.consumer(composite)
     rolls: Conflict | None = None
     others = [(usage.user(entry), usage.shares(entry)) for entry in usages]
-    for share in (share for share in workload.shares if not share.keyed):
+    mine = [share for share in workload.shares if not share.keyed]
+    for i, share in enumerate(mine):
         if not share.model:
             return Conflict(_UNSEEN)
+        if any(_collide(share, other) for other in mine[:i]):
+            return Conflict(_text(share, "another engine of this workload"))
         if any(_collide(share, other) for other in workload.own):
             return Conflict(_text(share, "another engine of this composite"))
         for who, theirs in others:

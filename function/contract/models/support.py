@@ -6,7 +6,7 @@ from enum import Enum
 
 from packaging.version import Version
 
-from function.contract.models import FAMILIES, Model
+from function.contract.models import Model
 from function.contract.models.families import LAYOUTS
 from function.contract.versions import within
 
@@ -44,9 +44,8 @@ class Answer:
 
 
 DECLARE = (
-    "declare what it is by the annotation modelplane.ai/kv-offload-model-family: one of "
-    + ", ".join(FAMILIES)
-    + ", or several with commas"
+    "declare it by the annotation modelplane.ai/kv-offload-model-family, e.g. dense "
+    "(docs/models.md)"
 )
 
 
@@ -74,8 +73,8 @@ def judge(
     if not model.known and (kinds := _that_matter(mine, model)):
         return Answer(
             Support.ASK,
-            (f"{connector} does not serve every model ({kinds} is refused), and nothing tells "
-             f"what this one is; {DECLARE}",),
+            (f"nothing tells what kind of model this is, and {connector} does not serve {kinds} "
+             f"ones; {DECLARE}",),
         )  # fmt: skip
     cautions = [_because(row, model) for row in hits if row.support is Support.CAUTION]
     if cautions:

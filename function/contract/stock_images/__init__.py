@@ -6,17 +6,14 @@ is unknown can be declared: annotation `modelplane.ai/kv-offload-packages`, the 
 `engineImages`, and `kv-offload probe`, which reads it inside the image.
 """
 
+from collections.abc import Mapping
+
+from function.contract.accelerators.kinds import CUDA
 from function.contract.engine import VLLM
 from function.contract.image_reference import ImageReference
+from function.contract.packages import DERIVED, PACKAGES, STATED, UNKNOWN, Fact
 from function.contract.stock_images import builds, sglang, vllm
-from function.contract.stock_images.facts import (
-    DERIVED,
-    PACKAGES,
-    STATED,
-    UNKNOWN,
-    Contents,
-    Fact,
-)
+from function.contract.stock_images.facts import Contents
 from function.contract.stock_images.repositories import (
     INSIDE,
     RELEASE,
@@ -24,12 +21,13 @@ from function.contract.stock_images.repositories import (
     Repository,
     find,
 )
-from function.contract.stock_images.tags import Tag, read
+from function.contract.stock_images.tags import Tag, cuda, read
 
 __all__ = [
     "DERIVED",
     "PACKAGES",
     "STATED",
+    "TAG",
     "UNKNOWN",
     "Contents",
     "Fact",
@@ -47,11 +45,16 @@ _OWN = (
     "vllm/vllm-openai-cpu",
     "lmsysorg/sglang",
 )
-_TAG = "the image's tag"
+# How the version of the engine is known that the tag itself is, or holds.
+TAG = "the image's tag"
 
 
-def contents(image: str) -> Contents | None:
-    """What a public image holds; None for a repository that the table does not know."""
+def contents(image: str, declared: str = "") -> Contents | None:
+    """What a public image holds; None for a repository that the table does not know.
+
+    `declared`: the engine's version, where somebody says it; it stands for a tag that says none
+    (`latest`, a digest), with the CUDA that it may name ("0.33.0+cu129").
+    """
     reference = ImageReference.parse(image)
     row = find(reference)
     if row is None:
@@ -63,16 +66,24 @@ def contents(image: str) -> Contents | None:
         return _of_release(row, tag)
     version = tag.inside or (tag.version if row.tags == VERSION else None)
     if row.tags not in (VERSION, INSIDE) or version is None:
-        return Contents(row.engine, accelerator=accelerator, moving=moving)
-    packages = None
+        version, _, local = declared.partition("+")
+        packages: Mapping[str, Fact] = {}
+        if row.tags == VERSION and version and any(map(reference.ends_with, _OWN)):
+            packages = _packages(row, version, cuda(local), accelerator)
+        return Contents(row.engine, packages=packages, accelerator=accelerator, moving=moving)
+    packages = {}
     if not tag.variant and any(map(reference.ends_with, _OWN)):
-        own = vllm if row.engine == VLLM else sglang
-        packages = (
-            own.cuda_images(version, tag.cuda)
-            if accelerator == "cuda"
-            else own.other_images(version, accelerator)
-        )
-    return Contents(row.engine, version, STATED, _TAG, packages or {}, accelerator)
+        packages = _packages(row, version, tag.cuda, accelerator)
+    return Contents(row.engine, version, STATED, TAG, packages, accelerator)
+
+
+def _packages(
+    row: Repository, version: str, cuda_version: str, accelerator: str
+) -> Mapping[str, Fact]:
+    own = vllm if row.engine == VLLM else sglang
+    if accelerator == CUDA:
+        return own.cuda_images(version, cuda_version) or {}
+    return own.other_images(version, accelerator) or {}
 
 
 def _of_release(row: Repository, tag: Tag) -> Contents:

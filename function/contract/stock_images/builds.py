@@ -8,17 +8,9 @@ requirements of either.
 
 from collections.abc import Mapping
 
+from function.contract.packages import DERIVED, STATED, Fact, absent, derived, stated, unknown
 from function.contract.stock_images import vllm
-from function.contract.stock_images.facts import (
-    DERIVED,
-    STATED,
-    Contents,
-    Fact,
-    absent,
-    derived,
-    stated,
-    unknown,
-)
+from function.contract.stock_images.facts import Contents
 
 _TAG = "the image's tag is LMCache's version"
 _NEWEST = "docker/Dockerfile of LMCache: vLLM at its newest on the day"

@@ -1,13 +1,11 @@
 """What somebody declares an image to hold: `lmcache=0.5.6,mooncake=0.3.13`, `lmcache=none`."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from packaging.version import InvalidVersion, Version
 
-from function.contract.stock_images.facts import PACKAGES, STATED, Contents, Fact
+from function.contract.packages import PACKAGES, STATED, Fact
 
-SOURCE = "declared"
 _NONE = "none"
 # The distributions behind a name: people write what `pip list` prints.
 _DISTRIBUTIONS = {
@@ -20,9 +18,11 @@ _DISTRIBUTIONS = {
 _MOST = 16
 
 
-def parse(text: str) -> Mapping[str, Fact]:
-    """The facts by package, of `PACKAGES`. Raises ValueError that says what is wrong and how to
-    write it."""
+def parse(text: str, source: str) -> Mapping[str, Fact]:
+    """The facts by package, of `PACKAGES`; `source`: where it is said.
+
+    Raises ValueError that says what is wrong and how to write it.
+    """
     found: dict[str, Fact] = {}
     entries = [entry.strip() for entry in text.split(",")]
     if len(entries) > _MOST:
@@ -36,12 +36,22 @@ def parse(text: str) -> Mapping[str, Fact]:
                 f"{entry!r} is not NAME=VERSION with a name of {', '.join(PACKAGES)}, such as "
                 "lmcache=0.5.6"
             )
-        fact = Fact(() if version.lower() == _NONE else (_version(entry, version),), STATED, SOURCE)
+        fact = _fact(version if version.lower() == _NONE else _version(entry, version), source)
         if found.setdefault(key, fact) != fact:
             raise ValueError(f"{key} is given twice, and differs")
     if not found:
         raise ValueError(f"no package in {text!r}; write, for example, lmcache=0.5.6,mooncake=none")
     return found
+
+
+def of_fields(versions: Mapping[str, str | None], source: str) -> Mapping[str, Fact]:
+    """The facts of fields that are versions or `none` already; None is not said."""
+    return {name: _fact(version, source) for name, version in versions.items() if version}
+
+
+def _fact(version: str, source: str) -> Fact:
+    versions = () if version.lower() == _NONE else (str(Version(version)),)
+    return Fact(versions, STATED, source, declared=True)
 
 
 def _version(entry: str, version: str) -> str:
@@ -51,11 +61,6 @@ def _version(entry: str, version: str) -> str:
         raise ValueError(
             f"{entry!r}: {version!r} is not a version, such as 0.5.6, and not {_NONE}"
         ) from None
-
-
-def with_declared(contents: Contents, packages: Mapping[str, Fact]) -> Contents:
-    """The same image, where what is declared stands in the place of what the table says."""
-    return replace(contents, packages={**contents.packages, **packages})
 
 
 def written(packages: Mapping[str, Fact]) -> str:

@@ -10,7 +10,7 @@ which CUDA a tag without a suffix has between 0.5.14 and 0.5.18 is not known.
 
 from dataclasses import dataclass
 
-from function.contract.stock_images.facts import Fact, absent, derived, stated, unknown
+from function.contract.packages import Fact, absent, derived, stated, unknown
 
 _PINS = "SGLang's pull requests that move MOONCAKE_VERSION (12541, 15886, 32302, 36493), by date"
 _STATED = {

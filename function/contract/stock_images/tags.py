@@ -56,14 +56,20 @@ def read(tag: str, whole_version: bool) -> Tag:
     if not match:
         moves = not inside and not _MOVES.isdisjoint(words)
         return Tag(inside=inside, accelerator=accelerator, moves=moves)
-    cuda, variant = "", set()
+    named, variant = "", set()
     for word in _WORDS.split(match[2] or ""):
-        if named := _CUDA.fullmatch(word):
-            cuda = f"{named[1]}.{named[2] or ('0' if named[1] == '13' else '9')}"
+        if found_cuda := cuda(word):
+            named = found_cuda
         elif word and not _SAME.fullmatch(word) and not _accelerator(word):
             variant.add(word)
     version = _parsed(match[1])
-    return Tag(match[1], version, inside, cuda, accelerator, frozenset(variant))
+    return Tag(match[1], version, inside, named, accelerator, frozenset(variant))
+
+
+def cuda(word: str) -> str:
+    """`cu129` is CUDA "12.9"; "" for any other word."""
+    named = _CUDA.fullmatch(word)
+    return f"{named[1]}.{named[2] or ('0' if named[1] == '13' else '9')}" if named else ""
 
 
 def _accelerator(word: str) -> str:

@@ -16,7 +16,7 @@ taken back by PR 51067): 0.3.10.post2, whatever was on PyPI.
 
 from dataclasses import dataclass
 
-from function.contract.stock_images.facts import Fact, absent, derived, stated, unknown
+from function.contract.packages import Fact, absent, derived, stated, unknown
 
 _UV = "vLLM's requirements/kv_connectors.txt, resolved by upload dates at the release"
 _DOCKERFILE = "vLLM's docker/Dockerfile of that release"

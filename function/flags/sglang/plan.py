@@ -26,7 +26,7 @@ def plan(call: EngineCall, engine: Engine, injection: Injection) -> FlagPlan:
     scanned = read(call)
     touchy = (*injection.flags, "--config")
     plans.legible(scanned, TABLE, touchy)
-    taken = plans.guard(call, scanned, touchy, engine.env)
+    taken = plans.guard(call, scanned, touchy, engine)
     sets = plans.flag_sets(injection.flags, scanned)
     before = effective(call)
     _size_over_ratio(before, injection.flags)

@@ -27,7 +27,7 @@ def plan(call: EngineCall, engine: Engine, injection: Injection) -> FlagPlan:
     scanned = vllm_read.read(call)
     touchy = {*ours, *vllm_read.KV_OFFLOADING, "--config"}
     plans.legible(scanned, vllm_read.TABLE, touchy)
-    notes = list(plans.guard(call, scanned, touchy, engine.env))
+    notes = list(plans.guard(call, scanned, touchy, engine))
     _no_offloading_flags(scanned)
     sets: list[Set] = []
     if injection.connector is not None:

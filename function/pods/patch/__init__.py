@@ -4,5 +4,6 @@
 """
 
 from function.pods.patch.apply import apply
+from function.pods.patch.security import is_non_root
 
-__all__ = ["apply"]
+__all__ = ["apply", "is_non_root"]

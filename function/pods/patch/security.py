@@ -1,6 +1,7 @@
 """Capabilities of the serving container: added to what is there; a user's drop by name stands."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from function.pods.patch.draft import Draft, child, conflict, items
 
@@ -22,3 +23,15 @@ def merge(draft: Draft, capabilities: Sequence[str]) -> None:
     if missing:
         context = child(draft.container, "securityContext")
         items(child(context, "capabilities"), "add").extend(missing)
+
+
+def is_non_root(pod_spec: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
+    """Whether the container surely runs as another user than root: what is added to its
+    capabilities is then not effective."""
+    contexts = [holder.get("securityContext") or {} for holder in (container, pod_spec)]
+    if any(context.get("privileged") for context in contexts):
+        return False
+    for context in contexts:
+        if isinstance(user := context.get("runAsUser"), int):
+            return user != 0
+    return any(context.get("runAsNonRoot") is True for context in contexts)

@@ -2,7 +2,8 @@
 
 What is there is the user's and stays: an emptyDir in memory without a limit holds anything the
 pod's memory does; one with a limit must be large enough; the node's own (hostPath or hostIPC) is
-as large as the node made it. Only an absent one is added.
+as large as the node made it. An absent one is added, and one gives way: an emptyDir in memory, of
+the serving container alone, where the tier shares the node's own. It was nothing but memory.
 """
 
 import posixpath
@@ -45,7 +46,7 @@ def merge(draft: Draft, shared: SharedMemory | None) -> None:
     if volume is None:
         raise conflict(f"there is no volume {mount['name']!r} in the pod", path)
     if shared.host:
-        _require_nodes_own(volume, mount)
+        _share(draft, volume, mount)
     else:
         _require_memory(volume, mount, shared.bytes)
 
@@ -64,13 +65,35 @@ def _is_nodes_own(volume: Json, mount: Json) -> bool:
     return posixpath.normpath(host_path) in _NODES_OWN and not mount.get("subPath")
 
 
-def _require_nodes_own(volume: Json, mount: Json) -> None:
-    if not _is_nodes_own(volume, mount):
+def _share(draft: Draft, volume: Json, mount: Json) -> None:
+    """The node's own in the place of what is mounted there."""
+    if _is_nodes_own(volume, mount):
+        return
+    empty_dir = volumes.source(volume).get("emptyDir") or {}
+    plain = empty_dir.get("medium") == "Memory" and not mount.get("subPath")
+    if not plain or _others_mount(draft, volume["name"]):
         raise conflict(
             "the tier shares the node's /dev/shm with its agent, and this pod mounts another "
-            "volume there; let the tier use isolated IPC (vLLM), or remove the volume",
+            "volume there, which other containers or other mounts need; let the tier use isolated "
+            "IPC (vLLM), or remove the volume",
             f"spec.volumes[{volume['name']}]",
         )
+    if volumes.volume(draft, NAME) is not None:
+        raise conflict("the name is the tier's own; rename yours", f"spec.volumes[{NAME}]")
+    ours = {"name": NAME, "hostPath": {"path": PATH, "type": "Directory"}}
+    draft.spec["volumes"] = [ours if v is volume else v for v in draft.spec["volumes"]]
+    mount["name"] = NAME
+
+
+def _others_mount(draft: Draft, name: str) -> bool:
+    """Whether a volume is mounted anywhere but at the serving container's /dev/shm."""
+    containers = [
+        *(draft.spec.get("containers") or ()),
+        *(draft.spec.get("initContainers") or ()),
+        *(draft.spec.get("ephemeralContainers") or ()),
+    ]
+    mounts = [m for c in containers for m in c.get("volumeMounts") or () if m.get("name") == name]
+    return len(mounts) > 1
 
 
 def _require_memory(volume: Json, mount: Json, size: int) -> None:

@@ -139,7 +139,7 @@ def test_what_programs_read(image):
         "model": None,
     }
     written = found["annotations"]["modelplane.ai/kv-offload-packages"]
-    assert declared.written(declared.parse(written)) == written
+    assert declared.written(declared.parse(written, "annotation")) == written
 
 
 def test_what_does_not_import_is_said(image):

@@ -113,7 +113,7 @@ BY_STRING = {"lmcache": {"l1": {"sizeGiB": 200}, "ipc": "SharedMemory"}}
 
 def engine_by_string(*args: str) -> Document:
     """An SGLang engine that a tier of BY_STRING can wire, with these further arguments."""
-    found = engine(args=list(args), image="lmsysorg/sglang:v0.5.23")
+    found = engine(args=list(args), image="lmcache/sglang:v0.5.6")
     pod = found["spec"]["forProvider"]["manifest"]["spec"]["template"]["spec"]
     command = ["sglang", "serve", "--model-path", MODEL]
     pod["volumes"] = []

@@ -575,10 +575,20 @@ DECLARED = {
 
 
 @pytest.mark.parametrize("name", DECLARED)
-def test_a_declared_engine_is_enough_for_an_image_nobody_knows(name: str) -> None:
+def test_a_declared_engine_and_what_is_inside_are_enough_for_an_image_nobody_knows(
+    name: str,
+) -> None:
     annotations, step_input = DECLARED[name]
-    engine = d.engine(annotations, image="registry.example/ours:v7", args=["--model", "m"])
+    inside = {"modelplane.ai/kv-offload-packages": "lmcache=0.5.6"}
+    image = {"image": "registry.example/ours:v7", "args": ["--model", "m"]}
     required = d.requirements(d.ready_tier(), model="m")
+    engine = d.engine(annotations, **image)
+    got = call(d.replica(), step_input=step_input, desired={KEY: engine}, required=required)
+    assert got.conditions["KVOffloadReady"] == ("False", "VersionMismatch")
+    assert "kv-offload-packages" in got.messages["KVOffloadReady"]
+    engine = d.engine(
+        {**(annotations or {"modelplane.ai/kv-offload-tier": "chat"}), **inside}, **image
+    )
     got = call(d.replica(), step_input=step_input, desired={KEY: engine}, required=required)
     assert got.conditions["KVOffloadReady"] == ("True", "Wired")
     assert transfer_config(got.desired[KEY])
@@ -608,8 +618,8 @@ NOTES = {
 @pytest.mark.parametrize("name", NOTES)
 def test_the_condition_says_what_a_person_should_know(name: str) -> None:
     backend, words, told = NOTES[name]
-    engine = d.engine(args=["--model", "m", *words])
-    required = d.requirements(d.ready_tier(**backend), model="m")
+    engine = d.engine(args=["--model", "Qwen/Qwen3-8B", *words])
+    required = d.requirements(d.ready_tier(**backend), model="Qwen/Qwen3-8B")
     got = call(d.replica(), desired={KEY: engine}, required=required)
     assert got.conditions == {"KVOffloadReady": ("True", "Wired")}
     message = got.messages["KVOffloadReady"]

@@ -5,17 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from function.backends.accelerator_rows import ACCELERATOR_ROWS
-from function.contract.accelerators import (
+from function.contract.accelerators.kinds import NAMES, Accelerator
+from function.contract.accelerators.reading import (
     DEVICE_CLASSES,
-    NAMES,
     NODE_LABELS,
     RESOURCES,
-    Accelerator,
-    Served,
     of_device_classes,
     of_pod,
-    served,
 )
+from function.contract.accelerators.serving import Served, served
 from function.contract.engine import ENGINES, SGLANG, VLLM
 
 
@@ -109,7 +107,7 @@ MP, STORE = "LMCacheMPConnector", "MooncakeStoreConnector"
         (MP, VLLM, "Isolated", Accelerator(), Served.YES, ""),
         (MP, VLLM, "Isolated", Accelerator("cuda", "", "x"), Served.YES, ""),
         (MP, VLLM, "Isolated", Accelerator("cuda", "MIG", "x"), Served.UNPROVEN, "a part of a GPU"),
-        (MP, VLLM, "Isolated", Accelerator("rocm", "", "x"), Served.NO, "ipc SharedMemory"),
+        (MP, VLLM, "Isolated", Accelerator("rocm", "", "x"), Served.NO, "mode InProcess"),
         (MP, VLLM, "SharedMemory", Accelerator("rocm", "", "x"), Served.NO, "privileged"),
         (MP, SGLANG, "SharedMemory", Accelerator("xpu", "", "x"), Served.NO, "not known to work"),
         (MP, VLLM, "Isolated", Accelerator("hpu", "", "resource habana.ai/gaudi"), Served.NO,

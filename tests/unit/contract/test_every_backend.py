@@ -16,6 +16,7 @@ from function.backends.registry import BACKENDS, gate_rows
 from function.contract import gate
 from function.contract.backend import AGENTS, CONTROL_PLANE, SUPPORT, Tier
 from function.contract.engine import ENGINES, Engine
+from function.contract.image import parse_version
 from function.contract.versions import KNOWN
 from function.problems import Refused
 from function.reasons import Reason
@@ -127,12 +128,13 @@ def test_no_credential_is_written_out(case: Case) -> None:
 
 REF = "modelplane-system/chat"
 KEY = "model-serving-main"
-IMAGES = {"vLLM": "vllm/vllm-openai:v0.33.0", "SGLang": "lmsysorg/sglang:v0.5.23"}
+IMAGES = {"vLLM": "vllm/vllm-openai:v0.33.0", "SGLang": "lmcache/sglang:v0.5.6"}
 STARTS = {
     "vLLM": ["--model"],
     "SGLang": ["python3", "-m", "sglang.launch_server", "--model-path"],
 }
 IDENTITY = "modelplane.ai/kv-offload-cache-identity"
+PACKAGES = "modelplane.ai/kv-offload-packages"
 
 
 def _ready(spec: dict[str, Any]) -> dict[str, Any]:
@@ -169,6 +171,9 @@ def _engine(case: Case) -> dict[str, Any]:
         "modelplane.ai/kv-offload-engine": name,
         IDENTITY: "declared",
     }
+    runs = parse_version((_spec(case).get("image") or {}).get("tag", ""))
+    if case.of.backend.name == "LMCache" and runs:  # the image holds what the tier runs
+        annotations[PACKAGES] = f"lmcache={runs}"
     document = d.engine(annotations, args=[*STARTS[name], d.MODEL], image=IMAGES[name])
     pod = d.wired_pod(document)["spec"]  # as plain as engines are
     del pod["volumes"], pod["containers"][0]["volumeMounts"]

@@ -21,10 +21,6 @@ TABLE = tuple(gate_rows())
 MP = "LMCacheMPConnector"
 TIERING = "OffloadingConnector/TieringOffloadingSpec"
 STORE = "MooncakeStoreConnector"
-LINE = (
-    "the engine's mooncake-transfer-engine must be of the store's own line (0.3.12 and 0.3.13 "
-    "shake hands, then every write fails)"
-)
 
 
 def check(connector: str, engine: Engine, package: str | None) -> Verdict:
@@ -75,10 +71,10 @@ ALLOWED = [
     (TIERING, vllm("0.24.0"), None, {"fs", "obj", "offload_prompt_only",
                                      "self_describing_kv_events"}, []),
     (STORE, vllm("0.23.0"), "0.3.8",
-     {"preferred_segment", "standalone-store", "load_async"}, [LINE]),
+     {"preferred_segment", "standalone-store", "load_async"}, []),
     (STORE, vllm("0.28.0"), "0.3.13.post1",
      {"preferred_segment", "standalone-store", "load_async", "cache_prefix", "lookup_async",
-      "enable_lookup", "tenant_id"}, [LINE]),
+      "enable_lookup", "tenant_id"}, []),
     ("NixlConnector", vllm("0.33.0"), None,
      {"kv_lease_duration", "NixlPullConnector", "NixlPushConnector"},
      ["the engine's image must have nixl 1.5.0 or newer (vLLM 0.32 and 0.33)"]),
@@ -92,8 +88,8 @@ ALLOWED = [
     ("HiCache", sglang("0.5.5"), None, set(), [POOL_SIZE.message]),
     ("HiCache", sglang("0.5.10"), None, {hicache.PIPELINE, hicache.DECODE_OFFLOAD},
      [POOL_SIZE.message]),
-    ("HiCache/mooncake", sglang("0.5.18"), "0.3.13", {*HICACHE, hicache.PIPELINE}, [LINE]),
-    ("HiCache/mooncake", sglang("0.5.5"), "0.3.13", set(), [LINE]),
+    ("HiCache/mooncake", sglang("0.5.18"), "0.3.13", {*HICACHE, hicache.PIPELINE}, []),
+    ("HiCache/mooncake", sglang("0.5.5"), "0.3.13", set(), []),
     ("HiCache/nixl", sglang(), None, {*HICACHE, "use_direct_io", "l3_cleaner_enabled"}, []),
     ("HiCache/nixl", sglang("0.5.9"), None, set(), [POOL_SIZE.message]),
     ("HiCache/file", sglang("0.5.14"), None,
@@ -117,10 +113,6 @@ REFUSED = [
      "on SGLang >=0.5.21,<0.5.24 needs lmcache >=0.5.6,<0.6, the tier runs 0.5.5"),
     (MP, sglang(), "0.5.5", "VersionMismatch", DECLARE),
     (MP, vllm("0.33.0"), "0.4.4", "VersionMismatch", "needs lmcache >=0.5.4,<0.6"),
-    (MP, vllm("0.31.0", "docker.io/vllm/vllm-openai:v0.31.0-cu129"), "0.5.6", "VersionMismatch",
-     "CUDA 12 builds bring lmcache 0.4.4"),
-    (MP, vllm("0.31.0+cu129", "vllm/vllm-openai@sha256:00"), "0.5.6", "VersionMismatch",
-     "CUDA 12 builds bring lmcache 0.4.4"),
     (TIERING, vllm("0.22.1"), None, "EngineUnsupported", "needs vLLM >=0.23,<0.34"),
     (TIERING, vllm(), None, "VersionMismatch", DECLARE),
     (TIERING, vllm("nightly"), None, "VersionMismatch", "version 'nightly' is no version"),

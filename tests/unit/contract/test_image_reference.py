@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from function.contract.image_reference import ImageReference
-from function.workloads.containers import split_image
 
 DIGEST = "sha256:" + "0" * 64
 WHOLE = [
@@ -63,13 +62,3 @@ def test_never_raises_and_loses_nothing(text):
     again = found.repository + (f":{found.tag}" if found.tag else "")
     again += f"@{found.digest}" if found.digest else ""
     assert ImageReference.parse(again) == found
-
-
-@given(
-    st.from_regex(
-        r"([a-z.]+(:\d+)?/)?([a-z-]+/){0,2}[a-z-]+(:[a-z0-9.]+)?(@[a-z0-9:]+)?", fullmatch=True
-    )
-)
-def test_agrees_with_the_splitter_that_it_replaces(reference):
-    found = ImageReference.parse(reference)
-    assert (found.repository, found.tag, found.digest) == split_image(reference)

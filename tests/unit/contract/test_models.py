@@ -152,7 +152,7 @@ def of(*families):
         ("LMCacheMPConnector", VLLM, "0.33.0", ("mla",), Support.WORKS, ""),
         ("LMCacheMPConnector", VLLM, "0.33.0", ("mla", "sparse"), Support.CAUTION, "one by one"),
         ("LMCacheMPConnector", VLLM, "0.33.0", ("sliding",), Support.WORKS, ""),
-        ("LMCacheMPConnector", VLLM, "0.33.0", (UNKNOWN,), Support.ASK, "hybrid is refused"),
+        ("LMCacheMPConnector", VLLM, "0.33.0", (UNKNOWN,), Support.ASK, "not serve hybrid ones"),
         ("LMCacheConnectorV1", VLLM, "0.33.0", ("hybrid",), Support.REFUSED, "fails at start"),
         ("LMCacheConnectorV1", VLLM, "0.33.0", ("sliding",), Support.CAUTION, "NodeServer"),
         ("LMCacheConnectorV1", VLLM, "0.33.0", (UNKNOWN,), Support.ASK, "hybrid, sparse"),
@@ -160,7 +160,7 @@ def of(*families):
         ("MooncakeStoreConnector", VLLM, "0.21.0", ("hybrid",), Support.REFUSED, "at start"),
         ("MooncakeStoreConnector", VLLM, "0.33.0", ("hybrid",), Support.CAUTION, "vllm 56972"),
         ("MooncakeStoreConnector", VLLM, "0.33.0", (UNKNOWN,), Support.WORKS, ""),
-        ("MooncakeStoreConnector", VLLM, None, (UNKNOWN,), Support.ASK, "hybrid is refused"),
+        ("MooncakeStoreConnector", VLLM, None, (UNKNOWN,), Support.ASK, "not serve hybrid ones"),
         ("OffloadingConnector", VLLM, "0.20.2", ("hybrid",), Support.REFUSED, "0.21 or newer"),
         ("OffloadingConnector", VLLM, "0.33.0", ("hybrid",), Support.WORKS, ""),
         ("OffloadingConnector", VLLM, "0.33.0", (UNKNOWN,), Support.WORKS, ""),
@@ -193,8 +193,8 @@ def test_messages_name_what_said_so():
     asked = judge(MODEL_ROWS, "LMCacheMPConnector", VLLM, None, classify(vllm("/mnt/models")))
     assert asked == Answer(
         Support.ASK,
-        ("LMCacheMPConnector does not serve every model (hybrid is refused), and nothing tells "
-         f"what this one is; {DECLARE}",),
+        ("nothing tells what kind of model this is, and LMCacheMPConnector does not serve hybrid "
+         f"ones; {DECLARE}",),
     )  # fmt: skip
 
 

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from function.contract.engine import ENGINES, SGLANG, VLLM
-from function.contract.image_reference import ImageReference
 from function.contract.stock_images import (
     DERIVED,
     PACKAGES,
@@ -15,14 +14,12 @@ from function.contract.stock_images import (
     Contents,
     Fact,
     contents,
-    find,
     sglang,
     vllm,
 )
 from function.contract.stock_images.lmcache_builds import BUILDS, native
 from function.contract.stock_images.repositories import REPOSITORIES
 from function.contract.versions import KNOWN
-from function.pods import identify
 
 DIGEST = "@sha256:" + "0" * 64
 
@@ -219,19 +216,6 @@ def test_every_supported_minor_has_a_row():
 def test_lmcache_of_a_stock_image_has_a_build_row():
     bundled = {v for r in vllm.RELEASES for v in r.lmcache}
     assert bundled <= set(BUILDS)
-
-
-@pytest.mark.parametrize(("path", "before"), identify.IMAGES.items())
-def test_starts_what_the_old_table_said(path, before):
-    row = find(ImageReference.parse(f"r.io/{path}:v1.2.3"))
-    assert row is not None
-    assert (row.engine, row.entrypoint) == (before.engine, before.entrypoint)
-
-
-@pytest.mark.parametrize("image", [image for image, _ in WHOLE])
-def test_tells_the_version_that_the_old_table_told(image):
-    before, now = identify.version_of_tag(image), contents(image)
-    assert now is not None and before in (None, now.version)
 
 
 @given(st.text("abcdeluvimrsng0123456789.-_/:@", max_size=40))

@@ -1,11 +1,14 @@
 """Imports run one way: from the upper floors to the lower ones, and never in a circle of files."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import function
+from function.api.backends import SPECS
 
 ROOT = Path(function.__file__).parent
 
@@ -116,3 +119,11 @@ def test_no_backend_is_known_outside_its_own_rooms() -> None:
             continue
         taken = {other for other in imported(name) if other.startswith("function.backends.")}
         assert taken <= {"function.backends.registry"}, f"{name} knows a backend: {taken}"
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_each_backend_can_be_the_first_to_be_imported(name: str) -> None:
+    """A server whose first tier is of this backend imports it before any other."""
+    code = f"from function.backends.registry import BACKENDS; print(BACKENDS[{name!r}].name)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (found.returncode, found.stdout.strip()) == (0, name), found.stderr

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from function.contract.stock_images import STATED, Contents, Fact, contents
-from function.contract.stock_images.declared import with_declared, written
+from function.contract.packages import STATED, Fact
+from function.contract.stock_images.declared import written
 from function.pods.declared_contents import model_family, packages
 from function.problems import Refused
 from function.reasons import Reason
 
 
 def said(*versions):
-    return Fact(versions, STATED, "declared")
+    return Fact(versions, STATED, "annotation", declared=True)
 
 
 @pytest.mark.parametrize(
@@ -51,16 +51,6 @@ def test_packages_that_are_none(value, message):
     assert found.value.reason == Reason.INVALID_INPUT
     assert message in found.value.message
     assert found.value.path == "metadata.annotations[modelplane.ai/kv-offload-packages]"
-
-
-def test_a_declaration_wins_over_the_table():
-    stock = contents("vllm/vllm-openai:v0.30.0")
-    mine = with_declared(stock, packages("lmcache=0.5.6"))
-    assert str(mine.package("lmcache")) == "0.5.6" and mine.version == "0.30.0"
-    assert mine.package("torch") == stock.package("torch")
-    unknown = with_declared(Contents("vLLM"), packages("lmcache=none"))
-    assert unknown.package("lmcache").within(">=0.5.5") is False
-    assert unknown.package("mooncake").within(">=0.3.13") is None
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
 """Which engine, which version, and what told it."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from function import command
 from function.api.consumer import KVOffloadTierRef
-from function.api.input import Input
+from function.api.input import EngineImage, Input
 from function.command import EngineCall, ImageCall, Program
 from function.pods import identify
 from function.pods.declared import Declared, declared
@@ -25,7 +24,7 @@ VLLM_CALL = Program((EngineCall("vLLM", "vllm serve", ()),))
 SGLANG_CALL = Program((EngineCall("SGLang", "sglang serve", ()),))
 INERT = Program(inert=True)
 UNREADABLE = Program(problem="there is no command")
-MINE = {"serve": SimpleNamespace(engine="SGLang", entrypoint=("python3", "-m", "x"))}
+MINE = {"serve": EngineImage(engine="SGLang", entrypoint=["python3", "-m", "x"])}
 
 
 def pod(image, program, **more):
@@ -64,12 +63,19 @@ FOUND = {
         "",
         ("vLLM", "argv", "0.23.0", "image tag"),
     ),
-    "LMCache's tag is LMCache's version": (
+    "LMCache's tag is LMCache's version, and tells the engine's": (
         [pod("lmcache/vllm-openai:v0.5.6", VLLM_CALL)],
         Declared(),
         "",
         "",
-        ("vLLM", "argv", None, ""),
+        ("vLLM", "argv", "0.31.0", "image, derived"),
+    ),
+    "somebody looked into LMCache's image": (
+        [pod("lmcache/vllm-openai:v0.5.5", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.29.0", "image"),
     ),
     "NVIDIA's tag is a release date": (
         [pod("nvcr.io/nvidia/vllm:26.08-py3", VLLM_CALL)],
@@ -276,8 +282,8 @@ BY_FIELD = Declared(
     "0.5.23",
     "field",
     "f@1",
-    "vLLM",
-    "0.33.0",
+    default_engine="vLLM",
+    default_version="0.33.0",
 )
 TOGETHER = {
     "the field alone": ([{}], BY_FIELD),
@@ -332,3 +338,13 @@ def test_not_declared(templates, reason, annotation):
         reason,
         f"metadata.annotations[{A}{annotation}]",
     )
+
+
+@pytest.mark.parametrize(
+    ("image", "own"),
+    [("vllm/vllm-openai:v0.31.0", "0.31.0"), ("lmcache/vllm-openai:v0.5.6", None)],
+)
+def test_what_an_image_is_only_known_to_hold_is_no_version_of_the_pods_own(image, own):
+    """Two images that are said to hold one version may still differ: an identity needs a tag."""
+    found = identify.identify([pod(image, VLLM_CALL)], Declared(), {})
+    assert (found.version, found.own_version) == ("0.31.0", own)

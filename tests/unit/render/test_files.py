@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from function.render import files
+from tests.unit.kube.test_yamls import BOMB
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,9 @@ from function.render import files
         ("a: !!binary YQ==", "x.yaml: document 1 cannot be JSON: Object of type bytes"),
         ("a: .nan", "x.yaml: document 1 cannot be JSON: Out of range float"),
         ("a: !!python/object:os.system 1", "x.yaml:1:4: not valid YAML: could not determine"),
+        ("a: " + "[" * 100_000, "x.yaml:1:103: not valid YAML: it is nested more than 100 levels"),
+        (BOMB, "x.yaml:6:8: not valid YAML: aliases stand for more than 100000 values"),
+        ("a: *b", "x.yaml:1:4: not valid YAML: found undefined alias"),
     ],
 )
 def test_bad_files(tmp_path: Path, text: str, message: str) -> None:

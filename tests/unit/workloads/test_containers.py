@@ -3,7 +3,7 @@
 import pytest
 
 from function.problems import Refused
-from function.workloads.containers import repository_name, serving, split_image
+from function.workloads.containers import serving
 
 
 def spec(*names, **images):
@@ -58,18 +58,3 @@ def test_refused(name):
         serving(pod, proves=proves(*proven))
     assert refused.value.reason == "EngineContainerMissing"
     assert "name it" in refused.value.message
-
-
-@pytest.mark.parametrize(
-    ("image", "parts"),
-    [
-        ("vllm/vllm-openai:v0.33.0", ("vllm/vllm-openai", "v0.33.0", "")),
-        ("reg:5000/a/b@sha256:00", ("reg:5000/a/b", "", "sha256:00")),
-        ("reg:5000/a/b:t@sha256:00", ("reg:5000/a/b", "t", "sha256:00")),
-        ("b", ("b", "", "")),
-        ("", ("", "", "")),
-    ],
-)
-def test_images(image, parts):
-    assert split_image(image) == parts
-    assert repository_name(image) == parts[0].rsplit("/", 1)[-1]

@@ -8,6 +8,7 @@ import yaml
 
 from function.problems import Refused
 from function.workloads import find, replace
+from tests.unit.kube.test_yamls import BOMB
 
 
 def tpl(tag, **extra):
@@ -659,3 +660,19 @@ def test_rubbish_in_serve_configurations():
         spec = {"rayClusterConfig": RAY_PODS, "serveConfigV2": yaml.safe_dump(config)}
         with contextlib.suppress(Refused):
             find(manifest("ray.io/v1", "RayService", spec))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "this is not YAML"),
+        ("a: 2026-99-99", "this is not YAML"),
+        ("[" * 100_000, "more than 100 levels deep"),
+        (BOMB, "aliases stand for more than"),
+    ],
+    ids=["broken", "no date", "deep", "bomb"],
+)
+def test_a_serve_configuration_that_cannot_be_read(text, message):
+    config = {"rayClusterConfig": RAY_PODS, "serveConfigV2": text}
+    with pytest.raises(Refused, match=message):
+        find(manifest("ray.io/v1", "RayService", config))

@@ -51,7 +51,7 @@ def stored(type_: str, storage: dict[str, Any] | None = None, **settings: Any) -
 def sglang(of: Tier | None = None, **facts: Any) -> Engine:
     """An SGLang engine with a known identity, and the features that the gate sees in it."""
     engine = Engine(SGLANG, **({"version": "0.5.23", "identity": IDENTITY} | facts))
-    verdict = gate.check(BACKEND.gate(of or cache(), engine))
+    verdict = gate.versions(BACKEND.gate(of or cache(), engine))
     return replace(engine, features=verdict.features)
 
 

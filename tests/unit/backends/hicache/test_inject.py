@@ -342,8 +342,8 @@ QUESTIONS: tuple[tuple[Tier, str, Version | None], ...] = (
 def test_what_the_version_gate_is_asked(of: Tier, row: str, version: Version | None) -> None:
     question = BACKEND.gate(of, sglang())
     assert (question.connector, question.package_version) == (row, version)
-    assert gate.check(question).features
-    old = gate.check(BACKEND.gate(of, Engine("SGLang", "0.5.14"))) if of is PLAIN else None
+    assert gate.versions(question).features
+    old = gate.versions(BACKEND.gate(of, Engine("SGLang", "0.5.14"))) if of is PLAIN else None
     assert old is None or "before 0.5.15 SGLang stops" in old.warnings[0]
 
 

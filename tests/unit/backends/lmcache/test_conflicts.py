@@ -49,13 +49,6 @@ def _expandable(name: str, value: str = "expandable_segments:True") -> Engine:
 
 REFUSED: tuple[tuple[str, Tier, Engine, str, str], ...] = (
     ("gang", ISOLATED, _vllm(pods=2), "EngineUnsupported", "spans 2 pods"),
-    (
-        "old client",
-        ISOLATED,
-        _vllm(None, image="docker.io/lmcache/vllm-openai:v0.5.4"),
-        "VersionMismatch",
-        "LMCache 0.5.4",
-    ),
     ("alloc", ISOLATED, _expandable("PYTORCH_ALLOC_CONF"), "ConnectorConflict", "PYTORCH_ALLOC"),
     (
         "cuda alloc",
@@ -123,13 +116,12 @@ REFUSED: tuple[tuple[str, Tier, Engine, str, str], ...] = (
         "ConnectorConflict",
         "LMCACHE_CHUNK_SIZE",
     ),
-    ("seed", INSIDE, _vllm(env=SEED), "ConnectorConflict", "PYTHONHASHSEED is 1"),
     (
-        "dynamic seed",
+        "random seed",
         INSIDE,
-        _vllm(env={"PYTHONHASHSEED": None}),
+        _vllm(env={"PYTHONHASHSEED": "random"}),
         "ConnectorConflict",
-        "not a plain value",
+        "PYTHONHASHSEED is random",
     ),
     *(
         (f"no identity, {name}", of, _vllm(identity=""), "CacheIdentityConflict", part)
@@ -162,6 +154,8 @@ ACCEPTED: tuple[tuple[str, Tier, Engine], ...] = (
     ("gang inside", INSIDE, _vllm(pods=4)),
     ("sleep inside", INSIDE, _vllm(flags={"--enable-sleep-mode": None})),
     ("equal seed", INSIDE, _vllm(env={"PYTHONHASHSEED": "0"})),
+    ("another seed", INSIDE, _vllm(env=SEED)),
+    ("dynamic seed", INSIDE, _vllm(env={"PYTHONHASHSEED": None})),
 )
 
 
@@ -178,7 +172,23 @@ def test_every_row_is_tried() -> None:
     for _, of, engine, _, _ in REFUSED:
         with pytest.raises(Refused) as refused:
             BACKEND.inject(of, engine)
-        messages.add(refused.value.message)
+        messages |= {part.message for part in refused.value.parts}
     for row in conflicts.ROWS:
         head, _, tail = row.message.partition("{found}")
         assert any(m.startswith(head) and tail in m for m in messages), row.message
+
+
+@pytest.mark.parametrize(
+    ("seed", "said"),
+    [
+        ({}, ""),
+        ("0", ""),
+        ("1", "PYTHONHASHSEED is 1 in the pod and 0"),
+        (None, "not a plain value"),
+    ],
+)
+def test_another_seed_is_a_note(seed: str | None | dict[str, str], said: str) -> None:
+    env = {} if seed == {} else {"PYTHONHASHSEED": seed}
+    for of, expected in ((INSIDE, said), (ISOLATED, "")):
+        text = "".join(BACKEND.gate(of, _vllm(env=env)).notes)
+        assert (expected in text) and bool(text) == bool(expected)

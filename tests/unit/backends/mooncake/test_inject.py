@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
+from function.backends.accelerator_rows import ACCELERATOR_ROWS
+from function.backends.model_rows import MODEL_ROWS
 from function.backends.mooncake import BACKEND
 from function.backends.mooncake.gate import ROWS
 from function.contract.backend import Tier
 from function.contract.engine import Engine
-from function.contract.gate import Question
 from function.problems import Refused
 from function.reasons import REASONS
 from tests.unit.backends.mooncake import IDENTITY, RDMA, pool, sglang, vllm
@@ -188,6 +189,10 @@ def test_not_refused(engine: Engine) -> None:
 
 def test_what_the_version_gate_is_asked() -> None:
     for engine, row in ((vllm(), "MooncakeStoreConnector"), (sglang(), "HiCache/mooncake")):
-        assert BACKEND.gate(PLAIN, engine) == Question(row, engine, ROWS, Version("0.3.13.post1"))
+        asked = BACKEND.gate(PLAIN, engine)
+        assert (asked.connector, asked.engine, asked.rows) == (row, engine, ROWS)
+        assert asked.package_version == Version("0.3.13.post1")
+        assert [(p.package, p.fits) for p in asked.pairings] == [("mooncake", "==0.3.13.*")]
+        assert (asked.models, asked.accelerators) == (MODEL_ROWS, ACCELERATOR_ROWS)
     assert BACKEND.assumes(PLAIN, "SGLang") == {"--page-size": "64"}
     assert BACKEND.keys_hold_identity(PLAIN, sglang())

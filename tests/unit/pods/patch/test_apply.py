@@ -25,6 +25,7 @@ def shm_volume(**empty_dir):
 
 SHM_MOUNT = {"name": "dshm", "mountPath": "/dev/shm"}
 OURS = {"name": "kv-offload-shm", "emptyDir": {"medium": "Memory"}}
+NODES = {"name": "kv-offload-shm", "hostPath": {"path": "/dev/shm", "type": "Directory"}}
 OUR_MOUNT = {"name": "kv-offload-shm", "mountPath": "/dev/shm"}
 POD_IP = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
 POD_IP_V1 = {
@@ -190,6 +191,16 @@ KEPT_OR_ADDED = {
                 ]
             },
         ),
+    ),
+    "memory gives way where the agent shares the node's": (
+        pod({"volumeMounts": [SHM_MOUNT]}, {"volumes": [shm_volume(sizeLimit="1Gi")]}),
+        Injection(shm=SharedMemory(host=True)),
+        pod({"volumeMounts": [OUR_MOUNT]}, {"volumes": [NODES]}),
+    ),
+    "and where hostIPC is set beside it": (
+        pod({"volumeMounts": [SHM_MOUNT]}, {"hostIPC": True, "volumes": [shm_volume()]}),
+        Injection(shm=SharedMemory(host=True)),
+        pod({"volumeMounts": [OUR_MOUNT]}, {"hostIPC": True, "volumes": [NODES]}),
     ),
     "hostIPC shows the node's shm already": (
         pod(spec={"hostIPC": True}),
@@ -393,17 +404,29 @@ CONFLICTS = {
         "PodConflict",
         "spec.volumes[dshm]",
     ),
-    "Modelplane's shm where the node's is shared": (
-        pod({"volumeMounts": [SHM_MOUNT]}, {"volumes": [shm_volume()]}),
+    "a shm on disk where the node's is shared": (
+        pod({"volumeMounts": [SHM_MOUNT]}, {"volumes": [{"name": "dshm", "emptyDir": {}}]}),
         Injection(shm=SharedMemory(host=True)),
         "PodConflict",
         "spec.volumes[dshm]",
     ),
-    "an emptyDir under hostIPC where the node's is shared": (
-        pod({"volumeMounts": [SHM_MOUNT]}, {"hostIPC": True, "volumes": [shm_volume()]}),
+    "a shm that another container mounts too, where the node's is shared": (
+        pod(
+            {"volumeMounts": [SHM_MOUNT]},
+            {
+                "volumes": [shm_volume()],
+                "initContainers": [{"name": "side", "volumeMounts": [SHM_MOUNT]}],
+            },
+        ),
         Injection(shm=SharedMemory(host=True)),
         "PodConflict",
         "spec.volumes[dshm]",
+    ),
+    "our name taken, where the node's is shared": (
+        pod({"volumeMounts": [SHM_MOUNT]}, {"volumes": [shm_volume(), OURS]}),
+        Injection(shm=SharedMemory(host=True)),
+        "PodConflict",
+        "spec.volumes[kv-offload-shm]",
     ),
     "too few devices": (
         pod({"resources": {"limits": {"rdma/hca": "1"}}}),

@@ -1,4 +1,4 @@
-"""On which accelerator an engine's pod runs, how it is shared, and whether a backend serves it.
+"""On which accelerator an engine's pod runs, and how it is shared.
 
 Read from what a pod asks for: extended resources, DRA claims, the image, the node selector. What
 none of these tells is unknown, which is the normal case under DRA with opaque class names.
@@ -7,39 +7,27 @@ none of these tells is unknown, which is the normal case under DRA with opaque c
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
+from function.contract.accelerators.kinds import (
+    CUDA,
+    HPU,
+    MIG,
+    MPS,
+    NEURON,
+    NPU,
+    ROCM,
+    TIME_SLICING,
+    TPU,
+    VGPU,
+    XPU,
+    Accelerator,
+)
 from function.contract.image_reference import ImageReference
 from function.contract.stock_images import contents
 from function.contract.stock_images.tags import read
 
 Json = Mapping[str, Any]
-
-CUDA = "cuda"
-ROCM = "rocm"
-XPU = "xpu"
-HPU = "hpu"
-NEURON = "neuron"
-NPU = "npu"
-TPU = "tpu"
-CPU = "cpu"
-NAMES: Mapping[str, str] = {
-    CUDA: "an NVIDIA GPU",
-    ROCM: "an AMD GPU",
-    XPU: "an Intel GPU",
-    HPU: "a Gaudi",
-    NEURON: "an AWS Neuron device",
-    NPU: "an Ascend NPU",
-    TPU: "a Google TPU",
-    CPU: "a CPU",
-}
-
-# How one device is shared between containers.
-MIG = "MIG"
-TIME_SLICING = "time-slicing"
-MPS = "MPS"
-VGPU = "vGPU"
 
 
 @dataclass(frozen=True)
@@ -102,16 +90,6 @@ _VALUES: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 _NAME = re.compile(r"(?:^|[-_.])(rocm|xpu|hpu|gaudi|neuron|neuronx|npu|ascend|tpu|cpu)(?=$|[-_.])")
 _SPELLED = {"gaudi": HPU, "neuronx": NEURON, "ascend": NPU}
-
-
-@dataclass(frozen=True)
-class Accelerator:
-    """`name`: of `NAMES`, "" for unknown. `sharing`: MIG, time-slicing or MPS, vGPU, "" for a whole
-    device or for unknown. `because`: what said so, for people."""
-
-    name: str = ""
-    sharing: str = ""
-    because: str = ""
 
 
 def of_pod(pod: Json, container: Json) -> Accelerator:
@@ -198,59 +176,3 @@ def _mapping(value: Any) -> Json:
 
 def _mappings(value: Any) -> list[Json]:
     return [v for v in value if isinstance(v, Mapping)] if isinstance(value, list) else []
-
-
-class Served(Enum):
-    YES = "served"
-    NO = "out of scope"
-    UNPROVEN = "unproven"  # upstream has code for it; nobody says that it works
-
-
-@dataclass(frozen=True)
-class AcceleratorRow:
-    """Whether a connector of an engine serves an accelerator, or a way of sharing one.
-
-    `mode`: what of the tier it depends on ("" for any), e.g. "Isolated". `message`: why not, or
-    what holds; a whole sentence.
-    """
-
-    connector: str
-    engine: str
-    accelerator: str
-    served: Served
-    source: str
-    message: str = ""
-    mode: str = ""
-    sharing: str = ""
-
-
-def served(
-    rows: Iterable[AcceleratorRow],
-    connector: str,
-    engine: str,
-    mode: str,
-    accelerator: Accelerator,
-) -> tuple[Served, str]:
-    """What the rows say, and the sentence for people.
-
-    An unknown accelerator is served: most pods under DRA name none. One that no row names is not.
-    """
-    if not accelerator.name:
-        return Served.YES, ""
-    where = f"{NAMES[accelerator.name]} ({accelerator.because})"
-    mine = [
-        r
-        for r in rows
-        if (r.connector, r.engine, r.accelerator) == (connector, engine, accelerator.name)
-        and r.mode in ("", mode)
-        and (not r.sharing or r.sharing in accelerator.sharing)
-    ]
-    if not mine:
-        return Served.NO, f"{connector} is not made for {where}; this pod is left alone"
-    worst = min(mine, key=lambda row: _ORDER.index(row.served))
-    if worst.served is Served.YES:
-        return Served.YES, worst.message
-    return worst.served, f"on {where}: {worst.message}"
-
-
-_ORDER = (Served.NO, Served.UNPROVEN, Served.YES)

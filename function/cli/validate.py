@@ -1,0 +1,48 @@
+"""`kv-offload validate`: whether tiers are valid, for a check in CI."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from function.cli.errors import Failed, user_errors
+from function.render import files
+
+_FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
+
+
+@click.command("validate")
+@click.argument("paths", type=_FILE, nargs=-1, required=True)
+@user_errors()
+def command(paths: tuple[Path, ...]) -> None:
+    """Say everything that is wrong with the KVOffloadTiers in PATHS, with the fields' paths.
+
+    A path is a file, a directory of YAML files, or - for the standard input; other kinds in it are
+    passed over. What a tier needs of the cluster, or of other objects, is not looked up. The exit
+    code is 0 where all are valid, 1 where one is not, 2 where there is none or a file cannot be
+    read.
+
+    \b
+    Examples:
+      kv-offload validate tiers/
+      kustomize build . | kv-offload validate -
+    """
+    from function.render import validate
+
+    found = [
+        (path, document)
+        for path in paths
+        for document in files.load_items(path)
+        if document["kind"] == "KVOffloadTier"
+    ]
+    if not found:
+        raise files.InputError(f"{', '.join(map(str, paths))}: no KVOffloadTier in there")
+    valid = True
+    for path, document in found:
+        said = validate.validate(document)
+        valid &= said.valid
+        click.echo(f"{'✔' if said.valid else '✘'} {said.name} ({path})")
+        for text in said.lines:
+            click.echo(f"  {text}")
+    if not valid:
+        sys.exit(Failed.exit_code)

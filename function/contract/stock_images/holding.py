@@ -1,0 +1,43 @@
+"""Which public images hold what a connector needs: the way out in a message."""
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import groupby
+
+from function.contract.engine import VLLM
+from function.contract.stock_images import builds, contents, sglang, vllm
+
+
+@cache
+def holding(engine: str, package: str, specifier: str) -> tuple[str, ...]:
+    """Series of public images for CUDA that surely hold a package of that range, e.g.
+    "vllm/vllm-openai:v0.32.0 to v0.33.0"; () where none does."""
+    return tuple(
+        _series(repository, [tag for tag, fits in rows if fits])
+        for repository, of_it in groupby(_images(engine), lambda image: image[0])
+        for fits, run in groupby(
+            [(tag, _fits(f"{repository}:{tag}", package, specifier)) for _, tag in of_it],
+            lambda row: row[1],
+        )
+        if fits and (rows := list(run))
+    )
+
+
+def _fits(image: str, package: str, specifier: str) -> bool:
+    held = contents(image)
+    return held is not None and held.package(package).within(specifier) is True
+
+
+def _series(repository: str, tags: list[str]) -> str:
+    last = f" to {tags[-1]}" if len(tags) > 1 else ""
+    return f"{repository}:{tags[0]}{last}"
+
+
+def _images(engine: str) -> Iterator[tuple[str, str]]:
+    """(repository, tag), the releases of each in order."""
+    if engine == VLLM:
+        yield from (("vllm/vllm-openai", f"v{row.version}") for row in vllm.RELEASES)
+        yield from (("lmcache/vllm-openai", f"v{version}") for version in builds.LMCACHE_VLLM)
+    else:
+        yield from (("lmsysorg/sglang", f"v{row.version}") for row in sglang.RELEASES)
+        yield from (("lmcache/sglang", f"v{version}") for version in builds.LMCACHE_SGLANG)

@@ -1,0 +1,32 @@
+"""What an image says of itself by its name, and by the variables that its pod repeats."""
+
+import re
+from collections.abc import Mapping
+
+from packaging.version import InvalidVersion, Version
+
+from function.contract.packages import STATED, Fact
+
+# vllm:0.33.0-mooncake0.3.12, sglang-mooncake-v0.3.13:x, serve:vllm0.32.0-lmcache0.5.6
+_IN_NAME = re.compile(r"(?:^|[-_./:])(lmcache|mooncake|nixl)[-_.]?v?(\d+\.\d+\.\d+)(?![\d.]*\d)")
+# Variables of Dockerfiles that name a version, and that people repeat in a pod.
+_ENV = {"MOONCAKE_VERSION": "mooncake", "LMCACHE_VERSION": "lmcache", "NIXL_VERSION": "nixl"}
+
+
+def named(image: str, env: Mapping[str, str | None]) -> Mapping[str, Fact]:
+    """The packages that an image's name, or a literal variable of the container, names."""
+    found = {
+        name: Fact((version,), STATED, "the image's name", declared=True)
+        for name, version in _IN_NAME.findall(image.partition("@")[0])
+    }
+    for variable, name in _ENV.items():
+        if version := _version(env.get(variable) or ""):
+            found[name] = Fact((version,), STATED, f"env {variable}", declared=True)
+    return found
+
+
+def _version(text: str) -> str:
+    try:
+        return str(Version(text))
+    except InvalidVersion:
+        return ""

@@ -1,0 +1,54 @@
+"""How much a YAML text of a stranger may ask of whoever loads it.
+
+PyYAML builds documents recursively, so that a hundred thousand brackets end the process; and a few
+aliases of aliases stand for billions of values. Both are seen in the events of the parser, which
+take time linear in the text.
+"""
+
+from typing import Any
+
+import yaml
+
+# Manifests nest to about twenty levels, a CRD's schema to sixty.
+MAX_DEPTH = 100
+# Values that all aliases of a text together may stand for.
+MAX_ALIASED = 100_000
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def check(text: str) -> None:
+    """Raise yaml.MarkedYAMLError for a text that is nested too deep, or that aliases multiply.
+
+    Raises yaml.YAMLError for what the parser cannot read, as loading would.
+    """
+    sizes: dict[str, int] = {}  # of what stands behind an anchor
+    open_: list[tuple[str | None, int]] = []  # (anchor, values before it) of what is not closed yet
+    count = aliased = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.DocumentStartEvent):
+            sizes.clear()
+        elif isinstance(event, yaml.AliasEvent):
+            # One that is not closed yet is circular, one that is not there the loader's to refuse.
+            size = sizes.get(event.anchor or "", 1)
+            count, aliased = count + size, aliased + size
+            if aliased > MAX_ALIASED:
+                raise _TooMuch(f"aliases stand for more than {MAX_ALIASED} values", event)
+        elif isinstance(event, yaml.ScalarEvent):
+            count += 1
+            if event.anchor:
+                sizes[event.anchor] = 1
+        elif isinstance(event, yaml.CollectionStartEvent):
+            open_.append((event.anchor, count))
+            count += 1
+            if len(open_) > MAX_DEPTH:
+                raise _TooMuch(f"it is nested more than {MAX_DEPTH} levels deep", event)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = open_.pop()
+            if anchor:
+                sizes[anchor] = count - before
+
+
+class _TooMuch(yaml.MarkedYAMLError):
+    def __init__(self, problem: str, event: Any) -> None:
+        super().__init__(None, None, problem, event.start_mark)

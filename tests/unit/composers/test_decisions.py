@@ -1,0 +1,462 @@
+"""What the image holds, what the model is, what it runs on: whole pods in, decisions out."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.composers import documents as d
+from tests.unit.composers.calls import call
+
+KEY = "serving-workload"
+TIER = {"modelplane.ai/kv-offload-tier": "chat"}
+PACKAGES = "modelplane.ai/kv-offload-packages"
+FAMILY = "modelplane.ai/kv-offload-model-family"
+DENSE = "Qwen/Qwen3-32B"
+
+SHARED: dict[str, Any] = {"lmcache": {"ipc": "SharedMemory", "l1": {"sizeGiB": 10}}}
+OLDER: dict[str, Any] = {**SHARED, "image": {"tag": "v0.5.4"}}
+INSIDE: dict[str, Any] = {"lmcache": {"mode": "InProcess", "inProcess": {"memoryGiB": 20}}}
+POOL: dict[str, Any] = {
+    "backend": "Mooncake",
+    "lmcache": None,
+    "mooncake": {"protocol": "tcp", "store": {"sizeGiB": 10}},
+}
+SGLANG = ["python3", "-m", "sglang.launch_server", "--model-path", DENSE]
+WIRED, MISMATCH, OUT = "Wired", "VersionMismatch", "OutOfScope"
+
+# name: (tier, image, arguments, annotations, what the pod has beside, reason, what is said)
+DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[str, ...]]] = {
+    "newest, default tier": ({}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {}, WIRED, ()),
+    "0.5.5 on the default tier": (
+        {}, "vllm/vllm-openai:v0.30.0", [DENSE], {}, {}, WIRED,
+        ("LMCache 5168", "restart them after it"),
+    ),
+    "0.5.4 on the default tier": (
+        {}, "vllm/vllm-openai:v0.29.0", [DENSE], {}, {}, MISMATCH,
+        ("the image vllm/vllm-openai:v0.29.0 holds lmcache 0.5.4 (derived, docs/images.md), the "
+         "tier's agent (lmcache 0.5.6) needs lmcache >=0.5.5,<0.6, and it rejects every lookup of "
+         "an older one. Use an image that holds it (vllm/vllm-openai:v0.30.0 to v0.33.0, "
+         "lmcache/vllm-openai:v0.5.5 to v0.5.6); or a tier with spec.lmcache.ipc SharedMemory and "
+         "spec.image.tag v0.5.4; or a tier with spec.lmcache.mode InProcess",),
+    ),
+    "the commonest image": (
+        {}, "vllm/vllm-openai:v0.23.0", [DENSE], {}, {}, MISMATCH,
+        ("lmcache 0.4.6 or 0.4.7", "or a tier with spec.lmcache.mode InProcess"),
+    ),
+    "the commonest image, inside the engine": (
+        INSIDE, "vllm/vllm-openai:v0.23.0", [DENSE], {}, {}, WIRED, ("deprecated upstream",),
+    ),
+    "0.5.4 on a tier of its own": (
+        OLDER, "vllm/vllm-openai:v0.29.0", [DENSE], {}, {}, WIRED, (),
+    ),
+    "0.5.6 on an older tier": (
+        OLDER, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {}, MISMATCH,
+        ("nobody tried these two together",),
+    ),
+    "CUDA 12": (
+        {}, "vllm/vllm-openai:v0.32.0-cu129", [DENSE], {}, {}, MISMATCH, ("holds lmcache 0.4.4",),
+    ),
+    "a tag that moves": (
+        {}, "vllm/vllm-openai:latest", [DENSE], {}, {}, MISMATCH,
+        ("nobody knows which lmcache", "pin the image's tag to a release, or say what it holds",
+         'modelplane.ai/kv-offload-packages, e.g. "lmcache=0.5.5"'),
+    ),
+    "one's own build": (
+        {}, "corp/vllm-openai:v0.33.0", [DENSE], {}, {}, MISMATCH,
+        ("nobody knows which lmcache", PACKAGES),
+    ),
+    "one's own build, declared": (
+        {}, "corp/vllm-openai:v0.33.0", [DENSE], {PACKAGES: "lmcache=0.5.6"}, {}, WIRED, (),
+    ),
+    "declared not to be there": (
+        {}, "vllm/vllm-openai:v0.33.0", [DENSE], {PACKAGES: "lmcache=none"}, {}, MISMATCH,
+        ("holds no lmcache (annotation)",),
+    ),
+    "a mirror of the stock image": (
+        {}, "corp.example/mirror/vllm/vllm-openai:v0.33.0", [DENSE], {}, {}, WIRED, (),
+    ),
+    "LMCache's image": ({}, "lmcache/vllm-openai:v0.5.6", [DENSE], {}, {}, WIRED, ()),
+    "NVIDIA's image": (
+        {}, "nvcr.io/nvidia/vllm:26.10-py3", ["vllm", "serve", DENSE], {}, {}, MISMATCH,
+        ("nobody knows which lmcache",),
+    ),
+    "the pool's line": (POOL, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {}, WIRED, ()),
+    "another line of Mooncake": (
+        POOL, "vllm/vllm-openai:v0.27.1", [DENSE], {}, {}, MISMATCH,
+        ("holds mooncake 0.3.10.post2 (docs/images.md)", "every write fails",
+         "vllm/vllm-openai:v0.29.0 to v0.33.0"),
+    ),
+    "either of two lines": (
+        POOL, "vllm/vllm-openai:v0.28.0", [DENSE], {}, {}, MISMATCH,
+        ("mooncake 0.3.12.post1 or 0.3.13",),
+    ),
+    "SGLang's image has no LMCache": (
+        SHARED, "lmsysorg/sglang:v0.5.23", SGLANG, {}, {}, MISMATCH,
+        ("holds no lmcache (docs/images.md)", "lmcache/sglang:v0.5.6"),
+    ),
+    "SGLang, the pool": (POOL, "lmsysorg/sglang:v0.5.23", SGLANG, {}, {}, WIRED, ()),
+    "SGLang, an older pool": (
+        POOL, "lmsysorg/sglang:v0.5.16", SGLANG, {}, {}, MISMATCH, ("mooncake 0.3.11.post1",),
+    ),
+    # Models
+    "a hybrid on an agent": (
+        {}, "vllm/vllm-openai:v0.33.0", ["Qwen/Qwen3-Next-80B-A3B-Instruct"], {}, {},
+        "EngineUnsupported", ("hybrid, by the model's name", "LMCache 4247"),
+    ),
+    "a hybrid by its flags": (
+        {}, "vllm/vllm-openai:v0.33.0", ["/mnt/models", "--mamba-cache-mode", "align"], {}, {},
+        "EngineUnsupported", ("hybrid, by --mamba-cache-mode",),
+    ),
+    "a hybrid, declared": (
+        {}, "vllm/vllm-openai:v0.33.0", ["/mnt/models"], {FAMILY: "hybrid"}, {},
+        "EngineUnsupported", ("hybrid, by declared",),
+    ),
+    "a hybrid inside the engine": (
+        INSIDE, "vllm/vllm-openai:v0.33.0", ["Qwen/Qwen3.6-27B"], {}, {}, "EngineUnsupported",
+        ("fails at start",),
+    ),
+    "a hybrid in the pool": (
+        POOL, "vllm/vllm-openai:v0.33.0", ["Qwen/Qwen3.6-27B"], {}, {}, WIRED,
+        ("vllm 56972",),
+    ),
+    "nothing tells what the model is": (
+        {}, "vllm/vllm-openai:v0.33.0", ["/mnt/models"], {}, {}, WIRED, (FAMILY,),
+    ),
+    "declared dense": (
+        {}, "vllm/vllm-openai:v0.33.0", ["/mnt/models"], {FAMILY: "dense"}, {}, WIRED, (),
+    ),
+    # Accelerators
+    "ROCm, by the resource": (
+        {}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"amd.com/gpu": 1}, OUT,
+        ("an AMD GPU (resource amd.com/gpu)", "isolated IPC for NVIDIA alone"),
+    ),
+    "XPU, by the image": (
+        {}, "intel/vllm:0.17.0-xpu", ["vllm", "serve", DENSE], {}, {}, OUT, ("an Intel GPU",),
+    ),
+    "Gaudi": (
+        {}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"habana.ai/gaudi": 1}, OUT, ("a Gaudi",),
+    ),
+    "a slice of a GPU": (
+        {}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"nvidia.com/mig-3g.40gb": 1}, WIRED,
+        ("CUDA IPC between two containers on a part of a GPU was proven by nobody",),
+    ),
+    # All at once
+    "three things at once": (
+        {}, "vllm/vllm-openai:v0.7.3", ["/mnt/models", "--mamba-cache-mode", "align"], {}, {},
+        "EngineUnsupported",
+        ("3 things: (1) LMCacheMPConnector needs vLLM", "(2) nobody knows which lmcache",
+         "(3) the model is hybrid"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_decision(name: str) -> None:
+    tier, image, args, annotations, resources, reason, said = DECISIONS[name]
+    engine = d.engine({**TIER, **annotations}, args=args, image=image)
+    container = d.wired_pod(engine)["spec"]["containers"][0]
+    if resources:
+        container["resources"] = {"limits": resources}
+    if args == SGLANG:
+        container["command"] = container.pop("args")
+    model = DENSE if args == SGLANG else next(a for a in args if "/" in a)
+    required = d.requirements(d.ready_tier(**tier), model=model)
+    got = call(d.replica(), desired={KEY: engine}, required=required)
+    message = got.messages["KVOffloadReady"]
+    assert got.conditions["KVOffloadReady"][1] == reason, message
+    for text in said:
+        assert text in message, message
+    if not said:
+        assert "Note: " not in message or "torch" in message, message
+
+
+def decide(manifest: dict[str, Any], model: str = DENSE, **tier: Any) -> tuple[str, str]:
+    """(reason, message) for a workload in an Object."""
+    resource = d.engine()
+    resource["spec"]["forProvider"]["manifest"] = manifest
+    required = d.requirements(d.ready_tier(**tier), model=model)
+    got = call(d.replica(), desired={KEY: resource}, required=required)
+    return got.conditions["KVOffloadReady"][1], got.messages["KVOffloadReady"]
+
+
+def deployment(container: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    annotations = {**TIER, **metadata.pop("annotations", {})}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "qwen"},
+        "spec": {
+            "template": {
+                "metadata": {"annotations": annotations, **metadata},
+                "spec": {"containers": [{"name": "main", **container}]},
+            }
+        },
+    }
+
+
+def group(**roles: dict[str, Any]) -> dict[str, Any]:
+    """A RoleBasedGroup; each role a pod spec, all of them asking."""
+    templates = [
+        {"name": name, "template": {"metadata": {"annotations": TIER}, "spec": spec}}
+        for name, spec in roles.items()
+    ]
+    return {
+        "apiVersion": "workloads.x-k8s.io/v1alpha1",
+        "kind": "RoleBasedGroup",
+        "metadata": {"name": "chat"},
+        "spec": {"roles": templates},
+    }
+
+
+STOCK = {"name": "engine", "image": "vllm/vllm-openai:v0.33.0", "args": [DENSE]}
+ENGINE = "modelplane.ai/kv-offload-engine"
+LLAMA = {"image": "ghcr.io/ggml-org/llama.cpp:server", "args": ["-m", "/m.gguf"]}
+PICKER = {"name": "epp", "image": "registry.k8s.io/epp:v1.2.0", "args": ["--pool-name", "x"]}
+
+# name: (workload, reason, what is said, what is not)
+NO_ENGINES: dict[str, tuple[dict[str, Any], str, tuple[str, ...], tuple[str, ...]]] = {
+    "GPUStack's injector": (
+        deployment(STOCK, labels={"kvcache.gpustack.ai/inject": "true"}),
+        OUT, ("GPUStack", "kvcache.gpustack.ai/inject"), (),
+    ),
+    "LMCache's injector": (
+        deployment(STOCK, annotations={"lmcache.ai/lmcache-engine": "x"}),
+        OUT, ("LMCache's operator",), (),
+    ),
+    "llama.cpp": (deployment(LLAMA), OUT, ("starts llama.cpp",), (ENGINE,)),
+    "llama.cpp, declared to be vLLM": (
+        deployment(LLAMA, annotations={ENGINE: "vLLM"}),
+        "EngineUnknown", ("the annotation says vLLM", "visibly starts llama.cpp"), (),
+    ),
+    "a benchmark client in vLLM's image": (
+        deployment({**STOCK, "command": ["tini", "--", "vllm", "bench", "serve"], "args": []}),
+        OUT, ("a benchmark client",), (ENGINE,),
+    ),
+    "a Python script": (
+        deployment({"image": "mine/app:1", "command": ["python3", "app.py"]}),
+        "EngineUnknown", ("its command hides what it starts",), (ENGINE,),
+    ),
+    "a shell that sleeps": (
+        deployment({"image": "mine/app:1", "command": ["sleep", "infinity"]}),
+        "EngineUnknown", ("its command starts no engine",), (ENGINE,),
+    ),
+    "an engine declared, and nothing that starts one": (
+        deployment(
+            {"image": "mine/app:1", "command": ["sleep", "1"]},
+            annotations={
+                ENGINE: "vLLM",
+                PACKAGES: "lmcache=0.5.6",
+                "modelplane.ai/kv-offload-cache-identity": "x",
+            },
+        ),
+        "ArgsNotPatchable", ("no command here starts an engine",), (),
+    ),
+    "a picker beside the engine": (
+        group(router={"containers": [PICKER]}, main={"containers": [STOCK]}),
+        WIRED, ("Left as it is", "an endpoint picker"), (),
+    ),
+    "a picker alone": (group(router={"containers": [PICKER]}), OUT, ("an endpoint picker",), ()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_ENGINES)
+def test_what_is_no_engine_of_ours(name: str) -> None:
+    manifest, reason, said, unsaid = NO_ENGINES[name]
+    unseen = "nothing that starts one" in name
+    found, message = decide(manifest, "" if unseen else DENSE)
+    assert found == reason, message
+    for text in said:
+        assert text in message, message
+    for text in unsaid:
+        assert text not in message, message
+
+
+def role(*args: str, claim: str = "a", image: str = STOCK["image"]) -> dict[str, Any]:
+    """A pod spec that serves what is on a volume at the path that everybody uses."""
+    container = {
+        "name": "engine",
+        "image": image,
+        "args": ["/mnt/models", *args],
+        "volumeMounts": [{"name": "m", "mountPath": "/mnt/models"}],
+    }
+    volume = {"name": "m", "persistentVolumeClaim": {"claimName": claim}}
+    return {"containers": [container], "volumes": [volume]}
+
+
+def sglang(*args: str, claim: str = "a") -> dict[str, Any]:
+    """As `role`; SGLang's client of LMCache has no place for the identity in its keys."""
+    spec = role(claim=claim)
+    command = ["sglang", "serve", "--model-path", "/mnt/models", *args]
+    spec["containers"][0] |= {"image": "lmcache/sglang:v0.5.6", "command": command, "args": []}
+    return spec
+
+
+CONFLICT = "CacheIdentityConflict"
+# name: (the tier, one role, the other, the reason)
+PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = {
+    "one volume": ({}, role(), role(), WIRED),
+    "two volumes, and the key has the identity": ({}, role(), role(claim="b"), WIRED),
+    "the same in the pool": (POOL, role(), role(claim="b"), WIRED),
+    "SGLang, one volume": (SHARED, sglang(), sglang(), WIRED),
+    "SGLang, two volumes under one path": (SHARED, sglang(), sglang(claim="b"), CONFLICT),
+    "SGLang, another data type": (
+        SHARED, sglang(), sglang("--kv-cache-dtype", "fp8_e5m2"), CONFLICT,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_two_engines_of_one_workload(name: str) -> None:
+    """One workload with two engines, and one composite with two workloads, fare alike."""
+    tier, one, other, reason = PAIRS[name]
+    found, message = decide(group(one=one, other=other), "/mnt/models", **tier)
+    assert found == reason, message
+    desired = {}
+    for key, spec in (("one", one), ("other", other)):
+        desired[key] = d.engine()
+        manifest = deployment({})
+        manifest["spec"]["template"]["spec"] = spec
+        desired[key]["spec"]["forProvider"]["manifest"] = manifest
+    required = d.requirements(d.ready_tier(**tier), model="/mnt/models")
+    got = call(d.replica(), desired=desired, required=required)
+    assert got.conditions["KVOffloadReady"][1] == reason, got.messages
+
+
+NIXL = '{"kv_connector":"NixlConnector","kv_role":"%s"}'
+MULTI = (
+    '{"kv_connector":"MultiConnector","kv_role":"kv_both","kv_connector_extra_config":'
+    '{"connectors":[{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}]}}'
+)
+CHOSEN = (
+    '{"kv_connector":"NixlConnector","kv_role":"kv_consumer","kv_load_failure_policy":"recompute"}'
+)
+# the user's connector: (the store's role in the pool, the policy at the top)
+PHASES = {
+    "": ("kv_both", "recompute"),
+    NIXL % "kv_producer": ("kv_both", None),
+    NIXL % "kv_consumer": ("kv_consumer", None),
+    NIXL % "kv_both": ("kv_both", None),
+    MULTI: ("kv_consumer", None),
+    CHOSEN: ("kv_consumer", "recompute"),
+    '{"kv_connector":"OffloadingConnector","kv_role":"kv_both"}': ("kv_both", "recompute"),
+}
+
+
+@pytest.mark.parametrize("connector", PHASES)
+def test_the_phase_is_what_the_flags_say_and_a_failed_transfer_stays_one(connector: str) -> None:
+    args = [DENSE, *(["--kv-transfer-config", connector] if connector else [])]
+    engine = d.engine(args=args, image="vllm/vllm-openai:v0.33.0")
+    required = d.requirements(d.ready_tier(**POOL), model=DENSE)
+    got = call(d.replica(), desired={KEY: engine}, required=required)
+    assert got.conditions["KVOffloadReady"][1] == WIRED, got.messages
+    container = d.wired_pod(got.desired[KEY])["spec"]["containers"][0]
+    config = json.loads(container["args"][-1])
+    listed = config.get("kv_connector_extra_config", {}).get("connectors", [config])
+    store = next(c for c in listed if c["kv_connector"] == "MooncakeStoreConnector")
+    assert (store["kv_role"], config.get("kv_load_failure_policy")) == PHASES[connector]
+
+
+@pytest.mark.parametrize(
+    ("beside", "reason"),
+    [
+        ({}, WIRED),
+        ({"envFrom": [{"configMapRef": {"name": "more"}}]}, "ArgsNotPatchable"),
+        ({"env": [{"name": "VLLM_ADDITIONAL_ARGS", "value": "--max-num-seqs 4"}]}, WIRED),
+    ],
+)
+def test_a_variable_that_may_hold_flags_is_empty_only_where_all_are_seen(
+    beside: dict[str, Any], reason: str
+) -> None:
+    script = f"exec vllm serve {DENSE} $VLLM_ADDITIONAL_ARGS"
+    container = {"image": STOCK["image"], "command": ["sh", "-c", script], **beside}
+    found, message = decide(deployment(container))
+    assert found == reason, message
+
+
+def test_a_store_of_ones_own_is_kept() -> None:
+    for name in ("MOONCAKE_MASTER", "SGLANG_HICACHE_MOONCAKE_CONFIG_PATH"):
+        env = [{"name": name, "value": "mine:50051"}]
+        container = {"image": "lmsysorg/sglang:v0.5.23", "command": SGLANG, "env": env}
+        found, message = decide(deployment(container), **POOL)
+        assert (found, name in message) == ("ConnectorConflict", True), message
+
+
+INPUT = {"apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1", "kind": "Input"}
+OWN = {"image": "registry.example/ours:v7", "args": ["--model", DENSE]}
+INSIDE_OWN = {PACKAGES: "lmcache=0.5.6"}
+OF_INPUT = {"engineImages": {"ours": {"engine": "vLLM", "entrypoint": ["vllm", "serve"]}}}
+# What was said when it was wired, and is said no more: (workload, the Input, the composite's spec)
+FORGOTTEN: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "nothing": (deployment(STOCK), {}, {}),
+    "the Input's engine": (deployment(OWN, annotations=INSIDE_OWN), {"engine": "vLLM"}, {}),
+    "the Input's images": (deployment(OWN, annotations=INSIDE_OWN), OF_INPUT, {}),
+    "the Input's container": (
+        group(main={"containers": [STOCK, {**STOCK, "name": "odd"}]}), {"container": "odd"}, {},
+    ),
+    "the field's engine": (
+        deployment(OWN, annotations=INSIDE_OWN),
+        {},
+        {"kvOffloadTierRef": {"name": "chat", "engine": "vLLM"}},
+    ),
+    "beside a router": (
+        group(router={"containers": [PICKER]}, main={"containers": [STOCK]}), {}, {},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_the_record_alone_is_enough_when_the_tier_is_gone(name: str) -> None:
+    manifest, step_input, spec = FORGOTTEN[name]
+    engine = d.engine()
+    engine["spec"]["forProvider"]["manifest"] = manifest
+    before = call(
+        d.replica(**spec),
+        step_input={**INPUT, **step_input},
+        desired={KEY: engine},
+        required=d.requirements(d.ready_tier(), model=DENSE),
+    )
+    assert before.conditions["KVOffloadReady"][1] == WIRED, before.messages
+    for spec_then in (spec, {}):
+        after = call(
+            d.replica(**spec_then),
+            step_input=INPUT,
+            desired={KEY: engine},
+            observed={KEY: before.desired[KEY]},
+            required={**d.requirements(model=DENSE), **d.requirements(model="")},
+        )
+        assert after.desired[KEY] == before.desired[KEY], after.messages
+        assert "Still wired as recorded" in after.messages["KVOffloadReady"]
+
+
+USERS = [
+    ({}, {}, True),
+    ({"runAsUser": 0}, {"runAsNonRoot": True}, True),
+    ({}, {"runAsNonRoot": True}, False),
+    ({"runAsUser": 1000}, {}, False),
+    ({}, {"runAsUser": 1000}, False),
+    ({"privileged": True, "runAsUser": 1000}, {}, True),
+]
+
+
+@pytest.mark.parametrize(("own", "pods", "added"), USERS)
+def test_a_capability_is_added_only_where_it_has_an_effect(
+    own: dict[str, Any], pods: dict[str, Any], added: bool
+) -> None:
+    tier = {
+        **POOL,
+        "mooncake": {"protocol": "rdma", "store": {"sizeGiB": 10}},
+        "rdma": {"source": "DevicePlugin", "devicePlugin": {"resourceName": "rdma/hca"}},
+    }
+    manifest = deployment({**STOCK, "securityContext": own})
+    manifest["spec"]["template"]["spec"]["securityContext"] = pods
+    engine = d.engine()
+    engine["spec"]["forProvider"]["manifest"] = manifest
+    required = d.requirements(d.ready_tier(**tier), model=DENSE)
+    got = call(d.replica(), desired={KEY: engine}, required=required)
+    message = got.messages["KVOffloadReady"]
+    assert got.conditions["KVOffloadReady"][1] == WIRED, message
+    context = d.wired_pod(got.desired[KEY])["spec"]["containers"][0]["securityContext"]
+    has = "IPC_LOCK" in context.get("capabilities", {}).get("add", [])
+    assert has == (added and not own.get("privileged"))
+    assert ("memlock" in message) == (not added)

@@ -1,0 +1,56 @@
+"""YAML of a stranger is read within bounds: no crash, no minutes."""
+
+from itertools import pairwise
+
+import pytest
+import yaml
+
+from function.kube import yamls
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in pairwise("abcdefghi")
+)
+DEEP = (
+    "[" * 100_000,
+    "a: " + "[" * 100_000 + "]" * 100_000,
+    "- " * 100_000 + "a",
+    "\n".join(" " * i + "a:" for i in range(500)),
+)
+
+
+@pytest.mark.parametrize("text", DEEP, ids=range(len(DEEP)))
+def test_what_is_nested_too_deep_is_refused(text: str) -> None:
+    with pytest.raises(yaml.MarkedYAMLError, match="more than 100 levels deep"):
+        yamls.check(text)
+
+
+def test_what_aliases_multiply_is_refused() -> None:
+    with pytest.raises(yaml.MarkedYAMLError, match="aliases stand for more than 100000 values"):
+        yamls.check(BOMB)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a: 1\n---\nb: [1, {c: 2}]\n",
+        "a: &a {b: 1}\nc: [*a, *a]\nd: {<<: *a}\n",
+        "a: &a [*a]",  # circular: whoever makes JSON of it sees that
+        "[" * 100 + "]" * 100,
+    ],
+)
+def test_what_people_write_passes(text: str) -> None:
+    yamls.check(text)
+
+
+@pytest.mark.parametrize("text", ["a: [", "\tx"])
+def test_what_is_no_yaml_is_said_as_that(text: str) -> None:
+    with pytest.raises(yaml.YAMLError):
+        yamls.check(text)
+
+
+def test_anchors_end_with_their_document() -> None:
+    one = "a: &a [" + ", ".join("x" * 900) + "]\nb: [" + ", ".join(["*a"] * 50) + "]\n"
+    yamls.check("---\n".join([one] * 2))
+    with pytest.raises(yaml.MarkedYAMLError):
+        yamls.check("---\n".join([one] * 3))
