@@ -25,7 +25,8 @@ class Engine:
     ("annotation", "argv", "engineImages", "image tag", "input").
     `flags`: the engine's effective flags, canonical dashed names, last one wins, None for a switch
     and for a value that is not static. `env`: the container's literal env values (None: valueFrom).
-    `phase`: Unified, Prefill or Decode. `identity`: the cache identity digest, "" when unknown.
+    `namespace`: of its pods on the workload cluster, "" when unknown. `phase`: Unified, Prefill or
+    Decode. `identity`: the cache identity digest, "" when unknown.
     `model`: the string behind the model argument, "" when unknown. `features`: what the version
     gate says this engine's version has of the tier's connector (`function.contract.gate.table`).
     """
@@ -38,6 +39,7 @@ class Engine:
     flags: Mapping[str, str | None] = field(default_factory=dict)
     env: Mapping[str, str | None] = field(default_factory=dict)
     pods: int = 1
+    namespace: str = ""
     phase: str = "Unified"
     model: str = ""
     identity: str = ""

@@ -280,6 +280,7 @@ def _engine(
         flags=asking_engine.flags,
         env=literals(first.container),
         pods=asking_engine.gang.pods,
+        namespace=asking.remote_namespace,
         phase=first.template.phase,
         model=cache_identity.model,
         identity=cache_identity.digest if cache_identity.known else "",
