@@ -37,11 +37,13 @@ def _claim(tier: Tier, level: NativeLevel, files: NativeFileSystem) -> Part:
         "metadata": k.metadata(facts.claim(tier, level), files.claim.namespace, tier.labels),
         "spec": k.claim(files.claim.storage_class_name, files.size_gib, "ReadWriteMany"),
     }
-    return Part(f"persistentvolumeclaim-{level.name}", manifest, keep=True)
+    key = f"persistentvolumeclaim-{level.name}"
+    return Part(key, manifest, keep=True, beside=files.claim.namespace)
 
 
 def _program(tier: Tier, namespace: str) -> Part:
-    return Part(f"configmap-evictor-{namespace}", evictor.program_in(tier, namespace))
+    manifest = evictor.program_in(tier, namespace)
+    return Part(f"configmap-evictor-{namespace}", manifest, beside=namespace)
 
 
 def _labels(tier: Tier) -> dict[str, str]:
@@ -86,7 +88,8 @@ def _deployment(tier: Tier, level: NativeLevel, files: NativeFileSystem) -> Part
         },
     }
     key = f"deployment-evictor-{level.name}"
-    return Part(key, manifest, CONTROL_PLANE, k.DEPLOYMENT_READY, watch=True)
+    beside = files.claim.namespace
+    return Part(key, manifest, CONTROL_PLANE, k.DEPLOYMENT_READY, watch=True, beside=beside)
 
 
 def _policy(tier: Tier, namespace: str) -> Part:
@@ -97,7 +100,7 @@ def _policy(tier: Tier, namespace: str) -> Part:
         rules.append(k.ingress([evictor.PORT], namespaces=namespaces))
     meta = k.metadata(f"{tier.remote_name}-{evictor.NAME}", namespace, _labels(tier))
     manifest = k.network_policy(meta, _labels(tier), rules)
-    return Part(f"networkpolicy-evictor-{namespace}", manifest)
+    return Part(f"networkpolicy-evictor-{namespace}", manifest, beside=namespace)
 
 
 def _pod_monitor(tier: Tier, namespace: str) -> list[Part]:
@@ -107,4 +110,4 @@ def _pod_monitor(tier: Tier, namespace: str) -> list[Part]:
     if manifest is None:
         return []
     manifest["metadata"]["namespace"] = namespace
-    return [Part(f"podmonitor-evictor-{namespace}", manifest)]
+    return [Part(f"podmonitor-evictor-{namespace}", manifest, beside=namespace)]
