@@ -7,11 +7,13 @@ from function.api.base import ApiModel
 from function.api.hicache import HiCacheSpec
 from function.api.lmcache import LMCacheSpec
 from function.api.mooncake import MooncakeSpec
+from function.api.native import NativeSpec
 
 SPECS: dict[str, type[ApiModel]] = {
     "LMCache": LMCacheSpec,
     "Mooncake": MooncakeSpec,
     "HiCache": HiCacheSpec,
+    "Native": NativeSpec,
 }
 
 

@@ -41,10 +41,14 @@ class Directory:
 
 
 def program(tier: AnyTier) -> Part:
-    """The ConfigMap with the program's text."""
-    meta = k.metadata(_config_map(tier), tier.remote_namespace, tier.labels)
-    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": text()}
-    return Part(f"configmap-{NAME}", manifest)
+    """The ConfigMap with the program's text, in the tier's namespace."""
+    return Part(f"configmap-{NAME}", program_in(tier, tier.remote_namespace))
+
+
+def program_in(tier: AnyTier, namespace: str) -> Manifest:
+    """The same in another namespace."""
+    meta = k.metadata(_config_map(tier), namespace, tier.labels)
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": text()}
 
 
 def volume(tier: AnyTier) -> Manifest:
@@ -58,10 +62,12 @@ def container(
     settings: Evictor,
     directories: Iterable[Directory],
     mounts: Sequence[Manifest],
+    **fields: Manifest,
 ) -> Manifest:
     """The container that works for the directories, or waits until the one that does is gone.
 
-    Its readiness is nobody's: an agent serves from memory whatever becomes of its files.
+    `fields`: of the container, beside these. Beside an agent its readiness is nobody's: an agent
+    serves from memory whatever becomes of its files.
     """
     config = {
         "directories": [_row(settings, directory) for directory in directories],
@@ -84,6 +90,7 @@ def container(
             *mounts,
             {"name": NAME, "mountPath": f"{_ABOVE}/{NAME}", "readOnly": True},
         ],
+        **fields,
     )
 
 

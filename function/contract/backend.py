@@ -93,6 +93,8 @@ class Part:
     readiness, or "" when existing is being ready. `watch`: let the provider watch it (only for the
     one to three workloads whose readiness matters: each watch event costs a circuit-breaker token).
     `keep`: composed without the Delete policy (the Namespace that tiers share, data that survives).
+    `beside`: the engines' namespace, for what must stand there because a volume that they mount
+    does; "" for the tier's own. Such a part has no access to a node.
     """
 
     key: str
@@ -101,6 +103,7 @@ class Part:
     ready: str = ""
     watch: bool = False
     keep: bool = False
+    beside: str = ""
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,9 @@ class Engine:
     ("annotation", "argv", "engineImages", "image tag", "input").
     `flags`: the engine's effective flags, canonical dashed names, last one wins, None for a switch
     and for a value that is not static. `env`: the container's literal env values (None:
-    valueFrom). `more_env`: other variables may be set that cannot be seen here.
-    `phase`: Unified, Prefill or Decode. `identity`: the cache identity digest, "" when unknown.
+    valueFrom). `more_env`: other variables may be set that cannot be seen here. `namespace`: of
+    its pods on the workload cluster, "" when unknown. `phase`: Unified, Prefill or Decode.
+    `identity`: the cache identity digest, "" when unknown.
     `model`: the string behind the model argument, "" when unknown. `features`: what the version
     gate says this engine's version has of the tier's connector (`function.contract.gate`).
     `packages`: what is known of the image's, by the names of PACKAGES. `families`: what somebody
@@ -45,6 +46,7 @@ class Engine:
     env: Mapping[str, str | None] = field(default_factory=dict)
     more_env: bool = False
     pods: int = 1
+    namespace: str = ""
     phase: str = "Unified"
     model: str = ""
     identity: str = ""

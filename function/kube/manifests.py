@@ -38,6 +38,9 @@ STATEFULSET_READY = (
 )
 
 
+# A Deployment says the same of itself.
+DEPLOYMENT_READY = STATEFULSET_READY
+
 # With OnDelete a StatefulSet never says that its pods are current.
 STATEFULSET_READY_ON_DELETE = (
     "has(object.status.observedGeneration)"

@@ -404,6 +404,7 @@ def _engine(
         env=literals(first.container),
         more_env=_more_env(first, asking.manifest),
         pods=asking_engine.gang.pods,
+        namespace=asking.remote_namespace,
         phase=flags.phase(identified.name, asking_engine.flags) or first.template.phase,
         model=cache_identity.model,
         identity=cache_identity.digest if cache_identity.known else "",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster import rules, rules_hicache, rules_mooncake
+from tests.cluster import rules, rules_hicache, rules_mooncake, rules_native
 from tests.cluster.documents import API, changed, deployment, gang, tier
 from tests.cluster.expect import Fleet
 from tests.cluster.rig.functions import CHECKOUT
@@ -110,7 +110,12 @@ def judge(world: Fleet, good: Manifest, bad: Manifest, message: str) -> None:
     assert message in str(refused.value)
 
 
-TIERS = [*rules.documents(), *rules_mooncake.documents(), *rules_hicache.documents()]
+TIERS = [
+    *rules.documents(),
+    *rules_mooncake.documents(),
+    *rules_hicache.documents(),
+    *rules_native.documents(),
+]
 
 
 def row_id(row: tuple) -> str:

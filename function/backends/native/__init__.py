@@ -1,1 +1,112 @@
-"""Native: vLLM's own offloading. Not composed yet: the gate knows its connectors."""
+"""Native: vLLM's own offloading, inside the engine; levels below its memory are shared."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from function.api.native import NativeSpec
+from function.backends.native import connector, evict, facts, gate
+from function.backends.native.facts import Tier
+from function.contract.backend import Defaults, Description, Part, Pinned
+from function.contract.engine import VLLM, Engine
+from function.contract.gate import Question
+from function.contract.injection import Injection
+from function.contract.recorded import Allowance
+from function.problems import Problem, Refused
+from function.reasons import Reason
+
+
+@dataclass(frozen=True)
+class Native(Defaults[NativeSpec]):
+    """The backend (see `function.contract.backend.Backend`)."""
+
+    name: str = "Native"
+    field: str = "native"
+    allows: Allowance = connector.ALLOWS
+
+    def problems(self, tier: Tier) -> list[Problem]:
+        """Everything wrong with the tier that its schema cannot say."""
+        return sorted(_problems(tier))
+
+    def parts(self, tier: Tier) -> list[Part]:
+        """What keeps files under their sizes; nothing where there are none."""
+        return evict.parts(tier)
+
+    def describe(self, tier: Tier) -> Description:
+        """Facts for the tier's status."""
+        files = bool(list(facts.file_systems(tier)))
+        return Description(
+            pod_security="baseline" if files and not tier.settings.run_as_user else "restricted",
+            warnings=tuple(_warnings(tier)),
+            outlives_pods=bool(tier.settings.secondary),
+        )
+
+    def gate(self, tier: Tier, engine: Engine) -> Question:
+        """The row of the connector, or of its levels below the memory.
+
+        Raises Refused for an engine that is not vLLM, naming what serves it.
+        """
+        if engine.name != VLLM:
+            raise Refused(
+                Reason.ENGINE_UNSUPPORTED,
+                f"Native is vLLM's own offloading, and this engine is {engine.name}: use a tier of "
+                "backend HiCache, or Mooncake for both engines.",
+            )
+        row = facts.CONNECTOR + (f"/{facts.TIERING}" if tier.settings.secondary else "")
+        return Question(row, engine, gate.ROWS)
+
+    def inject(self, tier: Tier, engine: Engine) -> Injection:
+        """What a pod of this engine gets. Raises Refused."""
+        return connector.inject(tier, engine)
+
+    def pinned(self, tier: Tier) -> tuple[Pinned, ...]:
+        """Where files lie: engines that run go on writing there, and must stay bounded."""
+        why = "engines that run go on with the volumes that they were started with"
+        value = ", ".join(
+            f"{level.name} at {files.claim.namespace}/{facts.claim(tier, level)}"
+            for level, files in facts.file_systems(tier)
+        )
+        return (Pinned("spec.native.secondary", value or "no files", why),)
+
+
+def _problems(tier: Tier) -> Iterator[Problem]:
+    """Volumes used twice, and buckets whose credentials one pod cannot have both."""
+    seen: dict[tuple[str, str], str] = {}
+    secrets: dict[str, object] = {}
+    for index, level in enumerate(tier.settings.secondary):
+        path = f"spec.native.secondary[{index}]"
+        if level.file_system is not None:
+            key = (level.file_system.claim.namespace, facts.claim(tier, level))
+            if key in seen:
+                where = f"{path}.fileSystem.claim"
+                yield Problem(where, f"is the volume of {seen[key]}: each level needs its own")
+            seen.setdefault(key, path)
+        if level.bucket is not None:
+            secret = level.bucket.credentials_secret
+            first = next(iter(secrets), None)
+            if first is not None and secrets[first] != secret:
+                where = f"{path}.bucket.credentialsSecret"
+                yield Problem(where, f"must be that of {first}: a pod has one access key")
+            secrets[path] = secret
+    namespaces = {files.claim.namespace for _, files in facts.file_systems(tier)}
+    if len(namespaces) > 1:
+        yield Problem(
+            "spec.native.secondary",
+            "volumes of several namespaces cannot be mounted by one pod; give each namespace a "
+            "tier of its own",
+        )
+
+
+def _warnings(tier: Tier) -> Iterator[str]:
+    types = {level.type for level in tier.settings.secondary}
+    if types:
+        yield "levels below vLLM's memory are proven on no GPU by us."
+    if "Bucket" in types:
+        yield (
+            "vLLM does not bound a bucket: give it a lifecycle rule; the engines' image must have"
+            " a NIXL whose OBJ plugin loads (nixl-cu13 1.5.1 is without a library of it)."
+        )
+    if any(not files.claim.name for _, files in facts.file_systems(tier)):
+        yield "the claim is not deleted with the tier."
+
+
+BACKEND = Native()

@@ -71,7 +71,8 @@ def test_the_same_tier_means_the_same(case: Case) -> None:
 
 @each
 def test_what_it_composes_is_its_own(case: Case) -> None:
-    """Keys are kind and purpose; names, labels and namespace are the tier's."""
+    """Keys are kind and purpose; names, labels and namespace are the tier's. What stands beside a
+    volume in the engines' namespace says so, and sees nothing of a node."""
     tier, parts = case.tier, case.of.backend.parts(case.tier)
     assert len({part.key for part in parts}) == len(parts)
     for part in parts:
@@ -82,7 +83,11 @@ def test_what_it_composes_is_its_own(case: Case) -> None:
             assert metadata["name"] == tier.remote_namespace
             continue
         assert metadata["name"].startswith(tier.remote_name), metadata["name"]
-        assert metadata.get("namespace", tier.remote_namespace) == tier.remote_namespace
+        namespace = part.beside or tier.remote_namespace
+        assert metadata.get("namespace", namespace) == namespace
+        if part.beside:
+            words = json.dumps(part.manifest)
+            assert not any(f'"{word}"' in words for word in ("hostPath", "hostNetwork", "hostIPC"))
         assert tier.labels.items() <= metadata["labels"].items()
 
 

@@ -1,0 +1,110 @@
+"""What in an engine pod cannot go with a Native tier: one row for each thing, read in order."""
+
+from collections.abc import Callable
+
+from function.api.native import NativeSpec
+from function.backends.native import facts
+from function.backends.native.facts import Tier
+from function.contract import conflicts
+from function.contract.conflicts import Row
+from function.contract.engine import Engine
+from function.reasons import Reason
+
+
+def check(tier: Tier, engine: Engine) -> None:
+    """Raise Refused for the first row that holds."""
+    conflicts.check(ROWS, tier, engine)
+
+
+def _shared(
+    holds: Callable[[Tier, Engine], str | None],
+) -> Callable[[Tier, Engine], str | None]:
+    """`holds`, of tiers with levels that engines share."""
+    return lambda tier, engine: holds(tier, engine) if tier.settings.secondary else None
+
+
+def _spans_pods(_: Tier, engine: Engine) -> str | None:
+    return str(engine.pods) if facts.ranks(engine) > engine.workers else None
+
+
+def _elsewhere(tier: Tier, engine: Engine) -> str | None:
+    for level, files in facts.file_systems(tier):
+        if engine.namespace and files.claim.namespace != engine.namespace:
+            return (
+                f"the level {level.name} is a volume of namespace {files.claim.namespace}, and the"
+                f" engine's pods are in {engine.namespace}"
+            )
+    return None
+
+
+def _chunks(tier: Tier, engine: Engine) -> str | None:
+    if tier.settings.blocks_per_chunk is None or "blocks_per_chunk" in engine.features:
+        return None
+    return engine.version or "of a version that nobody declares"
+
+
+def _no_identity(_: Tier, engine: Engine) -> str | None:
+    return None if engine.identity else engine.model or "unknown"
+
+
+def _other_seed(_: Tier, engine: Engine) -> str | None:
+    if "PYTHONHASHSEED" not in engine.env:
+        return None
+    given = engine.env["PYTHONHASHSEED"]
+    return None if given == "0" else given or "not a plain value"
+
+
+ROWS: tuple[Row[NativeSpec], ...] = (
+    Row(
+        Reason.ENGINE_UNSUPPORTED,
+        "the engine's tensor or pipeline parallelism spans {found} pods, and vLLM's levels below "
+        "the memory then give back wrong blocks, without an error. Use a tier without "
+        "spec.native.secondary, or one of backend Mooncake.",
+        _shared(_spans_pods),
+    ),
+    Row(
+        Reason.POD_CONFLICT,
+        "{found}. Set spec.native.secondary[].fileSystem.claim.namespace to theirs, or give each "
+        "namespace a tier of its own.",
+        _elsewhere,
+    ),
+    Row(
+        Reason.VERSION_MISMATCH,
+        "spec.native.blocksPerChunk needs vLLM 0.26 or newer, this engine is {found}. Use a newer "
+        "vLLM, declare its version by the annotation modelplane.ai/kv-offload-engine-version, or "
+        "leave the field out.",
+        _chunks,
+    ),
+    Row(
+        Reason.CONNECTOR_CONFLICT,
+        "{found} has expandable_segments:True: vLLM does not start with it and a connector. "
+        "Remove it.",
+        conflicts.expandable_segments,
+    ),
+    Row(
+        Reason.CONNECTOR_CONFLICT,
+        "{found}: without prefix caching no block has a name, and nothing is offloaded. Remove the "
+        "flag.",
+        conflicts.flags("--no-enable-prefix-caching"),
+    ),
+    Row(
+        Reason.CACHE_IDENTITY_CONFLICT,
+        "what stands behind the model argument ({found}) is not known, and vLLM's files hold its "
+        "name only: engines with other weights would read each other's blocks. Declare it by the "
+        "annotation modelplane.ai/kv-offload-cache-identity, or use a tier without "
+        "spec.native.secondary.",
+        _shared(_no_identity),
+    ),
+    Row(
+        Reason.CACHE_IDENTITY_CONFLICT,
+        "{found}: adapters are told apart by their names only, which say nothing of their "
+        "weights. Run LoRA adapters with a tier without spec.native.secondary.",
+        _shared(conflicts.flags("--enable-lora", "--lora-modules")),
+    ),
+    Row(
+        Reason.CONNECTOR_CONFLICT,
+        "PYTHONHASHSEED is {found} in the pod and 0 in the tier: engines with different seeds may "
+        "not find each other's blocks. Remove it from the pod.",
+        _shared(_other_seed),
+    ),
+)

@@ -1,0 +1,98 @@
+"""One good and one bad document for every CEL rule of a Native tier; see rules.py."""
+
+from collections.abc import Iterator
+from typing import Any
+
+Fragment = dict[str, Any]
+Row = tuple[str, str, Fragment, Fragment]
+
+_FILES: Fragment = {"sizeGiB": 1, "claim": {"name": "kv"}}
+_BUCKET: Fragment = {"bucket": "kv", "endpoint": "https://s3.example.org", "region": "eu"}
+_RDMA: Fragment = {"rdma": {"source": "DevicePlugin", "devicePlugin": {"resourceName": "rdma/hca"}}}
+_PATHS = {
+    "spec": "",
+    "cpu": "native.cpu",
+    "level": "native.secondary[]",
+    "claim": "native.secondary[].fileSystem.claim",
+    "evictor": "native.evictor",
+}
+
+
+def _spec(where: str, fragment: Fragment) -> Fragment:
+    """A Native tier's settings with a fragment laid over the valid object at `where`."""
+    native: Fragment = {"cpu": {"sizeGiB": 8}}
+    if where == "spec":
+        settings = {"backend": "Native", "native": native} | fragment
+        return {key: value for key, value in settings.items() if value is not None}
+    if where == "level":
+        native["secondary"] = [{"name": "a"} | fragment]
+    elif where == "claim":
+        files = {"sizeGiB": 1, "claim": fragment}
+        native["secondary"] = [{"name": "a", "type": "FileSystem", "fileSystem": files}]
+    else:
+        native[where] = fragment
+    return {"backend": "Native", "native": native}
+
+
+_TYPES = {"FileSystem": ("fileSystem", _FILES), "Bucket": ("bucket", _BUCKET)}
+
+ROWS: list[Row] = [
+    ("spec", "native must be set when backend is Native", {}, {"native": None}),
+    (
+        "spec",
+        "native may only be set when backend is Native",
+        {},
+        {"backend": "LMCache", "lmcache": {"l1": {"sizeGiB": 1}}},
+    ),
+    ("spec", "rdma may not be set: Native does not use RDMA", {}, _RDMA),
+    (
+        "spec",
+        "gpuVisibility may not be set: nothing of a Native tier looks at a GPU",
+        {},
+        {"gpuVisibility": {"source": "CDI"}},
+    ),
+    (
+        "cpu",
+        "exactly one of sizeGiB and sizeGiBPerRank must be set",
+        {"sizeGiBPerRank": 8},
+        {"overheadPercent": 5},
+    ),
+    (
+        "claim",
+        "exactly one of name and storageClassName must be set",
+        {"storageClassName": "rwx"},
+        {"namespace": "default"},
+    ),
+    *(
+        row
+        for kind, (field, body) in _TYPES.items()
+        for other, (other_field, other_body) in _TYPES.items()
+        if kind != other
+        for row in (
+            (
+                "level",
+                f"{field} must be set when type is {kind}",
+                {"type": kind, field: body},
+                {"type": kind},
+            ),
+            (
+                "level",
+                f"{field} may only be set when type is {kind}",
+                {"type": kind, field: body},
+                {"type": other, other_field: other_body, field: body},
+            ),
+        )
+    ),
+    (
+        "evictor",
+        "lowPercent must not be larger than highPercent",
+        {"lowPercent": 50},
+        {"lowPercent": 96},
+    ),
+]
+
+
+def documents() -> Iterator[tuple[str, str, Fragment, Fragment]]:
+    """Path below the spec, message, and the settings of a good and of a bad tier."""
+    for where, message, good, bad in ROWS:
+        yield _PATHS[where], message, _spec(where, good), _spec(where, bad)

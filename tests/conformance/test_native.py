@@ -1,0 +1,182 @@
+"""What a Native tier makes of an engine, read by vLLM 0.33.0's own parser, tiers and file I/O."""
+
+import copy
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conformance.bench import metrics
+from tests.conformance.envs import environment
+from tests.conformance.manifests import ROOT, Manifest, one, render
+from tests.conformance.pod import Pod
+
+EXAMPLES = ROOT / "example" / "native"
+NIXL = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+V1 = "vllm.distributed.kv_transfer.kv_connector.v1"
+EVICTOR = 8081
+
+
+def wired(example: str, args: list[str], folder: Path) -> Manifest:
+    """The container of an engine that is wired to that example's tier."""
+    tier = yaml.safe_load((EXAMPLES / f"{example}.yaml").read_text())
+    cluster = tier["spec"]["inferenceClusterRef"]
+    at = "2024-01-01T00:00:00Z"
+    ready = {"type": "Ready", "status": "True", "reason": "Available", "lastTransitionTime": at}
+    tier["status"] = {"providerConfigRef": cluster, "conditions": [ready]}
+    required = folder / "required"
+    required.mkdir()
+    (required / "tier.yaml").write_text(yaml.safe_dump(tier))
+    (required / "cluster.yaml").write_text((EXAMPLES / "required/cluster.yaml").read_text())
+    container = {"name": "engine", "image": "vllm/vllm-openai:v0.33.0", "args": args}
+    member = {"template": {"spec": {"containers": [container]}}}
+    spec = {
+        "inferenceClusterRef": cluster,
+        "kvOffloadTierRef": {"name": tier["metadata"]["name"]},
+        "engines": [{"name": "engine", "members": [member]}],
+    }
+    consumer = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelDeployment",
+        "metadata": {"name": "qwen", "namespace": "team-a"},
+        "spec": {"replicas": 1, "template": {"spec": spec}},
+    }
+    (folder / "consumer.yaml").write_text(yaml.safe_dump(consumer))
+    workload = one(render(folder / "consumer.yaml", required), "Deployment")
+    (found,) = workload["spec"]["template"]["spec"]["containers"]
+    return found
+
+
+def asked(vllm, container: Manifest) -> dict[str, Any]:
+    parsed = vllm.parse(["vllm", "serve", *container["args"]], {})
+    assert parsed.ok, parsed.error
+    assert parsed.result["kv_transfer_config"]["kv_load_failure_policy"] == "recompute"
+    return parsed.result
+
+
+def test_vllm_takes_the_memory(vllm, tmp_path):
+    result = asked(vllm, wired("smallest", ["Qwen/Qwen3-8B"], tmp_path))
+    config = result["kv_transfer_config"]
+    assert (config["kv_connector"], config["kv_role"]) == ("OffloadingConnector", "kv_both")
+    assert config["kv_connector_extra_config"] == {"cpu_bytes_to_use": 64 * 2**30}
+
+
+def test_vllm_loads_the_users_connector_first(vllm, tmp_path):
+    args = ["Qwen/Qwen3-8B", "--kv-transfer-config", json.dumps(NIXL)]
+    names = [
+        found["name"] for found in asked(vllm, wired("smallest", args, tmp_path))["connectors"]
+    ]
+    assert names == ["MultiConnector", "NixlPullConnector", "OffloadingConnector"]
+
+
+# The constructors of vLLM's tiers, told what the pod is told, without an engine around them.
+_LEVELS = """
+import inspect, json, sys
+from vllm.v1.kv_offload.tiering.fs.manager import FileSystemTierManager
+from vllm.v1.kv_offload.tiering.obj.config import ObjStoreConfig
+from vllm.v1.kv_offload.tiering.obj.manager import ObjectStoreSecondaryTierManager
+classes = {"fs": FileSystemTierManager, "obj": ObjectStoreSecondaryTierManager}
+for level in json.loads(sys.argv[1]):
+    kind = level.pop("type")
+    inspect.signature(classes[kind].__init__).bind(None, None, None, kind, **level)
+    if kind == "obj":
+        ObjStoreConfig(**level["store_config"])
+print("taken")
+"""
+
+
+def test_vllms_levels_take_their_keys():
+    text = (ROOT / "tests/unit/backends/native/golden/every-level.yaml").read_text()
+    told = yaml.safe_load(text)["set"]
+    levels = told["vllm.connector.kv_connector_extra_config.secondary_tiers"]
+    assert [level["type"] for level in levels] == ["fs", "obj"]
+    done = subprocess.run(
+        [environment("vllm").python, "-c", _LEVELS, json.dumps(levels)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.endswith("taken\n"), done.stderr[-3000:]
+
+
+# vLLM's own reading and writing: argv is "store" or "load", a folder, how many blocks.
+_IO = """
+import os, sys
+from vllm.v1.kv_offload.tiering.fs import io
+way, folder, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+SIZE = 65536
+view = memoryview(bytearray(b"".join(bytes([n % 251]) * SIZE for n in range(count))))
+paths = [f"{folder}/m_0a1b_r0/{n:03x}/{n % 256:02x}_g0/{n:064x}.bin" for n in range(count)]
+if way == "store":
+    io.batch_store_block(paths, view, [n * SIZE for n in range(count)], SIZE, False)
+    sys.exit()
+hits = 0
+for n, path in enumerate(paths):
+    got = memoryview(bytearray(SIZE))
+    try:
+        io.batch_load_block([path], got, [0], SIZE, False)
+    except OSError:
+        assert not os.path.exists(path), path
+        continue
+    assert bytes(got) == bytes([n % 251]) * SIZE, path
+    hits += 1
+print("hits", hits)
+"""
+
+
+def io(way: str, folder: Path, count: int) -> str:
+    command = [environment("vllm").python, "-c", _IO, way, str(folder), str(count)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_the_evictor_bounds_what_vllm_wrote(node, engines):
+    """What is gone is a miss, what is there is whole, and vLLM writes again where it was."""
+    manifests = render(EXAMPLES / "shared.yaml", EXAMPLES / "required")
+    for manifest in manifests:
+        if manifest["kind"] == "ConfigMap":
+            node.config_maps[manifest["metadata"]["name"]] = manifest["data"]
+    template = copy.deepcopy(one(manifests, "Deployment")["spec"]["template"])
+    (container,) = template["spec"]["containers"]
+    told = json.loads(container["args"][0])
+    (directory,) = told["directories"]
+    directory |= {"bytes": 100 * 65536, "period": 1}
+    told["defaults"] |= {"low": 90, "grace": 0, "free": 0}
+    container["args"] = [json.dumps(told)]
+    (claim,) = [m for m in manifests if m["kind"] == "PersistentVolumeClaim"]
+    volume = node.volume("claim", claim["metadata"]["name"])
+    tier = Path(directory["path"]).name
+    with Pod(node, template, engines, name="evictor") as pod:
+        pod.wait_ready(60)  # before anybody has written anything
+        for _ in range(2):
+            io("store", volume / tier / "0123456789ab", 200)
+            until(lambda: len(blocks(volume)) <= 100)
+            found = len(blocks(volume))
+            assert found >= 89
+            assert io("load", volume / tier / "0123456789ab", 200) == f"hits {found}\n"
+        assert metrics(pod, EVICTOR)["kv_evictor_errors_total"] == 0
+        ((_, code),) = pod.stop().values()
+        assert code == 0
+
+
+def blocks(folder: Path) -> list[Path]:
+    return list(folder.rglob("*.bin"))
+
+
+def until(holds) -> None:
+    end = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("example", ("smallest", "shared"))
+def test_the_examples_are_what_the_render_cases_hold(example: str) -> None:
+    case = ROOT / "tests/render/cases/tier/native" / example / "xr.yaml"
+    assert yaml.safe_load(case.read_text()) == yaml.safe_load(
+        (EXAMPLES / f"{example}.yaml").read_text()
+    )

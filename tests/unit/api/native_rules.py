@@ -1,0 +1,47 @@
+"""The rows of `test_rules` for `spec.native`."""
+
+from typing import Any
+
+FILES = {"sizeGiB": 1, "claim": {"name": "kv"}}
+BUCKET = {"bucket": "kv", "endpoint": "https://s3.example.org", "region": "eu"}
+PLACE = {"inferenceClusterRef": {"name": "a"}, "name": "a"}
+RDMA = {"source": "DevicePlugin", "devicePlugin": {"resourceName": "rdma/hca"}}
+
+ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
+    (
+        "NativeCPU",
+        "exactly one of sizeGiB and sizeGiBPerRank",
+        [{"sizeGiB": 8}, {"sizeGiBPerRank": 8}],
+        [{}, {"sizeGiB": 8, "sizeGiBPerRank": 8}],
+    ),
+    (
+        "NativeClaim",
+        "exactly one of name and storageClassName",
+        [{"name": "kv"}, {"storageClassName": "rwx"}],
+        [{}, {"name": "kv", "storageClassName": "rwx"}],
+    ),
+    *(
+        ("NativeLevel", f"{field} {verb}", [{"name": "a", "type": kind, field: body}], [bad])
+        for kind, field, body, other, other_field, other_body in (
+            ("FileSystem", "fileSystem", FILES, "Bucket", "bucket", BUCKET),
+            ("Bucket", "bucket", BUCKET, "FileSystem", "fileSystem", FILES),
+        )
+        for verb, bad in (
+            ("must be set", {"name": "a", "type": kind}),
+            ("may only", {"name": "a", "type": other, other_field: other_body, field: body}),
+        )
+    ),
+    *(
+        (
+            model,
+            f"{field} may not be set: {why}",
+            [{**PLACE, "backend": "Native", "native": {"cpu": {"sizeGiB": 8}}}],
+            [{**PLACE, "backend": "Native", "native": {"cpu": {"sizeGiB": 8}}, field: value}],
+        )
+        for model in ("KVOffloadTierSpec", "InlineTier")
+        for field, why, value in (
+            ("rdma", "Native", RDMA),
+            ("gpuVisibility", "nothing of a Native", {"source": "CDI"}),
+        )
+    ),
+]

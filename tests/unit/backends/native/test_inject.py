@@ -1,0 +1,245 @@
+"""What an engine pod gets, how it is counted, and which engines are refused."""
+
+from typing import Any
+
+import pytest
+
+from function.backends.native import BACKEND
+from function.backends.native.gate import ROWS
+from function.contract import gate
+from function.contract.backend import Tier
+from function.contract.engine import SGLANG, Engine
+from function.contract.gate import Question
+from function.problems import Refused
+from function.reasons import REASONS
+from tests.unit.backends.native import BUCKET, FILES, IDENTITY, native, vllm
+
+GIB, MIB = 2**30, 2**20
+TP8 = {"--tensor-parallel-size": "8"}
+
+
+def extra(tier: Tier, **facts: Any) -> dict[str, Any]:
+    connector = BACKEND.inject(tier, vllm(**facts)).connector
+    assert connector is not None
+    found: dict[str, Any] = connector["kv_connector_extra_config"]
+    return found
+
+
+# (spec.native.cpu, flags, pods) -> (GiB of `cpu_bytes_to_use`, GiB and MiB that a pod is raised by)
+SIZES: tuple[tuple[dict[str, Any], dict[str, str | None], int, float, float, int], ...] = (
+    ({"sizeGiB": 64, "overheadPercent": 0}, {}, 1, 64, 64, 400),
+    ({"sizeGiB": 64, "overheadPercent": 0}, TP8, 1, 64, 64, 160 + 8 * 240),
+    ({"sizeGiB": 100, "overheadPercent": 92}, {}, 1, 100, 192, 400),
+    ({"sizeGiBPerRank": 8, "overheadPercent": 0}, TP8, 1, 64, 64, 160 + 8 * 240),
+    # Data parallelism: one region for each engine in the pod.
+    (
+        {"sizeGiB": 64, "overheadPercent": 0},
+        {"--data-parallel-size": "4"},
+        1,
+        16,
+        64,
+        160 + 4 * 240,
+    ),
+    (
+        {"sizeGiBPerRank": 8, "overheadPercent": 0},
+        {"--data-parallel-size": "4", "--tensor-parallel-size": "2"},
+        2,
+        16,
+        32,
+        160 + 4 * 240,
+    ),
+    (
+        {"sizeGiB": 64, "overheadPercent": 0},
+        {"--data-parallel-size": "4", "--data-parallel-size-local": "2"},
+        2,
+        32,
+        64,
+        160 + 2 * 240,
+    ),
+    # Tensor parallelism over two pods: each of them maps the whole region.
+    (
+        {"sizeGiBPerRank": 8, "overheadPercent": 0},
+        {"--tensor-parallel-size": "16"},
+        2,
+        128,
+        128,
+        160 + 8 * 240,
+    ),
+    ({"sizeGiB": 64, "overheadPercent": 0}, {"--tensor-parallel-size": None}, 1, 64, 64, 400),
+)
+
+
+@pytest.mark.parametrize(("cpu", "flags", "pods", "region", "gib", "mib"), SIZES)
+def test_memory(
+    cpu: dict[str, Any],
+    flags: dict[str, str | None],
+    pods: int,
+    region: float,
+    gib: float,
+    mib: int,
+) -> None:
+    found = BACKEND.inject(native(cpu=cpu), vllm(flags=flags, pods=pods))
+    assert found.connector is not None and found.shm is not None
+    assert found.connector["kv_connector_extra_config"]["cpu_bytes_to_use"] == region * GIB
+    assert (found.shm.bytes, found.shm.host) == (gib * GIB + mib * MIB, False)
+    assert found.memory_bytes == 0  # /dev/shm counts as memory already
+
+
+def test_only_what_is_asked_for_is_written() -> None:
+    assert extra(native()) == {"cpu_bytes_to_use": 8 * GIB}
+    assert extra(native(evictionPolicy="ARC", blocksPerChunk=16)) == {
+        "cpu_bytes_to_use": 8 * GIB,
+        "eviction_policy": "arc",
+        "blocks_per_chunk": 16,
+    }
+
+
+def test_levels_in_their_order_and_by_identity() -> None:
+    assert extra(native(BUCKET, FILES)) == {
+        "cpu_bytes_to_use": 8 * GIB,
+        "spec_name": "TieringOffloadingSpec",
+        "secondary_tiers": [
+            {
+                "type": "obj",
+                "store_config": {
+                    "bucket": "kv",
+                    "endpoint_override": "https://s3.example.org",
+                    "region": "eu",
+                    "scheme": "https",
+                },
+                "prefix": f"chat-3f9ab/{IDENTITY}",
+            },
+            {"type": "fs", "root_dir": f"/mnt/kv-offload/files/chat-3f9ab/{IDENTITY}"},
+        ],
+    }
+
+
+# (tier, facts of the engine) -> the reason, and what the message says
+SHARED = native(FILES)
+REFUSED: dict[str, tuple[Tier, dict[str, Any], str, str]] = {
+    "tensor parallelism over pods": (
+        SHARED,
+        {"flags": {"--tensor-parallel-size": "16"}, "pods": 2},
+        "EngineUnsupported",
+        "spans 2 pods",
+    ),
+    "pipeline parallelism over pods": (
+        SHARED,
+        {"flags": {"--pipeline-parallel-size": "2"}, "pods": 2},
+        "EngineUnsupported",
+        "spans 2 pods",
+    ),
+    "another namespace": (
+        SHARED,
+        {"namespace": "team-b"},
+        "PodConflict",
+        "volume of namespace default, and the engine's pods are in team-b",
+    ),
+    "an older vLLM": (
+        native(blocksPerChunk=16),
+        {"version": "0.25.0", "features": frozenset()},
+        "VersionMismatch",
+        "needs vLLM 0.26 or newer, this engine is 0.25.0",
+    ),
+    "an unknown vLLM": (
+        native(blocksPerChunk=16),
+        {"version": None, "features": frozenset()},
+        "VersionMismatch",
+        "of a version that nobody declares",
+    ),
+    "expandable segments": (
+        native(),
+        {"env": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}},
+        "ConnectorConflict",
+        "PYTORCH_CUDA_ALLOC_CONF has",
+    ),
+    "no prefix caching": (
+        native(),
+        {"flags": {"--no-enable-prefix-caching": None}},
+        "ConnectorConflict",
+        "nothing is offloaded",
+    ),
+    "an unknown identity": (
+        SHARED,
+        {"identity": "", "model": "/mnt/models"},
+        "CacheIdentityConflict",
+        "(/mnt/models) is not known",
+    ),
+    "LoRA": (
+        SHARED,
+        {"flags": {"--enable-lora": None}},
+        "CacheIdentityConflict",
+        "--enable-lora: adapters",
+    ),
+    "another seed": (
+        SHARED,
+        {"env": {"PYTHONHASHSEED": "7"}},
+        "ConnectorConflict",
+        "PYTHONHASHSEED is 7",
+    ),
+    "a seed from elsewhere": (
+        SHARED,
+        {"env": {"PYTHONHASHSEED": None}},
+        "ConnectorConflict",
+        "PYTHONHASHSEED is not a plain value",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case: str) -> None:
+    tier, facts, reason, words = REFUSED[case]
+    with pytest.raises(Refused) as refused:
+        BACKEND.inject(tier, vllm(**facts))
+    assert refused.value.reason == reason and reason in REASONS
+    assert words in str(refused.value)
+
+
+# What memory alone takes, and levels that engines share do not; and what goes with both.
+@pytest.mark.parametrize(
+    ("tier", "facts"),
+    (
+        (native(), {"flags": {"--tensor-parallel-size": "16"}, "pods": 2}),
+        (native(), {"namespace": "team-b"}),
+        (native(), {"identity": ""}),
+        (native(), {"flags": {"--enable-lora": None}}),
+        (native(), {"env": {"PYTHONHASHSEED": "7"}}),
+        (SHARED, {"env": {"PYTHONHASHSEED": "0"}}),
+        (SHARED, {"flags": {"--data-parallel-size": "2", **TP8}, "pods": 2}),
+        (native(BUCKET), {"namespace": "team-b"}),
+    ),
+)
+def test_not_refused(tier: Tier, facts: dict[str, Any]) -> None:
+    assert BACKEND.inject(tier, vllm(**facts)).backend == "Native"
+
+
+def ask(tier: Tier, engine: Engine) -> str:
+    """What the gate says: a reason, or nothing."""
+    try:
+        question = BACKEND.gate(tier, engine)
+        assert isinstance(question, Question) and question.rows is ROWS
+        gate.check(question)
+    except Refused as refused:
+        return str(refused.reason)
+    return ""
+
+
+def test_another_engine_is_told_what_serves_it() -> None:
+    with pytest.raises(Refused, match="this engine is SGLang: use a tier of backend HiCache"):
+        BACKEND.gate(native(), Engine(SGLANG, "0.5.23"))
+
+
+@pytest.mark.parametrize(
+    ("tier", "engine", "said"),
+    (
+        (native(), vllm(version="0.20.0"), ""),
+        (native(), vllm(version=None), ""),
+        (native(), vllm(version="0.19.1"), "EngineUnsupported"),
+        (native(), Engine(SGLANG, "0.5.23"), "EngineUnsupported"),
+        (SHARED, vllm(version="0.23.0"), ""),
+        (SHARED, vllm(version="0.22.0"), "EngineUnsupported"),
+        (SHARED, vllm(version=None), "VersionMismatch"),
+    ),
+)
+def test_versions(tier: Tier, engine: Engine, said: str) -> None:
+    assert ask(tier, engine) == said
