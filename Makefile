@@ -10,6 +10,7 @@ include tests/tools/tools.mk
 -include tests/conformance/conformance.mk
 -include tests/serve/serve.mk
 -include tests/cluster/cluster.mk
+-include tests/modelplane/modelplane.mk
 
 .PHONY: help venv render test-render test goldens generate lint types bench image-check fuzz evictor-test
 help: ## List the targets

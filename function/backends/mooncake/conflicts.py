@@ -14,11 +14,13 @@ from function.contract import conflicts
 from function.contract.conflicts import Row
 from function.contract.engine import SGLANG, VLLM, Engine
 from function.contract.image import parse_version
+from function.contract.stock_images import Fact, contents
 from function.reasons import Reason
 
 # An image that says which Mooncake it has: vllm:0.33.0-mooncake0.3.12, sglang-mooncake-v0.3.13:x
 _IN_IMAGE = re.compile(r"mooncake[-_.]?v?([0-9]+\.[0-9]+\.[0-9]+)")
 CLIENT_VERSION = "MOONCAKE_VERSION"
+SEED = "PYTHONHASHSEED"
 
 
 def check(tier: Tier, engine: Engine) -> None:
@@ -37,13 +39,31 @@ def client_version(engine: Engine) -> Version | None:
 
 def _other_line(tier: Tier, engine: Engine) -> str | None:
     store, client = facts.image(tier).version, client_version(engine)
-    if store is None or client is None or facts.line(store) == facts.line(client):
+    if store is None:
         return None
-    return f"{client}, the tier runs {store}"
+    if client is not None:
+        found = "" if facts.line(store) == facts.line(client) else str(client)
+    else:
+        held = _in_public_image(engine.image)
+        found = str(held) if held and held.within(f"=={facts.line(store)}.*") is False else ""
+    return f"{found}, the tier runs {store}" if found else None
+
+
+def _in_public_image(image: str) -> Fact | None:
+    """What a table says of an image that is pinned; None where it says nothing."""
+    known = contents(image)
+    held = known.packages.get("mooncake") if known and not known.moving else None
+    return held if held and held.versions is not None else None
 
 
 def _no_identity(_: Tier, engine: Engine) -> str | None:
     return None if engine.identity else engine.model or "unknown"
+
+
+def _own_seed(_: Tier, engine: Engine) -> str | None:
+    """The seed is the user's, and the engine's version has no other place for the identity."""
+    own = "cache_prefix" not in engine.features and SEED in engine.env
+    return engine.version or "unknown" if own else None
 
 
 def _token_pages(_: Tier, engine: Engine) -> str | None:
@@ -54,16 +74,9 @@ ROWS: tuple[Row[MooncakeSpec], ...] = (
     Row(
         Reason.VERSION_MISMATCH,
         "the engine's image has Mooncake {found}: releases of two lines shake hands, and then "
-        "every write fails. Use an image of the tier's line, or a tier of the engine's.",
+        "every write fails. Use an image of the tier's line (docs/images.md says which hold it), "
+        "or build one and say what it holds by the variable MOONCAKE_VERSION.",
         _other_line,
-    ),
-    Row(
-        Reason.VERSION_MISMATCH,
-        "vLLM {found} has no cache_prefix, and without it engines with other weights under one "
-        "name read each other's blocks (0.24 is the first that has it). Use a newer vLLM, or "
-        "declare its version by the annotation modelplane.ai/kv-offload-engine-version.",
-        conflicts.without("cache_prefix"),
-        engine=VLLM,
     ),
     Row(
         Reason.CACHE_IDENTITY_CONFLICT,
@@ -71,6 +84,14 @@ ROWS: tuple[Row[MooncakeSpec], ...] = (
         "only the last part of its name: engines with other weights would read each other's "
         "blocks. Declare it by the annotation modelplane.ai/kv-offload-cache-identity.",
         _no_identity,
+    ),
+    Row(
+        Reason.CONNECTOR_CONFLICT,
+        "PYTHONHASHSEED is set in the pod, and vLLM {found} has no other place for the cache "
+        "identity, without which engines with other weights under one name read each other's "
+        "blocks. Remove it, or use vLLM 0.24 or newer.",
+        _own_seed,
+        engine=VLLM,
     ),
     Row(
         Reason.CACHE_IDENTITY_CONFLICT,

@@ -1,7 +1,8 @@
 """What an engine pod gets: a client of the pool with no memory of its own in it.
 
 The cache identity goes into the key (`cache_prefix`, `extra_backend_tag`), because both engines
-key blocks by the last part of the model path only. Every setting is written: a size that is left
+key blocks by the last part of the model path only. vLLM before 0.24 has no `cache_prefix`; there it
+goes to where the hashes of blocks begin (`_seed`). Every setting is written: a size that is left
 out is 4 GiB a worker.
 """
 
@@ -14,6 +15,7 @@ from function.backends import hierarchy
 from function.backends.hierarchy import Storage
 from function.backends.mooncake import conflicts, facts, rdma
 from function.backends.mooncake.facts import Tier
+from function.backends.mooncake.gate import SEEDED
 from function.backends.rdma import CAPABILITIES
 from function.contract.engine import SGLANG, VLLM, Engine
 from function.contract.injection import Injection, Json
@@ -22,6 +24,7 @@ from function.contract.recorded import Allowance
 
 FILES = "/etc/kv-offload/mooncake"
 PAGE_TOKENS = 64
+SEED = conflicts.SEED
 # Flags that are set where they are absent and count for the cache identity.
 ASSUMES = {SGLANG: {hierarchy.PAGE_SIZE: str(PAGE_TOKENS)}}
 _MIB = 2**20
@@ -38,6 +41,7 @@ ALLOWS = Allowance(
             "MOONCAKE_CONFIG_PATH",
             "MOONCAKE_LOCAL_HOSTNAME",
             "MOONCAKE_REQUESTER_LOCAL_HOSTNAME",
+            SEED,
         )
     ),
     mounts=(FILES,),
@@ -96,11 +100,13 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
     env: list[Json] = [{"name": "MOONCAKE_CONFIG_PATH", "value": f"{FILES}/{file}"}]
     if facts.by_node_name(tier):
         env.append(_field("MOONCAKE_REQUESTER_LOCAL_HOSTNAME", "spec.nodeName"))
+    prefix = {"cache_prefix": engine.identity} if "cache_prefix" in engine.features else {}
     connector = {
         "kv_connector": "MooncakeStoreConnector",
         "kv_role": _ROLES.get(engine.phase, "kv_both"),
-        "kv_connector_extra_config": {"cache_prefix": engine.identity, "load_async": True},
+        "kv_connector_extra_config": prefix | {"load_async": True},
     }
+    seed = _seed(engine)
     buffers = facts.spec(tier).engine.buffer_mib * _MIB * engine.workers
     common = _common(tier, env)
     return Injection(
@@ -109,10 +115,27 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
         files={file: text},
         files_path=FILES,
         memory_bytes=buffers,
+        env_if_absent=({"name": SEED, "value": seed},) if seed else (),
         # Ray hands variables of other prefixes to vLLM's workers only when told to.
         ray_env=tuple(variable["name"] for variable in common["env"]),
         **common,
     )
+
+
+def _seed(engine: Engine) -> str:
+    """PYTHONHASHSEED for vLLM, "" where it needs none.
+
+    A block's key ends with vLLM's own hash of it, which chains all blocks before it and begins with
+    this seed. Without one vLLM before 0.29, and a hash that is not cryptographic in any version,
+    begins with random bytes in every process: no other would ever find a block. Where the key has
+    no other place for the identity the seed is 32 bits of it, as many as Python takes: two
+    identities under one model name meet once in four thousand million pairs.
+    """
+    if "cache_prefix" not in engine.features:
+        digest = hashlib.sha256(engine.identity.encode()).digest()
+        return str(int.from_bytes(digest[:4], "big"))
+    hash_of_blocks = engine.flag("--prefix-caching-hash-algo") or ""
+    return "0" if SEEDED not in engine.features or hash_of_blocks.startswith("xxhash") else ""
 
 
 def storage(tier: Tier, tag: str) -> Storage:

@@ -10,8 +10,13 @@ from function.contract.engine import SGLANG, VLLM
 from function.contract.gate import Row, since
 from function.contract.versions import SUPPORTED
 
+# Every process begins its chains of block hashes alike; before, with random bytes of its own
+# unless PYTHONHASHSEED is set.
+SEEDED = "fixed-seed"
+
 _REGISTRY = "vLLM's connector registry, 0.20.0 to 0.33.0"
 _EXTRA = "the extra_config keys that the connector reads, 0.20.0 to 0.33.0"
+_SEED = "init_none_hash in vllm/v1/core/kv_cache_utils.py, 0.20.0 to 0.33.0"
 _CHOICES = "SGLang's choices of --hicache-storage-backend, 0.5.5 to 0.5.23"
 
 _STORE = (
@@ -19,6 +24,7 @@ _STORE = (
     since("standalone-store", "0.22", _EXTRA),
     since("load_async", "0.22", _EXTRA),
     since("cache_prefix", "0.24", _EXTRA),
+    since(SEEDED, "0.29", _SEED),
     since("lookup_async", "0.24", _EXTRA),
     since("enable_lookup", "0.27", _EXTRA),
 )

@@ -17,7 +17,7 @@ from function import names, workloads
 from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers import rollout, usage
-from function.composers.consumer import companions, identity_conflicts, lookup
+from function.composers.consumer import companions, halves, identity_conflicts, lookup
 from function.composers.consumer.decision import Action, Decider, Outcome, internal_error
 from function.composers.consumer.identity_conflicts import Conflict
 from function.edge import structs
@@ -291,7 +291,7 @@ class _ConsumerComposer:
         off.sort(key=lambda o: o.action is not Action.HELD)
         self.answer.refusals = [o.reason for o in off]
         lines = [f"{o.asking.key}: {o.message}" for o in self.outcomes]
-        text = " ".join([*lines, *self.strays])
+        text = " ".join([*lines, *self._half_asked(), *self.strays])
         if not off:
             condition = Condition(CONDITION, TRUE, Reason.WIRED, text)
         else:
@@ -299,6 +299,24 @@ class _ConsumerComposer:
             status = UNKNOWN if unresolved else FALSE
             condition = Condition(CONDITION, status, off[0].reason, text)
         self.answer.conditions = [condition]
+
+    def _half_asked(self) -> list[str]:
+        """That one half of a prefill and decode pair asks, and the other says nothing."""
+        asking = [half for o in self.outcomes for half in halves.of_asking(o.asking)]
+        if not any(half.asks for half in asking):
+            return []
+        asked = {o.asking.key for o in self.outcomes}
+        silent = [k for k in self.call.desired_keys() if k not in asked and self._could_ask(k)]
+        return halves.notes([*asking, *(half for key in silent for half in self._silent(key))])
+
+    def _silent(self, key: str) -> list[halves.Half]:
+        """The halves in a desired resource that asks for nothing."""
+        manifest = objects.unwrapped(self.call.desired(key))
+        try:
+            found = workloads.find(manifest) if manifest else None
+        except Refused:  # nobody asked for it to be read
+            found = None
+        return halves.of_silent(key, found) if found else []
 
     def warn(self) -> None:
         """An event for each request that nobody reads, once: when the condition comes to say so."""

@@ -627,6 +627,34 @@ def test_the_condition_says_what_a_person_should_know(name: str) -> None:
     assert ("Note: " in message) == ("Note: " in told)
 
 
+ASKS: dict[str, str] = {TIER: "chat"}
+# name: (annotations of prefill, of decode, what the condition says of the pair)
+PAIRS: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
+    "both": (ASKS, ASKS, ""),
+    "prefill": (ASKS, {}, "engine-p (Prefill) names a tier and engine-d (Decode) does not"),
+    "decode": ({}, ASKS, "engine-d (Decode) names a tier and engine-p (Prefill) does not"),
+    "the other is off": (ASKS, OFF, ""),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_half_a_pair_that_asks_is_said(name: str) -> None:
+    prefill, decode, told = PAIRS[name]
+    desired = {
+        "engine-p": d.engine(prefill or {"x": "y"}),
+        "engine-d": d.engine(decode or {"x": "y"}),
+    }
+    for key, role in (("engine-p", "prefill"), ("engine-d", "decode")):
+        pod = d.wired_pod(desired[key])
+        pod["metadata"].setdefault("labels", {})["llm-d.ai/role"] = role
+    got = call(d.replica(), desired=desired, required=d.requirements(d.ready_tier()))
+    expected = ("False", "TurnedOff") if decode is OFF else ("True", "Wired")
+    assert got.conditions["KVOffloadReady"] == expected
+    message = got.messages["KVOffloadReady"]
+    assert told in message
+    assert ("Note: engine-" in message) == bool(told)
+
+
 def test_policy_off_says_enough_where_members_name_two_tiers() -> None:
     engine = d.engine(OFF)
     leader = d.wired_pod(engine)

@@ -1,6 +1,8 @@
 """What an engine pod gets, and which engines are refused."""
 
+import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from function.backends.mooncake import BACKEND
 from function.backends.mooncake.gate import ROWS
 from function.contract.backend import Tier
 from function.contract.engine import Engine
+from function.contract.gate import check
 from function.problems import Refused
 from function.reasons import REASONS
 from tests.unit.backends.mooncake import IDENTITY, RDMA, pool, sglang, vllm
@@ -149,12 +152,49 @@ def _expandable(name: str) -> dict[str, Any]:
     return {"env": {name: "a:1, expandable_segments: True"}}
 
 
+OLD = {"version": "0.23.0", "features": frozenset({"load_async", "standalone-store"})}
+
+# (version, flags, cache_prefix, PYTHONHASHSEED)
+XXHASH = {"--prefix-caching-hash-algo": "xxhash"}
+SEEDS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
+    ("0.33.0", {}, IDENTITY, ""),
+    ("0.29.0", {}, IDENTITY, ""),
+    ("0.33.0", XXHASH, IDENTITY, "0"),
+    ("0.28.0", {}, IDENTITY, "0"),
+    ("0.24.0", {}, IDENTITY, "0"),
+    ("0.23.0", {}, "", "SEED"),
+    ("0.22.0", XXHASH, "", "SEED"),
+)
+
+
+@pytest.mark.parametrize(("version", "flags", "prefix", "seed"), SEEDS)
+def test_every_process_finds_the_blocks_of_its_identity(
+    version: str, flags: dict[str, Any], prefix: str, seed: str
+) -> None:
+    """Before 0.29 vLLM's hashes of blocks begin with random bytes in each process."""
+    seed = seed.replace("SEED", str(int(hashlib.sha256(IDENTITY.encode()).hexdigest()[:8], 16)))
+    engine = vllm(version=version, flags=flags)
+    engine = replace(engine, features=check(BACKEND.gate(PLAIN, engine)).features)
+    found = BACKEND.inject(PLAIN, engine)
+    assert found.connector is not None
+    assert found.connector["kv_connector_extra_config"].get("cache_prefix", "") == prefix
+    assert [v["value"] for v in found.env_if_absent if v["name"] == "PYTHONHASHSEED"] == (
+        [seed] if seed else []
+    )
+    assert "PYTHONHASHSEED" in BACKEND.allows.env
+
+
 REFUSED: tuple[tuple[Engine, str, str], ...] = (
     (vllm(identity=""), "CacheIdentityConflict", "kv-offload-cache-identity"),
     (sglang(identity=""), "CacheIdentityConflict", "kv-offload-cache-identity"),
     (vllm(flags={"--enable-lora": None}), "CacheIdentityConflict", "--enable-lora"),
     (sglang(flags={"--lora-paths": "x"}), "CacheIdentityConflict", "--lora-paths"),
-    (vllm(features=frozenset()), "VersionMismatch", "cache_prefix"),
+    (vllm(**OLD, env={"PYTHONHASHSEED": "0"}), "ConnectorConflict", "Remove it, or use vLLM 0.24"),
+    (vllm(**OLD, env={"PYTHONHASHSEED": None}), "ConnectorConflict", "PYTHONHASHSEED"),
+    (vllm(**OLD, identity=""), "CacheIdentityConflict", "kv-offload-cache-identity"),
+    (vllm(**OLD, image="vllm/vllm-openai:v0.23.0"), "VersionMismatch", "Mooncake 0.3.10.post2"),
+    (vllm(image="vllm/vllm-openai:v0.27.1"), "VersionMismatch", "by the variable MOONCAKE_VERSION"),
+    (vllm(image="lmcache/vllm-openai:v0.5.6"), "VersionMismatch", "Mooncake none"),
     (vllm(image="own/vllm:0.33.0-mooncake0.3.12"), "VersionMismatch", "Mooncake 0.3.12"),
     (vllm(image="own/mooncake-v0.3.14:1"), "VersionMismatch", "the tier runs 0.3.13.post1"),
     (vllm(env={"MOONCAKE_VERSION": "0.3.12"}), "VersionMismatch", "Mooncake 0.3.12"),
@@ -178,6 +218,11 @@ def test_refused(engine: Engine, reason: str, words: str) -> None:
     "engine",
     [
         vllm(image="own/vllm:0.33.0-mooncake0.3.13"),
+        vllm(image="vllm/vllm-openai:v0.33.0"),
+        vllm(image="vllm/vllm-openai:v0.28.0"),
+        vllm(image="vllm/vllm-openai:latest"),
+        vllm(image="vllm/vllm-openai:v0.23.0", env={"MOONCAKE_VERSION": "0.3.13"}),
+        vllm(env={"PYTHONHASHSEED": "7"}),
         vllm(env={"MOONCAKE_VERSION": "0.3.13.post2"}),
         vllm(image="own/mooncake:latest@sha256:0"),
         vllm(env={"PYTORCH_ALLOC_CONF": "max_split_size_mb:64"}),

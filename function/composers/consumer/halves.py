@@ -1,0 +1,86 @@
+"""One half of a prefill and decode pair asks for a tier, and the other says nothing of it.
+
+It runs: blocks pass from one to the other without the tier. What the silent half computes is not
+kept there, and nothing in it is found again, which is easily forgotten and seldom meant.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from function.pods.asking import Asking
+from function.reasons import Policy
+from function.workloads import Gang, Workload
+from function.workloads.model import DECODE, PREFILL, UNIFIED
+
+# The pod label by which llm-d's endpoint picker, and so Modelplane and KServe, tells the two.
+ROLE_LABEL = "llm-d.ai/role"
+_ROLES = {"prefill": PREFILL, "decode": DECODE}
+_OTHER = {PREFILL: DECODE, DECODE: PREFILL}
+
+
+@dataclass(frozen=True)
+class Half:
+    """An engine that does one phase only. `name`: its resource's key, and its own where it has one.
+
+    `asks`: for a tier. `silent`: it says nothing of one; policy Off says something.
+    """
+
+    name: str
+    phase: str
+    asks: bool
+    silent: bool
+
+
+def of_asking(asking: Asking) -> list[Half]:
+    """The halves in a workload of which some engine asks, or has asked."""
+    off = asking.policy is Policy.OFF
+    named = {engine.gang.name for engine in asking.engines} if asking.ref is not None else set()
+    return [
+        Half(_name(asking.key, gang), phase, gang.name in named and not off, gang.name not in named)
+        for gang in asking.workload.engines
+        if (phase := _phase(gang)) != UNIFIED
+    ]
+
+
+def of_silent(key: str, workload: Workload) -> list[Half]:
+    """The halves in a workload that says nothing of any tier."""
+    engines = [(gang, _phase(gang)) for gang in workload.engines]
+    return [
+        Half(_name(key, gang), phase, False, True) for gang, phase in engines if phase in _OTHER
+    ]
+
+
+def notes(halves: Iterable[Half]) -> list[str]:
+    """A sentence for each phase that asks while all of the other one are silent."""
+    halves = list(halves)
+    said = []
+    for phase, other in _OTHER.items():
+        asking = [half.name for half in halves if half.phase == phase and half.asks]
+        others = [half for half in halves if half.phase == other]
+        if asking and others and all(half.silent for half in others):
+            said.append(
+                f"Note: {_listed(asking)} ({phase}) names a tier and"
+                f" {_listed(half.name for half in others)} ({other}) does not: what that half"
+                " computes is kept nowhere. Annotate its pod template too, or say there"
+                ' modelplane.ai/kv-offload-policy: "Off" if it is meant.'
+            )
+    return said
+
+
+def _phase(gang: Gang) -> str:
+    for template in gang.templates:
+        if template.phase != UNIFIED:
+            return template.phase
+        labels = (template.body.get("metadata") or {}).get("labels") or {}
+        role = _ROLES.get(str(labels.get(ROLE_LABEL))) if isinstance(labels, dict) else None
+        if role:
+            return role
+    return UNIFIED
+
+
+def _name(key: str, gang: Gang) -> str:
+    return f"{key} ({gang.name})" if gang.name else key
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
