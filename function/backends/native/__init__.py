@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from function.api.native import NativeSpec
+from function.backends.accelerator_rows import ACCELERATOR_ROWS
+from function.backends.model_rows import MODEL_ROWS
 from function.backends.native import connector, evict, facts, gate
 from function.backends.native.facts import Tier
 from function.contract.backend import Defaults, Description, Part, Pinned
@@ -52,7 +54,7 @@ class Native(Defaults[NativeSpec]):
                 "backend HiCache, or Mooncake for both engines.",
             )
         row = facts.CONNECTOR + (f"/{facts.TIERING}" if tier.settings.secondary else "")
-        return Question(row, engine, gate.ROWS)
+        return Question(row, engine, gate.ROWS, models=MODEL_ROWS, accelerators=ACCELERATOR_ROWS)
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
         """What a pod of this engine gets. Raises Refused."""

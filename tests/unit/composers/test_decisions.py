@@ -22,6 +22,11 @@ POOL: dict[str, Any] = {
     "lmcache": None,
     "mooncake": {"protocol": "tcp", "store": {"sizeGiB": 10}},
 }
+NATIVE: dict[str, Any] = {
+    "backend": "Native",
+    "lmcache": None,
+    "native": {"cpu": {"sizeGiB": 10}},
+}
 SGLANG = ["python3", "-m", "sglang.launch_server", "--model-path", DENSE]
 WIRED, MISMATCH, OUT = "Wired", "VersionMismatch", "OutOfScope"
 
@@ -136,6 +141,10 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
     ),
     "Gaudi": (
         {}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"habana.ai/gaudi": 1}, OUT, ("a Gaudi",),
+    ),
+    "Gaudi, vLLM's own offloading": (
+        NATIVE, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"habana.ai/gaudi": 1}, OUT,
+        ("OffloadingConnector is not made for a Gaudi",),
     ),
     "a slice of a GPU": (
         {}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"nvidia.com/mig-3g.40gb": 1}, WIRED,
