@@ -15,6 +15,7 @@ from function.backends.mooncake.gate import ROWS
 from function.contract.backend import Tier
 from function.contract.engine import Engine
 from function.contract.gate import check
+from function.contract.packages import STATED, Fact
 from function.problems import Refused
 from function.reasons import REASONS
 from tests.unit.backends.mooncake import IDENTITY, RDMA, pool, sglang, vllm
@@ -173,7 +174,8 @@ def test_every_process_finds_the_blocks_of_its_identity(
 ) -> None:
     """Before 0.29 vLLM's hashes of blocks begin with random bytes in each process."""
     seed = seed.replace("SEED", str(int(hashlib.sha256(IDENTITY.encode()).hexdigest()[:8], 16)))
-    engine = vllm(version=version, flags=flags)
+    declared = Fact(("0.3.13",), STATED, "the user", declared=True)
+    engine = vllm(version=version, flags=flags, packages={"mooncake": declared})
     engine = replace(engine, features=check(BACKEND.gate(PLAIN, engine)).features)
     found = BACKEND.inject(PLAIN, engine)
     assert found.connector is not None
