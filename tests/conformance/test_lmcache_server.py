@@ -169,22 +169,6 @@ def test_an_agent_that_starts_before_its_redis_is_of_use(node, start):
         assert bench(agent, AGENT).cold_hits == [4, 4]
 
 
-def test_an_agent_that_does_not_wait_for_its_redis_is_of_no_use(node, engines):
-    """Why the init container exists, and waits for ever: the server never connects again."""
-    node.secrets["kv-offload-redis"] = {"password": PASSWORD}
-    with Pod(node, REDIS, None, name="redis") as redis:
-        node.service("redis.kv-offload-system.svc", redis.address)
-    hasty = copy.deepcopy(template(EXAMPLE / "tier.yaml"))
-    del hasty["spec"]["initContainers"]
-    with Pod(node, hasty, engines, name="hasty", sizes=SIZES) as agent:
-        agent.wait_ready(120)
-        with Pod(node, REDIS, None, name="redis-2") as redis:
-            redis.wait_ready(10)
-            node.service("redis.kv-offload-system.svc", redis.address)
-            found = bench(agent, AGENT)
-            assert (found.ok, found.cold_hits) == (0, [0, 0])
-
-
 def test_one_model_string_is_one_cache(start):
     """Why our connector names the identity too: upstream's key has no layout in it, and the wrong
     bytes come back.
