@@ -14,7 +14,6 @@ from function.contract import conflicts
 from function.contract.conflicts import Row
 from function.contract.engine import SGLANG, VLLM, Engine
 from function.contract.image import parse_version
-from function.contract.stock_images import Fact, contents
 from function.reasons import Reason
 
 # An image that says which Mooncake it has: vllm:0.33.0-mooncake0.3.12, sglang-mooncake-v0.3.13:x
@@ -39,21 +38,9 @@ def client_version(engine: Engine) -> Version | None:
 
 def _other_line(tier: Tier, engine: Engine) -> str | None:
     store, client = facts.image(tier).version, client_version(engine)
-    if store is None:
+    if store is None or client is None or facts.line(store) == facts.line(client):
         return None
-    if client is not None:
-        found = "" if facts.line(store) == facts.line(client) else str(client)
-    else:
-        held = _in_public_image(engine.image)
-        found = str(held) if held and held.within(f"=={facts.line(store)}.*") is False else ""
-    return f"{found}, the tier runs {store}" if found else None
-
-
-def _in_public_image(image: str) -> Fact | None:
-    """What a table says of an image that is pinned; None where it says nothing."""
-    known = contents(image)
-    held = known.packages.get("mooncake") if known and not known.moving else None
-    return held if held and held.versions is not None else None
+    return f"{client}, the tier runs {store}"
 
 
 def _no_identity(_: Tier, engine: Engine) -> str | None:
