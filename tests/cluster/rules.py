@@ -26,6 +26,7 @@ _PATHS = {
     "toleration": "nodes.tolerations[]",
     "gpu": "gpuVisibility",
     "rdma": "rdma",
+    "annotations": "rdma.podAnnotations",
     "image": "image",
     "monitoring": "monitoring",
     "monitored": "monitoring.namespaceLabels",
@@ -84,6 +85,9 @@ def _spec(where: str, fragment: Fragment) -> Fragment:
         return _BASE | {"monitoring": base | {field: fragment}}
     if where in ("allowedNamespaces", "image"):
         return _BASE | {where: fragment}
+    if where == "annotations":
+        device = {"source": "DevicePlugin", "devicePlugin": {"resourceName": "rdma/hca"}}
+        return _spec("rdma", device | {"podAnnotations": fragment})
     if where == "rdma":  # LMCache uses none
         return {"backend": "Mooncake", "mooncake": _MOONCAKE_RDMA, "rdma": fragment}
     if where == "gpu":
@@ -188,7 +192,7 @@ ROWS: list[Row] = [
     ),
     *(
         row
-        for where in ("selector", "monitored", "monitor")
+        for where in ("selector", "monitored", "monitor", "annotations")
         for row in ((where, _KEY_LENGTH, {"a": "b"}, _LONG), (where, _KEY_NAME, {"a": "b"}, _ODD))
     ),
     (
@@ -216,6 +220,28 @@ ROWS: list[Row] = [
         "devices may only be set when source is DevicePlugin or DRA",
         {"source": "None"},
         {"source": "None", "devices": ["mlx5_0"]},
+    ),
+    (
+        "rdma",
+        "podAnnotations may only be set when source is DevicePlugin or DRA",
+        {
+            "source": "DevicePlugin",
+            "devicePlugin": {"resourceName": "rdma/hca"},
+            "podAnnotations": {"k8s.v1.cni.cncf.io/networks": "roce"},
+        },
+        {"source": "None", "podAnnotations": {"k8s.v1.cni.cncf.io/networks": "roce"}},
+    ),
+    (
+        "monitoring",
+        "enginePorts may only be set with podMonitor",
+        {"podMonitor": True, "enginePorts": [8000]},
+        {"podMonitor": False, "enginePorts": [8000]},
+    ),
+    (
+        "lmcache",
+        "alerts may only be set when mode is NodeServer",
+        {"alerts": True},
+        _IN_PROCESS | {"alerts": True},
     ),
     (
         "image",

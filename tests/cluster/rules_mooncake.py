@@ -19,6 +19,8 @@ _PATHS = {
     "store": "mooncake.store",
     "offload": "mooncake.store.offload",
     "flags": "mooncake.master.flags",
+    "placement": "mooncake.controlPlaneNodes.selector",
+    "toleration": "mooncake.controlPlaneNodes.tolerations[]",
     "etcd": "mooncake.etcd",
     "managed": "mooncake.etcd.managed",
     "external": "mooncake.external",
@@ -39,6 +41,10 @@ def _spec(where: str, fragment: Fragment) -> Fragment:
         mooncake["store"] = _STORE | {"offload": {"sizeGiB": 100} | fragment}
     elif where == "flags":
         mooncake["master"] = {"flags": fragment}
+    elif where == "placement":
+        mooncake["controlPlaneNodes"] = {"selector": fragment}
+    elif where == "toleration":
+        mooncake["controlPlaneNodes"] = {"tolerations": [fragment]}
     elif where == "etcd":
         mooncake |= {"metadata": "etcd", "etcd": fragment}
     elif where == "managed":
@@ -77,6 +83,42 @@ ROWS: list[Row] = [
         {"mooncake": {"store": _STORE, "protocol": "tcp"}} | _RDMA,
     ),
     ("mooncake", "store must be set unless external is", _ELSEWHERE, {"store": None}),
+    (
+        "mooncake",
+        "controlPlaneNodes may not be set with external: there is no master of ours",
+        _ELSEWHERE,
+        _ELSEWHERE | {"controlPlaneNodes": {"selector": {"pool": "cpu"}}},
+    ),
+    (
+        "placement",
+        "keys must have at most 317 characters",
+        {"a": "b"},
+        {"a" * 320: "b"},
+    ),
+    (
+        "placement",
+        "each key must be a qualified name ([domain/]name)",
+        {"a": "b"},
+        {"no/pe/": "b"},
+    ),
+    (
+        "toleration",
+        "key must be set when operator is Equal",
+        {"operator": "Equal", "key": "a", "value": "b"},
+        {"operator": "Equal", "value": "b"},
+    ),
+    (
+        "toleration",
+        "value may only be set when operator is Equal",
+        {"operator": "Exists", "key": "a"},
+        {"operator": "Exists", "key": "a", "value": "b"},
+    ),
+    (
+        "toleration",
+        "tolerationSeconds may only be set when effect is NoExecute",
+        {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1},
+        {"operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 1},
+    ),
     (
         "mooncake",
         "master may not be set with external: it is run by somebody else",
