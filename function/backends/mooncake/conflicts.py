@@ -3,6 +3,7 @@
 A value that is not static (`valueFrom`, an expansion) is nobody's to judge and passes.
 """
 
+import hashlib
 import re
 
 from packaging.version import Version
@@ -48,9 +49,20 @@ def _no_identity(_: Tier, engine: Engine) -> str | None:
 
 
 def _own_seed(_: Tier, engine: Engine) -> str | None:
-    """The seed is the user's, and the engine's version has no other place for the identity."""
+    """The seed is the user's, and the engine's version has no other place for the identity.
+
+    Ours comes back where a pod is wired once more, by a second step say.
+    """
     own = "cache_prefix" not in engine.features and SEED in engine.env
-    return engine.version or "unknown" if own else None
+    if not own or engine.env[SEED] == identity_seed(engine):
+        return None
+    return engine.version or "unknown"
+
+
+def identity_seed(engine: Engine) -> str:
+    """32 bits of the cache identity, as many as Python takes."""
+    digest = hashlib.sha256(engine.identity.encode()).digest()
+    return str(int.from_bytes(digest[:4], "big"))
 
 
 def _token_pages(_: Tier, engine: Engine) -> str | None:

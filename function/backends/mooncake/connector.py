@@ -132,8 +132,7 @@ def _seed(engine: Engine) -> str:
     identities under one model name meet once in four thousand million pairs.
     """
     if "cache_prefix" not in engine.features:
-        digest = hashlib.sha256(engine.identity.encode()).digest()
-        return str(int.from_bytes(digest[:4], "big"))
+        return conflicts.identity_seed(engine)
     hash_of_blocks = engine.flag("--prefix-caching-hash-algo") or ""
     return "0" if SEEDED not in engine.features or hash_of_blocks.startswith("xxhash") else ""
 

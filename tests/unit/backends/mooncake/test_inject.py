@@ -187,6 +187,8 @@ def test_every_process_finds_the_blocks_of_its_identity(
         [seed] if seed else []
     )
     assert "PYTHONHASHSEED" in BACKEND.allows.env
+    again = replace(engine, env={v["name"]: v["value"] for v in found.env_if_absent})
+    assert BACKEND.inject(PLAIN, again) == found, "a wired pod, wired by a second step"
 
 
 REFUSED: tuple[tuple[Engine, str, str], ...] = (
