@@ -10,7 +10,7 @@ from tests.cluster.expect import Fleet
 from tests.cluster.rig.kube import Manifest
 
 # The rig's GPU nodes are tainted nvidia.com/gpu, and carry no label `pool`.
-TAINTED = changed(tier("tainted"), "spec.nodes", {"selector": GPU_NODES})
+TAINTED = changed(tier("tainted"), "spec.nodes", {"selector": GPU_NODES, "tolerations": []})
 UNLABELLED = changed(tier("unlabelled"), "spec.nodes.selector", {"pool": "h200"})
 NO_CLASS = changed(tier("no-class"), "spec.gpuVisibility.runtimeClass.name", "absent")
 TIERS = (TAINTED, UNLABELLED, NO_CLASS)
