@@ -91,8 +91,11 @@ def wrapped_like(resource: Manifest, manifest: Manifest) -> Manifest:
     if not is_object(resource):
         return manifest
     wrapped = wrap(manifest, "")
+    # What a cluster-scoped composite composes says its namespace itself.
+    namespace = reading.text(resource, "metadata", "namespace")
     return {
         **wrapped,
+        "metadata": wrapped["metadata"] | ({"namespace": namespace} if namespace else {}),
         "apiVersion": resource["apiVersion"],
         "spec": {
             **wrapped["spec"],

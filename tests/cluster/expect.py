@@ -96,7 +96,7 @@ class Fleet:
         owned = [
             o for o in found if o["metadata"].get("ownerReferences", [{}])[0].get("kind") == kind
         ]
-        return sorted(owned, key=lambda o: o["metadata"]["annotations"].get(_KEY, ""))
+        return sorted(owned, key=lambda o: o["metadata"]["annotations"].get(RESOURCE_KEY, ""))
 
     def composed(self, owner: Manifest, api_version: str, kind: str) -> list[Manifest]:
         """What a composite that exists controls, of one kind."""
@@ -111,7 +111,7 @@ class Fleet:
         ]
 
     def keys(self, document: Manifest) -> list[str]:
-        return [o["metadata"]["annotations"][_KEY] for o in self.objects(document)]
+        return [o["metadata"]["annotations"][RESOURCE_KEY] for o in self.objects(document)]
 
     @contextlib.contextmanager
     def applied(self, *documents: Manifest) -> Iterator[None]:
@@ -234,7 +234,7 @@ class Fleet:
         )
 
 
-_KEY = "crossplane.io/composition-resource-name"
+RESOURCE_KEY = "crossplane.io/composition-resource-name"
 
 
 def identity(manifest: Manifest) -> tuple[str, int]:

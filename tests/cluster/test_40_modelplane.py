@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.documents import FIRST, changed, replica, tier
-from tests.cluster.expect import Fleet, engine, flag, identities
+from tests.cluster.expect import RESOURCE_KEY, Fleet, engine, flag, identities
 from tests.cluster.rig.kube import Manifest, is_true
 
 CHAT = tier("mp-chat")
@@ -31,7 +31,8 @@ def platform(world: Fleet, standin: None) -> Iterator[None]:
 
 
 def composed(world: Fleet, document: Manifest, key: str) -> Manifest:
-    objects = dict(zip(world.keys(document), world.objects(document), strict=True))
+    # In one look: what is being deleted may be gone at the next.
+    objects = {o["metadata"]["annotations"][RESOURCE_KEY]: o for o in world.objects(document)}
     return objects[key]
 
 

@@ -122,7 +122,11 @@ def test_a_cluster_scoped_consumers_usage_stands_beside_its_engine(name: str) ->
     engine = named(d.engine(), **({"namespace": namespace} if namespace else {}))
     open_tier = d.ready_tier(allowedNamespaces={"from": "All"})
     required = d.requirements(open_tier)
-    found = only(call(composite, desired={KEY: engine}, required=required).desired)
+    desired = call(composite, desired={KEY: engine}, required=required).desired
+    found = only(desired)
+    beside = desired["configmap-kv-offload"]
+    assert beside["kind"] == "Object"
+    assert beside["metadata"].get("namespace", "") == namespace
     assert found["metadata"]["namespace"] == want
     assert found["spec"]["of"]["resourceRef"]["namespace"] == "modelplane-system"
     assert found["metadata"]["annotations"][CONSUMER] == '{"kind":"ModelReplica","name":"qwen"}'
