@@ -16,6 +16,8 @@ TIER, POLICY = "modelplane.ai/kv-offload-tier", "modelplane.ai/kv-offload-policy
 FIRST, SECOND = "gke-h200", "eks-h200"
 GPU_NODES = {"nvidia.com/gpu.present": "true"}
 TOLERATED = {"key": "nvidia.com/gpu", "operator": "Exists"}
+# The engine of a ModelReplica, below its spec.
+CONTAINER = "engines.0.members.0.template.spec.containers.0"
 AGENTS_NAMESPACE = "kv-offload-system"
 
 
@@ -138,6 +140,18 @@ def asking(
     document["metadata"]["namespace"] = namespace or "team-a"
     template = document["spec"]["engines"][0]["members"][0]["template"]
     template["spec"]["containers"][0]["args"][0] = f"--model=some/{name}"
+    return document
+
+
+def sglang(document: Manifest, path: str, model: str) -> Manifest:
+    """The same with SGLang, whose client of LMCache has no place for the identity in its keys."""
+    values = {
+        "image": "lmcache/sglang:v0.5.6",
+        "command": ["sglang", "serve"],
+        "args.0": f"--model-path={model}",
+    }
+    for field, value in values.items():
+        document = changed(document, f"{path}.{CONTAINER}.{field}", value)
     return document
 
 

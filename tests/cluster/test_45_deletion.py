@@ -19,6 +19,7 @@ from tests.cluster.documents import (
     changed,
     cluster_replica,
     replica_group,
+    sglang,
     tier,
 )
 from tests.cluster.expect import Fleet
@@ -28,7 +29,8 @@ from tests.cluster.rig.kube import Manifest, Refused, condition, is_true
 
 HELD = tier("held")
 PAIRED = tier("paired")
-NEVER = changed(tier("never"), "spec.lmcache.l1.sizeGiB", 2000)
+# No node has so much memory. SGLang shares it with its agent.
+NEVER = tier("never", lmcache={"ipc": "SharedMemory", "l1": {"sizeGiB": 2000}})
 STAMPED = tier("stamped")
 del STAMPED["spec"]["inferenceClusterRef"]
 STAMPED["spec"]["clusterSelector"] = {"matchLabels": {"accelerator": "h200"}}
@@ -45,7 +47,8 @@ PARTNER = asking("partner", "paired")
 UPGRADED = asking("upgraded", "held")
 RUNNING = (SCALED, DROPPED, *BY.values(), EVICTED, WIDE, MOVED, PARTNER, UPGRADED)
 
-WAITING = asking("waiting", "never")
+# Who waits marks a tier only where consumers must find an order among themselves.
+WAITING = sglang(asking("waiting", "never"), "spec", "some/waiting")
 HASTY = asking("hasty", "never", policy="Optional")
 
 # Two looks of core at a Usage, and the provider's poll.

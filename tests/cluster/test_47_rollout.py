@@ -5,24 +5,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.documents import API, FIRST, USAGE, asking, changed, replica_group, tier
+from tests.cluster.documents import (
+    API,
+    CONTAINER,
+    FIRST,
+    USAGE,
+    asking,
+    changed,
+    replica_group,
+    sglang,
+    tier,
+)
 from tests.cluster.expect import Fleet, engine, flag
 from tests.cluster.rig.kube import Manifest
 
-_CONTAINER = "engines.0.members.0.template.spec.containers.0"
-_ARGS = f"{_CONTAINER}.args"
-
-
-def sglang(document: Manifest, path: str, model: str) -> Manifest:
-    """The same with SGLang, whose client of LMCache has no place for the identity in its keys."""
-    values = {
-        "image": "lmcache/sglang:v0.5.6",
-        "command": ["sglang", "serve"],
-        "args.0": f"--model-path={model}",
-    }
-    for field, value in values.items():
-        document = changed(document, f"{path}.{_CONTAINER}.{field}", value)
-    return document
+_ARGS = f"{CONTAINER}.args"
 
 
 # SGLang shares the node's memory with its agent.
