@@ -3,11 +3,14 @@
 from collections.abc import Iterable
 from typing import Any
 
-from function.kube import naming, objects
+from function.edge.request import Call
+from function.kube import naming, objects, reading
 from function.pods.asking import Asking
 from function.pods.record import Record
 
 KEY = "configmap-kv-offload"
+
+_CLUSTER = ("spec", "providerConfigRef", "name")
 
 
 def name(composite: dict[str, Any]) -> str:
@@ -18,9 +21,7 @@ def name(composite: dict[str, Any]) -> str:
     return naming.label(consumer, "kv-offload", unique=(kind, namespace, consumer), limit=63)
 
 
-def compose(
-    composite: dict[str, Any], wired: Iterable[tuple[Asking, Record]]
-) -> dict[str, dict[str, Any]]:
+def compose(call: Call, wired: Iterable[tuple[Asking, Record]]) -> dict[str, dict[str, Any]]:
     """Whatever the pods of these workloads mount or reference, by resource key.
 
     One ConfigMap holds the files of all records. File names carry the digest of their text, so that
@@ -35,16 +36,31 @@ def compose(
             data |= template.injection.files
             home = home or (asking if template.injection.files else None)
             for key, manifest in sorted(template.injection.companions.items()):
-                out[f"kv-offload-{key}"] = _beside(asking, manifest)
+                beside = _beside(asking, manifest)
+                out[_key(call, f"kv-offload-{key}", beside)] = beside
     if home is not None:
         manifest = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": name(composite)},
+            "metadata": {"name": name(call.composite)},
             "data": dict(sorted(data.items())),
         }
-        out[KEY] = _beside(home, manifest)
+        beside = _beside(home, manifest)
+        out[_key(call, KEY, beside)] = beside
     return out
+
+
+def _key(call: Call, key: str, beside: dict[str, Any]) -> str:
+    """The resource key of an Object: another one once the consumer has moved to another cluster.
+
+    The provider follows no Object to another cluster: what it had made would stay on the old one.
+    """
+    cluster = reading.text(beside, *_CLUSTER)
+    moved = f"{key}-{cluster}"
+    for known in (key, moved):
+        if call.observed_value(known, *_CLUSTER) == cluster:
+            return known
+    return moved if cluster and call.is_observed(key) else key
 
 
 def _beside(asking: Asking, manifest: dict[str, Any]) -> dict[str, Any]:

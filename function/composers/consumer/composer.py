@@ -242,7 +242,7 @@ class _ConsumerComposer:
     def compose_companions(self) -> None:
         """What the consumer's pods mount or reference, on their cluster."""
         wired = [(o.asking, o.record) for o in self.outcomes if o.is_wired and o.record]
-        for key, manifest in companions.compose(self.call.composite, wired).items():
+        for key, manifest in companions.compose(self.call, wired).items():
             there = self.call.is_observed(key) and not objects.is_object(manifest)
             ready = there or self.call.observed_ready(key, by_existing=True)
             self.answer.resources[key] = Composed(manifest, ready)

@@ -745,3 +745,17 @@ def test_a_misspelled_key_beside_a_wired_pod_is_said_too() -> None:
     got = call(d.replica(), desired={KEY: engine}, required=d.requirements(d.ready_tier()))
     assert got.conditions == {"KVOffloadReady": ("True", "Wired")}
     assert "did you mean modelplane.ai/kv-offload-engine?" in got.messages["KVOffloadReady"]
+
+
+def test_what_stands_beside_the_pods_moves_with_them() -> None:
+    """The provider follows no Object to another cluster: it would leave what it made behind."""
+    key, there = "configmap-kv-offload", {}
+    for provider, want in (("gpu", key), ("eu", f"{key}-eu"), ("eu", f"{key}-eu"), ("gpu", key)):
+        tier = d.ready_tier(provider_config=provider)
+        engine = d.engine(provider_config=provider)
+        got = call(
+            d.replica(), desired={KEY: engine}, observed=there, required=d.requirements(tier)
+        )
+        assert [k for k in got.desired if k.startswith(key)] == [want]
+        assert got.desired[want]["spec"]["providerConfigRef"]["name"] == provider
+        there = observe(got)
