@@ -12,6 +12,7 @@ from function.contract.models.families import (
     PIPELINE,
     POOLING,
     SLIDING,
+    SPARSE,
     SPECULATIVE,
     of_architecture,
 )
@@ -42,6 +43,14 @@ FLAGS: tuple[Flag, ...] = (
     Flag(VLLM, "--task", POOLING, "vLLM before 0.12", ("embed", "classify", "score", "reward")),
     Flag(VLLM, "--limit-mm-per-prompt", MULTIMODAL, _ARGS),
     Flag(VLLM, "--mm-*", MULTIMODAL, _ARGS),
+    *(
+        Flag(VLLM, name, family, "vLLM 0.33.0: for DeepSeek's sparse attention alone", values)
+        for name, values in (
+            ("--tokenizer-mode", ("deepseek_v32", "deepseek_v4", "deepseek_v41")),
+            ("--kv-cache-dtype", ("fp8_ds_mla",)),
+        )
+        for family in (MLA, SPARSE)
+    ),
     Flag(VLLM, "--omni", PIPELINE, "vLLM-Omni's entrypoints"),
     *(
         Flag(SGLANG, name, PIPELINE, "SGLang 0.5.23's multimodal_gen: the arguments of its server")

@@ -119,6 +119,8 @@ WHOLE = [
      {"hybrid": "--max-mamba-cache-size"}),
     (Engine(SGLANG, model="/m", flags={"--is-embedding": None}), "",
      {"pooling": "--is-embedding", UNKNOWN: ""}),
+    (vllm("$(MODEL_PATH)", served_model_name="vllm-model", tokenizer_mode="deepseek_v4"), "",
+     {"mla": "--tokenizer-mode", "sparse": "--tokenizer-mode"}),
     (vllm("Qwen/Qwen2.5-Omni-7B", omni=None), "",
      {"pipeline": "--omni", "dense": NAME, "multimodal": NAME}),
     (Engine(SGLANG, model="/m", flags={"--num-gpus": "1"}), "",
