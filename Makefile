@@ -54,9 +54,10 @@ goldens: venv ## Write the goldens anew (GOLDENS=consumer/wired: of these render
 test: venv ## Unit tests (seconds)
 	@$(BIN)/python -m pytest
 
-generate: venv ## XRDs, the Input's CRD and the reference pages, from the types
+generate: venv ## XRDs, the Input's CRD, the reference pages and the table of shapes
 	@$(BIN)/python -m function.api.generate
 	@$(BIN)/python -m function.docs
+	@$(BIN)/python -m tests.corpus.judged
 
 bench: venv ## What a call costs, beside an empty function
 	@$(BIN)/python -m tests.bench.run $(if $(CALLS),--calls $(CALLS))

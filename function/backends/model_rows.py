@@ -8,8 +8,10 @@ that are named. No row was run on a GPU.
 
 from function.contract.engine import SGLANG, VLLM
 from function.contract.models.families import (
+    ENCODER,
     HYBRID,
     MULTIMODAL,
+    PIPELINE,
     POOLING,
     SLIDING,
     SPARSE,
@@ -35,7 +37,37 @@ _MORE_MEMORY = (
 _UNTRIED = "nobody upstream says that it was tried: compare answers with and without the tier"
 _SGLANG_REGISTRY = "mem_cache/registry.py of SGLang 0.5.13 to 0.5.23"
 
+_CONNECTORS = (
+    ("LMCacheMPConnector", VLLM),
+    ("LMCacheConnectorV1", VLLM),
+    ("MooncakeStoreConnector", VLLM),
+    ("OffloadingConnector", VLLM),
+    ("OffloadingConnector/TieringOffloadingSpec", VLLM),
+    ("NixlConnector", VLLM),
+    ("LMCacheMPConnector", SGLANG),
+    ("HiCache", SGLANG),
+)
+
 MODEL_ROWS: tuple[FamilyRow, ...] = (
+    *(
+        FamilyRow(
+            connector, engine, frozenset((ENCODER,)), Support.REFUSED,
+            "vLLM's scheduler stops for encoder-decoder models with a KV connector; an encoder's "
+            "states hang on the whole input",
+            "it has an encoder, whose states hang on the whole input and not on a prefix: there is "
+            "nothing that a tier could keep. Remove the request for a tier",
+        )
+        for connector, engine in _CONNECTORS
+    ),
+    *(
+        FamilyRow(
+            connector, engine, frozenset((PIPELINE,)), Support.REFUSED,
+            "SGLang's multimodal_gen and vLLM-Omni: stages with a configuration of their own",
+            "a pipeline of stages has no KV cache that the engine's flags speak of, and its own "
+            "parser stops at them. Remove the request for a tier",
+        )
+        for connector, engine in _CONNECTORS
+    ),
     FamilyRow(
         "LMCacheMPConnector", VLLM, _HYBRID, Support.REFUSED,
         "LMCache 4247, 4984 (open); LMCache 0.5.6's docs/source/mp/hybrid_models.rst",

@@ -6,11 +6,13 @@ from function.backends.model_rows import MODEL_ROWS
 from function.contract.models.families import (
     ARCHITECTURES,
     DENSE,
+    ENCODER,
     FAMILIES,
     HYBRID,
     MLA,
     MULTIMODAL,
     NAMES,
+    PIPELINE,
     POOLING,
     SLIDING,
     SPARSE,
@@ -28,6 +30,8 @@ _MEANING = {
     MULTIMODAL: "pictures or sound beside text",
     SPECULATIVE: "a draft model or draft heads beside it",
     POOLING: "embeddings, scores or rewards; nothing is generated",
+    ENCODER: "attention in both directions or across: a prefix says nothing of its blocks",
+    PIPELINE: "diffusion, or several stages of an engine each (vLLM-Omni)",
 }
 
 

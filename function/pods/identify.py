@@ -13,6 +13,7 @@ from function import command
 from function.api.input import EngineImage
 from function.command import ImageCall, Program
 from function.contract import no_engines
+from function.contract.engine import SGLANG, VLLM
 from function.contract.image_reference import ImageReference
 from function.contract.no_engines import NoEngine
 from function.contract.packages import PACKAGES, Fact, either
@@ -26,6 +27,20 @@ from function.reasons import Reason
 
 # How an image says its engine's version: its tag is it, or what is known of the image.
 IMAGE_TAG, IMAGE, IMAGE_DERIVED = "image tag", "image", "image, derived"
+# Or its own script installs one.
+INSTALLED = "pip install"
+_INSTALLED = re.compile(r"(?:^|[\s'\"])(vllm|sglang)(?:\[[\w,.-]{0,64}\])?==(\d[\w.]{0,32})")
+_PIP = {VLLM: "vllm", SGLANG: "sglang"}
+_LEADING = re.compile(r"v?(\d{1,4}\.\d{1,4}\.\d{1,4})(?=$|[-_+.])")
+_NAMED = {
+    name: re.compile(rf"(?:^|[-_.]){pip}[-_]?v?(\d{{1,4}}\.\d{{1,4}}\.\d{{1,4}})(?=$|[-_+.])")
+    for name, pip in _PIP.items()
+}
+# A build of somebody's on vLLM's or SGLang's own image keeps its name, and so its versions.
+_STOCK_NAMES = {
+    VLLM: re.compile(r"(?:^|-)vllm-openai(?:-|$)"),
+    SGLANG: re.compile(r"(?:^|-)sglang(?:-|$)"),
+}
 
 # Serving stacks with a KV tier of their own: by repository, and by environment variable.
 _FOREIGN_IMAGES: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -122,7 +137,10 @@ def _told(
         return Identified(name, source, declared.version, declared.version_source, image)
     if declared.default_version and name == declared.default_engine:
         return Identified(name, source, declared.default_version, "input", image)
-    told = {t for c, p in pods if (p.calls or len(pods) == 1) and (t := _version(c, name))}
+    starting = [c for c, p in pods if p.calls or len(pods) == 1]
+    if any(not c for c in starting):  # Ray Serve starts it in the cluster's pods
+        starting = [c for c, _ in pods if c.get("image")]
+    told = {t for c in starting if (t := _version(c, name))}
     if len(told) == 1:
         return Identified(name, source, *told.pop(), image)
     return Identified(name, source, image=image)
@@ -130,12 +148,32 @@ def _told(
 
 def _version(container: Mapping[str, Any], engine: str) -> tuple[str, str] | None:
     """The version of the engine that the image says, and how it is known."""
+    if (installed := _installed(container, engine)) is not None:
+        return installed
     image = contents(str(container.get("image") or ""))
-    if image is None or image.engine != engine or not image.version:
+    if image is None:
+        return _built_on(str(container.get("image") or ""), engine)
+    if image.engine != engine or not image.version:
         return None
     if image.version_source == TAG:
         return image.version, IMAGE_TAG
     return image.version, IMAGE if image.version_known == STATED else IMAGE_DERIVED
+
+
+def _installed(container: Mapping[str, Any], engine: str) -> tuple[str, str] | None:
+    """The version of the engine that the container's own script installs over its image's."""
+    words = (*(container.get("command") or ()), *(container.get("args") or ()))
+    found = {m[2] for word in words for m in _INSTALLED.finditer(str(word)) if m[1] == _PIP[engine]}
+    return (found.pop(), INSTALLED) if len(found) == 1 else None
+
+
+def _built_on(image: str, engine: str) -> tuple[str, str] | None:
+    """The version of an image that says by its name, or in its tag, which one it is built on."""
+    reference = ImageReference.parse(image)
+    version = _NAMED[engine].search(reference.tag)
+    if version is None and _STOCK_NAMES[engine].search(reference.name):
+        version = _LEADING.match(reference.tag)
+    return (version[1], IMAGE_TAG) if version else None
 
 
 def _name(

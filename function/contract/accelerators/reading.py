@@ -89,7 +89,9 @@ _VALUES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(aws-)?(neuron|inferentia|trainium).*"), NEURON),
 )
 _NAME = re.compile(r"(?:^|[-_.])(rocm|xpu|hpu|gaudi|neuron|neuronx|npu|ascend|tpu|cpu)(?=$|[-_.])")
-_SPELLED = {"gaudi": HPU, "neuronx": NEURON, "ascend": NPU}
+# Habana names its images by their PyTorch: the path says what they are for.
+_GAUDI = re.compile(r"(?:^|[-_./])(gaudi|habana)(?=$|[-_./])")
+_SPELLED = {"gaudi": HPU, "habana": HPU, "neuronx": NEURON, "ascend": NPU}
 
 
 def of_pod(pod: Json, container: Json) -> Accelerator:
@@ -127,7 +129,7 @@ def _of_image(container: Json) -> Accelerator:
     image = str(container.get("image") or "")
     reference = ImageReference.parse(image)
     tag = read(reference.tag, whole_version=False).accelerator if reference.tag else ""
-    named = _NAME.search(reference.name)
+    named = _NAME.search(reference.name) or _GAUDI.search(reference.repository)
     name = tag or (_SPELLED.get(named[1], named[1]) if named else "")
     if not name and (known := contents(image)):
         name = known.accelerator

@@ -18,11 +18,13 @@ SLIDING = "sliding"  # a window on some layers
 MULTIMODAL = "multimodal"
 SPECULATIVE = "speculative"
 POOLING = "pooling"
+ENCODER = "encoder"  # attends in both directions, or across: a prefix says nothing of its blocks
+PIPELINE = "pipeline"  # diffusion, or several stages of an engine each
 UNKNOWN = "unknown"
 
 # What the layers are, and what is done with the model beside it.
 LAYOUTS = (DENSE, HYBRID, MLA, SPARSE, SLIDING)
-USES = (MULTIMODAL, SPECULATIVE, POOLING)
+USES = (MULTIMODAL, SPECULATIVE, POOLING, ENCODER, PIPELINE)
 FAMILIES = (*LAYOUTS, *USES)
 
 
@@ -172,6 +174,16 @@ NAMES: tuple[Name, ...] = (
     Name(r"gpt-oss", _of(SLIDING), f"{_WINDOW}; {_LMCACHE}"),
     Name(r"mistral-7b-(instruct-)?v0-1", _of(SLIDING), "sliding_window of its config.json"),
     Name(r"llama-?4|mimo-v2|step-3-5|olmo-?3|exaone-?4|command-(r7b|a)", _of(SLIDING), _WINDOW),
+    Name(r"whisper|nemotron-parse|(^|-)(bart|t5|florence-2)(-|$)|moss-?transcribe|"
+         r"llama-3-2-\d+b-vision", _of(ENCODER),
+         "encoder and decoder: vLLM's classes that are encoder-decoder"),
+    Name(r"bge-(m3|small|base|large|reranker-(v2-m3|base|large))|(^|-)(multilingual-)?e5-(small|base"
+         r"|large)|clip-vit|siglip|(distil|ro|moder|xlm-ro|jina-)?bert(a)?(-|$)|all-minilm|gte-"
+         r"(small|base|large)|nomic-embed-text|snowflake-arctic-embed-(xs|s|m|l)(-|$)",
+         _of(ENCODER, POOLING), "encoders: the models' cards"),
+    Name(r"flux-?[12]|qwen-image|(^|-)wan-?2|hunyuan-?(video|image|dit)|stable-?diffusion|sdxl|"
+         r"z-image|ltx-?(video|2)|cogvideo|glm-image", _of(PIPELINE),
+         "diffusers pipelines of SGLang 0.5.23 and vLLM-Omni"),
     Name(r"embed|rerank|reward|bge-|gte-", _of(DENSE, POOLING), "the models' cards"),
     Name(r"qwen(2|2-5|3)-(vl|omni|audio)|internvl|pixtral|llava", _of(DENSE, MULTIMODAL),
          "LMCache 0.5.6's recipes/multimodal_models.rst"),

@@ -9,8 +9,10 @@ from function.contract.models.families import (
     HYBRID,
     MLA,
     MULTIMODAL,
+    PIPELINE,
     POOLING,
     SLIDING,
+    SPARSE,
     SPECULATIVE,
     of_architecture,
 )
@@ -41,6 +43,19 @@ FLAGS: tuple[Flag, ...] = (
     Flag(VLLM, "--task", POOLING, "vLLM before 0.12", ("embed", "classify", "score", "reward")),
     Flag(VLLM, "--limit-mm-per-prompt", MULTIMODAL, _ARGS),
     Flag(VLLM, "--mm-*", MULTIMODAL, _ARGS),
+    *(
+        Flag(VLLM, name, family, "vLLM 0.33.0: for DeepSeek's sparse attention alone", values)
+        for name, values in (
+            ("--tokenizer-mode", ("deepseek_v32", "deepseek_v4", "deepseek_v41")),
+            ("--kv-cache-dtype", ("fp8_ds_mla",)),
+        )
+        for family in (MLA, SPARSE)
+    ),
+    Flag(VLLM, "--omni", PIPELINE, "vLLM-Omni's entrypoints"),
+    *(
+        Flag(SGLANG, name, PIPELINE, "SGLang 0.5.23's multimodal_gen: the arguments of its server")
+        for name in ("--num-gpus", "--ulysses-degree", "--dit-*", "--vae-*", "--text-encoder-*")
+    ),
     Flag(SGLANG, "--mamba-*", HYBRID, _SERVER),
     Flag(SGLANG, "--max-mamba-cache-size", HYBRID, _SERVER),
     Flag(SGLANG, "--linear-attn-*", HYBRID, _SERVER),
@@ -65,6 +80,8 @@ def of_flags(engine: Engine) -> Mapping[str, str]:
     backend = engine.flag("--attention-backend") or engine.env.get("VLLM_ATTENTION_BACKEND") or ""
     if "MLA" in backend.upper():
         found.setdefault(MLA, "--attention-backend")
+    if "diffusion" in engine.image.rpartition(":")[2]:
+        found.setdefault(PIPELINE, "the image's tag")
     for architecture in _architectures(engine):
         if known := of_architecture(architecture):
             for family in sorted(known.families):

@@ -58,12 +58,14 @@ def judge(
 ) -> Answer:
     """What the rows say of this model. A family that no row names works.
 
-    `version`: the engine's, None when it is unknown; then a row of any version counts.
+    `version`: the engine's, None when it is unknown; then a row of any version counts. A variant
+    (`HiCache/mooncake`) is held to its connector's rows too.
     """
     mine = [
         row
         for row in rows
-        if (row.connector, row.engine) == (connector, engine)
+        if row.engine == engine
+        and row.connector in (connector, connector.partition("/")[0])
         and (not row.engines or version is None or within(version, row.engines))
     ]
     hits = [row for row in mine if row.families <= model.families]

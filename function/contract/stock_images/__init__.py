@@ -62,6 +62,8 @@ def contents(image: str, declared: str = "") -> Contents | None:
     tag = read(reference.tag, whole_version=row.tags == VERSION)
     accelerator = tag.accelerator or row.accelerator
     moving = tag.moves and not reference.digest
+    if row.path == "lmcache/vllm-openai" and tag.dated:
+        return builds.lmcache_dated()
     if row.tags == RELEASE and tag.release:
         return _of_release(row, tag)
     version = tag.inside or (tag.version if row.tags == VERSION else None)
@@ -95,6 +97,8 @@ def _of_release(row: Repository, tag: Tag) -> Contents:
             return of(version, tag.cuda, tag.variant)
         case "llm-d":
             return builds.llmd(row.path, row.accelerator, row.engine, version)
+        case "rayproject":
+            return builds.ray(tag.release)
         case "nvidia":
             return builds.nvidia(tag.release)
     return builds.redhat(tag.release, row.accelerator)

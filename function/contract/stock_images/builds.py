@@ -1,4 +1,4 @@
-"""Images whose tags are releases of their own: LMCache's, llm-d's, NVIDIA's, Red Hat's.
+"""Images whose tags are releases of their own: LMCache's, llm-d's, Ray's, NVIDIA's, Red Hat's.
 
 LMCache's `image-release` target installs vLLM at its newest and then its own version (docker/
 Dockerfile of 0.5.0 to 0.5.6), so vLLM is what was newest three days after LMCache's upload; LMCache
@@ -7,6 +7,8 @@ requirements of either.
 """
 
 from collections.abc import Mapping
+
+from packaging.version import Version
 
 from function.contract.packages import DERIVED, STATED, Fact, absent, derived, stated, unknown
 from function.contract.stock_images import vllm
@@ -41,6 +43,22 @@ LLMD_VLLM: Mapping[str, str] = {
 }
 _LLMD = "the component summary of llm-d's releases v0.8.0 and v0.9.0"
 
+# What a release before the first of these holds is no newer.
+_LLMD_FIRST = Version("0.7.0")
+_LLMD_BEFORE = "no newer than what llm-d v0.7.0 holds"
+
+# Ray's release -> the newest vLLM that it may hold: Ray's own pull requests of each upgrade.
+RAY_VLLM: Mapping[str, str] = {
+    "2.50": "0.10.2",
+    "2.51": "0.11.0",
+    "2.52": "0.11.2",
+    "2.53": "0.12.0",
+    "2.54": "0.15.1",
+    "2.55": "0.18.1",
+    "2.56": "0.22.0",
+}
+_RAY = "ray-project/ray 57591, 59440, 63396, 63730; by date between them"
+
 # NVIDIA's release -> vLLM's, torch and CUDA, from its release notes.
 NVIDIA_VLLM: Mapping[str, tuple[str, str, str]] = {
     "25.10": ("0.10.2", "", "13.0"),
@@ -50,6 +68,8 @@ NVIDIA_VLLM: Mapping[str, tuple[str, str, str]] = {
     "26.10": ("0.31.0", "2.15.0a0", "13.4"),
 }
 _NVIDIA = "NVIDIA's vLLM release notes"
+# What an unlisted release before this one holds is no newer.
+_NVIDIA_FIRST = "26.03"
 _UNLISTED = "NVIDIA's release notes do not name it"
 
 REDHAT_VLLM: Mapping[str, str] = {"3.0": "0.8.4"}
@@ -76,6 +96,13 @@ def lmcache_vllm(version: str, cuda: str, variant: frozenset[str]) -> Contents:
     return Contents("vLLM", engine, known, source, packages, "cuda")
 
 
+def lmcache_dated() -> Contents:
+    """lmcache/vllm-openai by a date: its images before LMCache 0.3.9, whose tags are versions."""
+    return Contents(
+        "vLLM", "0.10.2", DERIVED, "no newer than LMCache's last dated image", {}, "cuda"
+    )
+
+
 def lmcache_sglang(version: str, cuda: str, variant: frozenset[str]) -> Contents:
     engine, torch = LMCACHE_SGLANG.get(version, (None, ""))
     packages: dict[str, Fact] = {"lmcache": stated(_TAG, version)}
@@ -90,6 +117,9 @@ def lmcache_sglang(version: str, cuda: str, variant: frozenset[str]) -> Contents
 def llmd(path: str, accelerator: str, engine: str, release: str) -> Contents:
     """llm-d's images: the engine's version where llm-d says it; of the rest nothing is said."""
     version = LLMD_VLLM.get(release) if engine == "vLLM" else None
+    if engine == "vLLM" and release and Version(release) < _LLMD_FIRST:
+        oldest = LLMD_VLLM[str(_LLMD_FIRST)]
+        return Contents(engine, oldest, DERIVED, _LLMD_BEFORE, accelerator=accelerator)
     if path in ("llm-d/llm-d-rocm", "llm-d/llm-d-hpu") or version is None:
         return Contents(engine, accelerator=accelerator)  # built from commits of their own
     packages: dict[str, Fact] = {
@@ -104,10 +134,23 @@ def llmd(path: str, accelerator: str, engine: str, release: str) -> Contents:
     return Contents(engine, version, STATED, _LLMD, packages, accelerator)
 
 
+def ray(release: str) -> Contents:
+    """rayproject/ray-llm: which vLLM, and nothing about what is beside it."""
+    version = RAY_VLLM.get(".".join(release.split(".")[:2]))
+    if version is None and release and Version(release) < Version(min(RAY_VLLM)):
+        version = RAY_VLLM[min(RAY_VLLM)]
+    if version is None:
+        return Contents("vLLM", accelerator="cuda")
+    return Contents("vLLM", version, DERIVED, _RAY, accelerator="cuda")
+
+
 def nvidia(release: str) -> Contents:
     version, torch, cuda = NVIDIA_VLLM.get(release, (None, "", ""))
     packages: dict[str, Fact] = {name: unknown(_UNLISTED) for name in ("lmcache", "mooncake")}
     if version is None:
+        if release < _NVIDIA_FIRST:
+            bound, source = NVIDIA_VLLM[_NVIDIA_FIRST][0], f"no newer than {_NVIDIA_FIRST}"
+            return Contents("vLLM", bound, DERIVED, source, packages, "cuda")
         return Contents("vLLM", packages=packages, accelerator="cuda")
     if torch:
         packages["torch"] = stated(_NVIDIA, torch)

@@ -54,6 +54,7 @@ REPOSITORIES: tuple[Repository, ...] = (
         "lmcache/sglang", SGLANG, "LMCache 0.5.6's docker/Dockerfile.sglang", (), RELEASE, "cuda"
     ),
     # llm-d's: the tag is llm-d's release
+    Repository("llm-d/llm-d", VLLM, "llm-d's image up to v0.3", (), RELEASE, "cuda"),
     Repository("llm-d/llm-d-cuda", VLLM, _LLMD, (), RELEASE, "cuda"),
     Repository("llm-d/llm-d-aws", VLLM, _LLMD, (), RELEASE, "cuda"),
     Repository("llm-d/llm-d-gke", VLLM, _LLMD, (), RELEASE, "cuda"),
@@ -62,6 +63,8 @@ REPOSITORIES: tuple[Repository, ...] = (
     Repository("llm-d/llm-d-hpu", VLLM, _LLMD, (), RELEASE, "hpu"),
     Repository("llm-d/llm-d-cpu", VLLM, _LLMD, (), RELEASE, "cpu"),
     Repository("llm-d/llm-d-xpu-sglang", SGLANG, _LLMD, (), RELEASE, "xpu"),
+    # Ray's: the tag is Ray's release; Ray starts the engine, so there is no entrypoint to patch
+    Repository("rayproject/ray-llm", VLLM, "ray-project/ray's docker/ray-llm", (), RELEASE, "cuda"),
     # vendors
     Repository("nvidia/vllm", VLLM, "NVIDIA's vLLM release notes", (), RELEASE, "cuda"),
     Repository("nvidia/sglang", SGLANG, "NVIDIA's SGLang release notes", (), NOTHING, "cuda"),

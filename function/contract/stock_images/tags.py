@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from packaging.version import InvalidVersion, Version
 
 _PRERELEASE = r"(?:\.?(?:post|rc|dev)\d+)?"
-_VERSION = re.compile(rf"v?(\d+\.\d+\.\d+{_PRERELEASE})(?:[-_+](.+))?")
+# vLLM released 0.9.0.1.
+_VERSION = re.compile(rf"v?(\d+\.\d+\.\d+(?:\.\d+)?{_PRERELEASE})(?:[-_+](.+))?")
 _RELEASE = re.compile(rf"v?(\d+(?:\.\d+){{1,2}}{_PRERELEASE})(?:[-_+](.+))?")
 # AMD writes the engine's version into the middle of its tags: rocm6.2_..._vllm_0.6.4.
 _INSIDE = re.compile(r"(?:^|[_-])(?:vllm|sglang)[_-]v?(\d+\.\d+(?:\.\d+)?)(?=$|[_-])")
+_DATE = re.compile(r"20\d\d-\d\d-\d\d(?:$|-)")
 _CUDA = re.compile(r"cu(\d{2})(\d)?")
 _WORDS = re.compile(r"[-_+]")
 
@@ -34,7 +36,7 @@ class Tag:
 
     `cuda`: as the tag names it ("12.9"). `accelerator`: likewise. `variant`: words that are none of
     these: what is inside may differ from the plain tag's. `moves`: the tag names another image
-    tomorrow.
+    tomorrow. `dated`: it begins with a date ("2025-05-05-v1").
     """
 
     release: str = ""
@@ -44,6 +46,7 @@ class Tag:
     accelerator: str = ""
     variant: frozenset[str] = frozenset()
     moves: bool = False
+    dated: bool = False
 
 
 def read(tag: str, whole_version: bool) -> Tag:
@@ -55,7 +58,8 @@ def read(tag: str, whole_version: bool) -> Tag:
     match = (_VERSION if whole_version else _RELEASE).fullmatch(tag)
     if not match:
         moves = not inside and not _MOVES.isdisjoint(words)
-        return Tag(inside=inside, accelerator=accelerator, moves=moves)
+        dated = bool(_DATE.match(tag))
+        return Tag(inside=inside, accelerator=accelerator, moves=moves, dated=dated)
     named, variant = "", set()
     for word in _WORDS.split(match[2] or ""):
         if found_cuda := cuda(word):

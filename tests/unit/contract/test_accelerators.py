@@ -60,6 +60,8 @@ WHOLE = [
      ("rocm", "", "resource amd.com/gpu")),
     ({}, {"image": "intel/vllm:0.10.0-xpu"}, ("xpu", "", "image intel/vllm:0.10.0-xpu")),
     ({}, {"image": "corp/vllm-rocm:1"}, ("rocm", "", "image corp/vllm-rocm:1")),
+    ({}, {"image": "vault.habana.ai/gaudi-docker/1.22.0/pytorch-installer-2.7.1:latest"},
+     ("hpu", "", "image vault.habana.ai/gaudi-docker/1.22.0/pytorch-installer-2.7.1:latest")),
     ({}, {"image": "ghcr.io/llm-d/llm-d-hpu:v0.8.0"},
      ("hpu", "", "image ghcr.io/llm-d/llm-d-hpu:v0.8.0")),
     ({}, {"image": "public.ecr.aws/neuron/pytorch-inference-vllm-neuronx:0.11.0"},

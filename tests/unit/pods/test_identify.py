@@ -91,6 +91,54 @@ FOUND = {
         "",
         ("vLLM", "argv", "0.23.0", "image tag"),
     ),
+    "a build that keeps the stock image's name": (
+        [pod("reg/aibrix/vllm-openai-kvcache:v0.10.2-nixl-0.7.1", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.10.2", "image tag"),
+    ),
+    "a build of a commit": (
+        [pod("reg/official-vllm-openai:v0.7.3.78f0810ef", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.7.3", "image tag"),
+    ),
+    "a tag that names the engine and its version": (
+        [pod("reg/inference:0.3.4.post2-sglang0.4.10.post2-pytorch2.7", SGLANG_CALL)],
+        Declared(),
+        "",
+        "",
+        ("SGLang", "argv", "0.4.10", "image tag"),
+    ),
+    "a script installs another": (
+        [pod(OFFICIAL, VLLM_CALL, args=["pip install 'vllm[audio]==0.9.2' && vllm serve m"])],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.9.2", "pip install"),
+    ),
+    "a script installs one of two": (
+        [
+            pod(
+                "ubuntu:22.04",
+                VLLM_CALL,
+                args=["pip install vllm==0.9.2 || pip install vllm==0.33.0"],
+            )
+        ],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", None, ""),
+    ),
+    "Ray Serve starts it in the cluster's pods": (
+        [({}, VLLM_CALL), pod("rayproject/ray-llm:2.52.0-py311-cu128", INERT)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.11.2", "image, derived"),
+    ),
     "a post-release": (
         [pod("lmsysorg/sglang:v0.5.15.post1-rocm700", SGLANG_CALL)],
         Declared(),

@@ -1,0 +1,194 @@
+"""Shapes of public workloads, each judged by hand for the smallest tier of every backend.
+
+A shape (one document in `shapes/*.yaml`) is a manifest of our own, written after what a public
+chart, operator or page renders. Unlike the cases of `corpus.py` it goes through the real backends,
+so that image, model and accelerator count. It holds
+- `after`: the project and what of it; `why`: the judgement in a sentence;
+- `workload`: the manifest; `container`: the serving container's index, 0 by default;
+- `verdicts`: {tier: "wired", a reason, or "no workload" where the kind is not known};
+- `argv`: {template path: its engines' command lines without the tier's own words}, where at least
+  one tier is wired; `connectors`: the user's own, which stay.
+
+docs/shapes.md is generated from them: `python -m tests.corpus.judged`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from function import workloads
+from function.api.consumer import KVOffloadTierRef
+from function.api.input import Input
+from function.backends.registry import BACKENDS
+from function.composers import tier_plan
+from function.composers.tier_plan import TierPlan
+from function.docs.markdown import code, page, table
+from function.edge.structs import encode
+from function.pods import wire
+from function.pods.asking import find
+from function.problems import Refused
+
+Json = dict[str, Any]
+
+WIRED, NO_WORKLOAD = "wired", "no workload"
+# The smallest tier of each backend, and what it adds to a command line.
+TIERS: Mapping[str, Json] = {
+    "Native": {"backend": "Native", "native": {"cpu": {"sizeGiB": 64}}},
+    "NodeServer": {"backend": "LMCache", "lmcache": {"l1": {"sizeGiB": 100}}},
+    "InProcess": {
+        "backend": "LMCache",
+        "lmcache": {"mode": "InProcess", "inProcess": {"memoryGiB": 20}},
+    },
+    "Mooncake": {"backend": "Mooncake", "mooncake": {"store": {"sizeGiB": 200}}},
+    "HiCache": {"backend": "HiCache", "hicache": {"host": {"sizeGiB": 100}}},
+}
+CONNECTORS = {
+    "Native": "OffloadingConnector",
+    "NodeServer": "LMCacheMPConnector",
+    "InProcess": "LMCacheConnectorV1",
+    "Mooncake": "MooncakeStoreConnector",
+}
+_NODES = {"nodes": {"selector": {"nvidia.com/gpu.present": "true"}}}
+_AGENTS = ("NodeServer", "Mooncake")
+
+
+def _load() -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    for path in sorted(Path(__file__).with_name("shapes").glob("*.yaml")):
+        for shape in yaml.safe_load_all(path.read_text()):
+            name = f"{path.stem}: {shape['name']}"
+            assert name not in found, f"two shapes are called {name}"
+            found[name] = shape
+    return found
+
+
+SHAPES = _load()
+
+
+def planned(tier: str) -> TierPlan:
+    """The smallest tier of that name, as it stands on one cluster."""
+    spec = {
+        "inferenceClusterRef": {"name": "any"},
+        **(_NODES if tier in _AGENTS else {}),
+        **TIERS[tier],
+    }
+    found = tier_plan.plan("platform", tier.lower(), spec, encode(spec), BACKENDS)
+    assert isinstance(found, TierPlan), found
+    return found
+
+
+def wired(workload: Json, plan: TierPlan) -> wire.Wired | None:
+    """The workload wired to the tier that its composite names; None where it is none that is known.
+    Raises Refused."""
+    ref = KVOffloadTierRef(name=plan.tier.name, namespace=plan.tier.namespace)
+    asked = find("engine", workload, ref, Input(), "")
+    if asked is None:
+        return None
+    if asked.refused is not None:
+        raise asked.refused
+    return wire.wire(asked, plan.tier, plan.backend, "chat-files")
+
+
+def verdict(workload: Json, plan: TierPlan) -> tuple[str, str]:
+    """What becomes of it, and the sentence that a person reads."""
+    try:
+        found = wired(workload, plan)
+    except Refused as refused:
+        return str(refused.reason), str(refused)
+    return (WIRED, found.summary) if found else (NO_WORKLOAD, "")
+
+
+def taken_off(argv: list[str]) -> tuple[list[str], list[str], list[str]]:
+    """A started engine's words without what a tier adds, the connectors in it, and the flags that
+    were taken off."""
+    own, connectors, flags = [], [], []
+    words = iter(argv)
+    for word in words:
+        if word.startswith("--kv-transfer-config"):
+            value = word.partition("=")[2] or next(words)
+            connectors += list(_connectors(json.loads(value)))
+        elif word in SGLANG_FLAGS:
+            flags.append(word)
+            if SGLANG_FLAGS[word]:
+                next(words)
+        else:
+            own.append(word)
+    return own, connectors, flags
+
+
+# Of SGLang's flags those that a tier sets: whether a value follows.
+SGLANG_FLAGS = {
+    "--enable-hierarchical-cache": False,
+    "--enable-lmcache": False,
+    "--lmcache-config-file": True,
+    "--hicache-io-backend": True,
+    "--hicache-mem-layout": True,
+    "--hicache-size": True,
+    "--hicache-ratio": True,
+    "--hicache-write-policy": True,
+    "--hicache-storage-backend": True,
+    "--hicache-storage-backend-extra-config": True,
+    "--hicache-storage-prefetch-policy": True,
+    "--page-size": True,
+}
+
+
+def _connectors(config: Json) -> Iterator[str]:
+    inner = config.get("kv_connector_extra_config", {}).get("connectors")
+    if config["kv_connector"] == "MultiConnector":
+        for each in inner:
+            yield from _connectors(each)
+    else:
+        yield config["kv_connector"]
+
+
+def templates(workload: Json) -> dict[str, Json]:
+    found = workloads.find(workload)
+    return {t.path: dict(t.body) for t in found.templates} if found else {}
+
+
+def text() -> str:
+    """docs/shapes.md."""
+    kinds: dict[str, list[Json]] = {}
+    for shape in SHAPES.values():
+        kinds.setdefault(shape["workload"]["kind"], []).append(shape)
+    wired_at_all = sum(WIRED in shape["verdicts"].values() for shape in SHAPES.values())
+    lines = [
+        "<!-- Generated from tests/corpus/shapes by `python -m tests.corpus.judged`; edit those,"
+        " not this page. -->",
+        "# Shapes of public workloads",
+        "",
+        "What the smallest tier of each backend does with workloads as public charts, operators "
+        "and guides write them, without a word added but the request for a tier. Each is judged by "
+        "hand; a test holds the code to the judgement. `wired` means that the connector is written "
+        "and everything else stays as it was; a reason stands for its page in docs/reasons.md. "
+        f"{len(SHAPES)} shapes; {wired_at_all} are wired by at least one backend. NodeServer and "
+        "InProcess are modes of LMCache.",
+    ]
+    for kind, shapes in sorted(kinds.items()):
+        lines += ["", f"## {kind}", ""]
+        lines += table(
+            ("Shape", *TIERS, "Why"),
+            (
+                (
+                    f"{shape['name']} ({shape['after']})",
+                    *(_cell(shape["verdicts"][tier]) for tier in TIERS),
+                    shape["why"],
+                )
+                for shape in shapes
+            ),
+        )
+    return page(lines)
+
+
+def _cell(found: str) -> str:
+    return "**wired**" if found == WIRED else found if found == NO_WORKLOAD else code(found)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "shapes.md"
+
+if __name__ == "__main__":
+    PAGE.write_text(text())
