@@ -8,12 +8,14 @@ from function.api.hicache import HiCacheSpec
 from function.api.lmcache import LMCacheSpec
 from function.api.mooncake import MooncakeSpec
 from function.api.native import NativeSpec
+from function.api.nixl import NIXLSpec
 
 SPECS: dict[str, type[ApiModel]] = {
     "LMCache": LMCacheSpec,
     "Mooncake": MooncakeSpec,
     "HiCache": HiCacheSpec,
     "Native": NativeSpec,
+    "NIXL": NIXLSpec,
 }
 
 

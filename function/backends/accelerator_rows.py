@@ -103,7 +103,17 @@ ACCELERATOR_ROWS: tuple[AcceleratorRow, ...] = (
     AcceleratorRow("NixlConnector", VLLM, CPU, Served.YES, "ran: prefill and decode, UCX loopback"),
     *(
         AcceleratorRow(connector, SGLANG, CUDA, Served.YES, "SGLang 0.5.23's server arguments")
-        for connector in ("HiCache", "HiCache/file", "HiCache/mooncake", "HiCache/nixl")
+        for connector in (
+            "Disaggregation/nixl",
+            "HiCache",
+            "HiCache/file",
+            "HiCache/mooncake",
+            "HiCache/nixl",
+        )
+    ),
+    AcceleratorRow(
+        "Disaggregation/nixl", SGLANG, ROCM, Served.UNPROVEN, "no statement upstream",
+        "nobody upstream says that SGLang hands over by NIXL there; test it before you rely on it.",
     ),
     *(
         AcceleratorRow(

@@ -59,7 +59,8 @@ class Row:
     """`connector` on `engine`, from its `versions` on, with `package`'s `package_versions`.
 
     `connector` is the value of `kv_connector`; for a variant `Connector/variant`, and for SGLang
-    `HiCache`, `HiCache/STORAGE` and `LMCacheMPConnector`. `package`: what the tier itself runs.
+    `HiCache`, `HiCache/STORAGE`, `LMCacheMPConnector` and `Disaggregation/TRANSPORT`. `package`:
+    what the tier itself runs.
     """
 
     connector: str

@@ -14,7 +14,7 @@ from function.contract.versions import UNDECLARED
 from function.docs import accelerators, commands, images, models, neighbours, platforms
 from function.docs.markdown import HEADER, code, page, table
 from function.flags.sglang.rules import RULES
-from function.flags.vllm.connectors import CONNECTORS, MULTI, Connector
+from function.flags.vllm.connectors import CONNECTORS, MULTI, Connector, apart
 from function.flags.vllm.merge import merge
 from function.problems import Refused
 from function.reasons import REASONS
@@ -26,6 +26,8 @@ _TIERS = (
     "OffloadingConnector",
     "SimpleCPUOffloadConnector",
     "MooncakeStoreConnector",
+    "NixlConnector",
+    "NixlPushConnector",
 )
 _KINDS = {
     "transfer": "prefill to decode",
@@ -102,8 +104,10 @@ def _connectors() -> str:
         "",
         "What becomes of a user's own `--kv-transfer-config` when a tier brings a connector "
         "too. The user's stays first and as written; the tier's comes behind it in a "
-        "`MultiConnector`, which loads from the first child with a hit and saves to all. "
-        "Roles are kept, `kv_load_failure_policy` and `engine_id` stand at the top, and a "
+        "`MultiConnector`, which loads from the first child with a hit and saves to all. A tier's "
+        "connector from prefill to decode comes before the user's caches: behind one with half of "
+        "the blocks it would never be asked for those that prefill has sent. Roles "
+        "are kept, `kv_load_failure_policy` and `engine_id` stand at the top, and a "
         "policy that the user set stays. The tier's own connector, already there and going "
         "to the same place, is completed and not added again; any value that differs is a "
         "ConnectorConflict. Connectors that are not in the table, and known ones from a "
@@ -121,8 +125,8 @@ def _connectors() -> str:
         ),
         "",
         "A user's `MultiConnector` is taken child by child: each child as in its row, the "
-        "tier's at the end. A `MultiConnector` inside another, a child without `kv_role`, "
-        "and children with different `engine_id` are conflicts.",
+        "tier's at its end of the list. A `MultiConnector` inside another, a child without "
+        "`kv_role`, and children with different `engine_id` are conflicts.",
         "",
         "## Hybrid KV cache manager",
         "",
@@ -162,7 +166,7 @@ def _beside(row: Connector, tier: str) -> str:
     try:
         merged = merge(user, {"kv_connector": tier, "kv_role": "kv_both"}).config or {}
     except Refused:
-        return "conflict" if row.kind == "closed" else f"conflict: {CONNECTORS[tier].why}"
+        return "conflict" if row.kind == "closed" else f"conflict: {apart(row, CONNECTORS[tier])}"
     return "side by side" if merged["kv_connector"] == MULTI else "the same: completed"
 
 

@@ -30,7 +30,12 @@ def phase(engine_name: str, flags: Flags) -> str:
 
 def hands_over(engine_name: str, flags: Flags) -> bool:
     """Whether a connector of the user's own moves blocks from prefill to decode (vLLM)."""
-    return bool(_movers(_transfer(engine_name, flags)))
+    return bool(transfers(engine_name, flags))
+
+
+def transfers(engine_name: str, flags: Flags) -> list[dict[str, Any]]:
+    """The user's own connectors that move blocks from prefill to decode (vLLM), as written."""
+    return _movers(_transfer(engine_name, flags))
 
 
 def _transfer(engine_name: str, flags: Flags) -> dict[str, Any]:

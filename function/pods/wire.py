@@ -31,6 +31,8 @@ from function.pods.record import Record, TemplateRecord
 from function.problems import Refused
 from function.reasons import Reason
 from function.workloads import Gang, Template
+from function.workloads.model import UNIFIED
+from function.workloads.roles import phase_of_labels
 
 Json = dict[str, Any]
 
@@ -405,7 +407,7 @@ def _engine(
         more_env=_more_env(first, asking.manifest),
         pods=asking_engine.gang.pods,
         namespace=asking.remote_namespace,
-        phase=flags.phase(identified.name, asking_engine.flags) or first.template.phase,
+        phase=_phase(identified.name, asking_engine.flags, first.template),
         model=cache_identity.model,
         identity=cache_identity.digest if cache_identity.known else "",
         packages=identified.packages,
@@ -413,6 +415,12 @@ def _engine(
         accelerator=_accelerator(asking_engine),
     )
     return engine, cache_identity
+
+
+def _phase(engine_name: str, own: Mapping[str, str | None], template: Template) -> str:
+    """What its author chose counts before its place in the workload, and that before a label."""
+    told = (flags.phase(engine_name, own), template.phase, phase_of_labels(template.body))
+    return next((phase for phase in told if phase not in ("", UNIFIED)), UNIFIED)
 
 
 def _more_env(pod: Pod, manifest: Json) -> bool:

@@ -1,10 +1,13 @@
 """What role names and sizes say about a gang."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from function.workloads.model import DECODE, LEADER, PREFILL, STANDALONE, UNIFIED, WORKER, Slot
 
+# The pod label by which llm-d's endpoint picker, and so Modelplane and KServe, tells the two.
+ROLE_LABEL = "llm-d.ai/role"
 _PHASES = (("prefill", PREFILL), ("decode", DECODE))
 
 
@@ -12,6 +15,13 @@ def phase_of(name: object) -> str:
     """The phase that a role's name announces: names are free text, so only two words count."""
     lowered = str(name or "").lower()
     return next((phase for word, phase in _PHASES if word in lowered), UNIFIED)
+
+
+def phase_of_labels(body: Mapping[str, Any]) -> str:
+    """The phase that a pod template's own label says; Unified without one."""
+    labels = (body.get("metadata") or {}).get("labels") or {}
+    role = labels.get(ROLE_LABEL) if isinstance(labels, dict) else None
+    return dict(_PHASES).get(str(role), UNIFIED)
 
 
 def count(value: object, default: int = 1) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster import rules, rules_hicache, rules_mooncake, rules_native
+from tests.cluster import rules, rules_hicache, rules_mooncake, rules_native, rules_nixl
 from tests.cluster.documents import API, changed, deployment, gang, tier
 from tests.cluster.expect import Fleet
 from tests.cluster.rig.functions import CHECKOUT
@@ -115,6 +115,7 @@ TIERS = [
     *rules_mooncake.documents(),
     *rules_hicache.documents(),
     *rules_native.documents(),
+    *rules_nixl.documents(),
 ]
 
 

@@ -12,7 +12,7 @@ from function.api.base import parse
 from function.api.tier import KVOffloadTierSpec
 from function.backends.registry import BACKENDS
 from function.contract.backend import Need, Part, Tier
-from tests.cluster import rules, rules_hicache, rules_mooncake, rules_native
+from tests.cluster import rules, rules_hicache, rules_mooncake, rules_native, rules_nixl
 from tests.cluster.documents import FIRST, changed
 from tests.cluster.expect import Fleet
 from tests.cluster.rig import crds
@@ -46,6 +46,7 @@ def _cases() -> Iterator[Case]:
         *rules_mooncake.documents(),
         *rules_hicache.documents(),
         *rules_native.documents(),
+        *rules_nixl.documents(),
     ]
     for number, (path, message, good, _) in enumerate(rows):
         document = rules.tier_spec(good)

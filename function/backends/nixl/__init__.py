@@ -1,1 +1,103 @@
-"""NIXL: transfer between prefill and decode. Not composed yet: the gate knows its connectors."""
+"""NIXL: transfer from prefill to decode, inside the engines. Nothing runs on the cluster."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from function.api.nixl import NIXLSpec
+from function.backends.accelerator_rows import ACCELERATOR_ROWS
+from function.backends.model_rows import MODEL_ROWS
+from function.backends.nixl import agreement, connector, facts, gate
+from function.backends.nixl.facts import Tier
+from function.contract.backend import Defaults, Description, Part, Pinned
+from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.gate import Question
+from function.contract.injection import Injection
+from function.contract.recorded import Allowance
+from function.problems import Problem
+
+
+@dataclass(frozen=True)
+class NIXL(Defaults[NIXLSpec]):
+    """The backend (see `function.contract.backend.Backend`)."""
+
+    name: str = "NIXL"
+    field: str = "nixl"
+    allows: Allowance = connector.ALLOWS
+
+    def problems(self, tier: Tier) -> list[Problem]:
+        """Everything wrong with the tier that its schema cannot say."""
+        return sorted(_problems(tier))
+
+    def parts(self, tier: Tier) -> list[Part]:
+        """Nothing: NIXL is a library in the engines."""
+        return []
+
+    def describe(self, tier: Tier) -> Description:
+        """Facts for the tier's status."""
+        return Description(warnings=tuple(_warnings(tier)), outlives_pods=False)
+
+    def gate(self, tier: Tier, engine: Engine) -> Question:
+        """The row of the engine's transport."""
+        return Question(
+            facts.ROWS[engine.name],
+            engine,
+            gate.ROWS,
+            models=MODEL_ROWS,
+            accelerators=ACCELERATOR_ROWS,
+            notes=tuple(_notes(tier, engine)),
+        )
+
+    def inject(self, tier: Tier, engine: Engine) -> Injection:
+        """What a pod of this engine gets. Raises Refused."""
+        return connector.inject(tier, engine)
+
+    def agree(self, tier: Tier, engines: Sequence[Engine]) -> None:
+        """Whether prefill and decode understand each other. Raises Refused."""
+        agreement.check(engines)
+
+    def pinned(self, tier: Tier) -> tuple[Pinned, ...]:
+        """What both halves of a pair must have, of which one may be rolled before the other."""
+        spec = tier.settings
+        why = "engines that run would not understand those that are started anew"
+        return (
+            Pinned("spec.nixl.backend", spec.backend, why),
+            Pinned("spec.nixl.transfer", spec.transfer, why),
+        )
+
+
+def _problems(tier: Tier) -> Iterator[Problem]:
+    spec, rdma = tier.settings, tier.spec.rdma
+    if spec.rdma_claim_template_name is not None and rdma.source != "DRA":
+        yield Problem(
+            "spec.nixl.rdmaClaimTemplateName", "may only be set with spec.rdma.source DRA"
+        )
+    if rdma.devices and spec.backend != "UCX":
+        yield Problem("spec.rdma.devices", "may only be set with spec.nixl.backend UCX")
+
+
+def _warnings(tier: Tier) -> Iterator[str]:
+    spec, rdma = tier.settings, tier.spec.rdma
+    if rdma.source == "None":
+        yield (
+            "spec.rdma.source is None: blocks go by TCP, except in pods that bring RDMA devices of"
+            " their own."
+        )
+    if rdma.source == "DRA" and spec.rdma_claim_template_name is None:
+        yield "spec.nixl.rdmaClaimTemplateName is not set: pods must claim their devices."
+    if rdma.source != "None" or spec.backend != "UCX":
+        yield "RDMA is proven on no device by us."
+    if spec.transfer == "Push":
+        yield "NixlPushConnector is proven by no transfer here."
+
+
+def _notes(tier: Tier, engine: Engine) -> Iterator[str]:
+    if engine.name == VLLM and facts.role(engine) == facts.BOTH:
+        yield (
+            "nothing says that this engine is prefill or decode, so it is both (kv_both, which vLLM"
+            " deprecates): blocks move only where a router names the other engine in each request"
+        )
+    if engine.name == SGLANG and tier.settings.telemetry is not None:
+        yield "spec.nixl.telemetry is vLLM's: NIXL's counters of SGLang are not exported"
+
+
+BACKEND = NIXL()

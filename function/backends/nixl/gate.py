@@ -1,9 +1,10 @@
-"""Which vLLM versions the NIXL connector goes with, and what it has there.
+"""Which versions of the engines hand over by NIXL, and what they have there.
 
-Read in the source distributions of every minor version from 0.20.0 to 0.33.0.
+Read in vLLM's source distributions of every minor version from 0.20.0 to 0.33.0, and in SGLang's
+wheels from 0.5.5 to 0.5.23.
 """
 
-from function.contract.engine import VLLM
+from function.contract.engine import SGLANG, VLLM
 from function.contract.gate import Caution, Row, since
 from function.contract.versions import SUPPORTED
 
@@ -35,7 +36,18 @@ ROWS: tuple[Row, ...] = (
             since("kv_lease_duration", "0.22", _EXTRA),
             since("NixlPullConnector", "0.24", _REGISTRY),
             since("NixlPushConnector", "0.24", _REGISTRY),
+            since("telemetry", "0.32", "NIXL 1.5.1's exporter prometheus_mp; ran: 1.5.1"),
+            since("sleep mode", "0.33", "supports_sleep_mode of NixlPullConnector, 0.33.0"),
         ),
         cautions=_NIXL_CAUTIONS,
+    ),
+    Row(
+        "Disaggregation/nixl",
+        SGLANG,
+        SUPPORTED[SGLANG],
+        "SGLang's choices of --disaggregation-transfer-backend, 0.5.5 to 0.5.23",
+        features=(
+            since("backend", "0.5.9", "SGLANG_DISAGGREGATION_NIXL_BACKEND in disaggregation/nixl"),
+        ),
     ),
 )

@@ -11,10 +11,8 @@ from function.pods.asking import Asking
 from function.reasons import Policy
 from function.workloads import Gang, Workload
 from function.workloads.model import DECODE, PREFILL, UNIFIED
+from function.workloads.roles import phase_of_labels
 
-# The pod label by which llm-d's endpoint picker, and so Modelplane and KServe, tells the two.
-ROLE_LABEL = "llm-d.ai/role"
-_ROLES = {"prefill": PREFILL, "decode": DECODE}
 _OTHER = {PREFILL: DECODE, DECODE: PREFILL}
 
 
@@ -69,12 +67,9 @@ def notes(halves: Iterable[Half]) -> list[str]:
 
 def _phase(gang: Gang) -> str:
     for template in gang.templates:
-        if template.phase != UNIFIED:
-            return template.phase
-        labels = (template.body.get("metadata") or {}).get("labels") or {}
-        role = _ROLES.get(str(labels.get(ROLE_LABEL))) if isinstance(labels, dict) else None
-        if role:
-            return role
+        for phase in (template.phase, phase_of_labels(template.body)):
+            if phase != UNIFIED:
+                return phase
     return UNIFIED
 
 

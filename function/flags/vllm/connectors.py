@@ -36,6 +36,7 @@ _LMCACHE = "one engine process holds one LMCache client"
 _HOST = "both keep blocks in the pod's host memory"
 _NIXL = "one engine process has one NIXL side channel"
 _STORE = "one engine process has one Mooncake Store client, configured by MOONCAKE_CONFIG_PATH"
+ONE_WAY = "an engine hands its blocks over one way"
 _UNKNOWN = "it is not known to work beside another connector"
 
 _TABLE = (
@@ -69,5 +70,13 @@ _TABLE = (
     Connector("P2pNcclConnector", "closed", "gone", why="vLLM dropped it in 0.24"),
     Connector("SharedStorageConnector", "closed", "gone", why="vLLM dropped it before 0.20"),
 )
+
+
+def apart(one: Connector, other: Connector) -> str:
+    """Why two connectors do not fit into one engine; "" where they do."""
+    if one.family == other.family:
+        return other.why
+    return ONE_WAY if one.kind == other.kind == "transfer" else ""
+
 
 CONNECTORS: dict[str, Connector] = {c.name: c for c in _TABLE}

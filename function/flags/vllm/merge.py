@@ -1,15 +1,17 @@
 """One KVTransferConfig out of the user's and the tier's.
 
 The user's connector stays first and as written; the tier's comes after it in a MultiConnector,
-which loads from the first child with a hit and saves to all. What cannot stand side by side is
-refused with both values named; nothing of the user's is ever overwritten.
+which loads from the first child with a hit and saves to all. So a transfer connector of the tier's
+goes before the user's caches: behind one with half of the blocks it would never be asked for those
+that prefill has sent. What cannot stand side by side is refused with both values named; nothing of
+the user's is ever overwritten.
 """
 
 import copy
 from dataclasses import dataclass
 from typing import Any
 
-from function.flags.vllm.connectors import CONNECTORS, MULTI, Connector
+from function.flags.vllm.connectors import CONNECTORS, MULTI, Connector, apart
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -55,7 +57,7 @@ def merge(user: Json | None, connector: Json | None, options: Json | None = None
     if row.name == ours.name:
         return _finish(_same(user, connector, ""), options)
     _beside(row, ours)
-    return _finish(_multi(user, connector), options)
+    return _finish(_multi(user, connector, ours), options)
 
 
 def children(config: Json | None) -> list[Json]:
@@ -90,14 +92,19 @@ def _finish(config: Json, options: Json) -> Merged:
     return Merged(config, tuple(notes))
 
 
-def _multi(user: Json, connector: Json) -> Json:
+def _multi(user: Json, connector: Json, ours: Connector) -> Json:
     top = {k: v for k, v in user.items() if k not in _CHILD_ONLY}
     child = {k: v for k, v in user.items() if k not in _TOP_ONLY}
     top["kv_connector"] = MULTI
     top.setdefault("kv_role", "kv_both")
     child.setdefault("kv_role", top["kv_role"])
-    top[EXTRA] = {"connectors": [child, connector]}
+    top[EXTRA] = {"connectors": [child]}
+    _join(top[EXTRA]["connectors"], connector, ours)
     return top
+
+
+def _join(listed: list[Json], connector: Json, ours: Connector) -> None:
+    listed.insert(0 if ours.kind == "transfer" else len(listed), connector)
 
 
 def _into_multi(user: Json, connector: Json, ours: Connector, options: Json) -> Merged:
@@ -127,7 +134,7 @@ def _into_multi(user: Json, connector: Json, ours: Connector, options: Json) -> 
         path = f"{EXTRA}.connectors[{same[0]}]"
         listed[same[0]] = _same(listed[same[0]], connector, path)
     else:
-        listed.append(connector)
+        _join(listed, connector, ours)
     user.setdefault("kv_role", "kv_both")
     return _finish(user, options)
 
@@ -168,9 +175,9 @@ def _beside(row: Connector, ours: Connector) -> None:
             f"--kv-transfer-config has {row.name}, the tier brings {ours.name}: {row.why}; remove "
             f"{row.name} or the tier"
         )
-    if row.family == ours.family:
+    if why := apart(row, ours):
         raise _conflict(
-            f"--kv-transfer-config has {row.name}, the tier brings {ours.name}: {ours.why}; remove "
+            f"--kv-transfer-config has {row.name}, the tier brings {ours.name}: {why}; remove "
             f"{row.name} or the tier"
         )
 

@@ -14,7 +14,7 @@ from function.api.base import ApiModel, Rule, broken, parse
 from function.api.generate import KINDS
 from function.api.input import Input
 from function.api.walk import model_of
-from tests.unit.api import hicache_rules, mooncake_rules, native_rules
+from tests.unit.api import hicache_rules, mooncake_rules, native_rules, nixl_rules
 
 HOST = {"host": "r"}
 L1 = {"sizeGiB": 8}
@@ -36,6 +36,7 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
     *mooncake_rules.ROWS,
     *hicache_rules.ROWS,
     *native_rules.ROWS,
+    *nixl_rules.ROWS,
     (
         "KVOffloadTierSpec",
         "exactly one of inferenceClusterRef",

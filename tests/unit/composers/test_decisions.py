@@ -366,6 +366,31 @@ def test_the_phase_is_what_the_flags_say_and_a_failed_transfer_stays_one(connect
     assert (store["kv_role"], config.get("kv_load_failure_policy")) == PHASES[connector]
 
 
+# (the pod's label llm-d.ai/role, its own connector's role) -> the store's role in the pool
+ROLES = (
+    ("decode", "", "kv_consumer"),
+    ("prefill", "", "kv_both"),
+    ("both", "", "kv_both"),
+    ("decode", "kv_producer", "kv_both"),
+)
+
+
+@pytest.mark.parametrize(("label", "own", "role"), ROLES)
+def test_the_phase_is_what_the_label_says_where_the_flags_do_not(
+    label: str, own: str, role: str
+) -> None:
+    args = [DENSE, *(["--kv-transfer-config", NIXL % own] if own else [])]
+    engine = d.engine(args=args, image="vllm/vllm-openai:v0.33.0")
+    d.wired_pod(engine)["metadata"].setdefault("labels", {})["llm-d.ai/role"] = label
+    required = d.requirements(d.ready_tier(**POOL), model=DENSE)
+    got = call(d.replica(), desired={KEY: engine}, required=required)
+    container = d.wired_pod(got.desired[KEY])["spec"]["containers"][0]
+    config = json.loads(container["args"][-1])
+    listed = config.get("kv_connector_extra_config", {}).get("connectors", [config])
+    store = next(c for c in listed if c["kv_connector"] == "MooncakeStoreConnector")
+    assert store["kv_role"] == role, got.messages
+
+
 @pytest.mark.parametrize(
     ("beside", "reason"),
     [

@@ -76,7 +76,7 @@ ALLOWED = [
      {"preferred_segment", "standalone-store", "load_async", "cache_prefix", "lookup_async",
       "enable_lookup", "tenant_id"}, []),
     ("NixlConnector", vllm("0.33.0"), None,
-     {"kv_lease_duration", "NixlPullConnector", "NixlPushConnector"},
+     {"kv_lease_duration", "NixlPullConnector", "NixlPushConnector", "telemetry", "sleep mode"},
      ["the engine's image must have nixl 1.5.0 or newer (vLLM 0.32 and 0.33)"]),
     (MP, sglang("0.5.23"), "0.5.6", {"lmcache_config_file", "lmcache_env"}, [abi("torch 2.14.1")]),
     (MP, sglang("0.5.21"), "0.5.6", {"lmcache_config_file", "lmcache_env"}, []),

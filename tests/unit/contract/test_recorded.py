@@ -11,6 +11,7 @@ from function.backends.lmcache import BACKEND as LMCACHE
 from function.backends.lmcache import modules
 from function.backends.mooncake import BACKEND as MOONCAKE
 from function.backends.native import BACKEND as NATIVE
+from function.backends.nixl import BACKEND as NIXL
 from function.contract.injection import Injection, SharedMemory
 from function.contract.recorded import shaped
 from tests.unit.backends import goldens as every_golden
@@ -91,7 +92,7 @@ FORGED = {
 
 @pytest.mark.parametrize("name", FORGED)
 def test_what_no_backend_injects_is_named(name: str) -> None:
-    for backend in (LMCACHE, MOONCAKE, NATIVE):
+    for backend in (LMCACHE, MOONCAKE, NATIVE, NIXL):
         if name != "a module" or backend is LMCACHE:
             assert backend.allows.problem(FORGED[name]), backend.name
 

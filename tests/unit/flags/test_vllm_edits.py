@@ -27,6 +27,7 @@ from tests.unit.flags.helpers import (
 
 NATIVE = Injection("Native", connector=OFFLOAD, connector_options=RECOMPUTE)
 MOON = Injection("Mooncake", connector=STORE, connector_options=RECOMPUTE)
+TRANSFER = Injection("NIXL", connector=NIXL, connector_options=RECOMPUTE)
 
 
 def multi(*children: dict, role: str = "kv_both", **top: object) -> dict:
@@ -199,6 +200,24 @@ EDITS = [
         NATIVE,
         [KV, N],
         [KV, js(multi(NIXL, OFFLOAD, role="kv_producer"))],
+    ),
+    (
+        "transfer goes before caches",
+        TRANSFER,
+        [KV, js(OFFLOAD)],
+        [KV, js(multi(NIXL, OFFLOAD))],
+    ),
+    (
+        "transfer goes before several caches",
+        TRANSFER,
+        [KV, js(multi(OFFLOAD, STORE))],
+        [KV, js(multi(NIXL, OFFLOAD, STORE))],
+    ),
+    (
+        "transfer that is there",
+        TRANSFER,
+        [KV, js(multi(OFFLOAD, NIXL))],
+        [KV, js(multi(OFFLOAD, NIXL))],
     ),
     (
         "unknown value before",
@@ -374,6 +393,20 @@ REFUSED = [
         [KV, '{"kv_connector":"FlexKVConnectorV1","kv_role":"kv_both"}'],
         "ConnectorConflict",
         "not known to work beside",
+    ),
+    (
+        "two ways from prefill to decode",
+        TRANSFER,
+        [KV, js(MOONCAKE)],
+        "ConnectorConflict",
+        "MooncakeConnector, the tier brings NixlConnector: an engine hands its blocks over one way",
+    ),
+    (
+        "two ways of NIXL",
+        TRANSFER,
+        [KV, js(multi(OFFLOAD, {**NIXL, "kv_connector": "NixlPushConnector"}))],
+        "ConnectorConflict",
+        "one engine process has one NIXL side channel",
     ),
     ("two of one family", LMC, [KV, js(V1)], "ConnectorConflict", "holds one LMCache client"),
     (

@@ -1,0 +1,89 @@
+"""What the two halves of a pair must have in common: they find out at the first request, else.
+
+vLLM hashes version, model string, dtypes and attention backend into its handshake; SGLang compares
+page size and KV dtype. A value that nobody sees, or that the engine chooses by itself, passes.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from function.backends.nixl import facts
+from function.contract.engine import SGLANG, VLLM, Engine
+from function.problems import Refused
+from function.reasons import Reason
+
+# Flags that must be equal, with what an absent one means; "" for the engine's own choice.
+_EQUAL = {
+    VLLM: {"--attention-backend": "", "--block-size": "", "--dtype": "auto",
+           "--kv-cache-dtype": "auto"},
+    SGLANG: {"--kv-cache-dtype": "auto", "--page-size": ""},
+}  # fmt: skip
+_RANKS = {VLLM: "--tensor-parallel-size", SGLANG: "--tp-size"}
+
+
+def check(engines: Sequence[Engine]) -> None:
+    """Raise Refused where a prefill engine and a decode engine do not understand each other."""
+    halves = {
+        phase: [engine for engine in engines if engine.phase == phase] for phase in facts.ROLES
+    }
+    problems = {
+        str(problem): problem
+        for prefill in halves[facts.PREFILL]
+        for decode in halves[facts.DECODE]
+        for problem in _problems(prefill, decode)
+    }
+    if problems:
+        raise Refused.all_of(list(problems.values()))
+
+
+def _problems(prefill: Engine, decode: Engine) -> Iterator[Refused]:
+    if prefill.name != decode.name:
+        yield Refused(
+            Reason.ENGINE_UNSUPPORTED,
+            f"the prefill engine is {prefill.name} and the decode engine {decode.name}: each hands "
+            "over to its like alone. Run one engine on both, or give each pair a tier.",
+        )
+        return
+    if prefill.name == VLLM:
+        yield from _of_vllm(prefill, decode)
+    for flag, default in _EQUAL[prefill.name].items():
+        here, there = _value(prefill, flag, default), _value(decode, flag, default)
+        if here and there and here != there:
+            yield Refused(
+                Reason.CONNECTOR_CONFLICT,
+                f"{flag} is {here} at prefill and {there} at decode: they would refuse each other "
+                "at the first request. Make them equal.",
+            )
+    yield from _ranks(prefill, decode)
+
+
+def _of_vllm(prefill: Engine, decode: Engine) -> Iterator[Refused]:
+    if prefill.version and decode.version and prefill.version != decode.version:
+        yield Refused(
+            Reason.VERSION_MISMATCH,
+            f"prefill is vLLM {prefill.version} and decode {decode.version}: they would refuse "
+            "each other at the first request. Run one image on both.",
+        )
+    if prefill.model and decode.model and prefill.model != decode.model:
+        yield Refused(
+            Reason.CONNECTOR_CONFLICT,
+            f"the model argument is {prefill.model} at prefill and {decode.model} at decode: vLLM "
+            "compares the text. Make them equal.",
+        )
+
+
+def _ranks(prefill: Engine, decode: Engine) -> Iterator[Refused]:
+    flag = _RANKS[prefill.name]
+    here, there = _value(prefill, flag, "1"), _value(decode, flag, "1")
+    if not (here.isdecimal() and there.isdecimal() and max(len(here), len(there)) < 10):
+        return
+    one, other = sorted((max(1, int(here)), max(1, int(there))))
+    if other % one:
+        yield Refused(
+            Reason.ENGINE_UNSUPPORTED,
+            f"{flag} is {here} at prefill and {there} at decode: one must divide the other.",
+        )
+
+
+def _value(engine: Engine, flag: str, default: str) -> str:
+    """The flag's value, "" where nobody sees it."""
+    return (engine.flag(flag) or "") if engine.has(flag) else default

@@ -1,0 +1,137 @@
+"""What an engine's pod gets: its half of a pair, at an address that the other half reaches.
+
+Every key is written that decides whether two halves understand each other: an absent one is each
+version's own default.
+"""
+
+from collections.abc import Callable
+
+from function.backends.nixl import conflicts, facts, ports
+from function.backends.nixl.facts import Tier
+from function.backends.rdma import CAPABILITIES
+from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.injection import Injection, Json
+from function.contract.recorded import Allowance
+
+MODE, TRANSFER = "--disaggregation-mode", "--disaggregation-transfer-backend"
+BACKEND = "SGLANG_DISAGGREGATION_NIXL_BACKEND"
+_CLAIM = "kv-offload-rdma"
+_TELEMETRY, _VOLUME = "/var/run/kv-offload/nixl", "kv-offload-nixl"
+_POLICY = {"Fail": "fail", "Recompute": "recompute"}
+_MODES = {facts.PREFILL: "prefill", facts.DECODE: "decode"}
+_DEVICES = "UCX_NET_DEVICES"
+_COUNTING = {
+    "NIXL_TELEMETRY_ENABLE": "y",
+    # One port for all ranks of a pod; the plain exporter binds one for each process.
+    "NIXL_TELEMETRY_EXPORTER": "prometheus_mp",
+    "NIXL_TELEMETRY_MULTIPROC_DIR": _TELEMETRY,
+}
+_COUNTING_PORT = "NIXL_TELEMETRY_PROMETHEUS_PORT"
+
+ALLOWS = Allowance(
+    connectors=frozenset(name for names in facts.NAMES.values() for name in names),
+    flags=frozenset({MODE, TRANSFER, ports.BOOTSTRAP}),
+    env=frozenset(
+        {ports.SIDE_HOST, ports.SIDE_PORT, ports.UCX_RANGE, _DEVICES, BACKEND, _COUNTING_PORT}
+        | _COUNTING.keys()
+    ),
+    mounts=(_TELEMETRY,),
+    volumes=frozenset({"emptyDir"}),
+    capabilities=frozenset(CAPABILITIES),
+    claims=frozenset({_CLAIM}),
+    ports=ports.NAMES,
+)
+
+
+def inject(tier: Tier, engine: Engine) -> Injection:
+    """The wiring of one engine pod. Raises Refused."""
+    conflicts.check(tier, engine)
+    return _ENGINES[engine.name](tier, engine)
+
+
+def _vllm(tier: Tier, engine: Engine) -> Injection:
+    spec = tier.settings
+    extra: Json = {"backends": [spec.backend]}
+    if spec.lease_seconds is not None:
+        extra["kv_lease_duration"] = spec.lease_seconds
+    # The pod's own plumbing (Modelplane's, llm-d's) says the same in its own words.
+    address: list[Json] = [
+        {"name": ports.SIDE_HOST, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": ports.SIDE_PORT, "value": str(spec.side_channel_port)},
+    ]
+    counting = _telemetry(tier)
+    return Injection(
+        backend="NIXL",
+        connector={
+            "kv_connector": facts.connector(tier, engine),
+            "kv_role": facts.role(engine),
+            "kv_connector_extra_config": extra,
+        },
+        connector_options={"kv_load_failure_policy": _POLICY[spec.failure_policy]},
+        env_if_absent=(*address, *_ucx(tier)),
+        # Ray copies variables of the prefixes VLLM_ and UCX_ by itself.
+        ray_env=tuple(variable["name"] for variable in counting.get("env", ())),
+        ports=ports.container_ports(tier, engine),
+        labels=tier.wired_labels,
+        **counting,
+        **_device(tier),
+    )
+
+
+def _sglang(tier: Tier, engine: Engine) -> Injection:
+    spec = tier.settings
+    flags: dict[str, str | None] = {MODE: _MODES[engine.phase], TRANSFER: "nixl"}
+    if engine.phase == facts.PREFILL and not engine.has(ports.BOOTSTRAP):
+        flags[ports.BOOTSTRAP] = str(spec.bootstrap_port)
+    backend: tuple[Json, ...] = ({"name": BACKEND, "value": spec.backend},)
+    return Injection(
+        backend="NIXL",
+        flags=flags,
+        # Older ones know UCX alone, and no variable.
+        env=backend if "backend" in engine.features else (),
+        env_if_absent=tuple(_ucx(tier)),
+        ports=ports.container_ports(tier, engine),
+        labels=tier.wired_labels,
+        **_device(tier),
+    )
+
+
+def _ucx(tier: Tier) -> list[Json]:
+    spec = tier.settings
+    if spec.backend != "UCX":
+        return []
+    last = spec.ports.first + spec.ports.count - 1
+    found: list[Json] = [{"name": ports.UCX_RANGE, "value": f"{spec.ports.first}-{last}"}]
+    if tier.spec.rdma.devices:
+        # The first port of each: without one UCX knows no device of that name.
+        names = ",".join(f"{device}:1" for device in tier.spec.rdma.devices)
+        found.append({"name": _DEVICES, "value": names})
+    return found
+
+
+def _telemetry(tier: Tier) -> Json:
+    counters = tier.settings.telemetry
+    if counters is None:
+        return {}
+    values = _COUNTING | {_COUNTING_PORT: str(counters.port)}
+    return {
+        "env": tuple({"name": name, "value": value} for name, value in sorted(values.items())),
+        "volumes": ({"name": _VOLUME, "emptyDir": {}},),
+        "mounts": ({"name": _VOLUME, "mountPath": _TELEMETRY},),
+    }
+
+
+def _device(tier: Tier) -> Json:
+    """What RDMA needs in an engine's pod."""
+    rdma, template = tier.spec.rdma, tier.settings.rdma_claim_template_name
+    if rdma.source == "None":
+        return {}
+    wiring: Json = {"capabilities": CAPABILITIES}
+    if rdma.device_plugin is not None:
+        wiring["resources"] = {rdma.device_plugin.resource_name: rdma.device_plugin.count}
+    elif template is not None:
+        wiring["claims"] = ({"name": _CLAIM, "resourceClaimTemplateName": template},)
+    return wiring
+
+
+_ENGINES: dict[str, Callable[[Tier, Engine], Injection]] = {VLLM: _vllm, SGLANG: _sglang}

@@ -1,0 +1,51 @@
+"""What more than one module of NIXL needs: phases, counts, the connector's name."""
+
+from function.api.nixl import NIXLSpec
+from function.contract.backend import Tier as AnyTier
+from function.contract.engine import SGLANG, VLLM, Engine
+from function.flags import phases
+
+Tier = AnyTier[NIXLSpec]
+
+SPEC = "spec.nixl"
+PREFILL, DECODE = phases.PREFILL, phases.DECODE
+ROLES = {PREFILL: "kv_producer", DECODE: "kv_consumer"}
+BOTH = "kv_both"
+
+# The gate's rows, and names of vLLM's connectors for one way to move blocks, ours first.
+ROWS = {VLLM: "NixlConnector", SGLANG: "Disaggregation/nixl"}
+NAMES = {"Pull": ("NixlConnector", "NixlPullConnector"), "Push": ("NixlPushConnector",)}
+
+# Ports that each rank's agent takes at each interface: one, and one for each of its threads
+# (counted with NIXL 1.5.1). A range that is nearly full hangs, so twice as many must be there.
+_LISTENERS = {VLLM: 5, SGLANG: 9}
+_SLACK = 2
+
+
+def role(engine: Engine) -> str:
+    """`kv_role` of the engine's phase; both only where nothing says that it is one of them."""
+    return ROLES.get(engine.phase, BOTH)
+
+
+def own_connectors(engine: Engine) -> frozenset[str]:
+    """Connectors of the pod's own that move blocks from prefill to decode, by name."""
+    found = phases.transfers(engine.name, engine.flags)
+    return frozenset(str(child.get("kv_connector")) for child in found)
+
+
+def connector(tier: Tier, engine: Engine) -> str:
+    """`kv_connector`: by the pod's own name for it, where it has one."""
+    names = NAMES[tier.settings.transfer]
+    own = own_connectors(engine)
+    return next((name for name in names if name in own), names[0])
+
+
+def listeners(engine: Engine) -> int:
+    """How many of UCX's ports a pod of the engine must have to choose from."""
+    return _LISTENERS[engine.name] * engine.workers * _SLACK
+
+
+def data_parallel(engine: Engine) -> int:
+    """Ranks of data parallelism, over all pods; 1 where nothing says."""
+    value = engine.flag("--data-parallel-size") or ""
+    return max(1, int(value)) if value.isdecimal() and len(value) < 10 else 1

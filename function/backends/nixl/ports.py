@@ -1,0 +1,133 @@
+"""Ports of an engine's pod: those that NIXL needs, and those that the engine itself has."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from function.backends.nixl import facts
+from function.backends.nixl.facts import Tier
+from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.injection import Json
+from function.flags.vllm.read import KV_EVENTS
+
+SIDE_HOST, SIDE_PORT = "VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_NIXL_SIDE_CHANNEL_PORT"
+UCX_RANGE = "UCX_TCP_PORT_RANGE"
+BOOTSTRAP = "--disaggregation-bootstrap-port"
+
+# Container ports have short names; more ranks than these are left undeclared.
+_MOST = 256
+_SIDE, _BOOTSTRAP, _METRICS = "nixl", "nixl-bootstrap", "nixl-metrics"
+NAMES = frozenset((_BOOTSTRAP, _METRICS, *(f"{_SIDE}-{rank}" for rank in range(_MOST))))
+
+# Flags that are ports of the engine's, with what an absent one means (0: none).
+_ENGINES = {
+    VLLM: {"--port": 8000, "--data-parallel-rpc-port": 0, "--master-port": 0},
+    SGLANG: {"--port": 30000, "--nccl-port": 0},
+}
+_PORT = re.compile(r":([0-9]{1,5})$")
+
+
+@dataclass(frozen=True)
+class Ports:
+    """`count` ports from `first` on. `what`: whose, a noun. `where`: the field or flag to change.
+
+    `name`: of the container port; "" for one that is not declared.
+    """
+
+    first: int
+    count: int
+    what: str
+    where: str
+    name: str = ""
+
+    def meets(self, other: "Ports") -> bool:
+        """Whether one port is of both."""
+        return self.first < other.first + other.count and other.first < self.first + self.count
+
+
+def needed(tier: Tier, engine: Engine) -> tuple[Ports, ...]:
+    """The ports that NIXL listens at in the engine's pod."""
+    return (*_of_engine[engine.name](tier, engine), *_ucx(tier, engine))
+
+
+def container_ports(tier: Tier, engine: Engine) -> tuple[Json, ...]:
+    """The tier's own as core/v1 ContainerPorts: another container's equal one is a conflict.
+
+    A pod that brings its own plumbing declares its ports as it likes.
+    """
+    found = []
+    for ports in needed(tier, engine):
+        if ports.name == _SIDE:
+            for rank in range(min(ports.count, _MOST)):
+                found.append({"name": f"{_SIDE}-{rank}", "containerPort": ports.first + rank})
+        elif ports.name:
+            found.append({"name": ports.name, "containerPort": ports.first})
+    return tuple(found)
+
+
+def collision(tier: Tier, engine: Engine) -> str | None:
+    """A port that is needed twice in one pod, as a sentence's subject; None for none."""
+    wanted = needed(tier, engine)
+    for index, ours in enumerate(wanted):
+        for other in (*wanted[:index], *_taken(engine)):
+            if ours.meets(other):
+                port = max(ours.first, other.first)
+                return f"port {port} is {other.what} ({other.where}) and {ours.what} ({ours.where})"
+    return None
+
+
+def _vllm(tier: Tier, engine: Engine) -> Iterator[Ports]:
+    spec, what = tier.settings, "NIXL's side channel"
+    count = facts.data_parallel(engine)
+    own = engine.env.get(SIDE_PORT, "")
+    if SIDE_PORT not in engine.env:
+        # Whoever writes the address writes the container's ports too.
+        name = "" if SIDE_HOST in engine.env or facts.own_connectors(engine) else _SIDE
+        yield Ports(spec.side_channel_port, count, what, f"{facts.SPEC}.sideChannelPort", name)
+    elif own and own.isdecimal() and len(own) <= 5:
+        yield Ports(int(own), count, what, SIDE_PORT)
+    if spec.telemetry is not None:
+        where = f"{facts.SPEC}.telemetry.port"
+        yield Ports(spec.telemetry.port, 1, "NIXL's telemetry", where, _METRICS)
+
+
+def _sglang(tier: Tier, engine: Engine) -> Iterator[Ports]:
+    if engine.phase != facts.PREFILL:
+        return
+    own, what = engine.flag(BOOTSTRAP) or "", "SGLang's bootstrap server"
+    if not engine.has(BOOTSTRAP):
+        where = f"{facts.SPEC}.bootstrapPort"
+        yield Ports(tier.settings.bootstrap_port, 1, what, where, _BOOTSTRAP)
+    elif own.isdecimal() and len(own) <= 5:
+        yield Ports(int(own), 1, what, BOOTSTRAP)
+
+
+_of_engine = {VLLM: _vllm, SGLANG: _sglang}
+
+
+def _ucx(tier: Tier, engine: Engine) -> Iterator[Ports]:
+    spec = tier.settings
+    if spec.backend == "UCX" and UCX_RANGE not in engine.env:
+        yield Ports(spec.ports.first, spec.ports.count, "UCX's", f"{facts.SPEC}.ports")
+
+
+def _taken(engine: Engine) -> Iterator[Ports]:
+    for flag, default in _ENGINES[engine.name].items():
+        value = engine.flag(flag) or ("" if engine.has(flag) else str(default))
+        if value.isdecimal() and len(value) <= 5 and int(value):
+            yield Ports(int(value), 1, "the engine's", flag)
+    events = _events(engine)
+    if events:
+        yield Ports(events, facts.data_parallel(engine), "the engine's events", KV_EVENTS)
+
+
+def _events(engine: Engine) -> int:
+    """The port that vLLM publishes its events at, 0 for none that can be seen."""
+    try:
+        config = json.loads(engine.flag(KV_EVENTS) or "{}")
+    except (ValueError, RecursionError):
+        return 0
+    endpoint = config.get("endpoint") if isinstance(config, dict) else None
+    match = _PORT.search(endpoint) if isinstance(endpoint, str) and "*" in endpoint else None
+    return int(match[1]) if match else 0

@@ -1,0 +1,189 @@
+"""What a NIXL tier makes of an engine, read by vLLM 0.33.0's own parser, and by NIXL itself."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conformance.envs import environment
+from tests.conformance.manifests import ROOT, Manifest, one, render
+from tests.unit.backends.nixl.golden import ENGINES, GOLDENS
+
+EXAMPLES = ROOT / "example" / "nixl"
+OFFLOAD = {
+    "kv_connector": "OffloadingConnector",
+    "kv_role": "kv_both",
+    "kv_connector_extra_config": {"cpu_bytes_to_use": 2**30},
+}
+
+
+def wired(example: str, args: list[str], folder: Path, role: str = "prefill") -> Manifest:
+    """The container of one half that is wired to that example's tier."""
+    tier = yaml.safe_load((EXAMPLES / f"{example}.yaml").read_text())
+    cluster = tier["spec"]["inferenceClusterRef"]
+    at = "2024-01-01T00:00:00Z"
+    ready = {"type": "Ready", "status": "True", "reason": "Available", "lastTransitionTime": at}
+    tier["status"] = {"providerConfigRef": cluster, "conditions": [ready]}
+    required = folder / "required"
+    required.mkdir()
+    (required / "tier.yaml").write_text(yaml.safe_dump(tier))
+    (required / "cluster.yaml").write_text((EXAMPLES / "required/cluster.yaml").read_text())
+    container = {"name": "engine", "image": "vllm/vllm-openai:v0.33.0", "args": args}
+    pod = {"metadata": {"labels": {"llm-d.ai/role": role}}, "spec": {"containers": [container]}}
+    spec = {
+        "inferenceClusterRef": cluster,
+        "kvOffloadTierRef": {"name": tier["metadata"]["name"]},
+        "engines": [{"name": "engine", "members": [{"template": pod}]}],
+    }
+    consumer = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelDeployment",
+        "metadata": {"name": "qwen", "namespace": "team-a"},
+        "spec": {"replicas": 1, "template": {"spec": spec}},
+    }
+    (folder / "consumer.yaml").write_text(yaml.safe_dump(consumer))
+    workload = one(render(folder / "consumer.yaml", required), "Deployment")
+    (found,) = workload["spec"]["template"]["spec"]["containers"]
+    return found
+
+
+def asked(vllm, container: Manifest) -> dict[str, Any]:
+    parsed = vllm.parse(["vllm", "serve", *container["args"]], {})
+    assert parsed.ok, parsed.error
+    return parsed.result
+
+
+@pytest.mark.parametrize(("role", "said"), (("prefill", "kv_producer"), ("decode", "kv_consumer")))
+@pytest.mark.parametrize("example", ("smallest", "infiniband"))
+def test_vllm_takes_each_half(vllm, tmp_path, example, role, said):
+    result = asked(vllm, wired(example, ["Qwen/Qwen3-8B"], tmp_path, role))
+    config = result["kv_transfer_config"]
+    assert (config["kv_connector"], config["kv_role"]) == ("NixlConnector", said)
+    assert config["kv_load_failure_policy"] == "fail"
+    lease = {"kv_lease_duration": 60} if example == "infiniband" else {}
+    assert config["kv_connector_extra_config"] == {"backends": ["UCX"], **lease}
+    assert [found["name"] for found in result["connectors"]] == ["NixlPullConnector"]
+
+
+def test_vllm_asks_the_transfer_before_the_users_cache(vllm, tmp_path):
+    args = ["Qwen/Qwen3-8B", "--kv-transfer-config", json.dumps(OFFLOAD)]
+    names = [
+        found["name"] for found in asked(vllm, wired("smallest", args, tmp_path))["connectors"]
+    ]
+    assert names == ["MultiConnector", "NixlPullConnector", "OffloadingConnector"]
+
+
+@pytest.mark.parametrize("half", ("prefill", "decode"))
+def test_sglang_takes_each_half(sglang, half):
+    flags = GOLDENS.backend.inject(GOLDENS.of("smallest"), ENGINES[f"sglang-{half}"]).flags
+    words = [word for flag in flags.items() for word in flag if word is not None]
+    parsed = sglang.parse(["python3", "-m", "sglang.launch_server", "--model-path", "m", *words])
+    assert parsed.ok, parsed.error
+    said = parsed.result["resolved"]
+    assert said["disaggregation_mode"] == half
+    assert said["disaggregation_transfer_backend"] == "nixl"
+    assert said["disaggregation_bootstrap_port"] == 8998
+
+
+# One half without an engine around it: what NIXL does with the pod's environment.
+_HALF = """
+import ctypes, json, os, re, sys, time, urllib.request
+from pathlib import Path
+from nixl._api import nixl_agent, nixl_agent_config
+
+half, folder, size = sys.argv[1], Path(sys.argv[2]), 1 << 20
+
+def put(name, data):
+    (folder / f".{name}").write_bytes(data)
+    (folder / f".{name}").rename(folder / name)
+
+def get(name):
+    while not (folder / name).exists():
+        time.sleep(0.02)
+    return (folder / name).read_bytes()
+
+def listening():
+    sockets = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            sockets |= set(re.findall(r"socket:\\[(\\d+)", os.readlink(entry)))
+        except OSError:
+            pass
+    words = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    found = [w[1].split(":") for w in words if w[3] == "0A" and w[9] in sockets]
+    return [(address, int(port, 16)) for address, port in found]
+
+block = (ctypes.c_char * size)()
+agent = nixl_agent(half, nixl_agent_config(num_threads=4, capture_telemetry=True))
+place = (ctypes.addressof(block), size, 0)
+agent.register_memory([(*place, "")], "DRAM")
+said = {}
+if half == "prefill":
+    ctypes.memmove(block, os.urandom(size), size)
+    put("place", json.dumps(place).encode())
+    put("metadata", agent.get_agent_metadata())
+    get("received")
+else:
+    name = agent.add_remote_agent(get("metadata"))
+    name = name.decode() if isinstance(name, bytes) else name
+    theirs = agent.get_xfer_descs([tuple(json.loads(get("place")))], "DRAM")
+    ours = agent.get_xfer_descs([place], "DRAM")
+    handle = agent.initialize_xfer("READ", ours, theirs, name, b"")
+    state = agent.transfer(handle)
+    while state not in ("DONE", "ERR"):
+        time.sleep(0.01)
+        state = agent.check_xfer_state(handle)
+    said["state"] = state
+    at = f"http://127.0.0.1:{os.environ['NIXL_TELEMETRY_PROMETHEUS_PORT']}/metrics"
+    for _ in range(100):
+        counters = urllib.request.urlopen(at).read().decode()
+        said["counters"] = sorted(set(re.findall(r"^agent_[a-z_]+_total", counters, re.M)))
+        if "agent_rx_bytes_total" in said["counters"]:
+            break
+        time.sleep(0.1)
+    put("received", b"1")
+said["listening"] = listening()
+put(f"{half}.bytes", bytes(block))
+print(json.dumps(said), flush=True)
+get("decode.bytes"), get("prefill.bytes")
+os._exit(0)  # a UCX backend may crash at exit
+"""
+
+
+def test_nixl_hands_over_at_the_ports_of_the_pod(node, tmp_path):
+    """Two processes with one pod's environment, as its ranks have it: they share the counters'
+    port, keep to UCX's, and are as many listeners as the refusal of a small range counts."""
+    container = wired("infiniband", ["Qwen/Qwen3-8B"], tmp_path)
+    given = {e["name"]: e["value"] for e in container["env"] if "value" in e}
+    del given["UCX_NET_DEVICES"]  # no such device here
+    (tmp_path / "counters").mkdir()
+    given["NIXL_TELEMETRY_MULTIPROC_DIR"] = str(tmp_path / "counters")
+    halves = [
+        subprocess.Popen(
+            [environment("vllm").python, "-c", _HALF, half, str(tmp_path)],
+            env=os.environ | given,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for half in ("prefill", "decode")
+    ]
+    try:
+        said = [json.loads(half.communicate(timeout=120)[0].splitlines()[-1]) for half in halves]
+    finally:
+        for half in halves:
+            half.kill()
+    sent, received = ((tmp_path / f"{half}.bytes").read_bytes() for half in ("prefill", "decode"))
+    assert sent == received and any(sent)
+    assert said[1]["state"] == "DONE"
+    assert "agent_rx_bytes_total" in said[1]["counters"]
+    first, last = map(int, given["UCX_TCP_PORT_RANGE"].split("-"))
+    counters = int(given["NIXL_TELEMETRY_PROMETHEUS_PORT"])
+    for half in said:
+        ports = [(address, port) for address, port in half["listening"] if port != counters]
+        assert ports and all(first <= port <= last for _, port in ports)
+        for interface in {address for address, _ in ports}:
+            assert sum(address == interface for address, _ in ports) == 5
