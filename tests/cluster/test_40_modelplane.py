@@ -92,7 +92,7 @@ def test_object_settings_of_the_other_step_stay(world: Fleet):
 
 
 def test_the_other_steps_conditions_stay_and_ours_says_what_it_did(world: Fleet):
-    assert world.condition(WIRED, "ModelReady") == ("True", "Serving")
+    world.until_condition(WIRED, "ModelReady", ("True", "Serving"))
     assert world.condition(WIRED, "KVOffloadReady") == ("True", "Wired")
 
 
