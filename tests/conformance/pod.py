@@ -71,6 +71,7 @@ class Pod:
         logs: Path | None = None,
     ):
         self.node, self.spec, self.image = node, template["spec"], image
+        self.labels: Mapping[str, str] = template.get("metadata", {}).get("labels", {})
         self.name, self.namespace = name, namespace
         self.sizes, self._restart, self._logs = sizes or {}, restart, logs
         self.address = node.address()

@@ -52,6 +52,7 @@ def vllm(pod: Pod) -> Manifest:
         "XDG_CACHE_HOME": CACHE,
         "TORCH_COMPILE_DISABLE": "1",
         "HF_HUB_OFFLINE": "1",
+        "VLLM_SERVER_DEV_MODE": "1",  # for /reset_prefix_cache
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
     }
@@ -90,7 +91,7 @@ def _template(
         "image": image,
         "command": command,
         "args": words,
-        "env": [*({"name": n, "value": v} for n, v in {**env, **dict(pod.env)}.items()), *fields],
+        "env": [*fields, *({"name": n, "value": v} for n, v in {**env, **dict(pod.env)}.items())],
         "ports": [{"name": "http", "containerPort": PORT}],
         "startupProbe": {**probe, "failureThreshold": START},
         "readinessProbe": {**probe, "timeoutSeconds": 5},

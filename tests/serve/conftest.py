@@ -20,11 +20,13 @@ _FAILED = pytest.StashKey[set[str]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pair", action="append", default=[], help="only this pair; repeatable")
+    parser.addoption("--long", action="store_true", help="the tests of some minutes each as well")
     parser.addoption("--proofs", help="write what was proven to this file (JSON)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "pairs(*names): the pairs that a test is about")
+    config.addinivalue_line("markers", "long: run with --long only")
     config.stash[_PROOFS], config.stash[_FAILED] = Proofs(), set()
     unknown = sorted(set(config.getoption("pair")) - set(PAIRS))
     for name in set(unknown) & set(ELSEWHERE):
@@ -40,10 +42,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     wanted = metafunc.config.getoption("pair") or list(PAIRS)
     about = marker.args if marker is not None else tuple(PAIRS)
     chosen = [name for name in about if name in wanted]
-    metafunc.parametrize("pair", chosen, indirect=True, scope="session")
+    if "part" in metafunc.fixturenames:
+        parts = [(name, part) for name in chosen for part in PAIRS[name].parts]
+        metafunc.parametrize("pair,part", parts, indirect=["pair"], scope="session")
+    else:
+        metafunc.parametrize("pair", chosen, indirect=True, scope="session")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """All tests of a pair follow each other: its tier and engines run once."""
     order = list(PAIRS)
 
@@ -51,14 +57,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         name = _pair_of(item)
         return order.index(name) if name else -1
 
-    items[:] = [item for item in items if getattr(item, "callspec", True) is not None]
-    items.sort(key=place)
+    def wanted(item: pytest.Item) -> bool:
+        # pytest gives a test for which no pair is left one item without a pair.
+        short = item.get_closest_marker("long") is None
+        return _pair_of(item) is not None and (short or config.getoption("long"))
+
+    config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
+    items[:] = sorted(filter(wanted, items), key=place)
 
 
-def _pair_of(item: pytest.Item) -> str:
-    """The pair whose tier and engines a test uses, "" for none."""
+def _pair_of(item: pytest.Item) -> str | None:
+    """The pair whose tier and engines a test uses, "" for none; None where none was chosen."""
     callspec = getattr(item, "callspec", None)
-    return callspec.params.get("pair", "") if callspec is not None else ""
+    name = callspec.params.get("pair", "") if callspec is not None else ""
+    return name if isinstance(name, str) else None
 
 
 @pytest.hookimpl(wrapper=True)

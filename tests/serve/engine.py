@@ -1,14 +1,14 @@
 """An engine that serves, and what it says: texts, log-probabilities, and where tokens came from."""
 
-import hashlib
+import http.client
+import itertools
 import json
 import random
 import re
 import threading
 import time
-import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,13 +38,17 @@ class Answer:
     seconds: float = field(compare=False)
     parameters: Mapping[str, Any] | None = field(default=None, compare=False)
 
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256(self.text.encode()).hexdigest()[:12]
+    def alike(self, other: "Answer") -> bool:
+        """Whether both say the same, but for rounding: the prompt may have been cut otherwise."""
+        near = zip(self.logprobs, other.logprobs, strict=True)
+        return self.text == other.text and all(abs(a - b) < 0.1 for a, b in near)
 
 
 class Engine:
     """`pod` is the engine's; it need not be ready yet."""
+
+    external_metric = "vllm:external_prefix_cache_hits_total"
+    sources_metric = "vllm:prompt_tokens_cached_by_source_total"
 
     def __init__(self, pod: Pod):
         self.pod = pod
@@ -123,6 +127,20 @@ class Engine:
         """Every sample of /metrics: name with labels -> value."""
         return parse_metrics(scrape(self.url + "/metrics"))
 
+    def external(self) -> float:
+        """Prompt tokens that the engine took from its tier so far."""
+        return self.counted(self.external_metric)
+
+    def elsewhere(self) -> float:
+        """Prompt tokens from other places than the device, by the metric that names the places."""
+        return self.counted(self.sources_metric) - self.counted(
+            self.sources_metric, source="device"
+        )
+
+    def forget(self) -> None:
+        """Empty the engine's own cache, so that the tier is asked again."""
+        self.post("/reset_prefix_cache", {})
+
     def counted(self, name: str, **labels: str) -> float:
         """The sum of a metric's samples that carry the labels."""
         return total(self.samples(), name, **labels)
@@ -151,27 +169,51 @@ def total(samples: Mapping[str, float], name: str, **labels: str) -> float:
     )
 
 
-class Asking(threading.Thread):
-    """Requests one after another until told to stop; every answer and every failure is kept."""
+@dataclass(frozen=True)
+class Asked:
+    """One request of a loop: when it began, its prompt's seed, its answer or why there is none,
+    and how many of its tokens came from the tier."""
 
-    def __init__(self, engine: Engine, prompts: list[str], **more: Any):
+    begun: float
+    seed: int
+    answer: Answer | None
+    failure: str
+    external: int
+
+
+class Asking(threading.Thread):
+    """Requests one after another until told to stop; every answer and every failure is kept.
+
+    The engine forgets its own cache after each, so that every prompt goes to the tier again.
+    """
+
+    def __init__(self, engine: Engine, seeds: Sequence[int]):
         super().__init__(daemon=True)
-        self.answers: list[tuple[str, Answer]] = []
-        self.failures: list[str] = []
-        self._engine, self._prompts, self._more = engine, prompts, more
+        self.asked: list[Asked] = []
+        self._engine, self._seeds = engine, seeds
         self._done = threading.Event()
 
     def run(self) -> None:
-        number = 0
-        while not self._done.is_set():
-            text = self._prompts[number % len(self._prompts)]
-            number += 1
+        for seed in itertools.cycle(self._seeds):
+            begun, answer, failure, external = time.monotonic(), None, "", 0
             try:
-                self.answers.append((text, self._engine.ask(text, **self._more)))
-            except (OSError, urllib.error.HTTPError) as problem:
-                self.failures.append(f"{type(problem).__name__}: {problem}")
+                before = self._engine.external()
+                answer = self._engine.ask(prompt(seed))
+                external = int(self._engine.external() - before)
+                self._engine.forget()
+            except (OSError, http.client.HTTPException) as problem:
+                failure = f"{type(problem).__name__}: {problem}"
+                time.sleep(1)
+            self.asked.append(Asked(begun, seed, answer, failure, external))
+            if self._done.is_set():
+                return
 
-    def finish(self) -> None:
-        """Let the request in flight end."""
+    def since(self, moment: float) -> list[Asked]:
+        """What was asked after that moment, and has been answered."""
+        return [asked for asked in list(self.asked) if asked.begun > moment]
+
+    def finish(self) -> list[Asked]:
+        """Let the request in flight end: all that was asked."""
         self._done.set()
         self.join()
+        return self.asked

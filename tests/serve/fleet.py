@@ -10,8 +10,10 @@ from tests.serve.pairs.running import Running
 from tests.serve.site import Site
 from tests.serve.wiring import Declared, Wired
 
-# The seeds of prompts that tests ask with. An engine without a tier answers all of them once.
-SEEDS = range(10)
+# The seeds of prompts that tests ask with, and of those that some test wants found. An engine
+# without a tier answers all of them once.
+SEEDS = range(12)
+FOUND = (0, 1, 6, 11)
 # Claim -> seed of the weights on it.
 MODELS = {"llama": 1, "qwen": 2}
 # Claim -> seed of the adapter `sql` on it.
@@ -20,14 +22,18 @@ ADAPTERS = {"adapters": 11, "other-adapters": 12}
 
 @dataclass(frozen=True)
 class Variant:
-    """What an engine serves: the author's pod, and the names under which it answers."""
+    """What an engine serves: the author's pod, and the names under which it answers.
+
+    `seeds`: the prompts that it is asked with. `found`: those of them that a tier may have.
+    """
 
     pod: author.Pod = author.USUAL
     models: tuple[str, ...] = (author.SERVED,)
     seeds: tuple[int, ...] = tuple(SEEDS)
+    found: tuple[int, ...] = ()
 
 
-LLAMA = Variant()
+LLAMA = Variant(found=FOUND)
 
 
 class References:
@@ -64,7 +70,9 @@ class References:
                 (name, seed, found): answer
                 for name in variant.models
                 for seed in variant.seeds
-                for found, answer in _ask(engine, prompt(seed), name, chunks)
+                for found, answer in _ask(
+                    engine, prompt(seed), name, chunks if seed in variant.found else ()
+                )
             }
             self._site.stop(engine)
         return self._answers[key]
@@ -148,8 +156,3 @@ class Fleet:
         self.stop(*self.engines)
         if self._tier is not None:
             self._tier.close()
-
-
-def external(engine: Engine) -> float:
-    """Prompt tokens that the engine took from its tier so far."""
-    return engine.counted("vllm:external_prefix_cache_hits_total")

@@ -3,15 +3,15 @@
 import time
 
 from tests.serve.engine import Engine, prompt
-from tests.serve.fleet import LLAMA, Fleet, external
+from tests.serve.fleet import LLAMA, Fleet
 
 
 def hit(fleet: Fleet, engine: Engine, seed: int) -> int:
     """Ask with a prompt that the tier has: the tokens that came from it. The answer is that of an
     engine without a tier which had these tokens, to the last digit of its log-probabilities."""
-    before = external(engine)
+    before = engine.external()
     said = engine.ask(prompt(seed))
-    tokens = int(external(engine) - before)
+    tokens = int(engine.external() - before)
     assert tokens == said.cached == fleet.pair.found(said.prompt_tokens)
     assert said == fleet.reference(seed, tokens)
     return tokens
@@ -19,9 +19,9 @@ def hit(fleet: Fleet, engine: Engine, seed: int) -> int:
 
 def fill(fleet: Fleet, engine: Engine, seed: int) -> None:
     """Ask with a prompt that the tier does not have yet, and let its blocks arrive there."""
-    before = external(engine)
+    before = engine.external()
     assert engine.ask(prompt(seed)) == fleet.reference(seed)
-    assert external(engine) == before
+    assert engine.external() == before
     settle(fleet, engine)
 
 
@@ -34,7 +34,10 @@ def test_a_second_engine_finds_what_the_first_computed(fleet: Fleet, proof) -> N
     fleet.prepare(LLAMA)
     first, second = fleet.ready("first", "second")
     fill(fleet, first, 0)
-    proof("a second engine", tokens=hit(fleet, second, 0))
+    tokens = hit(fleet, second, 0)
+    # What the docs have people watch.
+    assert second.elsewhere() == tokens
+    proof("a second engine", tokens=tokens)
 
 
 def test_a_restarted_engine_finds_what_it_computed(fleet: Fleet, proof) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from tests.serve.author import SERVED, Pod
 from tests.serve.engine import Engine, prompt
-from tests.serve.fleet import ADAPTERS, LLAMA, Fleet, Variant, external
+from tests.serve.fleet import ADAPTERS, LLAMA, Fleet, Variant
 from tests.serve.site import REVISIONS
 from tests.serve.test_10_hits import hit, settle
 
@@ -33,18 +33,20 @@ OTHERS = {
     "weights at the same path": (QWEN, 2, 3),
     "dtype": (Variant(Pod(dtype="float32"), seeds=(4, 5)), 4, 5),
 }
+LONG = ("dtype",)
+CASES = [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in OTHERS]
 
 
 def alone(fleet: Fleet, engine: Engine, seed: int, like: Variant = LLAMA, model: str = SERVED):
     """Ask with a prompt that the tier has from another: nothing is found, the words are its own."""
-    before = external(engine)
+    before = engine.external()
     said = engine.ask(prompt(seed), model=model)
-    assert external(engine) == before
+    assert engine.external() == before
     assert said == fleet.reference(seed, variant=like, model=model)
     settle(fleet, engine)
 
 
-@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("other", CASES)
 def test_another_engine_of_one_model_string(fleet: Fleet, proof, other: str) -> None:
     variant, there, back = OTHERS[other]
     fleet.prepare(LLAMA, variant)
@@ -61,6 +63,7 @@ def test_another_engine_of_one_model_string(fleet: Fleet, proof, other: str) -> 
     proof(f"one model string, other {other}", tokens=0)
 
 
+@pytest.mark.long
 def test_another_revision_of_one_repository(fleet: Fleet, proof) -> None:
     """Two revisions of one repository, and a third engine of the first: it alone finds blocks."""
     first, second, again = (fleet.start(name, revision(name)) for name in ("v1", "v2", "v1 again"))
@@ -73,11 +76,12 @@ def test_another_revision_of_one_repository(fleet: Fleet, proof) -> None:
     fleet.stop("v1", "v2", "v1 again")
 
 
+@pytest.mark.long
 @pytest.mark.pairs("vllm-lmcache")
 def test_adapters(fleet: Fleet, proof) -> None:
     """A LoRA adapter's blocks are its own: not the base model's, and not those of another adapter
     of the same name; another engine with the very same adapter finds them."""
-    sql, other = (Variant(adapted(claim), ("sql",), (8,)) for claim in ADAPTERS)
+    sql, other = (Variant(adapted(claim), ("sql",), (8,), (8,)) for claim in ADAPTERS)
     fleet.prepare(sql, other)
     first, again, stranger = (
         fleet.start(name, adapted(claim))
@@ -92,9 +96,9 @@ def test_adapters(fleet: Fleet, proof) -> None:
     alone(fleet, first, 8)  # the base model
     alone(fleet, first, 8, sql, "sql")  # its adapter, over the same words
     alone(fleet, stranger, 8, other, "sql")
-    before = external(again)
+    before = again.external()
     said = again.ask(prompt(8), model="sql")
-    tokens = int(external(again) - before)
+    tokens = int(again.external() - before)
     assert tokens == fleet.pair.found(said.prompt_tokens)
     assert said == fleet.reference(8, tokens, variant=sql, model="sql")
     proof("the same adapter", tokens=tokens)

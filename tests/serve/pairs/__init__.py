@@ -20,8 +20,9 @@ from tests.serve.wiring import TIERS, Declared
 @dataclass(frozen=True)
 class Pair:
     """`image`: what stands in for the engine's image. `chunk`: tokens that are found or missed
-    together. `env`: what the author of a pod for this machine sets besides. `stand_ins`: changes
-    of the engine's emitted template, each of one thing.
+    together. `parts`: what may fail, by name (`Running.parts`). `env`: what the author of a pod for
+    this machine sets besides. `stand_ins`: changes of the engine's emitted template, each of one
+    thing.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Pair:
     tier: Path
     run: Callable[[Site, Declared], Running]
     chunk: int
+    parts: tuple[str, ...]
     env: tuple[tuple[str, str], ...] = ()
     stand_ins: tuple[StandIn, ...] = ()
 
@@ -48,6 +50,7 @@ PAIRS: Mapping[str, Pair] = {
             TIERS / "mooncake.yaml",
             mooncake.Pool,
             chunk=64,
+            parts=("master", "store"),
         ),
         Pair(
             "vllm-lmcache",
@@ -56,6 +59,7 @@ PAIRS: Mapping[str, Pair] = {
             TIERS / "lmcache.yaml",
             lmcache.NodeServer,
             chunk=256,
+            parts=("agent",),
             # LMCache's default for a CPU copies by messages; this is the way of a GPU.
             env=(("LMCACHE_MP_TRANSFER_MODE", "lmcache_driven"),),
             stand_ins=(standins.SHARED_MEMORY,),

@@ -1,7 +1,5 @@
 """LMCache's server on the node, and the levels below its memory."""
 
-from collections.abc import Mapping
-
 from tests.serve import standins
 from tests.serve.pairs.running import Running
 
@@ -25,6 +23,3 @@ class NodeServer(Running):
         self.site.retire(self.parts.pop(part))
         self._agent()
         self.parts[part].wait_ready(120)
-
-    def metrics(self) -> Mapping[str, tuple[int, str]]:
-        return {"agent": (8080, "/metrics")}

@@ -1,7 +1,5 @@
 """A Mooncake pool: its master, and a store with a gibibyte."""
 
-from collections.abc import Mapping
-
 from tests.conformance.mooncake import GIB, SIZE, with_env
 from tests.serve.pairs.running import Running
 
@@ -28,6 +26,3 @@ class Pool(Running):
         self.site.retire(self.parts.pop(part))
         {"master": self._master, "store": self._store}[part]()
         self.parts[part].wait_ready(120)
-
-    def metrics(self) -> Mapping[str, tuple[int, str]]:
-        return {"master": (9003, "/metrics"), "store": (9300, "/metrics")}

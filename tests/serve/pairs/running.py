@@ -1,11 +1,9 @@
 """What a tier put on its cluster, as it runs."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 
 from tests.conformance.manifests import Manifest, one
 from tests.conformance.pod import Pod
-from tests.serve.engine import parse_metrics, scrape
 from tests.serve.site import Site
 from tests.serve.wiring import Declared
 
@@ -23,21 +21,13 @@ class Running(ABC):
         """Start every part and wait until it is ready."""
 
     @abstractmethod
-    def metrics(self) -> Mapping[str, tuple[int, str]]:
-        """Where each part's metrics are: part -> port, path."""
-
-    @abstractmethod
     def replace(self, part: str) -> None:
         """Stop a part's pod as a roll-out does, and start another in its place."""
 
-    def samples(self, part: str) -> dict[str, float]:
-        """What a part counts now."""
-        port, path = self.metrics()[part]
-        return parse_metrics(scrape(f"http://{self.parts[part].address}:{port}{path}"))
-
     def kill(self, part: str) -> None:
         """SIGKILL to its first container, as the out-of-memory killer would."""
-        next(iter(self.parts[part].containers.values())).kill()
+        pod = self.parts[part]
+        pod.containers[pod.spec["containers"][0]["name"]].kill()
 
     def manifest(self, kind: str, name: str = "") -> Manifest:
         return one(self.declared.manifests, kind, name)

@@ -1,0 +1,35 @@
+"""Who watches sees: every process is where the PodMonitors have it scraped, and counts what alerts
+ask for from the start. A counter that appears with its first event never reads zero, and an alert
+on nothing ever being found would not fire where nothing was."""
+
+import re
+
+from tests.serve.engine import parse_metrics, prompt, scrape
+from tests.serve.fleet import LLAMA, Fleet
+from tests.serve.test_10_hits import settle
+from tests.serve.watching import targets, watched
+
+
+def test_alerts_ask_for_what_is_counted(fleet: Fleet, proof) -> None:
+    manifests = fleet.declared.manifests
+    fleet.prepare(LLAMA)
+    (engine,) = fleet.ready("first")
+    engine.ask(prompt(9))
+    settle(fleet, engine)
+    pods = {**fleet.tier.parts, "engine": engine.pod}
+    pages = {
+        name: [scrape(url) for url in targets(manifests, pod, pod.labels)]
+        for name, pod in pods.items()
+    }
+    assert {name: len(found) for name, found in pages.items()} == dict.fromkeys(pods, 1)
+    counted = {
+        re.split(r"[{ ]", sample, maxsplit=1)[0]
+        for name in fleet.tier.parts
+        for page in pages[name]
+        for sample in parse_metrics(page)
+    }
+    alerts = watched(manifests)
+    assert alerts and all(alerts.values())
+    missing = {alert: sorted(names - counted) for alert, names in alerts.items()}
+    assert missing == {alert: [] for alert in alerts}
+    proof("alerts", names=sum(map(len, alerts.values())))
