@@ -162,8 +162,9 @@ def _version(container: Mapping[str, Any], engine: str) -> tuple[str, str] | Non
 
 def _installed(container: Mapping[str, Any], engine: str) -> tuple[str, str] | None:
     """The version of the engine that the container's own script installs over its image's."""
-    words = (*(container.get("command") or ()), *(container.get("args") or ()))
-    found = {m[2] for word in words for m in _INSTALLED.finditer(str(word)) if m[1] == _PIP[engine]}
+    lists = [words for key in ("command", "args") if isinstance(words := container.get(key), list)]
+    words = [word for each in lists for word in each if isinstance(word, str)]
+    found = {m[2] for word in words for m in _INSTALLED.finditer(word) if m[1] == _PIP[engine]}
     return (found.pop(), INSTALLED) if len(found) == 1 else None
 
 

@@ -153,6 +153,19 @@ def test_wiring_again_and_replay_are_byte_identical(name, data):
 RUBBISH = (None, 1, "x", [], {}, [1], {"a": 1})
 
 
+@pytest.mark.parametrize("rubbish", [1, "x", {"a": 1}, [1], [None]])
+@pytest.mark.parametrize("key", ["command", "args", "image", "env", "name"])
+def test_rubbish_in_a_container_of_lmcaches_image(key, rubbish):
+    """A version is looked for in its script, which is read by itself."""
+    case = CASES["commands: LMCache's image"]
+    manifest = deepcopy(case["workload"])
+    (template,) = find(case, manifest).templates
+    body = deepcopy(dict(template.body))
+    body["spec"]["containers"][0][key] = rubbish
+    with contextlib.suppress(Refused, NothingAsked):
+        wired(case, workloads.replace(manifest, template, body))
+
+
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_rubbish_in_a_workload_raises_nothing_but_refused(data):
