@@ -1,10 +1,8 @@
 """`kv-offload`: what a person does at a terminal. The function itself is served by `function`."""
 
 import importlib
-import sys
 
 import click
-import structlog
 
 # Command -> (module, attribute, one line of help); a module is loaded when its command is used.
 _COMMANDS = {
@@ -45,5 +43,3 @@ def main() -> None:
     Exit codes: 0 done, 1 Crossplane would fail or a problem was found, 2 wrong usage or input,
     3 the function refused (fatal result; the composite's conditions are printed).
     """
-    # What the function logs stands beside the answer, never in it.
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))

@@ -1,5 +1,6 @@
 """`kv-offload render`: a composite through its pipeline, in process."""
 
+import sys
 from pathlib import Path
 
 import click
@@ -107,7 +108,13 @@ def command(
     looked_up = files.load_all(required)
     inputs.check_required(document, looked_up, str(xr))
     chosen, presets = inputs.with_presets(chosen, defaults.FUNCTION, steps)
-    from function.fn import FunctionRunner  # everything it imports is not needed for --help
+    # Everything these import is not needed for --help.
+    import structlog
+
+    from function.fn import FunctionRunner
+
+    # What the function logs stands beside the answer, never in it.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 
     rendering = reconcile.Inputs(
         xr=document,
