@@ -208,19 +208,21 @@ def _usage(
     }
     if not who.namespace:
         metadata["namespace"] = _home(by, tier)
+    reason = f"{who.kind} {who.namespace}/{who.name} offloads KV cache to it"
+    of = {"name": name, "namespace": namespace}
+    return _document({"of": _of(of), "by": _by(by), "reason": reason}, metadata)
+
+
+def _document(spec: dict[str, Any], metadata: dict[str, Any] | None = None) -> dict[str, Any]:
+    identity = {"apiVersion": names.USAGE_API_VERSION, "kind": "Usage"}
+    return identity | ({"metadata": metadata} if metadata else {}) | {"spec": spec}
+
+
+def _of(reference: dict[str, str]) -> dict[str, Any]:
     return {
-        "apiVersion": names.USAGE_API_VERSION,
-        "kind": "Usage",
-        "metadata": metadata,
-        "spec": {
-            "of": {
-                "apiVersion": names.API_VERSION,
-                "kind": "KVOffloadTier",
-                "resourceRef": {"name": name, "namespace": namespace},
-            },
-            "by": _by(by),
-            "reason": f"{who.kind} {who.namespace}/{who.name} offloads KV cache to it",
-        },
+        "apiVersion": names.API_VERSION,
+        "kind": "KVOffloadTier",
+        "resourceRef": reference,
     }
 
 
@@ -235,18 +237,8 @@ def _by(by: Holder) -> dict[str, Any]:
 
 def of_fleet(name: str) -> dict[str, Any]:
     """A fleet tier's Usage of itself, while a child is used. It has no `by`, and so never waits."""
-    return {
-        "apiVersion": names.USAGE_API_VERSION,
-        "kind": "Usage",
-        "spec": {
-            "of": {
-                "apiVersion": names.API_VERSION,
-                "kind": "KVOffloadTier",
-                "resourceRef": {"name": name},
-            },
-            "reason": "consumers use its tiers on their clusters: see status.usedBy",
-        },
-    }
+    reason = "consumers use its tiers on their clusters: see status.usedBy"
+    return _document({"of": _of({"name": name}), "reason": reason})
 
 
 def of_needed(tier: tuple[str, str], needed: Mapping[str, Any]) -> dict[str, Any]:
@@ -260,27 +252,13 @@ def of_needed(tier: tuple[str, str], needed: Mapping[str, Any]) -> dict[str, Any
     fleet = reading.texts(needed, "metadata", "labels").get(names.LABEL_FLEET)
     if fleet:
         labels[names.LABEL_USED_FLEET] = names.reference(namespace, fleet)
-    return {
-        "apiVersion": names.USAGE_API_VERSION,
-        "kind": "Usage",
-        "metadata": {
-            "labels": labels,
-            "annotations": {
-                names.ANNOTATION_CONSUMER: _consumer_text(
-                    Consumer(namespace, "KVOffloadTier", name)
-                ),
-                names.ANNOTATION_TIER: f"{namespace}/{used}",
-            },
-        },
-        "spec": {
-            "of": {
-                "apiVersion": names.API_VERSION,
-                "kind": "KVOffloadTier",
-                "resourceRef": {"name": used},
-            },
-            "reason": f"KVOffloadTier {namespace}/{name} keeps its blocks there",
-        },
+    annotations = {
+        names.ANNOTATION_CONSUMER: _consumer_text(Consumer(namespace, "KVOffloadTier", name)),
+        names.ANNOTATION_TIER: f"{namespace}/{used}",
     }
+    reason = f"KVOffloadTier {namespace}/{name} keeps its blocks there"
+    spec = {"of": _of({"name": used}), "reason": reason}
+    return _document(spec, {"labels": labels, "annotations": annotations})
 
 
 def observed(call: Call, models: Container[str], by: Holder) -> dict[str, dict[str, Any]]:
@@ -292,9 +270,11 @@ def observed(call: Call, models: Container[str], by: Holder) -> dict[str, dict[s
     found = {}
     who = consumer(call.composite)
     for key in call.observed_keys():
+        if not key.startswith(_KEY):
+            continue
         metadata = call.observed_value(key, "metadata") or {}
         marked = {share.model for share in shares({"metadata": metadata})}
-        if not key.startswith(_KEY) or not any(model in models for model in marked):
+        if not any(model in models for model in marked):
             continue
         kept: dict[str, Any] = {
             "labels": _ours(metadata.get("labels", {})),
@@ -306,12 +286,7 @@ def observed(call: Call, models: Container[str], by: Holder) -> dict[str, dict[s
         spec = dict(call.observed_value(key, "spec") or {})
         if who.namespace or by.namespace in ("", kept["namespace"]):
             spec["by"] = _by(by)
-        found[key] = {
-            "apiVersion": names.USAGE_API_VERSION,
-            "kind": "Usage",
-            "metadata": kept,
-            "spec": spec,
-        }
+        found[key] = _document(spec, kept)
     return found
 
 
