@@ -46,7 +46,6 @@ REQUIRED_TIERS = "tiers"
 REQUIRED_SCHEMA = "inferencecluster"
 REQUIRED_USAGES = "usages/"  # and the inline tier's name
 
-_PREFIX = "tier-"
 Json = dict[str, Any]
 
 
@@ -72,7 +71,7 @@ def compose(call: Call, step_input: Input, _: Registry) -> Answer:
     kept = {tier: child for tier, (child, _) in removed.items() if _may_be_used(call, tier, child)}
     rows = []
     for tier, manifest in sorted((tiers | kept).items()):
-        key = f"{_PREFIX}{tier}"
+        key = f"{fleet.PREFIX}{tier}"
         ready = call.observed_condition(key, "Ready") == TRUE
         answer.resources[key] = Composed(manifest, ready)
         rows.append(_inline_row(tier, manifest, ready))
@@ -93,8 +92,10 @@ def _removed(call: Call, document: Json) -> dict[str, tuple[Json, Requirement]]:
     cluster = document.get("metadata", {}).get("name", "")
     out = {}
     for key in call.observed_keys():
-        tier = key.removeprefix(_PREFIX)
-        observed = call.observed(key) if key.startswith(_PREFIX) and tier not in declared else None
+        tier = key.removeprefix(fleet.PREFIX)
+        observed = (
+            call.observed(key) if key.startswith(fleet.PREFIX) and tier not in declared else None
+        )
         if observed is None:
             continue
         metadata = observed.get("metadata", {})

@@ -36,7 +36,8 @@ from function.kube import naming
 REQUIRED_CLUSTERS = "clusters"
 REQUIRED_USAGES = "usages"
 
-_PREFIX = "tier-"
+# Of the resource keys of child tiers.
+PREFIX = "tier-"
 
 
 def child(fleet: str, cluster: str, namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
@@ -60,8 +61,10 @@ def children(call: Call) -> dict[str, str]:
     """Cluster -> name of the child tier that runs there now."""
     found = {}
     for key in call.observed_keys():
+        if not key.startswith(PREFIX):
+            continue
         cluster = call.observed_value(key, "spec", "inferenceClusterRef", "name")
-        if key.startswith(_PREFIX) and cluster:
+        if cluster:
             found[cluster] = call.observed_value(key, "metadata", "name")
     return found
 
@@ -118,14 +121,14 @@ class _FleetComposer:
 
     def compose_children(self) -> None:
         for cluster in self.clusters:
-            key = _PREFIX + cluster
+            key = PREFIX + cluster
             manifest = child(self.tier.name, cluster, self.tier.namespace, self.spec)
             ready = self.call.observed_condition(key, "Ready") == TRUE
             self.answer.resources[key] = Composed(manifest, ready)
 
     def derive_conditions(self) -> None:
         waiting = sorted(
-            k.removeprefix(_PREFIX) for k, v in self.answer.resources.items() if not v.ready
+            k.removeprefix(PREFIX) for k, v in self.answer.resources.items() if not v.ready
         )
         if not self.resolved:
             cluster = Condition(c.CONDITION_CLUSTER, UNKNOWN, c.REASON_RESOLVING)
@@ -183,7 +186,7 @@ class _FleetComposer:
             self.answer.ttl = TTL_UNSETTLED
 
     def _cluster_status(self, cluster: str) -> dict[str, Any]:
-        key = _PREFIX + cluster
+        key = PREFIX + cluster
         row: dict[str, Any] = {
             "name": cluster,
             "tier": naming.label(self.tier.name, cluster, limit=63),
