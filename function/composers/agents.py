@@ -136,17 +136,16 @@ def waited(call: Call) -> float | None:
     Core counts a condition's time anew whenever its reason or message changes: one that has timed
     out stays so until it is True, or the tier is edited.
     """
-    entries = call.composite_value("status", "conditions") or []
-    for entry in entries if isinstance(entries, list) else []:
-        if entry.get("type") == c.CONDITION_AGENTS and entry.get("status") == FALSE:
-            if entry.get("reason") == c.REASON_TIMED_OUT and not _is_of_an_older_spec(call, entry):
-                return math.inf
-            try:
-                since = datetime.fromisoformat(str(entry.get("lastTransitionTime")))
-                return call.now - since.timestamp()
-            except ValueError:
-                return None
-    return None
+    entry = call.composite_condition(c.CONDITION_AGENTS)
+    if entry.get("status") != FALSE:
+        return None
+    if entry.get("reason") == c.REASON_TIMED_OUT and not _is_of_an_older_spec(call, entry):
+        return math.inf
+    try:
+        since = datetime.fromisoformat(str(entry.get("lastTransitionTime")))
+        return call.now - since.timestamp()
+    except ValueError:
+        return None
 
 
 def _is_of_an_older_spec(call: Call, entry: dict[str, Any]) -> bool:

@@ -25,7 +25,7 @@ from function.edge.answer import (
     Condition,
 )
 from function.edge.request import Call
-from function.kube import objects, reading
+from function.kube import reading
 from function.reasons import REASONS, Reason
 
 REPLICA = "ModelReplica"
@@ -65,17 +65,9 @@ def compose(call: Call, step_input: Input, backends: Registry) -> Answer:
 def _said(call: Call, key: str) -> _Said | None:
     """None where the replica asks for nothing."""
     name = str(call.observed_value(key, "metadata", "name") or key)
-    conditions = call.observed_value(key, "status", "conditions")
-    found = next(
-        (
-            each
-            for each in reading.objects({"conditions": conditions}, "conditions")
-            if each.get("type") == consumer.CONDITION
-        ),
-        None,
-    )
+    found = call.observed_whole_condition(key, consumer.CONDITION)
     asks = call.desired_mentions(key, names.ANY)
-    if found is None:
+    if not found:
         message = "It says nothing of the tier that it names." if asks else ""
         return _Said(name, UNKNOWN, Reason.NOT_REPORTED, message) if asks else None
     reason = reading.text(found, "reason")
@@ -104,10 +96,7 @@ def _listed(who: list[str]) -> str:
 
 def _nothing_asked(call: Call) -> Answer:
     """A composite that never asked gets no condition; core would keep one from before."""
-    known = reading.objects(
-        {"conditions": call.composite_value("status", "conditions")}, "conditions"
-    )
-    if not any(each.get("type") == consumer.CONDITION for each in known):
+    if not call.composite_condition(consumer.CONDITION):
         return Answer(ttl=TTL_SETTLED)
     message = "No replica of this deployment names a tier."
     condition = Condition(consumer.CONDITION, FALSE, Reason.NOT_REQUESTED, message)
@@ -120,8 +109,4 @@ def _is_replica(call: Call, key: str) -> bool:
 
 
 def _is_workload(call: Call, key: str) -> bool:
-    kind = (call.desired_value(key, "apiVersion"), call.desired_value(key, "kind"))
-    if objects.is_object({"apiVersion": kind[0], "kind": kind[1]}):
-        inside = (*objects.MANIFEST, "apiVersion"), (*objects.MANIFEST, "kind")
-        kind = (call.desired_value(key, *inside[0]), call.desired_value(key, *inside[1]))
-    return workloads.is_known(*kind)
+    return workloads.is_known(*call.desired_kind(key))

@@ -135,6 +135,7 @@ class _TierComposer:
         found = call.required(REQUIRED_USAGES)
         self.usages = None if found is None else admitted(call.composite, found)
         self.agents = Agents.of(call, planned.parts)
+        self.refused_writes = {p.key: call.refused_write(p.key) for p in planned.parts}
         self.children = fleet.children(call)
         self.rollout: rollout.Rollout | None = None
         self.answer = Answer()
@@ -238,7 +239,7 @@ class _TierComposer:
             ready = self.call.observed_ready(part.key, by_existing=not part.ready)
             if part.role == AGENTS:
                 ready = self.agents.enough(self.tier.spec.readiness)
-            if self.call.refused_write(part.key):
+            if self.refused_writes[part.key]:
                 ready = False
             self.answer.resources[part.key] = Composed(wrapped[part.key], ready)
 
@@ -294,7 +295,7 @@ class _TierComposer:
 
     def _refused(self, keys: Iterable[str]) -> str:
         """What the cluster said to the parts that could not be written."""
-        found = ((key, self.call.refused_write(key)) for key in keys)
+        found = ((key, self.refused_writes[key]) for key in keys)
         return "; ".join(f"{key}: {said[:_MAX_QUOTED]}" for key, said in found if said)
 
     def write_status(self) -> None:

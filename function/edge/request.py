@@ -6,8 +6,11 @@ from typing import Any
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from function.edge import structs
+from function.kube import objects, reading
 
 Document = dict[str, Any]
+
+_KIND = ("apiVersion", "kind")
 
 
 class Call:
@@ -47,6 +50,10 @@ class Call:
     def composite_value(self, *path: str | int) -> Any:
         """One value of the composite, without converting the rest."""
         return structs.read(self._req.observed.composite.resource, *path)
+
+    def composite_condition(self, kind: str) -> Document:
+        """A whole condition of the composite, {} where it has none of that type."""
+        return _condition(self.composite_value("status", "conditions"), kind)
 
     @property
     def composite_spec_bytes(self) -> bytes:
@@ -111,17 +118,16 @@ class Call:
             return "Unknown"
         return structs.condition(self._req.observed.resources[key].resource, kind)
 
+    def observed_whole_condition(self, key: str, kind: str) -> Document:
+        """A whole condition of an observed resource, {} where it has none of that type."""
+        return _condition(self.observed_value(key, "status", "conditions"), kind)
+
     def refused_write(self, key: str) -> str:
         """Why the provider could not write an observed Object's manifest, "" where it could."""
         if self.observed_condition(key, "Synced") != "False":
             return ""
-        entries = self.observed_value(key, "status", "conditions")
-        for entry in entries if isinstance(entries, list) else ():
-            if not isinstance(entry, dict):
-                continue
-            if (entry.get("type"), entry.get("status")) == ("Synced", "False"):
-                return str(entry.get("message") or entry.get("reason") or "it says not why")
-        return ""
+        entry = self.observed_whole_condition(key, "Synced")
+        return str(entry.get("message") or entry.get("reason") or "it says not why")
 
     def observed_ready(self, key: str, *, by_existing: bool = False) -> bool:
         """Whether an observed Object is ready.
@@ -162,6 +168,14 @@ class Call:
             return value
         return structs.read(self._req.desired.resources[key].resource, *path)
 
+    def desired_kind(self, key: str) -> tuple[Any, Any]:
+        """apiVersion and kind of a desired resource, or of what an Object holds."""
+        outer = tuple(self.desired_value(key, field) for field in _KIND)
+        if not objects.is_object(dict(zip(_KIND, outer, strict=True))):
+            return outer[0], outer[1]
+        inner = [self.desired_value(key, *objects.MANIFEST, field) for field in _KIND]
+        return inner[0], inner[1]
+
     def desired_mentions(self, key: str, text: str) -> bool:
         """Whether a text stands anywhere in a desired resource, without converting it."""
         if key in self._added:
@@ -171,3 +185,7 @@ class Call:
     def desire(self, resources: Mapping[str, Document]) -> None:
         """Let later parts of this step see resources that an earlier part of it composes."""
         self._added.update(resources)
+
+
+def _condition(conditions: Any, kind: str) -> Document:
+    return reading.condition({"status": {"conditions": conditions}}, kind)

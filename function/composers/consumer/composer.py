@@ -109,11 +109,7 @@ class _ConsumerComposer:
 
     def _could_ask(self, key: str) -> bool:
         """Whether a desired resource need be looked at: most of what others compose need not."""
-        kind = self.call.desired_value(key, "kind")
-        api_version = self.call.desired_value(key, "apiVersion")
-        if objects.is_object({"apiVersion": api_version, "kind": kind}):
-            kind = self.call.desired_value(key, *objects.MANIFEST, "kind")
-            api_version = self.call.desired_value(key, *objects.MANIFEST, "apiVersion")
+        api_version, kind = self.call.desired_kind(key)
         return (
             workloads.is_known(api_version, kind)
             or any(p.resource == key or p.kind == kind for p in self.step_input.paths)
@@ -320,9 +316,8 @@ class _ConsumerComposer:
 
     def warn(self) -> None:
         """An event for each request that nobody reads, once: when the condition comes to say so."""
-        before = self.call.composite_value("status", "conditions") or []
-        said = [str(entry.get("message")) for entry in before if entry.get("type") == CONDITION]
-        self.answer.warnings = [s for s in self.strays if not any(s in text for text in said)]
+        said = str(self.call.composite_condition(CONDITION).get("message"))
+        self.answer.warnings = [stray for stray in self.strays if stray not in said]
 
     def say_nothing_is_wired(self) -> None:
         """A field that names a tier for nothing; or a condition that core still keeps from before.
@@ -343,8 +338,7 @@ class _ConsumerComposer:
             self.answer.conditions = [Condition(CONDITION, FALSE, Reason.NOTHING_TO_WIRE, message)]
             self.answer.refusals = [Reason.NOTHING_TO_WIRE]
             return
-        known = self.call.composite_value("status", "conditions") or []
-        if any(entry.get("type") == CONDITION for entry in known):
+        if self.call.composite_condition(CONDITION):
             message = "No pod of this composite names a tier."
             self.answer.conditions = [Condition(CONDITION, FALSE, Reason.NOT_REQUESTED, message)]
 
