@@ -1,10 +1,15 @@
-"""What SGLang's own part of its hierarchy has, by version, and the row of a storage below it.
+"""What SGLang's own part of its hierarchy has and serves, whatever the storage below it.
 
 Mooncake's rows stand on it too; the sources are those of `function.backends.hicache.gate`.
 """
 
+from function.contract.accelerators.kinds import CUDA, ROCM
+from function.contract.accelerators.serving import AcceleratorRow, Served
 from function.contract.engine import SGLANG
 from function.contract.gate import Caution, Feature, Row, since
+from function.contract.models.families import HYBRID, SLIDING
+from function.contract.models.sentences import no_prefix
+from function.contract.models.support import FamilyRow, Support
 
 BUFFER_ONLY = "--hicache-host-memory-mode"
 SMALL_POOL = "host pool below the GPU's"
@@ -29,6 +34,25 @@ FEATURES: tuple[Feature, ...] = (
 )  # fmt: skip
 
 
+# Read: `mem_cache/registry.py` of 0.5.12 to 0.5.23. They hold with every storage.
+MODELS: tuple[FamilyRow, ...] = (
+    *no_prefix("HiCache", SGLANG),
+    FamilyRow(
+        "HiCache", SGLANG, frozenset((SLIDING,)), Support.REFUSED,
+        "SGLang 23659: HiRadixCache only supports MHA, MLA and NSA models; mem_cache/registry.py "
+        "of SGLang 0.5.13 to 0.5.23",
+        "SGLang before 0.5.13 does not start with a hierarchical cache for such models; use a "
+        "newer one", "<0.5.13",
+    ),
+    FamilyRow(
+        "HiCache", SGLANG, frozenset((HYBRID,)), Support.REFUSED,
+        "SGLang PR 19663 (March 2026) brings it; 0.5.9's HiRadixCache refuses such models",
+        "SGLang before 0.5.10 does not start with a hierarchical cache for such models; use a "
+        "newer one", "<0.5.10",
+    ),
+)  # fmt: skip
+
+
 def row(
     storage: str,
     versions: str,
@@ -40,3 +64,14 @@ def row(
     """The row of a storage backend, `HiCache/STORAGE`; `HiCache` for none."""
     name = f"HiCache/{storage}" if storage else "HiCache"
     return Row(name, SGLANG, versions, source, *package, (*FEATURES, *features), cautions)
+
+
+def accelerators(connector: str) -> tuple[AcceleratorRow, ...]:
+    """Where the hierarchy was made to run."""
+    return (
+        AcceleratorRow(connector, SGLANG, CUDA, Served.YES, "SGLang 0.5.23's server arguments"),
+        AcceleratorRow(
+            connector, SGLANG, ROCM, Served.UNPROVEN, "no statement upstream",
+            "SGLang's hierarchical cache was made for CUDA; test it before you rely on it.",
+        ),
+    )  # fmt: skip

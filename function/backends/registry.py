@@ -10,8 +10,10 @@ from types import MappingProxyType
 from function.api.backends import SPECS, field_name
 from function.api.base import ApiModel
 from function.api.tier import TierSpec, with_backends
+from function.contract.accelerators.serving import AcceleratorRow
 from function.contract.backend import AnyBackend
 from function.contract.gate import Row
+from function.contract.models.support import FamilyRow
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,24 @@ BACKENDS = Registry(MappingProxyType(SPECS))
 
 def gate_rows() -> Iterator[Row]:
     """The gate's rows of every backend, for the documentation."""
+    for folder in _folders():
+        yield from import_module(f"{folder}.gate").ROWS
+
+
+def model_rows() -> Iterator[FamilyRow]:
+    """Which models each backend serves, for the documentation."""
+    for folder in _folders():
+        yield from import_module(f"{folder}.models").MODELS
+
+
+def accelerator_rows() -> Iterator[AcceleratorRow]:
+    """Which accelerators each backend serves, for the documentation."""
+    for folder in _folders():
+        yield from import_module(f"{folder}.accelerators").ACCELERATORS
+
+
+def _folders() -> Iterator[str]:
     package = import_module("function.backends")
     for module in sorted(iter_modules(package.__path__), key=lambda module: module.name):
         if module.ispkg:
-            yield from import_module(f"function.backends.{module.name}.gate").ROWS
+            yield f"function.backends.{module.name}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from function.backends.accelerator_rows import ACCELERATOR_ROWS
+from function.backends.registry import accelerator_rows
 from function.contract.accelerators.kinds import NAMES
 from function.contract.accelerators.reading import DEVICE_CLASSES, NODE_LABELS, RESOURCES
 from function.docs.markdown import HEADER, code, page, table
@@ -16,9 +16,7 @@ _HINTS = (
 
 def text() -> str:
     out = [
-        HEADER.format(
-            source="function/contract/accelerators and function/backends/accelerator_rows.py"
-        ),
+        HEADER.format(source="function/contract/accelerators and each backend's accelerators.py"),
         "# Accelerators",
         "",
         "An engine's accelerator is told by the resources of its container, by its image (a word "
@@ -37,7 +35,7 @@ def text() -> str:
 
 
 def _served() -> Iterable[tuple[str, ...]]:
-    for row in ACCELERATOR_ROWS:
+    for row in accelerator_rows():
         on = NAMES[row.accelerator]
         yield (
             code(row.connector),

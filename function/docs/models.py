@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from function.backends.model_rows import MODEL_ROWS
+from function.backends.registry import model_rows
 from function.contract.models.families import (
     ARCHITECTURES,
     DENSE,
@@ -38,7 +38,7 @@ _MEANING = {
 def text() -> str:
     return page(
         [
-            HEADER.format(source="function/contract/models and function/backends/model_rows.py"),
+            HEADER.format(source="function/contract/models and each backend's models.py"),
             "# Models",
             "",
             "What the layers keep between tokens is what a tier moves, and not every connector "
@@ -95,7 +95,7 @@ def text() -> str:
 
 
 def _support() -> Iterable[tuple[str, ...]]:
-    for row in MODEL_ROWS:
+    for row in dict.fromkeys(model_rows()):
         yield (
             code(row.connector),
             f"{row.engine} {code(row.engines)}".strip(),

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from function import docs
-from function.backends.accelerator_rows import ACCELERATOR_ROWS
-from function.backends.model_rows import MODEL_ROWS
+from function.backends.registry import accelerator_rows, model_rows
 from function.contract.models.families import ARCHITECTURES
 from function.contract.no_engines import NO_ENGINES
 from function.contract.stock_images import contents, vllm
@@ -54,10 +53,10 @@ def test_pages_name_every_fact():
     sources = {fact.source for found in held if found for fact in found.packages.values()}
     assert {source for source in sources if source not in images} == set()
     models = pages["docs/models.md"]
-    assert [row for row in MODEL_ROWS if row.message not in models] == []
+    assert [row for row in model_rows() if row.message not in models] == []
     assert all(name in models for row in ARCHITECTURES for name in row.names)
     accelerators = pages["docs/accelerators.md"]
-    assert [row for row in ACCELERATOR_ROWS if row.message not in accelerators] == []
+    assert [row for row in accelerator_rows() if row.message not in accelerators] == []
     neighbours = pages["docs/neighbours.md"]
     assert all(row.key in neighbours for row in INJECTORS)
     assert all(row.label in neighbours for row in NO_ENGINES)

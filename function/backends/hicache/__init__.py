@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from function.api.hicache import HiCacheSpec
-from function.backends.accelerator_rows import ACCELERATOR_ROWS
 from function.backends.hicache import agreement, checks, connector, gate, storages
+from function.backends.hicache.accelerators import ACCELERATORS
 from function.backends.hicache.facts import Tier
+from function.backends.hicache.models import MODELS
 from function.backends.hicache.storages import hf3fs, mooncake, objects
-from function.backends.model_rows import MODEL_ROWS
 from function.backends.mooncake import connector as mooncake_connector
 from function.backends.mooncake import gate as mooncake_gate
 from function.backends.mooncake import network
@@ -75,15 +75,11 @@ class HiCache(Defaults[HiCacheSpec]):
             _ROWS,
             version,
             (mooncake_connector.pairing(mooncake.pool(tier)),) if version is not None else (),
+            models=MODELS,
             # What holds of SGLang's own part holds with every storage.
-            models=tuple(
-                replace(row, connector=connector_)
-                for row in MODEL_ROWS
-                if row.connector in ("HiCache", connector_)
-            ),
             accelerators=tuple(
                 replace(row, connector=connector_)
-                for row in ACCELERATOR_ROWS
+                for row in ACCELERATORS
                 if row.connector in ("HiCache", connector_)
             ),
             notes=(_OTHER_LINE,) if pool and version is None else (),

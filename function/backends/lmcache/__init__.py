@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from packaging.version import Version
 
 from function.api.lmcache import LMCacheSpec
-from function.backends.accelerator_rows import ACCELERATOR_ROWS
 from function.backends.lmcache import (
     checks,
     conflicts,
@@ -24,8 +23,9 @@ from function.backends.lmcache import (
     redis,
     server,
 )
+from function.backends.lmcache.accelerators import ACCELERATORS
 from function.backends.lmcache.facts import Tier
-from function.backends.model_rows import MODEL_ROWS
+from function.backends.lmcache.models import MODELS
 from function.contract.backend import Defaults, Description, Part, Pinned
 from function.contract.engine import VLLM, Engine
 from function.contract.gate import Question
@@ -145,8 +145,8 @@ class LMCache(Defaults[LMCacheSpec]):
             _client_version(engine) if inside else facts.image(tier).version,
             pairings.pairings(tier, engine),
             pairings.alternatives(tier, engine),
-            MODEL_ROWS,
-            ACCELERATOR_ROWS,
+            MODELS,
+            ACCELERATORS,
             "" if inside else str(tier.settings.ipc),
             inprocess.notes(tier, engine) if inside else (),
         )

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from function.api.mooncake import MooncakeSpec
-from function.backends.accelerator_rows import ACCELERATOR_ROWS
-from function.backends.model_rows import MODEL_ROWS
 from function.backends.mooncake import (
     checks,
     connector,
@@ -17,7 +15,9 @@ from function.backends.mooncake import (
     store,
     upgrade,
 )
+from function.backends.mooncake.accelerators import ACCELERATORS
 from function.backends.mooncake.facts import Tier
+from function.backends.mooncake.models import MODELS
 from function.contract.backend import Defaults, Description, Part, Pinned
 from function.contract.engine import Engine
 from function.contract.gate import Question
@@ -66,8 +66,8 @@ class Mooncake(Defaults[MooncakeSpec]):
             gate.ROWS,
             facts.image(tier).version,
             (connector.pairing(tier),),
-            models=MODEL_ROWS,
-            accelerators=ACCELERATOR_ROWS,
+            models=MODELS,
+            accelerators=ACCELERATORS,
         )
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from function.api.native import NativeSpec
-from function.backends.accelerator_rows import ACCELERATOR_ROWS
-from function.backends.model_rows import MODEL_ROWS
 from function.backends.native import connector, evict, facts, gate
+from function.backends.native.accelerators import ACCELERATORS
 from function.backends.native.facts import Tier
+from function.backends.native.models import MODELS
 from function.contract.backend import Defaults, Description, Part, Pinned
 from function.contract.engine import VLLM, Engine
 from function.contract.gate import Question
@@ -54,7 +54,7 @@ class Native(Defaults[NativeSpec]):
                 "backend HiCache, or Mooncake for both engines.",
             )
         row = facts.CONNECTOR + (f"/{facts.TIERING}" if tier.settings.secondary else "")
-        return Question(row, engine, gate.ROWS, models=MODEL_ROWS, accelerators=ACCELERATOR_ROWS)
+        return Question(row, engine, gate.ROWS, models=MODELS, accelerators=ACCELERATORS)
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
         """What a pod of this engine gets. Raises Refused."""

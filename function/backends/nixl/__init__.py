@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from function.api.nixl import NIXLSpec
-from function.backends.accelerator_rows import ACCELERATOR_ROWS
-from function.backends.model_rows import MODEL_ROWS
 from function.backends.nixl import agreement, connector, facts, gate
+from function.backends.nixl.accelerators import ACCELERATORS
 from function.backends.nixl.facts import Tier
+from function.backends.nixl.models import MODELS
 from function.contract.backend import Defaults, Description, Part, Pinned
 from function.contract.engine import SGLANG, VLLM, Engine
 from function.contract.gate import Question
@@ -42,8 +42,8 @@ class NIXL(Defaults[NIXLSpec]):
             facts.ROWS[engine.name],
             engine,
             gate.ROWS,
-            models=MODEL_ROWS,
-            accelerators=ACCELERATOR_ROWS,
+            models=MODELS,
+            accelerators=ACCELERATORS,
             notes=tuple(_notes(tier, engine)),
         )
 

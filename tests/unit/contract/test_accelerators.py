@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from function.backends.accelerator_rows import ACCELERATOR_ROWS
+from function.backends.registry import accelerator_rows
 from function.contract.accelerators.kinds import NAMES, Accelerator
 from function.contract.accelerators.reading import (
     DEVICE_CLASSES,
@@ -15,6 +15,8 @@ from function.contract.accelerators.reading import (
 )
 from function.contract.accelerators.serving import Served, served
 from function.contract.engine import ENGINES, SGLANG, VLLM
+
+ACCELERATOR_ROWS = tuple(accelerator_rows())
 
 
 def gpu(name, amount="1"):

@@ -5,7 +5,7 @@ A sixth backend passes by having goldens (tests/unit/backends/goldens.py); nothi
 
 import json
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -119,6 +119,21 @@ def test_every_engine_of_every_version_is_wired_or_told_why(case: Case, engine: 
                 continue
             assert backend.allows.problem(injection) == ""
             assert injection.labels.get(names.LABEL_WIRED), "no NetworkPolicy selects the pod"
+
+
+UNSERVED = {
+    "an encoder's states": Engine("", model="openai/whisper-large-v3"),
+    "a pipeline": Engine("", model="black-forest-labs/FLUX.2-klein-4B"),
+}
+
+
+@each
+@pytest.mark.parametrize("what", UNSERVED)
+def test_what_has_no_prefix_is_never_wired(case: Case, what: str) -> None:
+    for engine in case.of.engines.values():
+        one = replace(UNSERVED[what], name=engine.name, version=engine.version)
+        with pytest.raises(Refused, match="Remove the request for a tier"):
+            gate.check(case.of.backend.gate(case.tier, one))
 
 
 @each

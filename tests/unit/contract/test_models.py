@@ -6,12 +6,14 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from function.backends.model_rows import MODEL_ROWS
+from function.backends.registry import model_rows
 from function.contract.engine import ENGINES, SGLANG, VLLM, Engine
 from function.contract.models import FAMILIES, UNKNOWN, Model, classify, of_config
 from function.contract.models.families import ARCHITECTURES, LAYOUTS, NAMES
 from function.contract.models.flags import FLAGS
 from function.contract.models.support import DECLARE, Answer, Support, judge
+
+MODEL_ROWS = tuple(model_rows())
 
 NAME, SERVED = "the model's name", "the served name"
 

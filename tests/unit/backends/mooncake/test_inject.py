@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from function.backends.accelerator_rows import ACCELERATOR_ROWS
-from function.backends.model_rows import MODEL_ROWS
 from function.backends.mooncake import BACKEND
+from function.backends.mooncake.accelerators import ACCELERATORS
 from function.backends.mooncake.gate import ROWS
+from function.backends.mooncake.models import MODELS
 from function.contract.backend import Tier
 from function.contract.engine import Engine
 from function.contract.gate import check
@@ -238,6 +238,6 @@ def test_what_the_version_gate_is_asked() -> None:
         assert (asked.connector, asked.engine, asked.rows) == (row, engine, ROWS)
         assert asked.package_version == Version("0.3.13.post1")
         assert [(p.package, p.fits) for p in asked.pairings] == [("mooncake", "==0.3.13.*")]
-        assert (asked.models, asked.accelerators) == (MODEL_ROWS, ACCELERATOR_ROWS)
+        assert (asked.models, asked.accelerators) == (MODELS, ACCELERATORS)
     assert BACKEND.assumes(PLAIN, "SGLang") == {"--page-size": "64"}
     assert BACKEND.keys_hold_identity(PLAIN, sglang())

@@ -1,0 +1,14 @@
+"""Which accelerators vLLM's own offloading serves. What no row names is out of scope."""
+
+from function.backends.native.facts import CONNECTOR, TIERING
+from function.contract.accelerators.kinds import CUDA, ROCM, XPU
+from function.contract.accelerators.serving import AcceleratorRow, Served
+from function.contract.engine import VLLM
+
+_SOURCE = "vLLM 0.33.0's docs/features/kv_offloading_usage.md: CUDA, ROCm and XPU only"
+
+ACCELERATORS: tuple[AcceleratorRow, ...] = tuple(
+    AcceleratorRow(connector, VLLM, accelerator, Served.YES, _SOURCE)
+    for connector in (CONNECTOR, f"{CONNECTOR}/{TIERING}")
+    for accelerator in (CUDA, ROCM, XPU)
+)
