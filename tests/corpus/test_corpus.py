@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from function import workloads
 from function.pods import record as records
-from function.pods import wire
+from function.pods import replay
 from function.problems import Refused
 from tests.corpus import tiers
 from tests.corpus.corpus import (
@@ -146,7 +146,7 @@ def test_wiring_again_and_replay_are_byte_identical(name, data):
     recorded, why = records.load(records.dump(first.record))
     assert recorded == first.record, why
     asked, step = targeted(case, manifest)
-    replayed = wire.replay(asked, recorded, step)
+    replayed = replay.replay(asked, recorded, step)
     assert canonical(replayed) == canonical(first.manifest)
 
 

@@ -35,7 +35,7 @@ from function.contract.engine import Engine
 from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.kube import objects
-from function.pods import wire
+from function.pods import replay, wire
 from function.pods.asking import LEFT_ALONE, Asking
 from function.pods.record import Record
 from function.problems import Refused
@@ -215,12 +215,7 @@ class Decider:
         """A template that was never wired, or has changed since: judged anew."""
         before = asking.record
         if update.update == "Pinned" and before is not None and before.wired:
-            try:
-                same = wire.again(asking, before, wired, self.step_input)
-            except Refused:
-                same = None
-            if same is not None:
-                wired = same
+            wired = replay.again(asking, before, wired, self.step_input) or wired
         outcome = self._anew(asking, wired, found)
         if update.update != "Rolling":
             return outcome
@@ -287,7 +282,7 @@ class Decider:
     ) -> Outcome:
         try:
             manifest = asking.derived.get(
-                lambda: wire.replay(asking, record, self.step_input),
+                lambda: replay.replay(asking, record, self.step_input),
                 record,
                 self.step_input,
             )
@@ -302,7 +297,7 @@ class Decider:
         """What runs wired stays as it runs, where it is provably what we wrote; else unwired."""
         record = asking.record
         if record is not None and record.wired:
-            manifest = wire.kept(asking, record, self.call.observed(asking.key) or {})
+            manifest = replay.kept(asking, record, self.call.observed(asking.key) or {})
             if manifest is not None:
                 text = f"Its pods stay as they run; the change of their template waits. {message}"
                 kept = Outcome(asking, Action.REPLAYED, reason, text, manifest, record, found)

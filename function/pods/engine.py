@@ -1,0 +1,84 @@
+"""The facts of one engine, from all of its pods."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from function import flags
+from function.api.base import present
+from function.contract.accelerators.kinds import Accelerator
+from function.contract.accelerators.reading import of_pod
+from function.contract.backend import AnyBackend, AnyTier
+from function.contract.engine import Engine
+from function.kube import reading
+from function.pods.asking import Asking, AskingEngine, Pod
+from function.pods.identity import Identity, identity
+from function.pods.patch.env import literals
+from function.workloads import Template
+from function.workloads.model import UNIFIED
+from function.workloads.roles import phase_of_labels
+
+Json = dict[str, Any]
+
+
+def engine_of(
+    asking_engine: AskingEngine,
+    asking: Asking,
+    tier: AnyTier,
+    backend: AnyBackend,
+    outlives_pods: bool,
+) -> tuple[Engine, Identity]:
+    """What a backend is told, and its cache identity. Raises Refused as its reading did."""
+    if asking_engine.refused is not None:
+        raise asking_engine.refused
+    identified, first = present(asking_engine.identified), asking_engine.starting[0]
+    cache_identity = identity(
+        first.template.body,
+        first.container,
+        engine=identified.name,
+        flags=asking_engine.flags,
+        namespace=asking.remote_namespace,
+        version=identified.own_version,
+        outlives_pods=outlives_pods,
+        model_source=asking.workload.model_source,
+        declared=asking_engine.declared.cache_identity,
+        assumed=backend.assumes(tier, identified.name),
+    )
+    engine = Engine(
+        name=identified.name,
+        version=identified.version,
+        name_source=identified.name_source,
+        version_source=identified.version_source,
+        image=identified.image,
+        flags=asking_engine.flags,
+        env=literals(first.container),
+        more_env=more_env(first, asking.manifest),
+        pods=asking_engine.gang.pods,
+        namespace=asking.remote_namespace,
+        phase=_phase(identified.name, asking_engine.flags, first.template),
+        model=cache_identity.model,
+        identity=cache_identity.digest if cache_identity.known else "",
+        packages=identified.packages,
+        families=asking_engine.declared.families,
+        accelerator=_accelerator(asking_engine),
+    )
+    return engine, cache_identity
+
+
+def more_env(pod: Pod, manifest: Json) -> bool:
+    """Whether the container has variables that its template does not show by name: `envFrom`, or
+    configurations that KServe merges into an LLMInferenceService."""
+    return bool(pod.container.get("envFrom") or reading.at(manifest, "spec", "baseRefs"))
+
+
+def _phase(engine_name: str, own: Mapping[str, str | None], template: Template) -> str:
+    """What its author chose counts before its place in the workload, and that before a label."""
+    told = (flags.phase(engine_name, own), template.phase, phase_of_labels(template.body))
+    return next((phase for phase in told if phase not in ("", UNIFIED)), UNIFIED)
+
+
+def _accelerator(asking_engine: AskingEngine) -> Accelerator:
+    """What its pods run on, by the first that tells."""
+    told = (
+        of_pod(pod.template.body.get("spec") or {}, pod.container) for pod in asking_engine.starting
+    )
+    return next((each for each in told if each.name), Accelerator())

@@ -1,0 +1,147 @@
+"""A workload wired again from its record, by the code that wired it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from function import workloads
+from function.api.input import Input
+from function.contract.engine import ENGINES, Engine
+from function.kube import objects
+from function.pods import record as records
+from function.pods import serve, templates
+from function.pods.asking import Asking, Pod, Reading
+from function.pods.declared import Declared
+from function.pods.engine import more_env
+from function.pods.identify import Identified
+from function.pods.patch.env import literals
+from function.pods.record import Record, TemplateRecord
+from function.pods.wire import Wired
+from function.problems import Refused
+from function.reasons import Reason
+from function.workloads import Gang, Template
+
+Json = dict[str, Any]
+
+
+def replay(asking: Asking, record: Record, step_input: Input) -> Json:
+    """The workload's manifest wired as recorded. Raises Refused where the pod has outgrown it."""
+    read = {
+        pod.template.path: (pod, engine.identified)
+        for engine in asking.engines
+        for pod in engine.pods
+    }
+    manifest, missing = asking.manifest, set(record.templates)
+    for gang in asking.workload.engines:
+        recorded = _recorded_engine(record, gang)
+        for template in gang.templates:
+            kept = record.templates.get(template.path)
+            if kept is None:
+                continue
+            pod, identified = read.get(template.path, (None, None))
+            if pod is None or not _as_recorded(pod, identified, kept, recorded):
+                pod = _recorded(template, kept, recorded, gang, step_input)
+            engine = Engine(
+                name=_known(recorded.get("engine", "")),
+                version=recorded.get("version") or None,
+                env=literals(pod.container),
+                more_env=more_env(pod, asking.manifest),
+                pods=gang.pods,
+                phase=template.phase,
+            )
+            body, _ = templates.apply(pod, engine, kept.injection, kept.files_name)
+            manifest = workloads.replace(manifest, template, body)
+            missing.discard(template.path)
+    if missing:
+        raise Refused(Reason.POD_CONFLICT, "there is no pod template here", min(missing))
+    return manifest
+
+
+def again(asking: Asking, record: Record, wired: Wired, step_input: Input) -> Wired | None:
+    """A changed template under the wiring that it had; None where its engines are not the same,
+    or the pod has outgrown that wiring. `wired`: as it would be wired anew.
+    """
+    new = wired.record
+    if record.engines != new.engines or record.templates.keys() != new.templates.keys():
+        return None
+    try:
+        manifest = replay(asking, record, step_input)
+    except Refused:
+        return None
+    bodies = templates.found(manifest, record.templates)
+    moved = replace(record, template=asking.digest, applied=records.digest(bodies))
+    return replace(wired, manifest=manifest, record=moved)
+
+
+def kept(asking: Asking, record: Record, observed: Json) -> Json | None:
+    """The workload with its pod templates as they run; None where they are not what we wrote.
+
+    Anyone who may write the observed resource may write anything there: nothing of it is taken but
+    templates whose digest the record has. All else is as the earlier step desires it now. Bare
+    workloads have the API server's defaults in them, and are never provably ours.
+    """
+    running = objects.unwrapped(observed)
+    if running is None or not record.applied:
+        return None
+    try:
+        ours = asking.workload.templates or templates.of(asking.manifest)
+        bodies = templates.found(running, record.templates)
+        if records.digest(bodies) != record.applied:
+            return None
+        manifest = asking.manifest
+        for template in ours:
+            if template.path in bodies:
+                manifest = workloads.replace(manifest, template, dict(bodies.pop(template.path)))
+        return None if bodies else manifest
+    except Refused:
+        return None
+
+
+def _recorded_engine(record: Record, gang: Gang) -> Mapping[str, str]:
+    """What the record says of a gang; its only engine where the gang has another name by now."""
+    found = record.engines.get(gang.name)
+    return found or (next(iter(record.engines.values())) if len(record.engines) == 1 else {})
+
+
+def _as_recorded(
+    pod: Pod, identified: Identified | None, kept: TemplateRecord, recorded: Mapping[str, str]
+) -> bool:
+    """Whether a template reads today as it did when it was wired: what was declared then of the
+    engine or the container may be gone from the composite or from the step's Input."""
+    return (
+        identified is not None
+        and identified.name == recorded.get("engine")
+        and pod.container.get("name", "") == kept.container
+        and not pod.program.problem
+    )
+
+
+def _known(engine: str) -> str:
+    if engine not in ENGINES:
+        raise Refused(
+            Reason.ENGINE_UNKNOWN, f"the record names no engine that is known: {engine!r}"
+        )
+    return engine
+
+
+def _recorded(
+    template: Template,
+    kept: TemplateRecord,
+    recorded: Mapping[str, str],
+    gang: Gang,
+    step_input: Input,
+) -> Pod:
+    """A template that was wired before, by what the record says of it."""
+    if template.problem:
+        raise Refused(Reason.POD_CONFLICT, template.problem)
+    if template.kind == workloads.SERVE:
+        return Pod(template, -1, {}, serve.program(template.body))
+    there = [c.get("name", "") for c in template.body["spec"]["containers"]]
+    if kept.container not in there:
+        raise Refused(
+            Reason.ENGINE_CONTAINER_MISSING,
+            f"the container {kept.container!r} that was wired is gone",
+            template.path,
+        )
+    declaration = Declared(engine=recorded.get("engine", ""))
+    return Reading(gang, step_input).pod_at(template, there.index(kept.container), declaration)

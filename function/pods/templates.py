@@ -1,0 +1,61 @@
+"""Pod templates: with what a backend injects in them, and found again by their paths."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from function import command, flags, workloads
+from function.contract.engine import Engine
+from function.contract.injection import Injection
+from function.flags import FlagPlan
+from function.pods import patch, serve
+from function.pods.asking import Pod
+from function.problems import Refused
+from function.reasons import Reason
+from function.workloads import Template
+
+Json = dict[str, Any]
+
+FILES_VOLUME = "kv-offload-files"
+
+
+def apply(
+    pod: Pod, engine: Engine, injection: Injection, files_name: str
+) -> tuple[Json, list[FlagPlan]]:
+    """One pod template wired: argv where it starts an engine, the pod's rest always."""
+    template, program = pod.template, pod.program
+    if template.kind == workloads.SERVE:
+        plans = [flags.plan(call, engine, injection) for call in pod.calls]
+        return serve.apply(template.body, injection), plans
+    if program.problem:
+        raise Refused(Reason.ARGS_NOT_PATCHABLE, program.problem, template.path)
+    plans = [flags.plan(call, engine, injection) for call in pod.calls]
+    edits = {i: edits for i, plan in enumerate(plans) if (edits := plan.edits())}
+    opted_in = {plan.opt_in() for plan in plans if plan.call.opted_in}
+    if len(opted_in) > 1:
+        raise Refused(
+            Reason.ARGS_NOT_PATCHABLE,
+            f"its engine calls need different ${command.OPT_IN}; start one engine per container",
+            template.path,
+        )
+    for value in opted_in:
+        variable = {"name": command.OPT_IN, "value": value}
+        injection = replace(injection, env=(*injection.env, variable))
+    volume = {"name": FILES_VOLUME, "configMap": {"name": files_name}} if injection.files else None
+    changes = command.rewrite(program, edits)
+    body = patch.apply(
+        dict(template.body), pod.index, injection, command_changes=changes, files_volume=volume
+    )
+    return body, plans
+
+
+def of(manifest: Json) -> tuple[Template, ...]:
+    """The templates of a workload; none where it is no workload that is known."""
+    workload = workloads.find(manifest)
+    return workload.templates if workload else ()
+
+
+def found(manifest: Json, paths: Iterable[str]) -> dict[str, Any]:
+    """The bodies of those of the paths that the workload has, in their order."""
+    there = {template.path: template.body for template in of(manifest)}
+    return {path: there[path] for path in paths if path in there}
