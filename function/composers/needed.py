@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from function import names
 from function.api.base import present
-from function.composers import usage
+from function.composers import tier_names, usage
 from function.composers.tier_plan import TierPlan
 from function.contract.backend import Need
 from function.edge.answer import Requirement
@@ -19,8 +18,6 @@ from function.kube import reading
 from function.problems import Problem
 
 Document = Mapping[str, Any]
-
-_TIER = (names.API_VERSION, "KVOffloadTier")
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ class Needed:
 
 
 def _is_tier(need: Need) -> bool:
-    return (need.api_version, need.kind) == _TIER
+    return (need.api_version, need.kind) == tier_names.TIER
 
 
 def _who(need: Need) -> str:
@@ -83,12 +80,10 @@ def _who(need: Need) -> str:
 
 
 def _requirements(key: str, need: Need) -> dict[str, Requirement]:
-    kind = (need.api_version, need.kind)
-    asked = {key: Requirement(*kind, name=need.object_name, namespace=need.namespace)}
+    where = (need.namespace, need.object_name)
     if _is_tier(need):
-        labels = {names.LABEL_FLEET: need.object_name}
-        asked[f"{key}/children"] = Requirement(*kind, labels=labels, namespace=need.namespace)
-    return asked
+        return tier_names.requirements(key, f"{key}/children", *where)
+    return {key: Requirement(need.api_version, need.kind, name=where[1], namespace=where[0])}
 
 
 def _choose(
@@ -120,11 +115,4 @@ def _cluster(tier: Document) -> str:
 
 def _waiting(tier: Document) -> str:
     place = "/".join(reading.text(tier, "metadata", key) for key in ("namespace", "name"))
-    unready = sorted(
-        f"{x.get('type')}={x.get('status')} ({x.get('reason', '')})"
-        for x in reading.objects(tier, "status", "conditions")
-        if x.get("status") != "True" and x.get("type") not in ("Responsive", "Ready")
-    )
-    return f"KVOffloadTier {place}, which it needs, is not ready: " + (
-        "; ".join(unready) or "it has just been made."
-    )
+    return f"KVOffloadTier {place}, which it needs, is not ready: {tier_names.unready(tier)}"

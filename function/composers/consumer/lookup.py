@@ -10,12 +10,12 @@ from typing import Any
 
 from function import names
 from function.backends.registry import Registry
-from function.composers import tier_plan
+from function.composers import tier_names, tier_plan
 from function.composers.admission import admits, admitted
 from function.composers.needed import Needed
 from function.composers.tier_plan import Refusal, TierPlan
 from function.composers.usage import model_label, usages_of
-from function.edge.answer import TRUE, Requirement
+from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.edge.structs import encode
 from function.kube import reading
@@ -49,17 +49,7 @@ class Planned:
 
 def requirements(ref: Ref, models: Iterable[str]) -> dict[str, Requirement]:
     """Everything that must be looked up for one named tier, and engines of these model strings."""
-    found = {
-        f"tier/{ref}": Requirement(
-            names.API_VERSION, "KVOffloadTier", name=ref.name, namespace=ref.namespace
-        ),
-        f"children/{ref}": Requirement(
-            names.API_VERSION,
-            "KVOffloadTier",
-            labels={names.LABEL_FLEET: ref.name},
-            namespace=ref.namespace,
-        ),
-    }
+    found = tier_names.requirements(f"tier/{ref}", f"children/{ref}", ref.namespace, ref.name)
     for model in models:
         for prefix, label in _USERS.items():
             found[_users(prefix, ref, model)] = usages_of(label, ref.namespace, ref.name, model)
@@ -107,7 +97,12 @@ def resolve(call: Call, asking: Asking, namespace: str) -> Found:
     if not admits(tier, namespace):
         return _not_allowed(ref, namespace)
     if not reading.is_true(tier, "Ready"):
-        return Found(Reason.TIER_NOT_READY, _waiting(ref, tier), tier, _fleet(tier))
+        return Found(
+            Reason.TIER_NOT_READY,
+            f"KVOffloadTier {ref} is not ready: {tier_names.unready(tier)}",
+            tier,
+            _fleet(tier),
+        )
     return Found(Reason.WIRED, "", tier, _fleet(tier))
 
 
@@ -184,15 +179,6 @@ def _elsewhere(
         f" ClusterProviderConfig {provider_config or '(none: the control plane itself)'}."
         " Name a tier of that cluster, or add the cluster to the tier.",
     )
-
-
-def _waiting(ref: Ref | None, tier: dict[str, Any]) -> str:
-    unready = sorted(
-        f"{x.get('type')}={x.get('status')} ({x.get('reason', '')})"
-        for x in reading.objects(tier, "status", "conditions")
-        if x.get("status") != TRUE and x.get("type") not in ("Responsive", "Ready")
-    )
-    return f"KVOffloadTier {ref} is not ready: " + ("; ".join(unready) or "it has just been made.")
 
 
 def _provider_config(tier: dict[str, Any]) -> str:
