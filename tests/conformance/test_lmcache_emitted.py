@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from function.backends.lmcache import modules
+from tests.conformance import consumers
 from tests.conformance.manifests import ROOT, Manifest, one, render
 from tests.conformance.pod import expand
 
@@ -27,33 +28,10 @@ SERVERS = ("smallest", "tier", "managed-redis", "shared-memory")
 
 def wired(example: str, container: Manifest, folder: Path) -> tuple[Manifest, Manifest]:
     """(container of the wired engine, ConfigMap data) of a consumer of that example's tier."""
-    tier = yaml.safe_load((EXAMPLES / f"{example}.yaml").read_text())
-    at = "2024-01-01T00:00:00Z"
-    ready = {"type": "Ready", "status": "True", "reason": "Available", "lastTransitionTime": at}
-    cluster = tier["spec"]["inferenceClusterRef"]
-    tier["spec"]["allowedNamespaces"] = {"from": "All"}
-    tier["status"] = {"providerConfigRef": cluster, "conditions": [ready]}
-    required = folder / "required"
-    required.mkdir()
-    (required / "tier.yaml").write_text(yaml.safe_dump(tier))
-    (required / "cluster.yaml").write_text((EXAMPLES / "required/cluster.yaml").read_text())
     template = {"spec": {"containers": [{"name": "engine", **container}]}}
-    spec = {
-        "inferenceClusterRef": cluster,
-        "kvOffloadTierRef": {"name": tier["metadata"]["name"]},
-        "engines": [{"name": "engine", "members": [{"template": template}]}],
-    }
-    consumer = {
-        "apiVersion": "modelplane.ai/v1alpha1",
-        "kind": "ModelDeployment",
-        "metadata": {"name": "qwen", "namespace": "team-a"},
-        "spec": {"replicas": 1, "template": {"spec": spec}},
-    }
-    (folder / "consumer.yaml").write_text(yaml.safe_dump(consumer))
-    manifests = render(folder / "consumer.yaml", required)
-    (found,) = one(manifests, "Deployment")["spec"]["template"]["spec"]["containers"]
+    manifests = consumers.wired(EXAMPLES / f"{example}.yaml", template, folder)
     maps = [m["data"] for m in manifests if m["kind"] == "ConfigMap"]
-    return found, maps[0] if maps else {}
+    return consumers.engine(manifests), maps[0] if maps else {}
 
 
 def variables(container: Manifest) -> dict[str, str]:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.conformance import consumers
 from tests.conformance.envs import environment
-from tests.conformance.manifests import ROOT, Manifest, one, render
+from tests.conformance.manifests import ROOT, Manifest
 from tests.unit.backends.nixl.golden import ENGINES, GOLDENS
 
 EXAMPLES = ROOT / "example" / "nixl"
@@ -23,32 +23,10 @@ OFFLOAD = {
 
 def wired(example: str, args: list[str], folder: Path, role: str = "prefill") -> Manifest:
     """The container of one half that is wired to that example's tier."""
-    tier = yaml.safe_load((EXAMPLES / f"{example}.yaml").read_text())
-    cluster = tier["spec"]["inferenceClusterRef"]
-    at = "2024-01-01T00:00:00Z"
-    ready = {"type": "Ready", "status": "True", "reason": "Available", "lastTransitionTime": at}
-    tier["status"] = {"providerConfigRef": cluster, "conditions": [ready]}
-    required = folder / "required"
-    required.mkdir()
-    (required / "tier.yaml").write_text(yaml.safe_dump(tier))
-    (required / "cluster.yaml").write_text((EXAMPLES / "required/cluster.yaml").read_text())
     container = {"name": "engine", "image": "vllm/vllm-openai:v0.33.0", "args": args}
-    pod = {"metadata": {"labels": {"llm-d.ai/role": role}}, "spec": {"containers": [container]}}
-    spec = {
-        "inferenceClusterRef": cluster,
-        "kvOffloadTierRef": {"name": tier["metadata"]["name"]},
-        "engines": [{"name": "engine", "members": [{"template": pod}]}],
-    }
-    consumer = {
-        "apiVersion": "modelplane.ai/v1alpha1",
-        "kind": "ModelDeployment",
-        "metadata": {"name": "qwen", "namespace": "team-a"},
-        "spec": {"replicas": 1, "template": {"spec": spec}},
-    }
-    (folder / "consumer.yaml").write_text(yaml.safe_dump(consumer))
-    workload = one(render(folder / "consumer.yaml", required), "Deployment")
-    (found,) = workload["spec"]["template"]["spec"]["containers"]
-    return found
+    labels = {"llm-d.ai/role": role}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    return consumers.engine(consumers.wired(EXAMPLES / f"{example}.yaml", template, folder))
 
 
 def asked(vllm, container: Manifest) -> dict[str, Any]:
