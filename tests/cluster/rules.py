@@ -68,6 +68,29 @@ _KEY_LENGTH = "keys must have at most 317 characters"
 _KEY_NAME = "each key must be a qualified name ([domain/]name)"
 
 
+# The rules of a toleration, wherever a tier has one; Mooncake's has a second place.
+TOLERATIONS: list[Row] = [
+    (
+        "toleration",
+        "key must be set when operator is Equal",
+        {"operator": "Equal", "key": "a", "value": "b"},
+        {"operator": "Equal", "value": "b"},
+    ),
+    (
+        "toleration",
+        "value may only be set when operator is Equal",
+        {"operator": "Exists", "key": "a"},
+        {"operator": "Exists", "key": "a", "value": "b"},
+    ),
+    (
+        "toleration",
+        "tolerationSeconds may only be set when effect is NoExecute",
+        {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1},
+        {"operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 1},
+    ),
+]
+
+
 def _spec(where: str, fragment: Fragment) -> Fragment:
     """A tier's settings with a fragment laid over the valid object at `where`."""
     lmcache = dict(_BASE["lmcache"])
@@ -195,24 +218,7 @@ ROWS: list[Row] = [
         for where in ("selector", "monitored", "monitor", "annotations")
         for row in ((where, _KEY_LENGTH, {"a": "b"}, _LONG), (where, _KEY_NAME, {"a": "b"}, _ODD))
     ),
-    (
-        "toleration",
-        "key must be set when operator is Equal",
-        {"operator": "Equal", "key": "a", "value": "b"},
-        {"operator": "Equal", "value": "b"},
-    ),
-    (
-        "toleration",
-        "value may only be set when operator is Equal",
-        {"operator": "Exists", "key": "a"},
-        {"operator": "Exists", "key": "a", "value": "b"},
-    ),
-    (
-        "toleration",
-        "tolerationSeconds may only be set when effect is NoExecute",
-        {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1},
-        {"operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 1},
-    ),
+    *TOLERATIONS,
     *union("gpu", "source", _GPU, "CDI", "DRAAdminAccess"),
     *union("rdma", "source", _RDMA),
     (

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from tests.cluster.rules import TOLERATIONS
+
 Fragment = dict[str, Any]
 Row = tuple[str, str, Fragment, Fragment]
 
@@ -101,24 +103,7 @@ ROWS: list[Row] = [
         {"a": "b"},
         {"no/pe/": "b"},
     ),
-    (
-        "toleration",
-        "key must be set when operator is Equal",
-        {"operator": "Equal", "key": "a", "value": "b"},
-        {"operator": "Equal", "value": "b"},
-    ),
-    (
-        "toleration",
-        "value may only be set when operator is Equal",
-        {"operator": "Exists", "key": "a"},
-        {"operator": "Exists", "key": "a", "value": "b"},
-    ),
-    (
-        "toleration",
-        "tolerationSeconds may only be set when effect is NoExecute",
-        {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1},
-        {"operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 1},
-    ),
+    *TOLERATIONS,
     (
         "mooncake",
         "master may not be set with external: it is run by somebody else",
