@@ -65,17 +65,21 @@ def command(
     if step_input is None or problems:
         raise files.InputError("; ".join(str(problem) for problem in sorted(problems)))
     tiers = files.load_items(tier)
-    documents = explain.workloads_in(files.load_items(workload), str(workload))
+    loaded = files.load_items(workload)
+    documents = explain.workloads_in(loaded, str(workload))
+    claims = explain.claims_in(loaded)
     if all_tiers:
         for document in documents:
             if len(documents) > 1:
                 click.echo(explain.Explained(document).title)
             for each in tiers:
-                click.echo(explain.line(document, each, step_input, str(tier)))
+                click.echo(explain.line(document, each, step_input, str(tier), claims))
         return
     if len(tiers) != 1:
         raise files.InputError(f"{tier}: {len(tiers)} documents, expected one tier (--all-tiers)")
-    found = [explain.explain(d, tiers[0], step_input, str(tier), namespace) for d in documents]
+    found = [
+        explain.explain(d, tiers[0], step_input, str(tier), namespace, claims) for d in documents
+    ]
     for explained in found:
         if output == "tree" or explained.refused is not None:
             tree.write(explain.as_tree(explained), sys.stdout)

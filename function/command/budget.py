@@ -86,12 +86,11 @@ class OverBudget(Exception):
 
 @dataclass
 class Budget:
-    """The work done for one container. `counted`: {name of a limit: how much}; `parses`: how often
-    the shell grammar parsed a script. Raises OverBudget where a limit is met."""
+    """The work done for one container. `counted`: {name of a limit: how much}. Raises OverBudget
+    where a limit is met."""
 
     limits: dict[str, Limit] = field(default_factory=lambda: LIMITS)
     counted: dict[str, int] = field(default_factory=dict)
-    parses: int = 0
 
     def charge(self, name: str, amount: int = 1) -> None:
         used = self.counted.get(name, 0) + amount
@@ -114,7 +113,6 @@ class Budget:
 
     def parse(self, data: bytes) -> None:
         """A script is about to be parsed."""
-        self.parses += 1
         self.charge("scripts", len(data))
         # An array's bracket (`A+=(...)`) opens nothing that is read in several ways.
         operators = sum(map(data.count, (b"|", b"<", b">", b"(", b"`"))) - data.count(b"=(")

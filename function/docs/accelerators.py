@@ -19,7 +19,8 @@ def text() -> str:
         HEADER.format(source="function/contract/accelerators and each backend's accelerators.py"),
         "# Accelerators",
         "",
-        "An engine's accelerator is told by the resources of its container, by its image (a word "
+        "An engine's accelerator is told by the resources of its container, by the device classes "
+        "of the claim templates that are desired beside it, by its image (a word "
         "such as `-rocm` in the name or tag, or [what is known of it](images.md)), and by its node "
         "selector, in this order. Where none tells, it counts as served. An accelerator that a "
         "connector has no row for is out of scope: the pod is left alone.",

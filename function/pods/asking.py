@@ -21,6 +21,7 @@ from function import command, flags, workloads
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
 from function.command import EngineCall, Program
+from function.contract.accelerators.claims import Claims
 from function.edge.memo import Derived
 from function.kube import objects, reading
 from function.pods import identify, identity, record, serve
@@ -35,6 +36,7 @@ from function.workloads import Gang, Template, Workload, containers
 Json = dict[str, Any]
 
 NO_WORKLOAD = Workload()
+NO_CLAIMS = Claims()
 # Reasons that leave a pod as its author wrote it, whatever the policy: it is not ours to wire.
 LEFT_ALONE = frozenset({Reason.OUT_OF_SCOPE})
 # Kinds that come to an end, and serve nothing.
@@ -100,7 +102,8 @@ class Asking:
     `resource`: what the earlier step desires under `key`; `manifest`: the workload in it.
     `ref` is None when nothing asks any more. `refused`: why the asking itself is wrong.
     `digest`: of the pod templates as their author wrote them. `record`: of an earlier wiring, and
-    `unreadable`: why there is one that cannot be read.
+    `unreadable`: why there is one that cannot be read. `claims`: the ResourceClaimTemplates that
+    the composite desires beside it.
     """
 
     key: str
@@ -117,6 +120,7 @@ class Asking:
     unreadable: str = ""
     # A field of the composite asks for it, and nothing shows that it is an engine.
     doubtful: bool = False
+    claims: Claims = NO_CLAIMS
     # What was worked out from it, kept as long as it is.
     derived: Derived = field(default_factory=Derived, compare=False, repr=False)
 
@@ -156,11 +160,12 @@ def find(
     reference: KVOffloadTierRef | Refused | None,
     step_input: Input,
     recorded: str,
+    claims: Claims = NO_CLAIMS,
 ) -> Asking | None:
     """What the desired resource asks for; None when it is no workload, or asks for nothing.
 
     `reference`: what `composite_reference` found. `recorded`: the text of the record on the
-    observed resource, "" without one.
+    observed resource, "" without one. `claims`: what its pods may claim by.
     """
     manifest = objects.unwrapped(resource)
     if manifest is None:
@@ -169,7 +174,9 @@ def find(
     cluster = step_input.control_plane_cluster or ""
     if manifest is not resource:
         cluster = objects.provider_config(resource)
-    asking = Asking(key, resource, manifest, cluster, record=known, unreadable=unreadable)
+    asking = Asking(
+        key, resource, manifest, cluster, record=known, unreadable=unreadable, claims=claims
+    )
     try:
         workload = workloads.find(manifest, paths(key, manifest, step_input))
         if workload is None:

@@ -59,7 +59,7 @@ def engine_of(
         identity=cache_identity.digest if cache_identity.known else "",
         packages=identified.packages,
         families=asking_engine.declared.families,
-        accelerator=_accelerator(asking_engine),
+        accelerator=_accelerator(asking_engine, asking),
     )
     return engine, cache_identity
 
@@ -76,9 +76,11 @@ def _phase(engine_name: str, own: Mapping[str, str | None], template: Template) 
     return next((phase for phase in told if phase not in ("", UNIFIED)), UNIFIED)
 
 
-def _accelerator(asking_engine: AskingEngine) -> Accelerator:
+def _accelerator(asking_engine: AskingEngine, asking: Asking) -> Accelerator:
     """What its pods run on, by the first that tells."""
-    told = (
-        of_pod(pod.template.body.get("spec") or {}, pod.container) for pod in asking_engine.starting
-    )
-    return next((each for each in told if each.name), Accelerator())
+    for pod in asking_engine.starting:
+        spec = pod.template.body.get("spec") or {}
+        classes = asking.claims.of_container(asking.remote_namespace, spec, pod.container)
+        if (found := of_pod(spec, pod.container, classes)).name:
+            return found
+    return Accelerator()

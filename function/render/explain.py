@@ -15,12 +15,13 @@ from function.backends.registry import BACKENDS
 from function.composers import tier_plan
 from function.composers.admission import admits
 from function.composers.tier_plan import TierPlan
+from function.contract.accelerators.claims import Claims
 from function.contract.backend import AnyTier
 from function.edge.structs import encode
 from function.kube import objects
 from function.names import POLICY, TIER
 from function.pods import wire
-from function.pods.asking import Asking, find
+from function.pods.asking import NO_CLAIMS, Asking, find
 from function.pods.record import Record
 from function.pods.refs import Ref
 from function.problems import Refused
@@ -78,19 +79,21 @@ def explain(
     step_input: Input,
     tier_file: str,
     namespace: str | None = None,
+    claims: Claims = NO_CLAIMS,
 ) -> Explained:
     """Wire a Pod, a workload or an Object with one to a tier. Raises InputError for a bad tier.
 
-    `namespace`: of the consumer, where it is known: the tier must admit it.
+    `namespace`: of the consumer, where it is known: the tier must admit it. `claims`: what its pods
+    may claim by, as far as that is known.
     """
     planned, notes = _plan(tier, tier_file)
     named = Ref(planned.tier.namespace, planned.tier.name)
     manifest = objects.unwrapped(workload) or workload
     held = _held(manifest)
     ref = KVOffloadTierRef(name=named.name, namespace=named.namespace)
-    asked = find("explained", held, ref, step_input, "")
+    asked = find("explained", held, ref, step_input, "", claims)
     if asked is None:
-        asked = find("explained", _naming(held, planned.tier), None, step_input, "")
+        asked = find("explained", _naming(held, planned.tier), None, step_input, "", claims)
     if asked is None:
         raise InputError(f"{manifest.get('kind')} is no workload that is known to hold pods")
     if asked.refused is not None:
@@ -149,7 +152,13 @@ def _planned(namespace: str, name: str, spec: Document, file: str) -> TierPlan:
     return planned
 
 
-def line(workload: Document, tier: Document, step_input: Input, tier_file: str) -> str:
+def line(
+    workload: Document,
+    tier: Document,
+    step_input: Input,
+    tier_file: str,
+    claims: Claims = NO_CLAIMS,
+) -> str:
     """Whether a tier would take a workload, and what is missing, in one line."""
     metadata = tier.get("metadata") or {}
     name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
@@ -157,7 +166,8 @@ def line(workload: Document, tier: Document, step_input: Input, tier_file: str) 
         # Which tier it names is no matter here: every one is asked.
         planned, _ = _plan(tier, tier_file)
         manifest = objects.unwrapped(workload) or workload
-        asked = find("explained", _naming(_held(manifest), planned.tier), None, step_input, "")
+        named = _naming(_held(manifest), planned.tier)
+        asked = find("explained", named, None, step_input, "", claims)
         if asked is None:
             raise InputError(f"{manifest.get('kind')} is no workload that is known to hold pods")
         if asked.refused is not None:
@@ -176,6 +186,11 @@ def workloads_in(documents: list[Document], file: str) -> list[Document]:
     if not found:
         raise InputError(f"{file}: none of its {len(documents)} documents is a known workload")
     return found
+
+
+def claims_in(documents: list[Document]) -> Claims:
+    """The ResourceClaimTemplates of several documents."""
+    return Claims.among(objects.unwrapped(d) or d for d in documents)
 
 
 def _is_workload(manifest: Document) -> bool:

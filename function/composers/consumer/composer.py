@@ -11,6 +11,7 @@ install, secure and keep alive on every cluster, and its effect would be visible
 
 import traceback
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from function import names, workloads
@@ -20,6 +21,8 @@ from function.composers import rollout, usage
 from function.composers.consumer import companions, halves, identity_conflicts, lookup
 from function.composers.consumer.decision import Action, Decider, Outcome, internal_error
 from function.composers.consumer.identity_conflicts import Conflict
+from function.contract.accelerators.claims import KIND as CLAIMS
+from function.contract.accelerators.claims import Claims
 from function.edge import structs
 from function.edge.answer import (
     FALSE,
@@ -107,6 +110,13 @@ class _ConsumerComposer:
         if any(w.ref is not None and not w.doubtful for w in self.workloads):
             self.workloads = [w for w in self.workloads if not w.doubtful or w.record is not None]
 
+    @cached_property
+    def claims(self) -> Claims:
+        """What the pods of this composite may claim devices by."""
+        found = (k for k in self.call.desired_keys() if self.call.desired_kind(k)[1] == CLAIMS)
+        manifests = (objects.unwrapped(self.call.desired(key)) for key in found)
+        return Claims.among(each for each in manifests if each is not None)
+
     def _could_ask(self, key: str) -> bool:
         """Whether a desired resource need be looked at: most of what others compose need not."""
         api_version, kind = self.call.desired_kind(key)
@@ -125,9 +135,9 @@ class _ConsumerComposer:
 
     def _find_once(self, key: str, desired: dict[str, Any], record: str) -> Asking | None:
         return structs.derived(desired).get(
-            lambda: asking.find(key, desired, self.reference, self.step_input, record),
+            lambda: asking.find(key, desired, self.reference, self.step_input, record, self.claims),
             self.step_input,
-            key=(key, record, str(self.reference)),
+            key=(key, record, str(self.reference), self.claims),
         )
 
     def find_strays(self) -> None:

@@ -94,22 +94,21 @@ _GAUDI = re.compile(r"(?:^|[-_./])(gaudi|habana)(?=$|[-_./])")
 _SPELLED = {"gaudi": HPU, "habana": HPU, "neuronx": NEURON, "ascend": NPU}
 
 
-def of_pod(pod: Json, container: Json) -> Accelerator:
+def of_pod(pod: Json, container: Json, device_classes: Iterable[str] = ()) -> Accelerator:
     """The accelerator of an engine's container in a PodSpec.
 
-    The first that tells decides: resources of the container, its claims, its image, the pod's node
-    selector. `deviceClassName` stands in the pod only where it was put there by hand
-    (`of_device_classes` takes it from a ResourceClaimTemplate).
+    The first that tells decides: resources of the container, the DeviceClasses of its claims
+    (`function.contract.accelerators.claims`), its image, the pod's node selector.
     """
-    for found in (_of_resources(container), _of_image(container), _of_labels(_selector(pod))):
+    for found in (
+        _of_resources(container),
+        _first(device_classes, DEVICE_CLASSES, "the device class"),
+        _of_image(container),
+        _of_labels(_selector(pod)),
+    ):
         if found.name:
             return found
     return Accelerator()
-
-
-def of_device_classes(names: Iterable[str]) -> Accelerator:
-    """The accelerator behind the DeviceClasses of a claim."""
-    return _first(names, DEVICE_CLASSES, "the device class")
 
 
 def _of_resources(container: Json) -> Accelerator:

@@ -290,6 +290,33 @@ def test_explain_a_workload(write) -> None:
     assert container["args"][:3] == ["--model", "Qwen/Qwen3-8B", "--kv-transfer-config"]
 
 
+CLAIMING = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: gpus}
+spec: {spec: {devices: {requests: [{name: gpus, exactly: {deviceClassName: gpu.amd.com}}]}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: qwen}
+spec:
+  template:
+    spec:
+      resourceClaims: [{name: gpus, resourceClaimTemplateName: gpus}]
+      containers:
+      - name: engine
+        image: vllm/vllm-openai:v0.33.0
+        args: [Qwen/Qwen3-8B]
+        resources: {claims: [{name: gpus}]}
+"""
+
+
+@pytest.mark.parametrize("more", [(), ("--all-tiers",)])
+def test_explain_reads_the_claims_beside_the_workload(write, more) -> None:
+    said = run("explain", write("d.yaml", CLAIMING), "--tier", TIER, *more).stdout
+    assert "on an AMD GPU (the device class gpu.amd.com)" in said
+
+
 def test_explain_says_why_not_and_what_to_do(write) -> None:
     path = write("d.yaml", DEPLOYMENT.replace("IMAGE", "example.org/serving:1"))
     result = run("explain", path, "--tier", TIER)

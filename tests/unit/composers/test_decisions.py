@@ -204,6 +204,45 @@ def deployment(container: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     }
 
 
+def claimed(device_class: str) -> dict[str, Any]:
+    """An Object with the template that `engine()`'s pods claim by."""
+    requests = [{"name": "gpus", "exactly": {"deviceClassName": device_class, "count": 8}}]
+    template = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "chat-gpus", "namespace": "default"},
+        "spec": {"spec": {"devices": {"requests": requests}}},
+    }
+    resource = d.engine()
+    resource["spec"]["forProvider"]["manifest"] = template
+    return resource
+
+
+@pytest.mark.parametrize(
+    ("device_class", "reason", "said"),
+    [
+        ("gpu.nvidia.com", WIRED, "Wired to LMCache"),
+        ("gpu.amd.com", OUT, "an AMD GPU (the device class gpu.amd.com)"),
+        ("gpu.example.com", WIRED, "Wired to LMCache"),
+    ],
+)
+def test_an_accelerator_is_told_by_the_claim_that_stands_beside(
+    device_class: str, reason: str, said: str
+) -> None:
+    """Under DRA the pod names a template only, which the composite desires beside it."""
+    engine = d.engine(TIER)
+    spec = d.wired_pod(engine)["spec"]
+    spec["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "chat-gpus"}]
+    spec["containers"][0]["resources"] = {"claims": [{"name": "gpus"}]}
+    got = call(
+        d.replica(),
+        desired={KEY: engine, "claim": claimed(device_class)},
+        required=d.requirements(d.ready_tier()),
+    )
+    assert got.conditions["KVOffloadReady"][1] == reason
+    assert said in got.messages["KVOffloadReady"]
+
+
 def group(**roles: dict[str, Any]) -> dict[str, Any]:
     """A RoleBasedGroup; each role a pod spec, all of them asking."""
     templates = [

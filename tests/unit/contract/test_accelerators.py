@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from function.backends.registry import accelerator_rows
+from function.contract.accelerators.claims import Claims
 from function.contract.accelerators.kinds import NAMES, Accelerator
 from function.contract.accelerators.reading import (
     DEVICE_CLASSES,
     NODE_LABELS,
     RESOURCES,
-    of_device_classes,
     of_pod,
 )
 from function.contract.accelerators.serving import Served, served
@@ -89,6 +89,46 @@ def test_whole(pod, container, expected):
     assert of_pod(pod, container) == Accelerator(*expected)
 
 
+def template(name, *requests, namespace="default"):
+    spec = {"spec": {"devices": {"requests": list(requests)}}}
+    metadata = {"name": name, "namespace": namespace}
+    return {"kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
+
+
+POD = {
+    "resourceClaims": [
+        {"name": "gpus", "resourceClaimTemplateName": "chat-gpus"},
+        {"name": "nics", "resourceClaimTemplateName": "chat-nics"},
+        {"name": "own", "resourceClaimName": "by-hand"},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("templates", "claims", "expected"),
+    [
+        ([template("chat-gpus", {"exactly": {"deviceClassName": "gpu.amd.com"}})],
+         ["gpus"], ("gpu.amd.com",)),
+        # resource.k8s.io/v1beta1, and a choice.
+        ([template("chat-gpus", {"deviceClassName": "gpu.nvidia.com"}),
+          template("chat-nics", {"firstAvailable": [{"deviceClassName": "mrdma.google.com"},
+                                                    {"deviceClassName": "dranet"}]})],
+         ["nics", "gpus"], ("mrdma.google.com", "dranet", "gpu.nvidia.com")),
+        # A container sees what it claims itself; another namespace's template is another.
+        ([template("chat-gpus", {"deviceClassName": "gpu.amd.com"})], ["nics", "own"], ()),
+        ([template("chat-gpus", {"deviceClassName": "gpu.amd.com"}, namespace="b")], ["gpus"], ()),
+        ([{**template("chat-gpus", {"deviceClassName": "gpu.amd.com"}), "kind": "Secret"}],
+         ["gpus"], ()),
+        ([{"kind": "ResourceClaimTemplate", "metadata": 5, "spec": {"spec": []}},
+          template("chat-gpus", 5, {"exactly": 5, "firstAvailable": 5, "deviceClassName": {}})],
+         ["gpus"], ()),
+    ],
+)  # fmt: skip
+def test_claims(templates, claims, expected):
+    container = {"resources": {"claims": [{"name": name} for name in claims]}}
+    assert Claims.among(templates).of_container("default", POD, container) == expected
+
+
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
@@ -99,7 +139,9 @@ def test_whole(pod, container, expected):
     ],
 )
 def test_device_classes(names, expected):
-    assert of_device_classes(names) == Accelerator(*expected)
+    assert of_pod({}, {"image": "vllm/vllm-openai-xpu:v0.33.0"}, names) == Accelerator(
+        *(expected if expected[0] else ("xpu", "", "image vllm/vllm-openai-xpu:v0.33.0"))
+    )
 
 
 MP, STORE = "LMCacheMPConnector", "MooncakeStoreConnector"
