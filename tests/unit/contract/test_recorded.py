@@ -10,8 +10,6 @@ import pytest
 from function.backends.lmcache import BACKEND as LMCACHE
 from function.backends.lmcache import modules
 from function.backends.mooncake import BACKEND as MOONCAKE
-from function.backends.native import BACKEND as NATIVE
-from function.backends.nixl import BACKEND as NIXL
 from function.contract.injection import Injection, SharedMemory
 from function.contract.recorded import shaped
 from tests.unit.backends import goldens as every_golden
@@ -32,7 +30,7 @@ def injections() -> Iterator[Any]:
                 )
 
 
-@pytest.mark.parametrize(("backend", "injection"), injections())
+@pytest.mark.parametrize(("backend", "injection"), list(injections()))
 def test_what_a_backend_injects_may_come_back(backend: Any, injection: Injection) -> None:
     assert backend.allows.problem(injection) == ""
     assert shaped(json.loads(json.dumps(injection.to_json()))) == injection
@@ -92,7 +90,7 @@ FORGED = {
 
 @pytest.mark.parametrize("name", FORGED)
 def test_what_no_backend_injects_is_named(name: str) -> None:
-    for backend in (LMCACHE, MOONCAKE, NATIVE, NIXL):
+    for backend in (goldens.backend for goldens in every_golden.every()):
         if name != "a module" or backend is LMCACHE:
             assert backend.allows.problem(FORGED[name]), backend.name
 
