@@ -590,6 +590,56 @@ def test_a_bug_on_one_workload_is_its_own_condition(monkeypatch: pytest.MonkeyPa
     assert not got.fatals
 
 
+DIGITS = "9" * 5000  # Python reads no number of so many
+
+
+def with_container(**fields: Any) -> dict[str, Any]:
+    engine = d.engine()
+    d.wired_pod(engine)["spec"]["containers"][0] |= fields
+    return engine
+
+
+# Places in which a stranger may write a number.
+NUMBERS: dict[str, dict[str, Any]] = {
+    "the version": d.engine({TIER: "chat", "modelplane.ai/kv-offload-engine-version": DIGITS}),
+    "a part of the version": d.engine(
+        {TIER: "chat", "modelplane.ai/kv-offload-engine-version": f"0.{DIGITS}"}
+    ),
+    "what the image holds": d.engine(
+        {TIER: "chat", "modelplane.ai/kv-offload-packages": f"lmcache=0.{DIGITS}"}
+    ),
+    **{
+        image.replace(DIGITS, "N"): d.engine(image=image)
+        for image in (
+            f"vllm/vllm-openai:v0.{DIGITS}",
+            f"lmcache/sglang:v0.{DIGITS}.1",
+            f"lmcache/vllm-openai:v0.5.{DIGITS}",
+            f"rayproject/ray-llm:2.{DIGITS}.0-py311",
+            f"ghcr.io/llm-d/llm-d-cuda:v0.{DIGITS}.0",
+            f"nvcr.io/nvidia/vllm:25.{DIGITS}-py3",
+            f"mirror/vllm-openai-lmcache0.{DIGITS}.1:v0.33.0",
+        )
+    },
+    "a variable": with_container(env=[{"name": "LMCACHE_VERSION", "value": DIGITS}]),
+    "a script": with_container(
+        command=["sh", "-c", f"pip install vllm=={DIGITS} && vllm serve {d.MODEL}"], args=[]
+    ),
+    "a flag": d.engine(args=[d.MODEL, "-tp", DIGITS]),
+    "memory": with_container(resources={"limits": {"memory": f"{DIGITS}Gi"}}),
+    "devices": with_container(resources={"limits": {"nvidia.com/gpu": DIGITS}}),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_long_number_is_nobodys_bug(name: str) -> None:
+    """What it is refused for, if at all, is said; it is no fault of the function's."""
+    tier = d.ready_tier()
+    required = d.requirements(tier) | d.requirements(tier, model="")
+    got = call(d.replica(), desired={KEY: NUMBERS[name]}, required=required)
+    assert not got.fatals
+    assert got.conditions["KVOffloadReady"][1] not in ("InternalError", "TierUnresolved")
+
+
 DECLARED = {
     "by the pod": ({TIER: "chat", "modelplane.ai/kv-offload-engine": "vLLM"}, None),
     "by the input": (
