@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Self
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from function.api import placement
+from function.contract.versions import parse
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,4 @@ class Image:
 
 def parse_version(text: str) -> Version | None:
     """`v0.5.6`, `0.5.6-cu129` and `v0.5.6-lightweight` are 0.5.6; `latest` is None."""
-    try:
-        return Version(text.lstrip("v").partition("-")[0])
-    except InvalidVersion:
-        return None
+    return parse(text.lstrip("v").partition("-")[0])

@@ -47,7 +47,8 @@ class Injection:
     search_paths: Mapping[str, str] = field(default_factory=dict)
     # Names of env variables Ray must copy to its workers (VLLM_RAY_EXTRA_ENV_VARS_TO_COPY).
     ray_env: tuple[str, ...] = ()
-    # Files the pod mounts: composed as one ConfigMap by the consumer's step. {file name: text}
+    # Files the pod mounts: composed as one ConfigMap by the consumer's step. {path below
+    # `files_path`: text}
     files: Mapping[str, str] = field(default_factory=dict)
     files_path: str = ""
     # Other objects that the pod refers to, composed by the consumer's step in the pods' namespace:

@@ -200,6 +200,8 @@ class Allowance:
             is_data = name.endswith((".yaml", ".json"))
             if not is_data and sha256(text.encode()).hexdigest() not in self.programs:
                 yield f"program {name}"
+            if not {"", ".."}.isdisjoint(name.split("/")):
+                yield f"file {name}"
         yield from _beyond("search path", injection.search_paths, self.search_paths)
         yield from _beyond("flag", injection.flags, self.flags)
         for variable in (*injection.env, *injection.env_if_absent):

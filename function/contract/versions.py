@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from function.contract.engine import SGLANG, VLLM
 
@@ -21,10 +21,13 @@ UNDECLARED = {VLLM: KNOWN[VLLM], SGLANG: tuple(f"0.5.{patch}" for patch in range
 
 
 def parse(version: str | None) -> Version | None:
-    """A PEP 440 version, `v` in front allowed; None for none and for what is no version."""
+    """A PEP 440 version, `v` in front allowed; None for none and for what is no version.
+
+    Python reads no number of more than 4,300 digits, and says so by a ValueError of its own.
+    """
     try:
         return Version(version) if version else None
-    except InvalidVersion:
+    except ValueError:
         return None
 
 

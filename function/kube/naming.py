@@ -38,6 +38,11 @@ def file_name(stem: str, text: str, extension: str) -> str:
     return f"{stem}-{digest(text, length=8)}.{extension}"
 
 
+def config_key(path: str) -> str:
+    """The key of a ConfigMap under which the file at a relative path stands: keys have no slash."""
+    return path.replace("/", "_")
+
+
 def composed(parent: str, parent_uid: str, key: str) -> str:
     """The name that core gives a composed resource: at most 63 characters, `parent` cut to fit.
 

@@ -12,14 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from packaging.version import InvalidVersion, Version
-
 from function import names
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
 from function.contract.engine import ENGINES
 from function.contract.packages import Fact
 from function.contract.stock_images.declared import of_fields
+from function.contract.versions import parse
 from function.pods import declared_contents
 from function.pods.refs import Ref
 from function.problems import Refused
@@ -161,11 +160,10 @@ def _engine(value: str) -> str:
 
 
 def _version(value: str) -> str:
-    try:
-        return str(Version(value))
-    except InvalidVersion:
-        message = f"{value!r} is not a version, such as 0.33.0"
-        raise _invalid(message, names.ENGINE_VERSION) from None
+    found = parse(value)
+    if found is None:
+        raise _invalid(f"{value!r} is not a version, such as 0.33.0", names.ENGINE_VERSION)
+    return str(found)
 
 
 def _families(value: str | None) -> frozenset[str]:

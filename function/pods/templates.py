@@ -8,6 +8,7 @@ from function import command, flags, workloads
 from function.contract.engine import Engine
 from function.contract.injection import Injection
 from function.flags import FlagPlan
+from function.kube.naming import config_key
 from function.pods import patch, serve
 from function.pods.asking import Pod
 from function.problems import Refused
@@ -41,12 +42,22 @@ def apply(
     for value in opted_in:
         variable = {"name": command.OPT_IN, "value": value}
         injection = replace(injection, env=(*injection.env, variable))
-    volume = {"name": FILES_VOLUME, "configMap": {"name": files_name}} if injection.files else None
+    volume = _files_volume(injection, files_name) if injection.files else None
     changes = command.rewrite(program, edits)
     body = patch.apply(
         dict(template.body), pod.index, injection, command_changes=changes, files_volume=volume
     )
     return body, plans
+
+
+def _files_volume(injection: Injection, files_name: str) -> Json:
+    """The ConfigMap as a volume; as a whole where no file stands in a folder."""
+    source: Json = {"name": files_name}
+    if any("/" in path for path in injection.files):
+        source["items"] = [
+            {"key": config_key(path), "path": path} for path in sorted(injection.files)
+        ]
+    return {"name": FILES_VOLUME, "configMap": source}
 
 
 def of(manifest: Json) -> tuple[Template, ...]:

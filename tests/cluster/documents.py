@@ -144,7 +144,7 @@ def asking(
 
 
 def sglang(document: Manifest, path: str, model: str) -> Manifest:
-    """The same with SGLang, whose client of LMCache has no place for the identity in its keys."""
+    """The same with SGLang."""
     values = {
         "image": "lmcache/sglang:v0.5.6",
         "command": ["sglang", "serve"],

@@ -59,11 +59,6 @@ def label_nodes(world: Fleet, value: str | None) -> None:
         world.rig.workload(FIRST).api.patch(node, {"metadata": {"labels": {"pool": value}}})
 
 
-def touch(world: Fleet, document: Manifest) -> None:
-    change = {"metadata": {"annotations": {"example.org/touched": str(time.time())}}}
-    world.api.patch(document, change)
-
-
 def test_a_taint_that_is_not_tolerated(world: Fleet):
     world.until_condition(TAINTED, "AgentsReady", ("False", "NoMatchingNodes"))
     message = world.message(TAINTED, "AgentsReady")
@@ -100,7 +95,7 @@ def test_pods_that_the_api_server_refuses(world: Fleet):
     assert "RuntimeClass" in world.message(NO_CLASS, "AgentsReady")
     calls = world.calls()
     while world.calls() < calls + 2:  # it stays so, though core counts its time anew
-        touch(world, NO_CLASS)
+        world.touch(NO_CLASS)
         time.sleep(1)
     assert world.condition(NO_CLASS, "AgentsReady") == ("False", "StartTimedOut")
     world.api.apply(tier("no-class"))
@@ -114,7 +109,7 @@ def put_the_clock_forward(world: Fleet) -> None:
         for each in world.get(NO_CLASS)["status"]["conditions"]
     ]
     world.api.patch(NO_CLASS, {"status": {"conditions": conditions}}, "status")
-    touch(world, NO_CLASS)
+    world.touch(NO_CLASS)
 
 
 def test_nodes_that_fit_no_longer(world: Fleet):
@@ -123,6 +118,6 @@ def test_nodes_that_fit_no_longer(world: Fleet):
     pods = [p["metadata"]["uid"] for p in world.pods(FIRST, "default")]
     label_nodes(world, None)
     world.until_condition(UNLABELLED, "AgentsReady", ("False", "NoMatchingNodes"))
-    touch(world, document)
+    world.touch(document)
     world.until_condition(document, "KVOffloadReady", ("False", "TierNotReady"))
     assert [p["metadata"]["uid"] for p in world.pods(FIRST, "default")] == pods

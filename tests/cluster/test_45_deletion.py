@@ -19,7 +19,6 @@ from tests.cluster.documents import (
     changed,
     cluster_replica,
     replica_group,
-    sglang,
     tier,
 )
 from tests.cluster.expect import Fleet
@@ -29,8 +28,8 @@ from tests.cluster.rig.kube import Manifest, Refused, condition, is_true
 
 HELD = tier("held")
 PAIRED = tier("paired")
-# No node has so much memory. SGLang shares it with its agent.
-NEVER = tier("never", lmcache={"ipc": "SharedMemory", "l1": {"sizeGiB": 2000}})
+# No node has so much memory.
+NEVER = changed(tier("never"), "spec.lmcache.l1.sizeGiB", 2000)
 STAMPED = tier("stamped")
 del STAMPED["spec"]["inferenceClusterRef"]
 STAMPED["spec"]["clusterSelector"] = {"matchLabels": {"accelerator": "h200"}}
@@ -47,8 +46,7 @@ PARTNER = asking("partner", "paired")
 UPGRADED = asking("upgraded", "held")
 RUNNING = (SCALED, DROPPED, *BY.values(), EVICTED, WIDE, MOVED, PARTNER, UPGRADED)
 
-# Who waits marks a tier only where consumers must find an order among themselves.
-WAITING = sglang(asking("waiting", "never"), "spec", "some/waiting")
+WAITING = asking("waiting", "never")
 HASTY = asking("hasty", "never", policy="Optional")
 
 # Two looks of core at a Usage, and the provider's poll.
@@ -66,7 +64,7 @@ def there(world: Fleet, standin: None) -> Iterator[None]:
     world.until_condition(WAITING, "KVOffloadReady", ("False", "TierNotReady"))
     world.until_ready(HASTY)
     world.rig.until(
-        lambda: all(is_true(u, "Ready") for u in usages(world) if runs(u)),
+        lambda: all(is_true(u, "Ready") for u in usages(world)),
         "every Usage of a running consumer is in force",
         60,
     )
@@ -102,10 +100,6 @@ def usages(world: Fleet, of: str = "") -> list[Manifest]:
 def consumer(usage: Manifest) -> str:
     """`Kind namespace/name offloads ...`"""
     return usage["spec"]["reason"].split()[1].partition("/")[2]
-
-
-def runs(usage: Manifest) -> bool:
-    return not consumer(usage).startswith("waiting")
 
 
 def replicas(world: Fleet, group: Manifest) -> list[Manifest]:
@@ -155,17 +149,14 @@ def events(world: Fleet) -> str:
 
 def test_a_consumer_holds_its_tier_by_its_engines_object(world: Fleet, there: None):
     found = {consumer(u): u for u in usages(world)}
-    assert len(found) == 2 + 2 + len(BY) + 5 + 1  # and the one that waits
+    assert len(found) == 2 + 2 + len(BY) + 5  # who does not run yet holds nothing
     for name, usage in found.items():
         by = usage["spec"]["by"]
         composed = world.api.get(
             OBJECT, by["kind"], by["resourceRef"]["name"], usage["metadata"]["namespace"]
         )
-        if runs(usage):
-            manifest = composed["spec"]["forProvider"]["manifest"]
-            assert manifest["metadata"]["name"] == f"{name}-main"
-        else:
-            assert composed is None
+        manifest = composed["spec"]["forProvider"]["manifest"]
+        assert manifest["metadata"]["name"] == f"{name}-main"
 
 
 def test_a_tier_that_is_used_is_not_deleted_nor_is_its_fleet(world: Fleet, there: None):
@@ -174,7 +165,7 @@ def test_a_tier_that_is_used_is_not_deleted_nor_is_its_fleet(world: Fleet, there
     for document in (HELD, PAIRED, *used):
         with pytest.raises(Refused, match="in-use by"):
             world.api.delete(document)
-    touch(world, STAMPED)
+    world.touch(STAMPED)
     world.rig.until(
         lambda: is_true(fleet_usage(world), "Ready"), "the fleet holds itself", explain=str
     )
@@ -192,12 +183,6 @@ def fleet_usage(world: Fleet) -> Manifest | None:
     return found[0] if found else None
 
 
-def touch(world: Fleet, document: Manifest) -> None:
-    """Have core look at a composite now; what it must look up it would see by its TTL."""
-    change = {"metadata": {"annotations": {"example.org/touched": str(time.time())}}}
-    world.api.patch(document, change)
-
-
 def test_a_usage_of_the_release_before_gets_the_new_shape(world: Fleet, there: None):
     """It named the consumer in `by`, and nowhere else."""
     (usage,) = usages(world, of="upgraded")
@@ -206,7 +191,7 @@ def test_a_usage_of_the_release_before_gets_the_new_shape(world: Fleet, there: N
     world.api.patch(usage, {"metadata": {"annotations": annotation}, "spec": {"by": by}})
 
     def kind() -> str:
-        touch(world, UPGRADED)
+        world.touch(UPGRADED)
         return usages(world, of="upgraded")[0]["spec"]["by"]["kind"]
 
     world.rig.until(lambda: kind() == "Object", "its engine's Object holds the tier", every=1)
@@ -325,7 +310,7 @@ def test_afterwards_no_tier_is_held(world: Fleet, leaving: float):
     world.rig.until(
         lambda: not usages(world), "no Usage is left", GONE_SECONDS, explain=lambda: events(world)
     )
-    touch(world, HELD)
+    world.touch(HELD)
     world.rig.until(lambda: not world.get(HELD)["status"].get("usedBy"), "and no user is listed")
     for document in TIERS:
         world.remove(document, limit=GONE_SECONDS)

@@ -27,7 +27,7 @@ from function.backends.lmcache.accelerators import ACCELERATORS
 from function.backends.lmcache.facts import Tier
 from function.backends.lmcache.models import MODELS
 from function.contract.backend import Defaults, Description, Part, Pinned
-from function.contract.engine import VLLM, Engine
+from function.contract.engine import Engine
 from function.contract.gate import Question
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance
@@ -88,9 +88,10 @@ _ALLOWS = Allowance(
     modules=("lmcache.", f"{modules.PREFIX}_"),
     programs=modules.programs(),
     search_paths=frozenset(modules.search_path()),
-    flags=frozenset({"--enable-lmcache", "--lmcache-config-file"}),
+    flags=frozenset({"--enable-lmcache", "--lmcache-config-file", "--radix-cache-backend"}),
     env=frozenset(
         (
+            modules.SGLANG_IDENTITY,
             "LMCACHE_CONFIG_FILE",
             "LMCACHE_EXTRA_CONFIG",
             "LMCACHE_MP_HOST",
@@ -159,10 +160,6 @@ class LMCache(Defaults[LMCacheSpec]):
     def pinned(self, tier: Tier) -> tuple[Pinned, ...]:
         """What engines and agents must have in common (see the protocol)."""
         return _mode(tier).pinned(tier)
-
-    def keys_hold_identity(self, tier: Tier, engine: Engine) -> bool:
-        """vLLM's connector is ours and names it; SGLang's client has no place for it."""
-        return engine.name == VLLM
 
 
 def _client_version(engine: Engine) -> Version | None:

@@ -8,7 +8,7 @@ judge and passes.
 from collections.abc import Callable
 
 from function.api.lmcache import LMCacheSpec
-from function.backends.lmcache import facts, inprocess
+from function.backends.lmcache import facts, inprocess, modules
 from function.backends.lmcache.facts import Tier
 from function.contract import conflicts
 from function.contract.conflicts import Row
@@ -57,6 +57,12 @@ def _no_identity(tier: Tier, engine: Engine) -> str | None:
     return (engine.model or "unknown") if shared and not engine.identity else None
 
 
+def _left_out(_: Tier, engine: Engine) -> str | None:
+    wanted = engine.env.get("SGLANG_PLUGINS")
+    names = {name.strip() for name in (wanted or "").split(",")}
+    return wanted if wanted and modules.SGLANG_NAME not in names else None
+
+
 def _disaggregated(_: Tier, engine: Engine) -> str | None:
     return engine.phase if engine.phase != "Unified" else None
 
@@ -94,7 +100,13 @@ ROWS: tuple[Row[LMCacheSpec], ...] = (
         "other weights under one name would read each other's blocks. Declare it by the annotation "
         "modelplane.ai/kv-offload-cache-identity.",
         _no_identity,
-        engine=VLLM,
+    ),
+    Row(
+        Reason.CONNECTOR_CONFLICT,
+        "SGLANG_PLUGINS is {found} and leaves out kv-offload-lmcache, the plugin by which SGLang's "
+        "keys hold the cache identity: the engine would not start. Add that name to it.",
+        _in(facts.NODE_SERVER, _left_out),
+        engine=SGLANG,
     ),
     Row(
         Reason.CACHE_IDENTITY_CONFLICT,

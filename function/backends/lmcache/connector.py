@@ -53,27 +53,36 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
 
 
 def _sglang(tier: Tier, engine: Engine) -> Injection:
-    """By environment where SGLang reads it; older ones want a file and stop without."""
-    config: Json = {
-        "mp_host": f"tcp://{facts.host(tier)}",
-        "mp_port": facts.MQ_PORT,
-        "extra_config": {"lmcache.mp.mq_timeout": facts.startup_seconds(tier)},
-    }
-    if "lmcache_env" not in engine.features:
+    """By environment where SGLang reads it; older ones want a file and stop without.
+
+    Its cache is ours, by name: one that has not loaded our plugin stops rather than keep blocks
+    under the model argument alone.
+    """
+    extra = {"lmcache.mp.mq_timeout": facts.startup_seconds(tier)}
+    flags = {"--enable-lmcache": None, "--radix-cache-backend": modules.SGLANG_NAME}
+    env = [{"name": modules.SGLANG_IDENTITY, "value": engine.identity}]
+    files = modules.sglang_plugin()
+    if "lmcache_env" in engine.features:
+        env += (
+            {"name": "LMCACHE_MP_HOST", "value": f"tcp://{facts.host(tier)}"},
+            {"name": "LMCACHE_MP_PORT", "value": str(facts.MQ_PORT)},
+            {"name": "LMCACHE_EXTRA_CONFIG", "value": json.dumps(extra)},
+        )
+    else:
+        # Without a scheme: lmcache 0.5.4 puts one before it, newer ones where there is none.
+        config = {"mp_host": facts.host(tier), "mp_port": facts.MQ_PORT, "extra_config": extra}
         text = yaml.safe_dump(config, sort_keys=False)
         file = file_name("lmcache", text, "yaml")
-        return Injection(
-            flags={"--enable-lmcache": None, "--lmcache-config-file": f"{modules.PATH}/{file}"},
-            files={file: text},
-            files_path=modules.PATH,
-            **_common(tier),
-        )
-    env = (
-        {"name": "LMCACHE_MP_HOST", "value": config["mp_host"]},
-        {"name": "LMCACHE_MP_PORT", "value": str(config["mp_port"])},
-        {"name": "LMCACHE_EXTRA_CONFIG", "value": json.dumps(config["extra_config"])},
+        flags["--lmcache-config-file"] = f"{modules.PATH}/{file}"
+        files |= {file: text}
+    return Injection(
+        flags=flags,
+        env=tuple(env),
+        files=files,
+        files_path=modules.PATH,
+        search_paths=modules.search_path(),
+        **_common(tier),
     )
-    return Injection(flags={"--enable-lmcache": None}, env=env, **_common(tier))
 
 
 def _common(tier: Tier) -> Json:

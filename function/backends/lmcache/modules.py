@@ -1,8 +1,8 @@
 """Python modules of ours that an engine imports: mounted as files, named by its configuration.
 
-LMCache's key holds no more than the model argument, so a connector class of ours, around LMCache's
-own, puts the cache identity into it (`mp_connector.py`, `v1_connector.py`). An engine whose LMCache
-has no such place stops with a message that says so.
+LMCache's key holds no more than the model argument, so a class of ours, around LMCache's or
+SGLang's own, puts the cache identity into it (`mp_connector.py`, `v1_connector.py`,
+`sglang_cache.py`). An engine whose LMCache has no such place stops with a message that says so.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,10 @@ from function.kube.naming import digest
 PATH = "/etc/kv-offload/lmcache"
 IDENTITY = "kv_offload.identity"  # the key of kv_connector_extra_config that the classes read
 MP_CONNECTOR, V1_CONNECTOR = "mp_connector", "v1_connector"
+SGLANG_CACHE = "sglang_cache"
+# What SGLang calls it: as a plugin, and as a cache (NAME and IDENTITY of sglang_cache.py).
+SGLANG_NAME = "kv-offload-lmcache"
+SGLANG_IDENTITY = "KV_OFFLOAD_IDENTITY"
 # SHA-256 of what earlier releases mounted, and records still hold.
 _RELEASED: tuple[str, ...] = ()
 # Their names begin so: the merge of connectors knows them by it (function.flags.vllm.connectors).
@@ -34,6 +38,14 @@ class Module:
     def files(self) -> dict[str, str]:
         return {f"{self.name}.py": self.text}
 
+    def plugin(self, group: str, entry: str) -> dict[str, str]:
+        """As an installed distribution, by whose entry point an engine finds `register`."""
+        home = f"{self.name}.dist-info"
+        return self.files | {
+            f"{home}/METADATA": f"Metadata-Version: 2.1\nName: {self.name}\nVersion: 1\n",
+            f"{home}/entry_points.txt": f"[{group}]\n{entry} = {self.name}:register\n",
+        }
+
 
 @cache
 def module(program: str) -> Module:
@@ -42,9 +54,15 @@ def module(program: str) -> Module:
     return Module(f"{PREFIX}_{program}_{digest(text, length=8)}", text)
 
 
+def sglang_plugin() -> dict[str, str]:
+    """The files by which SGLang loads its cache of ours."""
+    return module(SGLANG_CACHE).plugin("sglang.srt.plugins", SGLANG_NAME)
+
+
 def programs() -> frozenset[str]:
-    """SHA-256 of every module text that pods have ever been given."""
-    texts = (module(name).text for name in (MP_CONNECTOR, V1_CONNECTOR))
+    """SHA-256 of every text beside YAML and JSON that pods have ever been given."""
+    texts = [module(name).text for name in (MP_CONNECTOR, V1_CONNECTOR)]
+    texts += sglang_plugin().values()
     return frozenset((*_RELEASED, *(sha256(text.encode()).hexdigest() for text in texts)))
 
 

@@ -33,8 +33,9 @@ def compose(call: Call, wired: Iterable[tuple[Asking, Record]]) -> dict[str, dic
     home: Asking | None = None
     for asking, record in wired:
         for template in record.templates.values():
-            data |= template.injection.files
-            home = home or (asking if template.injection.files else None)
+            files = template.injection.files
+            data |= {naming.config_key(path): text for path, text in files.items()}
+            home = home or (asking if files else None)
             for key, manifest in sorted(template.injection.companions.items()):
                 beside = _beside(asking, manifest)
                 out[_key(call, f"kv-offload-{key}", beside)] = beside

@@ -2,9 +2,9 @@
 
 LMCache's own key holds the chunk's hash and the model *string* only: two engines with other KV
 layouts under one model string read each other's bytes without an error (measured, reference
-lmcache.md section 0). Where the key has no place for the identity (`Backend.keys_hold_identity`),
-two consumers of a tier with one model string and different or unknown identities must not both be
-wired.
+lmcache.md section 0). Every backend here gives its keys the identity; where a key has no place for
+it (`Backend.keys_hold_identity`), two consumers of a tier with one model string and different or
+unknown identities must not both be wired.
 
 What changes together is compared by what it will be. A consumer whose edit is refused for another's
 sake says in its Usage what it runs and what it waits to be; whoever is to become the same may go

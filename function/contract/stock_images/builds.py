@@ -13,6 +13,7 @@ from packaging.version import Version
 from function.contract.packages import DERIVED, STATED, Fact, absent, derived, stated, unknown
 from function.contract.stock_images import vllm
 from function.contract.stock_images.facts import Contents
+from function.contract.versions import parse
 
 _TAG = "the image's tag is LMCache's version"
 _NEWEST = "docker/Dockerfile of LMCache: vLLM at its newest on the day"
@@ -117,7 +118,7 @@ def lmcache_sglang(version: str, cuda: str, variant: frozenset[str]) -> Contents
 def llmd(path: str, accelerator: str, engine: str, release: str) -> Contents:
     """llm-d's images: the engine's version where llm-d says it; of the rest nothing is said."""
     version = LLMD_VLLM.get(release) if engine == "vLLM" else None
-    if engine == "vLLM" and release and Version(release) < _LLMD_FIRST:
+    if engine == "vLLM" and (found := parse(release)) and found < _LLMD_FIRST:
         oldest = LLMD_VLLM[str(_LLMD_FIRST)]
         return Contents(engine, oldest, DERIVED, _LLMD_BEFORE, accelerator=accelerator)
     if path in ("llm-d/llm-d-rocm", "llm-d/llm-d-hpu") or version is None:
@@ -137,7 +138,7 @@ def llmd(path: str, accelerator: str, engine: str, release: str) -> Contents:
 def ray(release: str) -> Contents:
     """rayproject/ray-llm: which vLLM, and nothing about what is beside it."""
     version = RAY_VLLM.get(".".join(release.split(".")[:2]))
-    if version is None and release and Version(release) < Version(min(RAY_VLLM)):
+    if version is None and (found := parse(release)) and found < Version(min(RAY_VLLM)):
         version = RAY_VLLM[min(RAY_VLLM)]
     if version is None:
         return Contents("vLLM", accelerator="cuda")

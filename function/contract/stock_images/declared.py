@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from function.contract.packages import PACKAGES, STATED, Fact
+from function.contract.versions import parse as parsed
 
 _NONE = "none"
 # The distributions behind a name: people write what `pip list` prints.
@@ -55,12 +56,10 @@ def _fact(version: str, source: str) -> Fact:
 
 
 def _version(entry: str, version: str) -> str:
-    try:
-        return str(Version(version))
-    except InvalidVersion:
-        raise ValueError(
-            f"{entry!r}: {version!r} is not a version, such as 0.5.6, and not {_NONE}"
-        ) from None
+    found = parsed(version)
+    if found is None:
+        raise ValueError(f"{entry!r}: {version!r} is not a version, such as 0.5.6, and not {_NONE}")
+    return str(found)
 
 
 def written(packages: Mapping[str, Fact]) -> str:

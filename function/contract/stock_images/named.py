@@ -3,9 +3,8 @@
 import re
 from collections.abc import Mapping
 
-from packaging.version import InvalidVersion, Version
-
 from function.contract.packages import STATED, Fact
+from function.contract.versions import parse
 
 # vllm:0.33.0-mooncake0.3.12, sglang-mooncake-v0.3.13:x, serve:vllm0.32.0-lmcache0.5.6
 _IN_NAME = re.compile(r"(?:^|[-_./:])(lmcache|mooncake|nixl)[-_.]?v?(\d+\.\d+\.\d+)(?![\d.]*\d)")
@@ -18,6 +17,7 @@ def named(image: str, env: Mapping[str, str | None]) -> Mapping[str, Fact]:
     found = {
         name: Fact((version,), STATED, "the image's name", declared=True)
         for name, version in _IN_NAME.findall(image.partition("@")[0])
+        if parse(version)
     }
     for variable, name in _ENV.items():
         if version := _version(env.get(variable) or ""):
@@ -26,7 +26,4 @@ def named(image: str, env: Mapping[str, str | None]) -> Mapping[str, Fact]:
 
 
 def _version(text: str) -> str:
-    try:
-        return str(Version(text))
-    except InvalidVersion:
-        return ""
+    return str(parse(text) or "")

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from packaging.version import InvalidVersion, Version
+from function.contract.versions import parse
 
 _PRERELEASE = r"(?:\.?(?:post|rc|dev)\d+)?"
 # vLLM released 0.9.0.1.
@@ -56,7 +56,8 @@ def read(tag: str, whole_version: bool) -> Tag:
     found = _INSIDE.search(tag)
     inside = _parsed(found[1]) if found else None
     match = (_VERSION if whole_version else _RELEASE).fullmatch(tag)
-    if not match:
+    version = _parsed(match[1]) if match else None
+    if not match or not version:
         moves = not inside and not _MOVES.isdisjoint(words)
         dated = bool(_DATE.match(tag))
         return Tag(inside=inside, accelerator=accelerator, moves=moves, dated=dated)
@@ -66,7 +67,6 @@ def read(tag: str, whole_version: bool) -> Tag:
             named = found_cuda
         elif word and not _SAME.fullmatch(word) and not _accelerator(word):
             variant.add(word)
-    version = _parsed(match[1])
     return Tag(match[1], version, inside, named, accelerator, frozenset(variant))
 
 
@@ -81,7 +81,5 @@ def _accelerator(word: str) -> str:
 
 
 def _parsed(text: str) -> str | None:
-    try:
-        return str(Version(text))
-    except InvalidVersion:
-        return None
+    found = parse(text)
+    return str(found) if found else None

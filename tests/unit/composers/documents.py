@@ -108,6 +108,7 @@ def engine(
 
 
 # SGLang's client of LMCache keys blocks by the model string alone, and shares memory with agents.
+# A tier for SGLang; what shares it by the model string in tests of that (conftest.by_string).
 BY_STRING = {"lmcache": {"l1": {"sizeGiB": 200}, "ipc": "SharedMemory"}}
 
 

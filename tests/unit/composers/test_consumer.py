@@ -281,6 +281,9 @@ def user(
     }
 
 
+IDENTITY = "modelplane.ai/kv-offload-cache-identity"
+
+
 def own_identity(engine: dict[str, Any], tier: dict[str, Any]) -> str:
     got = call(d.replica(), desired={KEY: engine}, required=d.requirements(tier))
     usage = next(v for k, v in got.desired.items() if k.startswith("usage-"))
@@ -308,6 +311,7 @@ IDENTITIES = {
 }
 
 
+@pytest.mark.usefixtures("keys_without_identity")
 @pytest.mark.parametrize("name", IDENTITIES)
 def test_cache_identity(name: str) -> None:
     build, want = IDENTITIES[name]
@@ -319,14 +323,39 @@ def test_cache_identity(name: str) -> None:
 
 @pytest.mark.parametrize("identity", ["0123456789ab", ""])
 def test_whose_keys_hold_the_identity_is_in_nobodys_way(identity: str) -> None:
-    """vLLM's connector is ours: on the tier that SGLang shares by the model string, too."""
-    for tier in (d.ready_tier(), d.ready_tier(**d.BY_STRING)):
+    """vLLM's connector and SGLang's cache are ours; whoever was wired by the string alone is there
+    from a release before, or on another backend."""
+    plain = d.engine()
+    pod = plain["spec"]["forProvider"]["manifest"]["spec"]["template"]["spec"]
+    pod["volumes"], pod["containers"][0]["volumeMounts"] = [], []
+    shared = d.ready_tier(**d.BY_STRING)
+    for tier, engine in (
+        (d.ready_tier(), plain), (shared, plain), (shared, d.engine_by_string())
+    ):  # fmt: skip
         required = d.requirements(tier, users=(user(identity),))
-        engine = d.engine()
-        pod = engine["spec"]["forProvider"]["manifest"]["spec"]["template"]["spec"]
-        pod["volumes"], pod["containers"][0]["volumeMounts"] = [], []
         got = call(d.replica(), desired={KEY: engine}, required=required)
         assert got.conditions["KVOffloadReady"] == ("True", "Wired"), got.messages
+
+
+@pytest.mark.parametrize(
+    ("declared", "want"),
+    [({}, ("False", "CacheIdentityConflict")), ({IDENTITY: "mine"}, ("True", "Wired"))],
+    ids=["unknown", "declared"],
+)
+def test_a_model_that_is_seen_at_run_time_only(
+    declared: dict[str, str], want: tuple[str, str]
+) -> None:
+    """The key holds the identity, so a declared one is enough; without any there is none."""
+    engine = d.engine_by_string()
+    pod = d.wired_pod(engine)
+    pod["metadata"]["annotations"] |= declared
+    container = pod["spec"]["containers"][0]
+    container["command"][-1] = "$(MODEL)"
+    secret = {"secretKeyRef": {"name": "model", "key": "path"}}
+    container["env"] = [{"name": "MODEL", "valueFrom": secret}]
+    tier = d.ready_tier(**d.BY_STRING)
+    got = call(d.replica(), desired={KEY: engine}, required=d.requirements(tier, model=""))
+    assert got.conditions["KVOffloadReady"] == want, got.messages
 
 
 def test_a_composite_that_asks_for_nothing_is_left_alone() -> None:
@@ -559,6 +588,56 @@ def test_a_bug_on_one_workload_is_its_own_condition(monkeypatch: pytest.MonkeyPa
     assert d.wired_pod(got.desired[KEY]) == d.wired_pod(observed[KEY]), "what runs stays"
     assert transfer_config(got.desired["other"]), "its siblings go on"
     assert not got.fatals
+
+
+DIGITS = "9" * 5000  # Python reads no number of so many
+
+
+def with_container(**fields: Any) -> dict[str, Any]:
+    engine = d.engine()
+    d.wired_pod(engine)["spec"]["containers"][0] |= fields
+    return engine
+
+
+# Places in which a stranger may write a number.
+NUMBERS: dict[str, dict[str, Any]] = {
+    "the version": d.engine({TIER: "chat", "modelplane.ai/kv-offload-engine-version": DIGITS}),
+    "a part of the version": d.engine(
+        {TIER: "chat", "modelplane.ai/kv-offload-engine-version": f"0.{DIGITS}"}
+    ),
+    "what the image holds": d.engine(
+        {TIER: "chat", "modelplane.ai/kv-offload-packages": f"lmcache=0.{DIGITS}"}
+    ),
+    **{
+        image.replace(DIGITS, "N"): d.engine(image=image)
+        for image in (
+            f"vllm/vllm-openai:v0.{DIGITS}",
+            f"lmcache/sglang:v0.{DIGITS}.1",
+            f"lmcache/vllm-openai:v0.5.{DIGITS}",
+            f"rayproject/ray-llm:2.{DIGITS}.0-py311",
+            f"ghcr.io/llm-d/llm-d-cuda:v0.{DIGITS}.0",
+            f"nvcr.io/nvidia/vllm:25.{DIGITS}-py3",
+            f"mirror/vllm-openai-lmcache0.{DIGITS}.1:v0.33.0",
+        )
+    },
+    "a variable": with_container(env=[{"name": "LMCACHE_VERSION", "value": DIGITS}]),
+    "a script": with_container(
+        command=["sh", "-c", f"pip install vllm=={DIGITS} && vllm serve {d.MODEL}"], args=[]
+    ),
+    "a flag": d.engine(args=[d.MODEL, "-tp", DIGITS]),
+    "memory": with_container(resources={"limits": {"memory": f"{DIGITS}Gi"}}),
+    "devices": with_container(resources={"limits": {"nvidia.com/gpu": DIGITS}}),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_long_number_is_nobodys_bug(name: str) -> None:
+    """What it is refused for, if at all, is said; it is no fault of the function's."""
+    tier = d.ready_tier()
+    required = d.requirements(tier) | d.requirements(tier, model="")
+    got = call(d.replica(), desired={KEY: NUMBERS[name]}, required=required)
+    assert not got.fatals
+    assert got.conditions["KVOffloadReady"][1] not in ("InternalError", "TierUnresolved")
 
 
 DECLARED = {

@@ -155,7 +155,6 @@ MOONCAKE = {"backend": "Mooncake", "lmcache": None, "mooncake": {"store": {"size
 
 # name: (the engine, the tier) -> does it hold the tier before it runs?
 WAITING = {
-    "in an order with others": (d.engine_by_string(), d.unready_tier(**d.BY_STRING), True),
     "in nobody's way": (d.engine(), d.unready_tier(), False),
     "in nobody's way, another backend": (d.engine(), d.unready_tier(**MOONCAKE), False),
     "unwired by choice": (d.engine(OPTIONAL), d.unready_tier(), False),
@@ -168,6 +167,14 @@ def test_who_does_not_run_holds_nothing_without_need(name: str) -> None:
     got = call(d.replica(), desired={KEY: engine}, required=d.requirements(tier))
     assert got.conditions["KVOffloadReady"] == ("False", "TierNotReady")
     assert bool(usages(got.desired)) == want
+
+
+@pytest.mark.usefixtures("keys_without_identity")
+def test_who_stands_in_an_order_with_others_marks_the_tier_before_it_runs() -> None:
+    engine, tier = d.engine_by_string(), d.unready_tier(**d.BY_STRING)
+    got = call(d.replica(), desired={KEY: engine}, required=d.requirements(tier))
+    assert got.conditions["KVOffloadReady"] == ("False", "TierNotReady")
+    assert usages(got.desired)
 
 
 def said(**annotations: Any) -> dict[str, Any]:

@@ -74,6 +74,19 @@ FORGED = {
     "a file that Python reads at its start": Injection(
         files={"kv.pth": "import os"}, files_path="/etc/kv-offload/lmcache"
     ),
+    "a file elsewhere": Injection(
+        files={"../kv.yaml": "a: 1"}, files_path="/etc/kv-offload/lmcache"
+    ),
+    "a file from the root": Injection(
+        files={"/etc/kv.yaml": "a: 1"}, files_path="/etc/kv-offload/lmcache"
+    ),
+    "another entry point": Injection(
+        files={
+            path: text.replace(":register", ":other")
+            for path, text in modules.sglang_plugin().items()
+        },
+        files_path="/etc/kv-offload/lmcache",
+    ),
     "a search path": Injection(search_paths={"PYTHONPATH": "/tmp"}),
     "another search path": Injection(search_paths={"LD_LIBRARY_PATH": "/etc/kv-offload"}),
     "a label": Injection(labels={"app": "other"}),

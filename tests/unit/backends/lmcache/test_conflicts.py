@@ -40,7 +40,7 @@ def _vllm(version: str | None = "0.33.0", **facts: Any) -> Engine:
 
 
 def _sglang(version: str | None = "0.5.23", **facts: Any) -> Engine:
-    return Engine(SGLANG, version, **facts)
+    return Engine(SGLANG, version, **({"identity": "0123456789ab"} | facts))
 
 
 def _expandable(name: str, value: str = "expandable_segments:True") -> Engine:
@@ -128,6 +128,14 @@ REFUSED: tuple[tuple[str, Tier, Engine, str, str], ...] = (
         for name, of in (("server", ISOLATED), ("files", FILES), ("redis", REDIS))
         for part in ("kv-offload-cache-identity",)
     ),
+    ("no identity, SGLang", SHARED, _sglang(identity=""), "CacheIdentityConflict", "not known"),
+    (
+        "other plugins",
+        SHARED,
+        _sglang(env={"SGLANG_PLUGINS": "tracer, my-kv-offload-lmcache"}),
+        "ConnectorConflict",
+        "Add that name to it",
+    ),
 )
 
 
@@ -151,6 +159,9 @@ ACCEPTED: tuple[tuple[str, Tier, Engine], ...] = (
     ("unknown block", ISOLATED, _vllm(flags={"--block-size": None})),
     ("prefill", ISOLATED, _vllm(phase="Prefill")),
     ("sglang", SHARED, _sglang(flags={"--disaggregation-mode": "null", "--dcp-size": "1"})),
+    ("our plugin", SHARED, _sglang(env={"SGLANG_PLUGINS": "tracer, kv-offload-lmcache"})),
+    ("plugins by reference", SHARED, _sglang(env={"SGLANG_PLUGINS": None})),
+    ("no plugins named", SHARED, _sglang(env={"SGLANG_PLUGINS": ""})),
     ("gang inside", INSIDE, _vllm(pods=4)),
     ("sleep inside", INSIDE, _vllm(flags={"--enable-sleep-mode": None})),
     ("equal seed", INSIDE, _vllm(env={"PYTHONHASHSEED": "0"})),

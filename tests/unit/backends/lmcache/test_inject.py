@@ -25,6 +25,17 @@ DELIVERED = {
     "files_path": "/etc/kv-offload/lmcache",
     "search_paths": {"PYTHONPATH": "/etc/kv-offload/lmcache"},
 }
+# SGLang's cache of ours, by name, and the plugin that knows it.
+OUR_CACHE = {"--enable-lmcache": None, "--radix-cache-backend": "kv-offload-lmcache"}
+_CACHE = modules.module("sglang_cache")
+PLUGIN = _CACHE.files | {
+    f"{_CACHE.name}.dist-info/METADATA": (
+        f"Metadata-Version: 2.1\nName: {_CACHE.name}\nVersion: 1\n"
+    ),
+    f"{_CACHE.name}.dist-info/entry_points.txt": (
+        f"[sglang.srt.plugins]\nkv-offload-lmcache = {_CACHE.name}:register\n"
+    ),
+}
 # The file's name carries the digest of its text; where the text is compared, the digest is cut out.
 CONFIG = {"name": "LMCACHE_CONFIG_FILE", "value": "/etc/kv-offload/lmcache/lmcache.yaml"}
 _DIGEST = re.compile(r"lmcache-[0-9a-f]{8}\.yaml")
@@ -109,11 +120,14 @@ NODE_SERVER: tuple[tuple[str, Tier, Engine, dict[str, Any]], ...] = (
     (
         "SGLang",
         server(ipc="SharedMemory"),
-        Engine(SGLANG, "0.5.23", features=frozenset({"lmcache_env"})),
+        Engine(SGLANG, "0.5.23", identity=IDENTITY, features=frozenset({"lmcache_env"})),
         {
             "backend": "LMCache",
-            "flags": {"--enable-lmcache": None},
+            "flags": OUR_CACHE,
+            "files": PLUGIN,
+            **DELIVERED,
             "env": [
+                {"name": "KV_OFFLOAD_IDENTITY", "value": IDENTITY},
                 {"name": "LMCACHE_MP_HOST", "value": "tcp://chat-3f9ab.kv-offload-system.svc"},
                 {"name": "LMCACHE_MP_PORT", "value": "5555"},
                 {"name": "LMCACHE_EXTRA_CONFIG", "value": '{"lmcache.mp.mq_timeout": 300}'},
@@ -126,7 +140,7 @@ NODE_SERVER: tuple[tuple[str, Tier, Engine, dict[str, Any]], ...] = (
 )
 
 SGLANG_FILE = """\
-mp_host: tcp://chat-3f9ab.kv-offload-system.svc
+mp_host: chat-3f9ab.kv-offload-system.svc
 mp_port: 5555
 extra_config:
   lmcache.mp.mq_timeout: 300
@@ -135,15 +149,13 @@ NODE_SERVER += (
     (
         "SGLang before it read the environment",
         server(ipc="SharedMemory"),
-        Engine(SGLANG, "0.5.20.post1"),
+        Engine(SGLANG, "0.5.20.post1", identity=IDENTITY),
         {
             "backend": "LMCache",
-            "flags": {
-                "--enable-lmcache": None,
-                "--lmcache-config-file": "/etc/kv-offload/lmcache/lmcache.yaml",
-            },
-            "files": {"lmcache.yaml": SGLANG_FILE},
-            "files_path": "/etc/kv-offload/lmcache",
+            "flags": OUR_CACHE | {"--lmcache-config-file": "/etc/kv-offload/lmcache/lmcache.yaml"},
+            "files": PLUGIN | {"lmcache.yaml": SGLANG_FILE},
+            **DELIVERED,
+            "env": [{"name": "KV_OFFLOAD_IDENTITY", "value": IDENTITY}],
             "env_if_absent": [UNTRACKED],
             "labels": WIRED,
             "shm": {"bytes": 0, "host": True},
@@ -272,8 +284,7 @@ def test_in_process(of: Tier, engine: Engine, wanted: dict[str, Any], file: Any)
     assert {name: yaml.safe_load(text) for name, text in files.items()} == {"lmcache.yaml": file}
 
 
-def test_what_is_shared_by_the_model_name_alone() -> None:
-    """SGLang's blocks are: its client has no place for the identity."""
+def test_every_key_holds_the_identity() -> None:
     of = server(ipc="SharedMemory")
-    assert BACKEND.keys_hold_identity(of, _vllm())
-    assert not BACKEND.keys_hold_identity(of, Engine(SGLANG, "0.5.23", identity=IDENTITY))
+    for engine in (_vllm(), Engine(SGLANG, "0.5.23", identity=IDENTITY)):
+        assert BACKEND.keys_hold_identity(of, engine)

@@ -1,10 +1,12 @@
-"""The connector classes that engines load, over a stand-in for LMCache's own.
+"""The classes that engines load, over a stand-in for LMCache's own and SGLang's.
 
 What LMCache 0.5.0 to 0.5.6 really has is the conformance suite's to say, and what an engine answers
 with it the serving suite's; here is what our few lines make of it.
 """
 
 import sys
+from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -227,8 +229,106 @@ def test_in_process_an_lmcache_without_the_place_is_no_start() -> None:
         v1(0)
 
 
+@dataclass
+class Context:
+    """SGLang's TreeCacheBuildContext, as far as ours relies on it."""
+
+    model_config: Any
+    tp_size: int = 2
+
+
+class Registry(ModuleType):
+    """SGLang's registry of caches. `connector`: what its own factory gives a cache over LMCache."""
+
+    def __init__(self, connector: Any) -> None:
+        super().__init__("registry")
+        self.connector, self.factories = connector, dict[str, Any]()
+
+    def register_radix_cache_backend(self, name: str, factory: Any) -> None:
+        self.factories[name] = factory
+
+    def default_radix_cache_factory(self, context: Context) -> Any:
+        made = self.connector(context.model_config.model_path)
+        return SimpleNamespace(lmcache_connector=made, context=context)
+
+
+class Legacy(Client):
+    """The adapter of SGLang before 0.5.21: a block by its tokens."""
+
+    def _create_key(self, token_ids: Any, start: int, end: int, request_id: str, no_worker_id=0):
+        assert token_ids[start:end]
+        return SimpleNamespace(model_name=self.model_name)
+
+
+class Unified(Client):
+    """The connector from 0.5.21 on: a block by the operation that looks it up."""
+
+    def _create_key(self, operation: Any, *, start: int, end: int, worker_id: int | None):
+        assert operation.token_ids[start:end] and operation.cache_salt == operation.request_id
+        return SimpleNamespace(model_name=self.model_name)
+
+
+def sglang(monkeypatch: pytest.MonkeyPatch, connector: Any, identity: str = ID) -> Any:
+    """What SGLang builds by the name that our plugin registers."""
+    registry = Registry(connector)
+    names = ["sglang", "sglang.srt", "sglang.srt.mem_cache"]
+    for name in names:
+        monkeypatch.setitem(sys.modules, name, package())
+    sys.modules[names[-1]].__dict__["registry"] = registry
+    monkeypatch.setenv("KV_OFFLOAD_IDENTITY", identity)
+    found = load("sglang_cache")
+    assert (found.NAME, found.IDENTITY) == (modules.SGLANG_NAME, modules.SGLANG_IDENTITY)
+    found.register()
+    assert list(registry.factories) == ["kv-offload-lmcache"]
+    config = SimpleNamespace(model_path="/mnt/models")
+    made = registry.factories["kv-offload-lmcache"](Context(config))
+    assert config.model_path == "/mnt/models", "SGLang reads its weights by it"
+    return made
+
+
+@pytest.mark.parametrize("connector", [Legacy, Unified])
+def test_sglangs_cache_names_the_identity(monkeypatch, connector: type) -> None:
+    made = sglang(monkeypatch, connector)
+    assert made.lmcache_connector.model_name == f"/mnt/models##kv-offload-{ID}"
+    assert made.context.tp_size == 2
+
+
+def test_sglang_without_the_variable_does_not_start(monkeypatch) -> None:
+    with pytest.raises(ValueError, match="KV_OFFLOAD_IDENTITY is not set"):
+        sglang(monkeypatch, Unified, identity="")
+
+
+class BySomethingElse(Unified):
+    """A later client whose keys do not take the path of the model's configuration."""
+
+    def __init__(self, _: str) -> None:
+        super().__init__("the model's name from elsewhere")
+
+
+OTHER_CLIENTS = (lambda _: None, lambda _: SimpleNamespace(), BySomethingElse)
+
+
+@pytest.mark.parametrize("connector", OTHER_CLIENTS, ids=["none", "no keys", "elsewhere"])
+def test_sglang_whose_keys_are_others_does_not_start(monkeypatch, connector: Any) -> None:
+    """A model that SGLang keeps in no LMCache among them: nothing would be offloaded."""
+    with pytest.raises(RuntimeError, match="Use an image with SGLang"):
+        sglang(monkeypatch, connector)
+
+
+def test_sglangs_plugin_is_found_where_it_is_mounted(monkeypatch, tmp_path) -> None:
+    """As importlib.metadata reads a folder on the path, which is how SGLang finds plugins."""
+    for path, text in modules.sglang_plugin().items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    (found,) = entry_points(group="sglang.srt.plugins")
+    assert found.name == "kv-offload-lmcache"
+    assert found.dist is not None and found.dist.name == modules.module("sglang_cache").name
+    assert found.load().__name__ == "register"
+
+
 def test_a_module_is_named_by_its_text_and_fits_a_record() -> None:
-    for program in (modules.MP_CONNECTOR, modules.V1_CONNECTOR):
+    for program in (modules.MP_CONNECTOR, modules.V1_CONNECTOR, modules.SGLANG_CACHE):
         found = modules.module(program)
         assert found.name.isidentifier() and found.name.startswith(f"{modules.PREFIX}_")
         assert len(found.text.encode()) < 4096

@@ -181,7 +181,7 @@ def test_engines_and_kubelet_wait_equally_long(document: dict[str, Any]) -> None
     assert budget >= document["startupTimeoutSeconds"]
     engine = Engine(VLLM, "0.33.0", identity="0123456789ab")
     if document["lmcache"]["ipc"] == "SharedMemory":
-        found = BACKEND.inject(tier, Engine(SGLANG, "0.5.23"))
+        found = BACKEND.inject(tier, Engine(SGLANG, "0.5.23", identity="0123456789ab"))
         assert found.shm is not None and found.shm.host
     connector = BACKEND.inject(tier, engine).connector
     assert connector is not None

@@ -1,0 +1,110 @@
+"""A tier's edit comes to engines that run in turns, or not before they are let (spec.wiring)."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster.documents import CONTAINER, FIRST, asking, changed, tier
+from tests.cluster.expect import Fleet, engine, flag, identity
+from tests.cluster.rig.kube import Manifest
+
+TURNS = tier("turns", wiring={"update": "Rolling", "maxUnavailable": 1})
+PINNED = tier("pinned", wiring={"update": "Pinned"})
+ROLLED = [asking(f"turn-{name}", "turns") for name in "abc"]
+STAYS = asking("stays", "pinned")
+NEW = 900  # of spec.startupTimeoutSeconds: how long an engine waits for its agent
+
+
+@pytest.fixture(scope="module", autouse=True)
+def running(world: Fleet, standin: None) -> Iterator[None]:
+    documents = (TURNS, PINNED, *ROLLED, STAYS)
+    with world.applied(*documents):
+        for document in documents:
+            world.until_ready(document, limit=60)
+        yield
+
+
+def workload(world: Fleet, of: Manifest) -> Manifest:
+    return world.remote(FIRST)[f"Deployment default/{of['metadata']['name']}-main"]
+
+
+def waits(found: Manifest) -> int:
+    """What the wiring of its pods says of the edit."""
+    config = json.loads(flag(engine(found), "--kv-transfer-config"))
+    return int(config["kv_connector_extra_config"]["lmcache.mp.mq_timeout"])
+
+
+def until_behind(world: Fleet, document: Manifest) -> None:
+    """It has seen the tier's edit, and keeps what it has."""
+
+    def said() -> bool:
+        world.touch(document)
+        return "It keeps wiring" in world.message(document, "KVOffloadReady")
+
+    world.rig.until(said, f"{document['metadata']['name']} is behind", 30, every=1)
+    assert world.condition(document, "KVOffloadReady") == ("True", "Wired")
+
+
+def turns(world: Fleet) -> dict[str, Any]:
+    """The tier's view of its roll, as of now."""
+    world.touch(TURNS)
+    found: dict[str, Any] = world.get(TURNS)["status"].get("wiring", {})
+    return found
+
+
+def begun_and_done(world: Fleet, of: Manifest) -> tuple[str, str]:
+    """When the ReplicaSet of the present template was made, and when its pods were up."""
+    found = workload(world, of)
+    sets = world.rig.workload(FIRST).api.list("apps/v1", "ReplicaSet", "default")
+    uid, key = found["metadata"]["uid"], "deployment.kubernetes.io/revision"
+    (present,) = (
+        s["metadata"]["creationTimestamp"]
+        for s in sets
+        if s["metadata"]["ownerReferences"][0]["uid"] == uid
+        and s["metadata"]["annotations"][key] == found["metadata"]["annotations"][key]
+    )
+    (up,) = (c for c in found["status"]["conditions"] if c["type"] == "Progressing")
+    assert up["reason"] == "NewReplicaSetAvailable"
+    return present, up["lastUpdateTime"]
+
+
+def test_consumers_move_one_after_another(world: Fleet):
+    world.api.apply(changed(TURNS, "spec.startupTimeoutSeconds", NEW))
+    world.until_ready(TURNS, limit=60)
+    for document in ROLLED:
+        until_behind(world, document)
+    seen: list[dict[str, Any]] = []
+
+    def rolled() -> bool:
+        seen.append(turns(world))
+        for document in ROLLED:
+            world.touch(document)
+        return {waits(workload(world, document)) for document in ROLLED} == {NEW}
+
+    explain = lambda: "\n".join([str(seen[-3:]), *map(world.explain, ROLLED)])  # noqa: E731
+    world.rig.until(rolled, "all have the new wiring", 90, every=1, explain=explain)
+    nobody = {"behind": 0, "moving": [], "turns": []}
+    world.rig.until(lambda: turns(world) == nobody, "the roll is over", 60, every=1)
+    for status in seen:
+        assert len(status.get("moving", [])) + len(status.get("turns", [])) <= 1, seen
+    times = [begun_and_done(world, document) for document in ROLLED]
+    flat = [time for pair in times for time in pair]
+    assert flat == sorted(flat), "each begins when the one before it is up"
+
+
+def test_a_pinned_consumer_keeps_what_it_has(world: Fleet):
+    before = identity(workload(world, STAYS))
+    world.api.apply(changed(PINNED, "spec.startupTimeoutSeconds", NEW))
+    world.until_ready(PINNED, limit=60)
+    until_behind(world, STAYS)
+    assert "when spec.wiring.update" in world.message(STAYS, "KVOffloadReady")
+    assert identity(workload(world, STAYS)) == before
+    # Its own edit rolls it, with the wiring that it had.
+    args = [f"--model=some/{STAYS['metadata']['name']}", "--port=8000", "--max-num-seqs=8"]
+    world.api.apply(changed(STAYS, f"spec.{CONTAINER}.args", args))
+    world.rig.until(
+        lambda: "--max-num-seqs=8" in engine(workload(world, STAYS))["args"], "it runs its edit"
+    )
+    assert waits(workload(world, STAYS)) == 300
