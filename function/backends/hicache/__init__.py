@@ -24,7 +24,7 @@ _OTHER_LINE = (
     "nobody says which Mooncake the pool runs (spec.hicache.storage.mooncake.external.version): "
     "every write fails where the engine's image holds one of another release line"
 )
-_ROWS = (*gate.ROWS, *gate.sized(mooncake_gate.ROWS))
+_ROWS = (*gate.ROWS, *gate.sized(mooncake_gate.UNSIZED))
 
 
 @dataclass(frozen=True)
