@@ -147,7 +147,15 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
         ("OffloadingConnector is not made for a Gaudi",),
     ),
     "a slice of a GPU": (
-        {}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"nvidia.com/mig-3g.40gb": 1}, WIRED,
+        {}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"nvidia.com/mig-3g.40gb": 1}, OUT,
+        ("CUDA IPC does not reach from one GPU instance into another", "mode InProcess"),
+    ),
+    "a slice of a GPU, inside the engine": (
+        INSIDE, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"nvidia.com/mig-3g.40gb": 1}, WIRED,
+        ("deprecated upstream",),
+    ),
+    "a GPU in turns": (
+        {}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"nvidia.com/gpu.shared": 1}, WIRED,
         ("CUDA IPC between two containers on a part of a GPU was proven by nobody",),
     ),
     # All at once
