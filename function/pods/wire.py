@@ -164,11 +164,16 @@ def _one(
     if problems:
         raise Refused.all_of(problems)
     if (injection.connector or injection.flags) and not asking_engine.calls:
+        by_kind = next((t.advice for t in asking_engine.gang.templates if t.advice), "")
         raise Refused(
             Reason.ARGS_NOT_PATCHABLE,
             "no command here starts an engine that can be seen, so that nothing could be given the "
-            f"tier's connector; start it by a command line that shows it, or pass ${command.OPT_IN}"
-            " to it in a script that does",
+            "tier's connector; "
+            + (
+                by_kind
+                or f"start it by a command line that shows it, or pass ${command.OPT_IN} to it in "
+                "a script that does"
+            ),
         )
     plans: list[FlagPlan] = []
     bodies = []
