@@ -510,6 +510,72 @@ def test_the_record_alone_is_enough_when_the_tier_is_gone(name: str) -> None:
         assert "Still wired as recorded" in after.messages["KVOffloadReady"]
 
 
+def half(mode: str, *more: str) -> dict[str, Any]:
+    command = [*SGLANG, "--disaggregation-mode", mode, *more]
+    return {"containers": [{"name": "e", "image": "lmsysorg/sglang:v0.5.23", "command": command}]}
+
+
+RADIX = "--disaggregation-decode-enable-radix-cache"
+HIERARCHY: dict[str, Any] = {
+    "backend": "HiCache", "lmcache": None, "hicache": {"host": {"sizeGiB": 10}},
+}  # fmt: skip
+# name: (the tier, decode's further flags, the roles that are wired, the reason, what is said)
+LEFT_HALVES: dict[str, tuple[dict[str, Any], list[str], list[str], str, str]] = {
+    "the pool": (POOL, [], ["prefill"], WIRED, "Left as it is: decode: a decode engine is left"),
+    "the pool, radix": (POOL, [RADIX], ["decode", "prefill"], WIRED, "SGLang 0.5.23"),
+    "the hierarchy": (
+        HIERARCHY, [], ["prefill"], WIRED, "Left as it is: decode: a decode engine is left",
+    ),
+    "neither half": (
+        POOL, ["--enable-lora"], [], "CacheIdentityConflict", "adapters are told apart",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEFT_HALVES)
+def test_a_decode_engine_that_a_tier_leaves_alone_does_not_take_prefill_with_it(name: str) -> None:
+    tier, more, roles, reason, said = LEFT_HALVES[name]
+    of_both = more if not roles else []
+    manifest = group(decode=half("decode", *more), prefill=half("prefill", *of_both))
+    engine = d.engine()
+    engine["spec"]["forProvider"]["manifest"] = manifest
+    required = d.requirements(d.ready_tier(**tier), model=DENSE)
+    got = call(d.replica(), desired={KEY: engine}, required=required)
+    message = got.messages["KVOffloadReady"]
+    assert (got.conditions["KVOffloadReady"][1], said in message) == (reason, True), message
+    if not roles:
+        return
+    after = got.desired[KEY]["spec"]["forProvider"]["manifest"]["spec"]["roles"]
+    wired = {
+        role["name"]: "--enable-hierarchical-cache"
+        in role["template"]["spec"]["containers"][0]["command"]
+        for role in after
+    }
+    assert sorted(name for name, is_wired in wired.items() if is_wired) == roles
+    again = call(
+        d.replica(),
+        desired={KEY: engine},
+        observed={KEY: got.desired[KEY]},
+        required={**d.requirements(model=DENSE), **d.requirements(model="")},
+    )
+    assert again.desired[KEY] == got.desired[KEY], again.messages
+
+
+def test_halves_in_two_workloads_fare_alike() -> None:
+    desired = {}
+    for mode in ("decode", "prefill"):
+        desired[mode] = d.engine()
+        manifest = deployment({})
+        manifest["spec"]["template"]["spec"] = half(mode)
+        desired[mode]["spec"]["forProvider"]["manifest"] = manifest
+    required = d.requirements(d.ready_tier(**POOL), model=DENSE)
+    got = call(d.replica(), desired=desired, required=required)
+    assert got.desired["decode"] == desired["decode"], got.messages
+    wired = d.wired_pod(got.desired["prefill"])["spec"]["containers"][0]["command"]
+    assert "--enable-hierarchical-cache" in wired, got.messages
+    assert "decode: a decode engine is left as it is" in got.messages["KVOffloadReady"]
+
+
 USERS = [
     ({}, {}, True),
     ({"runAsUser": 0}, {"runAsNonRoot": True}, True),
