@@ -3,7 +3,7 @@
 Sources (types read in their repositories, November 2026): core/v1, apps/v1, batch/v1,
 leaderworkerset.x-k8s.io/v1, workloads.x-k8s.io v1alpha1 and v1alpha2, serving.kserve.io v1alpha1,
 workload.serving.volcano.sh/v1alpha1, orchestration.aibrix.ai/v1alpha1, ray.io/v1, ome.io/v1beta1,
-kubeai.org/v1, grove.io/v1alpha1.
+grove.io/v1alpha1.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from function.workloads.model import (
     Slot,
 )
 from function.workloads.roles import count, leader_and_workers, phase_of
-from function.workloads.views import Bare, KubeAIModel, Runner, Whole
+from function.workloads.views import Bare, Runner, Whole
 
 Json = dict[str, Any]
 
@@ -159,7 +159,6 @@ _KINDS: dict[tuple[str, str], Finder] = {
     ("ray.io", "RayCluster"): ray.cluster("spec"),
     ("ray.io", "RayService"): ray.service,
     ("grove.io", "PodCliqueSet"): grove.clique_set,
-    ("kubeai.org", "Model"): lambda manifest: [Slot("spec", KubeAIModel())],
     ("ome.io", "InferenceService"): _ome("engine", "decoder"),
     ("ome.io", "ServingRuntime"): _ome("engineConfig", "decoderConfig"),
     ("ome.io", "ClusterServingRuntime"): _ome("engineConfig", "decoderConfig"),
@@ -170,7 +169,6 @@ _KINDS: dict[tuple[str, str], Finder] = {
 _MODEL_SOURCES: dict[tuple[str, str], Steps] = {
     ("serving.kserve.io", "LLMInferenceService"): ("spec", "model", "uri"),
     ("ome.io", "InferenceService"): ("spec", "model", "name"),
-    ("kubeai.org", "Model"): ("spec", "url"),
 }
 
 

@@ -440,6 +440,33 @@ def test_validate_has_exit_codes_for_ci(write) -> None:
     assert run("validate", ROOT / "example/mooncake").exit_code == 0
 
 
+def test_validate_looks_into_every_folder(tmp_path: Path) -> None:
+    """A tree as a repository has it: tiers at any depth, and YAML that is no object."""
+    tree = {
+        "prod/east/chat.yaml": TIER.read_text(),
+        "prod/west/chat.yml": TIER.read_text().replace("sizeGiB: 200", "sizeGiB: none"),
+        "chart/values.yaml": "replicas: 2",
+        "chart/templates/service.yaml": "{{ if .Values.x }}\nkind: Service\n{{ end }}",
+        ".git/chat.yaml": "kind: KVOffloadTier",
+    }
+    for name, text in tree.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    found = run("validate", tmp_path)
+    assert found.exit_code == 1, found.output
+    lines = [line for line in found.stdout.splitlines() if line[0] in "✔✘"]
+    assert [(line[0], line.rpartition("(")[2]) for line in lines] == [
+        ("✔", f"{tmp_path}/prod/east/chat.yaml)"),
+        ("✘", f"{tmp_path}/prod/west/chat.yml)"),
+    ]
+    assert run("validate", tmp_path / "prod" / "east").exit_code == 0
+    none = run("validate", tmp_path / "chart")
+    assert none.exit_code == 2 and "no KVOffloadTier in there" in none.output
+    (tmp_path / "chart" / "tier.yaml").write_text("{{ x }}\nkind: KVOffloadTier")
+    assert run("validate", tmp_path / "chart").exit_code == 2, "a template is no tier yet"
+
+
 @pytest.mark.parametrize(
     ("workload", "tier", "message"),
     [

@@ -455,6 +455,69 @@ def test_a_variable_that_may_hold_flags_is_empty_only_where_all_are_seen(
     assert found == reason, message
 
 
+KV = '--kv-transfer-config={"kv_connector":"NixlConnector","kv_role":"kv_both"}'
+
+
+@pytest.mark.parametrize(
+    ("args", "env", "left"),
+    [
+        (["$(KV)"], {"KV": KV}, []),
+        (["$(F)", "$(V)"], {"F": KV.partition("=")[0], "V": KV.partition("=")[2]}, []),
+        ([KV.partition("=")[0], "$(V)"], {"V": KV.partition("=")[2]}, []),
+        (
+            ["--kv-transfer-config=$(V)", "--max-num-seqs", "8"],
+            {"V": KV.partition("=")[2]},
+            ["--max-num-seqs", "8"],
+        ),
+    ],
+)
+def test_a_flag_that_a_variable_holds_is_read_and_merged(
+    args: list[str], env: dict[str, str], left: list[str]
+) -> None:
+    """The variable itself stays: nothing says who else reads it."""
+    variables = [{"name": name, "value": value} for name, value in env.items()]
+    engine = d.engine()
+    manifest = deployment({"image": STOCK["image"], "args": [DENSE, *args], "env": variables})
+    engine["spec"]["forProvider"]["manifest"] = manifest
+    required = d.requirements(d.ready_tier(), model=DENSE)
+    got = call(d.replica(), desired={KEY: engine}, required=required)
+    assert got.conditions["KVOffloadReady"][1] == WIRED, got.messages
+    container = d.wired_pod(got.desired[KEY])["spec"]["containers"][0]
+    assert container["env"][: len(variables)] == variables
+    assert container["args"][:-2] == [DENSE, *left]
+    flag, config = container["args"][-2:]
+    connectors = json.loads(config)["kv_connector_extra_config"]["connectors"]
+    assert flag == "--kv-transfer-config"
+    assert [c["kv_connector"] for c in connectors] == ["NixlConnector", "LMCacheMPConnector"]
+
+
+UNKNOWN_KINDS = {
+    "KubeAI": ("kubeai.org/v1", "Model", {"engine": "VLLM", "url": "hf://a/b"}),
+    "kthena": ("workload.serving.volcano.sh/v1alpha1", "ModelBooster", {"backends": []}),
+    "Dynamo": ("nvidia.com/v1beta1", "DynamoGraphDeployment", {"components": []}),
+    "KAITO": ("kaito.sh/v1beta1", "Workspace", {"inference": {"preset": {"name": "phi-4"}}}),
+    "NIM": ("apps.nvidia.com/v1alpha1", "NIMService", {"image": {}}),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN_KINDS)
+@pytest.mark.parametrize("place", ["metadata", "field"])
+def test_a_kind_that_is_not_known_gets_a_condition(name: str, place: str) -> None:
+    api_version, kind, spec = UNKNOWN_KINDS[name]
+    manifest = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "m"}, "spec": spec}
+    by_field = {"kvOffloadTierRef": {"name": "chat"}} if place == "field" else {}
+    if place == "metadata":
+        manifest["metadata"] = {"name": "m", "annotations": TIER}
+    engine = d.engine()
+    engine["spec"]["forProvider"]["manifest"] = manifest
+    required = d.requirements(d.ready_tier(), model=DENSE)
+    got = call(d.replica(**by_field), desired={KEY: engine}, required=required)
+    assert got.desired[KEY] == engine
+    assert got.conditions["KVOffloadReady"] == (
+        "False", "RequestIgnored" if place == "metadata" else "NothingToWire"
+    ), got.messages  # fmt: skip
+
+
 def test_a_store_of_ones_own_is_kept() -> None:
     for name in ("MOONCAKE_MASTER", "SGLANG_HICACHE_MOONCAKE_CONFIG_PATH"):
         env = [{"name": name, "value": "mine:50051"}]
