@@ -18,11 +18,11 @@ _FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
 def command(paths: tuple[Path, ...]) -> None:
     """Say everything that is wrong with the KVOffloadTiers in PATHS, with the fields' paths.
 
-    A path is a file, a directory, or - for the standard input; other kinds in it are passed over. Of
-    a directory the YAML files in it and in all folders below count that name the kind at all; hidden
-    folders (.git) do not. What a tier needs of the cluster, or of other objects, is not looked up. The exit
-    code is 0 where all are valid, 1 where one is not, 2 where there is none or a file cannot be
-    read.
+    A path is a file, a directory, or - for the standard input; other kinds in it are passed over.
+    Of a directory the YAML files in it and in all folders below count that name the kind at all;
+    hidden folders (.git) do not. What a tier needs of the cluster, or of other objects, is not
+    looked up. The exit code is 0 where all are valid, 1 where one is not, 2 where there is none or
+    a file cannot be read.
 
     \b
     Examples:

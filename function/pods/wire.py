@@ -256,7 +256,8 @@ def _notes(plans: Iterable[FlagPlan]) -> list[str]:
 
 
 def _line(engine: Engine, cache_identity: Identity, warnings: tuple[str, ...]) -> str:
-    version = f"{engine.version} ({engine.version_source})" if engine.version else "(any version)"
+    version = engine.version or "of unknown version" if engine.version_source else "(any version)"
+    version += f" ({engine.version_source})" if engine.version_source else ""
     said = (
         f"cache identity {cache_identity.digest}"
         if cache_identity.known

@@ -75,7 +75,7 @@ FIXED = [
     (
         {"command": ["vllm", "serve", "$(M)"], "env": [{"name": "M", "valueFrom": {"x": {}}}]},
         Delete(0),
-        "an expansion",
+        "change it there",
     ),
     (bash("vllm serve $(M)", M="m"), Delete(0), "comes out of a variable"),
 ]
