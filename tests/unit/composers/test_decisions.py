@@ -491,6 +491,66 @@ def test_a_flag_that_a_variable_holds_is_read_and_merged(
     assert [c["kv_connector"] for c in connectors] == ["NixlConnector", "LMCacheMPConnector"]
 
 
+SHARED_SPEC = (
+    '{"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_connector_extra_config":'
+    '{"spec_name":"SharedStorageOffloadingSpec","spec_module_path":"llmd_fs_backend.spec"}}'
+)
+OF_CPU = (
+    '{"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_connector_extra_config":'
+    '{"spec_name":"CPUOffloadingSpec"}}'
+)
+# What was found in public manifests that nobody had seen: (the tier, arguments, reason, said)
+FOUND: dict[str, tuple[dict[str, Any], list[str], str, str]] = {
+    "on a CPU, by the flag": (
+        NATIVE, ["--device=cpu", "--dtype=float32"], OUT, "a CPU (--device cpu)",
+    ),
+    "on a GPU, by the flag": (NATIVE, ["--device", "cuda"], WIRED, "Wired to Native"),
+    "an offload of another make": (
+        NATIVE, ["--kv-transfer-config", SHARED_SPEC], "ConnectorConflict",
+        "names an offload of its own (SharedStorageOffloadingSpec of llmd_fs_backend.spec)",
+    ),
+    "vLLM's own, by its name": (
+        NATIVE, ["--kv-transfer-config", OF_CPU], WIRED, "Wired to Native",
+    ),
+    "one engine over the pods of a StatefulSet": (
+        {}, ["--nnodes", "2", "--node-rank", "0", "--tensor-parallel-size", "16"],
+        "EngineUnsupported", "the engine spans 2 pods",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_unseen_manifests_taught(name: str) -> None:
+    tier, args, reason, said = FOUND[name]
+    container = {"image": STOCK["image"], "args": [DENSE, *args]}
+    found, message = decide(deployment(container), **tier)
+    assert (found, said in message) == (reason, True), message
+
+
+def test_memory_is_counted_for_the_ranks_of_one_node() -> None:
+    resources = {"limits": {"memory": "100Gi"}}
+    flags = ["--tp", "16", "--nnodes", "2", "--node-rank", "0"]
+    container = {"image": "lmsysorg/sglang:v0.5.23", "command": [*SGLANG, *flags]}
+    engine = d.engine()
+    manifest = deployment({**container, "resources": resources})
+    engine["spec"]["forProvider"]["manifest"] = manifest
+    required = d.requirements(d.ready_tier(**HIERARCHY), model=DENSE)
+    got = call(d.replica(), desired={KEY: engine}, required=required)
+    limits = d.wired_pod(got.desired[KEY])["spec"]["containers"][0]["resources"]["limits"]
+    assert limits["memory"] == "180Gi", got.messages
+
+
+def test_kserve_is_told_how_a_preset_shows_its_engine() -> None:
+    manifest = {
+        "apiVersion": "serving.kserve.io/v1alpha2",
+        "kind": "LLMInferenceService",
+        "metadata": {"name": "m"},
+        "spec": {"annotations": TIER, "template": {"containers": [{"name": "main"}]}},
+    }
+    found, message = decide(manifest)
+    assert (found, "VLLM_ADDITIONAL_ARGS" in message) == ("EngineUnknown", True), message
+
+
 UNKNOWN_KINDS = {
     "KubeAI": ("kubeai.org/v1", "Model", {"engine": "VLLM", "url": "hf://a/b"}),
     "kthena": ("workload.serving.volcano.sh/v1alpha1", "ModelBooster", {"backends": []}),
