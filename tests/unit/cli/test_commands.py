@@ -426,6 +426,33 @@ def test_explain_says_of_every_tier_whether_it_would_do(write) -> None:
     assert second.startswith("✔ modelplane-system/")
 
 
+TAKERS = {
+    "vllm/vllm-openai:v0.23.0": "LMCache, mode InProcess; Native",
+    "vllm/vllm-openai:v0.29.0": (
+        "LMCache, ipc SharedMemory, image.tag v0.5.4; LMCache, mode InProcess; Mooncake; Native"
+    ),
+    "vllm/vllm-openai:latest": "Native",
+    "lmsysorg/sglang:v0.5.23": "Mooncake; HiCache",
+    "vllm/vllm-openai:v0.9.0": "",
+}
+
+
+@pytest.mark.parametrize("image", TAKERS)
+def test_explain_says_which_tiers_would_take_a_refused_pod(write, image: str) -> None:
+    smallest = ROOT / "example/lmcache/smallest.yaml"
+    path = write("d.yaml", DEPLOYMENT.replace("IMAGE", image))
+    if "sglang" in image:
+        words = "command: [python3, -m, sglang.launch_server, --model-path, Qwen/Qwen3-8B]"
+        path.write_text(path.read_text().replace("args: [--model, Qwen/Qwen3-8B]", words))
+    found = run("explain", path, "--tier", smallest)
+    said = " ".join(found.stdout.replace("│", " ").split())
+    assert found.exit_code == 3, found.stdout
+    if TAKERS[image]:
+        assert f"tiers that would take it: {TAKERS[image]} " in said
+    else:
+        assert "would take it" not in said
+
+
 def test_validate_has_exit_codes_for_ci(write) -> None:
     broken = write("broken.yaml", TIER.read_text().replace("backend:", "bakend:"))
     valid = run("validate", TIER, write("s.yaml", SERVICE))
