@@ -1,6 +1,7 @@
 """The facts of one engine, from all of its pods."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from function import flags
@@ -87,7 +88,7 @@ def _device(asking_engine: AskingEngine) -> str:
     name."""
     for call in asking_engine.calls:
         words = [word.value or "" for word in call.words]
-        for word, after in zip(words, [*words[1:], ""], strict=True):
+        for word, after in pairwise([*words, ""]):
             if word == "--device" or word.startswith("--device="):
                 return word.partition("=")[2] or after
     return ""
