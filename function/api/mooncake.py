@@ -71,6 +71,13 @@ class MooncakeEngine(ApiModel):
         description="Transfer buffer of each vLLM worker, in MiB; added to the pod's memory. "
         "Mooncake's own default would be 4096. SGLang's is fixed at 16.",
     )
+    host_gib: Annotated[int, Field(ge=1, le=16384)] | None = Field(
+        default=None,
+        description="Memory of each SGLang rank's host pool, in GiB (--hicache-size), between its "
+        "GPU and the tier's pool; added to the pod's memory. A size, ratio or fraction of the pod's"
+        " own is kept. Absent: 16; before SGLang 0.5.15, which stops where it is not larger than "
+        "the GPU's pool, SGLang's own, which nobody counts. backend HiCache says more of it.",
+    )
     rdma_claim_template_name: f.DnsName | None = Field(
         default=None,
         description="ResourceClaimTemplate in the engines' namespace that gives a pod its RDMA "

@@ -13,7 +13,10 @@ ENABLE = "--enable-hierarchical-cache"
 PAGE_SIZE = "--page-size"
 STORAGE = "--hicache-storage-backend"
 CONFIG = "--hicache-storage-backend-extra-config"
-FLAGS = frozenset((ENABLE, STORAGE, PAGE_SIZE, CONFIG))
+SIZE, RATIO, FRACTION = "--hicache-size", "--hicache-ratio", "--hicache-host-memory-fraction"
+FLAGS = frozenset((ENABLE, STORAGE, PAGE_SIZE, CONFIG, SIZE))
+GIB = 2**30
+_GB = 10**9
 
 
 @dataclass(frozen=True)
@@ -45,3 +48,9 @@ def flags(
     if not engine.has(PAGE_SIZE):
         found[PAGE_SIZE] = str(page_tokens)
     return found
+
+
+def size(gib: int) -> str:
+    """The host pool of a rank, for SIZE: SGLang takes whole GB of 10^9 bytes. What is left of a
+    GiB is its room for rounding up."""
+    return str(gib * GIB // _GB)

@@ -8,6 +8,7 @@ import click
 from function.cli.errors import Failed, user_errors
 from function.render import files
 
+_KIND = "KVOffloadTier"
 _FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
 
 
@@ -17,10 +18,11 @@ _FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
 def command(paths: tuple[Path, ...]) -> None:
     """Say everything that is wrong with the KVOffloadTiers in PATHS, with the fields' paths.
 
-    A path is a file, a directory of YAML files, or - for the standard input; other kinds in it are
-    passed over. What a tier needs of the cluster, or of other objects, is not looked up. The exit
-    code is 0 where all are valid, 1 where one is not, 2 where there is none or a file cannot be
-    read.
+    A path is a file, a directory, or - for the standard input; other kinds in it are passed over.
+    Of a directory the YAML files in it and in all folders below count that name the kind at all;
+    hidden folders (.git) do not. What a tier needs of the cluster, or of other objects, is not
+    looked up. The exit code is 0 where all are valid, 1 where one is not, 2 where there is none or
+    a file cannot be read.
 
     \b
     Examples:
@@ -31,12 +33,12 @@ def command(paths: tuple[Path, ...]) -> None:
 
     found = [
         (path, document)
-        for path in paths
+        for path in (file for path in paths for file in files.naming(path, _KIND))
         for document in files.load_items(path)
-        if document["kind"] == "KVOffloadTier"
+        if document["kind"] == _KIND
     ]
     if not found:
-        raise files.InputError(f"{', '.join(map(str, paths))}: no KVOffloadTier in there")
+        raise files.InputError(f"{', '.join(map(str, paths))}: no {_KIND} in there")
     valid = True
     for path, document in found:
         said = validate.validate(document)

@@ -16,6 +16,7 @@ from function.command.model import (
     Edit,
     EngineCall,
     Replace,
+    Word,
     shown,
 )
 from function.command.places import KEYS, ListPlace, ListSlot, NodePlace, NodeSlot
@@ -188,6 +189,13 @@ def _raw(edit: Edit) -> str | None:
     return edit.value if edit.expand else kubernetes.escape(edit.value)
 
 
+def _in_place(word: Word) -> bool:
+    """Whether the word's own text may change: an item of a list may as a whole, also one that
+    names a variable whose value is seen; the variable stays."""
+    seen = isinstance(word.place, ListPlace) and word.value is not None
+    return not word.origin or (seen and word.origin.startswith("$("))
+
+
 def _collect(call: EngineCall, edits: Sequence[Edit], pending: _Pending) -> None:
     if call.closed:
         raise _refused(call.closed)
@@ -201,7 +209,7 @@ def _collect(call: EngineCall, edits: Sequence[Edit], pending: _Pending) -> None
             raise _refused(f"word {edit.index} of the engine cannot be edited twice")
         seen.add(edit.index)
         word = call.words[edit.index]
-        if word.place is None or word.origin or not word.certain:
+        if word.place is None or not word.certain or not _in_place(word):
             source = word.origin or ("the image" if word.value is not None else "an expansion")
             raise _refused(
                 f"the engine's word {shown(word.value or word.text)} comes from {shown(source)}, "

@@ -142,6 +142,17 @@ class Pinned:
     always: bool = False
 
 
+@dataclass(frozen=True)
+class Variant:
+    """A tier of a backend that takes other engines than its other variants.
+
+    `says`: its settings, for people; `spec`: as small as it may be, without the cluster.
+    """
+
+    says: str
+    spec: Manifest
+
+
 class Backend(Protocol[OfSettings]):
     """One offload backend. `name`: the value of `spec.backend`; `field`: its object's name.
 
@@ -152,6 +163,10 @@ class Backend(Protocol[OfSettings]):
     name: str
     field: str
     allows: Allowance
+
+    def variants(self) -> tuple[Variant, ...]:
+        """Its tiers by which engines they take, the default first: for people who choose one."""
+        ...
 
     def problems(self, tier: Tier[OfSettings]) -> list[Problem]:
         """Everything wrong with the tier that its schema cannot say, with paths from `spec`."""
@@ -223,6 +238,10 @@ AnyBackend = Backend[Any]
 
 class Defaults(Generic[OfSettings]):
     """The answers of a backend that needs nothing else and has nothing to say against a change."""
+
+    def variants(self) -> tuple[Variant, ...]:
+        """None that keeps blocks."""
+        return ()
 
     def needs(self, tier: Tier[OfSettings]) -> tuple[Need, ...]:
         """Nothing but the tier itself."""

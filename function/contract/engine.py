@@ -69,10 +69,32 @@ class Engine:
         count = 1
         for flag in _PARALLEL[self.name]:
             shared = self.has(_SHARED_RANKS.get(flag, ""))
-            value = "" if shared else self.flag(flag) or ""
-            # A number of more digits is none that an engine starts with.
-            count *= max(1, int(value)) if value.isdecimal() and len(value) < 10 else 1
+            count *= 1 if shared else self._number(flag)
         return -(-count // max(1, self.pods))
+
+    @property
+    def is_node_local(self) -> bool:
+        """Whether all ranks that share one KV cache are in one pod: a single pod, or vLLM's data
+        parallelism with whole replicas in each of its pods."""
+        if self.pods <= 1:
+            return True
+        replicas, split = self._number("--data-parallel-size"), self._number("--nnodes")
+        if self.name != VLLM or replicas % self.pods or split > 1 or self._on_ray:
+            return False
+        ranks = self._number("--tensor-parallel-size") * self._number("--pipeline-parallel-size")
+        local = self.flag("--data-parallel-size-local")
+        return ranks == 1 or local == str(replicas // self.pods)
+
+    @property
+    def _on_ray(self) -> bool:
+        """Whether Ray places the ranks, wherever there is room."""
+        flags = ("--distributed-executor-backend", "--data-parallel-backend")
+        return any(self.flag(name) == "ray" for name in flags)
+
+    def _number(self, name: str) -> int:
+        """A flag's number; 1 where it has none that an engine starts with."""
+        value = self.flag(name) or ""
+        return max(1, int(value)) if value.isdecimal() and len(value) < 10 else 1
 
     def has(self, name: str) -> bool:
         return name in self.flags

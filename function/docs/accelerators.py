@@ -4,13 +4,19 @@ from collections.abc import Iterable
 
 from function.backends.registry import accelerator_rows
 from function.contract.accelerators.kinds import NAMES
-from function.contract.accelerators.reading import DEVICE_CLASSES, NODE_LABELS, RESOURCES
+from function.contract.accelerators.reading import (
+    DEVICE_CLASSES,
+    NODE_LABELS,
+    RESOURCES,
+    SHARED_NODES,
+)
 from function.docs.markdown import HEADER, code, page, table
 
 _HINTS = (
     ("Told by resources", RESOURCES),
     ("Told by device classes (DRA)", DEVICE_CLASSES),
     ("Told by the node selector", NODE_LABELS),
+    ("Shared, as the node selector says", SHARED_NODES),
 )
 
 

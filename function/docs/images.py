@@ -3,11 +3,20 @@
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from function.api.base import present
+from function.backends.registry import BACKENDS
+from function.composers import tier_plan
+from function.contract import gate
+from function.contract.accelerators.kinds import Accelerator
+from function.contract.backend import Variant
+from function.contract.engine import Engine
 from function.contract.packages import DERIVED, PACKAGES, Fact
 from function.contract.stock_images import builds, contents, lmcache_builds, sglang, vllm
 from function.contract.stock_images.facts import Contents
 from function.contract.stock_images.repositories import REPOSITORIES
 from function.docs.markdown import HEADER, code, page, prose, table
+from function.edge.structs import encode
+from function.problems import Refused
 
 _FACTS = (*PACKAGES, "LMCache built for this torch")
 _NATIVE = {True: "yes", False: "no", None: "**?**"}
@@ -31,6 +40,7 @@ def text() -> str:
             'modelplane.ai/kv-offload-packages: "lmcache=0.5.6,mooncake=0.3.13,nixl=none"',
             "```",
             "",
+            *_takers(),
             *_section("vLLM's images", prose(vllm), _vllm()),
             *_section("vLLM's images for other accelerators", [], _other()),
             *_section("SGLang's images", prose(sglang), _sglang()),
@@ -40,6 +50,59 @@ def text() -> str:
             *_sources(),
         ]
     )
+
+
+def _takers() -> list[str]:
+    """Which tier takes a dense model in which image: what the gate says, of every backend."""
+    plans = [
+        (variant.says, _plan(variant))
+        for backend in (BACKENDS[name] for name in BACKENDS.specs)
+        for variant in backend.variants()
+    ]
+    images = [*(f"vllm/vllm-openai:v{row.version}" for row in vllm.RELEASES), *_sglang()]
+    images += [f"lmcache/vllm-openai:v{version}" for version in builds.LMCACHE_VLLM]
+    cells = [(image, tuple(_takes(plan, image) for _, plan in plans)) for image in images]
+    rows = []
+    for (_, taken), group in groupby(cells, lambda cell: (_kind(cell[0]), cell[1])):
+        names = [image for image, _ in group]
+        first, last = code(names[0]), code(_tag(names[-1]))
+        rows.append((first if len(names) == 1 else f"{first} to {last}", *taken))
+    return [
+        "## Which tier takes which image",
+        "",
+        "A dense model on one NVIDIA GPU, by the settings of the tier; `kv-offload explain` tries "
+        "the same for a whole pod and says which tiers would take it. No agent of LMCache serves "
+        "images before 0.27: their lmcache speaks another protocol, so LMCache runs inside the "
+        "engine there, or Native takes its place, which needs nothing of an image and takes tags "
+        "that move too.",
+        "",
+        *table(("Image", *(says for says, _ in plans)), rows),
+        "",
+    ]
+
+
+def _plan(variant: Variant) -> tier_plan.TierPlan:
+    spec = {"inferenceClusterRef": {"name": "any"}, **variant.spec}
+    found = tier_plan.plan("any", "any", spec, encode(spec), BACKENDS)
+    assert isinstance(found, tier_plan.TierPlan), found
+    return found
+
+
+def _takes(plan: tier_plan.TierPlan, image: str) -> str:
+    held = present(contents(image))
+    engine = Engine(
+        held.engine,
+        held.version,
+        image=image,
+        packages=held.packages,
+        families=frozenset({"dense"}),
+        accelerator=Accelerator(held.accelerator),
+    )
+    try:
+        gate.check(plan.backend.gate(plan.tier, engine))
+    except Refused:
+        return ""
+    return "yes"
 
 
 def _section(

@@ -285,10 +285,17 @@ class Reading:
                 self.step_input.engine_images,
             )
         except Refused as refused:
-            return AskingEngine(self.gang, declaration, refused=refused)
+            return AskingEngine(self.gang, declaration, refused=self._advised(refused))
         call = next((call for pod in pods for call in pod.calls), None)
         read = flags.read(identified.name, call) if call else {}
         return AskingEngine(self.gang, declaration, pods, identified, read)
+
+    def _advised(self, refused: Refused) -> Refused:
+        """With what the gang's kind lets its author do, where the engine cannot be told."""
+        advice = next((t.advice for t in self.gang.templates if t.advice), "")
+        if refused.reason is not Reason.ENGINE_UNKNOWN or not advice:
+            return refused
+        return Refused(refused.reason, f"{refused.message}; or {advice}", refused.path)
 
     def is_engine(self, declaration: Declared) -> bool:
         """Whether a gang that names no tier itself is an engine, by declaration, argv or image.

@@ -1,11 +1,12 @@
 """The facts of one engine, from all of its pods."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from function import flags
 from function.api.base import present
-from function.contract.accelerators.kinds import Accelerator
+from function.contract.accelerators.kinds import CUDA, NAMES, Accelerator
 from function.contract.accelerators.reading import of_pod
 from function.contract.backend import AnyBackend, AnyTier
 from function.contract.engine import Engine
@@ -52,7 +53,7 @@ def engine_of(
         flags=asking_engine.flags,
         env=literals(first.container),
         more_env=more_env(first, asking.manifest),
-        pods=asking_engine.gang.pods,
+        pods=max(asking_engine.gang.pods, _nodes(asking_engine)),
         namespace=asking.remote_namespace,
         phase=_phase(identified.name, asking_engine.flags, first.template),
         model=cache_identity.model,
@@ -76,8 +77,28 @@ def _phase(engine_name: str, own: Mapping[str, str | None], template: Template) 
     return next((phase for phase in told if phase not in ("", UNIFIED)), UNIFIED)
 
 
+def _nodes(asking_engine: AskingEngine) -> int:
+    """Over how many nodes its flags say that it runs: a StatefulSet may be one engine."""
+    value = asking_engine.flags.get("--nnodes") or ""
+    return int(value) if value.isdecimal() and len(value) < 10 else 1
+
+
+def _device(asking_engine: AskingEngine) -> str:
+    """What `--device` says; vLLM has the flag no more, and takes it for the beginning of another's
+    name."""
+    for call in asking_engine.calls:
+        words = [word.value or "" for word in call.words]
+        for word, after in pairwise([*words, ""]):
+            if word == "--device" or word.startswith("--device="):
+                return word.partition("=")[2] or after
+    return ""
+
+
 def _accelerator(asking_engine: AskingEngine, asking: Asking) -> Accelerator:
     """What its pods run on, by the first that tells."""
+    device = _device(asking_engine)
+    if device in NAMES and device != CUDA:
+        return Accelerator(device, "", f"--device {device}")
     for pod in asking_engine.starting:
         spec = pod.template.body.get("spec") or {}
         classes = asking.claims.of_container(asking.remote_namespace, spec, pod.container)

@@ -20,6 +20,7 @@ from function.contract.packages import PACKAGES, Fact, either
 from function.contract.stock_images import STATED, TAG, contents, find
 from function.contract.stock_images.declared import of_fields
 from function.contract.stock_images.named import named
+from function.pods import installs
 from function.pods.declared import Declared
 from function.pods.patch.env import literals
 from function.problems import Refused
@@ -29,7 +30,6 @@ from function.reasons import Reason
 IMAGE_TAG, IMAGE, IMAGE_DERIVED = "image tag", "image", "image, derived"
 # Or its own script installs one.
 INSTALLED = "pip install"
-_INSTALLED = re.compile(r"(?:^|[\s'\"])(vllm|sglang)(?:\[[\w,.-]{0,64}\])?==(\d[\w.]{0,32})")
 _PIP = {VLLM: "vllm", SGLANG: "sglang"}
 _LEADING = re.compile(r"v?(\d{1,4}\.\d{1,4}\.\d{1,4})(?=$|[-_+.])")
 _NAMED = {
@@ -117,8 +117,10 @@ def _packages(
     row = engine_images.get(ImageReference.parse(image).name)
     by_input = row.packages.model_dump() if row is not None and row.packages else {}
     known = contents(image, version)
+    held = known.packages if known else {}
     return {
-        **(known.packages if known else {}),
+        **held,
+        **installs.packages(container, held),
         **named(image, literals(container)),
         **of_fields(by_input, "engineImages"),
         **declared.packages,
@@ -146,7 +148,7 @@ def _told(
     return Identified(name, source, image=image)
 
 
-def _version(container: Mapping[str, Any], engine: str) -> tuple[str, str] | None:
+def _version(container: Mapping[str, Any], engine: str) -> tuple[str | None, str] | None:
     """The version of the engine that the image says, and how it is known."""
     if (installed := _installed(container, engine)) is not None:
         return installed
@@ -160,12 +162,13 @@ def _version(container: Mapping[str, Any], engine: str) -> tuple[str, str] | Non
     return image.version, IMAGE if image.version_known == STATED else IMAGE_DERIVED
 
 
-def _installed(container: Mapping[str, Any], engine: str) -> tuple[str, str] | None:
-    """The version of the engine that the container's own script installs over its image's."""
-    lists = [words for key in ("command", "args") if isinstance(words := container.get(key), list)]
-    words = [word for each in lists for word in each if isinstance(word, str)]
-    found = {m[2] for word in words for m in _INSTALLED.finditer(word) if m[1] == _PIP[engine]}
-    return (found.pop(), INSTALLED) if len(found) == 1 else None
+def _installed(container: Mapping[str, Any], engine: str) -> tuple[str | None, str] | None:
+    """The version of the engine that the container's own script installs over its image's, None
+    for one that cannot be read; None altogether where it installs none, or only what is there."""
+    found = installs.of(container).get(_PIP[engine])
+    if found is None or found == installs.ANY:
+        return None
+    return (None, installs.NOT_SAID) if found == installs.HIDDEN else (found, INSTALLED)
 
 
 def _built_on(image: str, engine: str) -> tuple[str, str] | None:

@@ -54,7 +54,11 @@ def _advice(key: str, known: bool) -> str:
         return f"did you mean {meant[0]}?" if meant else f"known are {', '.join(names.ASKED)}."
     if known:
         return "write it on the pod template, under metadata.annotations."
-    return "no kind like this is known; name its pod templates under `paths` of the step's input."
+    return (
+        "no kind like this is known; where it holds pod templates, name them under `paths` of the "
+        "step's input. One whose controller alone knows its pods, as KubeAI's Model, cannot be "
+        "wired."
+    )
 
 
 def _keys(node: Any, at: Place) -> Iterator[tuple[Place, str, Any]]:

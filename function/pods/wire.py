@@ -24,6 +24,7 @@ from function.pods.record import Record, TemplateRecord
 from function.pods.templates import apply
 from function.problems import Refused
 from function.reasons import Reason
+from function.workloads.model import DECODE
 
 Json = dict[str, Any]
 
@@ -49,9 +50,13 @@ def wire(asking: Asking, tier: AnyTier, backend: AnyBackend, files_name: str) ->
     manifest, templates, bodies, facts, wired, lines = asking.manifest, {}, {}, {}, [], []
     engines, skipped = _serving(asking)
     problems: list[Refused] = []
+    left: list[_DecodeLeft] = []
     for asking_engine in engines:
         try:
             made = _one(asking_engine, asking, tier, backend, files_name, outlives_pods)
+        except _DecodeLeft as decode:
+            left.append(decode)
+            continue
         except Refused as refused:
             problems.append(refused)
             continue
@@ -66,9 +71,10 @@ def wire(asking: Asking, tier: AnyTier, backend: AnyBackend, files_name: str) ->
         facts[asking_engine.gang.name] = _facts(made.engine, made.identity)
         wired.append(made.engine)
         lines.append(_line(made.engine, made.identity, made.notes))
-    if problems:
-        raise Refused.all_of(problems)
+    if problems or not wired:
+        raise Refused.all_of([*problems, *(decode.refused for decode in left)])
     lines += [f"Left as it is: {_named(engine)}{engine.refused}." for engine in skipped]
+    lines += [f"Left as it is: {decode}" for decode in left]
     record = Record(
         state=records.WIRED,
         tier=str(asking.ref),
@@ -109,6 +115,14 @@ def _of_a_user(injection: Injection, pods: Sequence[Pod]) -> tuple[Injection, tu
     return replace(injection, capabilities=()), (note,)
 
 
+class _DecodeLeft(Exception):
+    """A decode engine that the tier leaves alone: its prefill engine is wired all the same."""
+
+    def __init__(self, engine: AskingEngine, refused: Refused) -> None:
+        super().__init__(f"{_named(engine)}{refused}")
+        self.refused = refused
+
+
 @dataclass(frozen=True)
 class _Made:
     """What one engine gets: each pod's template, wired."""
@@ -147,7 +161,8 @@ def _one(
     files_name: str,
     outlives_pods: bool,
 ) -> _Made:
-    """One engine wired. Raises Refused with everything that stands in the way."""
+    """One engine wired. Raises Refused with everything that stands in the way, and _DecodeLeft
+    where the tier has nothing for that half of a pair."""
     engine, cache_identity = engine_of(asking_engine, asking, tier, backend, outlives_pods)
     problems = [
         Refused(Reason.ARGS_NOT_PATCHABLE, pod.program.problem, pod.template.path)
@@ -156,7 +171,7 @@ def _one(
     ]
     try:
         verdict = gate.check(backend.gate(tier, engine))
-        injection = backend.inject(tier, replace(engine, features=verdict.features))
+        injection = _injection(asking_engine, engine, tier, backend, verdict.features)
         injection = _of_a_pair(injection, engine)
         injection, unlocked = _of_a_user(injection, asking_engine.pods)
     except Refused as refused:
@@ -164,11 +179,16 @@ def _one(
     if problems:
         raise Refused.all_of(problems)
     if (injection.connector or injection.flags) and not asking_engine.calls:
+        by_kind = next((t.advice for t in asking_engine.gang.templates if t.advice), "")
         raise Refused(
             Reason.ARGS_NOT_PATCHABLE,
             "no command here starts an engine that can be seen, so that nothing could be given the "
-            f"tier's connector; start it by a command line that shows it, or pass ${command.OPT_IN}"
-            " to it in a script that does",
+            "tier's connector; "
+            + (
+                by_kind
+                or f"start it by a command line that shows it, or pass ${command.OPT_IN} to it in "
+                "a script that does"
+            ),
         )
     plans: list[FlagPlan] = []
     bodies = []
@@ -178,6 +198,22 @@ def _one(
         bodies.append((pod, body))
     notes = (*verdict.warnings, *unlocked, *_notes(plans))
     return _Made(engine, cache_identity, injection, tuple(bodies), notes)
+
+
+def _injection(
+    asking_engine: AskingEngine,
+    engine: Engine,
+    tier: AnyTier,
+    backend: AnyBackend,
+    features: frozenset[str],
+) -> Injection:
+    """What the tier's backend gives the engine. Raises Refused, _DecodeLeft."""
+    try:
+        return backend.inject(tier, replace(engine, features=features))
+    except Refused as refused:
+        if refused.reason is Reason.OUT_OF_SCOPE and engine.phase == DECODE:
+            raise _DecodeLeft(asking_engine, refused) from None
+        raise
 
 
 def unwired(asking: Asking) -> Record:
@@ -220,7 +256,8 @@ def _notes(plans: Iterable[FlagPlan]) -> list[str]:
 
 
 def _line(engine: Engine, cache_identity: Identity, warnings: tuple[str, ...]) -> str:
-    version = f"{engine.version} ({engine.version_source})" if engine.version else "(any version)"
+    version = engine.version or "of unknown version" if engine.version_source else "(any version)"
+    version += f" ({engine.version_source})" if engine.version_source else ""
     said = (
         f"cache identity {cache_identity.digest}"
         if cache_identity.known

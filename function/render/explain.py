@@ -1,7 +1,7 @@
 """What a workload would get from a tier: the wiring of `function.pods`, asked by a person."""
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +47,7 @@ class Explained:
 
     `changes`: {template path: the lines of the container's command, args and $KV_OFFLOAD_ARGS that
     wiring takes away ("- ...") and adds ("+ ...")}. `notes`: what a person should know besides.
+    `takers`: the tiers that would take what this one refuses, by their settings.
     """
 
     before: Document
@@ -56,6 +57,7 @@ class Explained:
     changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     stopped: tuple[Refused, ...] = ()
     notes: tuple[str, ...] = ()
+    takers: tuple[str, ...] = ()
 
     @property
     def is_wired(self) -> bool:
@@ -101,7 +103,7 @@ def explain(
     try:
         wired = wire.wire(asked, planned.tier, planned.backend, _FILES_NAME)
     except Refused as refused:
-        return Explained(manifest, refused=refused)
+        return Explained(manifest, refused=refused, takers=tuple(takers(held, step_input)))
     if namespace is None and manifest is not workload:
         namespace = (workload.get("metadata") or {}).get("namespace")
     stopped = tuple(_stopped(asked, named, tier, namespace))
@@ -113,6 +115,21 @@ def explain(
     after = wired.manifest["spec"]["template"] if held is not manifest else wired.manifest
     changes = _changes(held, wired)
     return Explained(manifest, after, wired, None, changes, stopped, tuple(notes))
+
+
+def takers(workload: Document, step_input: Input) -> Iterator[str]:
+    """The settings of tiers that would take a workload, each tried with it; sizes aside."""
+    for backend in (BACKENDS[name] for name in BACKENDS.specs):
+        for variant in backend.variants():
+            spec = {"inferenceClusterRef": {"name": "any"}, **variant.spec}
+            planned = _planned("any", "any", spec, variant.says)
+            asked = find("explained", _naming(workload, planned.tier), None, step_input, "")
+            try:
+                if asked is not None and asked.refused is None:
+                    wire.wire(asked, planned.tier, planned.backend, _FILES_NAME)
+                    yield variant.says
+            except Refused:
+                continue
 
 
 def _stopped(asked: Asking, named: Ref, tier: Document, namespace: str | None) -> Iterator[Refused]:
@@ -255,7 +272,7 @@ def as_tree(explained: Explained) -> Tree:
     """For people: who is wired with what, or why not and what to do."""
     title = explained.title
     if explained.refused is not None:
-        return _refusal(title, explained.refused)
+        return _refusal(title, explained.refused, explained.takers)
     word = ("✔ can be wired", "green") if explained.is_wired else ("✘ is not wired", "red")
     root = Tree(Text.assemble((title, "bold"), "  ", word))
     for why in explained.stopped:
@@ -286,13 +303,15 @@ def _add_start(pods: Tree, lines: tuple[str, ...] | None) -> None:
         start.add(Text(line, style="green" if line.startswith("+") else "red"))
 
 
-def _refusal(title: str, refused: Refused) -> Tree:
+def _refusal(title: str, refused: Refused, takers: Sequence[str]) -> Tree:
     root = Tree(Text.assemble((title, "bold"), "  ", ("✘ is not wired", "red")))
     root.add(Text.assemble((refused.reason, "red"), f": {refused}"))
     known, here = REASONS.get(refused.reason), _HERE.get(refused.reason)
     if known is not None:
         root.add(Text.assemble(("what it means: ", "cyan"), known.meaning))
         root.add(Text.assemble(("what to do: ", "cyan"), known.fix))
+    if takers:
+        root.add(Text.assemble(("tiers that would take it: ", "cyan"), "; ".join(takers)))
     if here is not None:
         root.add(Text.assemble(("to try it here: ", "cyan"), here))
     return root

@@ -5,6 +5,7 @@ the order of their names, without its subdirectories (as `crossplane composition
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -107,6 +108,22 @@ def load(path: Path) -> list[Document]:
     for number, document in enumerate(documents, start=1):
         _check_object(document, f"{path}: document {number}")
     return documents
+
+
+def naming(path: Path, word: str) -> list[Path]:
+    """The path itself; of a directory the YAML files in it and below in which the word stands.
+
+    The others are not parsed: a repository holds templates and values that are no objects. Hidden
+    folders and files, and links to directories, are passed over.
+    """
+    if not path.is_dir():
+        return [path]
+    found = []
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        files = (Path(folder, name) for name in sorted(names) if not name.startswith("."))
+        found += [f for f in files if f.suffix in (".yaml", ".yml") and word in read_text(f)]
+    return found
 
 
 def load_items(path: Path) -> list[Document]:

@@ -76,7 +76,16 @@ def _template(slot: Slot, body: Json) -> Template:
         texts = {k: v for k, v in annotations.items() if isinstance(v, str)}
         body = {"metadata": {"annotations": texts}, "spec": {"containers": []}}
     return Template(
-        slot.path, slot.role, slot.pods, slot.phase, body, slot.kind, problem, slot.ray, slot
+        slot.path,
+        slot.role,
+        slot.pods,
+        slot.phase,
+        body,
+        slot.kind,
+        problem,
+        slot.ray,
+        slot.advice,
+        slot,
     )
 
 

@@ -3,7 +3,7 @@
 Sources (types read in their repositories, November 2026): core/v1, apps/v1, batch/v1,
 leaderworkerset.x-k8s.io/v1, workloads.x-k8s.io v1alpha1 and v1alpha2, serving.kserve.io v1alpha1,
 workload.serving.volcano.sh/v1alpha1, orchestration.aibrix.ai/v1alpha1, ray.io/v1, ome.io/v1beta1,
-kubeai.org/v1, grove.io/v1alpha1.
+grove.io/v1alpha1.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 
 from function.problems import Refused, field_path
 from function.reasons import Reason
-from function.workloads import fieldpaths, grove, ray, rbg
+from function.workloads import fieldpaths, grove, kserve, ray, rbg
 from function.workloads.fieldpaths import Steps
 from function.workloads.model import (
     DECODE,
@@ -24,7 +24,7 @@ from function.workloads.model import (
     Slot,
 )
 from function.workloads.roles import count, leader_and_workers, phase_of
-from function.workloads.views import Bare, Beside, KubeAIModel, Runner, Whole
+from function.workloads.views import Bare, Runner, Whole
 
 Json = dict[str, Any]
 
@@ -82,35 +82,6 @@ def _lws(manifest: Json) -> Iterable[Slot]:
         return
     yield Slot("spec.leaderWorkerTemplate.leaderTemplate", leader, LEADER)
     yield Slot("spec.leaderWorkerTemplate.workerTemplate", worker, WORKER, size - 1)
-
-
-def _llm_inference_service(manifest: Json) -> Iterable[Slot]:
-    """Without `prefill` the workload is unified; with it the top level is the decode workload."""
-    prefill = fieldpaths.get(manifest, ("spec", "prefill")) is not None
-    parts: tuple[tuple[Steps, str, str], ...] = (
-        (("spec",), "decode" if prefill else "", DECODE if prefill else UNIFIED),
-        (("spec", "prefill"), "prefill", PREFILL),
-    )
-    for at, name, phase in parts:
-        component = fieldpaths.get(manifest, at)
-        if not isinstance(component, dict):
-            continue
-        where = field_path(at)
-        workers = (_kserve_size(component) - 1) if component.get("worker") else 0
-        yield from leader_and_workers(
-            Slot(f"{where}.template", Beside(at, ("template",))),
-            Slot(f"{where}.worker", Beside(at, ("worker",))),
-            workers,
-            phase,
-            name,
-        )
-
-
-def _kserve_size(component: Json) -> int:
-    """Pods of a KServe gang: data/dataLocal, or the pipeline's stages; a worker means two."""
-    parallelism = fieldpaths.get_object(component, "parallelism")
-    data, local = count(parallelism.get("data")), count(parallelism.get("dataLocal"))
-    return max(2, data // max(local, 1), count(parallelism.get("pipeline")))
 
 
 def _model_serving(manifest: Json) -> Iterable[Slot]:
@@ -179,8 +150,8 @@ _KINDS: dict[tuple[str, str], Finder] = {
     ("batch", "Job"): _single("spec", "template"),
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _lws,
     ("workloads.x-k8s.io", "RoleBasedGroup"): rbg.group,
-    ("serving.kserve.io", "LLMInferenceService"): _llm_inference_service,
-    ("serving.kserve.io", "LLMInferenceServiceConfig"): _llm_inference_service,
+    ("serving.kserve.io", "LLMInferenceService"): kserve.slots,
+    ("serving.kserve.io", "LLMInferenceServiceConfig"): kserve.slots,
     ("workload.serving.volcano.sh", "ModelServing"): _model_serving,
     ("orchestration.aibrix.ai", "StormService"): _role_set("spec", "template", "spec", "roles"),
     ("orchestration.aibrix.ai", "RoleSet"): _role_set("spec", "roles"),
@@ -188,7 +159,6 @@ _KINDS: dict[tuple[str, str], Finder] = {
     ("ray.io", "RayCluster"): ray.cluster("spec"),
     ("ray.io", "RayService"): ray.service,
     ("grove.io", "PodCliqueSet"): grove.clique_set,
-    ("kubeai.org", "Model"): lambda manifest: [Slot("spec", KubeAIModel())],
     ("ome.io", "InferenceService"): _ome("engine", "decoder"),
     ("ome.io", "ServingRuntime"): _ome("engineConfig", "decoderConfig"),
     ("ome.io", "ClusterServingRuntime"): _ome("engineConfig", "decoderConfig"),
@@ -199,7 +169,6 @@ _KINDS: dict[tuple[str, str], Finder] = {
 _MODEL_SOURCES: dict[tuple[str, str], Steps] = {
     ("serving.kserve.io", "LLMInferenceService"): ("spec", "model", "uri"),
     ("ome.io", "InferenceService"): ("spec", "model", "name"),
-    ("kubeai.org", "Model"): ("spec", "url"),
 }
 
 

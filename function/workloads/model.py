@@ -22,7 +22,8 @@ class Template:
     fields and role names say it (the argv may say more). `body`: a PodTemplateSpec, whatever the
     kind stores; read-only. `problem`: why it cannot be relied on, and where; its body is then cut
     down to its annotations. `ray`: the controller starts Ray in a container without a command,
-    whatever its image's entrypoint is. `slot`: its place, for `replace()`.
+    whatever its image's entrypoint is. `advice`: how its kind lets flags be given where no command
+    shows. `slot`: its place, for `replace()`.
     """
 
     path: str
@@ -33,6 +34,7 @@ class Template:
     kind: str = POD
     problem: str = ""
     ray: bool = False
+    advice: str = ""
     slot: "Slot | None" = field(default=None, compare=False, repr=False)
 
 
@@ -83,6 +85,7 @@ class Slot:
     gang: str = ""
     kind: str = POD
     ray: bool = False
+    advice: str = ""
 
 
 # How one kind's templates are found in its manifest.

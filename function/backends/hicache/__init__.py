@@ -12,7 +12,7 @@ from function.backends.hicache.storages import hf3fs, mooncake, objects
 from function.backends.mooncake import connector as mooncake_connector
 from function.backends.mooncake import gate as mooncake_gate
 from function.backends.mooncake import network
-from function.contract.backend import Defaults, Description, Need, Part, Pinned
+from function.contract.backend import Defaults, Description, Need, Part, Pinned, Variant
 from function.contract.engine import SGLANG, Engine
 from function.contract.gate import Question
 from function.contract.injection import Injection
@@ -24,7 +24,7 @@ _OTHER_LINE = (
     "nobody says which Mooncake the pool runs (spec.hicache.storage.mooncake.external.version): "
     "every write fails where the engine's image holds one of another release line"
 )
-_ROWS = (*gate.ROWS, *gate.sized(mooncake_gate.ROWS))
+_ROWS = (*gate.ROWS, *gate.sized(mooncake_gate.UNSIZED))
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,11 @@ class HiCache(Defaults[HiCacheSpec]):
     name: str = "HiCache"
     field: str = "hicache"
     allows: Allowance = connector.ALLOWS
+
+    def variants(self) -> tuple[Variant, ...]:
+        """One: what is below the host pool changes little in what engines it takes."""
+        host = {"host": {"sizeGiB": 1}}
+        return (Variant("HiCache", {"backend": "HiCache", "hicache": host}),)
 
     def problems(self, tier: Tier) -> list[Problem]:
         """Everything wrong with the tier that its schema cannot say."""

@@ -17,14 +17,12 @@ from function.contract.engine import Engine
 from function.contract.injection import Injection, Json
 from function.contract.recorded import Allowance
 
-_SIZE, _RATIO = "--hicache-size", "--hicache-ratio"
 _LAYOUT, _IO = "--hicache-mem-layout", "--hicache-io-backend"
 _WRITE, _PREFETCH = "--hicache-write-policy", "--hicache-storage-prefetch-policy"
-_GB = 10**9
 
 ALLOWS = Allowance(
     flags=hierarchy.FLAGS
-    | {_SIZE, _RATIO, _LAYOUT, _IO, _WRITE, _PREFETCH, BUFFER_ONLY, DECODE_OFFLOAD},
+    | {hierarchy.RATIO, _LAYOUT, _IO, _WRITE, _PREFETCH, BUFFER_ONLY, DECODE_OFFLOAD},
     env=mooncake.ALLOWS.env
     | {
         "SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR",
@@ -69,10 +67,9 @@ def _pages(tier: Tier) -> dict[str, str]:
 
 
 def _host(tier: Tier) -> dict[str, str]:
-    """SGLang takes whole GB of 10^9 bytes; what is left of a GiB is its room for rounding up."""
     host = tier.settings.host
     if host.size_gib is not None:
-        found = {_SIZE: str(host.size_gib * facts.GIB // _GB)}
+        found = {hierarchy.SIZE: hierarchy.size(host.size_gib)}
     else:
-        found = {_RATIO: f"{present(host.ratio).percent / 100:g}"}
+        found = {hierarchy.RATIO: f"{present(host.ratio).percent / 100:g}"}
     return found | ({BUFFER_ONLY: "buffer_only"} if host.buffer_only else {})

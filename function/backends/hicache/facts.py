@@ -2,6 +2,7 @@
 
 from function.api.hicache import HiCacheSpec
 from function.backends.hierarchy import PAGE_SIZE
+from function.backends.hierarchy_rows import DECODE_RADIX
 from function.contract.backend import Tier as AnyTier
 from function.contract.engine import Engine
 
@@ -15,7 +16,6 @@ AWAIT = "kv-offload-await-store"
 
 PREFILL, DECODE = "Prefill", "Decode"
 _MODES = {"prefill": PREFILL, "decode": DECODE, "null": "Unified"}
-_RADIX = "--disaggregation-decode-enable-radix-cache"
 
 # Storages of `raw` that put `extra_backend_tag` into their keys.
 TAGGED = frozenset(("mori", "npu_memcache", "simm"))
@@ -31,7 +31,7 @@ def phase(engine: Engine) -> str:
 
 def is_plain_decode(engine: Engine) -> bool:
     """Whether it is a decode engine without a radix cache, and so without a hierarchy."""
-    return phase(engine) == DECODE and not engine.has(_RADIX)
+    return phase(engine) == DECODE and not engine.has(DECODE_RADIX)
 
 
 def page_tokens(tier: Tier, engine: Engine) -> str:

@@ -26,8 +26,8 @@ from function.backends.lmcache import (
 from function.backends.lmcache.accelerators import ACCELERATORS
 from function.backends.lmcache.facts import Tier
 from function.backends.lmcache.models import MODELS
-from function.contract.backend import Defaults, Description, Part, Pinned
-from function.contract.engine import Engine
+from function.contract.backend import Defaults, Description, Part, Pinned, Variant
+from function.contract.engine import VLLM, Engine
 from function.contract.gate import Question
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance
@@ -114,6 +114,23 @@ class LMCache(Defaults[LMCacheSpec]):
     name: str = "LMCache"
     field: str = "lmcache"
     allows: Allowance = _ALLOWS
+
+    def variants(self) -> tuple[Variant, ...]:
+        """By the mode, how memory is shared, and the agent's release."""
+        nodes = {"selector": {"nvidia.com/gpu.present": "true"}}
+        agents = {"backend": "LMCache", "nodes": nodes}
+        l1 = {"l1": {"sizeGiB": 1}}
+        shared = {**l1, "ipc": facts.SHARED_MEMORY}
+        inside = {"mode": facts.IN_PROCESS, "inProcess": {"memoryGiB": 1}}
+        return (
+            Variant("LMCache", {**agents, "lmcache": l1}),
+            Variant("LMCache, ipc SharedMemory", {**agents, "lmcache": shared}),
+            Variant(
+                "LMCache, ipc SharedMemory, image.tag v0.5.4",
+                {**agents, "lmcache": shared, "image": {"tag": "v0.5.4"}},
+            ),
+            Variant("LMCache, mode InProcess", {"backend": "LMCache", "lmcache": inside}),
+        )
 
     def problems(self, tier: Tier) -> list[Problem]:
         """Everything wrong with the tier that its schema cannot say."""

@@ -4,7 +4,17 @@ Read: LMCache 0.5.6's docs (installation, operator, mp/configuration). None was 
 us, but for the CPU.
 """
 
-from function.contract.accelerators.kinds import CPU, CUDA, MIG, MPS, ROCM, TIME_SLICING, VGPU, XPU
+from function.contract.accelerators.kinds import (
+    CPU,
+    CUDA,
+    MIG,
+    MPS,
+    ROCM,
+    SLICED_OR_MPS,
+    TIME_SLICING,
+    VGPU,
+    XPU,
+)
 from function.contract.accelerators.serving import AcceleratorRow, Served
 from function.contract.engine import SGLANG, VLLM
 
@@ -20,6 +30,22 @@ _IPC_SHARED = (
     "CUDA IPC between two containers on a part of a GPU was proven by nobody: expect that the "
     "agent cannot register the engine, and test it before you rely on it"
 )
+_MIG_GUIDE = (
+    "NVIDIA's MIG User Guide, application considerations: CUDA IPC across GPU instances is not "
+    "supported"
+)
+_NO_IPC = (
+    "CUDA IPC does not reach from one GPU instance into another, so no agent can map this engine's "
+    "memory, and the engine would stop at its start. Use a tier with spec.lmcache.mode InProcess, "
+    "or one of backend Native or Mooncake."
+)
+_MPS_DAEMON = (
+    "NVIDIA's device plugin, cmd/mps-control-daemon: it sets the GPU to exclusive-process mode"
+)
+_NO_CLIENT = (
+    "MPS has the GPU to itself there, and the agent, which is no client of it, gets no context. "
+    "Use a tier with spec.lmcache.mode InProcess, or one of backend Native or Mooncake."
+)
 
 
 def _agent(engine: str) -> tuple[AcceleratorRow, ...]:
@@ -31,8 +57,10 @@ def _agent(engine: str) -> tuple[AcceleratorRow, ...]:
                 _MP, engine, CUDA, Served.UNPROVEN, "no statement upstream", _IPC_SHARED,
                 sharing=sharing,
             )
-            for sharing in (MIG, TIME_SLICING, MPS, VGPU)
+            for sharing in (TIME_SLICING, SLICED_OR_MPS, VGPU)
         ),
+        AcceleratorRow(_MP, engine, CUDA, Served.NO, _MIG_GUIDE, _NO_IPC, sharing=MIG),
+        AcceleratorRow(_MP, engine, CUDA, Served.NO, _MPS_DAEMON, _NO_CLIENT, sharing=MPS),
         AcceleratorRow(
             _MP, engine, ROCM, Served.NO, _ISOLATED,
             "LMCache has isolated IPC for NVIDIA alone. Use a tier with spec.lmcache.mode "

@@ -22,7 +22,7 @@ def check(tier: Tier, engine: Engine) -> None:
 
 
 def _several_pods(_: Tier, engine: Engine) -> str | None:
-    return str(engine.pods) if engine.pods > 1 else None
+    return None if engine.is_node_local else str(engine.pods)
 
 
 def _one_process(_: Tier, engine: Engine) -> str | None:
@@ -71,7 +71,8 @@ ROWS: tuple[Row[LMCacheSpec], ...] = (
     Row(
         Reason.ENGINE_UNSUPPORTED,
         "the engine spans {found} pods, and with LMCache's NodeServer every lookup needs all its "
-        "workers on one agent: nothing would ever be found. Use a tier with spec.lmcache.mode "
+        "workers on one agent: nothing would ever be found. Run it by data parallelism with whole "
+        "replicas in each pod (--data-parallel-size-local), or use a tier with spec.lmcache.mode "
         "InProcess, or one of another backend.",
         _in(facts.NODE_SERVER, _several_pods),
     ),

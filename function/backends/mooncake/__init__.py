@@ -18,7 +18,7 @@ from function.backends.mooncake import (
 from function.backends.mooncake.accelerators import ACCELERATORS
 from function.backends.mooncake.facts import Tier
 from function.backends.mooncake.models import MODELS
-from function.contract.backend import Defaults, Description, Part, Pinned
+from function.contract.backend import Defaults, Description, Part, Pinned, Variant
 from function.contract.engine import Engine
 from function.contract.gate import Question
 from function.contract.injection import Injection
@@ -34,6 +34,11 @@ class Mooncake(Defaults[MooncakeSpec]):
     name: str = "Mooncake"
     field: str = "mooncake"
     allows: Allowance = connector.ALLOWS
+
+    def variants(self) -> tuple[Variant, ...]:
+        """One: its stores are of one release line."""
+        pool = {"store": {"sizeGiB": 1}}
+        return (Variant("Mooncake", {"backend": "Mooncake", "mooncake": pool}),)
 
     def problems(self, tier: Tier) -> list[Problem]:
         """Everything wrong with the tier that its schema cannot say."""

@@ -9,6 +9,7 @@ import re
 from packaging.version import Version
 
 from function.api.mooncake import MooncakeSpec
+from function.backends.hierarchy_rows import DECODE_RADIX
 from function.backends.mooncake import facts
 from function.backends.mooncake.facts import Tier
 from function.contract import conflicts
@@ -69,7 +70,20 @@ def _token_pages(_: Tier, engine: Engine) -> str | None:
     return engine.flag("--page-size") if engine.flag("--page-size") == "1" else None
 
 
+def _plain_decode(_: Tier, engine: Engine) -> str | None:
+    mode = engine.flag("--disaggregation-mode")
+    return mode if mode == "decode" and not engine.has(DECODE_RADIX) else None
+
+
 ROWS: tuple[Row[MooncakeSpec], ...] = (
+    Row(
+        Reason.OUT_OF_SCOPE,
+        "a {found} engine is left as it is: its blocks come from the prefill engine, which may use "
+        "the tier, and SGLang gives it no store without --disaggregation-decode-enable-radix-cache."
+        " Add that, or take the request off it, or set its policy to Off.",
+        _plain_decode,
+        engine=SGLANG,
+    ),
     Row(
         Reason.VERSION_MISMATCH,
         "the engine's image has Mooncake {found}: releases of two lines shake hands, and then "

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from function.api.base import present
 from function.backends import hierarchy
 from function.backends.hierarchy import Storage
+from function.backends.hierarchy_rows import SMALL_POOL
 from function.backends.mooncake import conflicts, facts, rdma
 from function.backends.mooncake.facts import Tier
 from function.backends.mooncake.gate import SEEDED
@@ -27,6 +28,8 @@ PAGE_TOKENS = 64
 SEED = conflicts.SEED
 # Flags that are set where they are absent and count for the cache identity.
 ASSUMES = {SGLANG: {hierarchy.PAGE_SIZE: str(PAGE_TOKENS)}}
+# The host pool of an SGLang rank where the tier does not say: room for pages on their way.
+_HOST_GIB = 16
 _MIB = 2**20
 _CONNECTOR = {VLLM: "MooncakeStoreConnector", SGLANG: "HiCache/mooncake"}
 ALLOWS = Allowance(
@@ -160,7 +163,25 @@ def storage(tier: Tier, tag: str) -> Storage:
 
 def _sglang(tier: Tier, engine: Engine) -> Injection:
     found = storage(tier, engine.identity)
-    return Injection(flags=hierarchy.flags(engine, found, PAGE_TOKENS), **found.pod)
+    flags = hierarchy.flags(engine, found, PAGE_TOKENS)
+    gib = _host_gib(tier, engine)
+    if gib:
+        flags[hierarchy.SIZE] = hierarchy.size(gib)
+    return Injection(flags=flags, memory_bytes=gib * hierarchy.GIB * engine.workers, **found.pod)
+
+
+def _host_gib(tier: Tier, engine: Engine) -> int:
+    """GiB of each rank's host pool, 0 where it is left to SGLang.
+
+    From 0.5.21 on an unsaid one takes most of what the pod, or its node, has.
+    """
+    said = facts.spec(tier).engine.host_gib
+    gib = said or (_HOST_GIB if SMALL_POOL in engine.features else 0)
+    own = engine.flag(hierarchy.SIZE) if engine.has(hierarchy.SIZE) else None
+    if gib and own == hierarchy.size(gib):
+        return gib  # ours, in a pod that is wired once more
+    users = (hierarchy.SIZE, hierarchy.RATIO, hierarchy.FRACTION)
+    return 0 if any(engine.has(flag) for flag in users) else gib
 
 
 def _same_host(tier: Tier, admin: str | None) -> bool:

@@ -5,9 +5,11 @@ SGLang's wheels from 0.5.5 to 0.5.23. "ran" says that the engine's own parser an
 that version, and that vLLM resolved the connector's class. No row was run on a GPU.
 """
 
+from dataclasses import replace
+
 from function.backends import hierarchy_rows
 from function.contract.engine import SGLANG, VLLM
-from function.contract.gate import Row, since
+from function.contract.gate import Caution, Row, since
 from function.contract.versions import SUPPORTED
 
 # Every process begins its chains of block hashes alike; before, with random bytes of its own
@@ -29,7 +31,16 @@ _STORE = (
     since("enable_lookup", "0.27", _EXTRA),
 )
 
-ROWS: tuple[Row, ...] = (
+HOST_POOL = Caution(
+    "before 0.5.15 SGLang stops at its start when the host pool is not larger than the GPU's KV "
+    "pool: give spec.mooncake.engine.hostGiB more than that, or it is twice the GPU's for each "
+    "rank, and the pod's memory must hold it",
+    "<0.5.15",
+    source=hierarchy_rows.POOL,
+)
+
+# As HiCache asks too, whose own spec says how large the host pool is.
+UNSIZED: tuple[Row, ...] = (
     Row(
         "MooncakeStoreConnector",
         VLLM,
@@ -68,4 +79,9 @@ ROWS: tuple[Row, ...] = (
         since(hierarchy_rows.PIPELINE, "0.5.8", hierarchy_rows.KEYS),
         package=("mooncake-transfer-engine", ">=0.3.8,<0.4"),
     ),
+)
+
+ROWS: tuple[Row, ...] = tuple(
+    replace(row, cautions=(*row.cautions, HOST_POOL)) if row.engine == SGLANG else row
+    for row in UNSIZED
 )

@@ -8,7 +8,7 @@ from function.backends.native import connector, evict, facts, gate
 from function.backends.native.accelerators import ACCELERATORS
 from function.backends.native.facts import Tier
 from function.backends.native.models import MODELS
-from function.contract.backend import Defaults, Description, Part, Pinned
+from function.contract.backend import Defaults, Description, Part, Pinned, Variant
 from function.contract.engine import VLLM, Engine
 from function.contract.gate import Question
 from function.contract.injection import Injection
@@ -24,6 +24,10 @@ class Native(Defaults[NativeSpec]):
     name: str = "Native"
     field: str = "native"
     allows: Allowance = connector.ALLOWS
+
+    def variants(self) -> tuple[Variant, ...]:
+        """One: levels below the memory change little in what engines it takes."""
+        return (Variant("Native", {"backend": "Native", "native": {"cpu": {"sizeGiB": 1}}}),)
 
     def problems(self, tier: Tier) -> list[Problem]:
         """Everything wrong with the tier that its schema cannot say."""

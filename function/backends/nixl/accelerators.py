@@ -4,7 +4,7 @@ Read: vLLM 0.33.0's Dockerfiles, SGLang 0.5.23's server arguments.
 """
 
 from function.backends.nixl.facts import ROWS
-from function.contract.accelerators.kinds import CPU, CUDA, ROCM, XPU
+from function.contract.accelerators.kinds import CPU, CUDA, MIG, ROCM, XPU
 from function.contract.accelerators.serving import AcceleratorRow, Served
 from function.contract.engine import SGLANG, VLLM
 
@@ -15,6 +15,16 @@ ACCELERATORS: tuple[AcceleratorRow, ...] = (
             f"vLLM 0.33.0's docker/Dockerfile{suffix} installs NIXL",
         )
         for name, suffix in ((CUDA, ""), (ROCM, ".rocm"), (XPU, ".xpu"))
+    ),
+    *(
+        AcceleratorRow(
+            ROWS[engine], engine, CUDA, Served.UNPROVEN,
+            "NVIDIA's MIG User Guide: no CUDA IPC across GPU instances, GPUDirect RDMA from them",
+            "CUDA IPC does not reach from one GPU instance into another: blocks go by RDMA, or by "
+            "TCP through host memory, and NIXL was seen to fail there at its start; test it before "
+            "you rely on it.", sharing=MIG,
+        )
+        for engine in (VLLM, SGLANG)
     ),
     AcceleratorRow(ROWS[VLLM], VLLM, CPU, Served.YES, "ran: prefill and decode, UCX loopback"),
     AcceleratorRow(ROWS[SGLANG], SGLANG, CUDA, Served.YES, "SGLang 0.5.23's server arguments"),

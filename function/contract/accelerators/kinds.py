@@ -27,6 +27,8 @@ MIG = "MIG"
 TIME_SLICING = "time-slicing"
 MPS = "MPS"
 VGPU = "vGPU"
+# What NVIDIA's device plugin calls `gpu.shared` is the one or the other.
+SLICED_OR_MPS = f"{TIME_SLICING} or {MPS}"
 
 
 @dataclass(frozen=True)

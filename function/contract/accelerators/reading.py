@@ -17,6 +17,7 @@ from function.contract.accelerators.kinds import (
     NEURON,
     NPU,
     ROCM,
+    SLICED_OR_MPS,
     TIME_SLICING,
     TPU,
     VGPU,
@@ -46,7 +47,7 @@ class Hint:
 RESOURCES: tuple[Hint, ...] = (
     Hint(r"nvidia\.com/mig-.+", CUDA, "NVIDIA's device plugin, MIG strategy mixed", MIG),
     Hint(r"nvidia\.com/gpu\.shared", CUDA, "NVIDIA's device plugin, renameByDefault",
-         f"{TIME_SLICING} or {MPS}"),
+         SLICED_OR_MPS),
     Hint(r"nvidia\.com/gpu", CUDA, "NVIDIA's device plugin"),
     Hint(r"nvidia\.com/(gpumem|gpumem-percentage|gpucores)", CUDA, "HAMi's device plugin", VGPU),
     Hint(r"nvidia\.com/(?!.*(hostdev|rdma|sriov|roce)).+", CUDA,
@@ -70,13 +71,27 @@ DEVICE_CLASSES: tuple[Hint, ...] = (
 )
 
 NODE_LABELS: tuple[Hint, ...] = (
-    Hint(r"nvidia\.com/mig\..+", CUDA, "NVIDIA's GPU Feature Discovery", MIG),
-    Hint(r"nvidia\.com/(gpu|cuda)\..+", CUDA, "NVIDIA's GPU Feature Discovery"),
+    Hint(r"nvidia\.com/(gpu|cuda|mig)\..+", CUDA, "NVIDIA's GPU Feature Discovery"),
     Hint(r"cloud\.google\.com/gke-tpu-.+", TPU, "GKE's node labels"),
     Hint(r"cloud\.google\.com/gke-accelerator", CUDA, "GKE's node labels: GPUs of NVIDIA"),
     Hint(r"amd\.com/gpu.*|feature\.node\.kubernetes\.io/amd-gpu", ROCM, "AMD's node labeller"),
     Hint(r"(gpu\.)?intel\.(com|feature\.node\.kubernetes\.io)/gpu.*", XPU, "Intel's labels"),
     Hint(r"accelerator/huawei-npu|host-arch-npu", NPU, "Ascend's labels"),
+)
+_DISCOVERY = "NVIDIA's GPU Feature Discovery"
+_GKE = "GKE's node labels"
+# `key=value` of node labels, by a pattern: a shared GPU is asked for by the name of a whole one.
+SHARED_NODES: tuple[Hint, ...] = (
+    Hint(r"nvidia\.com/mig\.strategy=(single|mixed)", CUDA, _DISCOVERY, MIG),
+    Hint(r"nvidia\.com/mig\.config=(?!all-disabled$).+", CUDA, "NVIDIA's MIG manager", MIG),
+    Hint(r"nvidia\.com/mig-.+=.+", CUDA, _DISCOVERY, MIG),
+    Hint(r"nvidia\.com/gpu\.product=.+-mig-.+", CUDA, _DISCOVERY, MIG),
+    Hint(r"nvidia\.com/gpu\.product=.+-shared", CUDA, _DISCOVERY, SLICED_OR_MPS),
+    Hint(r"nvidia\.com/gpu\.sharing-strategy=time-slicing", CUDA, _DISCOVERY, TIME_SLICING),
+    Hint(r"nvidia\.com/gpu\.sharing-strategy=mps", CUDA, _DISCOVERY, MPS),
+    Hint(r"cloud\.google\.com/gke-gpu-partition-size=.+", CUDA, _GKE, MIG),
+    Hint(r"cloud\.google\.com/gke-gpu-sharing-strategy=time-sharing", CUDA, _GKE, TIME_SLICING),
+    Hint(r"cloud\.google\.com/gke-gpu-sharing-strategy=mps", CUDA, _GKE, MPS),
 )
 # `accelerator: intel-xpu` and its like: charts write the vendor into the value.
 _VALUES: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -100,15 +115,21 @@ def of_pod(pod: Json, container: Json, device_classes: Iterable[str] = ()) -> Ac
     The first that tells decides: resources of the container, the DeviceClasses of its claims
     (`function.contract.accelerators.claims`), its image, the pod's node selector.
     """
-    for found in (
+    labels = _selector(pod)
+    told = (
         _of_resources(container),
         _first(device_classes, DEVICE_CLASSES, "the device class"),
         _of_image(container),
-        _of_labels(_selector(pod)),
-    ):
-        if found.name:
-            return found
-    return Accelerator()
+        _of_labels(labels),
+    )
+    found = next((each for each in told if each.name), Accelerator())
+    shared = _first(
+        (f"{key}={value}" for key, values in labels.items() for value in values),
+        SHARED_NODES,
+        "node label",
+    )
+    is_more = shared.name and found.name in ("", shared.name) and not found.sharing
+    return shared if is_more else found
 
 
 def _of_resources(container: Json) -> Accelerator:

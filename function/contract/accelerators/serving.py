@@ -50,7 +50,7 @@ def served(
         for r in rows
         if (r.connector, r.engine, r.accelerator) == (connector, engine, accelerator.name)
         and r.mode in ("", mode)
-        and (not r.sharing or r.sharing in accelerator.sharing)
+        and r.sharing in ("", accelerator.sharing)
     ]
     if not mine:
         return Served.NO, f"{connector} is not made for {where}; this pod is left alone"

@@ -17,6 +17,9 @@ from function.reasons import Reason
 
 Json = dict[str, Any]
 
+# The offload that runs inside an OffloadingConnector, and its module.
+_SPEC, _SPEC_MODULE = "spec_name", "spec_module_path"
+_DEFAULT_SPEC = "CPUOffloadingSpec"
 EXTRA = "kv_connector_extra_config"
 POLICY = "kv_load_failure_policy"
 
@@ -184,8 +187,25 @@ def _beside(row: Connector, ours: Connector) -> None:
 
 def _same(user: Json, connector: Json, path: str) -> Json:
     """The user's own copy of the tier's connector: completed, never changed."""
+    _of_one_make(user.get(EXTRA), connector.get(EXTRA), path)
     return _fill(
         user, {k: v for k, v in connector.items() if k != "kv_role" or k not in user}, path
+    )
+
+
+def _of_one_make(user: Any, ours: Any, path: str) -> None:
+    """What runs inside an OffloadingConnector is named in its settings: another reads others, and
+    would never look at the tier's."""
+    theirs, tiers = (value if isinstance(value, dict) else {} for value in (user, ours))
+    default = tiers.get(_SPEC, _DEFAULT_SPEC)
+    spec = theirs.get(_SPEC, default)
+    module = theirs.get(_SPEC_MODULE)
+    if module is None and spec in {default, _DEFAULT_SPEC}:
+        return
+    where = f"{path}.{EXTRA}" if path else EXTRA
+    raise _conflict(
+        f"the user's {where} names an offload of its own ({spec}{f' of {module}' if module else ''}"
+        "), which the tier's settings do not reach; remove it, or the tier"
     )
 
 

@@ -426,6 +426,33 @@ def test_explain_says_of_every_tier_whether_it_would_do(write) -> None:
     assert second.startswith("✔ modelplane-system/")
 
 
+TAKERS = {
+    "vllm/vllm-openai:v0.23.0": "LMCache, mode InProcess; Native",
+    "vllm/vllm-openai:v0.29.0": (
+        "LMCache, ipc SharedMemory, image.tag v0.5.4; LMCache, mode InProcess; Mooncake; Native"
+    ),
+    "vllm/vllm-openai:latest": "Native",
+    "lmsysorg/sglang:v0.5.23": "Mooncake; HiCache",
+    "vllm/vllm-openai:v0.9.0": "",
+}
+
+
+@pytest.mark.parametrize("image", TAKERS)
+def test_explain_says_which_tiers_would_take_a_refused_pod(write, image: str) -> None:
+    smallest = ROOT / "example/lmcache/smallest.yaml"
+    path = write("d.yaml", DEPLOYMENT.replace("IMAGE", image))
+    if "sglang" in image:
+        words = "command: [python3, -m, sglang.launch_server, --model-path, Qwen/Qwen3-8B]"
+        path.write_text(path.read_text().replace("args: [--model, Qwen/Qwen3-8B]", words))
+    found = run("explain", path, "--tier", smallest)
+    said = " ".join(found.stdout.replace("│", " ").split())
+    assert found.exit_code == 3, found.stdout
+    if TAKERS[image]:
+        assert f"tiers that would take it: {TAKERS[image]} " in said
+    else:
+        assert "would take it" not in said
+
+
 def test_validate_has_exit_codes_for_ci(write) -> None:
     broken = write("broken.yaml", TIER.read_text().replace("backend:", "bakend:"))
     valid = run("validate", TIER, write("s.yaml", SERVICE))
@@ -438,6 +465,33 @@ def test_validate_has_exit_codes_for_ci(write) -> None:
     assert run("validate", write("s.yaml", SERVICE)).exit_code == 2
     assert run("validate", write("y.yaml", "a: [")).exit_code == 2
     assert run("validate", ROOT / "example/mooncake").exit_code == 0
+
+
+def test_validate_looks_into_every_folder(tmp_path: Path) -> None:
+    """A tree as a repository has it: tiers at any depth, and YAML that is no object."""
+    tree = {
+        "prod/east/chat.yaml": TIER.read_text(),
+        "prod/west/chat.yml": TIER.read_text().replace("sizeGiB: 200", "sizeGiB: none"),
+        "chart/values.yaml": "replicas: 2",
+        "chart/templates/service.yaml": "{{ if .Values.x }}\nkind: Service\n{{ end }}",
+        ".git/chat.yaml": "kind: KVOffloadTier",
+    }
+    for name, text in tree.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    found = run("validate", tmp_path)
+    assert found.exit_code == 1, found.output
+    lines = [line for line in found.stdout.splitlines() if line[0] in "✔✘"]
+    assert [(line[0], line.rpartition("(")[2]) for line in lines] == [
+        ("✔", f"{tmp_path}/prod/east/chat.yaml)"),
+        ("✘", f"{tmp_path}/prod/west/chat.yml)"),
+    ]
+    assert run("validate", tmp_path / "prod" / "east").exit_code == 0
+    none = run("validate", tmp_path / "chart")
+    assert none.exit_code == 2 and "no KVOffloadTier in there" in none.output
+    (tmp_path / "chart" / "tier.yaml").write_text("{{ x }}\nkind: KVOffloadTier")
+    assert run("validate", tmp_path / "chart").exit_code == 2, "a template is no tier yet"
 
 
 @pytest.mark.parametrize(

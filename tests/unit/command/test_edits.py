@@ -73,10 +73,11 @@ FIXED = [
     (bash('A=(m)\nif x; then A+=(--a); fi\nvllm serve "${A[@]}"'), Delete(1), "--a"),
     (bash("vllm serve m"), Delete(7), "word 7"),
     (
-        {"command": ["vllm", "serve", "$(M)"], "env": [{"name": "M", "value": "m"}]},
+        {"command": ["vllm", "serve", "$(M)"], "env": [{"name": "M", "valueFrom": {"x": {}}}]},
         Delete(0),
-        "$(M)",
+        "change it there",
     ),
+    (bash("vllm serve $(M)", M="m"), Delete(0), "comes out of a variable"),
 ]
 
 
@@ -85,6 +86,13 @@ def test_words_that_come_from_elsewhere_are_not_edited(container, edit, said):
     with pytest.raises(Refused) as refusal:
         rewrite(read(container), {0: [edit]})
     assert said in refusal.value.message
+
+
+def test_an_item_that_names_a_variable_is_edited_as_a_whole():
+    """Its value is seen; the variable stays, whoever else reads it."""
+    container = {"command": ["vllm", "serve", "$(M)"], "env": [{"name": "M", "value": "m"}]}
+    assert rewrite(read(container), {0: [Delete(0)]}) == {"command": ["vllm", "serve"]}
+    assert rewrite(read(container), {0: [Replace(0, "y")]}) == {"command": ["vllm", "serve", "y"]}
 
 
 OPT_IN_WORDS = ["--kv-transfer-config", '{"a":["b",{"c":"d"}]}']

@@ -147,7 +147,15 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
         ("OffloadingConnector is not made for a Gaudi",),
     ),
     "a slice of a GPU": (
-        {}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"nvidia.com/mig-3g.40gb": 1}, WIRED,
+        {}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"nvidia.com/mig-3g.40gb": 1}, OUT,
+        ("CUDA IPC does not reach from one GPU instance into another", "mode InProcess"),
+    ),
+    "a slice of a GPU, inside the engine": (
+        INSIDE, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"nvidia.com/mig-3g.40gb": 1}, WIRED,
+        ("deprecated upstream",),
+    ),
+    "a GPU in turns": (
+        {}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"nvidia.com/gpu.shared": 1}, WIRED,
         ("CUDA IPC between two containers on a part of a GPU was proven by nobody",),
     ),
     # All at once
@@ -457,6 +465,129 @@ def test_a_variable_that_may_hold_flags_is_empty_only_where_all_are_seen(
     assert found == reason, message
 
 
+KV = '--kv-transfer-config={"kv_connector":"NixlConnector","kv_role":"kv_both"}'
+
+
+@pytest.mark.parametrize(
+    ("args", "env", "left"),
+    [
+        (["$(KV)"], {"KV": KV}, []),
+        (["$(F)", "$(V)"], {"F": KV.partition("=")[0], "V": KV.partition("=")[2]}, []),
+        ([KV.partition("=")[0], "$(V)"], {"V": KV.partition("=")[2]}, []),
+        (
+            ["--kv-transfer-config=$(V)", "--max-num-seqs", "8"],
+            {"V": KV.partition("=")[2]},
+            ["--max-num-seqs", "8"],
+        ),
+    ],
+)
+def test_a_flag_that_a_variable_holds_is_read_and_merged(
+    args: list[str], env: dict[str, str], left: list[str]
+) -> None:
+    """The variable itself stays: nothing says who else reads it."""
+    variables = [{"name": name, "value": value} for name, value in env.items()]
+    engine = d.engine()
+    manifest = deployment({"image": STOCK["image"], "args": [DENSE, *args], "env": variables})
+    engine["spec"]["forProvider"]["manifest"] = manifest
+    required = d.requirements(d.ready_tier(), model=DENSE)
+    got = call(d.replica(), desired={KEY: engine}, required=required)
+    assert got.conditions["KVOffloadReady"][1] == WIRED, got.messages
+    container = d.wired_pod(got.desired[KEY])["spec"]["containers"][0]
+    assert container["env"][: len(variables)] == variables
+    assert container["args"][:-2] == [DENSE, *left]
+    flag, config = container["args"][-2:]
+    connectors = json.loads(config)["kv_connector_extra_config"]["connectors"]
+    assert flag == "--kv-transfer-config"
+    assert [c["kv_connector"] for c in connectors] == ["NixlConnector", "LMCacheMPConnector"]
+
+
+SHARED_SPEC = (
+    '{"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_connector_extra_config":'
+    '{"spec_name":"SharedStorageOffloadingSpec","spec_module_path":"llmd_fs_backend.spec"}}'
+)
+OF_CPU = (
+    '{"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_connector_extra_config":'
+    '{"spec_name":"CPUOffloadingSpec"}}'
+)
+# What was found in public manifests that nobody had seen: (the tier, arguments, reason, said)
+FOUND: dict[str, tuple[dict[str, Any], list[str], str, str]] = {
+    "on a CPU, by the flag": (
+        NATIVE, ["--device=cpu", "--dtype=float32"], OUT, "a CPU (--device cpu)",
+    ),
+    "on a GPU, by the flag": (NATIVE, ["--device", "cuda"], WIRED, "Wired to Native"),
+    "an offload of another make": (
+        NATIVE, ["--kv-transfer-config", SHARED_SPEC], "ConnectorConflict",
+        "names an offload of its own (SharedStorageOffloadingSpec of llmd_fs_backend.spec)",
+    ),
+    "vLLM's own, by its name": (
+        NATIVE, ["--kv-transfer-config", OF_CPU], WIRED, "Wired to Native",
+    ),
+    "one engine over the pods of a StatefulSet": (
+        {}, ["--nnodes", "2", "--node-rank", "0", "--tensor-parallel-size", "16"],
+        "EngineUnsupported", "the engine spans 2 pods",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_unseen_manifests_taught(name: str) -> None:
+    tier, args, reason, said = FOUND[name]
+    container = {"image": STOCK["image"], "args": [DENSE, *args]}
+    found, message = decide(deployment(container), **tier)
+    assert (found, said in message) == (reason, True), message
+
+
+def test_memory_is_counted_for_the_ranks_of_one_node() -> None:
+    resources = {"limits": {"memory": "100Gi"}}
+    flags = ["--tp", "16", "--nnodes", "2", "--node-rank", "0"]
+    container = {"image": "lmsysorg/sglang:v0.5.23", "command": [*SGLANG, *flags]}
+    engine = d.engine()
+    manifest = deployment({**container, "resources": resources})
+    engine["spec"]["forProvider"]["manifest"] = manifest
+    required = d.requirements(d.ready_tier(**HIERARCHY), model=DENSE)
+    got = call(d.replica(), desired={KEY: engine}, required=required)
+    limits = d.wired_pod(got.desired[KEY])["spec"]["containers"][0]["resources"]["limits"]
+    assert limits["memory"] == "180Gi", got.messages
+
+
+def test_kserve_is_told_how_a_preset_shows_its_engine() -> None:
+    manifest = {
+        "apiVersion": "serving.kserve.io/v1alpha2",
+        "kind": "LLMInferenceService",
+        "metadata": {"name": "m"},
+        "spec": {"annotations": TIER, "template": {"containers": [{"name": "main"}]}},
+    }
+    found, message = decide(manifest)
+    assert (found, "VLLM_ADDITIONAL_ARGS" in message) == ("EngineUnknown", True), message
+
+
+UNKNOWN_KINDS = {
+    "KubeAI": ("kubeai.org/v1", "Model", {"engine": "VLLM", "url": "hf://a/b"}),
+    "kthena": ("workload.serving.volcano.sh/v1alpha1", "ModelBooster", {"backends": []}),
+    "Dynamo": ("nvidia.com/v1beta1", "DynamoGraphDeployment", {"components": []}),
+    "KAITO": ("kaito.sh/v1beta1", "Workspace", {"inference": {"preset": {"name": "phi-4"}}}),
+    "NIM": ("apps.nvidia.com/v1alpha1", "NIMService", {"image": {}}),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN_KINDS)
+@pytest.mark.parametrize("place", ["metadata", "field"])
+def test_a_kind_that_is_not_known_gets_a_condition(name: str, place: str) -> None:
+    api_version, kind, spec = UNKNOWN_KINDS[name]
+    manifest = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "m"}, "spec": spec}
+    by_field = {"kvOffloadTierRef": {"name": "chat"}} if place == "field" else {}
+    if place == "metadata":
+        manifest["metadata"] = {"name": "m", "annotations": TIER}
+    engine = d.engine()
+    engine["spec"]["forProvider"]["manifest"] = manifest
+    required = d.requirements(d.ready_tier(), model=DENSE)
+    got = call(d.replica(**by_field), desired={KEY: engine}, required=required)
+    assert got.desired[KEY] == engine
+    assert got.conditions["KVOffloadReady"] == (
+        "False", "RequestIgnored" if place == "metadata" else "NothingToWire"
+    ), got.messages  # fmt: skip
+
+
 def test_a_store_of_ones_own_is_kept() -> None:
     for name in ("MOONCAKE_MASTER", "SGLANG_HICACHE_MOONCAKE_CONFIG_PATH"):
         env = [{"name": name, "value": "mine:50051"}]
@@ -510,6 +641,72 @@ def test_the_record_alone_is_enough_when_the_tier_is_gone(name: str) -> None:
         )
         assert after.desired[KEY] == before.desired[KEY], after.messages
         assert "Still wired as recorded" in after.messages["KVOffloadReady"]
+
+
+def half(mode: str, *more: str) -> dict[str, Any]:
+    command = [*SGLANG, "--disaggregation-mode", mode, *more]
+    return {"containers": [{"name": "e", "image": "lmsysorg/sglang:v0.5.23", "command": command}]}
+
+
+RADIX = "--disaggregation-decode-enable-radix-cache"
+HIERARCHY: dict[str, Any] = {
+    "backend": "HiCache", "lmcache": None, "hicache": {"host": {"sizeGiB": 10}},
+}  # fmt: skip
+# name: (the tier, decode's further flags, the roles that are wired, the reason, what is said)
+LEFT_HALVES: dict[str, tuple[dict[str, Any], list[str], list[str], str, str]] = {
+    "the pool": (POOL, [], ["prefill"], WIRED, "Left as it is: decode: a decode engine is left"),
+    "the pool, radix": (POOL, [RADIX], ["decode", "prefill"], WIRED, "SGLang 0.5.23"),
+    "the hierarchy": (
+        HIERARCHY, [], ["prefill"], WIRED, "Left as it is: decode: a decode engine is left",
+    ),
+    "neither half": (
+        POOL, ["--enable-lora"], [], "CacheIdentityConflict", "adapters are told apart",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEFT_HALVES)
+def test_a_decode_engine_that_a_tier_leaves_alone_does_not_take_prefill_with_it(name: str) -> None:
+    tier, more, roles, reason, said = LEFT_HALVES[name]
+    of_both = more if not roles else []
+    manifest = group(decode=half("decode", *more), prefill=half("prefill", *of_both))
+    engine = d.engine()
+    engine["spec"]["forProvider"]["manifest"] = manifest
+    required = d.requirements(d.ready_tier(**tier), model=DENSE)
+    got = call(d.replica(), desired={KEY: engine}, required=required)
+    message = got.messages["KVOffloadReady"]
+    assert (got.conditions["KVOffloadReady"][1], said in message) == (reason, True), message
+    if not roles:
+        return
+    after = got.desired[KEY]["spec"]["forProvider"]["manifest"]["spec"]["roles"]
+    wired = {
+        role["name"]: "--enable-hierarchical-cache"
+        in role["template"]["spec"]["containers"][0]["command"]
+        for role in after
+    }
+    assert sorted(name for name, is_wired in wired.items() if is_wired) == roles
+    again = call(
+        d.replica(),
+        desired={KEY: engine},
+        observed={KEY: got.desired[KEY]},
+        required={**d.requirements(model=DENSE), **d.requirements(model="")},
+    )
+    assert again.desired[KEY] == got.desired[KEY], again.messages
+
+
+def test_halves_in_two_workloads_fare_alike() -> None:
+    desired = {}
+    for mode in ("decode", "prefill"):
+        desired[mode] = d.engine()
+        manifest = deployment({})
+        manifest["spec"]["template"]["spec"] = half(mode)
+        desired[mode]["spec"]["forProvider"]["manifest"] = manifest
+    required = d.requirements(d.ready_tier(**POOL), model=DENSE)
+    got = call(d.replica(), desired=desired, required=required)
+    assert got.desired["decode"] == desired["decode"], got.messages
+    wired = d.wired_pod(got.desired["prefill"])["spec"]["containers"][0]["command"]
+    assert "--enable-hierarchical-cache" in wired, got.messages
+    assert "decode: a decode engine is left as it is" in got.messages["KVOffloadReady"]
 
 
 USERS = [

@@ -79,6 +79,25 @@ WHOLE = [
     ({"nodeSelector": {"cloud.google.com/gke-tpu-topology": "2x4"}}, {},
      ("tpu", "", "node label cloud.google.com/gke-tpu-topology")),
     (AFFINITY, {}, ("cuda", "", "node label nvidia.com/gpu.product")),
+    # A slice is asked for as a whole GPU, where every GPU of the node is cut alike.
+    *(
+        ({"nodeSelector": {key: value}}, gpu("nvidia.com/gpu"),
+         ("cuda", sharing, f"node label {key}={value}") if sharing else
+         ("cuda", "", "resource nvidia.com/gpu"))
+        for key, value, sharing in (
+            ("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3-MIG-3g.40gb", "MIG"),
+            ("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3-SHARED", "time-slicing or MPS"),
+            ("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3", ""),
+            ("nvidia.com/mig.strategy", "single", "MIG"),
+            ("nvidia.com/mig.strategy", "none", ""),
+            ("nvidia.com/mig.config", "all-1g.10gb", "MIG"),
+            ("nvidia.com/mig.config", "all-disabled", ""),
+            ("nvidia.com/mig.capable", "true", ""),
+            ("nvidia.com/gpu.sharing-strategy", "mps", "MPS"),
+            ("cloud.google.com/gke-gpu-partition-size", "1g.5gb", "MIG"),
+            ("cloud.google.com/gke-gpu-sharing-strategy", "time-sharing", "time-slicing"),
+        )
+    ),
     ({"nodeSelector": {"disk": "ssd"}}, {}, ("", "", "")),
     ({"nodeSelector": 5, "affinity": []}, {"resources": "x", "image": None}, ("", "", "")),
 ]  # fmt: skip
@@ -152,7 +171,13 @@ MP, STORE = "LMCacheMPConnector", "MooncakeStoreConnector"
     [
         (MP, VLLM, "Isolated", Accelerator(), Served.YES, ""),
         (MP, VLLM, "Isolated", Accelerator("cuda", "", "x"), Served.YES, ""),
-        (MP, VLLM, "Isolated", Accelerator("cuda", "MIG", "x"), Served.UNPROVEN, "a part of a GPU"),
+        (MP, VLLM, "Isolated", Accelerator("cuda", "MIG", "x"), Served.NO, "mode InProcess"),
+        (MP, SGLANG, "SharedMemory", Accelerator("cuda", "MPS", "x"), Served.NO, "no context"),
+        (MP, VLLM, "Isolated", Accelerator("cuda", "time-slicing", "x"), Served.UNPROVEN,
+         "a part of a GPU"),
+        (MP, VLLM, "Isolated", Accelerator("cuda", "time-slicing or MPS", "x"), Served.UNPROVEN,
+         "a part of a GPU"),
+        ("NixlConnector", VLLM, "", Accelerator("cuda", "MIG", "x"), Served.UNPROVEN, "by RDMA"),
         (MP, VLLM, "Isolated", Accelerator("rocm", "", "x"), Served.NO, "mode InProcess"),
         (MP, VLLM, "SharedMemory", Accelerator("rocm", "", "x"), Served.NO, "privileged"),
         (MP, SGLANG, "SharedMemory", Accelerator("xpu", "", "x"), Served.NO, "not known to work"),

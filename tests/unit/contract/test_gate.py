@@ -8,6 +8,7 @@ from packaging.version import Version
 
 from function.backends import hierarchy_rows as hicache
 from function.backends.hicache.gate import POOL_SIZE
+from function.backends.mooncake.gate import HOST_POOL
 from function.backends.registry import gate_rows
 from function.contract import gate
 from function.contract.engine import ENGINES, Engine
@@ -89,7 +90,7 @@ ALLOWED = [
     ("HiCache", sglang("0.5.10"), None, {hicache.PIPELINE, hicache.DECODE_OFFLOAD},
      [POOL_SIZE.message]),
     ("HiCache/mooncake", sglang("0.5.18"), "0.3.13", {*HICACHE, hicache.PIPELINE}, []),
-    ("HiCache/mooncake", sglang("0.5.5"), "0.3.13", set(), []),
+    ("HiCache/mooncake", sglang("0.5.5"), "0.3.13", set(), [HOST_POOL.message]),
     ("HiCache/nixl", sglang(), None, {*HICACHE, "use_direct_io", "l3_cleaner_enabled"}, []),
     ("HiCache/nixl", sglang("0.5.9"), None, set(), [POOL_SIZE.message]),
     ("HiCache/file", sglang("0.5.14"), None,

@@ -130,7 +130,21 @@ FOUND = {
         Declared(),
         "",
         "",
-        ("vLLM", "argv", None, ""),
+        ("vLLM", "argv", None, "pip install, of no version that can be read"),
+    ),
+    "a script installs a version that a variable holds": (
+        [pod(OFFICIAL, VLLM_CALL, args=["pip install vllm==$V && vllm serve m"])],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", None, "pip install, of no version that can be read"),
+    ),
+    "a script makes sure that one is there": (
+        [pod("vllm/vllm-openai:v0.33.0", VLLM_CALL, args=["pip install vllm; vllm serve m"])],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.33.0", "image tag"),
     ),
     "Ray Serve starts it in the cluster's pods": (
         [({}, VLLM_CALL), pod("rayproject/ray-llm:2.52.0-py311-cu128", INERT)],

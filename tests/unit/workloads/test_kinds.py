@@ -404,10 +404,6 @@ FOUND = {
         ),
         {"": [("spec.engineConfig", "Standalone", 1, "Unified", "e")]},
     ),
-    "KubeAI": (
-        manifest("kubeai.org/v1", "Model", {"engine": "VLLM", "args": ["--x"], "env": {"A": "1"}}),
-        {"": [("spec", "Standalone", 1, "Unified", "--x")]},
-    ),
 }
 
 
@@ -433,9 +429,8 @@ def wired(body, tag):
     container = body["spec"]["containers"][0]
     container["args"] = [*container["args"], tag]
     container.setdefault("env", []).append({"name": "KV", "value": tag})
-    if "KubeAI" not in tag:
-        body["spec"].setdefault("volumes", []).append({"name": "kv", "emptyDir": {}})
-        body.setdefault("metadata", {}).setdefault("labels", {})["kv"] = "on"
+    body["spec"].setdefault("volumes", []).append({"name": "kv", "emptyDir": {}})
+    body.setdefault("metadata", {}).setdefault("labels", {})["kv"] = "on"
     return body
 
 
@@ -530,14 +525,6 @@ def test_ray_service():
     with pytest.raises(Refused) as refused:
         find(broken)
     assert (refused.value.reason, refused.value.path) == ("ArgsNotPatchable", "spec.serveConfigV2")
-
-
-def test_kubeai_has_no_place_for_volumes():
-    document, _ = FOUND["KubeAI"]
-    (template,) = find(document).templates
-    with pytest.raises(Refused, match=r"no place for metadata.labels, spec.volumes") as refused:
-        replace(document, template, wired(template.body, "x"))
-    assert refused.value.reason == "PodConflict"
 
 
 PATHS = manifest(

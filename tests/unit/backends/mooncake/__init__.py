@@ -3,6 +3,7 @@
 import functools
 from typing import Any
 
+from function.backends.hierarchy_rows import SMALL_POOL
 from function.contract.backend import Tier
 from function.contract.engine import SGLANG, VLLM, Engine
 from tests.unit.backends import tiers
@@ -28,4 +29,5 @@ def vllm(**facts: Any) -> Engine:
 
 def sglang(**facts: Any) -> Engine:
     """An SGLang engine with a known identity."""
-    return Engine(SGLANG, **({"version": "0.5.23", "identity": IDENTITY} | facts))
+    known: dict[str, Any] = {"version": "0.5.23", "identity": IDENTITY}
+    return Engine(SGLANG, **(known | {"features": frozenset({SMALL_POOL})} | facts))

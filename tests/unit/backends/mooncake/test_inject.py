@@ -78,9 +78,10 @@ def test_gangs_are_served_and_ray_is_told() -> None:
 
 def test_sglang() -> None:
     found = BACKEND.inject(PLAIN, sglang())
-    assert (found.connector, found.files, found.memory_bytes) == (None, {}, 0)
+    assert (found.connector, found.files, found.memory_bytes) == (None, {}, 16 * 2**30)
     assert {k: v for k, v in found.flags.items() if "extra" not in k} == {
         "--enable-hierarchical-cache": None,
+        "--hicache-size": "17",
         "--hicache-storage-backend": "mooncake",
         "--page-size": "64",
     }
@@ -95,6 +96,31 @@ def test_sglang() -> None:
         "protocol": "tcp",
     }
     assert "--page-size" not in BACKEND.inject(PLAIN, sglang(flags={"--page-size": "32"})).flags
+
+
+OLD = {"version": "0.5.14", "features": frozenset[str]()}
+# (the tier's engine.hostGiB, facts of the engine, --hicache-size, GiB added to the pod)
+HOST_POOLS: tuple[tuple[int | None, dict[str, Any], str | None, int], ...] = (
+    (None, {}, "17", 16),
+    (None, {"flags": {"--tp-size": "8"}}, "17", 128),
+    (None, {"flags": {"--tp-size": "16"}, "pods": 2}, "17", 128),
+    (100, {}, "107", 100),
+    (None, OLD, None, 0),
+    (100, OLD, "107", 100),
+    (100, {"flags": {"--hicache-size": "30"}}, None, 0),
+    (100, {"flags": {"--hicache-ratio": "3"}}, None, 0),
+    (100, {"flags": {"--hicache-host-memory-fraction": "0.3"}}, None, 0),
+    # A wired pod that is wired once more.
+    (100, {"flags": {"--hicache-size": "107"}}, "107", 100),
+)
+
+
+@pytest.mark.parametrize(("said", "engine", "size", "gib"), HOST_POOLS)
+def test_the_host_pool_of_sglang_is_written_and_counted(
+    said: int | None, engine: dict[str, Any], size: str | None, gib: int
+) -> None:
+    found = BACKEND.inject(pool(engine={"hostGiB": said} if said else {}), sglang(**engine))
+    assert (found.flags.get("--hicache-size"), found.memory_bytes) == (size, gib * 2**30)
 
 
 # What SGLang can ask before it starts: the admin server on the master's own host, or nothing.

@@ -1,0 +1,88 @@
+"""What a container's own script installs by pip or uv before it starts the engine.
+
+It lies over what the image holds. A word is looked at once: a script may be long.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from function.contract.packages import Fact, stated, unknown
+from function.contract.versions import parse
+
+# A version that cannot be read, and a name alone, which takes what is there or else the newest.
+HIDDEN, ANY = "", "*"
+NOT_SAID = "pip install, of no version that can be read"
+_BY_SCRIPT = "the container's own script installs it"
+
+_COMMANDS = re.compile(r"[;&|\n()]+")
+_INSTALLER = re.compile(r"(?:.*/)?(?:pip[\d.]*|uv)")
+_REQUIREMENT = re.compile(
+    r"([A-Za-z0-9][\w.-]*)(?:\[[\w,.-]{0,64}\])?(?:([=<>!~@ ].*))?", re.DOTALL
+)
+_WHEEL = re.compile(r"([\w.]+)-([^-]+)-[^/]*\.whl")
+_SOURCE = re.compile(r"git\+.*/([\w.-]+?)(?:\.git)?(?:[@#].*)?")
+_UPGRADES = frozenset(("-U", "--upgrade", "--pre", "--force-reinstall", "--reinstall"))
+# What the packages of an image are called on PyPI.
+_PACKAGES = {
+    "lmcache": "lmcache",
+    "mooncake-transfer-engine": "mooncake",
+    "mooncake-transfer-engine-cuda13": "mooncake",
+    "mooncake-transfer-engine-non-cuda": "mooncake",
+    "nixl": "nixl",
+    "nixl-cu12": "nixl",
+    "nixl-cu13": "nixl",
+}
+
+
+def of(container: Mapping[str, Any]) -> dict[str, str]:
+    """{name on PyPI: the version, HIDDEN or ANY} of what the container's command installs."""
+    found: dict[str, str] = {}
+    lists = [words for key in ("command", "args") if isinstance(words := container.get(key), list)]
+    for text in (word for words in lists for word in words if isinstance(word, str)):
+        for command in _COMMANDS.split(text.replace("\\\n", " ")):
+            for name, version in _installed(command.split()):
+                known = found.setdefault(name, version)
+                found[name] = version if known in (version, ANY) else HIDDEN
+    return found
+
+
+def packages(container: Mapping[str, Any], held: Mapping[str, Fact]) -> dict[str, Fact]:
+    """What that makes of the packages that the image holds (`held`)."""
+    found = {}
+    for name, version in of(container).items():
+        package = _PACKAGES.get(name)
+        if package is None or (version == ANY and _is_there(held.get(package))):
+            continue
+        readable = version not in (HIDDEN, ANY)
+        found[package] = stated(_BY_SCRIPT, version) if readable else unknown(_BY_SCRIPT)
+    return found
+
+
+def _is_there(fact: Fact | None) -> bool:
+    return fact is not None and bool(fact.versions)
+
+
+def _installed(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What one command installs."""
+    words = [word.strip("'\"") for word in words]
+    tool = next((i for i, word in enumerate(words) if _INSTALLER.fullmatch(word)), len(words))
+    verbs = (i for i, word in enumerate(words) if i > tool and word in ("install", "add"))
+    after = words[next(verbs, len(words)) + 1 :]
+    upgrades = bool(_UPGRADES & set(after))
+    for word in after:
+        if wheel := _WHEEL.fullmatch(word.rpartition("/")[2]):
+            yield _name(wheel[1]), wheel[2] if parse(wheel[2]) else HIDDEN
+        elif source := _SOURCE.fullmatch(word):
+            yield _name(source[1]), HIDDEN
+        elif required := _REQUIREMENT.fullmatch(word):
+            rest = (required[2] or "").strip()
+            if not rest:
+                yield _name(required[1]), HIDDEN if upgrades else ANY
+            else:
+                exact = rest.startswith("==") and parse(rest[2:])
+                yield _name(required[1]), rest[2:] if exact else HIDDEN
+
+
+def _name(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

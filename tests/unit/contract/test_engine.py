@@ -1,0 +1,33 @@
+"""What the facts of an engine say together."""
+
+import pytest
+
+from function.contract.engine import Engine
+
+DP, TP, PP = "--data-parallel-size", "--tensor-parallel-size", "--pipeline-parallel-size"
+LOCAL = "--data-parallel-size-local"
+# (engine, pods, flags, whether every rank finds the blocks that it shares in its own pod)
+NODE_LOCAL: tuple[tuple[str, int, dict[str, str | None], bool], ...] = (
+    ("vLLM", 1, {TP: "8"}, True),
+    ("vLLM", 2, {TP: "16"}, False),
+    ("vLLM", 2, {DP: "16"}, True),
+    ("vLLM", 2, {DP: "16", LOCAL: "8"}, True),
+    ("vLLM", 2, {DP: "16", LOCAL: "16"}, True),
+    ("vLLM", 2, {DP: "4", TP: "4", LOCAL: "2"}, True),
+    ("vLLM", 2, {DP: "4", TP: "4"}, False),
+    ("vLLM", 2, {DP: "4", TP: "4", LOCAL: "4"}, False),
+    ("vLLM", 2, {DP: "4", PP: "2"}, False),
+    ("vLLM", 4, {DP: "2", TP: "8", LOCAL: "1"}, False),
+    ("vLLM", 2, {DP: None}, False),
+    ("vLLM", 2, {DP: "16", "--data-parallel-backend": "ray"}, False),
+    ("vLLM", 2, {DP: "16", "--distributed-executor-backend": "ray"}, False),
+    ("vLLM", 2, {DP: "16", "--nnodes": "2"}, False),
+    ("SGLang", 2, {"--dp-size": "16", DP: "16"}, False),
+)
+
+
+@pytest.mark.parametrize(("name", "pods", "flags", "expected"), NODE_LOCAL)
+def test_whether_every_rank_is_local_to_its_node(
+    name: str, pods: int, flags: dict[str, str | None], expected: bool
+) -> None:
+    assert Engine(name, pods=pods, flags=flags).is_node_local is expected

@@ -1,0 +1,50 @@
+"""What a script installs by pip or uv, and what that makes of the image."""
+
+import pytest
+
+from function.contract.packages import stated
+from function.pods import installs
+from function.pods.installs import ANY, HIDDEN
+
+SCRIPTS: dict[str, dict[str, str]] = {
+    "vllm serve m": {},
+    "pip install vllm==0.9.2 && vllm serve m": {"vllm": "0.9.2"},
+    "pip3.12 install 'vllm[audio]==0.9.2'": {"vllm": "0.9.2"},
+    "python3 -m pip install --no-cache-dir lmcache==0.5.6 nixl": {"lmcache": "0.5.6", "nixl": ANY},
+    "/opt/venv/bin/pip install vllm": {"vllm": ANY},
+    "pip install -U vllm": {"vllm": HIDDEN},
+    "uv pip install --system vllm --pre": {"vllm": HIDDEN},
+    "uv add vllm==0.30.0": {"vllm": "0.30.0"},
+    "pip install vllm==$VERSION": {"vllm": HIDDEN},
+    "pip install vllm==latest": {"vllm": HIDDEN},
+    "pip install 'vllm>=0.30'": {"vllm": HIDDEN},
+    "pip install git+https://github.com/vllm-project/vllm.git@main": {"vllm": HIDDEN},
+    "pip install https://x/vllm-0.23.0+cu129-cp38-abi3-manylinux1_x86_64.whl": {
+        "vllm": "0.23.0+cu129"
+    },
+    "pip install lmcache==0.4.4 || pip install lmcache==0.5.6": {"lmcache": HIDDEN},
+    "pip install lmcache; pip install lmcache==0.5.6": {"lmcache": "0.5.6"},
+    "pip install \\\n  -U \\\n  vllm==0.30.0 lmcache\nvllm serve m": {
+        "vllm": "0.30.0",
+        "lmcache": HIDDEN,
+    },
+    "echo pip; install vllm": {},
+    "pip list | grep vllm": {},
+    "pip install Mooncake_Transfer_Engine==0.3.13": {"mooncake-transfer-engine": "0.3.13"},
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_what_a_script_installs(script: str) -> None:
+    found = installs.of({"command": ["bash", "-c", script]})
+    assert {k: v for k, v in found.items() if not k.startswith("-")} == SCRIPTS[script]
+
+
+def test_it_lies_over_what_the_image_holds() -> None:
+    held = {"lmcache": stated("the table", "0.5.6"), "nixl": stated("the table", "1.5.0")}
+    script = "pip install lmcache==0.4.4 nixl mooncake-transfer-engine"
+    found = installs.packages({"args": ["sh", "-c", script]}, held)
+    assert {name: fact.versions for name, fact in found.items()} == {
+        "lmcache": ("0.4.4",),
+        "mooncake": None,
+    }
