@@ -59,6 +59,9 @@ def _extra(tier: Tier, engine: Engine) -> Json:
         extra["eviction_policy"] = spec.eviction_policy.lower()
     if spec.blocks_per_chunk is not None:
         extra["blocks_per_chunk"] = spec.blocks_per_chunk
+    if tier.spec.events is not None and "self_describing_kv_events" in engine.features:
+        # A router can do nothing with events that name no tokens.
+        extra["self_describing_kv_events"] = True
     if spec.secondary:
         extra["spec_name"] = facts.TIERING
         extra["secondary_tiers"] = [_level(tier, level, engine) for level in spec.secondary]
