@@ -71,7 +71,9 @@ class WiringStatus(ApiModel):
 class EventsStatus(ApiModel):
     """Where a router finds the events of the tier's engines."""
 
-    pod_labels: f.Labels = Field(description="Labels of the pods that publish, in any namespace.")
+    pod_selector: Annotated[str, f.text(most=512)] = Field(
+        description="Label selector of the pods that publish, in any namespace."
+    )
     port: f.Port = Field(description="Of the first rank; each further one adds its number.")
     replay_port: f.Port | None = Field(
         default=None, description="For events that were missed, counted alike."

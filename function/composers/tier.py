@@ -339,7 +339,7 @@ class _TierComposer:
 def published(tier: AnyTier, asked: Events) -> dict[str, Any]:
     """`status.events`: what a router needs that follows the events of the tier's engines."""
     found = {
-        "podLabels": dict(tier.wired_labels),
+        "podSelector": ",".join(f"{name}={value}" for name, value in tier.wired_labels.items()),
         "port": asked.port,
         "replayPort": asked.replay_port,
         "topicFilter": TOPICS,
