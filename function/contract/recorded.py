@@ -62,8 +62,31 @@ class _HostPath(_Shape):
     type: _Name | None = None
 
 
+class _Storage(_Shape):
+    storage: _Name
+
+
+class _Requests(_Shape):
+    requests: _Storage
+
+
+class _ClaimSpec(_Shape):
+    accessModes: list[_Name]
+    resources: _Requests
+    storageClassName: _Name | None = None
+
+
+class _ClaimTemplate(_Shape):
+    spec: _ClaimSpec
+
+
+class _Ephemeral(_Shape):
+    volumeClaimTemplate: _ClaimTemplate
+
+
 class _Volume(_Shape):
     name: _Name
+    ephemeral: _Ephemeral | None = None
     emptyDir: _EmptyDir | None = None
     persistentVolumeClaim: _Claim | None = None
     hostPath: _HostPath | None = None

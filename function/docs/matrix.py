@@ -48,6 +48,11 @@ TIERS: Mapping[str, Json] = {
         },
     },
     "Native": {"backend": "Native", "native": {"cpu": {"sizeGiB": 64}}},
+    "Native, simple": {"backend": "Native", "native": {"cpu": {"sizeGiB": 64}, "simple": {}}},
+    "Native, disk": {
+        "backend": "Native",
+        "native": {"simple": {"disk": {"sizeGiBPerRank": 100}}},
+    },
     "Native, FileSystem": {
         "backend": "Native",
         "native": {
