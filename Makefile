@@ -54,7 +54,7 @@ goldens: venv ## Write the goldens anew (GOLDENS=consumer/wired: of these render
 test: venv ## Unit tests (seconds)
 	@$(BIN)/python -m pytest
 
-generate: venv ## XRDs, the Input's CRD, the reference pages and the table of shapes
+generate: venv ## XRDs, the Input's CRD, the reference pages, README's matrix, the table of shapes
 	@$(BIN)/python -m function.api.generate
 	@$(BIN)/python -m function.docs
 	@$(BIN)/python -m tests.corpus.judged

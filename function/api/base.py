@@ -9,6 +9,7 @@ the function also sees documents that no API server has validated (a local rende
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
@@ -169,7 +170,8 @@ class ApiModel(BaseModel):
 
     `rules`: the class's own rules; those of its bases hold too. `machinery`: keys that the host
     puts beside the user's fields (a composite's `spec.crossplane`), skipped by `parse`. `unused`,
-    of a backend's settings: fields of every tier that the backend does not use.
+    of a backend's settings: fields of every tier that the backend does not use. `elsewhere`: fields
+    that people look for here, and what to use instead.
     """
 
     model_config = ConfigDict(
@@ -184,6 +186,7 @@ class ApiModel(BaseModel):
     rules: ClassVar[tuple[Rule, ...]] = ()
     machinery: ClassVar[frozenset[str]] = frozenset()
     unused: ClassVar[tuple[Unused, ...]] = ()
+    elsewhere: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def dump(self) -> dict[str, Any]:
         """The object as users write it: camelCase, without absent fields."""

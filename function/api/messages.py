@@ -122,21 +122,25 @@ def _place(model: type[BaseModel], raw: Any, loc: Loc) -> Loc:
 
 
 def _unknown(model: type[BaseModel], loc: Loc) -> str:
-    names = _names_at(model, loc[:-1])
-    near = _near(str(loc[-1]), names)
+    holder, name = _model_at(model, loc[:-1]), str(loc[-1])
+    other = getattr(holder, "elsewhere", {}).get(name)
+    if other:
+        return f"unknown field: {other}"
+    names = list(by_alias(holder))
+    near = _near(name, names)
     if near:
         return f"unknown field; did you mean {near}?"
     return f"unknown field; known here: {', '.join(sorted(names))}"
 
 
-def _names_at(model: type[BaseModel], loc: Loc) -> list[str]:
-    """The field names of the object at a location."""
+def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel]:
+    """The type of the object at a location."""
     here: type[BaseModel] = model
     for part in loc:
         info = by_alias(here).get(str(part)) if isinstance(part, str) else None
         if info and (inner := model_of(info.annotation)):
             here = inner
-    return list(by_alias(here))
+    return here
 
 
 def _near(word: str, known: list[str]) -> str | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, exactly_one, union, unused
+from function.api.base import ApiModel, Rule, exactly_one, union, unused
 from function.api.evictor import Evictor
 
 _URL = r"^https?://[A-Za-z0-9][-A-Za-z0-9.]*(:[0-9]{1,5})?$"
@@ -95,32 +95,82 @@ class NativeBucket(ApiModel):
     )
 
 
+class NativePeers(ApiModel):
+    """What other engines of the tier hold, from their memory, by NIXL; nothing is stored.
+
+    It needs a router that names, in each request, the engine to ask (llm-d's).
+    """
+
+    port: Annotated[int, Field(ge=1024, le=65000)] = Field(
+        default=5710,
+        description="Port of the engines' pods at which others ask; each rank of data parallelism "
+        "adds its number.",
+    )
+
+
+class NativeDisk(ApiModel):
+    """A disk of each engine's pod. vLLM fills one file for each GPU, which ends with the engine."""
+
+    size_gib_per_rank: Annotated[int, Field(ge=1, le=65536)] = Field(
+        description="Space for blocks of each GPU, in GiB."
+    )
+    storage_class_name: f.DnsName | None = Field(
+        default=None,
+        description="StorageClass of a volume that each pod gets and that goes with it (local "
+        "NVMe, say). Absent: an emptyDir on the node's own disk.",
+    )
+
+
+class NativeSimple(ApiModel):
+    """vLLM's SimpleCPUOffloadConnector: memory of the process's own, without /dev/shm."""
+
+    lazy: bool = Field(
+        default=False,
+        description="Keep a block only when the GPU gives it up, and not as soon as it is full.",
+    )
+    disk: NativeDisk | None = Field(
+        default=None,
+        description="Keep blocks on a disk in place of memory; vLLM 0.28 and newer.",
+    )
+
+
 class NativeLevel(ApiModel):
     """One level below the engine's memory."""
 
     name: Annotated[str, f.text(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", most=20)] = Field(
         description="Name of the level, unique in the tier."
     )
-    type: Literal["FileSystem", "Bucket"] = Field(
+    type: Literal["FileSystem", "Bucket", "Peers"] = Field(
         description="What the level is; the object of that name holds its settings."
     )
     file_system: NativeFileSystem | None = Field(
         default=None, description="Settings of type FileSystem."
     )
     bucket: NativeBucket | None = Field(default=None, description="Settings of type Bucket.")
+    peers: NativePeers | None = Field(
+        default=None, description="Settings of type Peers; vLLM 0.25 and newer."
+    )
 
-    rules = union("type", {"FileSystem": "file_system", "Bucket": "bucket"})
+    rules = union("type", {"FileSystem": "file_system", "Bucket": "bucket", "Peers": "peers"})
 
 
 class NativeSpec(ApiModel):
-    """The Native backend: vLLM's OffloadingConnector."""
+    """The Native backend: vLLM's OffloadingConnector, or its simple one."""
 
     unused = (
         unused("rdma", "Native does not use RDMA"),
         unused("gpuVisibility", "nothing of a Native tier looks at a GPU"),
     )
 
-    cpu: NativeCPU = Field(description="Memory of the engine's pod for blocks.")
+    cpu: NativeCPU | None = Field(
+        default=None,
+        description="Memory of the engine's pod for blocks. Absent only with simple.disk.",
+    )
+    simple: NativeSimple | None = Field(
+        default=None,
+        description="Use vLLM's simple connector, which has no levels below. Absent: its "
+        "OffloadingConnector.",
+    )
     eviction_policy: Literal["LRU", "ARC"] = Field(
         default="LRU", description="Which blocks leave the memory first."
     )
@@ -141,4 +191,23 @@ class NativeSpec(ApiModel):
         default=0,
         description="User id of the evictor: the engines' own, or it may not remove their files. "
         "0: root without any capability.",
+    )
+
+    rules = (
+        Rule(
+            "has(self.cpu) != (has(self.simple) && has(self.simple.disk))",
+            "cpu must be set, unless simple.disk takes its place",
+            lambda o: (o.cpu is not None) != (o.simple is not None and o.simple.disk is not None),
+            "cpu",
+        ),
+        Rule(
+            "!has(self.simple) || (size(self.secondary) == 0 && !has(self.blocksPerChunk)"
+            " && self.evictionPolicy == 'LRU')",
+            "simple has no secondary, no blocksPerChunk and no evictionPolicy but LRU",
+            lambda o: (
+                o.simple is None
+                or (not o.secondary and o.blocks_per_chunk is None and o.eviction_policy == "LRU")
+            ),
+            "simple",
+        ),
     )

@@ -1,7 +1,8 @@
 """`spec.nixl` of a KVOffloadTier: transfer from prefill to decode, by NIXL inside the engines.
 
-Nothing of it runs on the cluster and nothing is kept: blocks go from one pod to another. Facts are
-of vLLM 0.20 to 0.33, SGLang 0.5.5 to 0.5.23 and NIXL 1.5.1.
+Nothing of it runs on the cluster, but for the preflight where it is asked for, and nothing is kept:
+blocks go from one pod to another. Facts are of vLLM 0.20 to 0.33, SGLang 0.5.5 to 0.5.23 and NIXL
+1.5.1.
 """
 
 from typing import Annotated, Literal
@@ -10,6 +11,11 @@ from pydantic import Field
 
 from function.api import fields as f
 from function.api.base import ApiModel, Rule, unused
+
+_ENDPOINT = r"^https?://[A-Za-z0-9][-A-Za-z0-9.]*(:[0-9]{1,5})?$"
+_BUCKET = r"^[a-z0-9][-a-z0-9.]*[a-z0-9]$"
+_PLUGIN = Literal["UCX", "LIBFABRIC", "POSIX", "GDS", "GDS_MT", "OBJ"]
+f.PATTERNS.update({_ENDPOINT: "http://HOST[:PORT] or https://HOST[:PORT]"})
 
 
 class NIXLPorts(ApiModel):
@@ -43,6 +49,32 @@ class NIXLTelemetry(ApiModel):
     )
 
 
+class NIXLBucket(ApiModel):
+    """A bucket that engines are to reach by NIXL."""
+
+    endpoint: Annotated[str, f.text(_ENDPOINT)] = Field(
+        description="Address of the service, e.g. https://s3.eu-central-1.amazonaws.com."
+    )
+    name: Annotated[str, f.text(_BUCKET, most=63)] = Field(description="Name of the bucket.")
+
+
+class NIXLPreflight(ApiModel):
+    """One pod on each node, which looks whether NIXL works there, and then idles."""
+
+    plugins: Annotated[list[_PLUGIN], f.items(8)] = Field(
+        default=[], description="Plugins of NIXL that must load there, beside the backend's."
+    )
+    claim_device: bool = Field(
+        default=False,
+        description="Take one RDMA device of each node as spec.rdma says, and prove a transfer "
+        "over it; a device that cannot be shared is then none of the engines'. Without it the "
+        "devices' ports are looked at, and the transfer goes by TCP.",
+    )
+    bucket: NIXLBucket | None = Field(
+        default=None, description="A bucket that must answer; asked without keys."
+    )
+
+
 def _apart(field: str, attribute: str) -> Rule:
     """A port of its own stands outside of UCX's."""
     return Rule(
@@ -58,9 +90,22 @@ class NIXLSpec(ApiModel):
 
     unused = (
         unused("gpuVisibility", "NIXL runs inside the engines, and no agent looks at a GPU"),
-        unused("nodes", "NIXL has no agents: engines run where they like"),
+        unused(
+            "nodes",
+            "NIXL has no agents but nixl.preflight: engines run where they like",
+            (
+                "has(self.nixl) && !has(self.nixl.preflight)",
+                lambda o: o.nixl is not None and o.nixl.preflight is None,
+            ),
+        ),
         unused("monitoring", "NIXL has no agents: nixl.telemetry tells of the engines"),
     )
+
+    elsewhere = {
+        "storage": "NIXL hands over and keeps nothing. What NIXL stores is a level of another "
+        "backend: for vLLM a Native tier's secondary[] of type Bucket, for SGLang a HiCache tier's "
+        "storage of type NIXL, for both an LMCache tier's l2[] of type NIXL"
+    }
 
     backend: Literal["UCX", "LIBFABRIC"] = Field(
         default="UCX",
@@ -97,6 +142,11 @@ class NIXLSpec(ApiModel):
     telemetry: NIXLTelemetry | None = Field(
         default=None,
         description="Absent: NIXL counts for nobody. vLLM 0.32 and newer.",
+    )
+    preflight: NIXLPreflight | None = Field(
+        default=None,
+        description="Look at each of spec.nodes whether NIXL works there, before engines rely on "
+        "it. Absent: nothing runs on the cluster.",
     )
     rdma_claim_template_name: f.DnsName | None = Field(
         default=None,

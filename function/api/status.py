@@ -68,6 +68,27 @@ class WiringStatus(ApiModel):
     )
 
 
+class EventsStatus(ApiModel):
+    """Where a router finds the events of the tier's engines."""
+
+    pod_selector: Annotated[str, f.text(most=512)] = Field(
+        description="Label selector of the pods that publish, in any namespace."
+    )
+    port: f.Port = Field(description="Of the first rank; each further one adds its number.")
+    replay_port: f.Port | None = Field(
+        default=None, description="For events that were missed, counted alike."
+    )
+    topic_filter: Annotated[str, f.text(most=63)] = Field(
+        description="What the topic of every event begins with."
+    )
+    block_tokens: Count | None = Field(
+        default=None, description="Tokens of a block in every engine, where the tier says it."
+    )
+    hash_seed: Count | None = Field(
+        default=None, description="PYTHONHASHSEED of every engine, where the tier says it."
+    )
+
+
 class KVOffloadTierStatus(ApiModel):
     """What is there of a tier."""
 
@@ -101,6 +122,9 @@ class KVOffloadTierStatus(ApiModel):
         default=None,
         description="Settings that cannot change under what runs, by their path, as they are in "
         "force.",
+    )
+    events: EventsStatus | None = Field(
+        default=None, description="What a router needs that follows the engines' events."
     )
     wiring: WiringStatus | None = Field(
         default=None,

@@ -8,6 +8,7 @@ from pydantic import Field, create_model
 from function.api import fields as f
 from function.api.backends import SPECS, field_name
 from function.api.base import ApiModel, Rule, exactly_one, immutable, union
+from function.api.events import Events
 from function.api.placement import RDMA, GPUVisibility, Image, LocalRef, Nodes
 
 
@@ -170,6 +171,10 @@ class TierBase(ApiModel):
     )
     monitoring: Monitoring | None = Field(
         default=None, description="Absent: nobody but wired engines reaches the agents."
+    )
+    events: Events | None = Field(
+        default=None,
+        description="What engines publish of their blocks, for a router. Absent: nothing.",
     )
     wiring: WiringUpdate = Field(
         default=WiringUpdate(),

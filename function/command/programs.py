@@ -67,6 +67,14 @@ FOREIGN_MODULES: dict[str, str] = {
     "llama_cpp": "llama.cpp",
 }
 
+# Of those that LMCache has a plug for: why they are not wired all the same (docs/lmcache.md).
+FOREIGN_WHY: dict[str, str] = {
+    "NVIDIA Dynamo": "its vLLM workers take vLLM's connector flags, but its router, events and "
+    "hand-over are set beside them, and nobody here has run one with a tier",
+    "TensorRT-LLM": "LMCache's plug for it shares GPU memory by plain CUDA IPC, which needs the "
+    "host's /dev/shm and no isolation, and keys blocks by no identity",
+}
+
 SHELLS = frozenset({"bash", "sh", "dash", "ash"})
 
 # Programs that start no engine, whatever their words; shell builtins among them.

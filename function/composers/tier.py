@@ -13,6 +13,7 @@ from typing import Any
 
 from function import names
 from function.api.base import present
+from function.api.events import Events
 from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers import agents, fleet, foreign, pinned, rollout, tier_plan
@@ -40,7 +41,8 @@ from function.composers.needed import Needed
 from function.composers.refusal import refused
 from function.composers.tier_plan import Refusal, TierPlan
 from function.composers.usage import usages_of, used_by_status
-from function.contract.backend import AGENTS, CONTROL_PLANE
+from function.contract.backend import AGENTS, CONTROL_PLANE, AnyTier
+from function.contract.events import TOPICS
 from function.edge.answer import (
     FALSE,
     TRUE,
@@ -312,6 +314,8 @@ class _TierComposer:
             status["providerConfigRef"] = {"name": self.provider_config}
         if self.usages is not None:
             status |= used_by_status(self.usages)
+        if self.tier.spec.events is not None:
+            status["events"] = published(self.tier, self.tier.spec.events)
         if self.rollout is not None:
             status["wiring"] = self.rollout.status()
         self.answer.status = status
@@ -330,3 +334,16 @@ class _TierComposer:
         settled = self.answer.ready and not unresolved and not rolls
         resolved = self.answer.conditions[1].status == TRUE
         self.answer.ttl = TTL_WITH_REQUIREMENTS if settled and resolved else TTL_UNSETTLED
+
+
+def published(tier: AnyTier, asked: Events) -> dict[str, Any]:
+    """`status.events`: what a router needs that follows the events of the tier's engines."""
+    found = {
+        "podSelector": ",".join(f"{name}={value}" for name, value in tier.wired_labels.items()),
+        "port": asked.port,
+        "replayPort": asked.replay_port,
+        "topicFilter": TOPICS,
+        "blockTokens": asked.block_tokens,
+        "hashSeed": asked.hash_seed,
+    }
+    return {name: value for name, value in found.items() if value is not None}

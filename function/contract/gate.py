@@ -287,25 +287,21 @@ def _applies(
 def _features(
     rows: Sequence[Row], version: Version | None, package: Version | None
 ) -> frozenset[str]:
-    per_row = [
-        {
-            f.name
-            for f in row.features
-            if _has(f.engine, version, _supported(row)) and _known_in(package, f.backend)
-        }
-        for row in rows
-    ]
+    per_row = []
+    for row in rows:
+        may_be = [version] if version is not None else _supported(row)
+        per_row.append(
+            {
+                f.name
+                for f in row.features
+                if all(within(v, f.engine) for v in may_be) and _known_in(package, f.backend)
+            }
+        )
     return frozenset(set.intersection(*per_row)) if per_row else frozenset()
 
 
 def _supported(row: Row) -> list[Version]:
     return [v for v in map(Version, UNDECLARED[row.engine]) if within(v, row.versions)]
-
-
-def _has(spec: str, version: Version | None, supported: Sequence[Version]) -> bool:
-    if version is not None:
-        return within(version, spec)
-    return all(within(each, spec) for each in supported)
 
 
 def _known_in(version: Version | None, spec: str) -> bool:

@@ -5,6 +5,7 @@ shaped like an injection, and holds nothing that its backend never injects: no c
 directory of the node by another's word.
 """
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -12,6 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from function.contract import events
 from function.contract.injection import Injection
 from function.names import LABEL_WIRED
 from function.problems import field_path
@@ -60,8 +62,31 @@ class _HostPath(_Shape):
     type: _Name | None = None
 
 
+class _Storage(_Shape):
+    storage: _Name
+
+
+class _Requests(_Shape):
+    requests: _Storage
+
+
+class _ClaimSpec(_Shape):
+    accessModes: list[_Name]
+    resources: _Requests
+    storageClassName: _Name | None = None
+
+
+class _ClaimTemplate(_Shape):
+    spec: _ClaimSpec
+
+
+class _Ephemeral(_Shape):
+    volumeClaimTemplate: _ClaimTemplate
+
+
 class _Volume(_Shape):
     name: _Name
+    ephemeral: _Ephemeral | None = None
     emptyDir: _EmptyDir | None = None
     persistentVolumeClaim: _Claim | None = None
     hostPath: _HostPath | None = None
@@ -160,6 +185,7 @@ def shaped(data: object) -> Injection:
 class Allowance:
     """What a backend may put into pods, by name; whatever is not here it never injects.
 
+    Events (`spec.events`) are every backend's: `function.contract.events` says what they may be.
     `connectors`: values of `kv_connector`, and `modules` the beginnings of their module paths.
     `programs`: SHA-256 of every file that it has ever mounted but YAML and JSON, `search_paths` the
     variables by which they are found.
@@ -203,15 +229,17 @@ class Allowance:
             if not {"", ".."}.isdisjoint(name.split("/")):
                 yield f"file {name}"
         yield from _beyond("search path", injection.search_paths, self.search_paths)
-        yield from _beyond("flag", injection.flags, self.flags)
+        yield from _beyond("flag", injection.flags, self.flags | events.FLAGS)
+        yield from _events(injection)
         for variable in (*injection.env, *injection.env_if_absent):
             secret = (variable.get("valueFrom") or {}).get("secretKeyRef")
-            if variable["name"] not in (self.secrets if secret else self.env):
+            if variable["name"] not in (self.secrets if secret else self.env | events.ENV):
                 yield f"env {variable['name']}"
         yield from _beyond("label", injection.labels, {LABEL_WIRED})
         yield from _beyond("capability", injection.capabilities, self.capabilities)
         yield from _beyond("claim", (c["name"] for c in injection.claims), self.claims)
-        yield from _beyond("port", (p["name"] for p in injection.ports), self.ports)
+        ports = (port["name"] for port in injection.ports)
+        yield from _beyond("port", ports, self.ports | events.PORTS)
         yield from _beyond("wait", (w["name"] for w in injection.waits), self.waits)
         for manifest in injection.companions.values():
             yield from _beyond(
@@ -242,6 +270,17 @@ class Allowance:
             inside = (place == root or place.startswith(f"{root}/") for root in self.mounts)
             if ".." in place.split("/") or not any(inside):
                 yield f"mount at {place}"
+
+
+def _events(injection: Injection) -> Iterable[str]:
+    """Of events, which any tier may ask for, what none does."""
+    flag = injection.flags.get(events.FLAG, "{}")
+    try:
+        configs = [injection.kv_events or {}, json.loads(flag or "")]
+    except (ValueError, RecursionError):
+        yield f"{events.FLAG} {flag}"
+        return
+    yield from filter(None, map(events.problem, configs))
 
 
 def _beyond(what: str, names: Iterable[str], allowed: Iterable[str]) -> Iterable[str]:

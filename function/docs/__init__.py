@@ -1,4 +1,5 @@
-"""The pages that are generated from tables of the code: reasons, connectors, versions.
+"""The pages that are generated from tables of the code: reasons, connectors, versions; and
+README's matrix, a part of a page.
 
 `python -m function.docs` writes them below the current directory; `--check` only says which differ
 (exit 1). A unit test holds them to the tables.
@@ -11,8 +12,8 @@ from function.backends.registry import gate_rows
 from function.contract.engine import ENGINES, VLLM
 from function.contract.gate import Caution, Feature, Row
 from function.contract.versions import UNDECLARED
-from function.docs import accelerators, commands, images, models, neighbours, platforms
-from function.docs.markdown import HEADER, code, page, table
+from function.docs import accelerators, commands, images, matrix, models, neighbours, platforms
+from function.docs.markdown import HEADER, code, page, renewed, table
 from function.flags.sglang.rules import RULES
 from function.flags.vllm.connectors import CONNECTORS, MULTI, Connector, apart
 from function.flags.vllm.merge import merge
@@ -51,23 +52,36 @@ def pages() -> dict[str, str]:
     }
 
 
-def drift(root: Path) -> list[str]:
-    """The pages below `root` that differ from their tables."""
-    return [
-        path
-        for path, text in pages().items()
+def sections() -> dict[str, tuple[str, list[str]]]:
+    """The generated parts of pages that people write: path -> (name of the part, its lines)."""
+    return {"README.md": ("matrix", matrix.lines())}
+
+
+def drift(root: Path) -> dict[str, str]:
+    """The pages below `root` that differ from their tables, as they should be.
+
+    A page that people write is looked at where it is there; one without its part's marks is an
+    error (ValueError).
+    """
+    wanted = pages()
+    for path, (name, lines) in sections().items():
+        if (root / path).is_file():
+            wanted[path] = renewed((root / path).read_text(), name, lines)
+    return {
+        path: text
+        for path, text in wanted.items()
         if not (root / path).is_file() or (root / path).read_text() != text
-    ]
+    }
 
 
 def main(arguments: Sequence[str]) -> int:
     root, changed = Path.cwd(), drift(Path.cwd())
-    for path in changed:
+    for path, text in changed.items():
         if "--check" in arguments:
             print(f"{path} differs from its table: run python -m function.docs")
             continue
         (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(pages()[path])
+        (root / path).write_text(text)
         print(path)
     return int("--check" in arguments and bool(changed))
 

@@ -15,6 +15,19 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return ["| " + " | ".join(head) + " |", "|-" * len(head) + "|", *seen]
 
 
+def renewed(text: str, name: str, lines: Iterable[str]) -> str:
+    """A page with the lines between the marks `generated: NAME` and `end: NAME`, which stay.
+
+    Raises ValueError for a page without them.
+    """
+    start, end = f"<!-- generated: {name} -->", f"<!-- end: {name} -->"
+    head, found, rest = text.partition(start)
+    _, closed, tail = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"the page must hold {start} and, after it, {end}")
+    return head + "\n".join((start, *lines, end)) + tail
+
+
 def page(lines: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 

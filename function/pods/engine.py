@@ -11,6 +11,7 @@ from function.contract.accelerators.reading import of_pod
 from function.contract.backend import AnyBackend, AnyTier
 from function.contract.engine import Engine
 from function.kube import reading
+from function.pods import events
 from function.pods.asking import Asking, AskingEngine, Pod
 from function.pods.identity import Identity, identity
 from function.pods.patch.env import literals
@@ -42,7 +43,10 @@ def engine_of(
         outlives_pods=outlives_pods,
         model_source=asking.workload.model_source,
         declared=asking_engine.declared.cache_identity,
-        assumed=backend.assumes(tier, identified.name),
+        assumed={
+            **backend.assumes(tier, identified.name),
+            **events.assumes(tier, identified.name),
+        },
     )
     engine = Engine(
         name=identified.name,

@@ -12,6 +12,7 @@ from typing import Any
 from function import command
 from function.api.input import EngineImage
 from function.command import ImageCall, Program
+from function.command.programs import FOREIGN_WHY
 from function.contract import no_engines
 from function.contract.engine import SGLANG, VLLM
 from function.contract.image_reference import ImageReference
@@ -241,14 +242,19 @@ def _image_engine(image: str, engine_images: Mapping[str, EngineImage]) -> str:
     return row.engine if row else ""
 
 
+def _why(label: str) -> str:
+    reason = FOREIGN_WHY.get(label)
+    return f" ({reason})" if reason else ""
+
+
 def _check_scope(pods: Sequence[tuple[Mapping[str, Any], Program]], declared: Declared) -> None:
     for container, program in pods:
         label = program.foreign or foreign(container, bool(program.calls))
         if label:
             raise Refused(
                 Reason.OUT_OF_SCOPE,
-                f"{label} is no engine that is wired here, or brings a KV cache tier of its own; "
-                "it is left alone",
+                f"{label} is no engine that is wired here, or brings a KV cache tier of its own"
+                f"{_why(label)}; it is left alone",
             )
     others = [row.label for c, p in pods if (row := _no_engine(c, p))]
     if not others or len(others) < len(pods):

@@ -15,7 +15,7 @@ from function.contract.engine import Engine
 from function.contract.injection import Injection
 from function.flags import FlagPlan
 from function.kube import objects
-from function.pods import other_injectors, patch
+from function.pods import events, other_injectors, patch
 from function.pods import record as records
 from function.pods.asking import Asking, AskingEngine, Pod
 from function.pods.engine import engine_of
@@ -149,6 +149,11 @@ def _serving(asking: Asking) -> tuple[list[AskingEngine], list[AskingEngine]]:
     return engines, skipped
 
 
+def _expands(pods: Sequence[Pod]) -> bool:
+    """Whether Kubernetes expands `$(VAR)` in what starts the engine."""
+    return all(pod.template.kind != workloads.SERVE for pod in pods)
+
+
 def _named(engine: AskingEngine) -> str:
     return f"{engine.gang.name}: " if engine.gang.name else ""
 
@@ -164,16 +169,19 @@ def _one(
     """One engine wired. Raises Refused with everything that stands in the way, and _DecodeLeft
     where the tier has nothing for that half of a pair."""
     engine, cache_identity = engine_of(asking_engine, asking, tier, backend, outlives_pods)
+    pods = asking_engine.pods
     problems = [
         Refused(Reason.ARGS_NOT_PATCHABLE, pod.program.problem, pod.template.path)
-        for pod in asking_engine.pods
+        for pod in pods
         if pod.program.problem
     ]
     try:
-        verdict = gate.check(backend.gate(tier, engine))
-        injection = _injection(asking_engine, engine, tier, backend, verdict.features)
+        seen = events.seen(tier, engine, backend.assumes(tier, engine.name))
+        verdict = gate.check(backend.gate(tier, seen))
+        injection = _injection(asking_engine, seen, tier, backend, verdict.features)
+        injection, published = events.publish(tier, engine, injection, expands=_expands(pods))
         injection = _of_a_pair(injection, engine)
-        injection, unlocked = _of_a_user(injection, asking_engine.pods)
+        injection, unlocked = _of_a_user(injection, pods)
     except Refused as refused:
         raise Refused.all_of([refused, *problems]) from None
     if problems:
@@ -192,11 +200,11 @@ def _one(
         )
     plans: list[FlagPlan] = []
     bodies = []
-    for pod in asking_engine.pods:
+    for pod in pods:
         body, made = apply(pod, engine, injection, files_name)
         plans += made
         bodies.append((pod, body))
-    notes = (*verdict.warnings, *unlocked, *_notes(plans))
+    notes = (*verdict.warnings, *published, *unlocked, *_notes(plans))
     return _Made(engine, cache_identity, injection, tuple(bodies), notes)
 
 

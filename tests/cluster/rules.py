@@ -28,6 +28,7 @@ _PATHS = {
     "rdma": "rdma",
     "annotations": "rdma.podAnnotations",
     "image": "image",
+    "events": "events",
     "monitoring": "monitoring",
     "monitored": "monitoring.namespaceLabels",
     "monitor": "monitoring.podMonitorLabels",
@@ -106,7 +107,7 @@ def _spec(where: str, fragment: Fragment) -> Fragment:
         field = {"monitored": "namespaceLabels", "monitor": "podMonitorLabels"}[where]
         base = {"namespaceLabels": {"a": "b"}}
         return _BASE | {"monitoring": base | {field: fragment}}
-    if where in ("allowedNamespaces", "image"):
+    if where in ("allowedNamespaces", "events", "image"):
         return _BASE | {where: fragment}
     if where == "annotations":
         device = {"source": "DevicePlugin", "devicePlugin": {"resourceName": "rdma/hca"}}
@@ -199,6 +200,12 @@ ROWS: list[Row] = [
             ("nodes", {"selector": {"a": "b"}}),
             ("monitoring", {"namespaceLabels": {"a": "b"}}),
         )
+    ),
+    (
+        "events",
+        "replayPort must be another port than port",
+        {"replayPort": 5558},
+        {"replayPort": 5557},
     ),
     (
         "monitoring",

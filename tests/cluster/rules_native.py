@@ -12,6 +12,7 @@ _RDMA: Fragment = {"rdma": {"source": "DevicePlugin", "devicePlugin": {"resource
 _PATHS = {
     "spec": "",
     "cpu": "native.cpu",
+    "native": "native",
     "level": "native.secondary[]",
     "claim": "native.secondary[].fileSystem.claim",
     "evictor": "native.evictor",
@@ -24,7 +25,9 @@ def _spec(where: str, fragment: Fragment) -> Fragment:
     if where == "spec":
         settings = {"backend": "Native", "native": native} | fragment
         return {key: value for key, value in settings.items() if value is not None}
-    if where == "level":
+    if where == "native":
+        native = fragment
+    elif where == "level":
         native["secondary"] = [{"name": "a"} | fragment]
     elif where == "claim":
         files = {"sizeGiB": 1, "claim": fragment}
@@ -34,7 +37,11 @@ def _spec(where: str, fragment: Fragment) -> Fragment:
     return {"backend": "Native", "native": native}
 
 
-_TYPES = {"FileSystem": ("fileSystem", _FILES), "Bucket": ("bucket", _BUCKET)}
+_TYPES: dict[str, tuple[str, Fragment]] = {
+    "FileSystem": ("fileSystem", _FILES),
+    "Bucket": ("bucket", _BUCKET),
+    "Peers": ("peers", {}),
+}
 
 ROWS: list[Row] = [
     ("spec", "native must be set when backend is Native", {}, {"native": None}),
@@ -52,6 +59,18 @@ ROWS: list[Row] = [
         {"gpuVisibility": {"source": "CDI"}},
     ),
     (
+        "native",
+        "cpu must be set, unless simple.disk takes its place",
+        {"simple": {"disk": {"sizeGiBPerRank": 1}}},
+        {"simple": {}},
+    ),
+    (
+        "native",
+        "simple has no secondary, no blocksPerChunk and no evictionPolicy but LRU",
+        {"cpu": {"sizeGiB": 8}, "simple": {}},
+        {"cpu": {"sizeGiB": 8}, "simple": {}, "blocksPerChunk": 16},
+    ),
+    (
         "cpu",
         "exactly one of sizeGiB and sizeGiBPerRank must be set",
         {"sizeGiBPerRank": 8},
@@ -66,7 +85,7 @@ ROWS: list[Row] = [
     *(
         row
         for kind, (field, body) in _TYPES.items()
-        for other, (other_field, other_body) in _TYPES.items()
+        for other, (other_field, other_body) in list(_TYPES.items())[:2]
         if kind != other
         for row in (
             (

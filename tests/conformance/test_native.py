@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
+from function.backends.native import BACKEND
 from tests.conformance import consumers
 from tests.conformance.bench import metrics
 from tests.conformance.envs import environment
 from tests.conformance.manifests import ROOT, Manifest, one, render
 from tests.conformance.pod import Pod
+from tests.unit.backends.native.golden import ENGINES, GOLDENS
 
 EXAMPLES = ROOT / "example" / "native"
 NIXL = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
@@ -51,13 +54,53 @@ def test_vllm_loads_the_users_connector_first(vllm, tmp_path):
     assert names == ["MultiConnector", "NixlPullConnector", "OffloadingConnector"]
 
 
+@pytest.mark.parametrize("golden", ("simple", "disk"))
+def test_vllm_takes_the_simple_connector(vllm, golden):
+    injected = BACKEND.inject(GOLDENS.of(golden), ENGINES["vllm"])
+    config = json.dumps({**injected.connector, **injected.connector_options})
+    parsed = vllm.parse(["vllm", "serve", "m", "--kv-transfer-config", config], {})
+    assert parsed.ok, parsed.error
+    assert [found["name"] for found in parsed.result["connectors"]] == ["SimpleCPUOffloadConnector"]
+    assert parsed.result["hma"] is True
+
+
+# The simple connector's own reading of its keys, up to where it would need an engine.
+_SIMPLE = """
+import inspect, json, sys
+from vllm.distributed.kv_transfer.kv_connector.v1 import simple_cpu_offload_connector as simple
+extra = json.loads(sys.argv[1])
+source = inspect.getsource(simple.SimpleCPUOffloadConnector.__init__)
+unread = [key for key in extra if f'"{key}"' not in source]
+assert not unread, unread
+assert extra.get("kv_offload_backend", "cpu") in simple.VALID_KV_OFFLOAD_BACKENDS
+assert extra.get("kv_offload_backend") == "disk" or not set(extra) & set(simple._DISK_ONLY_KEYS)
+print("read")
+"""
+
+
+@pytest.mark.parametrize("golden", ("simple", "disk"))
+def test_the_simple_connector_reads_every_key(golden):
+    """vLLM ignores a key that it does not know, without a word."""
+    extra = BACKEND.inject(GOLDENS.of(golden), ENGINES["vllm"]).connector
+    told = json.dumps(extra["kv_connector_extra_config"])
+    done = subprocess.run(
+        [environment("vllm").python, "-c", _SIMPLE, told],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "VLLM_TARGET_DEVICE": "cpu"},
+    )
+    assert done.stdout.endswith("read\n"), done.stderr[-3000:]
+
+
 # The constructors of vLLM's tiers, told what the pod is told, without an engine around them.
 _LEVELS = """
 import inspect, json, sys
 from vllm.v1.kv_offload.tiering.fs.manager import FileSystemTierManager
 from vllm.v1.kv_offload.tiering.obj.config import ObjStoreConfig
 from vllm.v1.kv_offload.tiering.obj.manager import ObjectStoreSecondaryTierManager
-classes = {"fs": FileSystemTierManager, "obj": ObjectStoreSecondaryTierManager}
+from vllm.v1.kv_offload.tiering.p2p.manager import P2PSecondaryTierManager
+classes = {"fs": FileSystemTierManager, "obj": ObjectStoreSecondaryTierManager,
+           "p2p": P2PSecondaryTierManager}
 for level in json.loads(sys.argv[1]):
     kind = level.pop("type")
     inspect.signature(classes[kind].__init__).bind(None, None, None, kind, **level)
@@ -68,10 +111,12 @@ print("taken")
 
 
 def test_vllms_levels_take_their_keys():
-    text = (ROOT / "tests/unit/backends/native/golden/every-level.yaml").read_text()
-    told = yaml.safe_load(text)["set"]
-    levels = told["vllm.connector.kv_connector_extra_config.secondary_tiers"]
-    assert [level["type"] for level in levels] == ["fs", "obj"]
+    levels = []
+    for golden in ("every-level", "peers"):
+        text = (ROOT / f"tests/unit/backends/native/golden/{golden}.yaml").read_text()
+        told = yaml.safe_load(text)["set"]
+        levels += told["vllm.connector.kv_connector_extra_config.secondary_tiers"]
+    assert [level["type"] for level in levels] == ["fs", "obj", "p2p"]
     done = subprocess.run(
         [environment("vllm").python, "-c", _LEVELS, json.dumps(levels)],
         capture_output=True,

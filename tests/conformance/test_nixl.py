@@ -2,15 +2,18 @@
 
 import json
 import os
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from function.backends.nixl import nodes
 from tests.conformance import consumers
 from tests.conformance.envs import environment
 from tests.conformance.manifests import ROOT, Manifest
+from tests.unit.backends.nixl import nixl
 from tests.unit.backends.nixl.golden import ENGINES, GOLDENS
 
 EXAMPLES = ROOT / "example" / "nixl"
@@ -65,6 +68,49 @@ def test_sglang_takes_each_half(sglang, half):
     assert said["disaggregation_mode"] == half
     assert said["disaggregation_transfer_backend"] == "nixl"
     assert said["disaggregation_bootstrap_port"] == 8998
+
+
+def looked(settings: dict[str, Any], folder: Path) -> subprocess.Popen[str]:
+    """The emitted preflight as a process."""
+    (made,) = [
+        part.manifest
+        for part in nodes.parts(nixl(preflight=settings))
+        if part.key.startswith("daemonset")
+    ]
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    (folder / nodes.PROGRAM).write_text(nodes.text())
+    env = {variable["name"]: variable["value"] for variable in container["env"]}
+    words = [environment("vllm").python, str(folder / nodes.PROGRAM), *container["args"]]
+    return subprocess.Popen(
+        words, env={**os.environ, **env, "HOME": str(folder)}, stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_the_preflight_finds_nixl_at_work(tmp_path):
+    """On the wheel itself: a transfer goes through, and the pod is ready."""
+    process = looked({"plugins": ["POSIX"]}, tmp_path)
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("NIXL works here: nixl-cu1") and "UCX POSIX load; 1 MiB by" in line
+        address = ("127.0.0.1", nodes.PORT)
+        for _ in range(40):  # a kubelet asks again and again
+            socket.create_connection(address, 5).close()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_preflight_says_what_does_not_load(tmp_path):
+    """nixl-cu13 1.5.1 lists a plugin that lacks a library."""
+    process = looked({"plugins": ["OBJ"]}, tmp_path)
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("NIXL does not work here: plugins that do not load: OBJ (")
+        with pytest.raises(OSError), socket.create_connection(("127.0.0.1", nodes.PORT), 1):
+            pass
+    finally:
+        process.kill()
+        process.wait()
 
 
 # One half without an engine around it: what NIXL does with the pod's environment.

@@ -1,13 +1,18 @@
 """The generated pages are what the tables say, and the tables are whole."""
 
+from itertools import takewhile
 from pathlib import Path
 
+import pytest
+
 from function import docs
+from function.api.backends import SPECS
 from function.backends.registry import accelerator_rows, model_rows
 from function.contract.models.families import ARCHITECTURES
 from function.contract.no_engines import NO_ENGINES
 from function.contract.stock_images import contents, vllm
 from function.contract.stock_images.repositories import REPOSITORIES
+from function.docs import matrix
 from function.pods.other_injectors import INJECTORS
 from function.reasons import REASONS, Pods, Reason
 
@@ -15,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_pages_are_up_to_date():
-    assert docs.drift(ROOT) == []
+    assert list(docs.drift(ROOT)) == []
 
 
 def test_drift_is_noticed(tmp_path, monkeypatch, capsys):
@@ -24,8 +29,25 @@ def test_drift_is_noticed(tmp_path, monkeypatch, capsys):
     assert docs.main([]) == 0
     assert docs.main(["--check"]) == 0
     (tmp_path / "docs/reasons.md").write_text("other")
-    assert docs.drift(tmp_path) == ["docs/reasons.md"]
+    assert list(docs.drift(tmp_path)) == ["docs/reasons.md"]
     assert "docs/versions.md differs from its table" in capsys.readouterr().out
+
+
+def test_a_part_of_a_page_is_renewed_and_the_rest_stays(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    readme = tmp_path / "README.md"
+    readme.write_text("before\n<!-- generated: matrix -->\nold\n<!-- end: matrix -->\nafter\n")
+    assert docs.main([]) == 0
+    text = readme.read_text()
+    assert text.startswith("before\n<!-- generated: matrix -->\nAsked of the version gate")
+    assert text.endswith("|\n<!-- end: matrix -->\nafter\n") and "\nold\n" not in text
+    assert docs.main(["--check"]) == 0
+    readme.write_text(text.replace("| NIXL | SGLang |", "| NIXL | somebody |", 1))
+    assert docs.main(["--check"]) == 1
+    assert "README.md differs from its table" in capsys.readouterr().out
+    readme.write_text("no marks")
+    with pytest.raises(ValueError, match="generated: matrix"):
+        docs.drift(tmp_path)
 
 
 def test_reasons_are_whole():
@@ -60,3 +82,27 @@ def test_pages_name_every_fact():
     neighbours = pages["docs/neighbours.md"]
     assert all(row.key in neighbours for row in INJECTORS)
     assert all(row.label in neighbours for row in NO_ENGINES)
+
+
+def _rows(head: str) -> dict[tuple[str, str], list[str]]:
+    lines = matrix.lines()
+    start = next(i for i, line in enumerate(lines) if line.startswith(head)) + 2
+    rows = takewhile(lambda line: line.startswith("|"), lines[start:])
+    cells = ([cell.strip() for cell in row.split("|")[1:-1]] for row in rows)
+    return {(tier, engine): rest for tier, engine, *rest in cells}
+
+
+def test_the_matrix_says_what_the_gate_says():
+    """One answer of each kind, known from the gate's rows and from conflicts."""
+    families, shapes = _rows("| Tier | Engine | Versions"), _rows("| Tier | Engine | tensor")
+    versions, _own, dense, hybrid, *_ = families["Mooncake", "vLLM"]
+    assert (versions, dense, hybrid) == ("`>=0.22.0`", "yes", "`>=0.28.0` careful")
+    assert families["LMCache NodeServer", "vLLM"][3] == "no"
+    assert ("LMCache NodeServer", "SGLang") not in families, "isolated IPC is vLLM's"
+    assert ("NIXL", "SGLang") in families, "it takes halves of a pair alone"
+    assert set(families) == set(shapes)
+    over_pods = [shape.name for shape in matrix.SHAPES].index("tensor parallel over pods")
+    assert shapes["LMCache NodeServer", "vLLM"][over_pods] == "no"
+    assert shapes["Mooncake", "vLLM"][over_pods] == "yes"
+    assert shapes["Native, FileSystem", "vLLM"][over_pods] == "no"
+    assert {tier["backend"] for tier in matrix.TIERS.values()} == set(SPECS)

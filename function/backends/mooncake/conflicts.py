@@ -3,12 +3,12 @@
 A value that is not static (`valueFrom`, an expansion) is nobody's to judge and passes.
 """
 
-import hashlib
 import re
 
 from packaging.version import Version
 
 from function.api.mooncake import MooncakeSpec
+from function.backends import seeds
 from function.backends.hierarchy_rows import DECODE_RADIX
 from function.backends.mooncake import facts
 from function.backends.mooncake.facts import Tier
@@ -62,8 +62,7 @@ def _own_seed(_: Tier, engine: Engine) -> str | None:
 
 def identity_seed(engine: Engine) -> str:
     """32 bits of the cache identity, as many as Python takes."""
-    digest = hashlib.sha256(engine.identity.encode()).digest()
-    return str(int.from_bytes(digest[:4], "big"))
+    return seeds.of_identity(engine.identity)
 
 
 def _token_pages(_: Tier, engine: Engine) -> str | None:

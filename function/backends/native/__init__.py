@@ -57,8 +57,9 @@ class Native(Defaults[NativeSpec]):
                 f"Native is vLLM's own offloading, and this engine is {engine.name}: use a tier of "
                 "backend HiCache, or Mooncake for both engines.",
             )
-        row = facts.CONNECTOR + (f"/{facts.TIERING}" if tier.settings.secondary else "")
-        return Question(row, engine, gate.ROWS, models=MODELS, accelerators=ACCELERATORS)
+        return Question(
+            facts.row(tier), engine, gate.ROWS, models=MODELS, accelerators=ACCELERATORS
+        )
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
         """What a pod of this engine gets. Raises Refused."""
@@ -93,6 +94,11 @@ def _problems(tier: Tier) -> Iterator[Problem]:
                 where = f"{path}.bucket.credentialsSecret"
                 yield Problem(where, f"must be that of {first}: a pod has one access key")
             secrets[path] = secret
+    others = [i for i, level in enumerate(tier.settings.secondary) if level.peers]
+    for index in others[1:]:
+        yield Problem(
+            f"spec.native.secondary[{index}]", "a second level of type Peers would ask the same"
+        )
     namespaces = {files.claim.namespace for _, files in facts.file_systems(tier)}
     if len(namespaces) > 1:
         yield Problem(
@@ -106,6 +112,19 @@ def _warnings(tier: Tier) -> Iterator[str]:
     types = {level.type for level in tier.settings.secondary}
     if types:
         yield "levels below vLLM's memory are proven on no GPU by us."
+    if "Peers" in types:
+        yield (
+            "Peers are asked where a router names one in the request; the engines' image must have"
+            " NIXL, and every port must be open between the engines."
+        )
+    simple = tier.settings.simple
+    if simple is not None:
+        yield "vLLM's simple connector is proven on no GPU by us."
+    if simple is not None and simple.disk is not None and not simple.disk.storage_class_name:
+        yield (
+            "blocks fill an emptyDir on the nodes' own disk: give simple.disk a storageClassName"
+            " where that is not meant for it."
+        )
     if "Bucket" in types:
         yield (
             "vLLM does not bound a bucket: give it a lifecycle rule; the engines' image must have"

@@ -1,14 +1,19 @@
 """Which accelerators vLLM's own offloading serves. What no row names is out of scope."""
 
-from function.backends.native.facts import CONNECTOR, TIERING
+from function.backends.native.facts import CONNECTOR, SIMPLE, TIERING
 from function.contract.accelerators.kinds import CUDA, ROCM, XPU
 from function.contract.accelerators.serving import AcceleratorRow, Served
 from function.contract.engine import VLLM
 
 _SOURCE = "vLLM 0.33.0's docs/features/kv_offloading_usage.md: CUDA, ROCm and XPU only"
 
-ACCELERATORS: tuple[AcceleratorRow, ...] = tuple(
-    AcceleratorRow(connector, VLLM, accelerator, Served.YES, _SOURCE)
-    for connector in (CONNECTOR, f"{CONNECTOR}/{TIERING}")
-    for accelerator in (CUDA, ROCM, XPU)
+ACCELERATORS: tuple[AcceleratorRow, ...] = (
+    *(
+        AcceleratorRow(connector, VLLM, accelerator, Served.YES, _SOURCE)
+        for connector in (CONNECTOR, f"{CONNECTOR}/{TIERING}")
+        for accelerator in (CUDA, ROCM, XPU)
+    ),
+    AcceleratorRow(
+        SIMPLE, VLLM, CUDA, Served.YES, "vLLM 0.33.0's simple_kv_offload/cuda_mem_ops.py"
+    ),
 )

@@ -8,6 +8,7 @@ from function.backends.native.facts import Tier
 from function.contract import conflicts
 from function.contract.conflicts import Row
 from function.contract.engine import Engine
+from function.flags import events
 from function.reasons import Reason
 
 
@@ -47,11 +48,37 @@ def _no_identity(_: Tier, engine: Engine) -> str | None:
     return None if engine.identity else engine.model or "unknown"
 
 
-def _other_seed(_: Tier, engine: Engine) -> str | None:
-    if "PYTHONHASHSEED" not in engine.env:
+def _other_seed(tier: Tier, engine: Engine) -> str | None:
+    wanted = facts.seed(tier, engine)
+    given = engine.env.get(facts.SEED, wanted)
+    if given == wanted:
         return None
-    given = engine.env["PYTHONHASHSEED"]
-    return None if given == "0" else given or "not a plain value"
+    return f"{given or 'not a plain value'} in the pod and {wanted}"
+
+
+def _lacks(feature: str, asked: Callable[[Tier], object]) -> Callable[[Tier, Engine], str | None]:
+    """The tier asks for what the engine's version has not got: the version."""
+
+    def holds(tier: Tier, engine: Engine) -> str | None:
+        if not asked(tier) or feature in engine.features:
+            return None
+        return engine.version or "of a version that nobody declares"
+
+    return holds
+
+
+def _on_disk(tier: Tier) -> bool:
+    simple = tier.settings.simple
+    return simple is not None and simple.disk is not None
+
+
+def _nowhere(tier: Tier, engine: Engine) -> str | None:
+    peers = facts.peers(tier)
+    served = events.serving(engine)
+    ranks = facts.count(engine, "--data-parallel-size")
+    if peers is None or not peers.port <= served < peers.port + ranks:
+        return None
+    return str(served)
 
 
 ROWS: tuple[Row[NativeSpec], ...] = (
@@ -74,6 +101,27 @@ ROWS: tuple[Row[NativeSpec], ...] = (
         "vLLM, declare its version by the annotation modelplane.ai/kv-offload-engine-version, or "
         "leave the field out.",
         _chunks,
+    ),
+    Row(
+        Reason.VERSION_MISMATCH,
+        "spec.native.simple.disk needs vLLM 0.28 or newer, this engine is {found}. Use a newer "
+        "vLLM, declare its version by the annotation modelplane.ai/kv-offload-engine-version, or "
+        "use a tier with spec.native.cpu.",
+        _lacks("kv_offload_backend", _on_disk),
+    ),
+    Row(
+        Reason.VERSION_MISMATCH,
+        "a level of type Peers needs vLLM 0.25 or newer, this engine is {found}. Use a newer vLLM, "
+        "declare its version by the annotation modelplane.ai/kv-offload-engine-version, or use a "
+        "tier without that level.",
+        _lacks("p2p", facts.peers),
+    ),
+    Row(
+        Reason.POD_CONFLICT,
+        "port {found} is the engine's own (--port) and one of its peers' "
+        "(spec.native.secondary[].peers.port, one for each rank of data parallelism). Give one of "
+        "them another.",
+        _nowhere,
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,
@@ -103,7 +151,7 @@ ROWS: tuple[Row[NativeSpec], ...] = (
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,
-        "PYTHONHASHSEED is {found} in the pod and 0 in the tier: engines with different seeds may "
+        "PYTHONHASHSEED is {found} in the tier: engines with different seeds may "
         "not find each other's blocks. Remove it from the pod.",
         _shared(_other_seed),
     ),

@@ -8,31 +8,48 @@ revision, quantisation nor attention backend.
 from typing import Any
 
 from function.api.base import present
-from function.api.native import NativeBucket, NativeLevel
+from function.api.native import (
+    NativeBucket,
+    NativeDisk,
+    NativeLevel,
+    NativePeers,
+    NativeSimple,
+)
 from function.backends.native import conflicts, facts
 from function.backends.native.facts import Tier
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json, SharedMemory
 from function.contract.recorded import Allowance
+from function.kube import manifests as k
 
-HASH_SEED = "0"
+DISK, _DISK = f"{facts.MOUNTS}/disk", "kv-offload-disk"
+_HOST, _PORT = "VLLM_P2P_SIDE_CHANNEL_HOST", "VLLM_P2P_SIDE_CHANNEL_PORT"
+# Container ports have names; ranks beyond these are left undeclared.
+_PEERS, _MOST = "kv-peers", 64
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 ALLOWS = Allowance(
-    connectors=frozenset({facts.CONNECTOR}),
-    env=frozenset({"PYTHONHASHSEED"}),
+    connectors=frozenset({facts.CONNECTOR, facts.SIMPLE}),
+    env=frozenset({facts.SEED, _HOST, _PORT}),
     secrets=frozenset(_KEYS),
     mounts=(facts.MOUNTS,),
-    volumes=frozenset({"persistentVolumeClaim"}),
+    volumes=frozenset({"emptyDir", "ephemeral", "persistentVolumeClaim"}),
+    ports=frozenset(f"{_PEERS}-{rank}" for rank in range(_MOST)),
 )
 
 
 def inject(tier: Tier, engine: Engine) -> Injection:
     """The wiring of one engine pod. Raises Refused."""
     conflicts.check(tier, engine)
+    if tier.settings.simple is not None:
+        return _simple(tier, tier.settings.simple, engine)
     levels = tier.settings.secondary
     env = [variable for level in levels if level.bucket for variable in _credentials(level.bucket)]
-    seed: tuple[Json, ...] = ({"name": "PYTHONHASHSEED", "value": HASH_SEED},) if levels else ()
+    peers, value = facts.peers(tier), facts.seed(tier, engine)
+    # Ray copies variables of vLLM's prefix by itself.
+    copied = tuple(variable["name"] for variable in env)
+    env += _address(peers) if peers else []
+    seed: tuple[Json, ...] = ({"name": facts.SEED, "value": value},) if value else ()
     files = [level for level, _ in facts.file_systems(tier)]
     return Injection(
         backend="Native",
@@ -44,11 +61,67 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         connector_options={"kv_load_failure_policy": "recompute"},
         env=tuple(env),
         env_if_absent=seed,
-        ray_env=tuple(variable["name"] for variable in (*env, *seed)),
+        ray_env=(*copied, *(variable["name"] for variable in seed)),
+        ports=_ports(peers, engine) if peers else (),
         volumes=tuple(_volume(tier, level) for level in files),
         mounts=tuple({"name": _name(level), "mountPath": facts.mount(level)} for level in files),
         labels=tier.wired_labels,
         shm=SharedMemory(bytes=facts.pod_bytes(tier, engine)),
+    )
+
+
+def _simple(tier: Tier, simple: NativeSimple, engine: Engine) -> Injection:
+    """Memory of the processes' own, or a disk in its place."""
+    extra: Json = {"lazy_offload": True} if simple.lazy else {}
+    volumes: tuple[Json, ...] = ()
+    memory = 0
+    if simple.disk is None:
+        extra["cpu_bytes_to_use"] = facts.simple_bytes(tier, engine)
+        memory = facts.private_bytes(tier, engine)
+    else:
+        extra |= {
+            "kv_offload_backend": "disk",
+            "disk_path": f"{DISK}/blocks",
+            "disk_capacity_bytes": simple.disk.size_gib_per_rank * 2**30,
+        }
+        volumes = (_disk(simple.disk, engine),)
+    return Injection(
+        backend="Native",
+        connector={
+            "kv_connector": facts.SIMPLE,
+            "kv_role": "kv_both",
+            "kv_connector_extra_config": extra,
+        },
+        connector_options={"kv_load_failure_policy": "recompute"},
+        volumes=volumes,
+        mounts=tuple({"name": volume["name"], "mountPath": DISK} for volume in volumes),
+        labels=tier.wired_labels,
+        memory_bytes=memory,
+    )
+
+
+def _disk(disk: NativeDisk, engine: Engine) -> Json:
+    """Room for a file of each GPU of the pod, and what a file system takes for itself."""
+    size = disk.size_gib_per_rank * engine.workers
+    room = size + max(1, size // 20)
+    if disk.storage_class_name is None:
+        return {"name": _DISK, "emptyDir": {"sizeLimit": f"{room}Gi"}}
+    template = {"spec": k.claim(disk.storage_class_name, room)}
+    return {"name": _DISK, "ephemeral": {"volumeClaimTemplate": template}}
+
+
+def _address(peers: NativePeers) -> list[Json]:
+    """Where others ask: the address that is bound is also the one that they dial."""
+    return [
+        {"name": _HOST, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": _PORT, "value": str(peers.port)},
+    ]
+
+
+def _ports(peers: NativePeers, engine: Engine) -> tuple[Json, ...]:
+    ranks = min(facts.count(engine, "--data-parallel-size"), _MOST)
+    return tuple(
+        {"name": f"{_PEERS}-{rank}", "containerPort": peers.port + rank} for rank in range(ranks)
     )
 
 
@@ -59,6 +132,12 @@ def _extra(tier: Tier, engine: Engine) -> Json:
         extra["eviction_policy"] = spec.eviction_policy.lower()
     if spec.blocks_per_chunk is not None:
         extra["blocks_per_chunk"] = spec.blocks_per_chunk
+    if tier.spec.events is not None and "self_describing_kv_events" in engine.features:
+        # A router can do nothing with events that name no tokens.
+        extra["self_describing_kv_events"] = True
+    if facts.peers(tier):
+        # Of a chat the next request asks for what was generated too.
+        extra["offload_prompt_only"] = False
     if spec.secondary:
         extra["spec_name"] = facts.TIERING
         extra["secondary_tiers"] = [_level(tier, level, engine) for level in spec.secondary]
@@ -68,6 +147,8 @@ def _extra(tier: Tier, engine: Engine) -> Json:
 def _level(tier: Tier, level: NativeLevel, engine: Engine) -> Json:
     if level.file_system is not None:
         return {"type": "fs", "root_dir": f"{facts.directory(tier, level)}/{engine.identity}"}
+    if level.peers is not None:
+        return {"type": "p2p"}
     bucket = present(level.bucket)
     store: dict[str, Any] = {
         "bucket": bucket.bucket,

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from function.api.base import present
-from function.api.native import NativeFileSystem, NativeLevel, NativeSpec
+from function.api.native import NativeFileSystem, NativeLevel, NativePeers, NativeSpec
+from function.backends import seeds
 from function.contract.backend import Tier as AnyTier
 from function.contract.engine import Engine
 
@@ -11,6 +12,8 @@ Tier = AnyTier[NativeSpec]
 
 CONNECTOR = "OffloadingConnector"
 TIERING = "TieringOffloadingSpec"
+SIMPLE = "SimpleCPUOffloadConnector"
+SEED = "PYTHONHASHSEED"
 MOUNTS = "/mnt/kv-offload"
 
 _GIB, _MIB = 2**30, 2**20
@@ -21,6 +24,29 @@ def file_systems(tier: Tier) -> Iterator[tuple[NativeLevel, NativeFileSystem]]:
     for level in tier.settings.secondary:
         if level.file_system is not None:
             yield level, level.file_system
+
+
+def row(tier: Tier) -> str:
+    """The connector as the gate names it."""
+    if tier.settings.simple is not None:
+        return SIMPLE
+    return CONNECTOR + (f"/{TIERING}" if tier.settings.secondary else "")
+
+
+def peers(tier: Tier) -> NativePeers | None:
+    """The level that is other engines."""
+    return next((level.peers for level in tier.settings.secondary if level.peers), None)
+
+
+def seed(tier: Tier, engine: Engine) -> str:
+    """PYTHONHASHSEED of engines that share; "" for those that do not.
+
+    Peers compare it when they meet, and their blocks' names begin with it: there it is 32 bits of
+    the identity, as many as Python takes, since a peer's answer has no other place for one.
+    """
+    if not tier.settings.secondary:
+        return ""
+    return seeds.of_identity(engine.identity) if peers(tier) else "0"
 
 
 def claim(tier: Tier, level: NativeLevel) -> str:
@@ -59,7 +85,7 @@ def engines_in_a_pod(engine: Engine) -> int:
 
 def cpu_bytes(tier: Tier, engine: Engine) -> int:
     """`cpu_bytes_to_use`: over all GPUs of one engine of data parallelism."""
-    cpu = tier.settings.cpu
+    cpu = present(tier.settings.cpu)
     if cpu.size_gib_per_rank is not None:
         return cpu.size_gib_per_rank * ranks(engine) * _GIB
     return present(cpu.size_gib) * _GIB // engines_in_a_pod(engine)
@@ -72,5 +98,19 @@ def pod_bytes(tier: Tier, engine: Engine) -> int:
     wants room for its workers' message queues (measured with 0.33: 240 MiB each, and 160).
     """
     region = cpu_bytes(tier, engine) * engines_in_a_pod(engine)
-    percent = 100 + tier.settings.cpu.overhead_percent
+    percent = 100 + present(tier.settings.cpu).overhead_percent
     return (-(-region * percent // (100 * _MIB)) + 160 + 240 * engine.workers) * _MIB
+
+
+def simple_bytes(tier: Tier, engine: Engine) -> int:
+    """`cpu_bytes_to_use` of the simple connector: each GPU pins its share of it, on its own pod."""
+    local = max(1, engine.workers // engines_in_a_pod(engine))
+    pods = 1 if present(tier.settings.cpu).size_gib is None else max(1, ranks(engine) // local)
+    return cpu_bytes(tier, engine) * pods
+
+
+def private_bytes(tier: Tier, engine: Engine) -> int:
+    """What the processes of a pod pin with the simple connector: the shares of its GPUs."""
+    share = simple_bytes(tier, engine) * engine.workers // ranks(engine)
+    percent = 100 + present(tier.settings.cpu).overhead_percent
+    return -(-share * percent // (100 * _MIB)) * _MIB

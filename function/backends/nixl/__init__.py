@@ -1,10 +1,10 @@
-"""NIXL: transfer from prefill to decode, inside the engines. Nothing runs on the cluster."""
+"""NIXL: transfer from prefill to decode, inside the engines. On the cluster at most a preflight."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from function.api.nixl import NIXLSpec
-from function.backends.nixl import agreement, connector, facts, gate
+from function.backends.nixl import agreement, connector, facts, gate, nodes
 from function.backends.nixl.accelerators import ACCELERATORS
 from function.backends.nixl.facts import Tier
 from function.backends.nixl.models import MODELS
@@ -29,12 +29,22 @@ class NIXL(Defaults[NIXLSpec]):
         return sorted(_problems(tier))
 
     def parts(self, tier: Tier) -> list[Part]:
-        """Nothing: NIXL is a library in the engines."""
-        return []
+        """NIXL is a library in the engines: nothing, or what looks at each node."""
+        return nodes.parts(tier)
 
     def describe(self, tier: Tier) -> Description:
         """Facts for the tier's status."""
-        return Description(warnings=tuple(_warnings(tier)), outlives_pods=False)
+        return Description(
+            pod_security=nodes.pod_security(tier),
+            warnings=tuple(_warnings(tier)),
+            outlives_pods=False,
+            startup_seconds=tier.spec.startup_timeout_seconds,
+            startup_hints=(
+                ("the pod's log says in one line what does not work on its node",)
+                if tier.settings.preflight
+                else ()
+            ),
+        )
 
     def gate(self, tier: Tier, engine: Engine) -> Question:
         """The row of the engine's transport."""
@@ -70,6 +80,10 @@ def _problems(tier: Tier) -> Iterator[Problem]:
     if spec.rdma_claim_template_name is not None and rdma.source != "DRA":
         yield Problem(
             "spec.nixl.rdmaClaimTemplateName", "may only be set with spec.rdma.source DRA"
+        )
+    if spec.preflight is not None and spec.preflight.claim_device and rdma.source == "None":
+        yield Problem(
+            "spec.nixl.preflight.claimDevice", "needs spec.rdma, which says which device it is"
         )
     if rdma.devices and spec.backend != "UCX":
         yield Problem("spec.rdma.devices", "may only be set with spec.nixl.backend UCX")

@@ -1,15 +1,14 @@
 """Ports of an engine's pod: those that NIXL needs, and those that the engine itself has."""
 
-import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from function.backends.nixl import facts
 from function.backends.nixl.facts import Tier
 from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.events import FLAG
 from function.contract.injection import Json
-from function.flags.vllm.read import KV_EVENTS
+from function.flags import events
 
 SIDE_HOST, SIDE_PORT = "VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_NIXL_SIDE_CHANNEL_PORT"
 UCX_RANGE = "UCX_TCP_PORT_RANGE"
@@ -25,7 +24,6 @@ _ENGINES = {
     VLLM: {"--port": 8000, "--data-parallel-rpc-port": 0, "--master-port": 0},
     SGLANG: {"--port": 30000, "--nccl-port": 0},
 }
-_PORT = re.compile(r":([0-9]{1,5})$")
 
 
 @dataclass(frozen=True)
@@ -117,17 +115,6 @@ def _taken(engine: Engine) -> Iterator[Ports]:
         value = engine.flag(flag) or ("" if engine.has(flag) else str(default))
         if value.isdecimal() and len(value) <= 5 and int(value):
             yield Ports(int(value), 1, "the engine's", flag)
-    events = _events(engine)
-    if events:
-        yield Ports(events, facts.data_parallel(engine), "the engine's events", KV_EVENTS)
-
-
-def _events(engine: Engine) -> int:
-    """The port that vLLM publishes its events at, 0 for none that can be seen."""
-    try:
-        config = json.loads(engine.flag(KV_EVENTS) or "{}")
-    except (ValueError, RecursionError):
-        return 0
-    endpoint = config.get("endpoint") if isinstance(config, dict) else None
-    match = _PORT.search(endpoint) if isinstance(endpoint, str) and "*" in endpoint else None
-    return int(match[1]) if match else 0
+    published = events.port(engine)
+    if published:
+        yield Ports(published, events.ranks(engine), "the engine's events", FLAG)

@@ -20,11 +20,36 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
         [{"name": "kv"}, {"storageClassName": "rwx"}],
         [{}, {"name": "kv", "storageClassName": "rwx"}],
     ),
+    (
+        "NativeSpec",
+        "cpu must be set, unless simple.disk takes its place",
+        [{"cpu": {"sizeGiB": 8}}, {"simple": {"disk": {"sizeGiBPerRank": 1}}}],
+        [
+            {},
+            {"simple": {}},
+            {"cpu": {"sizeGiB": 8}, "simple": {"disk": {"sizeGiBPerRank": 1}}},
+        ],
+    ),
+    (
+        "NativeSpec",
+        "simple has no secondary",
+        [{"cpu": {"sizeGiB": 8}, "simple": {}}],
+        [
+            {"cpu": {"sizeGiB": 8}, "simple": {}, "blocksPerChunk": 16},
+            {"cpu": {"sizeGiB": 8}, "simple": {}, "evictionPolicy": "ARC"},
+            {
+                "cpu": {"sizeGiB": 8},
+                "simple": {},
+                "secondary": [{"name": "a", "type": "Bucket", "bucket": BUCKET}],
+            },
+        ],
+    ),
     *(
         ("NativeLevel", f"{field} {verb}", [{"name": "a", "type": kind, field: body}], [bad])
         for kind, field, body, other, other_field, other_body in (
             ("FileSystem", "fileSystem", FILES, "Bucket", "bucket", BUCKET),
             ("Bucket", "bucket", BUCKET, "FileSystem", "fileSystem", FILES),
+            ("Peers", "peers", {}, "Bucket", "bucket", BUCKET),
         )
         for verb, bad in (
             ("must be set", {"name": "a", "type": kind}),

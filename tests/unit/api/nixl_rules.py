@@ -48,7 +48,11 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
             (
                 model,
                 "nodes may not be set: NIXL",
-                [TIER, {**TIER, "nodes": {"selector": {}}}],
+                [
+                    TIER,
+                    {**TIER, "nodes": {"selector": {}}},
+                    {**TIER, "nodes": {"selector": {"a": "b"}}, "nixl": {"preflight": {}}},
+                ],
                 [
                     {**TIER, "nodes": {"selector": {"a": "b"}}},
                     {**TIER, "nodes": {"tolerations": []}},

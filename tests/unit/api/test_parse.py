@@ -18,7 +18,7 @@ from function.api.tier import KVOffloadTierSpec
 LMCACHE = {"l1": {"sizeGiB": 40}}
 BACKENDS = ", ".join(SPECS)
 OF_A_TIER = [
-    *("allowedNamespaces", "backend", "gpuVisibility", "image", "monitoring", "name"),
+    *("allowedNamespaces", "backend", "events", "gpuVisibility", "image", "monitoring", "name"),
     *(
         "namespace",
         "nodes",

@@ -38,6 +38,12 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
     *native_rules.ROWS,
     *nixl_rules.ROWS,
     (
+        "Events",
+        "replayPort must be another port than port",
+        [{}, {"replayPort": 5558}],
+        [{"replayPort": 5557}, {"port": 6000, "replayPort": 6000}],
+    ),
+    (
         "KVOffloadTierSpec",
         "exactly one of inferenceClusterRef",
         [{"inferenceClusterRef": {"name": "a"}}, {"clusterSelector": {"matchLabels": {}}}],

@@ -10,12 +10,15 @@ from tests.unit.backends import tiers
 read = functools.partial(tiers.read, "Native")
 tier = functools.partial(tiers.tier, "Native")
 IDENTITY = "0123456789ab"
-FEATURES = frozenset({"blocks_per_chunk", "eviction_policy", "fs", "obj"})
+FEATURES = frozenset(
+    {"blocks_per_chunk", "eviction_policy", "fs", "kv_offload_backend", "obj", "p2p"}
+)
 FILES: dict[str, Any] = {
     "name": "files",
     "type": "FileSystem",
     "fileSystem": {"sizeGiB": 100, "claim": {"name": "kv"}},
 }
+PEERS: dict[str, Any] = {"name": "peers", "type": "Peers", "peers": {}}
 BUCKET: dict[str, Any] = {
     "name": "archive",
     "type": "Bucket",

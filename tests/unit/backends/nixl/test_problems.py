@@ -28,6 +28,13 @@ def test_the_schema(settings: dict[str, Any], paths: list[str]) -> None:
     assert [problem.path for problem in problems] == paths
 
 
+def test_storage_is_of_other_backends() -> None:
+    _, (problem,) = read({"nixl": {"storage": [{"type": "POSIX"}]}})
+    assert problem.path == "spec.nixl.storage"
+    assert "a Native tier's secondary[] of type Bucket" in problem.message
+    assert "a HiCache tier's storage of type NIXL" in problem.message
+
+
 PLUGIN: dict[str, Any] = {"source": "DevicePlugin", "devicePlugin": {"resourceName": "rdma/hca"}}
 DRA: dict[str, Any] = {"source": "DRA", "dra": {"deviceClassName": "dranet.net"}}
 # (spec.rdma, spec.nixl) -> what is said

@@ -1,0 +1,134 @@
+"""The optional preflight of a NIXL tier: one pod on each node, which looks once and then idles.
+
+Its readiness is that of the tier's agents. The program comes from a ConfigMap and runs in any image
+with NIXL; by default in vLLM's own, which the nodes of its engines have already.
+"""
+
+import json
+from functools import cache
+from importlib.resources import files
+
+from function.api.nixl import NIXLPreflight
+from function.backends import agents, rdma
+from function.backends.nixl.facts import Tier
+from function.backends.rdma import Device
+from function.contract.backend import Manifest, Part
+from function.contract.image import Image
+from function.kube import manifests as k
+
+STOCK_REPOSITORY, STOCK_TAG = "vllm/vllm-openai", "v0.33.0"
+NAME, PROGRAM, PORT = "preflight", "preflight.py", 8099
+UID = 65532
+_FOLDER = "/etc/kv-offload"
+
+
+def parts(tier: Tier) -> list[Part]:
+    """What looks at each node; nothing where the tier does not ask for it."""
+    asked = tier.settings.preflight
+    if asked is None:
+        return []
+    device = rdma.device(tier) if asked.claim_device else Device()
+    labels = k.component(tier.labels, NAME)
+    name = f"{tier.remote_name}-{NAME}"
+    template = {"metadata": {"labels": dict(labels)}, "spec": _pod(tier, asked, device)}
+    if tier.spec.rdma.pod_annotations:
+        template["metadata"]["annotations"] = dict(tier.spec.rdma.pod_annotations)
+    meta = k.metadata(name, tier.remote_namespace, labels)
+    program: Manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": k.metadata(name, tier.remote_namespace, tier.labels),
+        "data": {PROGRAM: text()},
+    }
+    nobody = k.network_policy(k.metadata(name, tier.remote_namespace, tier.labels), labels, [])
+    return [
+        Part("namespace", k.namespace(tier.remote_namespace), keep=True),
+        Part(f"configmap-{NAME}", program),
+        *device.parts,
+        agents.daemonset(tier, f"daemonset-{NAME}", meta, labels, template),
+        Part(f"networkpolicy-{NAME}", nobody),
+    ]
+
+
+def pod_security(tier: Tier) -> str:
+    """The strictest Pod Security level that admits it: a device wants the right to lock memory."""
+    asked = tier.settings.preflight
+    return "privileged" if asked is not None and asked.claim_device else "restricted"
+
+
+def _pod(tier: Tier, asked: NIXLPreflight, device: Device) -> Manifest:
+    image = Image.of(tier.spec.image, STOCK_REPOSITORY, STOCK_TAG)
+    pod: Manifest = {
+        **agents.pod(tier, image, 0 if asked.claim_device else UID, beside_engines=True),
+        "terminationGracePeriodSeconds": 5,
+        "containers": [_container(tier, asked, device, image)],
+        "volumes": [
+            {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
+            {"name": "program", "configMap": {"name": f"{tier.remote_name}-{NAME}"}},
+        ],
+    }
+    if device.pod_claims:
+        pod["resourceClaims"] = [dict(claim) for claim in device.pod_claims]
+    return pod
+
+
+def _container(tier: Tier, asked: NIXLPreflight, device: Device, image: Image) -> Manifest:
+    amounts = {"memory": "1Gi", **dict.fromkeys(device.extended, "1")}
+    resources: Manifest = {"requests": {"cpu": "10m", **amounts}, "limits": amounts}
+    resources["requests"]["memory"] = "64Mi"
+    if device.container_claims:
+        resources["claims"] = [dict(claim) for claim in device.container_claims]
+    container = agents.container(
+        image,
+        NAME,
+        command=["python3", f"{_FOLDER}/{PROGRAM}"],
+        args=[k.literal(json.dumps(config(tier, asked), separators=(",", ":"), sort_keys=True))],
+        env=k.env(_env(tier, asked)),
+        ports=agents.ports(**{NAME: PORT}),
+        resources=resources,
+        readinessProbe=k.tcp_probe(NAME, period=30, failures=2),
+        volumeMounts=[
+            {"name": "tmp", "mountPath": "/tmp"},
+            {"name": "program", "mountPath": _FOLDER, "readOnly": True},
+        ],
+    )
+    if device.capabilities:
+        container["securityContext"]["capabilities"]["add"] = list(device.capabilities)
+    return container
+
+
+def config(tier: Tier, asked: NIXLPreflight) -> Manifest:
+    """What the program is to look at."""
+    spec, network = tier.settings, tier.spec.rdma
+    plugins = dict.fromkeys((spec.backend, *asked.plugins))
+    found: Manifest = {
+        "backend": spec.backend,
+        "plugins": list(plugins),
+        "rdma": network.source != "None",
+        "device": asked.claim_device,
+        "devices": list(network.devices),
+        "port": PORT,
+    }
+    if asked.bucket is not None:
+        found["store"] = {"endpoint": asked.bucket.endpoint, "bucket": asked.bucket.name}
+    return found
+
+
+def _env(tier: Tier, asked: NIXLPreflight) -> dict[str, str]:
+    values = {"HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}
+    # Images for GPUs ask for all of them, where the runtime listens to that.
+    values["NVIDIA_VISIBLE_DEVICES"] = "void"
+    if tier.settings.backend != "UCX":
+        return values
+    if asked.claim_device and tier.spec.rdma.devices:
+        values["UCX_NET_DEVICES"] = ",".join(f"{name}:1" for name in tier.spec.rdma.devices)
+    elif not asked.claim_device:
+        # Without a device UCX would copy inside the process, which shows nothing.
+        values["UCX_TLS"] = "tcp"
+    return values
+
+
+@cache
+def text() -> str:
+    """The program."""
+    return files(__package__).joinpath(PROGRAM).read_text(encoding="utf-8")

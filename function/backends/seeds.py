@@ -1,0 +1,9 @@
+"""A cache identity as a hash seed, where the names of blocks have no other place for it."""
+
+import hashlib
+
+
+def of_identity(identity: str) -> str:
+    """PYTHONHASHSEED: 32 bits of the identity, as many as Python takes."""
+    digest = hashlib.sha256(identity.encode()).digest()
+    return str(int.from_bytes(digest[:4], "big"))

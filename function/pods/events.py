@@ -1,0 +1,181 @@
+"""What a tier's `spec.events` adds to an engine's wiring, whichever backend brings the rest.
+
+Both engines publish by ZeroMQ, bound in the pod, each rank of data parallelism at a port of its
+own. The topic is what llm-d's router reads: the pod's serving address and the model's served name.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from function.api.events import Events
+from function.contract import events as names
+from function.contract.backend import AnyTier
+from function.contract.engine import VLLM, Engine
+from function.contract.injection import Injection, Json
+from function.flags import events as flags
+from function.problems import Refused
+from function.reasons import Reason
+
+SPEC = "spec.events"
+
+
+def assumes(tier: AnyTier, engine_name: str) -> Mapping[str, str]:
+    """Flags that events set where they are absent (see `Backend.assumes`)."""
+    asked = tier.spec.events
+    if asked is None or asked.block_tokens is None:
+        return {}
+    return {names.BLOCK_FLAGS[engine_name]: str(asked.block_tokens)}
+
+
+def seen(tier: AnyTier, engine: Engine, own: Mapping[str, str]) -> Engine:
+    """The engine as it will be: its backend must know of ports and blocks that events bring.
+
+    `own`: what the backend sets where it is absent (`Backend.assumes`), which is left to it.
+    """
+    asked = tier.spec.events
+    if asked is None:
+        return engine
+    blocks = {k: v for k, v in assumes(tier, engine.name).items() if k not in own}
+    added = {names.FLAG: json.dumps(_config(asked, engine))}
+    return replace(engine, flags={**blocks, **added, **engine.flags})
+
+
+def publish(
+    tier: AnyTier, engine: Engine, injection: Injection, *, expands: bool = True
+) -> tuple[Injection, tuple[str, ...]]:
+    """The injection with the tier's events, and what a person should know of them.
+
+    `expands`: Kubernetes expands `$(VAR)` in the engine's arguments. Raises Refused: PodConflict
+    for a port that is taken, ConnectorConflict for another seed or block size.
+    """
+    asked = tier.spec.events
+    if asked is None:
+        return injection, ()
+    injection = _alike(asked, engine, injection)
+    if engine.has(names.FLAG):
+        return injection, tuple(_kept(asked, engine))
+    if not expands:
+        note = f"{SPEC} is left out: Ray Serve places the replicas, and no pod's address is known"
+        return injection, (note,)
+    _collides(asked, engine, injection)
+    config = _config(asked, engine)
+    address: Json = {
+        "name": names.POD_IP,
+        "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
+    }
+    # An address must stand before what is expanded with it.
+    injection = replace(
+        injection,
+        env=(address, *injection.env),
+        ports=(*injection.ports, *_ports(asked, engine)),
+    )
+    if engine.name == VLLM:
+        return replace(injection, kv_events=config), tuple(_notes(engine))
+    text = json.dumps(config, separators=(",", ":"), sort_keys=True)
+    injection = replace(injection, flags={**injection.flags, names.FLAG: text})
+    return injection, tuple(_notes(engine))
+
+
+def _config(asked: Events, engine: Engine) -> Json:
+    model = (engine.flag("--served-model-name") or engine.model).split(" ")[0].replace("$", "$$")
+    topic = f"{names.TOPICS}$({names.POD_IP}):{flags.serving(engine)}@{model}"
+    config: Json = {
+        "publisher": "zmq",
+        "endpoint": f"{names.BIND}{asked.port}",
+        "topic": topic,
+    }
+    if engine.name == VLLM:
+        config["enable_kv_cache_events"] = True
+    if asked.replay_port is not None:
+        config["replay_endpoint"] = f"{names.BIND}{asked.replay_port}"
+    return config
+
+
+def _alike(asked: Events, engine: Engine, injection: Injection) -> Injection:
+    """Seed and block size, where the tier wants them equal. Raises Refused."""
+    if asked.block_tokens is not None:
+        flag, value = names.BLOCK_FLAGS[engine.name], str(asked.block_tokens)
+        own = injection.flags.get(flag, value)
+        if own != value:
+            raise _differs("blockTokens", value, f"the tier's backend sets {flag} {own}")
+        # Another value of the pod's own is refused where flags are planned.
+        injection = replace(injection, flags={**injection.flags, flag: value})
+    if asked.hash_seed is None:
+        return injection
+    value = str(asked.hash_seed)
+    for variable in (*injection.env, *injection.env_if_absent):
+        if variable["name"] == names.SEED and variable.get("value") != value:
+            said = f"the tier's backend sets {names.SEED} to {variable.get('value')}"
+            raise _differs("hashSeed", value, said)
+    if engine.env.get(names.SEED, value) != value:
+        given = engine.env[names.SEED] or "not a plain value"
+        raise _differs("hashSeed", value, f"{names.SEED} is {given} in the pod")
+    seed = {"name": names.SEED, "value": value}
+    others = [v for v in injection.env_if_absent if v["name"] != names.SEED]
+    if any(v["name"] == names.SEED for v in injection.env):
+        return injection
+    return replace(
+        injection,
+        env_if_absent=(*others, seed),
+        ray_env=tuple(dict.fromkeys((*injection.ray_env, names.SEED))),
+    )
+
+
+def _differs(field: str, value: str, other: str) -> Refused:
+    return Refused(
+        Reason.CONNECTOR_CONFLICT,
+        f"{SPEC}.{field} is {value} and {other}: a router would look for other blocks than this "
+        "engine has. Make them equal, or leave the field out, as routers that hash the tokens of "
+        "the events themselves need neither (docs/events.md).",
+    )
+
+
+def _kept(asked: Events, engine: Engine) -> Iterator[str]:
+    """Of a pod that publishes by its own configuration, or is wired already."""
+    own = flags.port(engine)
+    if own != asked.port:
+        where = f"at port {own}" if own else "at a port that cannot be seen"
+        yield (
+            f"{names.FLAG} stays as the pod has it, {where}: a router that reads the tier's events "
+            f"looks at {asked.port} ({SPEC}.port)"
+        )
+
+
+def _collides(asked: Events, engine: Engine, injection: Injection) -> None:
+    """Raise Refused where a port is needed twice in the pod."""
+    taken = {flags.serving(engine): "the engine's own (--port)"}
+    for port in injection.ports:
+        taken.setdefault(port["containerPort"], f"the tier's ({port['name']})")
+    for _, first, field in _ranges(asked):
+        for number in range(first, first + flags.ranks(engine)):
+            if number in taken:
+                raise Refused(
+                    Reason.POD_CONFLICT,
+                    f"port {number} is {taken[number]} and an event port ({field}, one for each "
+                    "rank of data parallelism). Give one of them another.",
+                )
+            taken[number] = f"an event port ({field})"
+
+
+def _notes(engine: Engine) -> Iterator[str]:
+    if engine.pods > 1 and flags.ranks(engine) > 1:
+        yield (
+            "ranks of data parallelism publish at the tier's port plus their number over all pods: "
+            "a router that counts them in each pod finds those of the first pod alone"
+        )
+
+
+def _ranges(asked: Events) -> Iterator[tuple[str, int, str]]:
+    """(name of the ports, the first, its field) of what is published."""
+    yield names.LIVE, asked.port, f"{SPEC}.port"
+    if asked.replay_port is not None:
+        yield names.REPLAY, asked.replay_port, f"{SPEC}.replayPort"
+
+
+def _ports(asked: Events, engine: Engine) -> tuple[Json, ...]:
+    return tuple(
+        {"name": f"{name}-{rank}", "containerPort": first + rank}
+        for name, first, _ in _ranges(asked)
+        for rank in range(min(flags.ranks(engine), names.MOST))
+    )
