@@ -45,6 +45,7 @@ class _Mode:
     pinned: Callable[[Tier], tuple[Pinned, ...]]
     startup: Callable[[Tier], int] = lambda _: 0
     hints: Callable[[Tier], tuple[str, ...]] = lambda _: ()
+    beside_engines: bool = False
 
 
 def _hints(tier: Tier) -> tuple[str, ...]:
@@ -70,6 +71,7 @@ _MODES = {
         pinned=server.pinned,
         startup=facts.startup_seconds,
         hints=_hints,
+        beside_engines=True,
     ),
     facts.IN_PROCESS: _Mode(
         connector="LMCacheConnectorV1",
@@ -133,6 +135,7 @@ class LMCache(Defaults[LMCacheSpec]):
             outlives_pods=mode.outlives_pods(tier),
             startup_seconds=mode.startup(tier),
             startup_hints=mode.hints(tier),
+            beside_engines=mode.beside_engines,
         )
 
     def gate(self, tier: Tier, engine: Engine) -> Question:
