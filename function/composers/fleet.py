@@ -1,8 +1,10 @@
 """KVOffloadTier over a `clusterSelector`: one child tier per matching cluster, and a fleet status.
 
 A child in use stays desired although its cluster no longer matches: a denied delete would make core
-swallow the conflict and stop composing new children (measured, reference section 5). The fleet tier
-is protected as its children are, by a Usage of itself: a Usage on a child protects no parent.
+swallow the conflict and stop composing new children (measured, reference section 5). A cluster that
+is being deleted matches no more: in the foreground it waits for its ProviderConfig, which waits for
+the Objects of the child. The fleet tier is protected as its children are, by a Usage of itself: a
+Usage on a child protects no parent.
 """
 
 from typing import Any
@@ -38,6 +40,8 @@ REQUIRED_USAGES = "usages"
 
 # Of the resource keys of child tiers.
 PREFIX = "tier-"
+
+_NAME_AND_DELETION = ("metadata", "name"), ("metadata", "deletionTimestamp")
 
 
 def child(fleet: str, cluster: str, namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
@@ -81,6 +85,7 @@ class _FleetComposer:
         self.spec = spec
         self.clusters: list[str] = []
         self.resolved = False
+        self.any_leaving = False
         self.answer = Answer()
 
     def compose(self) -> Answer:
@@ -102,7 +107,7 @@ class _FleetComposer:
         }
 
     def resolve_clusters(self) -> None:
-        found = self.call.required_values(REQUIRED_CLUSTERS, ("metadata", "name"))
+        found = self.call.required_values(REQUIRED_CLUSTERS, *_NAME_AND_DELETION)
         usages = self.call.required(REQUIRED_USAGES)
         self.usages = None if usages is None else admitted(self.call.composite, usages)
         self.resolved = found is not None and self.usages is not None
@@ -117,7 +122,9 @@ class _FleetComposer:
                 for cluster, child_name in kept.items()
                 if f"{self.tier.namespace}/{child_name}" in in_use
             }
-        self.clusters = sorted({*(row[0] for row in found or ()), *kept})
+        staying = {name for name, leaves in found or () if not leaves}
+        self.any_leaving = len(staying) < len(found or ())
+        self.clusters = sorted(staying | kept.keys())
 
     def compose_children(self) -> None:
         for cluster in self.clusters:
@@ -137,7 +144,8 @@ class _FleetComposer:
                 c.CONDITION_CLUSTER,
                 FALSE,
                 c.REASON_NO_CLUSTERS,
-                "spec.clusterSelector.matchLabels: no InferenceCluster carries these labels.",
+                "spec.clusterSelector.matchLabels: no InferenceCluster carries these labels"
+                + (", but ones that are being deleted." if self.any_leaving else "."),
             )
         else:
             cluster = Condition(c.CONDITION_CLUSTER, TRUE, c.REASON_RESOLVED)

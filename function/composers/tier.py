@@ -61,6 +61,9 @@ REQUIRED_CLUSTER = "cluster"
 REQUIRED_USAGES = "usages"
 REQUIRED_FLEET_USAGES = "fleet-usages"
 
+_PROVIDER_CONFIG = ("status", "providerConfigRef", "name")
+_DELETION = ("metadata", "deletionTimestamp")
+
 # The recommended label by which a backend says what version a workload runs.
 LABEL_VERSION = "app.kubernetes.io/version"
 
@@ -207,7 +210,7 @@ class _TierComposer:
 
     def resolve_cluster(self) -> None:
         """The cluster's ClusterProviderConfig; what runs keeps the one it was composed with."""
-        found = self.call.required_values(REQUIRED_CLUSTER, ("status", "providerConfigRef", "name"))
+        found = self.call.required_values(REQUIRED_CLUSTER, _PROVIDER_CONFIG, _DELETION)
         status, reason, message = TRUE, REASON_RESOLVED, f"Runs on InferenceCluster {self.cluster}."
         if found is None:
             status, reason = UNKNOWN, REASON_RESOLVING
@@ -226,6 +229,11 @@ class _TierComposer:
             )
         else:
             self.provider_config = found[0][0]
+            if found[0][1]:
+                message += (
+                    " It is being deleted, and its ProviderConfig stays until this tier's Objects"
+                    " are gone: move the consumers, then delete the tier."
+                )
         if not self.provider_config and self.call.anything_observed:
             self.provider_config = self.call.observed_provider_config()
             message += " What runs is kept as it is."

@@ -117,6 +117,7 @@ class Description:
     `outlives_pods`: whether cached blocks survive the engine's pods: then the engine's version is
     part of the cache identity, since a new version may read another's blocks. `startup_seconds`:
     how long an agent may take to start. `startup_hints`: what usually keeps one from it.
+    `beside_engines`: an engine cannot do without an agent on its own node.
     """
 
     endpoints: Mapping[str, str] = field(default_factory=dict)
@@ -126,6 +127,7 @@ class Description:
     outlives_pods: bool = True
     startup_seconds: int = 300
     startup_hints: Sequence[str] = ()
+    beside_engines: bool = False
 
 
 @dataclass(frozen=True)

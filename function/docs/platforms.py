@@ -51,6 +51,12 @@ def text() -> str:
             "one tolerates nothing. Master, etcd and stores of a StatefulSet tolerate only what "
             "the tier names.",
             "",
+            "Where an engine cannot do without an agent on its node (LMCache's server), its pods "
+            "are tied to the labels of `nodes.selector`. Its tolerations stay its author's: one "
+            "that goes beyond the agents' is a note behind `Wired`, since such an engine would "
+            "start on a node with that taint without an agent, and fail. Whether a node has the "
+            "taint is not known: the function sees no Node of a workload cluster.",
+            "",
             "**When it does not fit, the tier says so.** An agent counts as started only when its "
             "container sees a GPU: with the wrong source its pod stays unready, the kubelet's "
             "events name the reason (`Startup probe failed: no GPU is visible ...`), and "

@@ -9,13 +9,13 @@ from typing import Any
 
 from function import command, flags, names, workloads
 from function.api.base import present
-from function.contract import gate
-from function.contract.backend import AnyBackend, AnyTier
+from function.contract import gate, platforms
+from function.contract.backend import AnyBackend, AnyTier, Description
 from function.contract.engine import Engine
 from function.contract.injection import Injection
 from function.flags import FlagPlan
-from function.kube import objects
-from function.pods import events, other_injectors, patch
+from function.kube import objects, reading
+from function.pods import events, other_injectors, patch, tolerated
 from function.pods import record as records
 from function.pods.asking import Asking, AskingEngine, Pod
 from function.pods.engine import engine_of
@@ -46,14 +46,14 @@ def wire(asking: Asking, tier: AnyTier, backend: AnyBackend, files_name: str) ->
 
     `backend`: the tier's. `files_name`: of the ConfigMap that holds the files of its pods.
     """
-    outlives_pods = backend.describe(tier).outlives_pods
+    described = backend.describe(tier)
     manifest, templates, bodies, facts, wired, lines = asking.manifest, {}, {}, {}, [], []
     engines, skipped = _serving(asking)
     problems: list[Refused] = []
     left: list[_DecodeLeft] = []
     for asking_engine in engines:
         try:
-            made = _one(asking_engine, asking, tier, backend, files_name, outlives_pods)
+            made = _one(asking_engine, asking, tier, backend, files_name, described)
         except _DecodeLeft as decode:
             left.append(decode)
             continue
@@ -164,11 +164,12 @@ def _one(
     tier: AnyTier,
     backend: AnyBackend,
     files_name: str,
-    outlives_pods: bool,
+    described: Description,
 ) -> _Made:
     """One engine wired. Raises Refused with everything that stands in the way, and _DecodeLeft
     where the tier has nothing for that half of a pair."""
-    engine, cache_identity = engine_of(asking_engine, asking, tier, backend, outlives_pods)
+    outlives = described.outlives_pods
+    engine, cache_identity = engine_of(asking_engine, asking, tier, backend, outlives)
     pods = asking_engine.pods
     problems = [
         Refused(Reason.ARGS_NOT_PATCHABLE, pod.program.problem, pod.template.path)
@@ -204,8 +205,11 @@ def _one(
         body, made = apply(pod, engine, injection, files_name)
         plans += made
         bodies.append((pod, body))
-    notes = (*verdict.warnings, *published, *unlocked, *_notes(plans))
-    return _Made(engine, cache_identity, injection, tuple(bodies), notes)
+    notes = [*verdict.warnings, *published, *unlocked, *_notes(plans)]
+    if described.beside_engines:
+        specs = [reading.mapping(pod.template.body, "spec") for pod in pods]
+        notes += tolerated.notes(specs, platforms.tolerations(tier.spec.nodes))
+    return _Made(engine, cache_identity, injection, tuple(bodies), tuple(notes))
 
 
 def _injection(

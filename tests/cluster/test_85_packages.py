@@ -4,12 +4,10 @@ Core's own package manager installs everything, from a registry on the loopback 
 plane of its own: where the documents of the other groups are applied by hand, nothing is restored.
 """
 
-import copy
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -23,10 +21,11 @@ from tests.cluster.documents import (
     tier,
 )
 from tests.cluster.expect import Fleet, engine, flag, identities
+from tests.cluster.platform import COMPOSITION, COPY, Platform
 from tests.cluster.rig import fleet, functions, packages
 from tests.cluster.rig.functions import CHECKOUT
-from tests.cluster.rig.kube import Manifest, condition, describe, is_true, load
-from tests.cluster.rig.registry import Registry, registry
+from tests.cluster.rig.kube import condition, is_true, load
+from tests.cluster.rig.registry import registry
 from tests.cluster.rig.up import Rig
 from tests.tools.find import require
 
@@ -34,102 +33,12 @@ from tests.tools.find import require
 pytestmark = pytest.mark.usefixtures("steady")
 
 STANDIN = Path(__file__).parent / "standin"
-COMPOSITION = "modelreplicas.modelplane.ai"
-COPY = f"{COMPOSITION}-kv-offload"
-_COMPOSITION_API = "apiextensions.crossplane.io/v1"
 _DEFINITION_API = "apiextensions.crossplane.io/v2"
 
 CHAT = tier("packaged")
 FIRST_ONE = asking("first", "packaged")
 LATER = asking("later", "packaged")
 GROUP = replica_group("grouped", "packaged", 2)
-
-
-@dataclass
-class Platform:
-    """A platform whose kinds a package brings, as the people who run it see it."""
-
-    world: Fleet
-    registry: Registry
-    folder: Path
-    definitions: list[Manifest] = field(default_factory=list)
-
-    def install(self, kind: str, name: str, version: str, file: Path) -> None:
-        """Install or upgrade a package, and wait until it is in force."""
-        image = self.registry.push(f"platform/{name}", version, file)
-        document = packages.package(kind, name, image)
-        self.world.api.apply(document)
-
-        def healthy() -> bool:
-            if kind == "Function":
-                packages.serve(self.world.rig.control, name, self.world.rig.function_port)
-            found = self.world.api.again(document)
-            current = (found or {}).get("status", {}).get("currentIdentifier") == image
-            return current and is_true(found, "Installed") and is_true(found, "Healthy")
-
-        self.world.rig.until(
-            healthy,
-            f"{kind} {name} {version} is healthy",
-            60,
-            explain=lambda: describe(self.world.api, document),
-        )
-
-    def until_served(self, kind: str) -> None:
-        """Wait until the API server serves a kind that a package defines."""
-        self.world.rig.until(lambda: self.world.api.serves(API, kind), f"{kind} is served")
-
-    def upgrade_platform(self, version: str) -> None:
-        """Another version of the foreign package: its Composition differs in a label only."""
-        documents = copy.deepcopy(self.definitions)
-        for document in documents:
-            document["metadata"]["labels"] = {"platform.example.org/version": version}
-        file = packages.build(self.folder, "platform", documents, version)
-        self.install("Configuration", "platform", version, file)
-
-    def kubectl(self, *arguments: str, given: str = "") -> str:
-        command = [str(require("kubectl")), "--kubeconfig", str(self.world.rig.control.kubeconfig)]
-        return self._run([*command, *arguments], given)
-
-    def tool(self, *arguments: str, given: str = "", code: int = 0) -> str:
-        """`kv-offload`, as it is installed."""
-        script = Path(sys.executable).parent / "kv-offload"
-        return self._run([str(script), *arguments], given, code)
-
-    def restart_core(self) -> None:
-        """Core starts, and its package manager writes back what it has installed.
-
-        It has when an edit of the packaged Composition is gone.
-        """
-        document = {
-            "apiVersion": _COMPOSITION_API,
-            "kind": "Composition",
-            "metadata": {"name": COMPOSITION},
-        }
-        annotations = {"metadata": {"annotations": {"example.org/edited": "yes"}}}
-        self.world.api.patch(document, annotations)
-        self.world.rig.core.part.restart()
-
-        def restored() -> bool:
-            found = self.world.api.again(document)
-            return "example.org/edited" not in found["metadata"].get("annotations", {})
-
-        self.world.rig.until(restored, "core restores what its packages hold", 60)
-
-    def doctor(self, *, code: int = 0) -> str:
-        seen = self.kubectl(
-            "get",
-            "-A",
-            "-o",
-            "yaml",
-            "modelreplicas,compositions,compositionrevisions,xrd,functions.pkg.crossplane.io,"
-            "mutatingadmissionpolicies,mutatingadmissionpolicybindings",
-        )
-        return self.tool("doctor", given=seen, code=code)
-
-    def _run(self, command: list[str], given: str, code: int = 0) -> str:
-        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
-        assert done.returncode == code, f"{command}: {done.stdout}{done.stderr}"
-        return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -147,12 +56,7 @@ def platform(bare_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 @pytest.fixture(scope="module")
 def ours(platform: Platform) -> None:
     """Our packages, as `make packages` builds them, and a fleet."""
-    subprocess.run(["make", "--silent", "packages"], cwd=CHECKOUT, check=True, capture_output=True)
-    built = CHECKOUT / "dist" / "packages"
-    platform.install("Function", functions.OURS, "v0.1.0", built / "kv-offload-function.xpkg")
-    for name in ("kind", "tier", "standalone"):
-        file = built / f"kv-offload-{name}.xpkg"
-        platform.install("Configuration", f"kv-offload-{name}", "v0.1.0", file)
+    platform.install_ours("kind", "tier", "standalone")
     for kind in ("KVOffloadTier", "InferenceCluster", "ModelDeployment"):
         platform.until_served(kind)
     fleet.declare(platform.world.rig, packages=False)
@@ -201,9 +105,7 @@ def test_our_packages_install(platform: Platform, ours: None):
 def test_the_step_is_added_as_the_readme_says(platform: Platform, theirs: None):
     world = platform.world
     assert not wired(world, "first")
-    path = platform.folder / "packaged.yaml"
-    path.write_text(platform.kubectl("get", "composition", COMPOSITION, "-o", "yaml"))
-    platform.kubectl("apply", "-f", "-", given=platform.tool("add-step", str(path)))
+    platform.add_step(COMPOSITION)
     # What exists comes to the copy when it is written the next time.
     world.rig.until(lambda: COPY in _used(world, "first"), "the policy is in force", every=1)
     world.api.apply(LATER)
@@ -261,9 +163,7 @@ def test_an_upgrade_that_changes_the_composition_is_seen(platform: Platform, the
     assert f"Composition {COPY}: is a copy of Composition {COMPOSITION} as it was" in (
         platform.doctor(code=1)
     )
-    path = platform.folder / "packaged.yaml"
-    path.write_text(platform.kubectl("get", "composition", COMPOSITION, "-o", "yaml"))
-    platform.kubectl("apply", "-f", "-", given=platform.tool("add-step", str(path)))
+    platform.add_step(COMPOSITION)
     all_stay_wired(platform, "after-a-change")
 
 

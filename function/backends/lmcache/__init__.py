@@ -27,7 +27,7 @@ from function.backends.lmcache.accelerators import ACCELERATORS
 from function.backends.lmcache.facts import Tier
 from function.backends.lmcache.models import MODELS
 from function.contract.backend import Defaults, Description, Part, Pinned, Variant
-from function.contract.engine import VLLM, Engine
+from function.contract.engine import Engine
 from function.contract.gate import Question
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance
@@ -45,6 +45,7 @@ class _Mode:
     pinned: Callable[[Tier], tuple[Pinned, ...]]
     startup: Callable[[Tier], int] = lambda _: 0
     hints: Callable[[Tier], tuple[str, ...]] = lambda _: ()
+    beside_engines: bool = False
 
 
 def _hints(tier: Tier) -> tuple[str, ...]:
@@ -70,6 +71,7 @@ _MODES = {
         pinned=server.pinned,
         startup=facts.startup_seconds,
         hints=_hints,
+        beside_engines=True,
     ),
     facts.IN_PROCESS: _Mode(
         connector="LMCacheConnectorV1",
@@ -151,6 +153,7 @@ class LMCache(Defaults[LMCacheSpec]):
             outlives_pods=mode.outlives_pods(tier),
             startup_seconds=mode.startup(tier),
             startup_hints=mode.hints(tier),
+            beside_engines=mode.beside_engines,
         )
 
     def gate(self, tier: Tier, engine: Engine) -> Question:

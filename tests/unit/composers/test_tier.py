@@ -57,6 +57,15 @@ def test_what_runs_is_kept_when_the_cluster_cannot_be_read(name: str) -> None:
     assert got.conditions["ClusterResolved"] == CLUSTERS[name][1]
 
 
+def test_a_tier_says_that_its_cluster_is_being_deleted() -> None:
+    leaving = d.cluster()
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    got = call(d.tier(), required=required(cluster=[leaving]))
+    assert got.conditions["ClusterResolved"] == ("True", "Resolved")
+    assert "It is being deleted" in got.messages["ClusterResolved"]
+    assert "being deleted" not in call(d.tier(), required=required()).messages["ClusterResolved"]
+
+
 NONE, STARTING, THERE = ("False", "NoMatchingNodes"), ("False", "Starting"), ("True", "Ready")
 FROM_ZERO = {"minNodes": 0}
 
@@ -357,6 +366,23 @@ def test_a_child_in_use_stays(name: str) -> None:
     required = {} if usages is None else {"clusters": [d.cluster("eu")], "usages": usages}
     got = call(d.tier(**FLEET), required=required, observed=observed)
     assert sorted(got.desired) == left
+
+
+@pytest.mark.parametrize("name", SHRINKING)
+@pytest.mark.parametrize("there", [True, False], ids=["stamped", "new"])
+def test_a_cluster_that_is_being_deleted_is_left(name: str, there: bool) -> None:
+    """Deleted in the foreground it waits for its ProviderConfig, and that for the child's Objects:
+    while the child stayed for it, both stayed for ever.
+    """
+    usages, left = SHRINKING[name]
+    us = d.cluster("us")
+    us["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    now = {"clusters": [d.cluster("us"), d.cluster("eu")], "usages": []}
+    observed = observe(call(d.tier(**FLEET), required=now)) if there else {}
+    required = {} if usages is None else {"clusters": [us, d.cluster("eu")], "usages": usages}
+    got = call(d.tier(**FLEET), required=required, observed=observed)
+    assert "tier-us" not in got.desired or (there and "tier-us" in left)
+    assert ("tier-eu" in got.desired) == (there or usages is not None)
 
 
 def inference_cluster(**spec: Any) -> dict[str, Any]:
