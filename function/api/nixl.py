@@ -13,9 +13,14 @@ from function.api import fields as f
 from function.api.base import ApiModel, Rule, unused
 
 _ENDPOINT = r"^https?://[A-Za-z0-9][-A-Za-z0-9.]*(:[0-9]{1,5})?$"
-_BUCKET = r"^[a-z0-9][-a-z0-9.]*[a-z0-9]$"
+_BUCKET = r"^[a-z0-9][-a-z0-9.]{1,61}[a-z0-9]$"
 _PLUGIN = Literal["UCX", "LIBFABRIC", "POSIX", "GDS", "GDS_MT", "OBJ"]
-f.PATTERNS.update({_ENDPOINT: "http://HOST[:PORT] or https://HOST[:PORT]"})
+f.PATTERNS.update(
+    {
+        _ENDPOINT: "http://HOST[:PORT] or https://HOST[:PORT]",
+        _BUCKET: "a bucket's name (3 to 63 lower-case letters, digits, - and .)",
+    }
+)
 
 
 class NIXLPorts(ApiModel):

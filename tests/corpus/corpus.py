@@ -95,7 +95,7 @@ def targeted(case: Json, manifest: Json) -> tuple[asking.Asking, Input]:
 def wired(case: Json, manifest: Json) -> wire.Wired:
     """The manifest wired to the case's tier. Raises Refused, NothingAsked."""
     found, _ = targeted(case, manifest)
-    spec: Any = SimpleNamespace(backend=tiers.INJECTIONS[case["tier"]].backend)
+    spec: Any = SimpleNamespace(backend=tiers.INJECTIONS[case["tier"]].backend, events=None)
     tier = Tier("chat", "platform", "chat-00000", spec, spec)
     return wire.wire(found, tier, FixedBackend(case["tier"]), "chat-files")
 
