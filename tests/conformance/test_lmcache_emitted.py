@@ -125,6 +125,7 @@ def test_sglang_starts_with_what_it_gets(sglang, tmp_path):
     parsed = sglang.parse(words(container), env)
     assert parsed.ok, parsed.error
     assert parsed.result["resolved"]["enable_lmcache"] is True
+    assert parsed.result["resolved"]["radix_cache_backend"] == modules.SGLANG_NAME
     assert env["LMCACHE_MP_HOST"].startswith("tcp://")
     assert env["LMCACHE_MP_PORT"] == "5555"
     assert json.loads(env["LMCACHE_EXTRA_CONFIG"]) == {"lmcache.mp.mq_timeout": 300}

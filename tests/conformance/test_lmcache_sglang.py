@@ -31,8 +31,11 @@ OWN = "lmcache==0.5.6"
 
 @pytest.fixture
 def agent(node, engines):
-    template = one(render(EXAMPLE, ROOT / "example/lmcache/required"), "DaemonSet")["spec"]
-    with Pod(node, template["template"], engines, name="agent", sizes=SIZES) as pod:
+    manifest = one(render(EXAMPLE, ROOT / "example/lmcache/required"), "DaemonSet")
+    template = manifest["spec"]["template"]
+    # Without a GPU an engine carries its blocks over itself, which an agent must be told to take.
+    template["spec"]["containers"][0]["args"] += ["--supported-transfer-mode", "auto"]
+    with Pod(node, template, engines, name="agent", sizes=SIZES) as pod:
         pod.wait_ready(120)
         yield pod
 
