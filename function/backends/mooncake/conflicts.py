@@ -25,7 +25,12 @@ SEED = "PYTHONHASHSEED"
 
 
 def check(tier: Tier, engine: Engine) -> None:
-    """Raise Refused with every row that holds."""
+    """Raise Refused with every row that holds, of an engine of a Mooncake tier."""
+    conflicts.check((*_OWN, *ROWS), tier, engine)
+
+
+def check_storage(tier: Tier, engine: Engine) -> None:
+    """The same where the pool is another tier's storage."""
     conflicts.check(ROWS, tier, engine)
 
 
@@ -74,7 +79,8 @@ def _plain_decode(_: Tier, engine: Engine) -> str | None:
     return mode if mode == "decode" and not engine.has(DECODE_RADIX) else None
 
 
-ROWS: tuple[Row[MooncakeSpec], ...] = (
+# Of Mooncake's own tiers: HiCache may offload from such an engine to the pool.
+_OWN: tuple[Row[MooncakeSpec], ...] = (
     Row(
         Reason.OUT_OF_SCOPE,
         "a {found} engine is left as it is: its blocks come from the prefill engine, which may use "
@@ -83,6 +89,8 @@ ROWS: tuple[Row[MooncakeSpec], ...] = (
         _plain_decode,
         engine=SGLANG,
     ),
+)
+ROWS: tuple[Row[MooncakeSpec], ...] = (
     Row(
         Reason.VERSION_MISMATCH,
         "the engine's image has Mooncake {found}: releases of two lines shake hands, and then "

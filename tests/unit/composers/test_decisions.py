@@ -694,6 +694,19 @@ def test_a_decode_engine_that_a_tier_leaves_alone_does_not_take_prefill_with_it(
     assert again.desired[KEY] == got.desired[KEY], again.messages
 
 
+@pytest.mark.parametrize("mode", ["Leave", "Offload"])
+def test_a_decode_engine_offloads_to_a_pool_where_its_tier_says_so(mode: str) -> None:
+    pool = {"masterAddress": "m:50051", "version": "0.3.13"}
+    storage = {"type": "Mooncake", "mooncake": {"external": pool}}
+    tier: dict[str, Any] = {
+        **HIERARCHY, "hicache": {**HIERARCHY["hicache"], "decode": mode, "storage": storage},
+    }  # fmt: skip
+    manifest = deployment({})
+    manifest["spec"]["template"]["spec"] = half("decode")
+    found, message = decide(manifest, **tier)
+    assert found == (WIRED if mode == "Offload" else OUT), message
+
+
 def test_halves_in_two_workloads_fare_alike() -> None:
     desired = {}
     for mode in ("decode", "prefill"):

@@ -71,7 +71,7 @@ def version(tier: Tier) -> Version | None:
 def storage(tier: Tier, engine: Engine) -> Storage:
     """As a tier of that pool wires SGLang; the pods carry the label that its policy admits."""
     found = pool(tier)
-    conflicts.check(found, engine)
+    conflicts.check_storage(found, engine)
     made = connector.storage(found, facts.pages(tier, engine))
     pod = {key: value for key, value in made.pod.items() if key != "backend"}
     seconds = present(tier.settings.storage).wait_seconds
