@@ -21,13 +21,16 @@ COPY = f"{COMPOSITION}-kv-offload"
 
 @dataclass
 class Platform:
-    """`definitions`: the XRDs and Compositions of the foreign package, which is called `name`."""
+    """`definitions`: the XRDs and Compositions of the foreign package, which is called `name`.
+    `kinds`: the composites that have our step.
+    """
 
     world: Fleet
     registry: Registry
     folder: Path
     definitions: list[Manifest] = field(default_factory=list)
     name: str = "platform"
+    kinds: str = "modelreplicas"
 
     def install(self, kind: str, name: str, version: str, file: Path) -> None:
         """Install or upgrade a package, and wait until it is in force."""
@@ -112,7 +115,7 @@ class Platform:
             "-A",
             "-o",
             "yaml",
-            "modelreplicas,compositions,compositionrevisions,xrd,functions.pkg.crossplane.io,"
+            f"{self.kinds},compositions,compositionrevisions,xrd,functions.pkg.crossplane.io,"
             "mutatingadmissionpolicies,mutatingadmissionpolicybindings",
         )
         return self.tool("doctor", given=seen, code=code)

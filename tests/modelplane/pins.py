@@ -14,6 +14,11 @@ FOLDERS = (
     "functions/compose-model-replica/function",
     "schemas/python/models",
 )
+# What the rig (rig/) runs beside that: whole folders of functions.
+RIG_FOLDERS = tuple(
+    f"functions/compose-{name}/function"
+    for name in ("inference-class", "inference-cluster", "model-endpoint", "usages")
+)
 # In these a ModelDeployment is looked for; the README's is the one of its first page.
 MANIFESTS = ("docs/manifests", "e2e/manifests", "README.md")
 REPOSITORY = "https://github.com/modelplaneai/modelplane"
@@ -21,7 +26,9 @@ REPOSITORY = "https://github.com/modelplaneai/modelplane"
 
 @dataclass(frozen=True)
 class Pin:
-    """`digest`: of FOLDERS and the README. `ref`: what to fetch. `spec`: of clusters there."""
+    """`digest`: of FOLDERS and the README. `ref`: what to fetch. `spec`: of clusters there.
+    `rig`: digest of RIG_FOLDERS; "": this checkout does not run on the rig.
+    """
 
     name: str
     commit: str
@@ -29,6 +36,7 @@ class Pin:
     digest: str
     deployments: int
     spec: tuple[tuple[str, str], ...] = ()
+    rig: str = ""
 
 
 PINS = (
@@ -38,6 +46,7 @@ PINS = (
         "v0.3.1",
         "b2a5e032abc8e52c1f453bb54bd26c0bd35ca8ca379ebb9b96bfac07f4f61c5a",
         27,
+        rig="047811858ff2b2f9747aae4aef9e8c8e17b5566ea8a883974c8144396cf92375",
     ),
     Pin(
         "pr-406",
@@ -77,10 +86,21 @@ def find(folder: Path) -> Pin:
     )
 
 
-def digest(folder: Path) -> str:
-    """One digest of every path and text below FOLDERS, and of the README."""
+def check_rig(folder: Path) -> None:
+    """Whether the rig may run a checkout. Raises WrongCheckout."""
+    pin = find(folder)
+    found = digest(folder, RIG_FOLDERS)
+    if found != pin.rig:
+        raise WrongCheckout(
+            f"{folder} ({pin.name}) holds functions of digest {found}, and the rig runs"
+            f" {pin.rig or 'none of it'}. {how()}"
+        )
+
+
+def digest(folder: Path, folders: tuple[str, ...] = FOLDERS) -> str:
+    """One digest of every path and text below some folders, and of the README."""
     paths = [folder / "README.md"]
-    for name in FOLDERS:
+    for name in folders:
         paths += (path for path in (folder / name).rglob("*") if path.is_file())
     total = hashlib.sha256()
     for path in sorted(p for p in paths if not re.search(r"/__pycache__/|\.pyc$", p.as_posix())):

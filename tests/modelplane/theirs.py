@@ -21,7 +21,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--checkout", type=Path, required=True)
     parser.add_argument("--function", required=True, help="a folder of its functions/")
-    parser.add_argument("--address", required=True, help="where to serve, without TLS")
+    parser.add_argument("--address", required=True, help="where to serve")
+    parser.add_argument("--tls-certs-dir", default="", help="serve by mutual TLS")
     options = parser.parse_args()
     sys.dont_write_bytecode = True
     with tempfile.TemporaryDirectory() as scratch:
@@ -34,7 +35,9 @@ def main() -> None:
         from function import fn
 
         logging.configure(level=logging.Level.INFO)
-        runtime.serve(fn.FunctionRunner(), options.address, creds=None, insecure=True)
+        folder = options.tls_certs_dir
+        creds = runtime.load_credentials(folder) if folder else None
+        runtime.serve(fn.FunctionRunner(), options.address, creds=creds, insecure=not creds)
 
 
 def _readable(folder: Path, scratch: Path) -> Path:
