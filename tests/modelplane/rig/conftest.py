@@ -12,7 +12,7 @@ from tests.cluster.platform import Platform
 from tests.cluster.rig.crossplane import FLEET_FLAGS
 from tests.cluster.rig.fleet import SYSTEM, namespace
 from tests.cluster.rig.functions import CHECKOUT
-from tests.cluster.rig.kube import is_true, load
+from tests.cluster.rig.kube import Manifest, is_true, load
 from tests.cluster.rig.registry import registry
 from tests.cluster.rig.up import Rig
 from tests.modelplane import pins
@@ -110,3 +110,27 @@ def _declare(platform: Platform) -> None:
             90,
             explain=lambda d=document: world.explain(d),
         )
+
+
+@pytest.fixture(scope="session")
+def ours(life: Life) -> None:
+    """Ours beside it: Function, Configurations, and the step in copies of Compositions."""
+    world = life.world
+    with life.transcript.doing("our packages kind and tier installed, the step added to copies"):
+        life.platform.install_ours("kind", "tier")
+        life.platform.until_served("KVOffloadTier")
+        for plural in STEPPED:
+            life.platform.add_step(f"{plural}.modelplane.ai")
+        # What exists comes to its copy when it is written the next time.
+        for name in world.rig.workloads:
+            document = site.inference_cluster(world.rig.workload(name))[1]
+            world.rig.until(
+                lambda d=document: _uses_copy(life, d), "the policy is in force", every=1
+            )
+    life.transcript.saw(f"kv-offload doctor: {life.platform.doctor().strip()}")
+
+
+def _uses_copy(life: Life, document: Manifest) -> bool:
+    life.touch(document)
+    found = life.world.get(document)["spec"]["crossplane"]["compositionRef"]["name"]
+    return found.endswith("-kv-offload")

@@ -2,16 +2,18 @@
 
 import contextlib
 import threading
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import httpx
 
+from function.kube import reading
 from tests.cluster.documents import API, OBJECT, TIER, USAGE
 from tests.cluster.expect import Fleet, engine
 from tests.cluster.platform import Platform
 from tests.cluster.rig.apiserver import Cluster
-from tests.cluster.rig.kube import Manifest, condition, is_true
-from tests.modelplane.rig.site import TEAM
+from tests.cluster.rig.kube import Manifest, Refused, condition, is_true
 from tests.modelplane.rig.transcript import Transcript
 
 CONDITION = "KVOffloadReady"
@@ -47,6 +49,45 @@ class Life:
     def world(self) -> Fleet:
         return self.platform.world
 
+    # Acts
+
+    def apply_ready(self, *tiers: Manifest) -> None:
+        for document in tiers:
+            self.world.api.apply(document)
+        for document in tiers:
+            self.world.until_ready(document, limit=120)
+
+    def touch(self, document: Manifest) -> None:
+        """Have core look at a composite now; what it must look up it would see by its TTL."""
+        change = {"metadata": {"annotations": {"example.org/touched": str(time.time())}}}
+        self.world.api.patch(document, change)
+
+    def until_deleted(self, document: Manifest, how: str, *touching: Manifest) -> None:
+        """Delete, again while something holds it, as a person would; then have others look."""
+        said: list[str] = []
+
+        def deleted() -> bool:
+            try:
+                self.world.api.delete(document, propagation=how)
+            except Refused as refused:
+                said.append(str(refused))
+                return False
+            return True
+
+        name = f"{document['kind']} {document['metadata']['name']}"
+        explain = lambda: f"{said[-1:]}\n{self.events()}"  # noqa: E731
+        self.world.rig.until(deleted, f"{name} may be deleted", 150, every=2, explain=explain)
+        if said:
+            self.transcript.saw(f"{name}: refused {len(said)} times: {said[0]}")
+        for each in touching:
+            self.touch(each)
+        self.world.rig.until(
+            lambda: self.world.api.again(document) is None,
+            f"{name} is gone",
+            150,
+            explain=lambda: f"{self.world.explain(document)}\n{self.events()}",
+        )
+
     # Deployments
 
     def until_wired(self, document: Manifest, replicas: int, *words: str) -> None:
@@ -61,6 +102,12 @@ class Life:
         )
         said = self.world.message(document, CONDITION)
         self.transcript.saw(f"{name}: {', '.join(self.where(document))}; {CONDITION}: {said}")
+
+    def until_all_wired(
+        self, replicas: int, *documents: Manifest, words: Iterable[str] = ()
+    ) -> None:
+        for document in documents:
+            self.until_wired(document, replicas, *words)
 
     def lacks(self, document: Manifest, replicas: int, *words: str) -> list[str]:
         """What is missing until then."""
@@ -124,20 +171,20 @@ class Life:
             p for p in found if "deletionTimestamp" not in p["metadata"] and is_true(p, "Ready")
         ]
 
-    def identities(self, document: Manifest) -> dict[str, str]:
-        """The pods of a deployment's engines by uid."""
-        return {
-            p["metadata"]["uid"]: p["metadata"]["name"]
-            for r in self.replicas(document)
-            for p in self.pods(r)
-        }
+    def identities(self, *documents: Manifest) -> dict[str, str]:
+        """The pods of deployments' engines by uid."""
+        return {p["metadata"]["uid"]: p["metadata"]["name"] for p in self._engine_pods(*documents)}
 
-    def usages(self, replica: str = "") -> list[Manifest]:
-        """The Usages of consumers: of all, or of one by name."""
-        found = [u for u in self.world.api.list(USAGE, "Usage", TEAM) if u["spec"].get("by")]
-        found += [
-            u for u in self.world.api.list(USAGE, "Usage") if u["metadata"]["namespace"] != TEAM
-        ]
+    def images(self, document: Manifest) -> set[str]:
+        """What its engines run."""
+        return {engine(p)["image"] for p in self._engine_pods(document)}
+
+    def _engine_pods(self, *documents: Manifest) -> list[Manifest]:
+        return [p for d in documents for r in self.replicas(d) for p in self.pods(r)]
+
+    def usages(self, replica: str) -> list[Manifest]:
+        """The Usages that a replica holds its tier with."""
+        found = self.world.api.list(USAGE, "Usage")
         return [u for u in found if f"/{replica} " in u["spec"].get("reason", "")]
 
     def events(self) -> str:
@@ -162,15 +209,25 @@ class Life:
             for e in found
             if e["metadata"].get("namespace") not in _OF_KUBERNETES
             and e["metadata"]["name"] != "default"
-            and (not names or any(e["metadata"]["name"].startswith(f"{n}-") for n in names))
+            and (not names or any(f"{e['metadata']['name']}-".startswith(f"{n}-") for n in names))
         ]
 
     def until_gone(self, *documents: Manifest) -> None:
         """Deployments, and all that came of them, on every cluster."""
         names = [d["metadata"]["name"] for d in documents]
         self.world.rig.until(
-            lambda: not any(map(self.world.api.again, documents)) and not self.left(*names),
+            lambda: not any(map(self.world.api.again, documents)),
             f"{names} are gone",
+            150,
+            explain=lambda: "\n".join([*map(self.world.explain, documents), self.events()]),
+        )
+        self.until_left(*names)
+
+    def until_left(self, *names: str) -> None:
+        """Wait until nothing is left of these names, or of anything."""
+        self.world.rig.until(
+            lambda: not self.left(*names),
+            f"nothing is left of {names}",
             150,
             every=1,
             explain=lambda: "\n".join([*self.left(*names), self.events()]),
@@ -199,8 +256,7 @@ def is_wired(manifest: Manifest) -> bool:
 
 
 def _asks(manifest: Manifest) -> bool:
-    annotations = manifest["spec"].get("template", {}).get("metadata", {}).get("annotations") or {}
-    return TIER in annotations
+    return TIER in reading.mapping(manifest, "spec", "template", "metadata", "annotations")
 
 
 def _is_current(manifest: Manifest, kind: str) -> bool:

@@ -13,6 +13,8 @@ from tests.cluster.rig.up import Rig
 from tests.modelplane.fleet import TIER, asking
 from tests.modelplane.shapes import VLLM
 
+SGLANG = "lmcache/sglang:v0.5.6"
+
 POOL = "gpus"
 TEAM = "ml-team"
 DRIVER = "gpu.nvidia.com"
@@ -125,9 +127,25 @@ def fleet_tier(name: str, **spec: Any) -> Manifest:
     return document
 
 
-def deployment(name: str, tier_name: str, replicas: int, *more: str, image: str = "") -> Manifest:
+CHAT = fleet_tier("chat")
+# SGLang's client of LMCache has no place for the identity in its keys.
+SHARED = fleet_tier("shared", lmcache={"ipc": "SharedMemory", "l1": {"sizeGiB": 200}})
+TIERS = (CHAT, SHARED)
+
+
+def talk(replicas: int = 2, *more: str, image: str = VLLM) -> Manifest:
+    """vLLM on the tier chat."""
+    return deployment("talk", "chat", replicas, *more, image=image)
+
+
+def code(replicas: int = 2, *more: str) -> Manifest:
+    """SGLang on the tier shared."""
+    return deployment("code", "shared", replicas, *more, image=SGLANG)
+
+
+def deployment(name: str, tier_name: str, replicas: int, *more: str, image: str) -> Manifest:
     """A ModelDeployment of one engine per replica that names a tier."""
-    container: Manifest = {"name": "engine", "image": image or VLLM}
+    container: Manifest = {"name": "engine", "image": image}
     model = f"some/{name}"
     if "sglang" in container["image"]:
         container |= {"command": ["sglang", "serve"], "args": [f"--model-path={model}", *more]}
