@@ -75,7 +75,8 @@ types: venv ## Types of the package (mypy, strict)
 image-check: venv ## Lint the Dockerfile and do its steps without a daemon
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.image.check
 
-fuzz: venv ## Fuzz scripts, their cost, and whole calls (RUNS=100000)
+fuzz: venv ## Fuzz scripts, their cost, whole calls, and what they decide over time (RUNS=100000)
 	@$(BIN)/python -m tests.fuzz.scripts --runs $(or $(RUNS),100000)
 	@$(BIN)/python -m tests.fuzz.slow --runs $(or $(SLOW_RUNS),500)
 	@$(BIN)/python -m tests.fuzz.documents --runs $(or $(RUNS),100000) --seconds $(or $(SECONDS_OF_CALLS),120)
+	@$(BIN)/python -m tests.fuzz.over_time --runs $(or $(RUNS),100000) --seconds $(or $(SECONDS_OVER_TIME),20)

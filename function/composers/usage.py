@@ -13,7 +13,8 @@ A fleet tier is no consumer's `of`: it composes one Usage of itself while anythi
 Source: crossplane v2.3.4, `internal/controller/protection/usage/reconciler.go` and the CRD's rules;
 each shape below was tried on a control plane (tests/cluster/test_45_deletion.py).
 
-- Deleting a composed Usage that has a `by` waits until that is gone, looking every 30 s.
+- Deleting a composed Usage that has a `by` waits until that is gone, looking every 30 s. An engine
+  that leaves its tier and runs on is never gone: see `released`.
 - `by` stands in the Usage's namespace or is cluster-scoped; core makes it an owner of the Usage, so
   that the Usage is collected with its last owner.
 - `of` in another namespace is refused without a `by`.
@@ -268,26 +269,51 @@ def observed(call: Call, models: Container[str], by: Holder) -> dict[str, dict[s
     `by`: what holds the tier now; a release before this one wrote the consumer itself.
     """
     found = {}
-    who = consumer(call.composite)
-    for key in call.observed_keys():
-        if not key.startswith(_KEY):
-            continue
-        metadata = call.observed_value(key, "metadata") or {}
-        marked = {share.model for share in shares({"metadata": metadata})}
-        if not any(model in models for model in marked):
-            continue
-        kept: dict[str, Any] = {
-            "labels": _ours(metadata.get("labels", {})),
-            "annotations": _ours(metadata.get("annotations", {}))
-            | {names.ANNOTATION_CONSUMER: _consumer_text(who)},
+    for key in _composed_before(call):
+        marked = {
+            share.model for share in shares({"metadata": call.observed_value(key, "metadata")})
         }
-        if not who.namespace:
-            kept["namespace"] = metadata.get("namespace", "")
-        spec = dict(call.observed_value(key, "spec") or {})
-        if who.namespace or by.namespace in ("", kept["namespace"]):
-            spec["by"] = _by(by)
-        found[key] = _document(spec, kept)
+        if any(model in models for model in marked):
+            found[key] = _again(call, key, by)
     return found
+
+
+def released(call: Call, made: Container[str], stays: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The Usages that the consumer has composed before, and needs no more, let go of.
+
+    Core deletes a Usage only once what its `by` names is gone; an engine that is unwired, or moves
+    to another tier, stays. So such a Usage first comes to name nobody, and is dropped by the call
+    that sees it so. `made`: keys of the Usages that stay; `stays`: of what goes on to run.
+    """
+    engines = {call.observed_value(key, "metadata", "name") for key in stays} - {None}
+    found = {}
+    for key in _composed_before(call):
+        by = call.observed_value(key, "spec", "by") or {}
+        if key not in made and by.get("resourceRef", {}).get("name") in engines:
+            nobody = Holder(by.get("apiVersion", ""), by.get("kind", ""), "", key)
+            found[key] = _again(call, key, nobody)
+    return found
+
+
+def _composed_before(call: Call) -> list[str]:
+    return [key for key in call.observed_keys() if key.startswith(_KEY)]
+
+
+def _again(call: Call, key: str, by: Holder) -> dict[str, Any]:
+    """An observed Usage as the consumer would compose it again, for what holds the tier now."""
+    who = consumer(call.composite)
+    metadata = call.observed_value(key, "metadata") or {}
+    kept: dict[str, Any] = {
+        "labels": _ours(metadata.get("labels", {})),
+        "annotations": _ours(metadata.get("annotations", {}))
+        | {names.ANNOTATION_CONSUMER: _consumer_text(who)},
+    }
+    if not who.namespace:
+        kept["namespace"] = metadata.get("namespace", "")
+    spec = dict(call.observed_value(key, "spec") or {})
+    if who.namespace or by.namespace in ("", kept["namespace"]):
+        spec["by"] = _by(by)
+    return _document(spec, kept)
 
 
 def _ours(values: dict[str, str]) -> dict[str, str]:

@@ -41,14 +41,17 @@ class TemplateRecord:
 class Record:
     """`state`: Wired, or Unwired (Optional's choice, bound to `template`, a digest).
 
-    `tier`: "namespace/name". `template`: a digest of the pod templates as their author wrote them;
-    `applied`: of the wired ones as we wrote them, so that they are known again when they are seen.
+    `tier`: "namespace/name" as the workload names it; `child`: the fleet's child that it was, ""
+    where the name is the tier's own. `template`: a digest of the pod templates as their author
+    wrote them; `applied`: of the wired ones as we wrote them, so that they are known again when
+    they are seen.
     `engines`: {gang name: facts as {fact: value}}, with their sources and the cache identity.
     `templates`: {template path: TemplateRecord}.
     """
 
     state: str
     tier: str
+    child: str = ""
     backend: str = ""
     policy: str = "Required"
     template: str = ""
@@ -79,6 +82,7 @@ def dump(record: Record) -> str:
 def _dump(record: Record) -> str:
     data: Json = {"version": VERSION, "state": record.state, "tier": record.tier}
     for key, value in (
+        ("child", record.child),
         ("backend", record.backend),
         ("policy", record.policy),
         ("template", record.template),
@@ -153,6 +157,7 @@ def _load(data: Json) -> Record:
     return Record(
         state=data["state"],
         tier=_text(data["tier"]),
+        child=_text(data.get("child", "")),
         backend=_text(data.get("backend", "")),
         policy=_text(data.get("policy", "")),
         template=_text(data.get("template", "")),

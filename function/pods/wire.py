@@ -78,6 +78,7 @@ def wire(asking: Asking, tier: AnyTier, backend: AnyBackend, files_name: str) ->
     record = Record(
         state=records.WIRED,
         tier=str(asking.ref),
+        child=tier.name if asking.ref is not None and tier.name != asking.ref.name else "",
         backend=tier.spec.backend,
         policy=asking.policy,
         template=asking.digest,

@@ -80,6 +80,7 @@ class _ConsumerComposer:
         self.find_strays()
         if not self.workloads:
             self.say_nothing_is_wired()
+            self.release()
             self.warn()
             return self.answer
         self.outcomes = [self.decider.decide(workload) for workload in self.workloads]
@@ -94,6 +95,7 @@ class _ConsumerComposer:
         self.derive_condition()
         self.warn()
         self.choose_ttl()
+        self.release()
         return self.answer
 
     # What there is ---------------------------------------------------------------------------
@@ -291,6 +293,13 @@ class _ConsumerComposer:
         models = {engine.get("model", "") for engine in facts}
         for key, manifest in usage.observed(self.call, models, by).items():
             self.answer.resources.setdefault(key, Composed(manifest, True))
+
+    def release(self) -> None:
+        """Tiers that the engines do not use any more are let go of, while the engines run on."""
+        stays = set(self.call.desired_keys()) - self.answer.removed
+        for key, manifest in usage.released(self.call, self.answer.resources, stays).items():
+            self.answer.resources[key] = Composed(manifest, True)
+            self.answer.ttl = TTL_UNSETTLED
 
     def derive_condition(self) -> None:
         off = [o for o in self.outcomes if o.reason is not Reason.WIRED]

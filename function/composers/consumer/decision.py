@@ -5,6 +5,7 @@
 | not any more, or policy Off | | | | left as its author wrote it |
 | yes | not yet looked up | unwired | | left; nothing is decided on a guess |
 | yes | any | wired | the same | wired as recorded; its wiring is pinned to its template |
+| yes, another | ready | wired | the same | wired anew: it names another, or is on another cluster |
 | yes | ready, its turn | wired | the same | wired anew (rollout.py) |
 | yes | ready | wired | changed | judged anew: wired; or refused, and what runs stays |
 | yes | not usable | wired | changed | the edit waits: what runs stays |
@@ -34,7 +35,7 @@ from function.composers.tier_plan import Refusal, TierPlan
 from function.contract.engine import Engine
 from function.edge.answer import Requirement
 from function.edge.request import Call
-from function.kube import objects
+from function.kube import objects, reading
 from function.pods import replay, wire
 from function.pods.asking import LEFT_ALONE, Asking
 from function.pods.record import Record
@@ -92,13 +93,15 @@ class Outcome:
     def running(self) -> list[usage.Share]:
         """What it shares on the tier that it names while it runs as recorded."""
         record = self.asking.record
-        if record is None or not record.wired or record.tier != str(self.asking.ref):
+        if record is None or not record.wired or not _is_of(self.asking, self.found):
             return []
         return [self._share(_recorded(facts), True) for facts in record.engines.values()]
 
     @property
     def shares(self) -> list[usage.Share]:
         """What it may share on its tier, and whether it is wired so already."""
+        if self.action is Action.REPLAYED and not self.running:
+            return []
         if not self.kept or not self.engines:
             return self.wanted
         if not self.waits_for_others:
@@ -187,7 +190,7 @@ class Decider:
             return self.fall_back(asking, refused.reason, str(refused), found)
         if found.state is not Reason.WIRED and not asking.unreadable:
             outcome = self.fall_back(asking, found.state, found.message, found)
-        elif _is_pinned(asking):
+        elif _is_pinned(asking) and _is_of(asking, found):
             outcome = self._pinned(asking, wired, found, plan.tier.spec.wiring)
         else:
             outcome = self._changed(asking, wired, found, plan.tier.spec.wiring)
@@ -214,7 +217,8 @@ class Decider:
     ) -> Outcome:
         """A template that was never wired, or has changed since: judged anew."""
         before = asking.record
-        if update.update == "Pinned" and before is not None and before.wired:
+        pinned = update.update == "Pinned" and _is_of(asking, found)
+        if pinned and before is not None and before.wired:
             wired = replay.again(asking, before, wired, self.step_input) or wired
         outcome = self._anew(asking, wired, found)
         if update.update != "Rolling":
@@ -345,12 +349,24 @@ def _is_pinned(asking: Asking) -> bool:
     return record is not None and record.wired and record.template == asking.digest
 
 
+def _is_of(asking: Asking, found: lookup.Found | None) -> bool:
+    """Whether the workload's record is of the tier that it names, on the cluster where it is: a
+    name in a field of the composite, or the cluster, may change while the pod template does not.
+    """
+    record = asking.record
+    if record is None or record.tier != str(asking.ref):
+        return False
+    here = reading.text(found.document if found else None, "metadata", "name")
+    return not (record.child and here) or record.child == here
+
+
 def _chose_unwired(asking: Asking) -> bool:
-    """Optional's choice holds until the pod template changes."""
+    """Optional's choice holds until the pod template changes, or another tier is named."""
     record = asking.record
     return (
         asking.policy is Policy.OPTIONAL
         and record is not None
         and not record.wired
+        and record.tier == str(asking.ref)
         and record.template == asking.digest
     )

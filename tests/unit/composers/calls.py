@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from crossplane.function import resource
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+from google.protobuf import struct_pb2 as structpb
 
 from function.backends.registry import BACKENDS, Registry
 from function.edge import structs
@@ -45,26 +45,51 @@ def call(
     backends: Registry = BACKENDS,
     now: float = 0.0,
 ) -> Outcome:
-    """Run the function once. `required`: by requirement name; a name left out is unresolved.
+    """Run the function once, as `request` says it."""
+    asked = request(
+        composite,
+        step_input=step_input,
+        desired=desired,
+        observed=observed,
+        required=required,
+        schemas=schemas,
+    )
+    return outcome(asyncio.run(FunctionRunner(backends, lambda: now).RunFunction(asked, None)))
+
+
+def request(
+    composite: Document,
+    *,
+    step_input: Document | None = None,
+    desired: Mapping[str, Document] | None = None,
+    observed: Mapping[str, Document] | None = None,
+    required: Mapping[str, list[Document]] | None = None,
+    schemas: Mapping[str, Document] | None = None,
+) -> fnv1.RunFunctionRequest:
+    """`required`: by requirement name; a name left out is unresolved.
 
     `schemas`: OpenAPI schemas by requirement name.
     """
-    request = fnv1.RunFunctionRequest()
-    request.observed.composite.resource.CopyFrom(resource.dict_to_struct(composite))
+    asked = fnv1.RunFunctionRequest()
+    asked.observed.composite.resource.CopyFrom(_struct(composite))
     if step_input is not None:
-        request.input.CopyFrom(resource.dict_to_struct(step_input))
+        asked.input.CopyFrom(_struct(step_input))
     for key, document in (desired or {}).items():
-        request.desired.resources[key].resource.CopyFrom(resource.dict_to_struct(document))
+        asked.desired.resources[key].resource.CopyFrom(_struct(document))
     for key, document in (observed or {}).items():
-        request.observed.resources[key].resource.CopyFrom(resource.dict_to_struct(document))
+        asked.observed.resources[key].resource.CopyFrom(_struct(document))
     for name, documents in (required or {}).items():
-        items = request.required_resources[name]
+        items = asked.required_resources[name]
         items.SetInParent()
         for document in documents:
-            items.items.add().resource.CopyFrom(resource.dict_to_struct(document))
+            items.items.add().resource.CopyFrom(_struct(document))
     for name, schema in (schemas or {}).items():
-        request.required_schemas[name].openapi_v3.CopyFrom(resource.dict_to_struct(schema))
-    return outcome(asyncio.run(FunctionRunner(backends, lambda: now).RunFunction(request, None)))
+        asked.required_schemas[name].openapi_v3.CopyFrom(_struct(schema))
+    return asked
+
+
+def _struct(document: Document) -> structpb.Struct:
+    return structpb.Struct.FromString(structs.encode(document))
 
 
 def outcome(response: fnv1.RunFunctionResponse) -> Outcome:

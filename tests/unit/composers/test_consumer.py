@@ -254,6 +254,77 @@ def test_the_tier_of_the_cluster_is_asked_and_no_other() -> None:
     assert not any(key.startswith("usage-") for key in got.desired)
 
 
+def _by_field(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A consumer that names the tier in a field: its pod template is the same for each."""
+    composite = d.replica(kvOffloadTierRef={"name": name})
+    return composite, {KEY: d.engine({})}
+
+
+def _elsewhere(cluster: str, **wiring: Any) -> dict[str, Any]:
+    """What is resolved for a workload of the fleet `chat` on one of its clusters."""
+    where = {"provider_config": cluster, "inferenceClusterRef": {"name": cluster}}
+    return d.requirements(children=(fleet_child(f"chat-{cluster}", **where, **wiring),))
+
+
+# name: (update of the other tier) -> another tier is another wiring, whatever that says
+UPDATES = [{}, {"wiring": {"update": "Rolling"}}, {"wiring": {"update": "Pinned"}}]
+
+
+@pytest.mark.parametrize("spec", UPDATES)
+def test_who_names_another_tier_by_a_field_is_wired_to_that(spec: dict[str, Any]) -> None:
+    (one, desired), (two, _) = _by_field("chat"), _by_field("other")
+    first = call(one, desired=desired, required=d.requirements(d.ready_tier()))
+    at = {"observed": observe(first), "required": d.requirements(d.ready_tier())}
+    first = call(one, desired=desired, **at)
+    unready = d.requirements(d.unready_tier("other", **spec), name="other")
+    waits = call(two, desired=desired, observed=observe(first), required=unready)
+    assert waits.conditions["KVOffloadReady"] == ("False", "TierNotReady")
+    assert waits.desired == first.desired, "and it holds the tier that it runs on"
+    ready = d.requirements(d.ready_tier("other", **spec), name="other")
+    got = call(two, desired=desired, observed=observe(waits), required=ready)
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+    fresh = call(two, desired=desired, required=ready)
+    assert got.desired[KEY] == fresh.desired[KEY]
+    again = call(two, desired=desired, observed=observe(got), required=ready)
+    assert again.desired[KEY] == fresh.desired[KEY]
+    assert again.desired.keys() == fresh.desired.keys(), "the other tier is let go of"
+
+
+@pytest.mark.parametrize("spec", UPDATES)
+def test_who_moves_within_a_fleet_is_wired_to_the_child_there(spec: dict[str, Any]) -> None:
+    there = {KEY: d.engine(provider_config="eu")}
+    first = call(d.replica(), desired={KEY: d.engine()}, required=_elsewhere("gpu", **spec))
+    got = call(
+        d.replica(), desired=there, observed=observe(first), required=_elsewhere("eu", **spec)
+    )
+    fresh = call(d.replica(), desired=there, required=_elsewhere("eu", **spec))
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+    assert got.desired[KEY] == fresh.desired[KEY]
+    assert got.desired[KEY]["spec"] != first.desired[KEY]["spec"]
+
+
+def test_an_annotation_that_names_a_pinned_tier_is_no_reason_to_keep_the_others_wiring() -> None:
+    first = call(d.replica(), desired={KEY: d.engine()}, required=d.requirements(d.ready_tier()))
+    pinned = d.ready_tier("other", wiring={"update": "Pinned"})
+    desired = {KEY: d.engine({TIER: "other"})}
+    required = d.requirements(pinned, name="other")
+    got = call(d.replica(), desired=desired, observed=observe(first), required=required)
+    fresh = call(d.replica(), desired=desired, required=required)
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+    assert got.desired[KEY] == fresh.desired[KEY]
+
+
+def test_an_optional_choice_is_about_the_tier_that_was_named() -> None:
+    (one, desired), (two, _) = _by_field("chat"), _by_field("other")
+    for composite in (one, two):
+        composite["spec"]["kvOffloadTierRef"]["policy"] = "Optional"
+    first = call(one, desired=desired, required=d.requirements())
+    assert first.conditions["KVOffloadReady"] == ("False", "TierNotFound")
+    ready = d.requirements(d.ready_tier("other"), name="other")
+    got = call(two, desired=desired, observed=observe(first), required=ready)
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+
+
 def test_two_tiers_of_one_name_on_a_cluster_are_a_conflict() -> None:
     required = d.requirements(d.ready_tier(), children=(fleet_child("chat-gpu"),))
     got = call(d.replica(), desired={KEY: d.engine()}, required=required)

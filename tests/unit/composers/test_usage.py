@@ -153,6 +153,55 @@ def test_what_is_replayed_holds_its_tier_in_the_new_shape() -> None:
 OPTIONAL = {"modelplane.ai/kv-offload-tier": "chat", "modelplane.ai/kv-offload-policy": "Optional"}
 MOONCAKE = {"backend": "Mooncake", "lmcache": None, "mooncake": {"store": {"sizeGiB": 8}}}
 
+ELSE = d.requirements(d.ready_tier("other"), name="other")
+# name: (the engine after an edit, what is resolved for it) -> its tier is let go of
+LEFT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "it asks no more": (d.engine({}), {}),
+    "the policy is Off": (
+        d.engine(OPTIONAL | {"modelplane.ai/kv-offload-policy": "Off"}),
+        d.requirements(d.ready_tier()),
+    ),
+    "it names another tier": (d.engine({"modelplane.ai/kv-offload-tier": "other"}), ELSE),
+    "it serves another model": (
+        d.engine(args=["other/model"]),
+        d.requirements(d.ready_tier(), model="other/model"),
+    ),
+}
+
+
+def runs() -> dict[str, Any]:
+    """What is observed of a wired consumer, its Usage by the name that its engine has there."""
+    seen: dict[str, Any] = {}
+    for _ in range(2):
+        required = d.requirements(d.ready_tier())
+        seen = observe(
+            call(d.replica(), desired={KEY: d.engine()}, required=required, observed=seen)
+        )
+    return seen
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_a_tier_that_an_engine_leaves_is_let_go_of_while_it_runs_on(name: str) -> None:
+    """Core deletes no Usage before what its `by` names is gone: first it must name nobody."""
+    engine, required = LEFT[name]
+    before = runs()
+    (key,) = usages(before)
+    desired = {KEY: engine}
+    left = call(d.replica(), desired=desired, required=required, observed=before)
+    was, now = before[key], left.desired[key]
+    assert now["spec"]["by"] == was["spec"]["by"] | {"resourceRef": {"name": key}}
+    assert now["spec"]["of"] == was["spec"]["of"]
+    assert now["metadata"]["labels"] == was["metadata"]["labels"]
+    assert left.ttl == 10
+    after = call(d.replica(), desired=desired, required=required, observed=observe(left))
+    assert key not in after.desired
+    assert (after.ttl > 10) and len(usages(after.desired)) == len(usages(left.desired)) - 1
+
+
+def test_a_usage_waits_for_an_engine_that_goes() -> None:
+    assert usages(call(d.replica(), observed=runs()).desired) == {}
+
+
 # name: (the engine, the tier) -> does it hold the tier before it runs?
 WAITING = {
     "in nobody's way": (d.engine(), d.unready_tier(), False),
