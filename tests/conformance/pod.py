@@ -8,7 +8,8 @@ capabilities, read-only root, process 1. Substituted:
    `/opt/venv` and first on the PATH;
 2. the pod's address by one on a local bridge, and cluster DNS by /etc/hosts (`Node.service`);
 3. sizes that no test machine has, by `sizes`: flag -> value, in `args` of any container;
-4. host paths and claims by folders of the node, whose owner and mode are the kubelet's;
+4. host paths and claims by folders of the node, whose owner and mode are the kubelet's; memory
+   without a limit is 4 GiB;
 5. the runtime's 64 MiB at /dev/shm by 2 GiB, where the template mounts nothing there: without a
    GPU, KV pools are shared as POSIX memory;
 6. GPUs, RuntimeClass, limits of CPU and memory, hugepages, SELinux and seccomp: left out; probes
@@ -192,7 +193,7 @@ class Pod:
         out = {"path": mount["mountPath"], "read_only": mount.get("readOnly", False)}
         empty = volume.get("emptyDir")
         if empty is not None and empty.get("medium") == "Memory":
-            number, unit = re.fullmatch(r"(\d+)(\w*)", empty.get("sizeLimit", "1Gi")).groups()
+            number, unit = re.fullmatch(r"(\d+)(\w*)", empty.get("sizeLimit", "4Gi")).groups()
             return out | {"tmpfs": int(number) * _UNITS.get(unit, 1)}
         return out | {"source": str(self._source(volume) / mount.get("subPath", ""))}
 

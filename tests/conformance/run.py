@@ -2,9 +2,10 @@
 
     python -m tests.conformance.run [PYTEST ARGUMENTS]
 
-Builds the environments (they need the network), then gives way to pytest in new network, mount and
-process-id namespaces: addresses, mounts and stray processes end with it, and nothing of the machine
-is changed. Without root it takes a user namespace, in which pods then keep one user id.
+Builds the environments (they need the network; with `--gpu` a kit has brought them), then gives way
+to pytest in new network, mount and process-id namespaces: addresses, mounts and stray processes end
+with it, and nothing of the machine is changed. Without root it takes a user namespace, in which
+pods then keep one user id.
 """
 
 import os
@@ -23,9 +24,10 @@ def main() -> int:
         print(f"not on the PATH: {' '.join(needed)} (util-linux, iproute2)", file=sys.stderr)
         return 1
     try:
-        find.require("etcd")
-        for name in ("vllm", "sglang"):
-            environment(name)
+        if "--gpu" not in sys.argv:
+            find.require("etcd")
+            for name in ("vllm", "sglang"):
+                environment(name)
     except (EnvironmentUnavailable, find.ToolsMissing) as problem:
         print(problem, file=sys.stderr)
         return 1

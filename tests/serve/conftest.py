@@ -2,15 +2,15 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.conformance.node import Node
-from tests.serve.fleet import ADAPTERS, MODELS, Fleet, References
-from tests.serve.pairs import ELSEWHERE, PAIRS
-from tests.serve.proofs import Proofs
+from tests.serve.fleet import ADAPTERS, MODELS, SEEDS, SHORT, Fleet, References
+from tests.serve.pairs import ELSEWHERE, GPU_PAIRS, KEEPING, PAIRS, Pair
+from tests.serve.proofs import PROVEN, Proofs
 from tests.serve.site import Site
 
 LOGS = Path(__file__).parents[2] / ".serve-logs"
@@ -21,26 +21,36 @@ _FAILED = pytest.StashKey[set[str]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pair", action="append", default=[], help="only this pair; repeatable")
     parser.addoption("--long", action="store_true", help="the tests of some minutes each as well")
-    parser.addoption("--proofs", help="write what was proven to this file (JSON)")
+    parser.addoption("--gpu", type=Path, help="engines on a GPU, by this environment (gpu_kit.py)")
+    parser.addoption("--proofs", action="store_true", help="add what was seen to proven.json")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "pairs(*names): the pairs that a test is about")
-    config.addinivalue_line("markers", "long: run with --long only")
+    config.addinivalue_line(
+        "markers", "pairs(*names): the pairs that a test is about; else all that keep blocks"
+    )
+    config.addinivalue_line("markers", "long(but): run with --long only, but for this one")
     config.stash[_PROOFS], config.stash[_FAILED] = Proofs(), set()
-    unknown = sorted(set(config.getoption("pair")) - set(PAIRS))
+    unknown = sorted(set(config.getoption("pair")) - set(_pairs(config)))
     for name in set(unknown) & set(ELSEWHERE):
-        raise pytest.UsageError(f"--pair {name} needs a GPU: {ELSEWHERE[name]}")
+        raise pytest.UsageError(f"--pair {name} serves no tokens here: {ELSEWHERE[name].why}")
     if unknown:
-        raise pytest.UsageError(f"--pair {', '.join(unknown)}: there are {', '.join(PAIRS)}")
+        raise pytest.UsageError(
+            f"--pair {', '.join(unknown)}: there are {', '.join(_pairs(config))}"
+        )
+
+
+def _pairs(config: pytest.Config) -> Mapping[str, Pair]:
+    return GPU_PAIRS if config.getoption("gpu") else PAIRS
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "pair" not in metafunc.fixturenames:
         return
     marker = metafunc.definition.get_closest_marker("pairs")
-    wanted = metafunc.config.getoption("pair") or list(PAIRS)
-    about = marker.args if marker is not None else tuple(PAIRS)
+    pairs = _pairs(metafunc.config)
+    wanted = metafunc.config.getoption("pair") or [n for n, pair in pairs.items() if pair.tried]
+    about = marker.args if marker is not None else KEEPING
     chosen = [name for name in about if name in wanted]
     if "part" in metafunc.fixturenames:
         parts = [(name, part) for name in chosen for part in PAIRS[name].parts]
@@ -50,20 +60,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """All tests of a pair follow each other: its tier and engines run once."""
+    """All tests of a pair follow each other, file by file: its tier and engines run once."""
     order = list(PAIRS)
 
-    def place(item: pytest.Item) -> int:
+    def place(item: pytest.Item) -> tuple[int, str]:
         name = _pair_of(item)
-        return order.index(name) if name else -1
+        return (order.index(name) if name else -1, item.path.name)
 
     def wanted(item: pytest.Item) -> bool:
         # pytest gives a test for which no pair is left one item without a pair.
-        short = item.get_closest_marker("long") is None
-        return _pair_of(item) is not None and (short or config.getoption("long"))
+        return _pair_of(item) is not None and (_short(item) or config.getoption("long"))
 
     config.hook.pytest_deselected(items=[item for item in items if not wanted(item)])
     items[:] = sorted(filter(wanted, items), key=place)
+
+
+def _short(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("long")
+    return marker is None or item.callspec.id == marker.kwargs.get("but")
 
 
 def _pair_of(item: pytest.Item) -> str | None:
@@ -89,11 +103,12 @@ def node() -> Iterator[Node]:
 
 
 @pytest.fixture(scope="session")
-def site(node: Node) -> Iterator[Site]:
-    made = Site(node, LOGS)
+def site(node: Node, pytestconfig: pytest.Config) -> Iterator[Site]:
+    made = Site(node, LOGS, pytestconfig.getoption("gpu"))
     for claim, seed in MODELS.items():
         made.model(claim, seed)
     made.hub("hub", {"v1": MODELS["llama"], "v2": MODELS["qwen"]})
+    made.shims()
     for claim, seed in ADAPTERS.items():
         made.adapter(claim, seed, "sql")
     yield made
@@ -101,8 +116,8 @@ def site(node: Node) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="session")
-def references(site: Site) -> References:
-    return References(site)
+def references(site: Site, pytestconfig: pytest.Config) -> References:
+    return References(site, SEEDS if pytestconfig.getoption("long") else SHORT)
 
 
 @pytest.fixture(scope="session")
@@ -111,7 +126,7 @@ def pair(request: pytest.FixtureRequest, site: Site, references: References) -> 
     name = request.param
     site.logs = LOGS / name
     shutil.rmtree(site.logs, ignore_errors=True)
-    fleet = Fleet(PAIRS[name], site, references)
+    fleet = Fleet(_pairs(request.config)[name], site, references)
     yield fleet
     fleet.close()
     if name not in request.config.stash[_FAILED] and not os.environ.get("KV_OFFLOAD_KEEP_LOGS"):
@@ -141,9 +156,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("what was seen")
         for line in proofs.lines():
             terminalreporter.line(line)
-    for name, why in ELSEWHERE.items():
-        terminalreporter.line(f"{name:<16} needs a GPU, and did not run: {why}")
     if config.stash[_FAILED]:
         terminalreporter.line(f"logs of {', '.join(sorted(config.stash[_FAILED]))}: {LOGS}")
-    if (path := config.getoption("proofs")) and not config.stash[_FAILED]:
-        proofs.write(Path(path))
+    if config.getoption("proofs") and not config.getoption("gpu"):
+        proofs.write(PROVEN, config.stash[_FAILED])

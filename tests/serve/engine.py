@@ -62,7 +62,7 @@ class Engine:
     def log(self) -> str:
         return self.pod.containers["engine"].log
 
-    def wait(self, timeout: float = 300) -> float:
+    def wait(self, timeout: float = 600) -> float:
         """Seconds until it was ready. PodFailed with the end of its log otherwise."""
         return self.pod.wait_ready(timeout)
 
@@ -144,6 +144,29 @@ class Engine:
     def counted(self, name: str, **labels: str) -> float:
         """The sum of a metric's samples that carry the labels."""
         return total(self.samples(), name, **labels)
+
+
+class Offloading(Engine):
+    """vLLM with its own offloading. `forget` empties its host memory as well, not the files."""
+
+    def forget(self) -> None:
+        self.post("/reset_prefix_cache?reset_external=true", {})
+
+
+class SGLang(Engine):
+    """SGLang counts by where tokens came from. `forget` empties its host memory as well."""
+
+    external_metric = "sglang:cached_tokens_total"
+    sources_metric = external_metric
+
+    def external(self) -> float:
+        return self.counted(self.external_metric, cache_source="storage")
+
+    def elsewhere(self) -> float:
+        return self.external()
+
+    def forget(self) -> None:
+        self.post("/flush_cache", {})
 
 
 def scrape(url: str) -> str:

@@ -1,6 +1,6 @@
 """The engines of one pair around one tier, and what engines without a tier would have said."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tests.serve import author
@@ -8,12 +8,14 @@ from tests.serve.engine import Answer, Engine, prompt
 from tests.serve.pairs import PAIRS, Pair
 from tests.serve.pairs.running import Running
 from tests.serve.site import Site
-from tests.serve.wiring import Declared, Wired
+from tests.serve.wiring import Wired
 
-# The seeds of prompts that tests ask with, and of those that some test wants found. An engine
-# without a tier answers all of them once.
-SEEDS = range(12)
-FOUND = (0, 1, 6, 11)
+# The seeds of prompts that tests ask with, those of the short set, and those that some test wants
+# found. An engine without a tier answers all of them once.
+SEEDS = range(16)
+SHORT = (0, 1, 2, 3, 7, 9, 10)
+FOUND = (0, 1, 6, 11, 13)
+HALVES = ("prefill", "decode")
 # Claim -> seed of the weights on it.
 MODELS = {"llama": 1, "qwen": 2}
 # Claim -> seed of the adapter `sql` on it.
@@ -42,10 +44,11 @@ class References:
     Sixteen-bit numbers round by how a prompt is cut into batches, and of two nearly equal words
     another one may win. So an answer is known for each number of tokens that an engine may take
     from elsewhere, given by the engine's own cache on the device: the same cut, the same digits.
+    `seeds`: of the prompts that this run asks with.
     """
 
-    def __init__(self, site: Site):
-        self._site = site
+    def __init__(self, site: Site, seeds: Collection[int]):
+        self._site, self._seeds = site, seeds
         self._engines: dict[tuple[str, Variant], Engine] = {}
         self._answers: dict[tuple[str, Variant], dict[tuple[str, int, int], Answer]] = {}
 
@@ -54,9 +57,9 @@ class References:
         for variant in variants:
             key = (pair.image, variant)
             if key not in self._engines and key not in self._answers:
-                off = Declared(pair.tier).wire({"main": pair.write(variant.pod)}, policy="Off")
+                off = pair.declared.wire({"main": pair.write(variant.pod)}, policy="Off")
                 name = f"untouched-{len(self._engines) + len(self._answers)}"
-                self._engines[key] = self._site.engine(off, name, image=pair.image)
+                self._engines[key] = self._site.engine(off, name, pair.image, pair.speaks)
 
     def answers(self, pair: Pair, variant: Variant) -> Mapping[tuple[str, int, int], Answer]:
         """(model's name, seed, tokens found) -> answer."""
@@ -65,11 +68,12 @@ class References:
             self.start(pair, variant)
             engine = self._engines.pop(key)
             engine.wait()
-            chunks = {other.chunk for other in PAIRS.values() if other.image == pair.image}
+            chunks = {other.chunk for other in PAIRS.values()}
             self._answers[key] = {
                 (name, seed, found): answer
                 for name in variant.models
                 for seed in variant.seeds
+                if seed in self._seeds
                 for found, answer in _ask(
                     engine, prompt(seed), name, chunks if seed in variant.found else ()
                 )
@@ -98,7 +102,7 @@ class Fleet:
 
     def __init__(self, pair: Pair, site: Site, references: References):
         self.pair, self.site, self._references = pair, site, references
-        self.declared = Declared(pair.tier)
+        self.declared = pair.declared
         self.engines: dict[str, Engine] = {}
         self._tier: Running | None = None
 
@@ -109,21 +113,38 @@ class Fleet:
             self._tier = self.pair.run(self.site, self.declared)
         return self._tier
 
-    def wired(self, pod: author.Pod = author.USUAL, **more: object) -> Wired:
-        """The author's pod as wired, with the pair's stand-ins."""
-        written = self.pair.write(replace(pod, env=(*self.pair.env, *pod.env)))
-        wired = self.declared.wire({"main": written}, **more)  # type: ignore[arg-type]
-        template = wired.templates["main"]
+    def wired(self, pods: Mapping[str, author.Pod], **more: object) -> Wired:
+        """The author's pods (engine -> pod) as wired in one deployment, with the stand-ins."""
+        engines = {}
+        for name, pod in pods.items():
+            env, args = (*self.pair.env, *pod.env), (*self.pair.args, *pod.args)
+            engines[name] = self.pair.write(replace(pod, env=env, args=args))
+        wired = self.declared.wire(engines, **more)  # type: ignore[arg-type]
+        templates = dict(wired.templates)
         for stand_in in self.pair.stand_ins:
-            template = stand_in.apply(template)
-        return Wired({"main": template}, wired.config_maps)
+            templates = {name: stand_in.apply(found) for name, found in templates.items()}
+        return Wired(templates, wired.config_maps)
 
     def start(self, name: str, pod: author.Pod = author.USUAL) -> Engine:
         """An engine of that name, starting or running; its tier is ready."""
         if name not in self.engines:
             _ = self.tier
-            self.engines[name] = self.site.engine(self.wired(pod), name, image=self.pair.image)
+            self.run(name, self.wired({"main": pod}))
         return self.engines[name]
+
+    def run(self, name: str, wired: Wired, **more: bool) -> Engine:
+        """An engine of a deployment that is wired already."""
+        pair = self.pair
+        self.engines[name] = self.site.engine(wired, name, pair.image, pair.speaks, **more)
+        return self.engines[name]
+
+    def halves(self) -> tuple[Engine, Engine]:
+        """Prefill and decode of one deployment, awaited."""
+        wired = self.wired({role: author.Pod(role=role) for role in HALVES})
+        prefill, decode = (self.run(role, wired) for role in HALVES)
+        prefill.wait()
+        decode.wait()
+        return prefill, decode
 
     def ready(self, *names: str) -> list[Engine]:
         """Engines of the usual pod, started together and awaited."""

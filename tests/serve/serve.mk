@@ -1,6 +1,19 @@
 # The serving suite: real engines on a CPU, through the pods that we wire and the tiers that we
 # compose. Included by the root Makefile; environments are the conformance suite's.
 
-.PHONY: serve-test
-serve-test: conformance-envs ## Serve real tokens with every engine and backend (PAIR=vllm-mooncake; LONG=1: faults too)
-	$(BIN)/python -m tests.conformance.run tests/serve $(PAIR:%=--pair=%) $(LONG:%=--long) $(SERVE_ARGS)
+.PHONY: serve-test serve-proofs gpu-kit gpu
+serve-test: conformance-envs ## Serve real tokens with every engine and backend (PAIR=vllm-mooncake; LONG=1: faults too; PROOFS=1: keep what was seen)
+	$(BIN)/python -m tests.conformance.run tests/serve $(PAIR:%=--pair=%) $(LONG:%=--long) $(PROOFS:%=--proofs) $(SERVE_ARGS)
+	$(if $(PROOFS),$(BIN)/python -m tests.serve.proofs)
+
+serve-proofs: venv ## Write docs/proofs.md from what was seen (tests/serve/proven.json)
+	$(BIN)/python -m tests.serve.proofs
+
+gpu-kit: venv ## Pack what a machine with a GPU and no network lacks for `make gpu` (KIT=folder)
+	$(BIN)/python -m tests.serve.gpu_kit pack $(KIT)
+
+# On that machine there is no network, so nothing is installed: Python 3.12 and the kit are enough.
+GPU := .gpu
+gpu: ## Serve tokens on a machine with an NVIDIA GPU, from a kit (KIT=folder, PAIR, LONG as serve-test)
+	python3 -m tests.serve.gpu_kit unpack $(KIT) $(GPU)
+	$(GPU)/suite/bin/python3 -m tests.conformance.run tests/serve --gpu $(CURDIR)/$(GPU)/engines $(PAIR:%=--pair=%) $(LONG:%=--long) $(SERVE_ARGS)

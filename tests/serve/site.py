@@ -1,6 +1,7 @@
 """The node that a pair runs on: its models, its images, and every pod that was started."""
 
 import itertools
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,7 +11,12 @@ from tests.conformance.node import Node
 from tests.conformance.pod import Pod
 from tests.serve import models
 from tests.serve.engine import Engine
+from tests.serve.standins import CLAIM, StandIn
 from tests.serve.wiring import Wired
+
+HERE = Path(__file__).parent
+SHIMS = HERE / "shims"
+GPU = "gpu"
 
 # A repository in a hub's cache: revision -> the seed of its weights.
 REPOSITORY = "acme/tiny"
@@ -18,16 +24,26 @@ REVISIONS = {"v1": "1" * 40, "v2": "2" * 40}
 
 
 class Site:
-    """`logs`: a folder that keeps each pod's logs, one folder a pod, in order of starting."""
+    """`logs`: a folder that keeps each pod's logs, one folder a pod, in order of starting. `gpu`:
+    the environment of engines on a GPU (gpu_kit.py), where there is one.
+    """
 
-    def __init__(self, node: Node, logs: Path):
-        self.node, self.logs = node, logs
+    def __init__(self, node: Node, logs: Path, gpu: Path | None = None):
+        self.node, self.logs, self.gpu = node, logs, gpu
         self.pods: list[Pod] = []
         self._numbers = itertools.count(1)
 
     def image(self, kind: str) -> Environment:
-        """What stands in for an image: `vllm` (with LMCache and Mooncake) or `sglang`."""
+        """What stands in for an image: `vllm` (with LMCache and Mooncake), `sglang`, or what a kit
+        brought to a machine with a GPU."""
+        if kind == GPU or self.gpu is not None:
+            assert self.gpu is not None, "engines on a GPU need --gpu"
+            return Environment(GPU, self.gpu)
         return environment(kind)
+
+    def stand_in(self, one: StandIn, template: Manifest) -> Manifest:
+        """The template with that stand-in, which a machine with a GPU does not need."""
+        return template if self.gpu is not None else one.apply(template)
 
     def model(self, claim: str, seed: int, path: str = "") -> None:
         """Weights of that seed on a claim."""
@@ -42,6 +58,20 @@ class Site:
             models.write_model(cache / "snapshots" / REVISIONS[name], seed)
             (cache / "refs").mkdir(exist_ok=True)
             (cache / "refs" / name).write_text(REVISIONS[name])
+
+    def shims(self) -> None:
+        """What lets engines run without a GPU, on claims. SGLang's images have Mooncake and
+        LMCache, and its environment has not: they lie beside."""
+        shutil.copytree(SHIMS / "vllm", self.node.volume("claim", CLAIM), dirs_exist_ok=True)
+        if self.gpu is not None:
+            return
+        folder = self.node.volume("claim", "shims")
+        shutil.copy(SHIMS / "sglang/sitecustomize.py", folder)
+        shutil.copy(HERE.parent / "conformance/checkers/stubs.py", folder)
+        packages = next(self.image("vllm").path.glob("lib/python*/site-packages"))
+        for name in ("mooncake*", "lmcache*"):
+            for part in packages.glob(name):
+                shutil.copytree(part, folder / part.name)
 
     def adapter(self, claim: str, seed: int, path: str = "") -> None:
         """A LoRA adapter of that seed on a claim."""
@@ -72,12 +102,18 @@ class Site:
         return pod
 
     def engine(
-        self, wired: Wired, name: str, engine: str = "main", image: str = "vllm", **more: bool
+        self,
+        wired: Wired,
+        name: str,
+        image: str = "vllm",
+        speaks: type[Engine] = Engine,
+        **more: bool,
     ) -> Engine:
         """An engine's pod with the files that it mounts; it is not awaited."""
         for file, content in wired.config_maps.items():
             self.node.config_maps[file] = content
-        return Engine(self.start(wired.templates[engine], name, image, **more))
+        template = wired.templates.get(name, wired.templates.get("main"))
+        return speaks(self.start(template, name, image, **more))
 
     def stop(self, *engines: Engine) -> None:
         """Remove engines at once, as the loss of their nodes would."""

@@ -43,6 +43,37 @@ SHARED_MEMORY = StandIn(
     _share_memory,
 )
 
+CLAIM, SHIM = "offload-on-cpu", "/mnt/offload-on-cpu"
+
+
+def _load_shim(template: Manifest) -> Manifest:
+    out = copy.deepcopy(template)
+    spec = out["spec"]
+    claim = {"claimName": CLAIM, "readOnly": True}
+    spec["volumes"] = [
+        *spec.get("volumes", ()),
+        {"name": CLAIM, "persistentVolumeClaim": claim},
+    ]
+    for container in spec["containers"]:
+        mount = {"name": CLAIM, "mountPath": SHIM, "readOnly": True}
+        container["volumeMounts"] = [*container.get("volumeMounts", ()), mount]
+        assert not any(variable["name"] == "PYTHONPATH" for variable in container["env"])
+        container["env"] = [*container["env"], {"name": "PYTHONPATH", "value": SHIM}]
+    return out
+
+
+MEMMOVE = StandIn(
+    "the copies of vLLM's offloading worker between a GPU and pinned memory",
+    "memmove between two places of the same memory (shims/vllm)",
+    _load_shim,
+)
+
+PLAIN_MEMORY = StandIn(
+    "SGLang's kernels, pinned memory, and HiCache's copies between a GPU and the host",
+    "placeholders, plain memory and torch's copies, in the author's pod (shims/sglang)",
+    copy.deepcopy,
+)
+
 
 def differences(before: Manifest, after: Manifest) -> list[str]:
     """What was changed, a line each: path, old value, new value."""

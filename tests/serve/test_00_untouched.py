@@ -8,18 +8,19 @@ import pytest
 from tests.conformance.manifests import Manifest
 from tests.serve.author import USUAL
 from tests.serve.pairs import PAIRS, Pair
-from tests.serve.wiring import Declared, consume
+from tests.serve.wiring import consume
 
 
 def composed(pair: Pair, policy: str) -> tuple[Manifest, dict[str, dict[str, str]]]:
     """The pod and the files of a deployment that names the pair's tier; without a policy, none."""
-    tier, engines = Declared(pair.tier), {"main": pair.write(USUAL)}
+    tier, engines = pair.declared, {"main": pair.write(USUAL)}
     reference = {"name": tier.document["metadata"]["name"], "policy": policy} if policy else None
-    found = consume(tier, engines, reference, {}, {}, "tiny")
+    found = consume(tier, engines, reference, {}, "tiny")
     return found.templates["main"], {name: dict(data) for name, data in found.config_maps.items()}
 
 
-@pytest.mark.parametrize("name", PAIRS)
+# One tier for each way of wiring: JSON of a connector, files beside it, flags.
+@pytest.mark.parametrize("name", ("vllm-native", "vllm-lmcache", "sglang-hicache-file"))
 def test_off_is_the_pod_of_who_names_no_tier(name: str) -> None:
     off, none = composed(PAIRS[name], "Off"), composed(PAIRS[name], "")
     assert off == none

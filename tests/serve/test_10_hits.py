@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from tests.serve.engine import Engine, prompt
 from tests.serve.fleet import LLAMA, Fleet
 
@@ -30,16 +32,29 @@ def settle(fleet: Fleet, engine: Engine) -> None:
     time.sleep(1)
 
 
+def test_an_engine_that_forgot_finds_what_it_computed(fleet: Fleet, proof) -> None:
+    """Its own cache is emptied, and its host memory too; other processes have the blocks."""
+    fleet.prepare(LLAMA)
+    (engine,) = fleet.ready("first")
+    fill(fleet, engine, 0)
+    engine.forget()
+    tokens = hit(fleet, engine, 0)
+    # What the docs have people watch.
+    assert engine.elsewhere() == tokens
+    proof("an engine that forgot", tokens=tokens)
+
+
+@pytest.mark.long
 def test_a_second_engine_finds_what_the_first_computed(fleet: Fleet, proof) -> None:
     fleet.prepare(LLAMA)
     first, second = fleet.ready("first", "second")
-    fill(fleet, first, 0)
-    tokens = hit(fleet, second, 0)
-    # What the docs have people watch.
+    fill(fleet, first, 13)
+    tokens = hit(fleet, second, 13)
     assert second.elsewhere() == tokens
     proof("a second engine", tokens=tokens)
 
 
+@pytest.mark.long
 def test_a_restarted_engine_finds_what_it_computed(fleet: Fleet, proof) -> None:
     (engine,) = fleet.ready("first")
     fill(fleet, engine, 1)

@@ -28,13 +28,7 @@ def adapted(claim: str) -> Pod:
     return Pod(args=args, claims=((ADAPTED, claim),))
 
 
-# what is other -> who meets the usual engine, the prompts' seeds for the way there and back
-OTHERS = {
-    "weights at the same path": (QWEN, 2, 3),
-    "dtype": (Variant(Pod(dtype="float32"), seeds=(4, 5)), 4, 5),
-}
-LONG = ("dtype",)
-CASES = [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in OTHERS]
+FLOAT = Variant(Pod(dtype="float32"), seeds=(4, 5))
 
 
 def alone(fleet: Fleet, engine: Engine, seed: int, like: Variant = LLAMA, model: str = SERVED):
@@ -46,9 +40,8 @@ def alone(fleet: Fleet, engine: Engine, seed: int, like: Variant = LLAMA, model:
     settle(fleet, engine)
 
 
-@pytest.mark.parametrize("other", CASES)
-def test_another_engine_of_one_model_string(fleet: Fleet, proof, other: str) -> None:
-    variant, there, back = OTHERS[other]
+def meet(fleet: Fleet, variant: Variant, there: int, back: int) -> None:
+    """The usual engine and one of the variant ask for what the other has computed, both ways."""
     fleet.prepare(LLAMA, variant)
     stranger = fleet.start("stranger", variant.pod)
     (usual,) = fleet.ready("first")
@@ -60,10 +53,22 @@ def test_another_engine_of_one_model_string(fleet: Fleet, proof, other: str) -> 
         alone(fleet, one, seed, like)
         alone(fleet, two, seed, other_like)
     fleet.stop("stranger")
-    proof(f"one model string, other {other}", tokens=0)
+
+
+def test_other_weights_at_the_same_path(fleet: Fleet, proof) -> None:
+    meet(fleet, QWEN, 2, 3)
+    proof("one model string, other weights", tokens=0)
 
 
 @pytest.mark.long
+@pytest.mark.pairs("vllm-mooncake", "sglang-mooncake")
+def test_another_dtype(fleet: Fleet, proof) -> None:
+    meet(fleet, FLOAT, 4, 5)
+    proof("one model string, another dtype", tokens=0)
+
+
+@pytest.mark.long
+@pytest.mark.pairs("vllm-mooncake", "sglang-hicache-file")
 def test_another_revision_of_one_repository(fleet: Fleet, proof) -> None:
     """Two revisions of one repository, and a third engine of the first: it alone finds blocks."""
     first, second, again = (fleet.start(name, revision(name)) for name in ("v1", "v2", "v1 again"))

@@ -55,7 +55,7 @@ def _twice(engine: Engine, text: str) -> Iterator[list[str]]:
         engine.forget()
 
 
-@pytest.mark.long
+@pytest.mark.long(but="vllm-lmcache-agent-is killed")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_request_is_answered(fleet: Fleet, proof, part: str, fault: str) -> None:
     fleet.prepare(LLAMA)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from tests.conformance.manifests import Manifest, one
+from tests.conformance.manifests import Manifest
 from tests.conformance.pod import Pod
 
 # `name{label="value"}` in an expression of PromQL; functions and keywords have no selector.
@@ -40,6 +40,6 @@ def _selects(selector: Manifest, labels: Mapping[str, str]) -> bool:
 
 def watched(manifests: Iterable[Manifest]) -> dict[str, set[str]]:
     """The metrics in the expression of each alert."""
-    groups = one([*manifests], "PrometheusRule")["spec"]["groups"]
-    rules = [rule for group in groups for rule in group["rules"]]
+    found = [manifest for manifest in manifests if manifest["kind"] == "PrometheusRule"]
+    rules = [rule for one in found for group in one["spec"]["groups"] for rule in group["rules"]]
     return {rule["alert"]: set(_METRIC.findall(rule["expr"])) for rule in rules}

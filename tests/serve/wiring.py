@@ -35,16 +35,27 @@ class Wired:
 
 
 class Declared:
-    """A tier as its platform team wrote it, in `path`."""
+    """A tier as its platform team wrote it, in `path`. `needs`: the tiers that it names, ready."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path, needs: "tuple[Declared, ...]" = ()):
+        self.path, self.needs = path, needs
         self.document: Manifest = yaml.safe_load(path.read_text())
 
     @cached_property
     def manifests(self) -> list[Manifest]:
         """What the tier puts on its cluster."""
-        return render(self.path, REQUIRED)
+        with _beside(*self.needs) as folder:
+            return render(self.path, folder / "required")
+
+    @property
+    def ready(self) -> Manifest:
+        """The tier as it is on the control plane once it is ready."""
+        out = copy.deepcopy(self.document)
+        out["status"] = {
+            "providerConfigRef": {"name": CLUSTER},
+            "conditions": [{**READY, "lastTransitionTime": _AT}],
+        }
+        return out
 
     def wire(
         self,
@@ -52,12 +63,11 @@ class Declared:
         *,
         policy: str = "Required",
         annotations: Mapping[str, str] | None = None,
-        phases: Mapping[str, str] | None = None,
         name: str = "tiny",
     ) -> Wired:
         """The pods of a ModelDeployment that names the tier; `engines`: name -> author's pod."""
         reference = {"name": self.document["metadata"]["name"], "policy": policy}
-        return consume(self, engines, reference, annotations or {}, phases or {}, name)
+        return consume(self, engines, reference, annotations or {}, name)
 
 
 def consume(
@@ -65,7 +75,6 @@ def consume(
     engines: Mapping[str, Manifest],
     reference: Mapping[str, str] | None,
     annotations: Mapping[str, str],
-    phases: Mapping[str, str],
     name: str,
 ) -> Wired:
     """A ModelDeployment's pods; without a `reference` it names no tier."""
@@ -74,8 +83,7 @@ def consume(
         written = copy.deepcopy(template)
         if annotations:
             written.setdefault("metadata", {})["annotations"] = dict(annotations)
-        phase = {"phase": phases[engine]} if engine in phases else {}
-        members.append({"name": engine, "members": [{"template": written}], **phase})
+        members.append({"name": engine, "members": [{"template": written}]})
     spec: dict[str, Any] = {"inferenceClusterRef": {"name": CLUSTER}, "engines": members}
     if reference is not None:
         spec["kvOffloadTierRef"] = dict(reference)
@@ -85,7 +93,7 @@ def consume(
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {"replicas": 1, "template": {"spec": spec}},
     }
-    with _beside(tier) as folder:
+    with _beside(tier, *tier.needs) as folder:
         path = folder / "consumer.yaml"
         path.write_text(yaml.safe_dump(consumer))
         manifests = render(path, folder / "required")
@@ -97,15 +105,12 @@ def consume(
 
 
 @contextmanager
-def _beside(tier: Declared) -> Iterator[Path]:
-    """A folder whose `required` holds the cluster and the tier, ready."""
-    ready = copy.deepcopy(tier.document)
-    ready["status"] = {
-        "providerConfigRef": {"name": CLUSTER},
-        "conditions": [{**READY, "lastTransitionTime": _AT}],
-    }
+def _beside(*tiers: Declared) -> Iterator[Path]:
+    """A folder whose `required` holds the cluster and these tiers, ready."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shutil.copytree(REQUIRED, folder / "required")
-        (folder / "required/tier.yaml").write_text(yaml.safe_dump(ready))
+        for tier in tiers:
+            name = f"required/{tier.path.stem}.yaml"
+            (folder / name).write_text(yaml.safe_dump(tier.ready))
         yield folder

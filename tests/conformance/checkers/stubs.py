@@ -19,6 +19,10 @@ class _StubClass(type):
         return f"{cls.__name__}.{name}"  # an enum member, a constant: told apart by name
 
 
+def _take_anything(self, *args, **kwargs):
+    pass
+
+
 class _Stub(types.ModuleType):
     __path__: list[str] = []
 
@@ -27,7 +31,8 @@ class _Stub(types.ModuleType):
             raise AttributeError(name)
         full = f"{self.__name__}.{name}"
         if name[0].isupper():
-            child = _StubClass(name, (), {"__module__": self.__name__})
+            members = {"__module__": self.__name__, "__init__": _take_anything}
+            child = _StubClass(name, (), members)
         else:
             child = importlib.import_module(full)
         setattr(self, name, child)

@@ -5,14 +5,17 @@ on its cluster, where one of these does not do.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tests.conformance.manifests import Manifest
 from tests.serve import author, standins
-from tests.serve.pairs import lmcache, mooncake
-from tests.serve.pairs.running import Running
-from tests.serve.site import Site
+from tests.serve.engine import Engine, Offloading, SGLang
+from tests.serve.pairs import lmcache, mooncake, native
+from tests.serve.pairs.running import Nothing, Running
+from tests.serve.site import GPU, Site
 from tests.serve.standins import StandIn
 from tests.serve.wiring import TIERS, Declared
 
@@ -20,43 +23,64 @@ from tests.serve.wiring import TIERS, Declared
 @dataclass(frozen=True)
 class Pair:
     """`image`: what stands in for the engine's image. `chunk`: tokens that are found or missed
-    together. `parts`: what may fail, by name (`Running.parts`). `env`: what the author of a pod for
-    this machine sets besides. `stand_ins`: changes of the engine's emitted template, each of one
-    thing.
+    together. `parts`: what may fail, by name (`Running.parts`). `needs`: tiers that the tier names.
+    `env`, `args`: what the author of a pod for this machine sets besides. `stand_ins`: changes of
+    the engine's emitted template, each of one thing. `keeps`: blocks stay in the tier, and other
+    engines find them; otherwise they go from prefill to decode. `tried`: its engine has answered
+    here before; others run only where they are named (`--pair`).
     """
 
     name: str
     image: str
+    speaks: type[Engine]
     write: Callable[[author.Pod], Manifest]
     tier: Path
     run: Callable[[Site, Declared], Running]
     chunk: int
-    parts: tuple[str, ...]
+    parts: tuple[str, ...] = ()
+    needs: tuple[Path, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
+    args: tuple[str, ...] = ()
     stand_ins: tuple[StandIn, ...] = ()
+    keeps: bool = True
+    tried: bool = True
 
     def found(self, tokens: int) -> int:
         """How many tokens of a prompt a full hit brings: the last one is always computed."""
         return (tokens - 1) // self.chunk * self.chunk
 
+    @property
+    def declared(self) -> Declared:
+        return Declared(self.tier, tuple(map(Declared, self.needs)))
+
+
+def _vllm(name: str, run: Callable[[Site, Declared], Running], **more: Any) -> Pair:
+    speaks = more.pop("speaks", Engine)
+    return Pair(name, "vllm", speaks, author.vllm, _tier(name), run, **more)
+
+
+def _sglang(name: str, run: Callable[[Site, Declared], Running], **more: Any) -> Pair:
+    tier, write = more.pop("tier", _tier(name)), more.pop("write", author.sglang)
+    stand_ins = (standins.PLAIN_MEMORY, *more.pop("stand_ins", ()))
+    return Pair(name, "sglang", SGLang, write, tier, run, stand_ins=stand_ins, tried=False, **more)
+
+
+def _tier(name: str) -> Path:
+    """The tier's file, named like what stands behind the engine in the pair's name."""
+    return TIERS / f"{name.partition('-')[2]}.yaml"
+
 
 PAIRS: Mapping[str, Pair] = {
     pair.name: pair
     for pair in (
-        Pair(
+        _vllm(
             "vllm-mooncake",
-            "vllm",
-            author.vllm,
-            TIERS / "mooncake.yaml",
             mooncake.Pool,
             chunk=64,
             parts=("master", "store"),
         ),
-        Pair(
+        _vllm(
             "vllm-lmcache",
-            "vllm",
-            author.vllm,
-            TIERS / "lmcache.yaml",
             lmcache.NodeServer,
             chunk=256,
             parts=("agent",),
@@ -64,10 +88,117 @@ PAIRS: Mapping[str, Pair] = {
             env=(("LMCACHE_MP_TRANSFER_MODE", "lmcache_driven"),),
             stand_ins=(standins.SHARED_MEMORY,),
         ),
+        _vllm(
+            "vllm-native",
+            native.Files,
+            speaks=Offloading,
+            chunk=64,
+            stand_ins=(standins.MEMMOVE,),
+        ),
+        _vllm(
+            "vllm-nixl",
+            Nothing,
+            chunk=64,
+            keeps=False,
+            # As between nodes: pods of this suite could share memory.
+            env=(("UCX_TLS", "tcp"),),
+        ),
+        _sglang(
+            "sglang-mooncake",
+            mooncake.Pool,
+            chunk=64,
+            parts=("master", "store"),
+            # The only copies between device and host that torch can stand in for; and all that is
+            # there is awaited, where SGLang's default takes what has arrived by the time.
+            args=(
+                *("--hicache-io-backend", "direct", "--hicache-mem-layout", "page_first_direct"),
+                *("--hicache-size", "1", "--hicache-storage-prefetch-policy", "wait_complete"),
+            ),
+        ),
+        _sglang(
+            "sglang-hicache-file",
+            Nothing,
+            chunk=64,
+        ),
+        _sglang(
+            "sglang-hicache-mooncake",
+            lambda site, declared: mooncake.Pool(site, declared.needs[0]),
+            chunk=64,
+            needs=(TIERS / "mooncake.yaml",),
+            parts=("master", "store"),
+        ),
+        _sglang(
+            "sglang-lmcache",
+            lmcache.NodeServer,
+            write=partial(author.sglang, image="lmcache/sglang:v0.5.6"),
+            tier=TIERS / "lmcache-shared.yaml",
+            chunk=256,
+            parts=("agent",),
+            env=(("LMCACHE_MP_TRANSFER_MODE", "lmcache_driven"),),
+            stand_ins=(standins.SHARED_MEMORY,),
+        ),
     )
 }
 
-# Rows that no machine without a GPU can run -> why.
-ELSEWHERE: Mapping[str, str] = {
-    "vllm-lmcache-in-process": "LMCache in the engine's process has no connector for a CPU",
+
+def on_gpu(pair: Pair) -> Pair:
+    """The same row where there is a GPU: nothing stands in for anything."""
+    return replace(pair, image=GPU, write=author.vllm_on_gpu, env=(), stand_ins=())
+
+
+# On a machine with a GPU and what gpu_kit.py brings to it. SGLang's pins do not fit such a machine.
+GPU_PAIRS: Mapping[str, Pair] = {
+    name: on_gpu(pair) for name, pair in PAIRS.items() if pair.image == "vllm"
+}
+
+# Those whose tier keeps blocks for other engines.
+KEEPING = tuple(name for name, pair in PAIRS.items() if pair.keeps)
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """What has not served tokens here. `degree`: what is proven instead, `shown`: by which test,
+    `why`: what keeps it from more.
+    """
+
+    name: str
+    degree: str
+    shown: str
+    why: str
+
+
+ELSEWHERE: Mapping[str, Elsewhere] = {
+    row.name: row
+    for row in (
+        Elsewhere(
+            "vllm-lmcache-in-process",
+            "parser",
+            "tests/conformance/test_lmcache_config.py",
+            "LMCache in the engine's process has no connector for a CPU",
+        ),
+        Elsewhere(
+            "vllm-native-bucket",
+            "parser",
+            "tests/conformance/test_native.py",
+            "the OBJ plugin of nixl-cu13 1.5.1 does not load: its wheel lacks a library",
+        ),
+        Elsewhere(
+            "sglang-hicache-nixl",
+            "parser",
+            "tests/conformance/test_hicache.py",
+            "not tried with tokens",
+        ),
+        Elsewhere(
+            "sglang-hicache-hf3fs",
+            "parser",
+            "tests/conformance/test_hicache.py",
+            "needs servers of 3FS",
+        ),
+        Elsewhere(
+            "sglang-nixl",
+            "parser",
+            "tests/conformance/test_nixl.py",
+            "not tried with tokens",
+        ),
+    )
 }

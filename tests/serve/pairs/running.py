@@ -7,9 +7,15 @@ from tests.conformance.pod import Pod
 from tests.serve.site import Site
 from tests.serve.wiring import Declared
 
+GIB = 2**30
+
 
 class Running(ABC):
-    """The workloads of a tier's manifests. `parts`: what may fail, by name -> its pod."""
+    """The workloads of a tier's manifests. `parts`: what may fail, by name -> its pod. `memory`:
+    bytes for blocks, of what starts from now on.
+    """
+
+    memory = GIB
 
     def __init__(self, site: Site, declared: Declared):
         self.site, self.declared = site, declared
@@ -21,8 +27,18 @@ class Running(ABC):
         """Start every part and wait until it is ready."""
 
     @abstractmethod
+    def begin(self, part: str) -> None:
+        """Start one part; it is not awaited."""
+
     def replace(self, part: str) -> None:
         """Stop a part's pod as a roll-out does, and start another in its place."""
+        self.stop(part)
+        self.begin(part)
+        self.parts[part].wait_ready(120)
+
+    def stop(self, part: str) -> None:
+        """Stop a part's pod within its grace period."""
+        self.site.retire(self.parts.pop(part))
 
     def kill(self, part: str) -> None:
         """SIGKILL to its first container, as the out-of-memory killer would."""
@@ -41,3 +57,13 @@ class Running(ABC):
         """Stop every part that is left, without grace."""
         for pod in self.parts.values():
             self.site.remove(pod)
+
+
+class Nothing(Running):
+    """A tier that is only what engines are told."""
+
+    def start(self) -> None:
+        assert not any("template" in m.get("spec", {}) for m in self.declared.manifests)
+
+    def begin(self, part: str) -> None:
+        raise LookupError(part)

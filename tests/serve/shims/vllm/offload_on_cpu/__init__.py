@@ -1,0 +1,89 @@
+"""Lets vLLM 0.33.0's OffloadingConnector run on vLLM's CPU platform; vLLM loads it as its plugin.
+
+What a CPU lacks, and nothing else: the copy between KV pages and the host region is memmove, which
+is over when it returns, so streams and events are none; and the guards that ask for a GPU are
+answered. Scheduler, managers, the region in /dev/shm, levels, files, metrics and events are vLLM's.
+Where this vLLM is not the one it was written for, it says so and the engine does not start.
+"""
+
+import contextlib
+import ctypes
+import inspect
+import textwrap
+import time
+
+GUARD = "assert gpu_tensor.is_cuda or gpu_tensor.is_xpu"
+
+
+class _Beside:
+    """An object with some of its attributes replaced."""
+
+    def __init__(self, real, **own):
+        self._real = real
+        self.__dict__.update(own)
+
+    def __getattr__(self, name):
+        return getattr(self._real, name)
+
+
+class _Event:
+    """Over as soon as it is recorded."""
+
+    def __init__(self, enable_timing=False):
+        self.at = 0.0
+
+    def record(self, stream=None):
+        self.at = time.perf_counter()
+
+    def query(self):
+        return True
+
+    def synchronize(self):
+        pass
+
+    def elapsed_time(self, end):
+        return (end.at - self.at) * 1e3
+
+
+class _Stream:
+    def wait_stream(self, other):
+        pass
+
+    def wait_event(self, event):
+        pass
+
+
+def _copy(source, target, sizes, **_):
+    for start, to, size in zip(source.tolist(), target.tolist(), sizes.tolist(), strict=True):
+        ctypes.memmove(to, start, size)
+
+
+def _without_guard(module, handler):
+    """The constructor of vLLM's handler, less the one line that asks for a GPU's tensor."""
+    source = textwrap.dedent(inspect.getsource(handler.__init__))
+    assert source.count(GUARD) == 1, f"this vLLM has no `{GUARD}`: the shim does not fit it"
+    scope = {}
+    exec(source.replace(GUARD, "pass"), module.__dict__, scope)
+    return scope["__init__"]
+
+
+def register():
+    from vllm.platforms import current_platform
+    from vllm.v1.kv_offload.cpu import gpu_worker, spec
+
+    if not current_platform.is_cpu() or isinstance(spec.current_platform, _Beside):
+        return
+    assert hasattr(gpu_worker, "_select_swap_blocks_fn"), "the shim does not fit this vLLM"
+    handler = gpu_worker.SingleDirectionOffloadingHandler
+    handler.__init__ = _without_guard(gpu_worker, handler)
+    gpu_worker._select_swap_blocks_fn = lambda *_, **__: _copy
+    gpu_worker.torch = _Beside(gpu_worker.torch, Event=_Event)
+    gpu_worker.current_platform = _Beside(
+        current_platform,
+        Stream=_Stream,
+        current_stream=_Stream,
+        stream=lambda _: contextlib.nullcontext(),
+    )
+    spec.current_platform = _Beside(
+        current_platform, is_cuda_alike=lambda: True, is_rocm=lambda: False
+    )

@@ -1,0 +1,49 @@
+"""An engine that starts before its tier: it comes up with it or before it, and is in it then."""
+
+import threading
+import time
+
+import pytest
+
+from tests.serve.author import USUAL
+from tests.serve.engine import Engine, prompt
+from tests.serve.fleet import LLAMA, Fleet
+from tests.serve.test_10_hits import settle
+
+AWAY = 40.0  # seconds that the tier is away from the engine's start on
+JOINS = 60.0  # seconds after which an engine that is not in its tier will not be
+
+
+def until_it_finds(fleet: Fleet, engine: Engine) -> float:
+    """Seconds until the engine finds what it has computed: every answer is right meanwhile."""
+    begun = time.monotonic()
+    while time.monotonic() - begun < JOINS:
+        assert engine.ask(prompt(12)).alike(fleet.reference(12))
+        settle(fleet, engine)
+        engine.forget()
+        before = engine.external()
+        said = engine.ask(prompt(12))
+        assert said.alike(fleet.reference(12))
+        if engine.external() - before == fleet.pair.found(said.prompt_tokens):
+            return time.monotonic() - begun
+        engine.forget()
+    raise AssertionError(f"{engine.name} is not in its tier after {JOINS:.0f} s")
+
+
+@pytest.mark.long
+@pytest.mark.pairs("vllm-mooncake", "vllm-lmcache", "sglang-mooncake")
+def test_an_engine_that_starts_first_joins(fleet: Fleet, proof) -> None:
+    part = fleet.pair.parts[0]
+    fleet.prepare(LLAMA)
+    fleet.tier.stop(part)
+    back = threading.Timer(AWAY, fleet.tier.begin, [part])
+    back.start()
+    early = fleet.run("early", fleet.wired({"main": USUAL}), restart=True)
+    seconds = early.wait()
+    back.join()
+    fleet.tier.parts[part].wait_ready(120)
+    joined = until_it_finds(fleet, early)
+    exits = len(early.pod.containers["engine"].exit_codes)
+    proof(f"started before the {part}", joins="by itself", restarts=exits, seconds=seconds)
+    proof(f"started before the {part}: from the {part}'s start to a hit", seconds=joined)
+    fleet.stop("early")
