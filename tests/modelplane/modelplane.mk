@@ -8,6 +8,9 @@ modelplane-venv: venv
 modelplane: modelplane-venv ## Render Modelplane's deployments through its functions and ours (MODELPLANE=DIR)
 	@MODELPLANE="$(MODELPLANE)" $(BIN)/python -m pytest -q tests/modelplane --ignore tests/modelplane/rig $(MODELPLANE_ARGS)
 
-# Prints a transcript as it goes.
+# Two stories of about ten minutes, each on a rig of its own; a transcript is printed as they go.
 modelplane-rig: modelplane-venv cluster-tools ## Install Modelplane and ours on a real control plane (MODELPLANE=DIR)
-	@MODELPLANE="$(MODELPLANE)" $(BIN)/python -m pytest -c tests/cluster/pytest.ini --rootdir . -q -s -x tests/modelplane/rig $(MODELPLANE_ARGS)
+	@for story in changes leaving; do \
+	  MODELPLANE="$(MODELPLANE)" $(BIN)/python -m pytest -c tests/cluster/pytest.ini --rootdir . -q -s -x \
+	    tests/modelplane/rig/test_$$story.py $(MODELPLANE_ARGS) || exit 1; \
+	done
