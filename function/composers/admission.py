@@ -19,10 +19,16 @@ def admits(tier: Mapping[str, Any], namespace: str) -> bool:
 
 
 def admitted(tier: Mapping[str, Any], usages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The Usages in namespaces that the tier admits, and beside the tier, where those of tiers that
-    need it are: anyone may write a Usage of anything in a namespace of his own, and must neither be
-    counted nor get in anybody's way by it.
+    """The Usages that count: in namespaces that the tier admits, and beside the tier, where those
+    of tiers that need it are. Anyone may write a Usage of anything in a namespace of his own, and
+    must neither be counted nor get in anybody's way by it.
+
+    A namespace that is closed while engines of it run counts until it has no Usage any more: they
+    run on, and `status.usedBy`, which we alone write, knows them.
     """
-    own = reading.text(tier, "metadata", "namespace")
+    served = {
+        reading.text(tier, "metadata", "namespace"),
+        *(reading.text(user, "namespace") for user in reading.objects(tier, "status", "usedBy")),
+    } - {""}
     places = [(usage, reading.text(usage, "metadata", "namespace")) for usage in usages]
-    return [usage for usage, place in places if place == own or admits(tier, place)]
+    return [usage for usage, place in places if place in served or admits(tier, place)]

@@ -352,7 +352,7 @@ def user(usage: dict[str, Any]) -> Consumer:
 def used_by_status(usages: list[dict[str, Any]]) -> dict[str, Any]:
     """`status.usedBy` and `status.consumers`: who uses the tier, grouped by what they share.
 
-    `usages`: those of namespaces that the tier admits.
+    `usages`: those that count (`admission.admitted`).
     """
     entries, consumers = [], set()
     for usage in usages:

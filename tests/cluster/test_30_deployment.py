@@ -153,6 +153,27 @@ def test_an_unwired_deployment_is_one_that_was_told_so(world: Fleet, held_then_w
         assert flag(engine(remote_deployment(world, "plain")), "--kv-transfer-config") == ""
 
 
+def test_one_that_is_turned_off_lets_go_of_its_tier_and_runs_on(
+    world: Fleet, held_then_wired: dict
+):
+    """Core keeps a composed Usage that is deleted until what its `by` names is gone."""
+    leaves = deployment("leaves", "talk", model="some/leaves")
+
+    def holding() -> list[str]:
+        usages = world.api.list(USAGE, "Usage", "team-a")
+        return [u["metadata"]["name"] for u in usages if "leaves" in u["spec"]["reason"]]
+
+    with world.applied(leaves):
+        world.until_condition(leaves, "KVOffloadReady", ("True", "Wired"), limit=60)
+        world.until_ready(leaves)
+        world.rig.until(lambda: len(holding()) == 1, "it holds its tier")
+        uid = remote_deployment(world, "leaves")["metadata"]["uid"]
+        world.api.apply(deployment("leaves", "talk", policy="Off", model="some/leaves"))
+        world.until_condition(leaves, "KVOffloadReady", ("False", "TurnedOff"))
+        world.rig.until(lambda: not holding(), "it holds nothing", 60)
+        assert remote_deployment(world, "leaves")["metadata"]["uid"] == uid
+
+
 def test_an_optional_one_starts_without_a_tier(world: Fleet):
     hasty = deployment("hasty", "not-there", policy="Optional", model="some/model")
     with world.applied(hasty):

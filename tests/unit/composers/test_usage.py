@@ -315,6 +315,32 @@ def test_a_strangers_usage_neither_counts_nor_conflicts() -> None:
     assert got.conditions["KVOffloadReady"] == ("True", "Wired")
 
 
+def test_users_of_a_namespace_that_is_closed_to_new_ones_still_count() -> None:
+    """Their engines run on as they are: the tier is in use until the last of them is gone."""
+    open_ = d.tier(allowedNamespaces={"from": "Names", "names": ["team-a"]})
+    used = said(consumer='{"namespace":"team-a","kind":"ModelReplica","name":"old"}')
+    required: dict[str, Any] = {"cluster": [d.cluster()], "usages": [used]}
+    first = call(open_, required=required)
+    listed = [{"namespace": "team-a", "kind": "ModelReplica", "name": "old"}]
+    assert first.status["usedBy"] == listed
+    closed = d.tier(allowedNamespaces={"from": "Names", "names": ["team-b"]})
+    closed["status"] = first.status
+    running = observe(first)
+    then = call(closed, required=required, observed=running)
+    assert (then.status["usedBy"], then.status["consumers"]) == (listed, "1")
+    closed["spec"]["lmcache"]["chunkTokens"] = 512
+    edited = call(closed, required=required, observed=running)
+    assert edited.conditions["Accepted"][0] == "False"
+    assert "spec.lmcache.chunkTokens" in edited.messages["Accepted"]
+    # Nobody of that namespace is new: another that comes up there is not counted by itself ...
+    required["usages"] = []
+    last = call(closed, required=required, observed=running)
+    assert (last.status["usedBy"], last.conditions["Accepted"][0]) == ([], "True")
+    closed["status"] = last.status
+    required["usages"] = [used]
+    assert call(closed, required=required, observed=running).status["consumers"] == "0"
+
+
 REFUSED = "usage.crossplane.io/deletion-attempt-with-policy"
 
 # name: (is its child used?, was its deletion refused?) -> (does it hold itself?, ttl)
