@@ -4,6 +4,7 @@ A sixth backend passes by having goldens (tests/unit/backends/goldens.py); nothi
 """
 
 import json
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -134,6 +135,21 @@ def test_what_has_no_prefix_is_never_wired(case: Case, what: str) -> None:
         one = replace(UNSERVED[what], name=engine.name, version=engine.version)
         with pytest.raises(Refused, match="Remove the request for a tier"):
             gate.check(case.of.backend.gate(case.tier, one))
+
+
+@each
+def test_two_identities_over_one_store_never_meet(case: Case) -> None:
+    """Where blocks outlive pods: by this tier, or by another one over the same store, an engine of
+    another identity is wired in another way, or not at all."""
+    backend, tier = case.of.backend, case.tier
+    if not backend.describe(tier).outlives_pods:
+        return
+    for engine in case.of.engines.values():
+        wired = []
+        for identity in ("a" * 12, "b" * 12):
+            with suppress(Refused):
+                wired.append(backend.inject(tier, replace(engine, identity=identity)).to_json())
+        assert len(wired) < 2 or wired[0] != wired[1]
 
 
 @each
