@@ -79,4 +79,4 @@ fuzz: venv ## Fuzz scripts, their cost, whole calls, and what they decide over t
 	@$(BIN)/python -m tests.fuzz.scripts --runs $(or $(RUNS),100000)
 	@$(BIN)/python -m tests.fuzz.slow --runs $(or $(SLOW_RUNS),500)
 	@$(BIN)/python -m tests.fuzz.documents --runs $(or $(RUNS),100000) --seconds $(or $(SECONDS_OF_CALLS),120)
-	@$(BIN)/python -m tests.fuzz.over_time --runs $(or $(RUNS),100000) --seconds $(or $(SECONDS_OVER_TIME),20)
+	@$(BIN)/python -m tests.fuzz.over_time --runs $(or $(PROGRAMS),60)
