@@ -28,13 +28,19 @@ class Ages:
         self.buckets[key] = (had[0] + size, had[1] + files)
 
     def plan(self, size: int, files: int) -> Plan:
-        """What must go so that `size` bytes and `files` files are freed, oldest first."""
+        """What must go so that `size` bytes and `files` files are freed, oldest first.
+
+        Where all of them are too few, also of what has grown old since they were counted, but no
+        more of it than is wanted.
+        """
+        end = -math.inf
         for key in sorted(self.buckets):
             bytes_, count = self.buckets[key]
+            begin, end = key * self.width, (key + 1) * self.width
             if size <= bytes_ and files <= count:
-                return Plan(key * self.width, (key + 1) * self.width, size, files)
+                return Plan(begin, end, size, files)
             size, files = size - bytes_, files - count
-        return Plan(math.inf, math.inf, 0, 0)
+        return Plan(end, math.inf, size, files)
 
 
 class Plan:

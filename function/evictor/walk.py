@@ -11,7 +11,8 @@ from .files import OWN
 def walk(
     top: str, go_on: Callable[[], None], failed: Callable[[str, OSError], None]
 ) -> Iterator[tuple[str, os.stat_result | None, int]]:
-    """(path, status, 0) of each file; (path, None, entries) of each directory after its own.
+    """(path, status, 0) of each file; (path, None, entries) of each directory after its own, without
+    those entries that are directories and hold nothing either.
 
     `go_on` is called at each entry, and raises to stop. Errors are `failed`'s, which is also told
     of what vanishes meanwhile, and the walk goes on. Links are not followed.
@@ -35,6 +36,7 @@ def walk(
         if entry is None:
             stack.pop()
             if stack:
+                stack[-1][2][0] -= 0 if count[0] else 1
                 yield path, None, count[0]
             continue
         go_on()

@@ -54,3 +54,11 @@ def test_intervals_stay_few(monkeypatch: pytest.MonkeyPatch) -> None:
     doomed = [n for n in range(1000) if plan.dooms(float(n), 1)]
     assert len(doomed) == 300
     assert max(doomed) < 384  # the end of the interval that the 300th is in
+
+
+@pytest.mark.parametrize("old", [0, 3])
+def test_what_grows_old_meanwhile_goes_only_as_far_as_it_must(old: int) -> None:
+    """Files that were too young when they were counted: not all of them for those few."""
+    plan = filled([(float(n), 10) for n in range(old)]).plan(50, 5)
+    went = [n for n in range(100) if plan.dooms(float(n), 10)]
+    assert went == list(range(5))

@@ -202,6 +202,16 @@ def test_directories_that_are_about_to_go_cost_no_file(tmp_path: Path, monkeypat
     assert len(left(tmp_path)) == 50
 
 
+def test_a_directory_of_empty_directories_holds_nothing(tmp_path: Path) -> None:
+    """Or what is left of an eviction counts against the inodes, and takes the rest of the files."""
+    (tmp_path / "a" / "b" / "c").mkdir(parents=True)
+    (tmp_path / "d" / "e").mkdir(parents=True)
+    (tmp_path / "d" / "f").write_bytes(b"x")
+    found = worker(tmp_path, empties=True)
+    found.census()
+    assert (found.counts["directories"], found.counts["empty_directories"]) == (1, 4)
+
+
 def test_short_of_inodes_empty_directories_go_sooner(tmp_path: Path, monkeypatch: Any) -> None:
     (tmp_path / "empty").mkdir()
     before = time.time() - 100
