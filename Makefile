@@ -77,6 +77,6 @@ image-check: venv ## Lint the Dockerfile and do its steps without a daemon
 
 fuzz: venv ## Fuzz scripts, their cost, whole calls, and what they decide over time (RUNS=100000)
 	@$(BIN)/python -m tests.fuzz.scripts --runs $(or $(RUNS),100000)
-	@$(BIN)/python -m tests.fuzz.slow --runs $(or $(SLOW_RUNS),500)
+	@$(BIN)/python -m tests.fuzz.slow --runs $(or $(SLOW_RUNS),1200)
 	@$(BIN)/python -m tests.fuzz.documents --runs $(or $(RUNS),100000) --seconds $(or $(SECONDS_OF_CALLS),120)
 	@$(BIN)/python -m tests.fuzz.over_time --runs $(or $(PROGRAMS),60)
