@@ -11,7 +11,7 @@ from .files import OWN
 def walk(
     top: str, go_on: Callable[[], None], failed: Callable[[str, OSError], None]
 ) -> Iterator[tuple[str, os.stat_result | None, int]]:
-    """(path, status, 0) of each file; (path, None, entries) of each directory after its own, without
+    """(path, status, 0) of each file; (path, None, entries) of each directory after its own, less
     those entries that are directories and hold nothing either.
 
     `go_on` is called at each entry, and raises to stop. Errors are `failed`'s, which is also told
