@@ -53,6 +53,15 @@ MODELS: tuple[FamilyRow, ...] = (
 )  # fmt: skip
 
 
+ACCELERATORS: tuple[AcceleratorRow, ...] = (
+    AcceleratorRow("HiCache", SGLANG, CUDA, Served.YES, "SGLang 0.5.23's server arguments"),
+    AcceleratorRow(
+        "HiCache", SGLANG, ROCM, Served.UNPROVEN, "no statement upstream",
+        "SGLang's hierarchical cache was made for CUDA; test it before you rely on it.",
+    ),
+)  # fmt: skip
+
+
 def row(
     storage: str,
     versions: str,
@@ -64,14 +73,3 @@ def row(
     """The row of a storage backend, `HiCache/STORAGE`; `HiCache` for none."""
     name = f"HiCache/{storage}" if storage else "HiCache"
     return Row(name, SGLANG, versions, source, *package, (*FEATURES, *features), cautions)
-
-
-def accelerators(connector: str) -> tuple[AcceleratorRow, ...]:
-    """Where the hierarchy was made to run."""
-    return (
-        AcceleratorRow(connector, SGLANG, CUDA, Served.YES, "SGLang 0.5.23's server arguments"),
-        AcceleratorRow(
-            connector, SGLANG, ROCM, Served.UNPROVEN, "no statement upstream",
-            "SGLang's hierarchical cache was made for CUDA; test it before you rely on it.",
-        ),
-    )  # fmt: skip

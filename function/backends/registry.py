@@ -50,15 +50,17 @@ def gate_rows() -> Iterator[Row]:
 
 
 def model_rows() -> Iterator[FamilyRow]:
-    """Which models each backend serves, for the documentation."""
-    for folder in _folders():
-        yield from import_module(f"{folder}.models").MODELS
+    """Which models each backend serves, for the documentation; a row that two share once."""
+    yield from dict.fromkeys(
+        row for folder in _folders() for row in import_module(f"{folder}.models").MODELS
+    )
 
 
 def accelerator_rows() -> Iterator[AcceleratorRow]:
-    """Which accelerators each backend serves, for the documentation."""
-    for folder in _folders():
-        yield from import_module(f"{folder}.accelerators").ACCELERATORS
+    """Which accelerators each backend serves, for the documentation; a row that two share once."""
+    yield from dict.fromkeys(
+        row for folder in _folders() for row in import_module(f"{folder}.accelerators").ACCELERATORS
+    )
 
 
 def _folders() -> Iterator[str]:

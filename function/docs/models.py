@@ -95,7 +95,7 @@ def text() -> str:
 
 
 def _support() -> Iterable[tuple[str, ...]]:
-    for row in dict.fromkeys(model_rows()):
+    for row in model_rows():
         yield (
             code(row.connector),
             f"{row.engine} {code(row.engines)}".strip(),

@@ -1,7 +1,7 @@
 """HiCache: SGLang's own hierarchy of GPU, host memory and a store. Nothing runs on the cluster."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from function.api.hicache import HiCacheSpec
 from function.backends.hicache import agreement, checks, connector, gate, storages
@@ -73,20 +73,15 @@ class HiCache(Defaults[HiCacheSpec]):
         storage = tier.settings.storage
         pool = storage is not None and storage.mooncake is not None
         version = mooncake.version(tier) if pool else None
-        connector_ = f"HiCache/{name}" if name else "HiCache"
+        row = f"HiCache/{name}" if name else "HiCache"
         return Question(
-            connector_,
+            row,
             engine,
             _ROWS,
             version,
             (mooncake_connector.pairing(mooncake.pool(tier)),) if version is not None else (),
             models=MODELS,
-            # What holds of SGLang's own part holds with every storage.
-            accelerators=tuple(
-                replace(row, connector=connector_)
-                for row in ACCELERATORS
-                if row.connector in ("HiCache", connector_)
-            ),
+            accelerators=ACCELERATORS,
             notes=(_OTHER_LINE,) if pool and version is None else (),
         )
 

@@ -6,6 +6,6 @@ from function.contract.accelerators.serving import AcceleratorRow, Served
 from function.contract.engine import SGLANG
 
 ACCELERATORS: tuple[AcceleratorRow, ...] = (
-    *hierarchy_rows.accelerators("HiCache"),
+    *hierarchy_rows.ACCELERATORS,
     AcceleratorRow("HiCache/file", SGLANG, CPU, Served.YES, "ran: a second process hits"),
 )

@@ -21,5 +21,5 @@ ACCELERATORS: tuple[AcceleratorRow, ...] = (
         _STORE, VLLM, CPU, Served.YES,
         "mooncake-transfer-engine-non-cuda on PyPI; vLLM's CPU engine ran with it by us",
     ),
-    *hierarchy_rows.accelerators("HiCache/mooncake"),
+    *hierarchy_rows.ACCELERATORS,
 )  # fmt: skip

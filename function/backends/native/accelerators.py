@@ -1,6 +1,6 @@
 """Which accelerators vLLM's own offloading serves. What no row names is out of scope."""
 
-from function.backends.native.facts import CONNECTOR, SIMPLE, TIERING
+from function.backends.native.facts import CONNECTOR, SIMPLE
 from function.contract.accelerators.kinds import CUDA, ROCM, XPU
 from function.contract.accelerators.serving import AcceleratorRow, Served
 from function.contract.engine import VLLM
@@ -9,8 +9,7 @@ _SOURCE = "vLLM 0.33.0's docs/features/kv_offloading_usage.md: CUDA, ROCm and XP
 
 ACCELERATORS: tuple[AcceleratorRow, ...] = (
     *(
-        AcceleratorRow(connector, VLLM, accelerator, Served.YES, _SOURCE)
-        for connector in (CONNECTOR, f"{CONNECTOR}/{TIERING}")
+        AcceleratorRow(CONNECTOR, VLLM, accelerator, Served.YES, _SOURCE)
         for accelerator in (CUDA, ROCM, XPU)
     ),
     AcceleratorRow(

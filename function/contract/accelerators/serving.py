@@ -41,6 +41,7 @@ def served(
     """What the rows say, and the sentence for people.
 
     An unknown accelerator is served: most pods under DRA name none. One that no row names is not.
+    A variant (`HiCache/file`) is held to its connector's rows too.
     """
     if not accelerator.name:
         return Served.YES, ""
@@ -48,7 +49,8 @@ def served(
     mine = [
         r
         for r in rows
-        if (r.connector, r.engine, r.accelerator) == (connector, engine, accelerator.name)
+        if r.connector in (connector, connector.partition("/")[0])
+        and (r.engine, r.accelerator) == (engine, accelerator.name)
         and r.mode in ("", mode)
         and r.sharing in ("", accelerator.sharing)
     ]
