@@ -2,6 +2,10 @@
 
 import hashlib
 
+from function.contract.events import SEED
+
+__all__ = ["SEED", "of_identity"]
+
 
 def of_identity(identity: str) -> str:
     """PYTHONHASHSEED: 32 bits of the identity, as many as Python takes."""

@@ -29,8 +29,8 @@ def text() -> str:
         "of the claim templates that are desired beside it, by its image (a word "
         "such as `-rocm` in the name or tag, or [what is known of it](images.md)), and by its node "
         "selector, in this order. Where none tells, it counts as served. An accelerator that a "
-        "connector has no row for is out of scope: the pod is left alone. A variant (`HiCache/file`) "
-        "is held to its connector's rows too.",
+        "connector has no row for is out of scope: the pod is left alone. A variant "
+        "(`HiCache/file`) is held to its connector's rows too.",
         "",
         "## Which connector serves them",
         "",

@@ -21,7 +21,6 @@ from function.reasons import Reason
 # An image that says which Mooncake it has: vllm:0.33.0-mooncake0.3.12, sglang-mooncake-v0.3.13:x
 _IN_IMAGE = re.compile(r"mooncake[-_.]?v?([0-9]+\.[0-9]+\.[0-9]+)")
 CLIENT_VERSION = "MOONCAKE_VERSION"
-SEED = "PYTHONHASHSEED"
 
 
 def check(tier: Tier, engine: Engine) -> None:
@@ -59,15 +58,10 @@ def _own_seed(_: Tier, engine: Engine) -> str | None:
 
     Ours comes back where a pod is wired once more, by a second step say.
     """
-    own = "cache_prefix" not in engine.features and SEED in engine.env
-    if not own or engine.env[SEED] == identity_seed(engine):
+    own = "cache_prefix" not in engine.features and seeds.SEED in engine.env
+    if not own or engine.env[seeds.SEED] == seeds.of_identity(engine.identity):
         return None
     return engine.version or "unknown"
-
-
-def identity_seed(engine: Engine) -> str:
-    """32 bits of the cache identity, as many as Python takes."""
-    return seeds.of_identity(engine.identity)
 
 
 def _token_pages(_: Tier, engine: Engine) -> str | None:

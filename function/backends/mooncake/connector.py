@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 
 from function.api.base import present
-from function.backends import hierarchy
+from function.backends import hierarchy, seeds
 from function.backends.hierarchy import Storage
 from function.backends.hierarchy_rows import SMALL_POOL
 from function.backends.mooncake import conflicts, facts, rdma
@@ -25,7 +25,6 @@ from function.contract.recorded import Allowance
 
 FILES = "/etc/kv-offload/mooncake"
 PAGE_TOKENS = 64
-SEED = conflicts.SEED
 # Flags that are set where they are absent and count for the cache identity.
 ASSUMES = {SGLANG: {hierarchy.PAGE_SIZE: str(PAGE_TOKENS)}}
 # The host pool of an SGLang rank where the tier does not say: room for pages on their way.
@@ -44,7 +43,7 @@ ALLOWS = Allowance(
             "MOONCAKE_CONFIG_PATH",
             "MOONCAKE_LOCAL_HOSTNAME",
             "MOONCAKE_REQUESTER_LOCAL_HOSTNAME",
-            SEED,
+            seeds.SEED,
         )
     ),
     mounts=(FILES,),
@@ -118,7 +117,7 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
         files={file: text},
         files_path=FILES,
         memory_bytes=buffers,
-        env_if_absent=({"name": SEED, "value": seed},) if seed else (),
+        env_if_absent=({"name": seeds.SEED, "value": seed},) if seed else (),
         # Ray hands variables of other prefixes to vLLM's workers only when told to.
         ray_env=tuple(variable["name"] for variable in common["env"]),
         **common,
@@ -135,7 +134,7 @@ def _seed(engine: Engine) -> str:
     identities under one model name meet once in four thousand million pairs.
     """
     if "cache_prefix" not in engine.features:
-        return conflicts.identity_seed(engine)
+        return seeds.of_identity(engine.identity)
     hash_of_blocks = engine.flag("--prefix-caching-hash-algo") or ""
     return "0" if SEEDED not in engine.features or hash_of_blocks.startswith("xxhash") else ""
 

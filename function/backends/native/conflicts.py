@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from function.api.native import NativeSpec
+from function.backends import seeds
 from function.backends.native import facts
 from function.backends.native.facts import Tier
 from function.contract import conflicts
@@ -50,7 +51,7 @@ def _no_identity(_: Tier, engine: Engine) -> str | None:
 
 def _other_seed(tier: Tier, engine: Engine) -> str | None:
     wanted = facts.seed(tier, engine)
-    given = engine.env.get(facts.SEED, wanted)
+    given = engine.env.get(seeds.SEED, wanted)
     if given == wanted:
         return None
     return f"{given or 'not a plain value'} in the pod and {wanted}"

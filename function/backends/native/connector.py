@@ -15,6 +15,7 @@ from function.api.native import (
     NativePeers,
     NativeSimple,
 )
+from function.backends import seeds
 from function.backends.native import conflicts, facts
 from function.backends.native.facts import Tier
 from function.contract.engine import Engine
@@ -30,7 +31,7 @@ _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 ALLOWS = Allowance(
     connectors=frozenset({facts.CONNECTOR, facts.SIMPLE}),
-    env=frozenset({facts.SEED, _HOST, _PORT}),
+    env=frozenset({seeds.SEED, _HOST, _PORT}),
     secrets=frozenset(_KEYS),
     mounts=(facts.MOUNTS,),
     volumes=frozenset({"emptyDir", "ephemeral", "persistentVolumeClaim"}),
@@ -49,7 +50,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
     # Ray copies variables of vLLM's prefix by itself.
     copied = tuple(variable["name"] for variable in env)
     env += _address(peers) if peers else []
-    seed: tuple[Json, ...] = ({"name": facts.SEED, "value": value},) if value else ()
+    seed: tuple[Json, ...] = ({"name": seeds.SEED, "value": value},) if value else ()
     files = [level for level, _ in facts.file_systems(tier)]
     return Injection(
         backend="Native",

@@ -13,7 +13,6 @@ Tier = AnyTier[NativeSpec]
 CONNECTOR = "OffloadingConnector"
 TIERING = "TieringOffloadingSpec"
 SIMPLE = "SimpleCPUOffloadConnector"
-SEED = "PYTHONHASHSEED"
 MOUNTS = "/mnt/kv-offload"
 
 _GIB, _MIB = 2**30, 2**20
