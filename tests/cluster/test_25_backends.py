@@ -9,7 +9,7 @@ from tests.cluster.documents import FIRST, TOLERATED, changed
 from tests.cluster.expect import Fleet
 from tests.cluster.groups import Summary
 from tests.cluster.rig.functions import CHECKOUT
-from tests.cluster.rig.kube import Manifest, load
+from tests.cluster.rig.kube import Manifest, condition, is_true, load
 
 EXAMPLES = sorted((CHECKOUT / "example").glob("*/smallest.yaml"))
 MAX_CALLS = 40
@@ -43,10 +43,13 @@ def test_the_smallest_example_becomes_ready(world: Fleet, summary: Summary, file
             f" {world.tokens() - tokens} tokens, {len(world.objects(document))} Objects"
         )
         assert spent <= MAX_CALLS
-        assert world.condition(document, "ControlPlaneReady")[0] == "True"
+        assert is_true(found, "ControlPlaneReady"), world.explain(document)
         reason, summed = ("Ready", "3/3") if has_agents(document) else ("NoneNeeded", "0/0")
-        assert world.condition(document, "AgentsReady") == ("True", reason)
+        assert is_true(found, "AgentsReady"), world.explain(document)
+        assert condition(found, "AgentsReady")["reason"] == reason
         assert found["status"]["agents"]["summary"] == summed
+        if not is_true(world.get(document), "Ready"):
+            summary.note(f"Ready no longer:\n{world.explain(document)}")
 
 
 def test_every_backend_has_an_example(world: Fleet):
