@@ -1,5 +1,6 @@
 """The generated pages are what the tables say, and the tables are whole."""
 
+import re
 from itertools import takewhile
 from pathlib import Path
 
@@ -106,3 +107,21 @@ def test_the_matrix_says_what_the_gate_says():
     assert shapes["Mooncake", "vLLM"][over_pods] == "yes"
     assert shapes["Native, FileSystem", "vLLM"][over_pods] == "no"
     assert {tier["backend"] for tier in matrix.TIERS.values()} == set(SPECS)
+
+
+NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_test_that_a_page_names_is_there(page: Path) -> None:
+    for file, name in NAMED.findall(page.read_text()):
+        assert f"\ndef {name}(" in (ROOT / file).read_text(), f"{file}::{name}"
+
+
+def test_every_claim_names_its_test_or_who_claims_it() -> None:
+    lines = (ROOT / "docs/claims.md").read_text().splitlines()
+    shown = [line.split("|")[2].strip() for line in lines if line.startswith("| ")]
+    claims = [column for column in shown if column != "Shown by"]
+    assert len(claims) > 40
+    assert [column for column in claims if not NAMED.search(column) and "here" not in column] == []
