@@ -3,7 +3,7 @@
 Mooncake's rows stand on it too; the sources are those of `function.backends.hicache.gate`.
 """
 
-from function.contract.accelerators.kinds import CUDA, ROCM
+from function.contract.accelerators.kinds import CPU, CUDA, ROCM
 from function.contract.accelerators.serving import AcceleratorRow, Served
 from function.contract.engine import SGLANG
 from function.contract.gate import Caution, Feature, Row, since
@@ -58,6 +58,12 @@ ACCELERATORS: tuple[AcceleratorRow, ...] = (
     AcceleratorRow(
         "HiCache", SGLANG, ROCM, Served.UNPROVEN, "no statement upstream",
         "SGLang's hierarchical cache was made for CUDA; test it before you rely on it.",
+    ),
+    AcceleratorRow(
+        "HiCache", SGLANG, CPU, Served.NO,
+        "pool_host/common.py and mha.py of SGLang 0.5.23; ran: the engine stops at its start",
+        "SGLang has no host pool there: it registers that memory with CUDA, and its copies to it "
+        "are those of a GPU, so the engine would stop at its start.",
     ),
 )  # fmt: skip
 

@@ -210,6 +210,7 @@ class Pod:
         if not folder.exists():
             folder.mkdir()
             for file, text in self._files(volume).items():
+                (folder / file).parent.mkdir(parents=True, exist_ok=True)
                 (folder / file).write_text(text)
                 (folder / file).chmod(0o440 if self._group() is not None else 0o444)
             folder.chmod(0o777)  # emptyDir's mode

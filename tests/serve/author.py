@@ -88,10 +88,14 @@ def _vllm(pod: Pod, more: tuple[str, ...], device: Mapping[str, str]) -> Manifes
 
 
 def sglang(pod: Pod, image: str = "lmsysorg/sglang:v0.5.23") -> Manifest:
-    """A pod template that starts SGLang 0.5.23, on a CPU with what is in `shims`."""
+    """A pod template that starts SGLang 0.5.23, on a CPU with what is in `shims`.
+
+    By SGLANG_USE_CPU_ENGINE and not by `--device cpu`: an engine that says so in its arguments gets
+    no tier, because without the shims SGLang's hierarchy stops there.
+    """
     words = [
         *("--model-path", pod.model, "--served-model-name", SERVED, "--dtype", pod.dtype),
-        *("--device", "cpu", "--attention-backend", "torch_native", "--disable-cuda-graph"),
+        *("--attention-backend", "torch_native", "--disable-cuda-graph"),
         *("--disable-overlap-schedule", "--mem-fraction-static", "0.1", "--skip-server-warmup"),
         *("--max-total-tokens", "32768", "--context-length", "8192", "--page-size", "64"),
         *("--enable-metrics", "--enable-cache-report", "--port", str(PORT), "--host", "0.0.0.0"),
@@ -100,9 +104,11 @@ def sglang(pod: Pod, image: str = "lmsysorg/sglang:v0.5.23") -> Manifest:
     ]
     env = {"SGLANG_USE_CPU_ENGINE": "1", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     env |= {"XDG_CACHE_HOME": CACHE, "PYTHONPATH": SHIMS}
+    # Pods here have no way out, by which SGLang learns its address where nobody says it.
+    host = {"name": "SGLANG_HOST_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
     pod = replace(pod, claims=((SHIMS, "shims"), *pod.claims))
     command = ["python3", "-m", "sglang.launch_server"]
-    return _template(pod, image, command, words, env, [])
+    return _template(pod, image, command, words, env, [host])
 
 
 def _template(

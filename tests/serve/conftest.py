@@ -49,7 +49,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     marker = metafunc.definition.get_closest_marker("pairs")
     pairs = _pairs(metafunc.config)
-    wanted = metafunc.config.getoption("pair") or [n for n, pair in pairs.items() if pair.tried]
+    wanted = metafunc.config.getoption("pair") or pairs
     about = marker.args if marker is not None else KEEPING
     chosen = [name for name in about if name in wanted]
     if "part" in metafunc.fixturenames:

@@ -163,7 +163,7 @@ class SGLang(Engine):
         return self.counted(self.external_metric, cache_source="storage")
 
     def elsewhere(self) -> float:
-        return self.external()
+        return self.external() + self.counted(self.sources_metric, cache_source="host")
 
     def forget(self) -> None:
         self.post("/flush_cache", {})

@@ -10,10 +10,13 @@ from tests.serve.pairs.running import Running
 from tests.serve.site import Site
 from tests.serve.wiring import Wired
 
+# Prompts whose words no rounding tips over, whatever part of them is found: with these weights the
+# two likeliest are never nearer than 0.045, in sixteen bits and in thirty-two.
+STEADY = (18, 31, 33, 41, 46, 49, 59, 77)
 # The seeds of prompts that tests ask with, those of the short set, and those that some test wants
 # found. An engine without a tier answers all of them once.
-SEEDS = range(16)
-SHORT = (0, 1, 2, 3, 7, 9, 10)
+SEEDS = (*range(16), *STEADY)
+SHORT = (0, 2, 3, 9, 10, *STEADY[:3])
 FOUND = (0, 1, 6, 11, 13)
 HALVES = ("prefill", "decode")
 # Claim -> seed of the weights on it.
@@ -31,7 +34,7 @@ class Variant:
 
     pod: author.Pod = author.USUAL
     models: tuple[str, ...] = (author.SERVED,)
-    seeds: tuple[int, ...] = tuple(SEEDS)
+    seeds: tuple[int, ...] = SEEDS
     found: tuple[int, ...] = ()
 
 

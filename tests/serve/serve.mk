@@ -1,10 +1,14 @@
 # The serving suite: real engines on a CPU, through the pods that we wire and the tiers that we
 # compose. Included by the root Makefile; environments are the conformance suite's.
 
-.PHONY: serve-test serve-proofs gpu-kit gpu
+.PHONY: serve-test serve-test-short serve-proofs gpu-kit gpu
 serve-test: conformance-envs ## Serve real tokens with every engine and backend (PAIR=vllm-mooncake; LONG=1: faults too; PROOFS=1: keep what was seen)
 	$(BIN)/python -m tests.conformance.run tests/serve $(PAIR:%=--pair=%) $(LONG:%=--long) $(PROOFS:%=--proofs) $(SERVE_ARGS)
 	$(if $(PROOFS),$(BIN)/python -m tests.serve.proofs)
+
+# One pair for each engine, of two backends: hits, no mix-up, Off, and what alerts ask for.
+serve-test-short: ## The same, for one pair of each engine
+	@$(MAKE) serve-test PAIR='vllm-mooncake sglang-lmcache'
 
 serve-proofs: venv ## Write docs/proofs.md from what was seen (tests/serve/proven.json)
 	$(BIN)/python -m tests.serve.proofs

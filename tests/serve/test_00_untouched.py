@@ -7,6 +7,7 @@ import pytest
 
 from tests.conformance.manifests import Manifest
 from tests.serve.author import USUAL
+from tests.serve.fleet import Fleet
 from tests.serve.pairs import PAIRS, Pair
 from tests.serve.wiring import consume
 
@@ -19,10 +20,10 @@ def composed(pair: Pair, policy: str) -> tuple[Manifest, dict[str, dict[str, str
     return found.templates["main"], {name: dict(data) for name, data in found.config_maps.items()}
 
 
-# One tier for each way of wiring: JSON of a connector, files beside it, flags.
-@pytest.mark.parametrize("name", ("vllm-native", "vllm-lmcache", "sglang-hicache-file"))
-def test_off_is_the_pod_of_who_names_no_tier(name: str) -> None:
-    off, none = composed(PAIRS[name], "Off"), composed(PAIRS[name], "")
+@pytest.mark.pairs(*PAIRS)
+def test_off_is_the_pod_of_who_names_no_tier(fleet: Fleet, proof) -> None:
+    off, none = composed(fleet.pair, "Off"), composed(fleet.pair, "")
     assert off == none
     assert none[1] == {}
-    assert composed(PAIRS[name], "Required") != none
+    assert composed(fleet.pair, "Required") != none
+    proof("policy Off", pod="as written")

@@ -4,7 +4,7 @@ import pytest
 
 from tests.serve.author import HANDING_OVER
 from tests.serve.engine import prompt
-from tests.serve.fleet import Fleet
+from tests.serve.fleet import STEADY, Fleet
 from tests.serve.test_10_hits import fill, hit
 from tests.serve.test_30_halves import through
 
@@ -15,8 +15,8 @@ def test_nixl_hands_over_and_the_tier_keeps(fleet: Fleet, proof) -> None:
     prefill, decode = (fleet.start(name, HANDING_OVER) for name in ("prefill", "decode"))
     for engine in (prefill, decode):
         engine.wait()
-    said = through(prefill, decode, prompt(10))
-    assert said.alike(fleet.reference(10))
+    said = through(prefill, decode, prompt(STEADY[4]))
+    assert said.alike(fleet.reference(STEADY[4]))
     # Decode computes nothing of the prompt; what it reports as cached is what prefill found.
     assert (decode.external(), said.cached) == (said.prompt_tokens, 0)
     proof("NixlConnector beside: from prefill to decode", tokens=said.prompt_tokens)

@@ -7,22 +7,21 @@ import pytest
 
 from tests.serve.author import USUAL
 from tests.serve.engine import Engine, prompt
-from tests.serve.fleet import LLAMA, Fleet
+from tests.serve.fleet import LLAMA, STEADY, Fleet
 from tests.serve.test_10_hits import settle
 
 DISK = "4m"  # one prompt's blocks and a third of the next one's
 MEMORY = 16 * 2**20  # bytes: five prompts
-ROUNDS = range(8)
 
 
 def answers(fleet: Fleet, engine: Engine) -> int:
     """Ask for more prompts than fit, twice: how many tokens were found the second time."""
-    for seed in ROUNDS:
+    for seed in STEADY:
         assert engine.ask(prompt(seed)).alike(fleet.reference(seed))
         settle(fleet, engine)
     engine.forget()
     before = engine.external()
-    for seed in reversed(ROUNDS):
+    for seed in reversed(STEADY):
         assert engine.ask(prompt(seed)).alike(fleet.reference(seed))
     return int(engine.external() - before)
 
@@ -38,7 +37,7 @@ def test_a_full_disk(fleet: Fleet, proof) -> None:
         engine = fleet.run("full disk", wired)
         engine.wait()
         found = answers(fleet, engine)
-        assert 0 < found < len(ROUNDS) * fleet.pair.found(len(prompt(0)))
+        assert 0 < found < len(STEADY) * fleet.pair.found(len(prompt(0)))
         assert engine.pod.ready
         fleet.stop("full disk")
     finally:
@@ -65,7 +64,7 @@ def test_a_full_memory(fleet: Fleet, proof) -> None:
     fleet.tier.memory = MEMORY
     fleet.tier.replace(part)
     found = answers(fleet, engine)
-    assert 0 < found < len(ROUNDS) * fleet.pair.found(len(prompt(0)))
+    assert 0 < found < len(STEADY) * fleet.pair.found(len(prompt(0)))
     assert fleet.tier.parts[part].ready and engine.pod.ready
     assert fleet.tier.parts[part].containers[part].exit_codes == []
     proof("a full memory", requests="all answered", texts="right")

@@ -26,8 +26,7 @@ class Pair:
     together. `parts`: what may fail, by name (`Running.parts`). `needs`: tiers that the tier names.
     `env`, `args`: what the author of a pod for this machine sets besides. `stand_ins`: changes of
     the engine's emitted template, each of one thing. `keeps`: blocks stay in the tier, and other
-    engines find them; otherwise they go from prefill to decode. `tried`: its engine has answered
-    here before; others run only where they are named (`--pair`).
+    engines find them; otherwise they go from prefill to decode.
     """
 
     name: str
@@ -43,7 +42,6 @@ class Pair:
     args: tuple[str, ...] = ()
     stand_ins: tuple[StandIn, ...] = ()
     keeps: bool = True
-    tried: bool = True
 
     def found(self, tokens: int) -> int:
         """How many tokens of a prompt a full hit brings: the last one is always computed."""
@@ -62,7 +60,7 @@ def _vllm(name: str, run: Callable[[Site, Declared], Running], **more: Any) -> P
 def _sglang(name: str, run: Callable[[Site, Declared], Running], **more: Any) -> Pair:
     tier, write = more.pop("tier", _tier(name)), more.pop("write", author.sglang)
     stand_ins = (standins.PLAIN_MEMORY, *more.pop("stand_ins", ()))
-    return Pair(name, "sglang", SGLang, write, tier, run, stand_ins=stand_ins, tried=False, **more)
+    return Pair(name, "sglang", SGLang, write, tier, run, stand_ins=stand_ins, **more)
 
 
 def _tier(name: str) -> Path:

@@ -189,6 +189,7 @@ MP, STORE = "LMCacheMPConnector", "MooncakeStoreConnector"
         (STORE, VLLM, "", Accelerator("npu", "", "x"), Served.NO, "an Ascend NPU"),
         ("OffloadingConnector", VLLM, "", Accelerator("xpu", "", "x"), Served.YES, ""),
         ("OffloadingConnector", VLLM, "", Accelerator("cpu", "", "x"), Served.NO, "a CPU"),
+        ("HiCache/file", SGLANG, "", Accelerator("cpu", "", "x"), Served.NO, "no host pool"),
     ],
 )  # fmt: skip
 def test_served(connector, engine, mode, accelerator, answer, says):

@@ -7,6 +7,7 @@ between device and host are torch's. Radix tree, controller, storages and metric
 
 import importlib.abc
 import importlib.machinery
+import inspect
 import sys
 from pathlib import Path
 
@@ -62,6 +63,7 @@ def _common(module):
 
 def _base(module):
     begin = module.HostKVCache.__init__
+    assert "pin_memory" in inspect.signature(begin).parameters, "the shim does not fit this SGLang"
 
     def unpinned(self, *args, **kwargs):
         begin(self, *args, **{**kwargs, "pin_memory": False})
@@ -72,7 +74,7 @@ def _base(module):
 def _copies(module):
     source = Path(module.__file__).read_text()
     for name, copy in _COPIES.items():
-        assert name in source, f"this SGLang has no {name}: the shim does not fit it"
+        assert name in source, f"the shim does not fit this SGLang: it has no {name}"
         setattr(module, name, copy)
 
 
