@@ -67,18 +67,18 @@ def command(
     tiers = files.load_items(tier)
     loaded = files.load_items(workload)
     documents = explain.workloads_in(loaded, str(workload))
-    claims = explain.claims_in(loaded)
+    beside = explain.beside_in(loaded)
     if all_tiers:
         for document in documents:
             if len(documents) > 1:
                 click.echo(explain.Explained(document).title)
             for each in tiers:
-                click.echo(explain.line(document, each, step_input, str(tier), claims))
+                click.echo(explain.line(document, each, step_input, str(tier), beside))
         return
     if len(tiers) != 1:
         raise files.InputError(f"{tier}: {len(tiers)} documents, expected one tier (--all-tiers)")
     found = [
-        explain.explain(d, tiers[0], step_input, str(tier), namespace, claims) for d in documents
+        explain.explain(d, tiers[0], step_input, str(tier), namespace, beside) for d in documents
     ]
     for explained in found:
         if output == "tree" or explained.refused is not None:

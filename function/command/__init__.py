@@ -12,6 +12,7 @@ from function.command.edit import rewrite
 from function.command.model import (
     OPT_IN,
     Append,
+    ConfigFile,
     Delete,
     Edit,
     EngineCall,
@@ -25,6 +26,7 @@ from function.command.reader import read, started
 __all__ = [
     "OPT_IN",
     "Append",
+    "ConfigFile",
     "Delete",
     "Edit",
     "EngineCall",

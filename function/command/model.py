@@ -75,6 +75,15 @@ Edit = Replace | Delete | Append
 
 
 @dataclass(frozen=True)
+class ConfigFile:
+    """What an engine reads of `--config FILE`, as words before its own; `problem`: why that is not
+    known."""
+
+    words: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True)
 class EngineCall:
     """One start of an engine.
 
@@ -93,6 +102,8 @@ class EngineCall:
     opted_in: bool = False
     closed: str = ""
     positional_model: bool = False
+    # Of `--config FILE`: who knows the pod's volumes says it.
+    config: ConfigFile | None = None
     # `$KV_OFFLOAD_ARGS` stands in the text of an `eval`: a shell parses its value once more.
     evaluated: bool = field(default=False, repr=False)
     # Where appended words go (edit.py).

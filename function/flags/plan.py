@@ -87,6 +87,12 @@ def _edits(call: EngineCall, item: Set) -> list[Replace | Delete]:
     out: list[Replace | Delete] = []
     kept = _kept(call, item)
     for use in item.uses:
+        if use.path and not use.words:
+            raise Refused(
+                Reason.ARGS_NOT_PATCHABLE,
+                f"{use.spelling.lstrip('-')}.{use.path} in the file of --config beats whatever the "
+                "args say; write it there as one object, under its own name",
+            )
         if use is not kept:
             out += [Delete(index) for index in _editable(call, use)]
     if kept is None:
@@ -102,7 +108,7 @@ def _edits(call: EngineCall, item: Set) -> list[Replace | Delete]:
 def _kept(call: EngineCall, item: Set) -> Use | None:
     """The use whose place the new value takes: the last one that can be replaced."""
     for use in reversed(item.uses):
-        if use.path or not use.static or use.raw is None:
+        if use.path or not use.static or use.raw is None or not use.words:
             continue
         if not any(call.words[index].origin for index in use.words):
             return use

@@ -40,7 +40,8 @@ class Use:
     `name`: canonical. `spelling`: what stands there, normalised, without dotted path and value.
     `raw`: the value, None for a switch and where it is not static. `static`: whether the value
     (or that there is none) is known. `words`: the indexes of the call's words it takes up. `path`:
-    what follows the first dot of a dotted key, a trailing "+" included.
+    what follows the first dot of a dotted key, a trailing "+" included. A use in the file of
+    `--config` comes before the call's own words and takes up none of them.
     """
 
     name: str
@@ -85,6 +86,10 @@ class Options:
             for spelling in (option.name, *option.aliases, *option.negatives):
                 self._exact[spelling] = option
         self._sorted = sorted(self._exact)
+
+    def exact(self, spelling: str) -> Option | None:
+        """The option of which this is a full spelling."""
+        return self._exact.get(spelling)
 
     def find(self, spelling: str) -> Option | None:
         """The option behind `spelling`, None when there is none or several."""

@@ -20,11 +20,12 @@ from pydantic import ValidationError
 from function import command, flags, workloads
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
-from function.command import EngineCall, Program
-from function.contract.accelerators.claims import Claims
+from function.command import ConfigFile, EngineCall, Program
 from function.edge.memo import Derived
+from function.flags import config_file
 from function.kube import objects, reading
-from function.pods import identify, identity, record, serve
+from function.pods import identify, identity, mounted, record, serve
+from function.pods.beside import Beside, Texts
 from function.pods.declared import Declared, declared
 from function.pods.record import Record
 from function.pods.refs import Ref
@@ -36,7 +37,7 @@ from function.workloads import Gang, Template, Workload, containers
 Json = dict[str, Any]
 
 NO_WORKLOAD = Workload()
-NO_CLAIMS = Claims()
+NOTHING_BESIDE = Beside()
 # Reasons that leave a pod as its author wrote it, whatever the policy: it is not ours to wire.
 LEFT_ALONE = frozenset({Reason.OUT_OF_SCOPE})
 # Kinds that come to an end, and serve nothing.
@@ -101,9 +102,10 @@ class Asking:
 
     `resource`: what the earlier step desires under `key`; `manifest`: the workload in it.
     `ref` is None when nothing asks any more. `refused`: why the asking itself is wrong.
-    `digest`: of the pod templates as their author wrote them. `record`: of an earlier wiring, and
-    `unreadable`: why there is one that cannot be read. `claims`: the ResourceClaimTemplates that
-    the composite desires beside it.
+    `digest`: of the pod templates as their author wrote them, and of the flags that their engines
+    read from ConfigMaps. `record`: of an earlier wiring, and
+    `unreadable`: why there is one that cannot be read. `beside`: what the composite desires beside
+    it.
     """
 
     key: str
@@ -120,7 +122,7 @@ class Asking:
     unreadable: str = ""
     # A field of the composite asks for it, and nothing shows that it is an engine.
     doubtful: bool = False
-    claims: Claims = NO_CLAIMS
+    beside: Beside = NOTHING_BESIDE
     # What was worked out from it, kept as long as it is.
     derived: Derived = field(default_factory=Derived, compare=False, repr=False)
 
@@ -129,6 +131,11 @@ class Asking:
         metadata = self.manifest.get("metadata")
         namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
         return str(namespace or "default")
+
+    @cached_property
+    def texts(self) -> Texts:
+        """The texts of the ConfigMaps that its pods may mount, as far as they can be seen."""
+        return self.beside.config_maps.beside(self.resource, self.remote_namespace)
 
     @cached_property
     def models(self) -> tuple[str, ...]:
@@ -160,12 +167,12 @@ def find(
     reference: KVOffloadTierRef | Refused | None,
     step_input: Input,
     recorded: str,
-    claims: Claims = NO_CLAIMS,
+    beside: Beside = NOTHING_BESIDE,
 ) -> Asking | None:
     """What the desired resource asks for; None when it is no workload, or asks for nothing.
 
     `reference`: what `composite_reference` found. `recorded`: the text of the record on the
-    observed resource, "" without one. `claims`: what its pods may claim by.
+    observed resource, "" without one. `beside`: what its pods may refer to.
     """
     manifest = objects.unwrapped(resource)
     if manifest is None:
@@ -175,18 +182,18 @@ def find(
     if manifest is not resource:
         cluster = objects.provider_config(resource)
     asking = Asking(
-        key, resource, manifest, cluster, record=known, unreadable=unreadable, claims=claims
+        key, resource, manifest, cluster, record=known, unreadable=unreadable, beside=beside
     )
     try:
         workload = workloads.find(manifest, paths(key, manifest, step_input))
         if workload is None:
             return None
-        digest = record.digest({t.path: t.body for t in workload.templates})
-        asking = replace(asking, workload=workload, digest=digest)
-        engines = _asking(workload, reference, step_input)
+        asking = replace(asking, workload=workload, digest=_digest(workload, ()))
+        engines = _asking(asking, reference, step_input)
         if not engines and reference is not None and manifest.get("kind") not in _ENDING:
             asking = replace(asking, doubtful=True)
-            engines = _doubtful(workload, reference, step_input)
+            engines = _doubtful(asking, reference, step_input)
+        asking = replace(asking, digest=_digest(workload, engines))
         named, policy = _agreed(engines)
     except Refused as refused:
         return replace(asking, refused=refused)
@@ -236,14 +243,24 @@ def paths(key: str, manifest: Json, step_input: Input) -> tuple[str, ...]:
     return tuple(p.path for p in step_input.paths if p.resource == key or p.kind == kind)
 
 
+def _digest(workload: Workload, engines: tuple[AskingEngine, ...]) -> str:
+    """Of the templates, and of what their engines read beside the argv: comments are no change."""
+    bodies: Json = {template.path: template.body for template in workload.templates}
+    for pod in (pod for engine in engines for pod in engine.pods):
+        files = [list(call.config.words) for call in pod.calls if call.config is not None]
+        if any(files):
+            bodies[f"{pod.template.path}: {config_file.FLAG}"] = files
+    return record.digest(bodies)
+
+
 def _asking(
-    workload: Workload, reference: KVOffloadTierRef | Refused | None, step_input: Input
+    asking: Asking, reference: KVOffloadTierRef | Refused | None, step_input: Input
 ) -> tuple[AskingEngine, ...]:
     """The engines that ask, each read once."""
     by_field = None if isinstance(reference, Refused) else reference
     out = []
-    for gang in workload.engines:
-        reading = Reading(gang, step_input)
+    for gang in asking.workload.engines:
+        reading = Reading(gang, step_input, asking.texts)
         own = declared((t.body for t in gang.templates), None, step_input)
         if own.ref is None and not (reference is not None and reading.is_engine(own)):
             continue
@@ -254,25 +271,29 @@ def _asking(
 
 
 def _doubtful(
-    workload: Workload, reference: KVOffloadTierRef | Refused, step_input: Input
+    asking: Asking, reference: KVOffloadTierRef | Refused, step_input: Input
 ) -> tuple[AskingEngine, ...]:
     """All gangs, as if each were the engine that the composite's field speaks of."""
     if isinstance(reference, Refused):
         raise reference
     return tuple(
-        Reading(gang, step_input).engine(
+        Reading(gang, step_input, asking.texts).engine(
             declared((t.body for t in gang.templates), reference, step_input)
         )
-        for gang in workload.engines
+        for gang in asking.workload.engines
     )
 
 
 class Reading:
-    """Reads the containers of one gang, each at most once for what its image is said to start."""
+    """Reads the containers of one gang, each at most once for what its image is said to start.
 
-    def __init__(self, gang: Gang, step_input: Input) -> None:
+    `texts`: of the ConfigMaps that its pods may mount.
+    """
+
+    def __init__(self, gang: Gang, step_input: Input, texts: Texts) -> None:
         self.gang = gang
         self.step_input = step_input
+        self.texts = texts
         self._programs: dict[tuple[int, command.ImageCall | None], Program] = {}
 
     def engine(self, declaration: Declared) -> AskingEngine:
@@ -329,7 +350,25 @@ class Reading:
         program = self._read(container, self._image_call(container, declaration))
         if template.ray and not container.get("command") and not container.get("args"):
             program = Program(inert=True)
-        return Pod(template, index, container, program)
+        calls = tuple(self._with_file(call, template.body, container) for call in program.calls)
+        return Pod(template, index, container, replace(program, calls=calls))
+
+    def _with_file(
+        self, call: EngineCall, template: Mapping[str, Any], container: Json
+    ) -> EngineCall:
+        """With what it reads of `--config FILE`."""
+        path = config_file.path(call)
+        if path is None:
+            return call
+        try:
+            text = mounted.text(template, container, path, self.texts)
+        except ValueError as hidden:
+            return replace(call, config=ConfigFile(problem=f"cannot be read from here ({hidden})"))
+        try:
+            words = config_file.words(call.engine, path, text)
+        except ValueError as wrong:
+            return replace(call, config=ConfigFile(problem=str(wrong)))
+        return replace(call, config=ConfigFile(words))
 
     def _read(self, container: Json, call: command.ImageCall | None) -> Program:
         # The container is held by its template: its id stands for nothing else meanwhile.

@@ -91,7 +91,8 @@ def _device(asking_engine: AskingEngine) -> str:
     """What `--device` says; vLLM has the flag no more, and takes it for the beginning of another's
     name."""
     for call in asking_engine.calls:
-        words = [word.value or "" for word in call.words]
+        file = call.config.words if call.config else ()
+        words = [*file, *(word.value or "" for word in call.words)]
         for word, after in pairwise([*words, ""]):
             if word == "--device" or word.startswith("--device="):
                 return word.partition("=")[2] or after
@@ -105,7 +106,7 @@ def _accelerator(asking_engine: AskingEngine, asking: Asking) -> Accelerator:
         return Accelerator(device, "", f"--device {device}")
     for pod in asking_engine.starting:
         spec = pod.template.body.get("spec") or {}
-        classes = asking.claims.of_container(asking.remote_namespace, spec, pod.container)
+        classes = asking.beside.claims.of_container(asking.remote_namespace, spec, pod.container)
         if (found := of_pod(spec, pod.container, classes)).name:
             return found
     return Accelerator()

@@ -15,6 +15,7 @@ from typing import Any
 from function.contract.engine import SGLANG, VLLM
 from function.contract.image_reference import ImageReference
 from function.pods import identity_inputs as inputs
+from function.pods import mounted
 from function.pods.patch.env import literals
 
 Json = dict[str, Any]
@@ -157,7 +158,7 @@ def _local(container: Mapping[str, Any], model: str) -> str:
     if not below:
         return model if model.startswith(".") else ""
     path = posixpath.normpath(posixpath.join(str(below), model))
-    return path if model.startswith(".") or _mount_above(container, path) else ""
+    return path if model.startswith(".") or mounted.mount_above(container, path) else ""
 
 
 def _is_offline(env: Mapping[str, str | None]) -> bool:
@@ -186,7 +187,7 @@ def _behind_path(
     """What a path in the container is, as one string, and what about it cannot be known."""
     if not posixpath.isabs(path):
         return f"path {path}", f"what stands at the relative path {path}"
-    mount = _mount_above(container, path)
+    mount = mounted.mount_above(container, path)
     if mount is None:
         if model_source:
             return f"source {model_source}", ""
@@ -195,11 +196,9 @@ def _behind_path(
         return f"image {image} {posixpath.normpath(path)}", why
     volumes = (template.get("spec") or {}).get("volumes") or ()
     volume: Json = next((v for v in volumes if v.get("name") == mount.get("name")), {})
-    below = posixpath.relpath(posixpath.normpath(path), posixpath.normpath(mount["mountPath"]))
-    inside = posixpath.normpath(posixpath.join(mount.get("subPath") or "", below))
     if mount.get("subPathExpr"):
         return f"volume {volume.get('name', '')}", f"the subPathExpr of {mount['mountPath']}"
-    return _behind_volume(volume, inside, namespace, model_source)
+    return _behind_volume(volume, mounted.inside(mount, path), namespace, model_source)
 
 
 def _behind_volume(
@@ -224,15 +223,3 @@ def _behind_volume(
         return f"source {model_source} {inside}", ""
     kind = next((k for k in volume if k != "name"), "a volume that the pod does not define")
     return f"{kind} {inside}", f"what the volume {volume.get('name', '')!r} ({kind}) holds"
-
-
-def _mount_above(container: Mapping[str, Any], path: str) -> Json | None:
-    """The mount that `path` lies in: the longest mountPath above it."""
-    normal = posixpath.normpath(path)
-    above = [
-        m
-        for m in container.get("volumeMounts") or ()
-        if normal == (mounted := posixpath.normpath(m["mountPath"]))
-        or normal.startswith(mounted.rstrip("/") + "/")
-    ]
-    return max(above, key=lambda m: len(m["mountPath"]), default=None)

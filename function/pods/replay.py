@@ -11,6 +11,7 @@ from function.kube import objects
 from function.pods import record as records
 from function.pods import serve, templates
 from function.pods.asking import Asking, Pod, Reading
+from function.pods.beside import Texts
 from function.pods.declared import Declared
 from function.pods.engine import more_env
 from function.pods.identify import Identified
@@ -40,7 +41,7 @@ def replay(asking: Asking, record: Record, step_input: Input) -> Json:
                 continue
             pod, identified = read.get(template.path, (None, None))
             if pod is None or not _as_recorded(pod, identified, kept, recorded):
-                pod = _recorded(template, kept, recorded, gang, step_input)
+                pod = _recorded(template, kept, recorded, gang, step_input, asking.texts)
             engine = Engine(
                 name=_known(recorded.get("engine", "")),
                 version=recorded.get("version") or None,
@@ -130,6 +131,7 @@ def _recorded(
     recorded: Mapping[str, str],
     gang: Gang,
     step_input: Input,
+    texts: Texts,
 ) -> Pod:
     """A template that was wired before, by what the record says of it."""
     if template.problem:
@@ -144,4 +146,6 @@ def _recorded(
             template.path,
         )
     declaration = Declared(engine=recorded.get("engine", ""))
-    return Reading(gang, step_input).pod_at(template, there.index(kept.container), declaration)
+    return Reading(gang, step_input, texts).pod_at(
+        template, there.index(kept.container), declaration
+    )

@@ -3,7 +3,7 @@
 Pure: documents in, new documents out; the whole workload or nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from function.contract import gate, platforms
 from function.contract.backend import AnyBackend, AnyTier, Description
 from function.contract.engine import Engine
 from function.contract.injection import Injection
-from function.flags import FlagPlan
+from function.flags import FlagPlan, config_file
 from function.kube import objects, reading
 from function.pods import events, other_injectors, patch, tolerated
 from function.pods import record as records
@@ -177,6 +177,7 @@ def _one(
         for pod in pods
         if pod.program.problem
     ]
+    problems += _unread_files(pods)
     try:
         seen = events.seen(tier, engine, backend.assumes(tier, engine.name))
         verdict = gate.check(backend.gate(tier, seen))
@@ -211,6 +212,15 @@ def _one(
         specs = [reading.mapping(pod.template.body, "spec") for pod in pods]
         notes += tolerated.notes(specs, platforms.tolerations(tier.spec.nodes))
     return _Made(engine, cache_identity, injection, tuple(bodies), tuple(notes))
+
+
+def _unread_files(pods: Sequence[Pod]) -> Iterator[Refused]:
+    """Files of flags that cannot be seen: whatever they hold, the engine is not known."""
+    for call in dict.fromkeys(call for pod in pods for call in pod.calls):
+        try:
+            config_file.check(call)
+        except Refused as refused:
+            yield refused
 
 
 def _injection(

@@ -15,13 +15,13 @@ from function.backends.registry import BACKENDS
 from function.composers import tier_plan
 from function.composers.admission import admits
 from function.composers.tier_plan import TierPlan
-from function.contract.accelerators.claims import Claims
 from function.contract.backend import AnyTier
 from function.edge.structs import encode
 from function.kube import objects
 from function.names import POLICY, TIER
 from function.pods import wire
-from function.pods.asking import NO_CLAIMS, Asking, find
+from function.pods.asking import NOTHING_BESIDE, Asking, find
+from function.pods.beside import Beside
 from function.pods.record import Record
 from function.pods.refs import Ref
 from function.problems import Refused
@@ -81,21 +81,21 @@ def explain(
     step_input: Input,
     tier_file: str,
     namespace: str | None = None,
-    claims: Claims = NO_CLAIMS,
+    beside: Beside = NOTHING_BESIDE,
 ) -> Explained:
     """Wire a Pod, a workload or an Object with one to a tier. Raises InputError for a bad tier.
 
-    `namespace`: of the consumer, where it is known: the tier must admit it. `claims`: what its pods
-    may claim by, as far as that is known.
+    `namespace`: of the consumer, where it is known: the tier must admit it. `beside`: what its pods
+    may refer to, as far as that is known.
     """
     planned, notes = _plan(tier, tier_file)
     named = Ref(planned.tier.namespace, planned.tier.name)
     manifest = objects.unwrapped(workload) or workload
     held = _held(manifest)
     ref = KVOffloadTierRef(name=named.name, namespace=named.namespace)
-    asked = find("explained", held, ref, step_input, "", claims)
+    asked = find("explained", held, ref, step_input, "", beside)
     if asked is None:
-        asked = find("explained", _naming(held, planned.tier), None, step_input, "", claims)
+        asked = find("explained", _naming(held, planned.tier), None, step_input, "", beside)
     if asked is None:
         raise InputError(f"{manifest.get('kind')} is no workload that is known to hold pods")
     if asked.refused is not None:
@@ -103,7 +103,7 @@ def explain(
     try:
         wired = wire.wire(asked, planned.tier, planned.backend, _FILES_NAME)
     except Refused as refused:
-        return Explained(manifest, refused=refused, takers=tuple(takers(held, step_input)))
+        return Explained(manifest, refused=refused, takers=tuple(takers(held, step_input, beside)))
     if namespace is None and manifest is not workload:
         namespace = (workload.get("metadata") or {}).get("namespace")
     stopped = tuple(_stopped(asked, named, tier, namespace))
@@ -117,13 +117,13 @@ def explain(
     return Explained(manifest, after, wired, None, changes, stopped, tuple(notes))
 
 
-def takers(workload: Document, step_input: Input) -> Iterator[str]:
+def takers(workload: Document, step_input: Input, beside: Beside = NOTHING_BESIDE) -> Iterator[str]:
     """The settings of tiers that would take a workload, each tried with it; sizes aside."""
     for backend in (BACKENDS[name] for name in BACKENDS.specs):
         for variant in backend.variants():
             spec = {"inferenceClusterRef": {"name": "any"}, **variant.spec}
             planned = _planned("any", "any", spec, variant.says)
-            asked = find("explained", _naming(workload, planned.tier), None, step_input, "")
+            asked = find("explained", _naming(workload, planned.tier), None, step_input, "", beside)
             try:
                 if asked is not None and asked.refused is None:
                     wire.wire(asked, planned.tier, planned.backend, _FILES_NAME)
@@ -174,7 +174,7 @@ def line(
     tier: Document,
     step_input: Input,
     tier_file: str,
-    claims: Claims = NO_CLAIMS,
+    beside: Beside = NOTHING_BESIDE,
 ) -> str:
     """Whether a tier would take a workload, and what is missing, in one line."""
     metadata = tier.get("metadata") or {}
@@ -184,7 +184,7 @@ def line(
         planned, _ = _plan(tier, tier_file)
         manifest = objects.unwrapped(workload) or workload
         named = _naming(_held(manifest), planned.tier)
-        asked = find("explained", named, None, step_input, "", claims)
+        asked = find("explained", named, None, step_input, "", beside)
         if asked is None:
             raise InputError(f"{manifest.get('kind')} is no workload that is known to hold pods")
         if asked.refused is not None:
@@ -205,9 +205,9 @@ def workloads_in(documents: list[Document], file: str) -> list[Document]:
     return found
 
 
-def claims_in(documents: list[Document]) -> Claims:
-    """The ResourceClaimTemplates of several documents."""
-    return Claims.among(objects.unwrapped(d) or d for d in documents)
+def beside_in(documents: list[Document]) -> Beside:
+    """What a workload among several documents may refer to in the others, clusters aside."""
+    return Beside.among(objects.unwrapped(d) or d for d in documents)
 
 
 def _is_workload(manifest: Document) -> bool:

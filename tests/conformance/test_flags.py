@@ -9,6 +9,7 @@ from function.flags.sglang import options as sglang_options
 from function.flags.vllm import options as vllm_options
 from function.flags.vllm.merge import children
 from tests.unit.flags.helpers import apply, engine, sglang, vllm
+from tests.unit.flags.test_config_file import FILES
 from tests.unit.flags.test_sglang import EDITS as SGLANG_EDITS
 from tests.unit.flags.test_vllm_edits import EDITS, KV
 from tests.unit.flags.test_vllm_read import TRANSFER
@@ -92,3 +93,27 @@ def test_table_of_flags_is_the_engines(request, name, options):
         for o in options
     }
     assert ours == real
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_config_file_is_the_words_that_it_is_taken_for(request, name, tmp_path):
+    """Before the argv: what stands in both is the argv's. Where we see no words, it stops."""
+    of, text, words = FILES[name]
+    (tmp_path / "f.yaml").write_text(text)
+    file = ["--config", str(tmp_path / "f.yaml")]
+    client = request.getfixturevalue(of.lower())
+    if of == "vLLM":
+        start, own, what = ["vllm", "serve", "m"], ["--seed", "9"], "engine_args"
+    else:
+        start, own, what = ["python3", "-m", "sglang.launch_server"], ["--model-path", "m"], "given"
+    by_file = client.parse([*start, *own, *file])
+    if words is None:
+        assert not by_file.ok
+        return
+    by_words = client.parse([*start, *words, *own])
+    assert by_file.ok, by_file.error
+    assert by_words.ok, by_words.error
+    results = by_file.result[what], by_words.result[what]
+    for result in results:
+        (result.get("kv_transfer_config") or {}).pop("engine_id", None)  # made anew each time
+    assert results[0] == results[1]

@@ -1,7 +1,7 @@
 """The corpus's cases, and what is done with one: wire it, start its engines.
 
 A case (one document in `cases/*.yaml`) names a tier of `tiers.py` and holds
-- `workload`: a manifest; `stepInput`: the step's Input, if any;
+- `workload`: a manifest; `stepInput`: the step's Input, if any; `beside`: what stands beside it;
 - `argv`: {template path: the starts of engines, each a list of words}: the exact command lines that
   run when the wired container is started, by a real shell where it is a script. Words that are
   mappings stand for JSON. `<tier>` stands for the tier's own connector. The templates named here
@@ -26,6 +26,7 @@ from function.contract.gate import Question, Row
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance
 from function.pods import asking, identify, wire
+from function.pods.beside import Beside
 from function.problems import Problem
 from tests.corpus import tiers
 from tests.unit.command import shells
@@ -84,7 +85,8 @@ class FixedBackend(Defaults[Any]):
 def targeted(case: Json, manifest: Json) -> tuple[asking.Asking, Input]:
     """The case's workload as wiring is asked for it. Raises Refused, NothingAsked."""
     step = Input.model_validate(case.get("stepInput", {}))
-    found = asking.find("engine", manifest, KVOffloadTierRef(name="chat"), step, "")
+    beside = Beside.among(case.get("beside", ()))
+    found = asking.find("engine", manifest, KVOffloadTierRef(name="chat"), step, "", beside)
     if found is None:
         raise NothingAsked
     if found.refused is not None:

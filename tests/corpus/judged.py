@@ -4,7 +4,8 @@ A shape (one document in `shapes/*.yaml`) is a manifest of our own, written afte
 chart, operator or page renders. Unlike the cases of `corpus.py` it goes through the real backends,
 so that image, model and accelerator count. It holds
 - `after`: the project and what of it; `why`: the judgement in a sentence;
-- `workload`: the manifest; `container`: the serving container's index, 0 by default;
+- `workload`: the manifest; `container`: the serving container's index, 0 by default; `beside`: the
+  manifests that stand beside it;
 - `verdicts`: {tier: "wired", a reason, or "no workload" where the kind is not known};
 - `argv`: {template path: its engines' command lines without the tier's own words}, where at least
   one tier is wired; `connectors`: the user's own, which stay.
@@ -13,7 +14,7 @@ docs/shapes.md is generated from them: `python -m tests.corpus.judged`.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from function.docs.markdown import code, page, table
 from function.edge.structs import encode
 from function.pods import wire
 from function.pods.asking import find
+from function.pods.beside import Beside
 from function.problems import Refused
 
 Json = dict[str, Any]
@@ -80,11 +82,11 @@ def planned(tier: str) -> TierPlan:
     return found
 
 
-def wired(workload: Json, plan: TierPlan) -> wire.Wired | None:
+def wired(workload: Json, plan: TierPlan, beside: Iterable[Json] = ()) -> wire.Wired | None:
     """The workload wired to the tier that its composite names; None where it is none that is known.
     Raises Refused."""
     ref = KVOffloadTierRef(name=plan.tier.name, namespace=plan.tier.namespace)
-    asked = find("engine", workload, ref, Input(), "")
+    asked = find("engine", workload, ref, Input(), "", Beside.among(beside))
     if asked is None:
         return None
     if asked.refused is not None:
@@ -92,10 +94,10 @@ def wired(workload: Json, plan: TierPlan) -> wire.Wired | None:
     return wire.wire(asked, plan.tier, plan.backend, "chat-files")
 
 
-def verdict(workload: Json, plan: TierPlan) -> tuple[str, str]:
+def verdict(workload: Json, plan: TierPlan, beside: Iterable[Json] = ()) -> tuple[str, str]:
     """What becomes of it, and the sentence that a person reads."""
     try:
-        found = wired(workload, plan)
+        found = wired(workload, plan, beside)
     except Refused as refused:
         return str(refused.reason), str(refused)
     return (WIRED, found.summary) if found else (NO_WORKLOAD, "")

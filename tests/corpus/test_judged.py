@@ -33,7 +33,9 @@ def test_there_are_as_many_as_were_promised():
 def test_verdicts(name):
     shape = SHAPES[name]
     before = deepcopy(shape["workload"])
-    found = {tier: verdict(shape["workload"], PLANS[tier]) for tier in TIERS}
+    found = {
+        tier: verdict(shape["workload"], PLANS[tier], shape.get("beside", ())) for tier in TIERS
+    }
     assert {tier: what for tier, (what, _) in found.items()} == shape["verdicts"], found
     assert all(said for what, said in found.values() if what != NO_WORKLOAD)
     assert shape["workload"] == before
@@ -43,7 +45,8 @@ def test_verdicts(name):
 @pytest.mark.parametrize(("name", "tier"), ON)
 def test_exactly_the_intended_words_are_written(name, tier, tmp_path):
     shape = SHAPES[name]
-    found = wired(shape["workload"], PLANS[tier])
+    beside = shape.get("beside", ())
+    found = wired(shape["workload"], PLANS[tier], beside)
     assert found is not None
     before, after = templates(shape["workload"]), templates(found.manifest)
     assert set(found.record.templates) == set(shape["argv"])
@@ -68,7 +71,7 @@ def test_exactly_the_intended_words_are_written(name, tier, tmp_path):
             else:
                 assert "--enable-hierarchical-cache" in flags
                 assert len(flags) == len(set(flags)), flags
-    again = wired(found.manifest, PLANS[tier])
+    again = wired(found.manifest, PLANS[tier], beside)
     assert again is not None and again.manifest == found.manifest
 
 

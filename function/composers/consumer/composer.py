@@ -21,8 +21,6 @@ from function.composers import rollout, usage
 from function.composers.consumer import companions, halves, identity_conflicts, lookup
 from function.composers.consumer.decision import Action, Decider, Outcome, internal_error
 from function.composers.consumer.identity_conflicts import Conflict
-from function.contract.accelerators.claims import KIND as CLAIMS
-from function.contract.accelerators.claims import Claims
 from function.edge import structs
 from function.edge.answer import (
     FALSE,
@@ -37,8 +35,9 @@ from function.edge.answer import (
 )
 from function.edge.request import Call
 from function.kube import objects, reading
-from function.pods import asking, wire
+from function.pods import asking, beside, wire
 from function.pods.asking import Asking
+from function.pods.beside import Beside
 from function.pods.strays import Stray, strays
 from function.problems import Refused
 from function.reasons import Policy, Reason
@@ -113,11 +112,11 @@ class _ConsumerComposer:
             self.workloads = [w for w in self.workloads if not w.doubtful or w.record is not None]
 
     @cached_property
-    def claims(self) -> Claims:
-        """What the pods of this composite may claim devices by."""
-        found = (k for k in self.call.desired_keys() if self.call.desired_kind(k)[1] == CLAIMS)
-        manifests = (objects.unwrapped(self.call.desired(key)) for key in found)
-        return Claims.among(each for each in manifests if each is not None)
+    def beside(self) -> Beside:
+        """What the pods of this composite may refer to."""
+        keys = self.call.desired_keys()
+        found = (k for k in keys if self.call.desired_kind(k)[1] in beside.KINDS)
+        return Beside.among(self.call.desired(key) for key in found)
 
     def _could_ask(self, key: str) -> bool:
         """Whether a desired resource need be looked at: most of what others compose need not."""
@@ -137,9 +136,9 @@ class _ConsumerComposer:
 
     def _find_once(self, key: str, desired: dict[str, Any], record: str) -> Asking | None:
         return structs.derived(desired).get(
-            lambda: asking.find(key, desired, self.reference, self.step_input, record, self.claims),
+            lambda: asking.find(key, desired, self.reference, self.step_input, record, self.beside),
             self.step_input,
-            key=(key, record, str(self.reference), self.claims),
+            key=(key, record, str(self.reference), self.beside),
         )
 
     def find_strays(self) -> None:

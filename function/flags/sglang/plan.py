@@ -3,11 +3,11 @@
 from function.command.model import EngineCall
 from function.contract.engine import Engine
 from function.contract.injection import Injection
+from function.flags import config_file
 from function.flags import plan as plans
 from function.flags.plan import FlagPlan
 from function.flags.sglang.read import TABLE, effective, read
 from function.flags.sglang.rules import RULES, Flags
-from function.flags.vllm.read import config_file
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -16,17 +16,10 @@ def plan(call: EngineCall, engine: Engine, injection: Injection) -> FlagPlan:
     """The flags to set. Raises Refused: ConnectorConflict, ArgsNotPatchable."""
     if not injection.flags:
         return FlagPlan(call)
-    config = config_file(call)
-    if config is not None:
-        raise Refused(
-            Reason.ARGS_NOT_PATCHABLE,
-            f"--config {config[0] or call.words[config[1] + 1].text} cannot be read from here, and "
-            "may hold flags that contradict the tier's; move the file's flags into the args",
-        )
+    config_file.check(call)
     scanned = read(call)
-    touchy = (*injection.flags, "--config")
-    plans.legible(scanned, TABLE, touchy)
-    taken = plans.guard(call, scanned, touchy, engine)
+    plans.legible(scanned, TABLE, (*injection.flags, config_file.FLAG))
+    taken = plans.guard(call, scanned, injection.flags, engine)
     sets = plans.flag_sets(injection.flags, scanned)
     before = effective(call)
     _size_over_ratio(before, injection.flags)

@@ -5,6 +5,7 @@ read before the command line.
 """
 
 from function.command.model import EngineCall
+from function.flags import config_file
 from function.flags.scan import Options, Scan, scan
 from function.flags.sglang.options import OPTIONS
 from function.flags.vllm.read import opposite
@@ -13,8 +14,9 @@ TABLE = Options(OPTIONS)
 
 
 def read(call: EngineCall) -> Scan:
-    """The uses of flags in `call`; what a `--config` file holds is not seen."""
-    return scan(call.words, TABLE, model_first=call.positional_model)
+    """The uses of flags in `call`, those of its `--config` file first where that is known."""
+    own = scan(call.words, TABLE, model_first=call.positional_model)
+    return config_file.before(call, own, lambda words: scan(words, TABLE))
 
 
 def effective(call: EngineCall) -> dict[str, str | None]:
@@ -28,6 +30,7 @@ def effective(call: EngineCall) -> dict[str, str | None]:
         for name in (use.name, opposite(use.name)):
             flags.pop(name, None)
         flags[use.name] = use.raw
-    if call.positional_model and "--model-path" not in flags and scanned.positionals:
+    named = any(use.words for use in scanned.of("--model-path"))  # else in the file at most
+    if call.positional_model and not named and scanned.positionals:
         flags["--model-path"] = scanned.positionals[0]
     return flags

@@ -6,6 +6,7 @@ from typing import Any
 from function.command.model import EngineCall
 from function.contract.engine import Engine
 from function.contract.injection import Injection
+from function.flags import config_file
 from function.flags import plan as plans
 from function.flags.plan import FlagPlan, Set
 from function.flags.scan import Scan
@@ -23,10 +24,10 @@ def plan(call: EngineCall, engine: Engine, injection: Injection) -> FlagPlan:
     if not ours:
         return FlagPlan(call)
     plans.no_credentials(injection.connector or {}, vllm_read.KV_TRANSFER)
-    _no_config_file(call)
+    config_file.check(call)
     scanned = vllm_read.read(call)
-    touchy = {*ours, *vllm_read.KV_OFFLOADING, "--config"}
-    plans.legible(scanned, vllm_read.TABLE, touchy)
+    touchy = {*ours, *vllm_read.KV_OFFLOADING}
+    plans.legible(scanned, vllm_read.TABLE, {*touchy, config_file.FLAG})
     notes = list(plans.guard(call, scanned, touchy, engine))
     _no_offloading_flags(scanned)
     sets: list[Set] = []
@@ -36,6 +37,11 @@ def plan(call: EngineCall, engine: Engine, injection: Injection) -> FlagPlan:
         notes += merged.notes
         _hybrid(scanned, merged.config)
         if merged.config != user.value:
+            if user.uses and not any(use.words for use in user.uses):
+                notes.append(
+                    "the kv-transfer-config of the --config file is in the args now, with the "
+                    "tier's; there it wins"
+                )
             sets.append(Set(vllm_read.KV_TRANSFER, vllm_read.dumps(merged.config), user.uses))
     if injection.kv_events is not None:
         events = vllm_read.setting(scanned, vllm_read.KV_EVENTS, call.words)
@@ -59,18 +65,6 @@ def _ours(injection: Injection) -> tuple[str, ...]:
     if injection.kv_events is not None:
         names.append(vllm_read.KV_EVENTS)
     return tuple(names)
-
-
-def _no_config_file(call: EngineCall) -> None:
-    config = vllm_read.config_file(call)
-    if config is None:
-        return
-    raise Refused(
-        Reason.ARGS_NOT_PATCHABLE,
-        f"--config {config[0] or call.words[config[1] + 1].text} cannot be read from here: it may "
-        "hold a kv-transfer-config or kv-offloading-size, which ours on the command line would "
-        "replace, or be replaced by, without a word; move the file's flags into the args",
-    )
 
 
 def _no_offloading_flags(scanned: Scan) -> None:

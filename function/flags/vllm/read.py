@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from function.command import kubernetes
 from function.command.model import EngineCall, Word
-from function.flags import json_text
+from function.flags import config_file, json_text
 from function.flags.scan import Options, Scan, Use, scan
 from function.flags.vllm.options import OPTIONS
 from function.problems import Refused
@@ -56,8 +56,9 @@ def normalise(spelling: str) -> str:
 
 
 def read(call: EngineCall) -> Scan:
-    """The uses of flags in `call`; what a `--config` file holds is not seen."""
-    return scan(call.words, TABLE, normalise, True, model_first=call.positional_model)
+    """The uses of flags in `call`, those of its `--config` file first where that is known."""
+    own = scan(call.words, TABLE, normalise, True, model_first=call.positional_model)
+    return config_file.before(call, own, lambda words: scan(words, TABLE, normalise, True))
 
 
 def effective(call: EngineCall) -> dict[str, str | None]:
@@ -84,7 +85,8 @@ def effective(call: EngineCall) -> dict[str, str | None]:
         flags.pop(name, None)
         if value.value is not None:
             flags[name] = dumps(value.value)
-    if call.positional_model and "--model" not in flags and scanned.positionals:
+    named = any(use.words for use in scanned.of("--model"))  # else it stands in the file at most
+    if call.positional_model and not named and scanned.positionals:
         flags["--model"] = scanned.positionals[0]
     return flags
 
@@ -117,17 +119,6 @@ def dumps(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
-def config_file(call: EngineCall) -> tuple[str | None, int] | None:
-    """The file of `--config FILE` and the word where it stands; None when vLLM reads none.
-
-    Only the two-word form is read: `--config=FILE` is accepted and ignored.
-    """
-    for index, word in enumerate(call.words[:-1]):
-        if word.value == "--config":
-            return call.words[index + 1].value, index
-    return None
-
-
 def ignored_config(call: EngineCall) -> bool:
     """Whether `--config=FILE` stands there."""
     return any((word.value or "").startswith("--config=") for word in call.words)
@@ -140,7 +131,7 @@ def opposite(name: str) -> str:
 
 def _unexpanded(use: Use, words: Sequence[Word]) -> Json | None:
     """The object as it is before Kubernetes expands a $(VAR) inside one of its strings."""
-    if use.words[-1] >= len(words):
+    if not use.words or use.words[-1] >= len(words):
         return None
     word = words[use.words[-1]]
     if "$(" not in word.text or not (word.value is None or word.origin.startswith("$(")):

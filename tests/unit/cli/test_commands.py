@@ -317,6 +317,34 @@ def test_explain_reads_the_claims_beside_the_workload(write, more) -> None:
     assert "on an AMD GPU (the device class gpu.amd.com)" in said
 
 
+CONFIGURED = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: flags}
+data: {f.yaml: "kv-transfer-config: {kv_connector: NixlConnector, kv_role: kv_producer}"}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: qwen}
+spec:
+  containers:
+  - name: engine
+    image: vllm/vllm-openai:v0.33.0
+    args: [Qwen/Qwen3-8B, --config, /etc/flags/f.yaml]
+    volumeMounts: [{name: flags, mountPath: /etc/flags}]
+  volumes: [{name: flags, configMap: {name: flags}}]
+"""
+
+
+def test_explain_reads_the_file_of_config_beside_the_workload(write) -> None:
+    said = run("explain", write("d.yaml", CONFIGURED), "--tier", TIER).stdout
+    assert "MultiConnector" in said
+    assert "NixlConnector" in said
+    alone = CONFIGURED.partition("---")[2]
+    said = " ".join(run("explain", write("d.yaml", alone), "--tier", TIER).stdout.split())
+    assert "--config /etc/flags/f.yaml cannot be read from here (its ConfigMap 'flags'" in said
+
+
 def test_explain_says_why_not_and_what_to_do(write) -> None:
     path = write("d.yaml", DEPLOYMENT.replace("IMAGE", "example.org/serving:1"))
     result = run("explain", path, "--tier", TIER)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from function.names import RECORD
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import call
 
@@ -249,6 +250,100 @@ def test_an_accelerator_is_told_by_the_claim_that_stands_beside(
     )
     assert got.conditions["KVOffloadReady"][1] == reason
     assert said in got.messages["KVOffloadReady"]
+
+
+def config_map(text: str, provider_config: str = "gpu") -> dict[str, Any]:
+    """An Object with the ConfigMap that `configured()`'s pod mounts."""
+    resource = d.engine(provider_config=provider_config)
+    resource["spec"]["forProvider"]["manifest"] = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "vllm", "namespace": "default"},
+        "data": {"vllm.yaml": text},
+    }
+    return resource
+
+
+def configured() -> dict[str, Any]:
+    """An engine whose flags stand in a ConfigMap."""
+    engine = d.engine(args=[d.MODEL, "--config", "/etc/vllm/vllm.yaml"])
+    spec = d.wired_pod(engine)["spec"]
+    spec["volumes"].append({"name": "config", "configMap": {"name": "vllm"}})
+    mount = {"name": "config", "mountPath": "/etc/vllm"}
+    spec["containers"][0]["volumeMounts"].append(mount)
+    return engine
+
+
+SEEN = "dtype: half\n"
+# name: (what is desired beside the engine, reason, what is said)
+CONFIGURED: dict[str, tuple[dict[str, Any], str, str]] = {
+    "seen": ({"config": config_map(SEEN)}, WIRED, "Wired to LMCache"),
+    "not there": (
+        {}, "ArgsNotPatchable",
+        "--config /etc/vllm/vllm.yaml cannot be read from here (its ConfigMap 'vllm' does not "
+        "stand beside the pods)",
+    ),
+    "of another cluster": (
+        {"config": config_map(SEEN, "other")}, "ArgsNotPatchable", "does not stand beside the pods",
+    ),
+    "with the offloading flag": (
+        {"config": config_map("kv-offloading-size: 4\n")}, "ConnectorConflict",
+        "--kv-offloading-size makes vLLM overwrite",
+    ),
+    "for a GPU of another kind": (
+        {"config": config_map("device: xpu\n")}, OUT, "--device xpu",
+    ),
+    "for a model with Mamba": (
+        {"config": config_map("mamba-block-size: 256\n")}, "EngineUnsupported", "hybrid",
+    ),
+    "that vLLM stops on": (
+        {"config": config_map("- a\n")}, "ArgsNotPatchable", "is no file that vLLM starts with",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONFIGURED)
+def test_the_file_of_config_counts_where_its_config_map_stands_beside(name: str) -> None:
+    beside, reason, said = CONFIGURED[name]
+    required = d.requirements(d.ready_tier())
+    got = call(d.replica(), desired={KEY: configured(), **beside}, required=required)
+    assert (got.conditions["KVOffloadReady"][1], said in got.messages["KVOffloadReady"]) == (
+        reason,
+        True,
+    ), got.messages
+
+
+def test_an_edit_of_the_config_map_is_a_change_of_the_template() -> None:
+    """Else the pods would keep the cache identity of the flags that they had."""
+
+    def wired(text: str, **more: Any) -> tuple[dict[str, Any], str]:
+        desired = {KEY: configured(), "config": config_map(text)}
+        got = call(d.replica(), desired=desired, required=d.requirements(d.ready_tier()), **more)
+        assert got.conditions["KVOffloadReady"][1] == WIRED
+        resource = got.desired[KEY]
+        return resource, json.loads(resource["metadata"]["annotations"][RECORD])["template"]
+
+    first, digest = wired(SEEN)
+    assert wired("# a comment\ndtype: 'half'\n", observed={KEY: first}) == (first, digest)
+    other, changed = wired("dtype: bfloat16\n", observed={KEY: first})
+    assert changed != digest
+    assert identity_of(other) != identity_of(first)
+
+
+def identity_of(resource: dict[str, Any]) -> str:
+    record = json.loads(resource["metadata"]["annotations"][RECORD])
+    return next(iter(record["engines"].values()))["identity"]
+
+
+def test_a_wired_engine_whose_config_map_goes_keeps_what_it_has() -> None:
+    required = d.requirements(d.ready_tier())
+    beside = {"config": config_map(SEEN)}
+    first = call(d.replica(), desired={KEY: configured(), **beside}, required=required)
+    running = {KEY: first.desired[KEY]}
+    got = call(d.replica(), desired={KEY: configured()}, observed=running, required=required)
+    assert got.conditions["KVOffloadReady"][1] == "ArgsNotPatchable"
+    kept = got.desired[KEY]["spec"]["forProvider"]["manifest"]
+    assert kept == first.desired[KEY]["spec"]["forProvider"]["manifest"]
 
 
 def group(**roles: dict[str, Any]) -> dict[str, Any]:

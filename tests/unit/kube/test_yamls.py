@@ -24,6 +24,17 @@ def test_what_is_nested_too_deep_is_refused(text: str) -> None:
         yamls.check(text)
 
 
+NUMBERS = (":".join(["1"] * 100_000), "0x" + "f" * 100_000, "1." + "9" * 100_000, "1_" * 50_000)
+
+
+@pytest.mark.parametrize("text", NUMBERS, ids=range(len(NUMBERS)))
+@pytest.mark.parametrize("around", ["a: {}", "{}: a", '!!int "{}"', "[-{}]"])
+def test_a_number_without_end_is_refused(text: str, around: str) -> None:
+    """Base 60 costs its square: half a megabyte of it takes minutes."""
+    with pytest.raises(yaml.MarkedYAMLError, match="a number of more than 1000 digits"):
+        yamls.check(around.format(text))
+
+
 def test_what_aliases_multiply_is_refused() -> None:
     with pytest.raises(yaml.MarkedYAMLError, match="aliases stand for more than 100000 values"):
         yamls.check(BOMB)
@@ -37,6 +48,7 @@ def test_what_aliases_multiply_is_refused() -> None:
         "a: &a {b: 1}\nc: [*a, *a]\nd: {<<: *a}\n",
         "a: &a [*a]",  # circular: whoever makes JSON of it sees that
         "[" * 100 + "]" * 100,
+        "a: '" + "1" * 5_000 + "'\nb: " + "1-" * 5_000 + "\nc: |\n  " + "1" * 5_000 + "\n",
     ],
 )
 def test_what_people_write_passes(text: str) -> None:

@@ -1,0 +1,75 @@
+"""What a composite desires beside its workloads, as far as these refer to it by name."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from function.contract.accelerators.claims import KIND as CLAIM
+from function.contract.accelerators.claims import Claims
+from function.flags.config_file import MAX_BYTES
+from function.kube import objects, reading
+
+Json = dict[str, Any]
+
+CONFIG_MAP = "ConfigMap"
+KINDS = frozenset({CLAIM, CONFIG_MAP})
+
+# The texts of ConfigMaps by name, as one pod sees them; None where two of one name differ.
+Texts = Mapping[str, Mapping[str, str] | None]
+
+
+@dataclass(frozen=True)
+class ConfigMaps:
+    """The ConfigMaps that can be seen: (cluster, namespace, name, its texts) of each.
+
+    The cluster is the Object's ProviderConfig, None for what is composed bare. Of a text that is
+    too long to be read anywhere only so much is kept that this shows.
+    """
+
+    seen: tuple[tuple[str | None, str, str, tuple[tuple[str, str], ...]], ...] = ()
+
+    @classmethod
+    def among(cls, resources: Iterable[Json]) -> Self:
+        """The ConfigMaps among desired resources, bare or in Objects."""
+        return cls(tuple(found for each in resources if (found := _config_map(each))))
+
+    def beside(self, resource: Json, namespace: str) -> Texts:
+        """Those that a pod in `resource` may mount. `namespace`: the pod's."""
+        cluster, found = _cluster(resource), dict[str, Mapping[str, str] | None]()
+        for place, of, name, texts in self.seen:
+            if (place, of) == (cluster, namespace):
+                here = dict(texts)
+                found[name] = here if found.get(name, here) == here else None
+        return found
+
+
+@dataclass(frozen=True)
+class Beside:
+    """`claims`: what pods may claim devices by. `config_maps`: what they may mount."""
+
+    claims: Claims = field(default_factory=Claims)
+    config_maps: ConfigMaps = field(default_factory=ConfigMaps)
+
+    @classmethod
+    def among(cls, resources: Iterable[Json]) -> Self:
+        """What stands among desired resources, bare or in Objects."""
+        held = list(resources)
+        manifests = (objects.unwrapped(each) for each in held)
+        claims = Claims.among(each for each in manifests if each is not None)
+        return cls(claims, ConfigMaps.among(held))
+
+
+def _config_map(
+    resource: Json,
+) -> tuple[str | None, str, str, tuple[tuple[str, str], ...]] | None:
+    manifest = objects.unwrapped(resource)
+    if manifest is None or manifest.get("kind") != CONFIG_MAP:
+        return None
+    texts = {k: v[: MAX_BYTES + 1] for k, v in reading.texts(manifest, "data").items()}
+    namespace = reading.text(manifest, "metadata", "namespace") or "default"
+    name = reading.text(manifest, "metadata", "name")
+    return _cluster(resource), namespace, name, tuple(sorted(texts.items()))
+
+
+def _cluster(resource: Json) -> str | None:
+    return objects.provider_config(resource) if objects.is_object(resource) else None

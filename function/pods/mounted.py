@@ -1,0 +1,89 @@
+"""What stands at a path of a container, as far as its volumes say."""
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from function.kube import reading
+from function.pods.beside import Texts
+
+Json = dict[str, Any]
+
+
+def mount_above(container: Mapping[str, Any], path: str) -> Json | None:
+    """The mount that `path` lies in: the longest mountPath above it."""
+    normal = posixpath.normpath(path)
+    above = [
+        m
+        for m in container.get("volumeMounts") or ()
+        if normal == (mounted := posixpath.normpath(m["mountPath"]))
+        or normal.startswith(mounted.rstrip("/") + "/")
+    ]
+    return max(above, key=lambda m: len(m["mountPath"]), default=None)
+
+
+def inside(mount: Mapping[str, Any], path: str) -> str:
+    """The path in the volume of what stands at `path` under its mount."""
+    below = posixpath.relpath(posixpath.normpath(path), posixpath.normpath(mount["mountPath"]))
+    return posixpath.normpath(posixpath.join(mount.get("subPath") or "", below))
+
+
+def text(template: Mapping[str, Any], container: Mapping[str, Any], path: str, texts: Texts) -> str:
+    """The text of a file that a ConfigMap brings. Raises ValueError: why it cannot be read.
+
+    `texts`: of the ConfigMaps that can be seen. Such volumes are read-only: nothing in the pod can
+    change what is there.
+    """
+    if not posixpath.isabs(path):
+        path = posixpath.join(container.get("workingDir") or "", path)
+    mount = mount_above(container, path) if posixpath.isabs(path) else None
+    if mount is None or mount.get("subPathExpr"):
+        raise ValueError("no volume that can be seen is mounted there")
+    volume = next(
+        (v for v in reading.objects(template, "spec", "volumes") if v["name"] == mount["name"]), {}
+    )
+    found = [
+        (name, key)
+        for name, items in _sources(volume)
+        for key in _keys(items, inside(mount, path), (texts.get(name) or {}))
+    ]
+    return _one(found, [name for name, _ in _sources(volume)], texts)
+
+
+def _one(found: list[tuple[str, str]], names: list[str], texts: Texts) -> str:
+    for name in names:
+        if name not in texts:
+            raise ValueError(f"its ConfigMap {name!r} does not stand beside the pods")
+        if texts[name] is None:
+            raise ValueError(f"two ConfigMaps beside the pods are called {name!r}, and differ")
+    if len(found) != 1:
+        raise ValueError(f"ConfigMap {', '.join(names)!r} has no such text")
+    name, key = found[0]
+    return (texts[name] or {})[key]
+
+
+def _sources(volume: Mapping[str, Any]) -> Iterator[tuple[str, list[Json]]]:
+    """The ConfigMaps of a volume, each with its `items`. Raises ValueError for any other."""
+    given = volume.get("configMap")
+    sources = [volume] if given is not None else reading.objects(volume, "projected", "sources")
+    for source in sources:
+        if not isinstance(source.get("configMap"), dict):
+            kind = next(iter(source), "no source")
+            raise ValueError(f"the projected volume holds more than ConfigMaps ({kind})")
+        yield (
+            reading.text(source, "configMap", "name"),
+            reading.objects(source, "configMap", "items"),
+        )
+    if not sources:
+        kind = next((k for k in volume if k != "name"), "a volume that the pod does not define")
+        raise ValueError(f"it is in a volume ({kind}) whose files cannot be seen")
+
+
+def _keys(items: list[Json], path: str, texts: Mapping[str, str]) -> Iterator[str]:
+    """The keys that the volume shows at `path`, as far as they hold texts."""
+    if not items:
+        yield from [path] if path in texts else []
+    for item in items:
+        key = reading.text(item, "key")
+        if posixpath.normpath(reading.text(item, "path")) == path and key in texts:
+            yield key
