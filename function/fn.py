@@ -59,11 +59,18 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
     """
 
     def __init__(
-        self, backends: Registry = BACKENDS, clock: Callable[[], float] = time.time
+        self,
+        backends: Registry = BACKENDS,
+        clock: Callable[[], float] = time.time,
+        *,
+        verbose: bool = False,
     ) -> None:
-        """`clock`: seconds since 1970; it decides when a start has taken too long, and no more."""
+        """`clock`: seconds since 1970; it decides when a start has taken too long, and no more.
+        `verbose`: what every call decided is logged.
+        """
         self.backends = backends
         self.clock = clock
+        self.verbose = verbose
         self.log = logging.get_logger()
         self._threads = ThreadPoolExecutor(THREADS, "compose")
         self._quick: LRUCache[str, bool] = LRUCache(4096)
@@ -96,6 +103,8 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
             for text in answer.bugs:
                 self.log.error("A workload failed", composite=call.name, traceback=text)
             outcome = "fatal" if answer.fatal else "bug" if answer.bugs else "ok"
+            if self.verbose:
+                self.log.debug("Answered", composer=name, **_decided(call, answer))
             return response.write(req, answer)
         except BadInput as bad:
             outcome = "fatal"
@@ -119,6 +128,20 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
         finally:
             metrics.CALLS.labels(name, outcome).inc()
             metrics.LATENCY.labels(name).observe(time.perf_counter() - started)
+
+
+def _decided(call: Call, answer: Answer) -> dict[str, Any]:
+    """What a call came to, for a log: keys and conditions, and nothing that anybody wrote."""
+    desired = ({*call.desired_keys()} | answer.resources.keys()) - answer.removed
+    return {
+        "composite": call.name,
+        "desired": sorted(desired),
+        "dropped": sorted({*call.observed_keys()} - desired),
+        "conditions": [f"{c.type}={c.status} {c.reason}" for c in answer.conditions],
+        "unresolved": [name for name in answer.requirements if call.required(name) is None],
+        "fatal": bool(answer.fatal),
+        "ttl": answer.ttl,
+    }
 
 
 def _dispatch(call: Call, step_input: Input) -> tuple[str, Composer]:

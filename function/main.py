@@ -42,7 +42,7 @@ def main(
     """Serve function-kv-offload, a Crossplane composition function."""
     logging.configure(level=logging.Level.DEBUG if debug else logging.Level.INFO)
     try:
-        server.serve(fn.FunctionRunner(clock=_clock(fixed_time)), **options)
+        server.serve(fn.FunctionRunner(clock=_clock(fixed_time), verbose=debug), **options)
     except (ValueError, OSError, RuntimeError) as error:
         sys.exit(f"function: {error}")
 

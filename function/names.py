@@ -39,6 +39,8 @@ COPY_OF = f"{_PREFIX}-copy-of"
 
 # On a child tier: the fleet tier (or inline tier) whose name consumers use.
 LABEL_FLEET = f"{_PREFIX}-fleet"
+# On a fleet's child: the uid of the InferenceCluster that it was stamped for.
+ANNOTATION_CLUSTER = f"{_PREFIX}-cluster-uid"
 # On a Usage: the tier that is used, and the fleet it belongs to.
 LABEL_USED_TIER = f"{_PREFIX}-used-tier"
 LABEL_USED_FLEET = f"{_PREFIX}-used-fleet"

@@ -3,8 +3,10 @@
 A child in use stays desired although its cluster no longer matches: a denied delete would make core
 swallow the conflict and stop composing new children (measured, reference section 5). A cluster that
 is being deleted matches no more: in the foreground it waits for its ProviderConfig, which waits for
-the Objects of the child. The fleet tier is protected as its children are, by a Usage of itself: a
-Usage on a child protects no parent.
+the Objects of the child. Nor does one that was declared again under the name of a deleted one: it
+waits for that same ProviderConfig. Before a child goes the ProviderConfig is held, until nothing is
+left of the child (hold.py). The fleet tier is protected as its children are, by a Usage of itself:
+a Usage on a child protects no parent.
 """
 
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 from function import names
 from function.api.base import present
 from function.composers import conditions as c
+from function.composers import hold
 from function.composers.admission import admitted
 from function.composers.usage import (
     ANNOTATION_DELETION_REFUSED,
@@ -37,23 +40,35 @@ from function.kube import naming
 
 REQUIRED_CLUSTERS = "clusters"
 REQUIRED_USAGES = "usages"
+REQUIRED_CHILDREN = "children"
 
 # Of the resource keys of child tiers.
 PREFIX = "tier-"
 
-_NAME_AND_DELETION = ("metadata", "name"), ("metadata", "deletionTimestamp")
+_DELETION = ("metadata", "deletionTimestamp")
+_FOUND = ("metadata", "name"), ("metadata", "uid"), _DELETION
+_STAMPED_FOR = ("metadata", "annotations", names.ANNOTATION_CLUSTER)
+_CLUSTER = ("spec", "inferenceClusterRef", "name")
+_CONFIG = ("status", "providerConfigRef", "name")
+
+_LEAVING = "Being taken off, where the ProviderConfig is kept until nothing is left: "
 
 
-def child(fleet: str, cluster: str, namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
+def child(
+    fleet: str, cluster: str, namespace: str, spec: dict[str, Any], cluster_uid: str = ""
+) -> dict[str, Any]:
     """The child tier of a fleet (or inline) tier on one cluster."""
+    metadata: dict[str, Any] = {
+        "name": naming.label(fleet, cluster, limit=63),
+        "namespace": namespace,
+        "labels": {names.LABEL_FLEET: fleet},
+    }
+    if cluster_uid:
+        metadata["annotations"] = {names.ANNOTATION_CLUSTER: cluster_uid}
     return {
         "apiVersion": names.API_VERSION,
         "kind": "KVOffloadTier",
-        "metadata": {
-            "name": naming.label(fleet, cluster, limit=63),
-            "namespace": namespace,
-            "labels": {names.LABEL_FLEET: fleet},
-        },
+        "metadata": metadata,
         "spec": {
             **{k: v for k, v in spec.items() if k not in ("clusterSelector", "crossplane")},
             "inferenceClusterRef": {"name": cluster},
@@ -84,13 +99,18 @@ class _FleetComposer:
         self.tier = tier
         self.spec = spec
         self.clusters: list[str] = []
+        self.uids: dict[str, str] = {}
         self.resolved = False
         self.any_leaving = False
+        # Clusters that are left: the ProviderConfigs that are held, and whose child may not go yet.
+        self.holds: dict[str, str] = {}
+        self.last: list[str] = []
         self.answer = Answer()
 
     def compose(self) -> Answer:
         self.require()
         self.resolve_clusters()
+        self.leave_clusters()
         self.compose_children()
         self.derive_conditions()
         self.write_status()
@@ -105,9 +125,17 @@ class _FleetComposer:
             ),
             REQUIRED_USAGES: usages_of(names.LABEL_USED_FLEET, self.tier.namespace, self.tier.name),
         }
+        # A child that is told to go is observed no more; whether it is gone is to be looked up.
+        if hold.observed(self.call):
+            self.answer.requirements[REQUIRED_CHILDREN] = Requirement(
+                names.API_VERSION,
+                "KVOffloadTier",
+                namespace=self.tier.namespace,
+                labels={names.LABEL_FLEET: self.tier.name},
+            )
 
     def resolve_clusters(self) -> None:
-        found = self.call.required_values(REQUIRED_CLUSTERS, *_NAME_AND_DELETION)
+        found = self.call.required_values(REQUIRED_CLUSTERS, *_FOUND)
         usages = self.call.required(REQUIRED_USAGES)
         self.usages = None if usages is None else admitted(self.call.composite, usages)
         self.resolved = found is not None and self.usages is not None
@@ -122,21 +150,62 @@ class _FleetComposer:
                 for cluster, child_name in kept.items()
                 if f"{self.tier.namespace}/{child_name}" in in_use
             }
-        staying = {name for name, leaves in found or () if not leaves}
+        self.uids = {name: uid or "" for name, uid, _ in found or ()}
+        staying = {
+            name
+            for name, uid, leaves in found or ()
+            if not leaves and self._stamped_for(name) in ("", uid)
+        }
         self.any_leaving = len(staying) < len(found or ())
         self.clusters = sorted(staying | kept.keys())
 
+    def _stamped_for(self, cluster: str) -> str:
+        """The uid of the cluster that a child was stamped for, which it keeps while it stays."""
+        if self.call.observed_value(PREFIX + cluster, *_DELETION):
+            return ""
+        return self.call.observed_value(PREFIX + cluster, *_STAMPED_FOR) or ""
+
+    def leave_clusters(self) -> None:
+        """A child goes once its ProviderConfig is held, and the hold once the child is gone."""
+        held = hold.observed(self.call)
+        going = children(self.call).keys() - set(self.clusters)
+        for cluster in going:
+            config = held.get(cluster) or self.call.observed_value(PREFIX + cluster, *_CONFIG)
+            if config:  # else it has nothing on its cluster
+                self.holds[cluster] = config
+        self.last = sorted(self.holds.keys() - hold.in_force(self.call, self.holds))
+        lingering = self._lingering()
+        self.holds |= {k: v for k, v in held.items() if lingering is None or k in lingering}
+        self.answer.resources |= hold.compose(self.holds, self.tier.spec.namespace)
+
+    def _lingering(self) -> set[str] | None:
+        """The clusters of children that go and are not gone; None where nobody has looked.
+
+        What core looks up may be a moment old: a child that nobody wants, or that is observed no
+        more, is taken to be going.
+        """
+        found = self.call.required_values(REQUIRED_CHILDREN, _CLUSTER, _DELETION)
+        if found is None:
+            return None
+        stay = children(self.call).keys() & set(self.clusters)
+        return {cluster for cluster, leaves in found if leaves or cluster not in stay}
+
     def compose_children(self) -> None:
-        for cluster in self.clusters:
+        for cluster in sorted({*self.clusters, *self.last}):
             key = PREFIX + cluster
-            manifest = child(self.tier.name, cluster, self.tier.namespace, self.spec)
-            ready = self.call.observed_condition(key, "Ready") == TRUE
-            self.answer.resources[key] = Composed(manifest, ready)
+            uid = self._stamped_for(cluster) or self.uids.get(cluster, "")
+            manifest = child(self.tier.name, cluster, self.tier.namespace, self.spec, uid)
+            self.answer.resources[key] = Composed(manifest, self._is_ready(cluster))
+
+    def _is_ready(self, cluster: str) -> bool:
+        """A child that is still being deleted, and wanted again, is no more."""
+        key = PREFIX + cluster
+        leaves = self.call.observed_value(key, *_DELETION)
+        return self.call.observed_condition(key, "Ready") == TRUE and not leaves
 
     def derive_conditions(self) -> None:
-        waiting = sorted(
-            k.removeprefix(PREFIX) for k, v in self.answer.resources.items() if not v.ready
-        )
+        waiting = [cluster for cluster in self.clusters if not self._is_ready(cluster)]
+        left = ", ".join(sorted(self.holds))
         if not self.resolved:
             cluster = Condition(c.CONDITION_CLUSTER, UNKNOWN, c.REASON_RESOLVING)
         elif not self.clusters:
@@ -145,10 +214,12 @@ class _FleetComposer:
                 FALSE,
                 c.REASON_NO_CLUSTERS,
                 "spec.clusterSelector.matchLabels: no InferenceCluster carries these labels"
-                + (", but ones that are being deleted." if self.any_leaving else "."),
+                + (", but ones that are being deleted." if self.any_leaving else ".")
+                + (f" {_LEAVING}{left}." if left else ""),
             )
         else:
-            cluster = Condition(c.CONDITION_CLUSTER, TRUE, c.REASON_RESOLVED)
+            message = f"{_LEAVING}{left}." if left else ""
+            cluster = Condition(c.CONDITION_CLUSTER, TRUE, c.REASON_RESOLVED, message)
         if waiting or not self.clusters:
             message = "Not ready yet on: " + ", ".join(waiting) if waiting else ""
             ready = (FALSE, c.REASON_STARTING if waiting else c.REASON_WAITING, message)
@@ -161,16 +232,18 @@ class _FleetComposer:
             Condition(c.CONDITION_AGENTS, *ready),
         ]
         self.answer.ready = self.resolved and bool(self.clusters) and not waiting
-        self.answer.ttl = TTL_WITH_REQUIREMENTS if self.answer.ready else TTL_UNSETTLED
+        settled = self.answer.ready and not self.holds
+        self.answer.ttl = TTL_WITH_REQUIREMENTS if settled else TTL_UNSETTLED
 
     def write_status(self) -> None:
         desired = ready = capacity = 0
-        for key in self.answer.resources:
+        for cluster in self.clusters:
+            key = PREFIX + cluster
             agents = self.call.observed_value(key, "status", "agents") or {}
             desired += agents.get("desired", 0)
             ready += agents.get("ready", 0)
             capacity += self.call.observed_value(key, "status", "capacityGiB") or 0
-        there = sum(1 for child in self.answer.resources.values() if child.ready)
+        there = sum(1 for cluster in self.clusters if self._is_ready(cluster))
         self.answer.status = {
             "cluster": f"{there}/{len(self.clusters)} clusters",
             "agents": {"desired": desired, "ready": ready, "summary": f"{ready}/{desired}"},
@@ -198,7 +271,7 @@ class _FleetComposer:
         row: dict[str, Any] = {
             "name": cluster,
             "tier": naming.label(self.tier.name, cluster, limit=63),
-            "ready": self.answer.resources[key].ready is True,
+            "ready": self._is_ready(cluster),
         }
         if not row["ready"]:
             row |= _first_problem(self.call.observed_value(key, "status", "conditions") or [])

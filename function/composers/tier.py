@@ -232,7 +232,8 @@ class _TierComposer:
             if found[0][1]:
                 message += (
                     " It is being deleted, and its ProviderConfig stays until this tier's Objects"
-                    " are gone: move the consumers, then delete the tier."
+                    " are gone: move the consumers, then delete the tier, in the background (in the"
+                    " foreground the ProviderConfig may go before the Objects, which then stay)."
                 )
         if not self.provider_config and self.call.anything_observed:
             self.provider_config = self.call.observed_provider_config()

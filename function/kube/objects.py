@@ -15,6 +15,7 @@ GROUPS = ("kubernetes.m.crossplane.io", "kubernetes.crossplane.io")
 
 # Everything but Delete: what outlives the composite that asked for it.
 KEEP_POLICIES = ["Create", "LateInitialize", "Observe", "Update"]
+OBSERVE_POLICIES = ["Observe"]
 
 
 def wrap(
@@ -24,11 +25,13 @@ def wrap(
     ready: str = "",
     watch: bool = False,
     keep: bool = False,
+    observe: bool = False,
     annotations: dict[str, str] | None = None,
 ) -> Manifest:
     """An Object for `manifest` on the cluster of ClusterProviderConfig `provider_config`.
 
-    `ready`: a CEL query over `object`; "" means that existing is being ready.
+    `ready`: a CEL query over `object`; "" means that existing is being ready. `keep`: it stays when
+    the Object goes. `observe`: it is looked at, and never written.
 
     The readiness policy and the external name are what the provider would add by itself in a first
     write to each new Object; every such write costs the composite two to four of the 100 events
@@ -40,6 +43,8 @@ def wrap(
     }
     if keep:
         spec["managementPolicies"] = KEEP_POLICIES
+    if observe:
+        spec["managementPolicies"] = OBSERVE_POLICIES
     spec["readiness"] = (
         {"policy": "DeriveFromCelQuery", "celQuery": ready}
         if ready

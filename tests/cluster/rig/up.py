@@ -35,7 +35,7 @@ class Rig:
     `workloads` are the names of the workload clusters, `run` the folder that the rig lives in.
     With `authorization` "RBAC" core runs as its service account and has the rights that are
     granted to it, nothing more. Without `registers` our function runs, and core is not told of it:
-    a package will (packages.py).
+    a package will (packages.py). `function_flags`: more of our function's.
     """
 
     run: Path
@@ -44,6 +44,7 @@ class Rig:
     core_flags: tuple[str, ...] = ()
     with_lws: bool = True
     registers: bool = True
+    function_flags: tuple[str, ...] = ()
     parts: Supervisor = field(default_factory=Supervisor)
     clusters: dict[str, Cluster] = field(default_factory=dict)
     function_port: int = 0
@@ -173,7 +174,8 @@ class Rig:
     def function_part(self, name: str, port: int) -> Part:
         """Our function, not started yet."""
         command = functions.command_of_ours()
-        return functions.function(name, command, port, self.run, self.authority)
+        flags = self.function_flags
+        return functions.function(name, command, port, self.run, self.authority, *flags)
 
     def apply_nodes(self, target: Cluster, nodes: list[Manifest], limit: float = 30) -> None:
         """Create simulated nodes and wait until their kubelet (kwok) says they are Ready."""

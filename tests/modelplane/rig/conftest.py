@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from tests.cluster.rig.kube import Manifest, is_true, load
 from tests.cluster.rig.registry import registry
 from tests.cluster.rig.up import Rig
 from tests.modelplane import pins
-from tests.modelplane.rig import site
+from tests.modelplane.rig import dump, site
 from tests.modelplane.rig.life import Life
 from tests.modelplane.rig.transcript import Transcript
 
@@ -32,6 +32,19 @@ _FUNCTIONS = (
 # What gets our step: the first wires, the others report.
 STEPPED = ("modelreplicas", "modeldeployments", "inferenceclusters")
 _HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What failed leaves the state of the control plane beside the logs, as it was then."""
+    report = yield
+    found = item.funcargs.get("life") if isinstance(item, pytest.Function) else None
+    if report.failed and isinstance(found, Life):
+        rig = found.world.rig
+        found.transcript.saw(f"failed: see {dump.write(rig.control.api, rig.run / 'logs')}")
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +65,12 @@ def life(
     """Modelplane, installed and with two clusters; nothing of ours but its function's process."""
     transcript = Transcript()
     with (
-        Rig(CHECKOUT / ".run" / "modelplane", core_flags=FLEET_FLAGS, registers=False) as rig,
+        Rig(
+            CHECKOUT / ".run" / "modelplane",
+            core_flags=FLEET_FLAGS,
+            registers=False,
+            function_flags=("--debug",),
+        ) as rig,
         registry() as served,
     ):
         transcript.saw(f"Crossplane, a provider and {len(rig.workloads)} clusters run")

@@ -385,6 +385,178 @@ def test_a_cluster_that_is_being_deleted_is_left(name: str, there: bool) -> None
     assert ("tier-eu" in got.desired) == (there or usages is not None)
 
 
+BOTH = {"clusters": [d.cluster("us"), d.cluster("eu")], "usages": []}
+
+
+def stamped(looked_at: tuple[str, ...] = ()) -> dict[str, dict[str, Any]]:
+    """What a fleet on "eu" and "us" observes: both children run; of the holds, those looked at."""
+    seen = observe(call(d.tier(**FLEET), required=BOTH))
+    for cluster in ("eu", "us"):
+        status = seen[f"tier-{cluster}"]["status"]
+        status["providerConfigRef"] = {"name": f"kubeconfig-{cluster}"}
+    for cluster in looked_at:
+        seen[f"hold-{cluster}"] = {
+            "spec": {"providerConfigRef": {"name": f"kubeconfig-{cluster}"}},
+            "status": {"conditions": [{"type": "Synced", "status": "False"}]},
+        }
+    return seen
+
+
+def without(seen: dict[str, Any], key: str) -> dict[str, Any]:
+    """Core observes no more what it was told to delete, gone or not."""
+    return {k: v for k, v in seen.items() if k != key}
+
+
+def listed(cluster: str, **metadata: Any) -> dict[str, Any]:
+    """A child as it is looked up."""
+    return {"metadata": metadata, "spec": {"inferenceClusterRef": {"name": cluster}}}
+
+
+def terminating(found: dict[str, Any]) -> dict[str, Any]:
+    metadata = {**found["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    return {**found, "metadata": metadata}
+
+
+ONLY_EU = {"clusters": [d.cluster("eu")], "usages": []}
+LEAVING = {"clusters": [terminating(d.cluster("us")), d.cluster("eu")], "usages": []}
+HELD = stamped(("us",))
+AWAY = without(HELD, "tier-us")
+# How a child leaves "us": (observed, required) -> what is desired.
+PARTING: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
+    "its ProviderConfig is held first": (stamped(), LEAVING, ["hold-us", "tier-eu", "tier-us"]),
+    "also where the cluster is gone": (stamped(), ONLY_EU, ["hold-us", "tier-eu", "tier-us"]),
+    "until the provider has looked": (
+        HELD | {"hold-us": without(HELD["hold-us"], "status")},
+        LEAVING,
+        ["hold-us", "tier-eu", "tier-us"],
+    ),
+    "then it goes": (HELD, LEAVING, ["hold-us", "tier-eu"]),
+    "and may still be there": (AWAY, LEAVING, ["hold-us", "tier-eu"]),
+    "as core saw it before": (
+        AWAY,
+        LEAVING | {"children": [listed("us"), listed("eu")]},
+        ["hold-us", "tier-eu"],
+    ),
+    "and is": (
+        AWAY,
+        LEAVING | {"children": [terminating(listed("us")), listed("eu")]},
+        ["hold-us", "tier-eu"],
+    ),
+    "and is no more": (AWAY, LEAVING | {"children": [listed("eu")]}, ["tier-eu"]),
+    "wanted again before it went": (
+        HELD,
+        BOTH | {"children": [listed("us"), listed("eu")]},
+        ["tier-eu", "tier-us"],
+    ),
+    "wanted again while it goes": (
+        AWAY,
+        BOTH | {"children": [terminating(listed("us")), listed("eu")]},
+        ["hold-us", "tier-eu", "tier-us"],
+    ),
+    "as core saw that before": (
+        AWAY,
+        BOTH | {"children": [listed("us"), listed("eu")]},
+        ["hold-us", "tier-eu", "tier-us"],
+    ),
+    "and nothing is looked up": (HELD, {}, ["hold-us", "tier-eu", "tier-us"]),
+}
+
+
+def anew(found: dict[str, Any], uid: str) -> dict[str, Any]:
+    return {**found, "metadata": {**found["metadata"], "uid": uid}}
+
+
+REDECLARED = {"clusters": [anew(d.cluster("us"), "second"), d.cluster("eu")], "usages": []}
+FOR_THE_FIRST = {"modelplane.ai/kv-offload-cluster-uid": "first"}
+
+
+def stamped_for(seen: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    child = seen["tier-us"]
+    return seen | {"tier-us": {**child, "metadata": {**child["metadata"], **metadata}}}
+
+
+# How a child leaves "us" for the cluster that was declared again under that name:
+# (observed, required) -> (what is desired, the uid that the child is stamped with).
+ANEW: dict[str, tuple[dict[str, Any], dict[str, Any], list[str], str | None]] = {
+    "held first": (
+        stamped_for(stamped(), annotations=FOR_THE_FIRST),
+        REDECLARED,
+        ["hold-us", "tier-eu", "tier-us"],
+        "first",
+    ),
+    "then it goes": (
+        stamped_for(HELD, annotations=FOR_THE_FIRST),
+        REDECLARED,
+        ["hold-us", "tier-eu"],
+        None,
+    ),
+    "stamped while the old one goes": (
+        AWAY,
+        REDECLARED | {"children": [terminating(listed("us")), listed("eu")]},
+        ["hold-us", "tier-eu", "tier-us"],
+        "second",
+    ),
+    "which had been stamped already": (
+        stamped_for(HELD, annotations=FOR_THE_FIRST, deletionTimestamp="2026-01-01T00:00:00Z"),
+        REDECLARED | {"children": [terminating(listed("us")), listed("eu")]},
+        ["hold-us", "tier-eu", "tier-us"],
+        "second",
+    ),
+    "of an older release": (stamped(), REDECLARED, ["tier-eu", "tier-us"], "second"),
+    "in use": (
+        stamped_for(stamped(), annotations=FOR_THE_FIRST),
+        REDECLARED | {"usages": [fleet_usage("composed-tier-us")]},
+        ["tier-eu", "tier-us", "usage-fleet"],
+        "first",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANEW)
+def test_a_child_leaves_a_cluster_that_was_declared_again(name: str) -> None:
+    """Its ProviderConfig waits for the child, and the new cluster for a ProviderConfig of its own:
+    nobody would ever see that the first one went.
+    """
+    seen, found, want, uid = ANEW[name]
+    got = call(d.tier(**FLEET), required=found, observed=seen)
+    assert sorted(got.desired) == want
+    if uid:
+        annotations = got.desired["tier-us"]["metadata"]["annotations"]
+        assert annotations == {"modelplane.ai/kv-offload-cluster-uid": uid}
+
+
+@pytest.mark.parametrize("name", PARTING)
+def test_a_child_leaves_while_its_provider_config_is_held(name: str) -> None:
+    """Without the hold a ProviderConfig that is being deleted goes before the child's Objects, and
+    its agents run on.
+    """
+    seen, found, want = PARTING[name]
+    got = call(d.tier(**FLEET), required=found, observed=seen)
+    assert sorted(got.desired) == want
+    assert ("children" in got.requirements) == ("hold-us" in seen)
+    if "hold-us" in want:
+        held = got.desired["hold-us"]["spec"]
+        assert held["providerConfigRef"]["name"] == "kubeconfig-us"
+        assert held["managementPolicies"] == ["Observe"]
+        assert got.ttl == 10
+        assert found == {} or got.messages["ClusterResolved"].endswith("nothing is left: us.")
+
+
+def test_a_fleets_status_speaks_of_no_child_that_leaves() -> None:
+    got = call(d.tier(**FLEET), required=LEAVING, observed=stamped())
+    assert [row["name"] for row in got.status["clusters"]] == ["eu"]
+    assert (got.status["cluster"], got.composite_ready) == ("1/1 clusters", "TRUE")
+    assert got.messages["AgentsReady"] == "Ready on all 1 clusters."
+
+
+def test_a_child_that_is_wanted_again_while_it_goes_is_not_ready() -> None:
+    seen = HELD | {"tier-us": terminating(HELD["tier-us"])}
+    found = BOTH | {"children": [terminating(listed("us")), listed("eu")]}
+    got = call(d.tier(**FLEET), required=found, observed=seen)
+    assert (got.status["cluster"], got.composite_ready) == ("1/2 clusters", "FALSE")
+    assert got.messages["AgentsReady"] == "Not ready yet on: us"
+
+
 def inference_cluster(**spec: Any) -> dict[str, Any]:
     existing = {"source": "Existing", "existing": {"secretRef": {"name": "kubeconfig-gpu"}}}
     return {

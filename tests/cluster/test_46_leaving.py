@@ -1,0 +1,106 @@
+"""A cluster is deleted under a fleet tier: its ProviderConfig stays until the provider has taken
+everything off, and no longer.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.documents import API, OBJECT, SECOND, tier
+from tests.cluster.expect import Fleet
+from tests.cluster.rig.fleet import inference_cluster
+from tests.cluster.rig.kube import Manifest, describe, is_true
+
+PARTING = tier("parting", clusterSelector={"matchLabels": {"accelerator": "h200"}})
+del PARTING["spec"]["inferenceClusterRef"]
+
+
+@pytest.fixture(scope="module")
+def parting(world: Fleet) -> Iterator[Manifest]:
+    with world.applied(PARTING):
+        yield PARTING
+
+
+@pytest.fixture
+def cluster(world: Fleet, parting: Manifest) -> Iterator[Manifest]:
+    """The second cluster, which the tier stands on; declared again afterwards."""
+    secret, document = inference_cluster(world.rig.workload(SECOND))
+    for each in (secret, document):
+        world.api.apply(each)
+    world.until_ready(document)
+    world.touch(parting)
+    world.rig.until(
+        lambda: clusters(world) == "2/2 clusters",
+        "the tier stands on both clusters",
+        90,
+        explain=lambda: world.explain(parting),
+    )
+    yield document
+    world.api.apply(document)
+    world.until_ready(document)
+
+
+def clusters(world: Fleet) -> str:
+    return world.get(PARTING).get("status", {}).get("cluster", "")
+
+
+def left(world: Fleet, cluster: Manifest) -> list[str]:
+    """What still speaks of a cluster on the control plane."""
+    name = cluster["metadata"]["name"]
+    found = [o for o in world.api.list(OBJECT, "Object") if provider_config(o) == name]
+    config = world.api.get(OBJECT, "ClusterProviderConfig", name)
+    return [
+        describe(world.api, each)
+        for each in (*found, config, world.api.again(cluster))
+        if each is not None
+    ]
+
+
+def provider_config(composed: Manifest) -> str:
+    return composed["spec"]["providerConfigRef"]["name"]
+
+
+@pytest.mark.parametrize("how", ["Foreground", "Background"])
+def test_nothing_is_left_of_a_tier_on_it(
+    world: Fleet, parting: Manifest, cluster: Manifest, how: str
+):
+    world.api.delete(cluster, propagation=how)
+    world.touch(parting)
+    world.rig.until(
+        lambda: not left(world, cluster),
+        "the control plane has forgotten the cluster",
+        90,
+        explain=lambda: "\n".join(left(world, cluster)),
+    )
+    assert world.remote(SECOND) == {}
+    assert clusters(world) == "1/1 clusters"
+    children = world.composed(parting, API, "KVOffloadTier")
+    assert [c["spec"]["inferenceClusterRef"]["name"] for c in children] == ["gke-h200"]
+
+
+def test_a_cluster_that_is_declared_again_at_once_gets_its_tier(
+    world: Fleet, parting: Manifest, cluster: Manifest
+):
+    """The ProviderConfig of the first one is still being deleted then, and waits for the tier."""
+    (before,) = on_second(world)
+    world.api.delete(cluster)
+    world.api.apply(cluster)
+    world.touch(parting)
+    world.rig.until(
+        lambda: on_second(world) not in ([], [before]) and is_true(world.get(parting), "Ready"),
+        "another child stands there",
+        90,
+        explain=lambda: world.explain(parting) + describe(world.api, cluster),
+    )
+    config = world.api.get(OBJECT, "ClusterProviderConfig", SECOND)
+    assert "deletionTimestamp" not in config["metadata"]
+    assert clusters(world) == "2/2 clusters"
+
+
+def on_second(world: Fleet) -> list[str]:
+    """The uids of the tier's children there."""
+    return [
+        child["metadata"]["uid"]
+        for child in world.composed(PARTING, API, "KVOffloadTier")
+        if child["spec"]["inferenceClusterRef"]["name"] == SECOND
+    ]
