@@ -12,6 +12,7 @@ from typing import Any
 from function import names
 from function.api.base import present
 from function.composers import conditions as c
+from function.composers import tier_names
 from function.composers.admission import admitted
 from function.composers.usage import (
     ANNOTATION_DELETION_REFUSED,
@@ -130,7 +131,7 @@ class _FleetComposer:
         for cluster in self.clusters:
             key = PREFIX + cluster
             manifest = child(self.tier.name, cluster, self.tier.namespace, self.spec)
-            ready = self.call.observed_condition(key, "Ready") == TRUE
+            ready = tier_names.is_ready_child(self.call, key)
             self.answer.resources[key] = Composed(manifest, ready)
 
     def derive_conditions(self) -> None:
