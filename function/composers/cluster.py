@@ -18,7 +18,7 @@ from function.api.cluster import InferenceClusterSpec
 from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers import conditions as c
-from function.composers import fleet
+from function.composers import fleet, tier_names
 from function.composers.admission import admitted
 from function.composers.refusal import refused
 from function.composers.usage import usages_of
@@ -72,7 +72,7 @@ def compose(call: Call, step_input: Input, _: Registry) -> Answer:
     rows = []
     for tier, manifest in sorted((tiers | kept).items()):
         key = f"{fleet.PREFIX}{tier}"
-        ready = call.observed_condition(key, "Ready") == TRUE
+        ready = tier_names.is_ready_child(call, key)
         answer.resources[key] = Composed(manifest, ready)
         rows.append(_inline_row(tier, manifest, ready))
     answer.status = {"providerConfigRef": {"name": name}, "kvOffloadTiers": rows}
@@ -183,13 +183,11 @@ def _cluster_of(tier: dict[str, Any]) -> str:
 
 
 def _row(tier: dict[str, Any]) -> dict[str, Any]:
-    conditions = tier.get("status", {}).get("conditions", [])
-    ready = any(x.get("type") == "Ready" and x.get("status") == TRUE for x in conditions)
     metadata = tier.get("metadata", {})
     return {
         "name": metadata.get("labels", {}).get(names.LABEL_FLEET) or metadata.get("name", ""),
         "tier": metadata.get("name", ""),
         "namespace": metadata.get("namespace", ""),
         "backend": tier.get("spec", {}).get("backend", ""),
-        "ready": ready,
+        "ready": tier_names.is_ready(tier),
     }

@@ -14,7 +14,7 @@ from typing import Any
 from function import names
 from function.api.base import present
 from function.composers import conditions as c
-from function.composers import hold
+from function.composers import hold, tier_names
 from function.composers.admission import admitted
 from function.composers.usage import (
     ANNOTATION_DELETION_REFUSED,
@@ -201,7 +201,7 @@ class _FleetComposer:
         """A child that is still being deleted, and wanted again, is no more."""
         key = PREFIX + cluster
         leaves = self.call.observed_value(key, *_DELETION)
-        return self.call.observed_condition(key, "Ready") == TRUE and not leaves
+        return tier_names.is_ready_child(self.call, key) and not leaves
 
     def derive_conditions(self) -> None:
         waiting = [cluster for cluster in self.clusters if not self._is_ready(cluster)]

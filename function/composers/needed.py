@@ -56,7 +56,7 @@ class Needed:
                 problems.append(Problem(need.path, problem))
                 continue
             documents[need.name] = document
-            if _is_tier(need) and not reading.is_true(document, "Ready"):
+            if _is_tier(need) and not tier_names.is_ready(document):
                 waiting.append(_waiting(document))
         return cls(documents, tuple(unresolved), tuple(problems), tuple(waiting), requirements)
 

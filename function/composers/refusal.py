@@ -9,14 +9,21 @@ from function.problems import Problem
 
 
 def refused(
-    call: Call, what: str, problems: Iterable[Problem], unknown: Iterable[str] = ()
+    call: Call,
+    what: str,
+    problems: Iterable[Problem],
+    unknown: Iterable[str] = (),
+    *,
+    runs: bool = False,
 ) -> Answer:
     """Refuse a composite, called `what` in the message; conditions in `unknown` are not judged.
 
-    A fatal beside the conditions where something runs, so that core keeps it.
+    A fatal beside the conditions where something runs, so that core keeps it. `runs`: whether
+    something may that is not composed.
     """
     message = "; ".join(str(problem) for problem in sorted(problems))
     conditions = [Condition(CONDITION_ACCEPTED, FALSE, REASON_INVALID, message)]
     conditions += [Condition(condition, UNKNOWN, REASON_INVALID) for condition in unknown]
+    runs = runs or call.anything_observed
     kept = f"the {what} is not valid; what runs is kept: {message}"
-    return Answer(conditions=conditions, ready=False, fatal=kept if call.anything_observed else "")
+    return Answer(conditions=conditions, ready=False, fatal=kept if runs else "")

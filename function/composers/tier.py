@@ -125,8 +125,11 @@ def waiting(call: Call, needed: Needed) -> Answer:
 
 
 def refuse(call: Call, problems: Iterable[Problem]) -> Answer:
-    """Nothing of a refused tier is judged further."""
-    return refused(call, "tier", problems, TIER_CONDITIONS[1:])
+    """Nothing of a refused tier is judged further; its status is kept, which says what engines run
+    with: they may where nothing is composed.
+    """
+    runs = bool(call.composite_value("status", "pinned"))
+    return refused(call, "tier", problems, TIER_CONDITIONS[1:], runs=runs)
 
 
 class _TierComposer:
@@ -179,7 +182,7 @@ class _TierComposer:
 
         As long as the consumers are not looked up, nothing: core calls again before it applies.
         """
-        if self.usages is None or not self.call.anything_observed:
+        if self.usages is None:
             return []
         problems = pinned.problems(self.call, self.plan, in_use=bool(self.usages))
         if self.usages:

@@ -1,10 +1,12 @@
 """A KVOffloadTier by a name that somebody gives: the tier's own, or that of the fleet it is of."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from function import names
-from function.edge.answer import TRUE, Requirement
+from function.composers.conditions import CONDITION_ACCEPTED
+from function.edge.answer import FALSE, TRUE, Requirement
+from function.edge.request import Call
 from function.kube import reading
 
 TIER = (names.API_VERSION, "KVOffloadTier")
@@ -20,6 +22,26 @@ def requirements(key: str, children_key: str, namespace: str, name: str) -> dict
         key: Requirement(*TIER, name=name, namespace=namespace),
         children_key: Requirement(*TIER, labels=fleet, namespace=namespace),
     }
+
+
+def is_refused(tier: Mapping[str, Any]) -> bool:
+    """Whether the spec that a tier has is not the one that runs."""
+    return reading.condition(tier, CONDITION_ACCEPTED).get("status") == FALSE
+
+
+def is_ready(tier: Mapping[str, Any]) -> bool:
+    """Whether a tier is ready, by the spec that it has."""
+    return _is_ready(lambda kind: reading.condition(tier, kind).get("status", ""))
+
+
+def is_ready_child(call: Call, key: str) -> bool:
+    """The same of a tier that is composed."""
+    return _is_ready(lambda kind: call.observed_condition(key, kind))
+
+
+def _is_ready(status: Callable[[str], str]) -> bool:
+    """Core leaves Ready as it was where an edit is refused: that is of the spec before."""
+    return status("Ready") == TRUE and status(CONDITION_ACCEPTED) != FALSE
 
 
 def unready(tier: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from function import names
 from function.backends.registry import Registry
-from function.composers import tier_names, tier_plan
+from function.composers import pinned, tier_names, tier_plan
 from function.composers.admission import admits, admitted
 from function.composers.needed import Needed
 from function.composers.tier_plan import Refusal, TierPlan
@@ -96,7 +96,7 @@ def resolve(call: Call, asking: Asking, namespace: str) -> Found:
     tier = here[0]
     if not admits(tier, namespace):
         return _not_allowed(ref, namespace)
-    if not reading.is_true(tier, "Ready"):
+    if not tier_names.is_ready(tier):
         return Found(
             Reason.TIER_NOT_READY,
             f"KVOffloadTier {ref} is not ready: {tier_names.unready(tier)}",
@@ -115,7 +115,12 @@ def _not_allowed(ref: Ref | None, namespace: str) -> Found:
 
 
 def plan(call: Call, ref: Ref, found: Found, backends: Registry) -> Planned:
-    """The plan of the tier that was found, with whatever else it needs."""
+    """The plan of the tier that was found, with whatever else it needs.
+
+    What runs is not what its spec says where that is refused, or has not been judged yet.
+    """
+    if tier_names.is_refused(found.document or {}):
+        return Planned(Refusal(()))
     spec = reading.mapping(found.document, "spec")
     namespace = reading.text(found.document, "metadata", "namespace")
     name = reading.text(found.document, "metadata", "name")
@@ -134,6 +139,11 @@ def plan(call: Call, ref: Ref, found: Found, backends: Registry) -> Planned:
         message = f"KVOffloadTier {ref} is not ready: " + " ".join(needed.waiting)
         return Planned(None, Reason.TIER_NOT_READY, message, needed.requirements)
     whole = tier_plan.plan(*identity, backends, needed.documents)
+    before = reading.mapping(found.document, "status", "pinned")
+    if isinstance(whole, TierPlan) and (edited := pinned.changed(before, whole)):
+        paths = ", ".join(row.path for row, _ in edited)
+        message = f"KVOffloadTier {ref} is not ready: the edit of {paths} is not judged yet."
+        return Planned(None, Reason.TIER_NOT_READY, message, needed.requirements)
     return Planned(whole, requirements=needed.requirements)
 
 

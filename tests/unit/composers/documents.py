@@ -44,6 +44,21 @@ def ready_tier(name: str = "chat", *, provider_config: str = "gpu", **spec: Any)
     return {**tier(name, **spec), "status": status}
 
 
+def refused_tier(name: str = "chat", **spec: Any) -> Document:
+    """A tier whose edit was refused: core leaves Ready as it was for the spec before."""
+    found = ready_tier(name, **spec)
+    accepted = {"type": "Accepted", "status": "False", "reason": "Invalid"}
+    found["status"]["conditions"] = [READY, accepted]
+    return found
+
+
+def edited_tier(name: str = "chat", **spec: Any) -> Document:
+    """A tier whose edit of what is pinned no call has seen yet."""
+    found = ready_tier(name, **spec)
+    found["status"]["pinned"] = {"spec.backend": "LMCache", "spec.lmcache.chunkTokens": "512"}
+    return found
+
+
 def unready_tier(name: str = "chat", **spec: Any) -> Document:
     waiting = {"type": "AgentsReady", "status": "False", "reason": "Starting"}
     conditions = [{**READY, "status": "False", "reason": "Creating"}, waiting]

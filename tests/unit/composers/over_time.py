@@ -26,6 +26,7 @@ from tests.unit.composers.plane import (
     key_of,
     restart,
     running,
+    serves,
     wired_to,
 )
 
@@ -412,7 +413,7 @@ class OverTime(RuleBasedStateMachine):
                 tier = self.found(wish)
                 assert tier is not None, f"{name} is Wired to a tier that is not there"
                 assert admits(tier.document, TEAM), f"{name} is Wired and not admitted"
-                assert condition(tier.document, "Ready")[0] == "True", f"{name}: not ready"
+                assert serves(tier.document), f"{name}: not ready"
                 marks = {self.remote(tier)} | {self.remote(it) for it in self.needed(tier)}
                 assert set(carried.values()) <= marks, (name, carried, marks)
             if wish.policy == "Off" or not wish.tier:
@@ -437,7 +438,7 @@ class OverTime(RuleBasedStateMachine):
         """Nobody is told to wait for what is there, or that what is there is not."""
         tier = self.found(wish)
         if reason == "TierNotReady":
-            assert tier is None or condition(tier.document, "Ready")[0] != "True", name
+            assert tier is None or not serves(tier.document), name
         if reason == "TierNotFound":
             assert self.tier(wish.tier) is None, name
         if reason == "NamespaceNotAllowed":
@@ -548,7 +549,7 @@ class OverTime(RuleBasedStateMachine):
 
     def a_ready_tier_has_its_agents(self) -> None:
         for it in self.tiers():
-            if condition(it.document, "Ready")[0] != "True":
+            if not serves(it.document):
                 continue
             spec, status = it.document["spec"], it.document["status"]
             assert condition(it.document, "Accepted")[0] == "True"

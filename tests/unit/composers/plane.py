@@ -133,8 +133,8 @@ class Plane:
             {"type": kind, "status": status, "reason": reason, "message": got.messages[kind]}
             for kind, (status, reason) in got.conditions.items()
         ]
-        if got.fatals:
-            it.put([*said, _ready(False)], it.document.get("status", {}))
+        if got.fatals:  # core leaves Ready as it was, and all of the rest
+            it.put(said, it.document.get("status", {}))
             return
         for key, document in got.desired.items():
             self.apply(it, key, document)
@@ -277,6 +277,12 @@ def condition(document: Document, kind: str) -> tuple[str, str]:
         if entry["type"] == kind:
             return entry["status"], entry.get("reason", "")
     return "Unknown", ""
+
+
+def serves(tier: Document) -> bool:
+    """Whether a tier is ready, by the spec that it has."""
+    refused = condition(tier, "Accepted")[0] == "False"
+    return condition(tier, "Ready")[0] == "True" and not refused
 
 
 def running(it: Composite) -> dict[str, Document]:

@@ -85,6 +85,18 @@ FIRST_CALLS = {
         False,
         (("False", "InvalidTier"), False, False, "FALSE", 10),
     ),
+    "a tier's edit refused": (
+        None,
+        d.requirements(d.refused_tier()),
+        False,
+        (("False", "InvalidTier"), False, False, "FALSE", 10),
+    ),
+    "a tier's edit not judged yet": (
+        None,
+        d.requirements(d.edited_tier()),
+        False,
+        (("False", "TierNotReady"), False, False, "FALSE", 10),
+    ),
     "optional, ready": (
         OPTIONAL,
         d.requirements(d.ready_tier()),
@@ -142,6 +154,8 @@ LATER = {
         "ClusterMismatch",
     ),
     "made invalid": (d.requirements(d.ready_tier(lmcache=None)), "InvalidTier"),
+    "its edit refused": (d.requirements(d.refused_tier()), "InvalidTier"),
+    "its edit not judged yet": (d.requirements(d.edited_tier()), "TierNotReady"),
     "rolling its agents": (d.requirements(d.unready_tier()), "TierNotReady"),
     "unresolved": ({}, "TierUnresolved"),
 }

@@ -213,6 +213,28 @@ USAGE = {
     "metadata": {"name": "u", "namespace": "team-a"},
     "spec": {"by": {"kind": "ModelReplica", "resourceRef": {"name": "qwen"}}},
 }
+POOL = {"backend": "Mooncake", "lmcache": None, "mooncake": {"store": {"sizeGiB": 8}}}
+PAGES = {"type": "Mooncake", "mooncake": {"storageTierRef": {"name": "pool"}}}
+# (the pool that a tier needs, ControlPlaneReady)
+POOLS = {
+    "ready": (d.ready_tier("pool", **POOL), ("True", "NoneNeeded")),
+    "starting": (d.unready_tier("pool", **POOL), ("False", "WaitingForTier")),
+    "its edit refused": (d.refused_tier("pool", **POOL), ("False", "WaitingForTier")),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_a_tier_waits_for_the_one_that_it_needs(name: str) -> None:
+    pool, want = POOLS[name]
+    hicache = {"host": {"sizeGiB": 8}, "storage": PAGES}
+    tier = d.tier(backend="HiCache", lmcache=None, hicache=hicache)
+    needs = {"need/store": [pool], "need/store/children": []}
+    got = call(tier, required=required() | needs)
+    assert got.conditions["ControlPlaneReady"] == want, got.messages
+    assert got.composite_ready == ("TRUE" if want[0] == "True" else "FALSE")
+
+
+ONE_STORE = {"type": "Raw", "identity": "0123456789ab", "raw": {"backend": "eic"}}
 PINNED = {
     "ipc": ({"lmcache": {"l1": {"sizeGiB": 200}, "ipc": "SharedMemory"}}, "spec.lmcache.ipc"),
     "chunks": (
@@ -244,6 +266,55 @@ def test_what_no_engine_survives_is_refused_in_use(name: str) -> None:
     unused = call(edited, required=required(), observed=observed)
     assert unused.conditions["Accepted"][0] == "True"
     assert unused.status["pinned"] != first.status["pinned"]
+
+
+# Tiers of which nothing runs on the cluster: (before, after, what is refused)
+NOTHING_COMPOSED: dict[str, tuple[dict, dict, str]] = {
+    "a transport": (
+        {"backend": "NIXL", "nixl": {}},
+        {"backend": "NIXL", "nixl": {"transfer": "Push"}},
+        "spec.nixl.transfer: cannot change from Pull to Push",
+    ),
+    "a backend": (
+        {"backend": "Native", "native": {"cpu": {"sizeGiB": 8}}},
+        {"backend": "NIXL", "nixl": {}},
+        "spec.backend: cannot change from Native to NIXL",
+    ),
+    "chunks inside engines": (
+        {"backend": "LMCache", "lmcache": {"mode": "InProcess", "inProcess": {"memoryGiB": 4}}},
+        {"backend": "LMCache", "lmcache": {"l1": {"sizeGiB": 8}}},
+        "spec.lmcache.mode: cannot change from InProcess to NodeServer",
+    ),
+    "pages of one store": (
+        {"backend": "HiCache", "hicache": {"host": {"sizeGiB": 8}, "storage": ONE_STORE}},
+        {
+            "backend": "HiCache",
+            "hicache": {"host": {"sizeGiB": 8}, "storage": ONE_STORE, "pageTokens": 128},
+        },
+        "spec.hicache.pageTokens: cannot change from 64 to 128",
+    ),
+    "a spec that is not valid": (
+        {"backend": "NIXL", "nixl": {}},
+        {
+            "backend": "NIXL",
+            "nixl": {"backend": "LIBFABRIC"},
+            "rdma": {"source": "DRA", "devices": ["mlx5_0"]},
+        },
+        "spec.rdma: dra must be set when source is DRA",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING_COMPOSED)
+def test_what_engines_run_with_is_kept_where_nothing_is_composed(name: str) -> None:
+    before, after, said = NOTHING_COMPOSED[name]
+    first = call(d.tier(**{"lmcache": None, **before}), required=required())
+    assert first.desired == {}
+    edited = {**d.tier(**{"lmcache": None, **after}), "status": first.status}
+    got = call(edited, required=required() | {"usages": [USAGE]})
+    assert got.conditions["Accepted"] == ("False", "Invalid"), got.messages
+    assert said in got.messages["Accepted"]
+    assert got.fatals, "its status is kept, which says what engines run with"
 
 
 def test_what_kubernetes_cannot_apply_is_refused_always() -> None:
@@ -347,6 +418,18 @@ def fleet_usage(child: str, namespace: str = "team-a") -> dict[str, Any]:
     value = f"modelplane-system/{child}"
     annotations = {"modelplane.ai/kv-offload-used-tier": value}
     return {"metadata": {"namespace": namespace, "annotations": annotations}}
+
+
+def test_a_fleet_whose_child_refused_its_edit_is_not_ready() -> None:
+    clusters = {"clusters": [d.cluster("us"), d.cluster("eu")], "usages": []}
+    observed = observe(call(d.tier(**FLEET), required=clusters))
+    said = {"type": "Accepted", "status": "False", "reason": "Invalid", "message": "spec.x: no"}
+    observed["tier-eu"]["status"]["conditions"].append(said)  # core leaves Ready as it was
+    got = call(d.tier(**FLEET), required=clusters, observed=observed)
+    assert got.conditions["AgentsReady"] == ("False", "Starting")
+    assert (got.composite_ready, got.status["cluster"]) == ("FALSE", "1/2 clusters")
+    row = next(row for row in got.status["clusters"] if row["name"] == "eu")
+    assert (row["ready"], row["message"]) == (False, "spec.x: no")
 
 
 # What is left of a fleet whose clusters "eu" and "us" are there, when "us" no longer matches.
@@ -661,6 +744,8 @@ def test_beside_modelplane_a_cluster_gets_conditions_only() -> None:
     got = call(inference_cluster(), required={"tiers": [d.ready_tier(), d.unready_tier("slow")]})
     assert (got.desired, got.status) == ({}, {})
     assert got.conditions == {"KVOffloadTiersReady": ("False", "Starting")}
+    refused = call(inference_cluster(), required={"tiers": [d.refused_tier()]})
+    assert refused.conditions == got.conditions
 
 
 def deployment(**settings: Any) -> dict[str, Any]:
