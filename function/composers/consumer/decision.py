@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from function import workloads
+from function import names, workloads
 from function.api.base import present
 from function.api.input import Input
 from function.api.tier import WiringUpdate
@@ -351,13 +351,20 @@ def _is_pinned(asking: Asking) -> bool:
 
 def _is_of(asking: Asking, found: lookup.Found | None) -> bool:
     """Whether the workload's record is of the tier that it names, on the cluster where it is: a
-    name in a field of the composite, or the cluster, may change while the pod template does not.
+    name in a field of the composite, the cluster, or who has that name may change while the pod
+    template does not.
     """
     record = asking.record
     if record is None or record.tier != str(asking.ref):
         return False
-    here = reading.text(found.document if found else None, "metadata", "name")
-    return not (record.child and here) or record.child == here
+    document = found.document if found else None
+    name = reading.text(document, "metadata", "name")
+    if record.child or not name:
+        return name in ("", record.child)
+    # A single tier's record, or an older release's.
+    tiers = {kept.injection.labels.get(names.LABEL_WIRED) for kept in record.templates.values()}
+    namespace = reading.text(document, "metadata", "namespace")
+    return tiers <= {None, names.remote_name(namespace, name)}
 
 
 def _chose_unwired(asking: Asking) -> bool:

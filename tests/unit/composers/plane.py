@@ -3,7 +3,8 @@
 Only what decides over time is here, as core 2.3 and provider-kubernetes do it: requirements are
 looked up until they settle, what is applied keeps its name and its status, what is no longer
 desired is deleted, a Usage that is deleted waits for what its `by` names, and what a Usage is `of`
-is not deleted.
+is not deleted. An Object that goes with its composite uses its ProviderConfig no more, and needs it
+still: one that is being deleted goes first, whenever it can.
 """
 
 import json
@@ -68,6 +69,9 @@ class Plane:
         self.nodes: dict[str, tuple[int, int]] = {}
         self.broken: set[str] = set()
         self.refusing: set[str] = set()
+        # ProviderConfigs that are being deleted, and those that are gone.
+        self.going: set[str] = set()
+        self.lost: set[str] = set()
         self.uid = 0
 
     # What there is -------------------------------------------------------------------------------
@@ -154,6 +158,9 @@ class Plane:
         made = naming.composed(owner["name"], owner["uid"], key)
         metadata["name"] = known.get("name") or metadata.get("name") or made
         metadata["namespace"] = owner["namespace"]
+        child = self.composites.get(key_of(document))
+        if document["kind"] == "KVOffloadTier" and child is not None:
+            known = child.document["metadata"]
         metadata["uid"] = known.get("uid") or self.next_uid()
         if "deletionTimestamp" in known:
             metadata["deletionTimestamp"] = known["deletionTimestamp"]
@@ -172,12 +179,23 @@ class Plane:
     def delete_composed(self, it: Composite, key: str) -> None:
         document = it.composed[key]
         if document["kind"] == "KVOffloadTier":
-            if self.delete(key_of(document)):
-                del it.composed[key]
+            gone = self.delete(key_of(document))
+            # Core forgets what it was told to delete, gone or not.
+            if gone or (not it.leaving and self.composites[key_of(document)].leaving):
+                it.composed.pop(key, None)
         elif document["kind"] == "Usage" and self.exists_by(document):
             document["metadata"]["deletionTimestamp"] = "now"  # it waits for what uses the tier
+        elif it.leaving and objects.is_object(document) and not self.is_taken_off(document):
+            document["metadata"]["deletionTimestamp"] = "now"
         else:
             del it.composed[key]
+
+    def is_taken_off(self, document: Document) -> bool:
+        """Whether the provider has deleted what an Object stands for: at its second look."""
+        if "deletionTimestamp" not in document["metadata"]:
+            return False
+        observes = document["spec"].get("managementPolicies") == ["Observe"]
+        return observes or objects.provider_config(document) not in self.lost
 
     def exists_by(self, usage: Document) -> bool:
         by = usage["spec"].get("by")
@@ -203,14 +221,40 @@ class Plane:
         if not it.leaving and self.is_used(key):
             return False
         it.leaving = True
+        it.document["metadata"]["deletionTimestamp"] = "now"
         for name in list(it.composed):
             self.delete_composed(it, name)
         if not it.composed:
             del self.composites[key]
+            for other in self.composites.values():
+                gone = [name for name, found in other.composed.items() if key_of(found) == key]
+                other.composed = {k: v for k, v in other.composed.items() if k not in gone}
         return key not in self.composites
+
+    def unregister(self, cluster: str, *, foreground: bool) -> None:
+        """Delete an InferenceCluster: it goes with its ProviderConfig, or before it."""
+        self.going.add(cluster)
+        self.clusters[cluster]["metadata"]["deletionTimestamp"] = "now"
+        if not foreground:
+            del self.clusters[cluster]
+
+    def collect_configs(self) -> None:
+        """ProviderConfigs that no Object uses any more; one that is being deleted uses none."""
+        used = {
+            objects.provider_config(document)
+            for document in self.documents()
+            if objects.is_object(document) and "deletionTimestamp" not in document["metadata"]
+        }
+        for cluster in self.going - used:
+            self.going.discard(cluster)
+            if "deletionTimestamp" in self.clusters.get(cluster, {}).get("metadata", {}):
+                del self.clusters[cluster]
+            if cluster not in self.clusters:  # one that was declared again gets its own
+                self.lost.add(cluster)
 
     def collect(self) -> None:
         """What core and the garbage collector take away once nothing stands against it."""
+        self.collect_configs()
         for key, it in list(self.composites.items()):
             if it.leaving:
                 self.delete(key)
@@ -227,6 +271,8 @@ class Plane:
             for key, document in it.composed.items():
                 if document["kind"] == "KVOffloadTier":
                     it.composed[key] = self.composites[key_of(document)].document
+                elif "deletionTimestamp" in document["metadata"]:
+                    pass
                 elif objects.is_object(document):
                     self.provide_object(document, name)
                 elif "spec" in document and document["kind"] == "Deployment":

@@ -317,6 +317,38 @@ def test_who_moves_within_a_fleet_is_wired_to_the_child_there(spec: dict[str, An
     assert got.desired[KEY]["spec"] != first.desired[KEY]["spec"]
 
 
+# name: who has the name "chat" on a cluster -> who takes it when that one is gone
+SUCCESSORS = {
+    "a fleet after a single tier": ((d.ready_tier(), False), (fleet_child("chat-gpu"), True)),
+    "a single tier after a fleet": ((fleet_child("chat-gpu"), True), (d.ready_tier(), False)),
+    "a child of another name": ((fleet_child("chat-gpu"), True), (fleet_child("chat-b"), True)),
+}
+
+
+@pytest.mark.parametrize("is_older", [False, True], ids=["", "recorded by an older release"])
+@pytest.mark.parametrize("name", SUCCESSORS)
+def test_who_takes_a_tiers_name_is_another_tier(name: str, is_older: bool) -> None:
+    """Its agents have other names: with the old wiring an engine would find none of them."""
+    before, after = (
+        d.requirements(children=(tier,)) if is_child else d.requirements(tier)
+        for tier, is_child in SUCCESSORS[name]
+    )
+    desired = {KEY: d.engine()}
+    observed = observe(call(d.replica(), desired=desired, required=before))
+    if is_older:
+        observed = deepcopy(observed)
+        annotations = observed[KEY]["metadata"]["annotations"]
+        record = json.loads(annotations[RECORD])
+        record.pop("child", None)
+        annotations[RECORD] = json.dumps(record)
+    kept = call(d.replica(), desired=desired, required=before, observed=observed)
+    assert d.wired_pod(kept.desired[KEY]) == d.wired_pod(observed[KEY]), "nothing rolls for that"
+    got = call(d.replica(), desired=desired, required=after, observed=observed)
+    fresh = call(d.replica(), desired=desired, required=after)
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+    assert got.desired[KEY] == fresh.desired[KEY]
+
+
 def test_an_annotation_that_names_a_pinned_tier_is_no_reason_to_keep_the_others_wiring() -> None:
     first = call(d.replica(), desired={KEY: d.engine()}, required=d.requirements(d.ready_tier()))
     pinned = d.ready_tier("other", wiring={"update": "Pinned"})
