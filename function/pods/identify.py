@@ -192,7 +192,7 @@ def _name(
     engine_images: Mapping[str, EngineImage],
 ) -> tuple[str, str]:
     proven = {call.engine for _, program in pods for call in program.calls}
-    images = sorted({str(c.get("image") or "none") for c, _ in pods})
+    images = sorted({str(c.get("image") or "a container without an image") for c, _ in pods})
     by_image = {e for image in images if (e := _image_engine(image, engine_images))}
     if declared.engine:
         # A declaration may name what argv does not show, and not contradict what it does.
