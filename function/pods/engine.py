@@ -73,9 +73,7 @@ def more_env(pod: Pod, manifest: Json) -> bool:
     """Whether the container has variables that its template does not show by name: `envFrom`, or
     what KServe merges: configurations into an LLMInferenceService, and that into either."""
     merged = manifest.get("kind") == "LLMInferenceServiceConfig"
-    return bool(
-        merged or pod.container.get("envFrom") or reading.at(manifest, "spec", "baseRefs")
-    )
+    return bool(merged or pod.container.get("envFrom") or reading.at(manifest, "spec", "baseRefs"))
 
 
 def _phase(engine_name: str, own: Mapping[str, str | None], template: Template) -> str:

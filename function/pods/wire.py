@@ -13,6 +13,7 @@ from function.contract import gate, platforms
 from function.contract.backend import AnyBackend, AnyTier, Description
 from function.contract.engine import Engine
 from function.contract.injection import Injection
+from function.contract.versions import UNDECLARED
 from function.flags import FlagPlan, config_file
 from function.kube import objects, reading
 from function.pods import events, other_injectors, patch, tolerated
@@ -283,8 +284,10 @@ def _notes(plans: Iterable[FlagPlan]) -> list[str]:
 
 
 def _line(engine: Engine, cache_identity: Identity, warnings: tuple[str, ...]) -> str:
-    version = engine.version or "of unknown version" if engine.version_source else "(any version)"
-    version += f" ({engine.version_source})" if engine.version_source else ""
+    version = engine.version or "of unknown version"
+    # Where nothing tells it, a connector that all of these have is taken to be there.
+    source = engine.version_source or f"taken for {UNDECLARED[engine.name][0]} or newer"
+    version += f" ({source})"
     said = (
         f"cache identity {cache_identity.digest}"
         if cache_identity.known

@@ -34,6 +34,10 @@ WIRED, MISMATCH, OUT = "Wired", "VersionMismatch", "OutOfScope"
 # name: (tier, image, arguments, annotations, what the pod has beside, reason, what is said)
 DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[str, ...]]] = {
     "newest, default tier": ({}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {}, WIRED, ()),
+    "nothing tells the version": (
+        NATIVE, "vllm/vllm-openai@sha256:" + "0" * 64, [DENSE], {}, {}, WIRED,
+        ("vLLM of unknown version (taken for 0.20.0 or newer), known by engineImages",),
+    ),
     "0.5.5 on the default tier": (
         {}, "vllm/vllm-openai:v0.30.0", [DENSE], {}, {}, WIRED,
         ("LMCache 5168", "restart them after it"),
