@@ -42,8 +42,9 @@ def path(call: EngineCall) -> str | None:
     return None if at is None else call.words[at + 1].value
 
 
-def words(engine_name: str, file: str, text: str) -> tuple[str, ...]:
+def words(call: EngineCall, file: str, text: str) -> tuple[str, ...]:
     """The words that the engine makes of the file. Raises ValueError: why it, or we, cannot."""
+    engine_name = call.engine
     suffix = PurePosixPath(file).suffix
     if (suffix.lower() if engine_name == SGLANG else suffix) not in (".yaml", ".yml"):
         raise ValueError(f"has no name that ends in .yaml, and {engine_name} stops on it")
@@ -56,7 +57,7 @@ def words(engine_name: str, file: str, text: str) -> tuple[str, ...]:
             loaded = {}
         if not isinstance(loaded, dict) or not all(isinstance(key, str) for key in loaded):
             raise ValueError("not an object whose keys are flags")
-        made = tuple(_WORDS[engine_name](loaded))
+        made = tuple(_WORDS[engine_name](loaded, call))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as wrong:
         why = " ".join(str(wrong).split())
         raise ValueError(f"is no file that {engine_name} starts with ({shown(why)})") from None
@@ -102,11 +103,13 @@ def _refused(why: str) -> Refused:
     return Refused(Reason.ARGS_NOT_PATCHABLE, why)
 
 
-def _vllm(config: dict[str, Any]) -> Iterator[str]:
+def _vllm(config: dict[str, Any], call: EngineCall) -> Iterator[str]:
     for key, value in config.items():
         if value is False:
-            # Spelled with underscores it is no name of the parser's, and is left out.
-            if _OPTIONS[VLLM].exact(f"--no-{key}") is not None:
+            # Looked up in the parser that reads the file: under `vllm serve` that is the one of
+            # the subcommands, which knows no flag. Nor does any know a name with underscores.
+            known = _OPTIONS[VLLM].exact(f"--no-{key}") is not None
+            if known and not call.positional_model:
                 yield f"--no-{key}"
         elif value is True:
             yield f"--{key}"
@@ -114,7 +117,7 @@ def _vllm(config: dict[str, Any]) -> Iterator[str]:
             yield from _valued(key, value)
 
 
-def _sglang(config: dict[str, Any]) -> Iterator[str]:
+def _sglang(config: dict[str, Any], _: EngineCall) -> Iterator[str]:
     for key, value in config.items():
         option = _OPTIONS[SGLANG].exact(f"--{key.replace('_', '-')}")
         switch = option is not None and option.arity == "0"
@@ -138,4 +141,7 @@ def _valued(key: str, value: Any) -> Iterator[str]:
     yield json.dumps(value) if isinstance(value, dict) else str(value)
 
 
-_WORDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {VLLM: _vllm, SGLANG: _sglang}
+_WORDS: dict[str, Callable[[dict[str, Any], EngineCall], Iterator[str]]] = {
+    VLLM: _vllm,
+    SGLANG: _sglang,
+}

@@ -16,6 +16,8 @@ from function.redact import is_credential
 
 _TROUBLE = re.compile(r"[\s*?\\]")
 
+# How the text of an `eval` is read where something stands in it that has no name ("$@").
+_NAMELESS = "${_}"
 _PLAIN = re.compile(r"\$\{?(\w+)\}?")
 # Variables that templates offer to users and that no image sets (KServe's LLMInferenceService).
 _USERS_ONLY = frozenset({"VLLM_ADDITIONAL_ARGS"})
@@ -189,6 +191,7 @@ def guard(call: EngineCall, scanned: Scan, ours: Iterable[str], engine: Engine) 
     hidden = [i for i in scanned.loose if i not in unset]
     if hidden and not call.opted_in:
         text = call.words[hidden[0]].text
+        text = "an expansion" if _NAMELESS in text else text
         raise Refused(
             Reason.ARGS_NOT_PATCHABLE,
             f"word {hidden[0] + 1} of {call.entrypoint}, {text}, may hold any flag, also one that "

@@ -350,6 +350,8 @@ class Reading:
         program = self._read(container, self._image_call(container, declaration))
         if template.ray and not container.get("command") and not container.get("args"):
             program = Program(inert=True)
+        if template.preset == container.get("name") and not container.get("command"):
+            program = Program()
         calls = tuple(self._with_file(call, template.body, container) for call in program.calls)
         return Pod(template, index, container, replace(program, calls=calls))
 
@@ -365,7 +367,7 @@ class Reading:
         except ValueError as hidden:
             return replace(call, config=ConfigFile(problem=f"cannot be read from here ({hidden})"))
         try:
-            words = config_file.words(call.engine, path, text)
+            words = config_file.words(call, path, text)
         except ValueError as wrong:
             return replace(call, config=ConfigFile(problem=str(wrong)))
         return replace(call, config=ConfigFile(words))

@@ -71,8 +71,9 @@ def engine_of(
 
 def more_env(pod: Pod, manifest: Json) -> bool:
     """Whether the container has variables that its template does not show by name: `envFrom`, or
-    configurations that KServe merges into an LLMInferenceService."""
-    return bool(pod.container.get("envFrom") or reading.at(manifest, "spec", "baseRefs"))
+    what KServe merges: configurations into an LLMInferenceService, and that into either."""
+    merged = manifest.get("kind") == "LLMInferenceServiceConfig"
+    return bool(merged or pod.container.get("envFrom") or reading.at(manifest, "spec", "baseRefs"))
 
 
 def _phase(engine_name: str, own: Mapping[str, str | None], template: Template) -> str:

@@ -42,6 +42,9 @@ _STOCK_NAMES = {
     VLLM: re.compile(r"(?:^|-)vllm-openai(?:-|$)"),
     SGLANG: re.compile(r"(?:^|-)sglang(?:-|$)"),
 }
+# An image that is called after vLLM alone is numbered as vLLM is, where its tag looks like that.
+_VLLM_NAME = re.compile(r"(?:^|-)vllm(?:-(?:cpu|cuda|gpu|rocm))?$")
+_VLLM_LEADING = re.compile(r"v?(0\.\d{1,4}\.\d{1,4})(?=$|[-_+.r])")
 
 # Serving stacks with a KV tier of their own: by repository, and by environment variable.
 _FOREIGN_IMAGES: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -140,7 +143,7 @@ def _told(
         return Identified(name, source, declared.version, declared.version_source, image)
     if declared.default_version and name == declared.default_engine:
         return Identified(name, source, declared.default_version, "input", image)
-    starting = [c for c, p in pods if p.calls or len(pods) == 1]
+    starting = [c for c, p in pods if p.calls] or [c for c, _ in pods]
     if any(not c for c in starting):  # Ray Serve starts it in the cluster's pods
         starting = [c for c, _ in pods if c.get("image")]
     told = {t for c in starting if (t := _version(c, name))}
@@ -178,6 +181,8 @@ def _built_on(image: str, engine: str) -> tuple[str, str] | None:
     version = _NAMED[engine].search(reference.tag)
     if version is None and _STOCK_NAMES[engine].search(reference.name):
         version = _LEADING.match(reference.tag)
+    elif version is None and engine == VLLM and _VLLM_NAME.search(reference.name):
+        version = _VLLM_LEADING.match(reference.tag)
     return (version[1], IMAGE_TAG) if version else None
 
 
@@ -187,7 +192,7 @@ def _name(
     engine_images: Mapping[str, EngineImage],
 ) -> tuple[str, str]:
     proven = {call.engine for _, program in pods for call in program.calls}
-    images = sorted({str(c.get("image") or "none") for c, _ in pods})
+    images = sorted({str(c.get("image") or "a container without an image") for c, _ in pods})
     by_image = {e for image in images if (e := _image_engine(image, engine_images))}
     if declared.engine:
         # A declaration may name what argv does not show, and not contradict what it does.

@@ -13,6 +13,7 @@ from function.contract import gate, platforms
 from function.contract.backend import AnyBackend, AnyTier, Description
 from function.contract.engine import Engine
 from function.contract.injection import Injection
+from function.contract.versions import UNDECLARED
 from function.flags import FlagPlan, config_file
 from function.kube import objects, reading
 from function.pods import events, other_injectors, patch, tolerated
@@ -186,21 +187,12 @@ def _one(
         injection = _of_a_pair(injection, engine)
         injection, unlocked = _of_a_user(injection, pods)
     except Refused as refused:
-        raise Refused.all_of([refused, *problems]) from None
+        unseen = [] if asking_engine.calls or problems else [_unseen(asking_engine)]
+        raise Refused.all_of([refused, *problems, *unseen]) from None
     if problems:
         raise Refused.all_of(problems)
     if (injection.connector or injection.flags) and not asking_engine.calls:
-        by_kind = next((t.advice for t in asking_engine.gang.templates if t.advice), "")
-        raise Refused(
-            Reason.ARGS_NOT_PATCHABLE,
-            "no command here starts an engine that can be seen, so that nothing could be given the "
-            "tier's connector; "
-            + (
-                by_kind
-                or f"start it by a command line that shows it, or pass ${command.OPT_IN} to it in "
-                "a script that does"
-            ),
-        )
+        raise _unseen(asking_engine)
     plans: list[FlagPlan] = []
     bodies = []
     for pod in pods:
@@ -212,6 +204,19 @@ def _one(
         specs = [reading.mapping(pod.template.body, "spec") for pod in pods]
         notes += tolerated.notes(specs, platforms.tolerations(tier.spec.nodes))
     return _Made(engine, cache_identity, injection, tuple(bodies), tuple(notes))
+
+
+def _unseen(asking_engine: AskingEngine) -> Refused:
+    by_kind = next((t.advice for t in asking_engine.gang.templates if t.advice), "")
+    way_out = by_kind or (
+        f"start it by a command line that shows it, or pass ${command.OPT_IN} to it in a script "
+        "that does"
+    )
+    return Refused(
+        Reason.ARGS_NOT_PATCHABLE,
+        "no command here starts an engine that can be seen, so that nothing could be given the "
+        f"tier's connector; {way_out}",
+    )
 
 
 def _unread_files(pods: Sequence[Pod]) -> Iterator[Refused]:
@@ -279,8 +284,10 @@ def _notes(plans: Iterable[FlagPlan]) -> list[str]:
 
 
 def _line(engine: Engine, cache_identity: Identity, warnings: tuple[str, ...]) -> str:
-    version = engine.version or "of unknown version" if engine.version_source else "(any version)"
-    version += f" ({engine.version_source})" if engine.version_source else ""
+    version = engine.version or "of unknown version"
+    # Where nothing tells it, a connector that all of these have is taken to be there.
+    source = engine.version_source or f"taken for {UNDECLARED[engine.name][0]} or newer"
+    version += f" ({source})"
     said = (
         f"cache identity {cache_identity.digest}"
         if cache_identity.known

@@ -85,6 +85,7 @@ def _template(slot: Slot, body: Json) -> Template:
         problem,
         slot.ray,
         slot.advice,
+        slot.preset,
         slot,
     )
 

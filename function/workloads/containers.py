@@ -137,6 +137,6 @@ def _missing(why: str, containers: Sequence[Json]) -> Refused:
     return Refused(
         Reason.ENGINE_CONTAINER_MISSING,
         f"{why} (containers: {names}); name the engine's container `engine`, or name it in the "
-        "step's input",
+        "step's input; where none is an engine, remove the request for a tier",
         "spec.containers",
     )

@@ -46,8 +46,8 @@ def slots(manifest: Json) -> Iterable[Slot]:
         where = field_path(at)
         workers = (_size(component) - 1) if component.get("worker") else 0
         yield from leader_and_workers(
-            Slot(f"{where}.template", Preset(at, ("template",)), advice=ADVICE),
-            Slot(f"{where}.worker", Preset(at, ("worker",)), advice=ADVICE),
+            Slot(f"{where}.template", Preset(at, ("template",)), advice=ADVICE, preset=_MAIN),
+            Slot(f"{where}.worker", Preset(at, ("worker",)), advice=ADVICE, preset=_MAIN),
             workers,
             phase,
             name,

@@ -23,7 +23,8 @@ class Template:
     kind stores; read-only. `problem`: why it cannot be relied on, and where; its body is then cut
     down to its annotations. `ray`: the controller starts Ray in a container without a command,
     whatever its image's entrypoint is. `advice`: how its kind lets flags be given where no command
-    shows. `slot`: its place, for `replace()`.
+    shows. `preset`: the container whose command the controller brings where it has none, whatever
+    its image's entrypoint is. `slot`: its place, for `replace()`.
     """
 
     path: str
@@ -35,6 +36,7 @@ class Template:
     problem: str = ""
     ray: bool = False
     advice: str = ""
+    preset: str = ""
     slot: "Slot | None" = field(default=None, compare=False, repr=False)
 
 
@@ -86,6 +88,7 @@ class Slot:
     kind: str = POD
     ray: bool = False
     advice: str = ""
+    preset: str = ""
 
 
 # How one kind's templates are found in its manifest.

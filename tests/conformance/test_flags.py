@@ -9,7 +9,7 @@ from function.flags.sglang import options as sglang_options
 from function.flags.vllm import options as vllm_options
 from function.flags.vllm.merge import children
 from tests.unit.flags.helpers import apply, engine, sglang, vllm
-from tests.unit.flags.test_config_file import FILES
+from tests.unit.flags.test_config_file import API_SERVER, FILES
 from tests.unit.flags.test_sglang import EDITS as SGLANG_EDITS
 from tests.unit.flags.test_vllm_edits import EDITS, KV
 from tests.unit.flags.test_vllm_read import TRANSFER
@@ -95,17 +95,25 @@ def test_table_of_flags_is_the_engines(request, name, options):
     assert ours == real
 
 
+STARTS = {
+    "vLLM": (["vllm", "serve", "m"], ["--seed", "9"], "engine_args"),
+    API_SERVER: (
+        ["python3", "-m", "vllm.entrypoints.openai.api_server"],
+        ["--model=m"],
+        "engine_args",
+    ),
+    "SGLang": (["python3", "-m", "sglang.launch_server"], ["--model-path", "m"], "given"),
+}
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_config_file_is_the_words_that_it_is_taken_for(request, name, tmp_path):
     """Before the argv: what stands in both is the argv's. Where we see no words, it stops."""
     of, text, words = FILES[name]
     (tmp_path / "f.yaml").write_text(text)
     file = ["--config", str(tmp_path / "f.yaml")]
-    client = request.getfixturevalue(of.lower())
-    if of == "vLLM":
-        start, own, what = ["vllm", "serve", "m"], ["--seed", "9"], "engine_args"
-    else:
-        start, own, what = ["python3", "-m", "sglang.launch_server"], ["--model-path", "m"], "given"
+    start, own, what = STARTS[of]
+    client = request.getfixturevalue("sglang" if of == "SGLang" else "vllm")
     by_file = client.parse([*start, *own, *file])
     if words is None:
         assert not by_file.ok

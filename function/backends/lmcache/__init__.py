@@ -27,11 +27,12 @@ from function.backends.lmcache.accelerators import ACCELERATORS
 from function.backends.lmcache.facts import Tier
 from function.backends.lmcache.models import MODELS
 from function.contract.backend import Defaults, Description, Part, Pinned, Variant
-from function.contract.engine import Engine
+from function.contract.engine import SGLANG, Engine
 from function.contract.gate import Question
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance
-from function.problems import Problem
+from function.problems import Problem, Refused
+from function.reasons import Reason
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,18 @@ class LMCache(Defaults[LMCacheSpec]):
         )
 
     def gate(self, tier: Tier, engine: Engine) -> Question:
-        """The row of the mode, and LMCache's version in what runs it."""
+        """The row of the mode, and LMCache's version in what runs it.
+
+        Raises Refused for an engine that has no connector for the mode, naming what serves it.
+        """
         inside = tier.settings.mode == facts.IN_PROCESS
+        if inside and engine.name == SGLANG:
+            raise Refused(
+                Reason.ENGINE_UNSUPPORTED,
+                "SGLang has no connector for LMCache inside the engine (it is a client of an agent "
+                "only): use a tier with spec.lmcache.mode NodeServer and ipc SharedMemory, or one "
+                "of backend HiCache or Mooncake",
+            )
         return Question(
             _mode(tier).connector,
             engine,

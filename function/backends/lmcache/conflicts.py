@@ -134,13 +134,6 @@ ROWS: tuple[Row[LMCacheSpec], ...] = (
     ),
     Row(
         Reason.ENGINE_UNSUPPORTED,
-        "SGLang has no connector for LMCache inside the engine (it is a client of an agent only). "
-        "Use a tier with spec.lmcache.mode NodeServer and ipc SharedMemory, or backend HiCache.",
-        _in(facts.IN_PROCESS, lambda tier, _: tier.settings.mode),
-        engine=SGLANG,
-    ),
-    Row(
-        Reason.ENGINE_UNSUPPORTED,
         "SGLang cannot use a tier with spec.lmcache.ipc {found}. Give it a tier of its own with "
         "ipc SharedMemory: one agent has one way.",
         _in(facts.NODE_SERVER, _isolated),

@@ -48,6 +48,12 @@ DECLARE = (
     "(docs/models.md)"
 )
 
+# Behind the refusal of some versions, where the engine's is not known.
+_UNDECLARED = (
+    "; which version of {engine} this is cannot be seen: where it is one that works, declare it by "
+    "the annotation modelplane.ai/kv-offload-engine-version"
+)
+
 
 def judge(
     rows: Iterable[FamilyRow],
@@ -71,7 +77,8 @@ def judge(
     hits = [row for row in mine if row.families <= model.families]
     refused = next((row for row in hits if row.support is Support.REFUSED), None)
     if refused is not None:
-        return Answer(Support.REFUSED, (_because(refused, model),))
+        unsure = "" if version or not refused.engines else _UNDECLARED.format(engine=engine)
+        return Answer(Support.REFUSED, (_because(refused, model) + unsure,))
     if not model.known and (kinds := _that_matter(mine, model)):
         return Answer(
             Support.ASK,

@@ -34,6 +34,10 @@ WIRED, MISMATCH, OUT = "Wired", "VersionMismatch", "OutOfScope"
 # name: (tier, image, arguments, annotations, what the pod has beside, reason, what is said)
 DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[str, ...]]] = {
     "newest, default tier": ({}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {}, WIRED, ()),
+    "nothing tells the version": (
+        NATIVE, "vllm/vllm-openai@sha256:" + "0" * 64, [DENSE], {}, {}, WIRED,
+        ("vLLM of unknown version (taken for 0.20.0 or newer), known by engineImages",),
+    ),
     "0.5.5 on the default tier": (
         {}, "vllm/vllm-openai:v0.30.0", [DENSE], {}, {}, WIRED,
         ("LMCache 5168", "restart them after it"),
@@ -49,6 +53,16 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
     "the commonest image": (
         {}, "vllm/vllm-openai:v0.23.0", [DENSE], {}, {}, MISMATCH,
         ("lmcache 0.4.6 or 0.4.7", "or a tier with spec.lmcache.mode InProcess"),
+    ),
+    "SGLang on a GPU, inside the engine": (
+        INSIDE, "lmsysorg/sglang:v0.5.23", SGLANG, {}, {"nvidia.com/gpu": "1"},
+        "EngineUnsupported",
+        ("SGLang has no connector for LMCache inside the engine", "or one of backend HiCache"),
+    ),
+    "a hybrid model on an engine of unknown version": (
+        NATIVE, "vllm/vllm-openai:nightly", ["Qwen/Qwen3.6-27B"], {}, {}, "EngineUnsupported",
+        ("use vLLM 0.21 or newer; which version of vLLM this is cannot be seen",
+         "declare it by the annotation modelplane.ai/kv-offload-engine-version"),
     ),
     "the commonest image, inside the engine": (
         INSIDE, "vllm/vllm-openai:v0.23.0", [DENSE], {}, {}, WIRED, ("deprecated upstream",),

@@ -20,18 +20,29 @@ from tests.unit.flags.test_sglang import HICACHE
 NIXL_YAML = "{kv_connector: NixlConnector, kv_role: kv_producer}"
 NIXL_WORD = '{"kv_connector": "NixlConnector", "kv_role": "kv_producer"}'
 
-# name: (engine, the file, its words; None where the engine does not start with it)
+API_SERVER = "vLLM's api_server"
+CALLS = {"vLLM": vllm(), API_SERVER: vllm(positional_model=False), "SGLang": sglang()}
+SWITCHES = "enforce-eager: true\nenable-prefix-caching: false\nno-enable-chunked-prefill: true\n"
+
+# name: (what starts, the file, its words; None where the engine does not start with it)
 FILES: dict[str, tuple[str, str, list[str] | None]] = {
     "scalars": (
         "vLLM",
         "max-num-seqs: 7\ngpu_memory_utilization: 0.5\nblock-size: '32'\n",
         ["--max-num-seqs", "7", "--gpu_memory_utilization", "0.5", "--block-size", "32"],
     ),
-    "switches": (
+    "switches, of which those that are off are lost": (
         "vLLM",
-        "enforce-eager: true\nenable-prefix-caching: false\nno-enable-chunked-prefill: true\n",
+        SWITCHES,
+        ["--enforce-eager", "--no-enable-chunked-prefill"],
+    ),
+    "api_server: switches": (
+        API_SERVER,
+        SWITCHES,
         ["--enforce-eager", "--no-enable-prefix-caching", "--no-enable-chunked-prefill"],
     ),
+    "api_server: off, under another name": (API_SERVER, "enable_prefix_caching: false\n", []),
+    "api_server: off, of what has no opposite": (API_SERVER, "kv-transfer-config: false\n", []),
     "off, under another name": ("vLLM", "enable_prefix_caching: false\n", []),
     "off, of what is on or absent": ("vLLM", "kv-transfer-config: false\n", []),
     "a list": (
@@ -82,12 +93,13 @@ FILES: dict[str, tuple[str, str, list[str] | None]] = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_words(name):
-    engine_name, text, want = FILES[name]
+    what, text, want = FILES[name]
+    call = CALLS[what]
     if want is None:
-        with pytest.raises(ValueError, match=f"is no file that {engine_name} starts with"):
-            config_file.words(engine_name, "/etc/f.yaml", text)
+        with pytest.raises(ValueError, match=f"is no file that {call.engine} starts with"):
+            config_file.words(call, "/etc/f.yaml", text)
     else:
-        assert list(config_file.words(engine_name, "/etc/f.yaml", text)) == want
+        assert list(config_file.words(call, "/etc/f.yaml", text)) == want
 
 
 TOO_MUCH = {
@@ -108,7 +120,7 @@ TOO_MUCH = {
 def test_what_costs_too_much_or_hides_flags_is_refused(name):
     text, says = TOO_MUCH[name]
     with pytest.raises(ValueError, match=says):
-        config_file.words("vLLM", "/etc/f.yaml", text)
+        config_file.words(vllm(), "/etc/f.yaml", text)
 
 
 @pytest.mark.parametrize(
@@ -123,10 +135,10 @@ def test_what_costs_too_much_or_hides_flags_is_refused(name):
 )
 def test_the_file_needs_a_name_of_yaml(engine_name, path, taken):
     if taken:
-        assert config_file.words(engine_name, path, "seed: 1") == ("--seed", "1")
+        assert config_file.words(CALLS[engine_name], path, "seed: 1") == ("--seed", "1")
     else:
         with pytest.raises(ValueError, match="has no name that ends in"):
-            config_file.words(engine_name, path, "seed: 1")
+            config_file.words(CALLS[engine_name], path, "seed: 1")
 
 
 # name: (words, the file's words, the effective flags)

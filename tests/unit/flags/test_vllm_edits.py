@@ -580,3 +580,10 @@ def test_notes():
     )
     events = notes(Injection("x", kv_events=EVENTS), "--kv-events-config", "{}")
     assert events == (f"--kv-events-config stays as the user wrote it; the tier asks {js(EVENTS)}",)
+
+
+def test_what_has_no_name_is_not_given_one():
+    """In the text of an eval `$@` is read as `${_}`, which nobody wrote."""
+    call = vllm("m", expansion("${_}"))
+    with pytest.raises(Refused, match="word 2 of vllm serve, an expansion, may hold any flag"):
+        flags.plan(call, engine(), LMC).edits()

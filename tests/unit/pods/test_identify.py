@@ -105,6 +105,27 @@ FOUND = {
         "",
         ("vLLM", "argv", "0.7.3", "image tag"),
     ),
+    "an image that is called after vLLM": (
+        [pod("reg/kube-ai/vllm:0.4.1", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.4.1", "image tag"),
+    ),
+    "a build of vLLM for something else": (
+        [pod("reg/vllm-cpu:v0.9.0-arm", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.9.0", "image tag"),
+    ),
+    "an image that is called after vLLM, and counts its own builds": (
+        [pod("reg/team/vllm:2.14.0", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", None, ""),
+    ),
     "a tag that names the engine and its version": (
         [pod("reg/inference:0.3.4.post2-sglang0.4.10.post2-pytorch2.7", SGLANG_CALL)],
         Declared(),

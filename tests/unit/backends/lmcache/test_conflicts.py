@@ -100,7 +100,6 @@ REFUSED: tuple[tuple[str, Tier, Engine, str, str], ...] = (
         "--block-size 96 (spec.lmcache.chunkTokens is 256)",
     ),
     ("sglang isolated", ISOLATED, _sglang(), "EngineUnsupported", "ipc Isolated"),
-    ("sglang inside", INSIDE, _sglang(), "EngineUnsupported", "HiCache"),
     ("phase", SHARED, _sglang(phase="Decode"), "EngineUnsupported", "Decode"),
     (
         "page size",
