@@ -26,7 +26,7 @@ def changed(before: Mapping[str, str], plan: TierPlan) -> list[tuple[Pinned, Pro
     out = []
     for row in _rows(plan):
         was = before.get(row.path)
-        if was is not None and was != row.value:
+        if was is not None and was not in (row.value, row.unset):
             said = (
                 f"cannot change from {was} to {row.value}: {row.why}. Set it back, or make a second"
                 " tier and move its consumers"

@@ -135,13 +135,16 @@ class Pinned:
     """A setting that cannot change under what runs.
 
     `path`: of the field, from `spec`. `value`: as text. `why`: ends the sentence "cannot change:".
-    `always`: also while nobody uses the tier, since Kubernetes itself cannot apply the change.
+    `always`: also while nobody uses the tier, since Kubernetes itself cannot apply the change, or
+    what is stored would be mixed up. `unset`: the value of nothing, which may become any other; ""
+    where none is.
     """
 
     path: str
     value: str
     why: str
     always: bool = False
+    unset: str = ""
 
 
 @dataclass(frozen=True)

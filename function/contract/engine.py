@@ -10,11 +10,19 @@ VLLM = "vLLM"
 SGLANG = "SGLang"
 ENGINES = (VLLM, SGLANG)
 
-# The workers of an engine: the product of these flags, where they are numbers.
-_PARALLEL = {
-    VLLM: ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size"),
-    SGLANG: ("--tp-size", "--pp-size", "--dp-size"),
+# The ranks that share one KV cache, and how often they are there: products of these flags, where
+# they are numbers (vLLM's ParallelConfig.world_size).
+_RANKS = {
+    VLLM: (
+        "--tensor-parallel-size",
+        "--pipeline-parallel-size",
+        "--prefill-context-parallel-size",
+    ),
+    SGLANG: ("--tp-size", "--pp-size"),
 }
+_REPLICAS = {VLLM: "--data-parallel-size", SGLANG: "--dp-size"}
+# How many of them one pod has, which may be a workload of its own.
+_LOCAL = {VLLM: "--data-parallel-size-local"}
 # With it SGLang's data parallelism takes its ranks from those of tensor parallelism.
 _SHARED_RANKS = {"--dp-size": "--enable-dp-attention"}
 
@@ -66,11 +74,19 @@ class Engine:
     @property
     def workers(self) -> int:
         """Worker processes in one pod: the engine's GPUs over its pods; 1 where nothing says."""
+        replicas, local = _REPLICAS[self.name], _LOCAL.get(self.name, "")
+        shared = self.has(_SHARED_RANKS.get(replicas, ""))
+        count = self.ranks * (1 if shared else self._number(replicas))
+        found = -(-count // max(1, self.pods))
+        return min(found, self.ranks * self._number(local)) if self.flag(local) else found
+
+    @property
+    def ranks(self) -> int:
+        """Worker processes that share one KV cache, over all pods."""
         count = 1
-        for flag in _PARALLEL[self.name]:
-            shared = self.has(_SHARED_RANKS.get(flag, ""))
-            count *= 1 if shared else self._number(flag)
-        return -(-count // max(1, self.pods))
+        for flag in _RANKS[self.name]:
+            count *= self._number(flag)
+        return count
 
     @property
     def is_node_local(self) -> bool:
@@ -81,9 +97,8 @@ class Engine:
         replicas, split = self._number("--data-parallel-size"), self._number("--nnodes")
         if self.name != VLLM or replicas % self.pods or split > 1 or self._on_ray:
             return False
-        ranks = self._number("--tensor-parallel-size") * self._number("--pipeline-parallel-size")
         local = self.flag("--data-parallel-size-local")
-        return ranks == 1 or local == str(replicas // self.pods)
+        return self.ranks == 1 or local == str(replicas // self.pods)
 
     @property
     def _on_ray(self) -> bool:

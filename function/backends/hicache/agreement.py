@@ -9,6 +9,8 @@ from function.contract.engine import Engine
 from function.problems import Refused
 from function.reasons import Reason
 
+_NONE = "none"
+
 
 def check(tier: Tier, engines: Sequence[Engine]) -> None:
     """Raise Refused where decode engines offload what no prefill engine beside them ever finds."""
@@ -28,18 +30,30 @@ def check(tier: Tier, engines: Sequence[Engine]) -> None:
 
 
 def pinned(tier: Tier) -> tuple[Pinned, ...]:
-    """Settings that a store's keys do not hold: whatever is in it was written with them."""
-    storage = tier.settings.storage
-    if storage is None or not facts.holds_one_identity(tier):
-        return ()
-    spec = tier.settings
-    why = "the store's keys do not hold it, and what is there was written with it"
+    """The pool that engines hold through this tier, and what a store's keys do not hold: whatever
+    is in it was written with that.
+    """
+    storage, spec = tier.settings.storage, tier.settings
+    pool = storage.mooncake.storage_tier_ref if storage and storage.mooncake else None
+    held = "engines that run keep their pages there, and nobody else holds that tier for them"
     rows = [
+        Pinned(
+            f"{facts.SPEC}.storage.mooncake.storageTierRef",
+            pool.name if pool else _NONE,
+            held,
+            unset=_NONE,
+        )
+    ]
+    one = storage is not None and facts.holds_one_identity(tier)
+    identity = (storage.identity if storage and one else None) or _NONE
+    why = "the store's keys do not hold it, and what is there was written with it"
+    rows.append(Pinned(f"{facts.SPEC}.storage.identity", identity, why, one, unset=_NONE))
+    if storage is None or identity == _NONE:  # no engine is let in, so nothing is in the store
+        return tuple(rows)
+    found = [
         (f"{facts.SPEC}.memoryLayout", spec.memory_layout),
         (f"{facts.SPEC}.pageTokens", str(spec.page_tokens)),
     ]
-    if storage.identity is not None:
-        rows.append((f"{facts.SPEC}.storage.identity", storage.identity))
     if storage.hf3fs is not None:
-        rows.append((f"{facts.SPEC}.storage.hf3fs.fileSizeGiB", str(storage.hf3fs.file_size_gib)))
-    return tuple(Pinned(path, value, why, always=True) for path, value in rows)
+        found.append((f"{facts.SPEC}.storage.hf3fs.fileSizeGiB", str(storage.hf3fs.file_size_gib)))
+    return (*rows, *(Pinned(path, value, why, always=True) for path, value in found))

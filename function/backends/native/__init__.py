@@ -72,7 +72,8 @@ class Native(Defaults[NativeSpec]):
             f"{level.name} at {files.claim.namespace}/{facts.claim(tier, level)}"
             for level, files in facts.file_systems(tier)
         )
-        return (Pinned("spec.native.secondary", value or "no files", why),)
+        nothing = "no files"
+        return (Pinned("spec.native.secondary", value or nothing, why, unset=nothing),)
 
 
 def _problems(tier: Tier) -> Iterator[Problem]:

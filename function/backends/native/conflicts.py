@@ -26,7 +26,7 @@ def _shared(
 
 
 def _spans_pods(_: Tier, engine: Engine) -> str | None:
-    return str(engine.pods) if facts.ranks(engine) > engine.workers else None
+    return str(engine.pods) if engine.ranks > engine.workers else None
 
 
 def _elsewhere(tier: Tier, engine: Engine) -> str | None:

@@ -69,16 +69,11 @@ def count(engine: Engine, flag: str) -> int:
     return max(1, int(value)) if value.isdecimal() and len(value) < 10 else 1
 
 
-def ranks(engine: Engine) -> int:
-    """GPUs of one engine of data parallelism, over all of its pods."""
-    return count(engine, "--tensor-parallel-size") * count(engine, "--pipeline-parallel-size")
-
-
 def engines_in_a_pod(engine: Engine) -> int:
     """Engines of data parallelism in one pod."""
-    local = count(engine, "--data-parallel-size-local")
-    if local > 1:
-        return local
+    local = "--data-parallel-size-local"
+    if engine.flag(local):
+        return count(engine, local)
     return max(1, -(-count(engine, "--data-parallel-size") // max(1, engine.pods)))
 
 
@@ -86,7 +81,7 @@ def cpu_bytes(tier: Tier, engine: Engine) -> int:
     """`cpu_bytes_to_use`: over all GPUs of one engine of data parallelism."""
     cpu = present(tier.settings.cpu)
     if cpu.size_gib_per_rank is not None:
-        return cpu.size_gib_per_rank * ranks(engine) * _GIB
+        return cpu.size_gib_per_rank * engine.ranks * _GIB
     return present(cpu.size_gib) * _GIB // engines_in_a_pod(engine)
 
 
@@ -104,12 +99,12 @@ def pod_bytes(tier: Tier, engine: Engine) -> int:
 def simple_bytes(tier: Tier, engine: Engine) -> int:
     """`cpu_bytes_to_use` of the simple connector: each GPU pins its share of it, on its own pod."""
     local = max(1, engine.workers // engines_in_a_pod(engine))
-    pods = 1 if present(tier.settings.cpu).size_gib is None else max(1, ranks(engine) // local)
+    pods = 1 if present(tier.settings.cpu).size_gib is None else max(1, engine.ranks // local)
     return cpu_bytes(tier, engine) * pods
 
 
 def private_bytes(tier: Tier, engine: Engine) -> int:
     """What the processes of a pod pin with the simple connector: the shares of its GPUs."""
-    share = simple_bytes(tier, engine) * engine.workers // ranks(engine)
+    share = simple_bytes(tier, engine) * engine.workers // engine.ranks
     percent = 100 + present(tier.settings.cpu).overhead_percent
     return -(-share * percent // (100 * _MIB)) * _MIB

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from function.contract.backend import Backend, Part, Tier
+from function.contract.backend import Backend, Part, Pinned, Tier
 from function.contract.engine import Engine
 from function.render import emit, files
 from tests.render import changes
@@ -61,7 +61,7 @@ class Goldens:
         said = {
             "problems": [str(p) for p in self.backend.problems(of)],
             "description": asdict(self.backend.describe(of)),
-            "pinned": [asdict(row) for row in self.backend.pinned(of)],
+            "pinned": [_pinned(row) for row in self.backend.pinned(of)],
             "keysHoldIdentity": [
                 name for name, e in self.engines.items() if self.backend.keys_hold_identity(of, e)
             ],
@@ -102,6 +102,10 @@ def _injection(injection: dict[str, Any]) -> dict[str, Any]:
             for name, text in injection["files"].items()
         }
     return injection
+
+
+def _pinned(row: Pinned) -> dict[str, Any]:
+    return {key: value for key, value in asdict(row).items() if key != "unset" or value}
 
 
 def _role(part: Part) -> dict[str, Any]:

@@ -293,6 +293,14 @@ NOTHING_COMPOSED: dict[str, tuple[dict, dict, str]] = {
         },
         "spec.hicache.pageTokens: cannot change from 64 to 128",
     ),
+    "no store of one identity any more": (
+        {"backend": "HiCache", "hicache": {"host": {"sizeGiB": 8}, "storage": ONE_STORE}},
+        {
+            "backend": "HiCache",
+            "hicache": {"host": {"sizeGiB": 8}, "storage": {**ONE_STORE, "identity": None}},
+        },
+        "spec.hicache.storage.identity: cannot change from 0123456789ab to none",
+    ),
     "a spec that is not valid": (
         {"backend": "NIXL", "nixl": {}},
         {
@@ -315,6 +323,63 @@ def test_what_engines_run_with_is_kept_where_nothing_is_composed(name: str) -> N
     assert got.conditions["Accepted"] == ("False", "Invalid"), got.messages
     assert said in got.messages["Accepted"]
     assert got.fatals, "its status is kept, which says what engines run with"
+
+
+def in_pool(name: str | None) -> dict[str, Any]:
+    storage = {"type": "Mooncake", "mooncake": {"storageTierRef": {"name": name}}}
+    hicache: dict[str, Any] = {"host": {"sizeGiB": 8}}
+    return {"backend": "HiCache", "hicache": hicache | ({"storage": storage} if name else {})}
+
+
+def levels(*found: dict[str, Any]) -> dict[str, Any]:
+    return {"backend": "Native", "native": {"cpu": {"sizeGiB": 8}, "secondary": list(found)}}
+
+
+def one_store(identity: str | None, pages: int) -> dict[str, Any]:
+    hicache = {"host": {"sizeGiB": 8}, "pageTokens": pages}
+    return {
+        "backend": "HiCache",
+        "hicache": {**hicache, "storage": {**ONE_STORE, "identity": identity}},
+    }
+
+
+FILES = {"sizeGiB": 10, "claim": {"name": "kv"}}
+FILE_LEVEL = {"name": "files", "type": "FileSystem", "fileSystem": FILES}
+# What engines use: (before, after, what is refused; "" for nothing).
+EDITED_IN_USE: dict[str, tuple[dict, dict, str]] = {
+    "a pool for none": (in_pool(None), in_pool("a"), ""),
+    "another pool": (
+        in_pool("a"), in_pool("b"),
+        "spec.hicache.storage.mooncake.storageTierRef: cannot change from a to b",
+    ),
+    "no pool": (
+        in_pool("a"), in_pool(None),
+        "spec.hicache.storage.mooncake.storageTierRef: cannot change from a to none",
+    ),
+    "files for none": (levels(), levels(FILE_LEVEL), ""),
+    "no files": (
+        levels(FILE_LEVEL), levels(),
+        "spec.native.secondary: cannot change from files at default/kv to no files",
+    ),
+    "whose pages a store is to hold": (one_store(None, 64), one_store("0123456789ab", 128), ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EDITED_IN_USE)
+def test_what_may_be_added_in_use_and_not_taken_away(name: str) -> None:
+    before, after, said = EDITED_IN_USE[name]
+
+    def asked(spec: dict[str, Any]) -> dict[str, Any]:
+        storage = spec.get("hicache", {}).get("storage", {}).get("mooncake")
+        pool = [d.ready_tier(storage["storageTierRef"]["name"], **POOL)] if storage else []
+        return required() | {"usages": [USAGE], "need/store": pool, "need/store/children": []}
+
+    first = call(d.tier(lmcache=None, **before), required=asked(before))
+    edited = {**d.tier(lmcache=None, **after), "status": first.status}
+    got = call(edited, required=asked(after), observed=observe(first))
+    assert got.conditions["Accepted"][0] == ("False" if said else "True"), got.messages
+    assert said in got.messages["Accepted"]
+    assert bool(got.fatals) is bool(said)
 
 
 def test_what_kubernetes_cannot_apply_is_refused_always() -> None:

@@ -5,7 +5,7 @@ import pytest
 from function.contract.engine import Engine
 
 DP, TP, PP = "--data-parallel-size", "--tensor-parallel-size", "--pipeline-parallel-size"
-LOCAL = "--data-parallel-size-local"
+LOCAL, CP = "--data-parallel-size-local", "--prefill-context-parallel-size"
 # (engine, pods, flags, whether every rank finds the blocks that it shares in its own pod)
 NODE_LOCAL: tuple[tuple[str, int, dict[str, str | None], bool], ...] = (
     ("vLLM", 1, {TP: "8"}, True),
@@ -22,6 +22,7 @@ NODE_LOCAL: tuple[tuple[str, int, dict[str, str | None], bool], ...] = (
     ("vLLM", 2, {DP: "16", "--data-parallel-backend": "ray"}, False),
     ("vLLM", 2, {DP: "16", "--distributed-executor-backend": "ray"}, False),
     ("vLLM", 2, {DP: "16", "--nnodes": "2"}, False),
+    ("vLLM", 2, {DP: "4", CP: "2"}, False),
     ("SGLang", 2, {"--dp-size": "16", DP: "16"}, False),
 )
 
@@ -31,3 +32,23 @@ def test_whether_every_rank_is_local_to_its_node(
     name: str, pods: int, flags: dict[str, str | None], expected: bool
 ) -> None:
     assert Engine(name, pods=pods, flags=flags).is_node_local is expected
+
+
+# (engine, pods, flags, worker processes in one pod)
+WORKERS: tuple[tuple[str, int, dict[str, str | None], int], ...] = (
+    ("vLLM", 1, {}, 1),
+    ("vLLM", 1, {TP: "2", PP: "2", CP: "2", DP: "2"}, 16),
+    ("vLLM", 2, {TP: "8", CP: "2"}, 8),
+    ("vLLM", 2, {DP: "16", LOCAL: "8"}, 8),
+    ("vLLM", 1, {DP: "16", TP: "2", LOCAL: "4"}, 8),  # one workload for each pod
+    ("vLLM", 1, {DP: "2", LOCAL: None}, 2),
+    ("SGLang", 1, {"--tp-size": "8", "--dp-size": "8", "--enable-dp-attention": None}, 8),
+    ("SGLang", 1, {"--tp-size": "2", "--dp-size": "4"}, 8),
+)
+
+
+@pytest.mark.parametrize(("name", "pods", "flags", "expected"), WORKERS)
+def test_how_many_processes_a_pod_has(
+    name: str, pods: int, flags: dict[str, str | None], expected: int
+) -> None:
+    assert Engine(name, pods=pods, flags=flags).workers == expected

@@ -187,11 +187,16 @@ def test_what_outlives_pods(of: Any, outlives: bool) -> None:
 
 
 def test_what_a_store_of_one_identity_was_filled_with_stays() -> None:
-    assert BACKEND.pinned(stored("File", sizeGiB=8)) == ()
+    nothing = {
+        "spec.hicache.storage.mooncake.storageTierRef": "none",
+        "spec.hicache.storage.identity": "none",
+    }
+    for of in (stored("File", sizeGiB=8), stored("Raw", backend="eic")):
+        rows = BACKEND.pinned(of)
+        assert {row.path: row.value for row in rows if row.value == row.unset} == nothing
     rows = BACKEND.pinned(stored("Raw", {"identity": IDENTITY}, backend="eic"))
-    assert {row.path: row.value for row in rows} == {
+    assert {row.path: row.value for row in rows if row.always} == {
         "spec.hicache.memoryLayout": "page_first",
         "spec.hicache.pageTokens": "64",
         "spec.hicache.storage.identity": IDENTITY,
     }
-    assert all(row.always for row in rows)

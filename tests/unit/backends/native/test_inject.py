@@ -56,6 +56,24 @@ SIZES: tuple[tuple[dict[str, Any], dict[str, str | None], int, float, float, int
         64,
         160 + 2 * 240,
     ),
+    # One workload for each pod of data parallelism.
+    (
+        {"sizeGiB": 64, "overheadPercent": 0},
+        {"--data-parallel-size": "4", "--data-parallel-size-local": "2"},
+        1,
+        32,
+        64,
+        160 + 2 * 240,
+    ),
+    # Ranks of prefill's context parallelism are vLLM's too.
+    (
+        {"sizeGiBPerRank": 8, "overheadPercent": 0},
+        {"--tensor-parallel-size": "2", "--prefill-context-parallel-size": "2"},
+        1,
+        32,
+        32,
+        160 + 4 * 240,
+    ),
     # Tensor parallelism over two pods: each of them maps the whole region.
     (
         {"sizeGiBPerRank": 8, "overheadPercent": 0},

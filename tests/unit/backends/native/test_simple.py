@@ -27,6 +27,9 @@ SIZES: tuple[tuple[dict[str, Any], dict[str, str | None], int, int, int], ...] =
     ({"sizeGiB": 64}, TP8, 1, 64, 64),
     ({"sizeGiBPerRank": 8}, TP8, 1, 64, 64),
     ({"sizeGiB": 64}, {"--data-parallel-size": "4"}, 1, 16, 64),
+    ({"sizeGiBPerRank": 8}, {"--prefill-context-parallel-size": "2"}, 1, 16, 16),
+    ({"sizeGiB": 64}, {"--data-parallel-size": "4", "--data-parallel-size-local": "2"}, 1, 32, 64),
+    ({"sizeGiB": 64}, {"--data-parallel-size": "4", "--data-parallel-size-local": "1"}, 1, 64, 64),
     # vLLM's size is of the whole engine: over two pods it is twice that of one.
     ({"sizeGiB": 64}, {"--tensor-parallel-size": "16"}, 2, 128, 64),
     ({"sizeGiBPerRank": 8}, {"--tensor-parallel-size": "16"}, 2, 128, 64),
