@@ -9,6 +9,7 @@ tenths of a second for each. One question at a time.
 """
 
 import json
+import os
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tests.conformance.envs import environment
+from tests.conformance.envs import environment, with_levels
 
 CHECKERS = Path(__file__).parent / "checkers"
 
@@ -48,8 +49,11 @@ class Parsed:
 
 
 class _Checker:
+    """`levels`: with the clients of LMCache's levels, without which it does not know some types."""
+
     environment: ClassVar[str]
     script: ClassVar[str]
+    levels: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -71,8 +75,10 @@ class _Checker:
             self._process = None
 
     def _start(self) -> subprocess.Popen[str]:
+        beside = {"PYTHONPATH": str(with_levels().beside)} if self.levels else {}
         self._process = subprocess.Popen(
             [environment(self.environment).python, CHECKERS / self.script],
+            env={**os.environ, **beside},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -141,6 +147,7 @@ class LmcacheConfig(_Checker):
 
     environment = "vllm"
     script = "lmcache_config.py"
+    levels = True
 
     def server(self, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Parsed:
         """What `lmcache server ...` would run with."""

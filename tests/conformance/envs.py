@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.conformance import placeholders
@@ -55,8 +55,11 @@ class EnvironmentUnavailable(Exception):
 
 @dataclass(frozen=True)
 class Environment:
+    """`beside`: a folder of further packages, which stand before its own on the path."""
+
     name: str
     path: Path
+    beside: Path | None = None
 
     @property
     def python(self) -> Path:
@@ -137,10 +140,25 @@ def release(requirement: str) -> Path:
     return path
 
 
+def with_levels() -> Environment:
+    """The environment `vllm` as in an image that has the clients of every level of LMCache's."""
+    made, file = environment("vllm"), REQUIREMENTS / "levels.txt"
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    path = cache_root() / "envs" / f"levels-{digest}-py{PYTHON}"
+    if not (path / ".ready").exists():
+        shutil.rmtree(path, ignore_errors=True)
+        options = ("--quiet", "--no-deps", "--compile-bytecode", "--python", made.python)
+        _uv("pip", "install", *options, "--target", path, "-r", file)
+        (path / ".ready").touch()
+    return replace(made, beside=path)
+
+
 def main() -> int:
-    for requirement in RELEASES if not sys.argv[1:] else ():
+    if not sys.argv[1:]:
         try:
-            release(requirement)
+            for requirement in RELEASES:
+                release(requirement)
+            with_levels()
         except EnvironmentUnavailable as problem:
             print(problem, file=sys.stderr)
             return 1

@@ -5,7 +5,7 @@ volumes and mounts at their own paths, ports, probes, hooks, grace period, user 
 capabilities, read-only root, process 1. Substituted:
 
 1. the image by this machine's file system under a read-only layer, with the environment `vllm` at
-   `/opt/venv` and first on the PATH;
+   `/opt/venv` and first on the PATH, and what lies beside it on Python's path;
 2. the pod's address by one on a local bridge, and cluster DNS by /etc/hosts (`Node.service`);
 3. sizes that no test machine has, by `sizes`: flag -> value, in `args` of any container;
 4. host paths and claims by folders of the node, whose owner and mode are the kubelet's; memory
@@ -123,6 +123,8 @@ class Pod:
         python = [sys.base_prefix]
         if self.image is not None:
             python.append(str(self.image.path))
+            if self.image.beside is not None:
+                python.append(str(self.image.beside))
         return {
             "argv": [expand(word, env) for word in words],
             "env": env,
@@ -155,6 +157,8 @@ class Pod:
     def _env(self, spec: Mapping[str, Any]) -> dict[str, str]:
         venv = "/opt/venv/bin:" if self.image is not None else ""
         env = {"PATH": venv + SYSTEM_PATH, "HOSTNAME": self.name}
+        if self.image is not None and self.image.beside is not None:
+            env["PYTHONPATH"] = str(self.image.beside)
         for variable in spec.get("env", ()):
             if "value" in variable:
                 env[variable["name"]] = expand(variable["value"], env)

@@ -11,8 +11,10 @@ from function.backends.lmcache import modules
 from tests.conformance import consumers
 from tests.conformance.manifests import ROOT, Manifest, one, render
 from tests.conformance.pod import expand
+from tests.unit.backends.lmcache import agents_pod
 
 EXAMPLES = ROOT / "example" / "lmcache"
+EVERY_LEVEL = ROOT / "tests/render/cases/tier/lmcache/every-level/xr.yaml"
 VLLM = {"image": "vllm/vllm-openai:v0.33.0", "args": ["Qwen/Qwen3-8B"]}
 NIXL = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
 WITH_NIXL = VLLM | {"args": [*VLLM["args"], "--kv-transfer-config", json.dumps(NIXL)]}
@@ -163,3 +165,33 @@ def test_the_server_reads_its_arguments(lmcache, example):
     assert len(adapters) == len(levels)
     for adapter, expected in zip(adapters, levels, strict=True):
         assert {key: adapter[key] for key in expected} == expected
+
+
+# Of each level in its order: what it is told by, and what its blocks go through.
+EVERY = [
+    ({"max_capacity_gb": 2000, "use_odirect": True}, "aesgcm"),
+    ({"max_capacity_gb": 100, "use_odirect": False}, None),
+    ({"backend": "GDS_MT"}, None),
+    ({"max_capacity_gb": 10000, "shared": True}, "fp8"),
+    ({"host": "redis.example", "port": 6380, "shared": True}, None),
+    ({"cluster_mode": True, "tls_enable": True, "shared": True}, None),
+    ({"s3_endpoint": "kv.s3.eu-central-1.amazonaws.com", "disable_tls": False}, None),
+    ({"backend": "HF3FS"}, None),
+]
+
+
+def test_the_server_reads_every_type_of_level(lmcache):
+    """Those too that nothing here can run: GDS, 3FS, FP8. `Raw` is the user's own."""
+    spec = yaml.safe_load(EVERY_LEVEL.read_text())["spec"]
+    levels = [level for level in spec["lmcache"]["l2"] if level["type"] != "Raw"]
+    threefs = {"plugin": "HF3FS", "sizeGiB": 100, "hostPath": {"path": "/mnt/3fs"}}
+    spec["lmcache"]["l2"] = [*levels, {"name": "threefs", "type": "NIXL", "nixl": threefs}]
+    agent = agents_pod(spec)["containers"][0]
+    env = variables(agent) | {"POD_IP": "10.0.0.9", "NODE_NAME": "node-a"}
+    parsed = lmcache.server(["lmcache", "server", *(expand(word, env) for word in agent["args"])])
+    assert parsed.ok, parsed.error
+    adapters = parsed.result["storage_manager_config"]["l2_adapter_config"]["adapters"]
+    assert len(adapters) == len(EVERY)
+    for adapter, (expected, serde) in zip(adapters, EVERY, strict=True):
+        assert {key: adapter[key] for key in expected} == expected
+        assert (adapter["serde_config"] or {}).get("type") == serde

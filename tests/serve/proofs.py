@@ -26,6 +26,7 @@ SAID = (
     ("lmcache", "lmcache"),
     ("mooncake", "mooncake-transfer-engine-non-cuda"),
     ("nixl", "nixl"),
+    ("peers", "nixl"),
 )
 
 

@@ -1,13 +1,14 @@
 """Where the pinned Go programs of the tests are, and how they are built.
 
 Every program is a `tool` line in a small Go module of its own beside this file (their Kubernetes
-libraries clash in one), with go.sum checked in. A built program lives outside the checkout,
+libraries clash in one), with go.sum checked in; `router` is a small one of our own around llm-d's
+library. A built program lives outside the checkout,
 
     ${XDG_CACHE_HOME:-~/.cache}/function-kv-offload/tools/<folder>-<hash>/<name>
 
-where the hash covers the folder's go.mod and go.sum and how it is built, so every clone on a
-machine shares it and a changed pin never runs an old program. `tests/tools/bin/<name>` links to
-it for people.
+where the hash covers the folder's Go files, go.mod and go.sum and how it is built, so every clone
+on a machine shares it and a changed pin never runs an old program. `tests/tools/bin/<name>` links
+to it for people.
 
     python3 tests/tools/find.py build core      # what `make crossplane` runs
     python3 tests/tools/find.py path core       # prints the path, fails if it is not built
@@ -117,6 +118,7 @@ PROGRAMS: dict[str, Program] = {
         ),
     ),
     "lws": Program("lws", "sigs.k8s.io/lws/cmd"),
+    "router": Program("router", "."),
     "kube-apiserver": _kube("kube-apiserver"),
     "kube-controller-manager": _kube("kube-controller-manager"),
     "kube-scheduler": _kube("kube-scheduler"),
@@ -125,7 +127,12 @@ PROGRAMS: dict[str, Program] = {
 
 
 # The smallest target of the Makefile that builds a program, where it is not `cluster-tools`.
-_TARGETS = {"crossplane": "crossplane", "core": "crossplane", "etcd": "conformance-tools"}
+_TARGETS = {
+    "crossplane": "crossplane",
+    "core": "crossplane",
+    "etcd": "conformance-tools",
+    "router": "serve-tools",
+}
 
 
 class ToolsMissing(RuntimeError):
@@ -142,7 +149,8 @@ def cache_dir(name: str) -> Path:
     """The cache folder of a program's module, whether or not anything is built in it."""
     program = PROGRAMS[name]
     digest = hashlib.sha256()
-    for file in ("go.mod", "go.sum"):
+    own = sorted(file.name for file in (HERE / program.folder).glob("*.go"))
+    for file in ("go.mod", "go.sum", *own):
         digest.update((HERE / program.folder / file).read_bytes())
     digest.update("\0".join(program.flags).encode())
     if program.edits:

@@ -26,7 +26,7 @@ class Pair:
     together. `parts`: what may fail, by name (`Running.parts`). `needs`: tiers that the tier names.
     `env`, `args`: what the author of a pod for this machine sets besides. `stand_ins`: changes of
     the engine's emitted template, each of one thing. `keeps`: blocks stay in the tier, and other
-    engines find them; otherwise they go from prefill to decode.
+    engines find them; otherwise they go from one engine to another, or stay in one.
     """
 
     name: str
@@ -92,6 +92,24 @@ PAIRS: Mapping[str, Pair] = {
             speaks=Offloading,
             chunk=64,
             stand_ins=(standins.MEMMOVE,),
+        ),
+        # Its memory is the engine's own, and no other engine finds what is in it.
+        _vllm(
+            "vllm-native-simple",
+            Nothing,
+            chunk=64,
+            stand_ins=(standins.MEMMOVE,),
+            keeps=False,
+        ),
+        # An engine asks the one that a request names.
+        _vllm(
+            "vllm-native-peers",
+            Nothing,
+            speaks=Offloading,
+            chunk=64,
+            env=(("UCX_TLS", "tcp"),),
+            stand_ins=(standins.MEMMOVE,),
+            keeps=False,
         ),
         _vllm(
             "vllm-nixl",

@@ -1,4 +1,5 @@
-"""Lets vLLM 0.33.0's OffloadingConnector run on vLLM's CPU platform; vLLM loads it as its plugin.
+"""Lets vLLM 0.33.0's OffloadingConnector, and its simple one, run on vLLM's CPU platform; vLLM
+loads it as its plugin.
 
 What a CPU lacks, and nothing else: the copy between KV pages and the host region is memmove, which
 is over when it returns, so streams and events are none; and the guards that ask for a GPU are
@@ -46,6 +47,15 @@ class _Event:
 
 
 class _Stream:
+    cuda_stream = 0
+
+    def __init__(self, priority=0):
+        pass
+
+    @staticmethod
+    def priority_range():
+        return 0, 0
+
     def wait_stream(self, other):
         pass
 
@@ -56,6 +66,15 @@ class _Stream:
 def _copy(source, target, sizes, **_):
     for start, to, size in zip(source.tolist(), target.tolist(), sizes.tolist(), strict=True):
         ctypes.memmove(to, start, size)
+
+
+def _copy_batch(targets, sources, sizes, count, *_):
+    """cuMemcpyBatchAsync's arguments: addresses of `count` numbers each."""
+    numbers = ctypes.c_uint64 * count
+    columns = (numbers.from_address(at) for at in (targets, sources, sizes))
+    for to, start, size in zip(*columns, strict=True):
+        ctypes.memmove(to, start, size)
+    return 0
 
 
 def _without_guard(module, handler):
@@ -70,6 +89,7 @@ def _without_guard(module, handler):
 def register():
     from vllm.platforms import current_platform
     from vllm.v1.kv_offload.cpu import gpu_worker, spec
+    from vllm.v1.simple_kv_offload import copy_backend, cuda_mem_ops, worker
 
     if not current_platform.is_cpu() or isinstance(spec.current_platform, _Beside):
         return
@@ -87,3 +107,8 @@ def register():
     spec.current_platform = _Beside(
         current_platform, is_cuda_alike=lambda: True, is_rocm=lambda: False
     )
+    assert cuda_mem_ops._batch_memcpy is None, "the shim does not fit this vLLM"
+    cuda_mem_ops._batch_memcpy = (_copy_batch, 1)
+    cuda = _Beside(worker.torch.cuda, Stream=_Stream, current_stream=_Stream)
+    worker.torch = copy_backend.torch = _Beside(worker.torch, Event=_Event, cuda=cuda)
+    copy_backend.current_platform = _Beside(current_platform, set_device=lambda _: None)

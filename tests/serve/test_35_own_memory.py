@@ -1,0 +1,74 @@
+"""Memory of the engine's own: what comes back from it, and what another engine gets of it."""
+
+import uuid
+
+import pytest
+
+from tests.serve.author import Pod
+from tests.serve.engine import Answer, Engine, prompt
+from tests.serve.fleet import LLAMA, Fleet
+from tests.serve.test_10_hits import fill, hit
+
+PEERS = 5710  # the port of the tier's level
+
+
+def asking(engine: Engine, peer: Engine, seed: int) -> tuple[Answer, int]:
+    """What an engine says to a request in which a router names a peer: the answer, and how many of
+    its tokens came from there."""
+    source = {
+        "kv_request_id": uuid.uuid4().hex,
+        "remote_host": peer.pod.address,
+        "remote_port": PEERS,
+    }
+    before = engine.external()
+    said = engine.ask(prompt(seed), kv_transfer_params={"remote_kv_source": source})
+    return said, int(engine.external() - before)
+
+
+@pytest.mark.pairs("vllm-native-simple")
+def test_what_the_device_forgot_comes_back(fleet: Fleet, proof) -> None:
+    fleet.prepare(LLAMA)
+    (engine,) = fleet.ready("first")
+    fill(fleet, engine, 0)
+    engine.forget()
+    tokens = hit(fleet, engine, 0)
+    assert engine.elsewhere() == tokens
+    proof("what the device forgot", tokens=tokens)
+    engine.post("/reset_prefix_cache?reset_external=true", {})
+    before = engine.external()
+    assert engine.ask(prompt(0)) == fleet.reference(0)
+    assert engine.external() == before
+    proof("what its memory forgot too", tokens=0)
+
+
+@pytest.mark.pairs("vllm-native-peers")
+def test_a_peer_gives_what_it_has(fleet: Fleet, proof) -> None:
+    fleet.prepare(LLAMA)
+    first, second = fleet.ready("first", "second")
+    fill(fleet, first, 0)
+    said, tokens = asking(second, first, 0)
+    assert tokens == said.cached == fleet.pair.found(said.prompt_tokens)
+    assert said == fleet.reference(0, tokens)
+    assert second.elsewhere() == tokens
+    proof("from a peer", tokens=tokens)
+    # What the peer has not, and what nobody is named for, is computed.
+    said, tokens = asking(second, first, 1)
+    assert (said, tokens) == (fleet.reference(1), 0)
+    fill(fleet, first, 2)
+    before = second.external()
+    assert second.ask(prompt(2)) == fleet.reference(2)
+    assert second.external() == before
+
+
+@pytest.mark.pairs("vllm-native-peers")
+def test_engines_of_other_weights_are_no_peers(fleet: Fleet, proof) -> None:
+    """Both serve /mnt/models; the seed, which is of the identity, tells them apart."""
+    first = fleet.start("first")
+    other = fleet.start("other", Pod(claim="qwen"))
+    for engine in (first, other):
+        engine.wait()
+    fill(fleet, first, 3)
+    _, tokens = asking(other, first, 3)
+    assert tokens == 0
+    proof("a peer of other weights", tokens=tokens)
+    fleet.stop("other")
