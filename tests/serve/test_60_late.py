@@ -1,4 +1,5 @@
-"""An engine that starts before its tier: it comes up with it or before it, and is in it then."""
+"""An engine without its tier: one that starts first comes up with it or before it, and one whose
+tier goes for a while answers on. Both are in it when it is there."""
 
 import threading
 import time
@@ -11,8 +12,9 @@ from tests.serve.fleet import LLAMA, STEADY, Fleet
 from tests.serve.test_10_hits import settle
 
 AWAY = 40.0  # seconds that the tier is away from the engine's start on
-SEED = STEADY[3]
 JOINS = 60.0  # seconds after which an engine that is not in its tier will not be
+ANSWERS = 120.0  # seconds that a request may take while the tier is away
+SEED, OTHERS = STEADY[3], STEADY[4:7]
 
 
 def until_it_finds(fleet: Fleet, engine: Engine) -> float:
@@ -48,3 +50,23 @@ def test_an_engine_that_starts_first_joins(fleet: Fleet, proof) -> None:
     proof(f"started before the {part}", joins="by itself", restarts=exits, seconds=seconds)
     proof(f"started before the {part}: from the {part}'s start to a hit", seconds=joined)
     fleet.stop("early")
+
+
+@pytest.mark.long
+@pytest.mark.pairs("vllm-mooncake", "vllm-lmcache", "sglang-mooncake", "sglang-lmcache")
+def test_an_engine_answers_while_its_tier_is_away(fleet: Fleet, proof) -> None:
+    part = fleet.pair.parts[0]
+    fleet.prepare(LLAMA)
+    (engine,) = fleet.ready("first")
+    assert engine.ask(prompt(SEED)).alike(fleet.reference(SEED))
+    settle(fleet, engine)
+    fleet.tier.stop(part)
+    answers = {seed: engine.ask(prompt(seed), timeout=ANSWERS) for seed in OTHERS}
+    assert all(answer.alike(fleet.reference(seed)) for seed, answer in answers.items())
+    fleet.tier.begin(part)
+    fleet.tier.parts[part].wait_ready(120)
+    joined = until_it_finds(fleet, engine)
+    case = f"the {part} is away"
+    proof(case, requests="all answered", texts="right", hits="again", seconds=joined)
+    slowest = max(answer.seconds for answer in answers.values())
+    proof(f"{case}: the slowest request", seconds=slowest)
