@@ -1,15 +1,17 @@
 """SGLang's cache over LMCache, with what stands behind a model's name in the key of its blocks.
 
 Upstream's key is tokens, model argument and rank: models at one path read each other's blocks. Here
-the name carries the cache identity. SGLang loads this as a plugin (group sglang.srt.plugins), and
-uses it by the name that it registers: an engine that has not loaded it knows no cache of that name
-(--radix-cache-backend) and stops. From function-kv-offload, for SGLang 0.5.15 to 0.5.23 with
-LMCache 0.5.3 to 0.5.6.
+the name carries the cache identity. SGLang loads this plugin, and uses it by the name that it
+registers: an engine that has not loaded it knows no such --radix-cache-backend and stops. And it
+outlives its agent. From function-kv-offload, for SGLang 0.5.15 to 0.5.23, LMCache 0.5.3 to 0.5.6.
 """
 
 import copy
 import dataclasses
+import logging
 import os
+import threading
+import time
 from types import SimpleNamespace
 
 NAME = "kv-offload-lmcache"
@@ -33,6 +35,8 @@ def _build(context):
     cache = registry.default_radix_cache_factory(dataclasses.replace(context, model_config=model))
     if _in_the_key(cache) != name:
         raise RuntimeError(_NO_PLACE)
+    if hasattr(cache.lmcache_connector, "_req_client"):  # from SGLang 0.5.21 on
+        _Outliving(cache.lmcache_connector)
     return cache
 
 
@@ -47,9 +51,55 @@ def _in_the_key(cache):
     return None
 
 
+class _Outliving:
+    """Upstream waits without end for what an agent that died was asked, and is a stranger to the
+    next one. Here that fails, as all does until an agent knows the engine: misses."""
+
+    def __init__(self, client):
+        self.client, self.queue = client, client._req_client._message_queue_client
+        self.ends, self.away, self.lock = 0, False, threading.Lock()
+        self.ended, self.ask = self.queue.cancel_streams, self.queue.submit_request
+        self.queue.cancel_streams, self.queue.submit_request = self.end, self.submit
+        client._ensure_heartbeat_started()
+
+    def end(self):
+        """The connection has ended: in the one thread that knows what is pending."""
+        self.ended()
+        while self.queue.pending_futures:
+            self.queue.pending_futures.popitem()[1][0].set_exception(ConnectionError(_AWAY))
+        with self.lock:
+            self.ends, first, self.away = self.ends + 1, not self.away, True
+        if first and not self.client._closed:
+            logging.warning(_AWAY)
+            threading.Thread(target=self.meet, daemon=True).start()
+
+    def submit(self, operation, payloads):
+        if not self.away or operation.startswith(("ping", "register_kv_cache")):
+            return self.ask(operation, payloads)
+        from lmcache.v1.multiprocess.futures import MessagingFuture
+
+        future = MessagingFuture()
+        future.set_exception(ConnectionError(_AWAY))
+        return future
+
+    def meet(self):
+        while not self.client._closed:
+            ends = self.ends
+            try:
+                self.client._req_client.ping(self.client.instance_id).result(timeout=2)
+                self.client._registered = False
+                self.client.register_kv_cache()
+            except Exception:
+                time.sleep(2)
+                continue
+            with self.lock:
+                if self.ends == ends:
+                    self.away = False
+                    return
+
+
+_AWAY = "LMCache's agent is away"
 _NO_PLACE = (
-    "SGLang keeps this model's blocks elsewhere than in LMCache, or keys them in another way than "
-    "0.5.15 to 0.5.23 do with LMCache 0.5.3 to 0.5.6, and without the cache identity in the key "
-    "models would read each other's blocks. Use an image with SGLang 0.5.23 and LMCache 0.5.6, or "
-    "run this model without the tier."
+    "SGLang keeps this model's blocks elsewhere than in LMCache, or keys them otherwise, so models "
+    "would read each other's. Use an image with SGLang 0.5.23 and LMCache 0.5.6, or no tier."
 )
