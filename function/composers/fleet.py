@@ -198,10 +198,7 @@ class _FleetComposer:
             self.answer.resources[key] = Composed(manifest, self._is_ready(cluster))
 
     def _is_ready(self, cluster: str) -> bool:
-        """A child that is still being deleted, and wanted again, is no more."""
-        key = PREFIX + cluster
-        leaves = self.call.observed_value(key, *_DELETION)
-        return tier_names.is_ready_child(self.call, key) and not leaves
+        return tier_names.is_ready_child(self.call, PREFIX + cluster)
 
     def derive_conditions(self) -> None:
         waiting = [cluster for cluster in self.clusters if not self._is_ready(cluster)]

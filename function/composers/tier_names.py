@@ -13,6 +13,7 @@ TIER = (names.API_VERSION, "KVOffloadTier")
 
 # Of core's own: the one is about core, the other only sums up.
 _SAY_NOTHING = ("Responsive", "Ready")
+_DELETION = ("metadata", "deletionTimestamp")
 
 
 def requirements(key: str, children_key: str, namespace: str, name: str) -> dict[str, Requirement]:
@@ -30,13 +31,17 @@ def is_refused(tier: Mapping[str, Any]) -> bool:
 
 
 def is_ready(tier: Mapping[str, Any]) -> bool:
-    """Whether a tier is ready, by the spec that it has."""
-    return _is_ready(lambda kind: reading.condition(tier, kind).get("status", ""))
+    """Whether a tier is ready, by the spec that it has, and stays."""
+    return not reading.text(tier, *_DELETION) and _is_ready(
+        lambda kind: reading.condition(tier, kind).get("status", "")
+    )
 
 
 def is_ready_child(call: Call, key: str) -> bool:
     """The same of a tier that is composed."""
-    return _is_ready(lambda kind: call.observed_condition(key, kind))
+    return not call.observed_value(key, *_DELETION) and _is_ready(
+        lambda kind: call.observed_condition(key, kind)
+    )
 
 
 def _is_ready(status: Callable[[str], str]) -> bool:
@@ -45,7 +50,9 @@ def _is_ready(status: Callable[[str], str]) -> bool:
 
 
 def unready(tier: Mapping[str, Any]) -> str:
-    """Which of its conditions keep a tier from being ready."""
+    """What keeps a tier from being ready: that it goes, or which of its conditions."""
+    if reading.text(tier, *_DELETION):
+        return "it is being deleted."
     found = sorted(
         f"{each.get('type')}={each.get('status')} ({each.get('reason', '')})"
         for each in reading.objects(tier, "status", "conditions")

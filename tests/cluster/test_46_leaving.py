@@ -60,11 +60,8 @@ def provider_config(composed: Manifest) -> str:
     return composed["spec"]["providerConfigRef"]["name"]
 
 
-@pytest.mark.parametrize("how", ["Foreground", "Background"])
-def test_nothing_is_left_of_a_tier_on_it(
-    world: Fleet, parting: Manifest, cluster: Manifest, how: str
-):
-    world.api.delete(cluster, propagation=how)
+def test_nothing_is_left_of_a_tier_on_it(world: Fleet, parting: Manifest, cluster: Manifest):
+    world.api.delete(cluster, propagation="Foreground")
     world.touch(parting)
     world.rig.until(
         lambda: not left(world, cluster),

@@ -69,6 +69,10 @@ class Api:
     def close(self) -> None:
         self._http.close()
 
+    @property
+    def closed(self) -> bool:
+        return self._http.is_closed
+
     def kubeconfig(self) -> str:
         """A kubeconfig with everything inline, as a Secret of a ProviderConfig holds it."""
         data = base64.b64encode(self._ca.read_bytes()).decode()

@@ -242,7 +242,7 @@ class Life:
 
     def _watch(self, cluster: str) -> None:
         api = self.world.rig.workload(cluster).api
-        while True:
+        while not api.closed:
             with contextlib.suppress(httpx.HTTPError):
                 for event in api.watch("apps/v1", "ReplicaSet", 60):
                     found = event["object"]

@@ -371,6 +371,21 @@ def test_an_optional_choice_is_about_the_tier_that_was_named() -> None:
     assert got.conditions["KVOffloadReady"] == ("True", "Wired")
 
 
+@pytest.mark.parametrize("is_running", [False, True], ids=["new", "running"])
+def test_a_tier_that_is_being_deleted_takes_nobody(is_running: bool) -> None:
+    """Until core has looked at it, it still says Ready."""
+    tier, desired = d.ready_tier(), {KEY: d.engine()}
+    first = call(d.replica(), desired=desired, required=d.requirements(tier))
+    tier["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    observed = observe(first) if is_running else {}
+    got = call(d.replica(), desired=desired, required=d.requirements(tier), observed=observed)
+    assert got.conditions["KVOffloadReady"] == ("False", "TierNotReady")
+    assert got.messages["KVOffloadReady"].endswith("chat is not ready: it is being deleted.")
+    assert (KEY in got.desired) == is_running
+    if is_running:
+        assert got.desired[KEY] == first.desired[KEY]
+
+
 def test_two_tiers_of_one_name_on_a_cluster_are_a_conflict() -> None:
     required = d.requirements(d.ready_tier(), children=(fleet_child("chat-gpu"),))
     got = call(d.replica(), desired={KEY: d.engine()}, required=required)
