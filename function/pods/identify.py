@@ -236,8 +236,8 @@ def _advice(pods: Sequence[tuple[Mapping[str, Any], Program]]) -> str:
             "for a tier"
         )
     return (
-        "if it is an engine, annotate the pod template with modelplane.ai/kv-offload-engine, or add "
-        "the image to engineImages in the step's input; else remove the request for a tier"
+        "if it is an engine, annotate the pod template with modelplane.ai/kv-offload-engine, or "
+        "add the image to engineImages in the step's input; else remove the request for a tier"
     )
 
 
