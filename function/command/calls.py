@@ -50,6 +50,7 @@ def script_call(found: Found) -> EngineCall | None:
         opted_in=bool(opted_in) and not after_bare,
         closed=closed,
         positional_model=outcome.start.positional_model,
+        scripted=True,
         evaluated=any(word.origin == values.EVALUATED_ORIGIN for word in opted_in),
         slot=None if isinstance(slot, str) else slot,
     )
@@ -57,6 +58,17 @@ def script_call(found: Found) -> EngineCall | None:
 
 def _index(words: Sequence[Word], value: str) -> int:
     return next((i for i, word in enumerate(words) if word.value == value), len(words))
+
+
+def literal_opt_in(words: Sequence[Word]) -> str:
+    """Why words that no shell reads cannot be the engine's, "" when they can."""
+    for word in words:
+        if any(f"${start}{OPT_IN}" in (word.value or "") for start in ("", "{", "(")):
+            return (
+                f"{shown(word.text)} stays as it is here, where no shell expands it, and the "
+                "engine stops at it: remove it, and the tier's flags are added"
+            )
+    return ""
 
 
 def _quoted_opt_in(words: Sequence[Word]) -> str:

@@ -102,6 +102,8 @@ class EngineCall:
     opted_in: bool = False
     closed: str = ""
     positional_model: bool = False
+    # A shell makes its words: it expands `$KV_OFFLOAD_ARGS`, which is a plain word elsewhere.
+    scripted: bool = False
     # Of `--config FILE`: who knows the pod's volumes says it.
     config: ConfigFile | None = None
     # `$KV_OFFLOAD_ARGS` stands in the text of an `eval`: a shell parses its value once more.

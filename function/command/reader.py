@@ -6,7 +6,7 @@ from typing import Any
 
 from function.command import exec_form, kubernetes
 from function.command.budget import Budget, OverBudget
-from function.command.calls import script_call, wrapper_reason
+from function.command.calls import literal_opt_in, script_call, wrapper_reason
 from function.command.model import EngineCall, ImageCall, Word
 from function.command.places import KEYS, ListPlace, ListSlot
 from function.command.program import Program, Reading
@@ -141,6 +141,8 @@ class _Read:
 
     def _with_end(self, call: EngineCall) -> EngineCall:
         """Words are appended before a bare `--`, else at the end of the list in use."""
+        if literal := literal_opt_in(call.words):
+            return replace(call, closed=literal)
         for index, word in enumerate(call.words):
             if word.value == "--" and isinstance(word.place, ListPlace):
                 slot = ListSlot(word.place.key, word.place.index, index)

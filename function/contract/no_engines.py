@@ -46,7 +46,7 @@ NO_ENGINES: tuple[NoEngine, ...] = (
     NoEngine(
         "SGLang's router",
         "sgl-project/sglang's sgl-model-gateway",
-        ("sgl-model-gateway", "sglang-router", "smg"),
+        ("sgl-model-gateway", "sgl-router", "sglang-router", "smg"),
         ("sglang-router", "smg", "sgl-model-gateway"),
         ("sglang_router.launch_router", "sglang.launch_router"),
     ),

@@ -81,7 +81,8 @@ class FlagPlan:
         words = " ".join(
             item.name if item.value is None else f"{item.name} '{item.value}'" for item in self.sets
         )
-        return f"put ${OPT_IN} (unquoted) there, or add by hand: {words}"
+        opt_in = f"put ${OPT_IN} (unquoted) there, or " if self.call.scripted else ""
+        return f"{opt_in}add by hand: {words}"
 
 
 def _edits(call: EngineCall, item: Set) -> list[Replace | Delete]:

@@ -44,7 +44,7 @@ _STOCK_NAMES = {
 }
 # An image that is called after vLLM alone is numbered as vLLM is, where its tag looks like that.
 _VLLM_NAME = re.compile(r"(?:^|-)vllm(?:-(?:cpu|cuda|gpu|rocm))?$")
-_VLLM_LEADING = re.compile(r"v?(0\.\d{1,4}\.\d{1,4})(?=$|[-_+.r])")
+_VLLM_LEADING = re.compile(r"v?(0\.\d{1,4}(?:\.\d{1,4})?)(?=$|[-_+.r])")
 
 # Serving stacks with a KV tier of their own: by repository, and by environment variable.
 _FOREIGN_IMAGES: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -236,8 +236,8 @@ def _advice(pods: Sequence[tuple[Mapping[str, Any], Program]]) -> str:
             "for a tier"
         )
     return (
-        "annotate the pod template with modelplane.ai/kv-offload-engine, or add the image to "
-        "engineImages in the step's input"
+        "if it is an engine, annotate the pod template with modelplane.ai/kv-offload-engine, or "
+        "add the image to engineImages in the step's input; else remove the request for a tier"
     )
 
 

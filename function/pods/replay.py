@@ -33,6 +33,7 @@ def replay(asking: Asking, record: Record, step_input: Input) -> Json:
         for pod in engine.pods
     }
     manifest, missing = asking.manifest, set(record.templates)
+    started = False
     for gang in asking.workload.engines:
         recorded = _recorded_engine(record, gang)
         for template in gang.templates:
@@ -50,11 +51,16 @@ def replay(asking: Asking, record: Record, step_input: Input) -> Json:
                 pods=gang.pods,
                 phase=template.phase,
             )
+            started = started or bool(pod.calls)
             body, _ = templates.apply(pod, engine, kept.injection, kept.files_name)
             manifest = workloads.replace(manifest, template, body)
             missing.discard(template.path)
     if missing:
         raise Refused(Reason.POD_CONFLICT, "there is no pod template here", min(missing))
+    if not started and any(
+        kept.injection.connector or kept.injection.flags for kept in record.templates.values()
+    ):
+        raise Refused(Reason.ARGS_NOT_PATCHABLE, "no command here starts an engine any more")
     return manifest
 
 

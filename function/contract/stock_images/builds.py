@@ -29,6 +29,10 @@ LMCACHE_VLLM: Mapping[str, str] = {
     "0.5.5": "0.29.0",
     "0.5.6": "0.31.0",
 }
+# A stock image holds the LMCache of its day, so that an LMCache is younger than each vLLM whose
+# image holds an older one; the newest of them is what the table above has, for all of its rows.
+_LMCACHE_FIRST, _LMCACHE_BEFORE = Version("0.4.5"), "0.19.1"
+_OLDER = "no newer than the newest vLLM before LMCache 0.4.4"
 _SEEN = {"0.5.5": "LMCache 5168: lmcache/vllm-openai:v0.5.5 has vLLM 0.29.0"}
 
 # lmcache/sglang begins with 0.5.6.
@@ -80,6 +84,9 @@ def lmcache_vllm(version: str, cuda: str, variant: frozenset[str]) -> Contents:
     """lmcache/vllm-openai. `cuda`: as the tag names it; `variant`: its other words."""
     engine = LMCACHE_VLLM.get(version)
     own = stated(_TAG, version, note=f"LMCache's build for CUDA {cuda}" if cuda else "")
+    if (found := parse(version)) and found < _LMCACHE_FIRST:
+        held = {"lmcache": own}
+        return Contents("vLLM", _LMCACHE_BEFORE, DERIVED, _OLDER, held, "cuda")
     if engine is None or variant - {"lightweight"}:
         return Contents("vLLM", packages={"lmcache": own}, accelerator="cuda")
     seen = _SEEN.get(version)

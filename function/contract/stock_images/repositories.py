@@ -55,6 +55,7 @@ REPOSITORIES: tuple[Repository, ...] = (
     ),
     # llm-d's: the tag is llm-d's release
     Repository("llm-d/llm-d", VLLM, "llm-d's image up to v0.3", (), RELEASE, "cuda"),
+    Repository("llm-d/llm-d-dev", VLLM, "llm-d's image up to v0.3", (), RELEASE, "cuda"),
     Repository("llm-d/llm-d-cuda", VLLM, _LLMD, (), RELEASE, "cuda"),
     Repository("llm-d/llm-d-aws", VLLM, _LLMD, (), RELEASE, "cuda"),
     Repository("llm-d/llm-d-gke", VLLM, _LLMD, (), RELEASE, "cuda"),

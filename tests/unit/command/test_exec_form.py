@@ -235,6 +235,24 @@ def test_a_wrapper_of_unknown_content_shows_its_engine_but_is_closed():
     assert "--x" in refusal.value.message
 
 
+@pytest.mark.parametrize("word", ["$KV_OFFLOAD_ARGS", "${KV_OFFLOAD_ARGS}", "$(KV_OFFLOAD_ARGS)"])
+@pytest.mark.parametrize("key", ["command", "args"])
+def test_what_opts_in_is_a_plain_word_without_a_shell(key, word):
+    """The engine would get it as it stands, and stop."""
+    words = {"command": ["vllm", "serve", "m", word], "args": ["m", word]}[key]
+    program = read({key: words}, VLLM_IMAGE)
+    (call,) = program.calls
+    assert not call.opted_in
+    assert call.closed.startswith(f"{word} stays as it is here, where no shell expands it")
+
+
+def test_a_variable_of_that_name_that_kubernetes_expands_is_read():
+    env = [{"name": "KV_OFFLOAD_ARGS", "value": "--seed=1"}]
+    program = read({"args": ["m", "$(KV_OFFLOAD_ARGS)"], "env": env}, VLLM_IMAGE)
+    assert values(program.calls[0]) == ["m", "--seed=1"]
+    assert not program.calls[0].closed
+
+
 def test_neither_command_nor_args_is_closed():
     program = read({}, VLLM_IMAGE)
     assert program.calls[0].engine == "vLLM"

@@ -60,6 +60,7 @@ def test_argv(argv, label):
         ("ghcr.io/llm-d/llm-d-inference-sim:v0.10.2", "llm-d's inference simulator"),
         ("lmcache/lmstack-router:latest", "vLLM's router"),
         ("lmsysorg/sgl-model-gateway:v0.3.2", "SGLang's router"),
+        ("reg/sgl-router:e2e", "SGLang's router"),
         ("ghcr.io/berriai/litellm:main-stable", "LiteLLM"),
         ("ghcr.io/open-webui/open-webui:main", "Open WebUI"),
         ("mirror.corp:5000/lmcache/standalone:v0.5.6", "a KV cache's own server"),

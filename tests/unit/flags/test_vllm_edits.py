@@ -492,9 +492,16 @@ REFUSED = [
     (
         "closed call",
         LMC,
-        {"words": ["m"], "closed": "the script is run by make"},
+        {"words": ["m"], "closed": "the script is run by make", "scripted": True},
         "ArgsNotPatchable",
         "the script is run by make; put $KV_OFFLOAD_ARGS (unquoted) there",
+    ),
+    (
+        "closed call, where no shell would expand what opts in",
+        LMC,
+        {"words": ["m"], "closed": "there are no args"},
+        "ArgsNotPatchable",
+        "there are no args; add by hand",
     ),
     (
         "a secret of ours",
@@ -520,9 +527,8 @@ REFUSED = [
     ids=[c[0] for c in REFUSED],
 )
 def test_refused(injection, words, reason, message):
-    call = (
-        vllm(*words["words"], closed=words["closed"]) if isinstance(words, dict) else vllm(*words)
-    )
+    given = dict(words) if isinstance(words, dict) else {"words": words}
+    call = vllm(*given.pop("words"), **given)
     with pytest.raises(Refused) as found:
         flags.plan(call, engine(), injection).edits()
     assert found.value.reason == reason

@@ -119,6 +119,13 @@ FOUND = {
         "",
         ("vLLM", "argv", "0.9.0", "image tag"),
     ),
+    "an image of AWS's": (
+        [pod("public.ecr.aws/deep-learning-containers/vllm:0.11-gpu-py312", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.11", "image tag"),
+    ),
     "an image that is called after vLLM, and counts its own builds": (
         [pod("reg/team/vllm:2.14.0", VLLM_CALL)],
         Declared(),
