@@ -73,14 +73,18 @@ _SGLANG = {
     "--dsv4-attn-backend": "",
     "--dtype": "auto",
     "--enable-deepseek-v4-fp4-indexer": "",
+    "--enable-double-sparsity": "",
     "--enable-dp-attention": "",
     "--enable-dsa-cache-layer-split": "",
+    "--enable-dsa-prefill-context-parallel": "",
     "--enable-hisparse": "",
     "--enable-int8-mamba-checkpoint": "",
     "--enable-kv-cache-sharding": "",
     "--enable-linear-replayssm": "",
     "--enable-mamba-cache-stochastic-rounding": "",
+    "--enable-nsa-prefill-context-parallel": "",
     "--enable-page-major-kv-layout": "",
+    "--enable-prefill-context-parallel": "",
     "--enable-prefill-cp": "",
     "--enable-unified-memory": "",
     "--hicache-io-backend": "kernel",
@@ -88,6 +92,8 @@ _SGLANG = {
     "--hisparse-config": "",
     "--is-embedding": "",
     "--json-model-override-args": "",
+    "--kt-amx-method": "",
+    "--kt-amx-weight-path": "",
     "--kt-method": "",
     "--kt-weight-path": "",
     "--kv-cache-dtype": "auto",
@@ -99,6 +105,8 @@ _SGLANG = {
     "--model-loader-extra-config": "",
     "--modelopt-checkpoint-restore-path": "",
     "--modelopt-quant": "",
+    "--nsa-decode-backend": "",
+    "--nsa-prefill-backend": "",
     "--page-size": "",
     "--pp-size": "1",
     "--prefill-attention-backend": "",
@@ -112,25 +120,46 @@ _SGLANG = {
     "--speculative-draft-model-path": "",
     "--speculative-draft-model-quantization": "",
     "--speculative-draft-model-revision": "",
+    "--torchao-config": "",
     "--tp-size": "1",
 }
 FLAGS = {VLLM: _VLLM, SGLANG: _SGLANG}
 
-# Those of them that take no value.
+# Those of them that the newest engines have no more.
+GONE = frozenset(
+    {
+        "--calculate-kv-scales",
+        "--enable-double-sparsity",
+        "--enable-dsa-prefill-context-parallel",
+        "--enable-nsa-prefill-context-parallel",
+        "--enable-prefill-context-parallel",
+        "--kt-amx-method",
+        "--kt-amx-weight-path",
+        "--nsa-decode-backend",
+        "--nsa-prefill-backend",
+        "--torchao-config",
+    }
+)
+
+# Those that take no value.
 SWITCHES = frozenset(
     {
         "--calculate-kv-scales",
         "--disable-hybrid-swa-memory",
         "--disable-sliding-window",
         "--enable-deepseek-v4-fp4-indexer",
+        "--enable-double-sparsity",
         "--enable-dp-attention",
         "--enable-dsa-cache-layer-split",
+        "--enable-dsa-prefill-context-parallel",
         "--enable-hisparse",
         "--enable-int8-mamba-checkpoint",
         "--enable-kv-cache-sharding",
         "--enable-linear-replayssm",
         "--enable-mamba-cache-stochastic-rounding",
+        "--enable-nsa-prefill-context-parallel",
         "--enable-page-major-kv-layout",
+        "--enable-prefill-context-parallel",
         "--enable-prefill-cp",
         "--enable-unified-memory",
         "--is-embedding",

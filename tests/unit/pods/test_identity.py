@@ -273,6 +273,9 @@ OF_SGLANG = {
     "sparse attention": ({"--dsa-decode-backend": "trtllm"}, {}, True),
     "one pool for all": ({"--enable-unified-memory": None}, {}, True),
     "layers over ranks": ({"--enable-dsa-cache-layer-split": None}, {}, True),
+    "quantised, before 0.5.19": ({"--torchao-config": "int4wo-128"}, {}, True),
+    "sparse attention's older name": ({"--nsa-decode-backend": "trtllm"}, {}, True),
+    "prefill over ranks, by an older name": ({"--enable-prefill-context-parallel": None}, {}, True),
     "experts on the CPU": ({"--kt-weight-path": "/int4"}, {}, True),
     "restored weights": ({"--modelopt-checkpoint-restore-path": "/w"}, {}, True),
 }
@@ -294,8 +297,7 @@ def test_what_determines_sglangs_pages(name):
 )
 def test_every_flag_that_counts_is_one_of_the_engine(engine, options):
     arities = {option.name: option.arity for option in options}
-    gone = {"--calculate-kv-scales"}  # not in vLLM 0.33 any more
-    for name in identity_inputs.FLAGS[engine].keys() - gone:
+    for name in identity_inputs.FLAGS[engine].keys() - identity_inputs.GONE:
         assert (arities[name] == "0") == (name in identity_inputs.SWITCHES), name
 
 
