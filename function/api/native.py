@@ -146,9 +146,11 @@ class NativeLevel(ApiModel):
     file_system: NativeFileSystem | None = Field(
         default=None, description="Settings of type FileSystem."
     )
-    bucket: NativeBucket | None = Field(default=None, description="Settings of type Bucket.")
+    bucket: NativeBucket | None = Field(
+        default=None, description="Settings of type Bucket; vLLM 0.26 and newer."
+    )
     peers: NativePeers | None = Field(
-        default=None, description="Settings of type Peers; vLLM 0.25 and newer."
+        default=None, description="Settings of type Peers; vLLM 0.27 and newer."
     )
 
     rules = union("type", {"FileSystem": "file_system", "Bucket": "bucket", "Peers": "peers"})

@@ -49,12 +49,16 @@ _FIELDS = (("spec", "template", "spec", "kvOffloadTierRef"), ("spec", "kvOffload
 
 @dataclass(frozen=True)
 class Pod:
-    """One template of an engine: a pod's serving container, or a Serve entry, and what it runs."""
+    """One template of an engine: a pod's serving container, or a Serve entry, and what it runs.
+
+    `beside`: names of the pod's other containers that start an engine.
+    """
 
     template: Template
     index: int
     container: Json
     program: Program
+    beside: tuple[str, ...] = ()
 
     @property
     def calls(self) -> tuple[EngineCall, ...]:
@@ -342,7 +346,12 @@ class Reading:
             return Pod(template, -1, {}, serve.program(template.body))
         spec = template.body.get("spec", {})
         index = containers.serving(spec, name=self._named(spec), proves=self._proves)
-        return self.pod_at(template, index, declaration)
+        others = [c for i, c in enumerate(spec["containers"]) if i != index]
+        beside = (c for c in others if not containers.is_sidecar(c) and self._proves(c))
+        return replace(
+            self.pod_at(template, index, declaration),
+            beside=tuple(str(container.get("name", "")) for container in beside),
+        )
 
     def pod_at(self, template: Template, index: int, declaration: Declared) -> Pod:
         """The template with the container at `index` as the one that serves."""

@@ -199,7 +199,7 @@ def _one(
         body, made = apply(pod, engine, injection, files_name)
         plans += made
         bodies.append((pod, body))
-    notes = [*verdict.warnings, *published, *unlocked, *_notes(plans)]
+    notes = [*verdict.warnings, *published, *unlocked, *_beside(pods), *_notes(plans)]
     if described.beside_engines:
         specs = [reading.mapping(pod.template.body, "spec") for pod in pods]
         notes += tolerated.notes(specs, platforms.tolerations(tier.spec.nodes))
@@ -276,6 +276,18 @@ def _facts(engine: Engine, cache_identity: Identity) -> dict[str, str]:
         "identity": cache_identity.digest if cache_identity.known else "",
     }
     return {name: value for name, value in facts.items() if value}
+
+
+def _beside(pods: Iterable[Pod]) -> list[str]:
+    """Engines that stay unwired in pods whose own is wired, each once."""
+    return list(
+        dict.fromkeys(
+            f"container {name} of the same pod starts an engine too, and stays as it is: one "
+            "container of a pod is wired, so give each engine a pod of its own"
+            for pod in pods
+            for name in pod.beside
+        )
+    )
 
 
 def _notes(plans: Iterable[FlagPlan]) -> list[str]:

@@ -148,6 +148,8 @@ def test_bad_input_takes_nothing_away_from_what_runs(world: Fleet, chat: dict):
     world.api.apply(changed(CHAT, "spec.image", {"tag": "latest"}))
     world.until_condition(CHAT, "Accepted", ("False", "Invalid"))
     assert identities(world.agents(FIRST, CHAT)) == before
+    # Core leaves it as it was: whoever reads the refused spec must not go by it alone.
+    assert world.condition(CHAT, "Ready")[0] == "True"
     world.api.apply(CHAT)
     world.until_condition(CHAT, "Accepted", ("True", "Valid"))
     world.until_ready(CHAT)

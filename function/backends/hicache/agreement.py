@@ -14,19 +14,36 @@ _NONE = "none"
 
 def check(tier: Tier, engines: Sequence[Engine]) -> None:
     """Raise Refused where decode engines offload what no prefill engine beside them ever finds."""
-    found = {
-        phase: {engine.identity for engine in engines if facts.phase(engine) == phase}
-        for phase in (PREFILL, DECODE)
-    }
-    lost = found[DECODE] - found[PREFILL]
-    if tier.settings.decode == "Offload" and lost and found[PREFILL]:
+    if tier.settings.decode != "Offload":
+        return
+    prefill = [engine for engine in engines if facts.phase(engine) == PREFILL]
+    decode = [engine for engine in engines if facts.phase(engine) == DECODE]
+    found = {engine.identity for engine in prefill}
+    lost = {engine.identity for engine in decode} - found
+    if lost and found:
         raise Refused(
             Reason.CACHE_IDENTITY_CONFLICT,
             f"what the decode engine offloads (cache identity {', '.join(sorted(lost))}) is never"
-            f" found by the prefill engine ({', '.join(sorted(found[PREFILL]))}): their weights,"
+            f" found by the prefill engine ({', '.join(sorted(found))}): their weights,"
             " page size, parallelism and attention backend must be equal. Make them so, or use a"
             " tier with spec.hicache.decode Leave",
         )
+    names = {_served(engine) for engine in prefill}
+    missed = {_served(engine) for engine in decode} - names - {""}
+    if missed and names and "" not in names:
+        raise Refused(
+            Reason.CONNECTOR_CONFLICT,
+            f"the decode engine serves the model as {', '.join(sorted(missed))}"
+            f" (--served-model-name) and the prefill engine as {', '.join(sorted(names))}: SGLang"
+            " puts it into the names of pages, and what decode offloads is never found. Make them"
+            " equal, or use a tier with spec.hicache.decode Leave",
+        )
+
+
+def _served(engine: Engine) -> str:
+    """The name that the model is served under; "" where nobody sees it."""
+    name = "--served-model-name"
+    return (engine.flag(name) or "") if engine.has(name) else engine.model
 
 
 def pinned(tier: Tier) -> tuple[Pinned, ...]:

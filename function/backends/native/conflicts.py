@@ -73,6 +73,10 @@ def _on_disk(tier: Tier) -> bool:
     return simple is not None and simple.disk is not None
 
 
+def _in_bucket(tier: Tier) -> bool:
+    return any(level.bucket is not None for level in tier.settings.secondary)
+
+
 def _nowhere(tier: Tier, engine: Engine) -> str | None:
     peers = facts.peers(tier)
     served = events.serving(engine)
@@ -112,10 +116,17 @@ ROWS: tuple[Row[NativeSpec], ...] = (
     ),
     Row(
         Reason.VERSION_MISMATCH,
-        "a level of type Peers needs vLLM 0.25 or newer, this engine is {found}. Use a newer vLLM, "
+        "a level of type Peers needs vLLM 0.27 or newer, this engine is {found}. Use a newer vLLM, "
         "declare its version by the annotation modelplane.ai/kv-offload-engine-version, or use a "
         "tier without that level.",
         _lacks("p2p", facts.peers),
+    ),
+    Row(
+        Reason.VERSION_MISMATCH,
+        "a level of type Bucket needs vLLM 0.26 or newer, this engine is {found}. Use a newer vLLM,"
+        " declare its version by the annotation modelplane.ai/kv-offload-engine-version, or use a "
+        "tier without that level.",
+        _lacks("obj", _in_bucket),
     ),
     Row(
         Reason.POD_CONFLICT,

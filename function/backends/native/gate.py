@@ -34,8 +34,8 @@ ROWS: tuple[Row, ...] = (
         "tier types of TieringOffloadingSpec; 0.22 knows fs_python only; ran: 0.33.0",
         features=(
             since("fs", "0.23", "tier types of TieringOffloadingSpec"),
-            since("obj", "0.23", "tier types of TieringOffloadingSpec"),
-            since("p2p", "0.25", "tier types of TieringOffloadingSpec"),
+            since("obj", "0.26", "ObjStoreConfig: before, it wants keys in argv and has no region"),
+            since("p2p", "0.27", "remote_kv_source of its manager; 0.25 knows no address by env"),
             since("kvcr", "0.30", "tier types of TieringOffloadingSpec"),
             since("offload_prompt_only", "0.23", _EXTRA),
             since("self_describing_kv_events", "0.24", _EXTRA),

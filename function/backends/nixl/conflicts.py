@@ -43,12 +43,13 @@ def _nowhere(_: Tier, engine: Engine) -> str | None:
 
 
 def _too_few(tier: Tier, engine: Engine) -> str | None:
-    spec, least = tier.settings, facts.listeners(engine)
-    if spec.backend != "UCX" or ports.UCX_RANGE in engine.env or spec.ports.count >= least:
+    found = ports.ucx(tier, engine)
+    own = found is not None and found.where == ports.UCX_RANGE
+    least = facts.listeners(engine) if own else facts.roomy(engine)
+    if found is None or found.count >= least:
         return None
-    return f"{engine.workers} ranks need {least} ports, and spec.nixl.ports.count is" + (
-        f" {spec.ports.count}"
-    )
+    where = f"{found.where} has" if own else f"{found.where}.count is"
+    return f"{engine.workers} ranks need {least} ports, and {where} {found.count}"
 
 
 def _sleeps(tier: Tier, engine: Engine) -> str | None:

@@ -41,8 +41,13 @@ def connector(tier: Tier, engine: Engine) -> str:
 
 
 def listeners(engine: Engine) -> int:
-    """How many of UCX's ports a pod of the engine must have to choose from."""
-    return _LISTENERS[engine.name] * engine.workers * _SLACK
+    """How many of UCX's ports the ranks of a pod take."""
+    return _LISTENERS[engine.name] * engine.workers
+
+
+def roomy(engine: Engine) -> int:
+    """How many of them the pod must have to choose from."""
+    return listeners(engine) * _SLACK
 
 
 def data_parallel(engine: Engine) -> int:

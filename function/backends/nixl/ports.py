@@ -104,10 +104,25 @@ def _sglang(tier: Tier, engine: Engine) -> Iterator[Ports]:
 _of_engine = {VLLM: _vllm, SGLANG: _sglang}
 
 
-def _ucx(tier: Tier, engine: Engine) -> Iterator[Ports]:
+def ucx(tier: Tier, engine: Engine) -> Ports | None:
+    """The ports that UCX has to choose from: the pod's own, or the tier's. None where it needs
+    none, or nobody sees which.
+    """
     spec = tier.settings
-    if spec.backend == "UCX" and UCX_RANGE not in engine.env:
-        yield Ports(spec.ports.first, spec.ports.count, "UCX's", f"{facts.SPEC}.ports")
+    if spec.backend != "UCX":
+        return None
+    if UCX_RANGE not in engine.env:
+        return Ports(spec.ports.first, spec.ports.count, "UCX's", f"{facts.SPEC}.ports")
+    first, _, last = (engine.env[UCX_RANGE] or "").partition("-")
+    if not all(port.isdecimal() and len(port) <= 5 for port in (first, last)):
+        return None
+    return Ports(int(first), max(0, int(last) - int(first) + 1), "UCX's", UCX_RANGE)
+
+
+def _ucx(tier: Tier, engine: Engine) -> Iterator[Ports]:
+    found = ucx(tier, engine)
+    if found is not None:
+        yield found
 
 
 def _taken(engine: Engine) -> Iterator[Ports]:

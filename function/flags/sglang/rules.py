@@ -46,7 +46,7 @@ def _below(flags: Flags, name: str, limit: float) -> bool:
     return value is not None and value < limit
 
 
-def _is(flags: Flags, name: str, *values: str) -> bool:
+def _is(flags: Flags, name: str, *values: str | None) -> bool:
     return flags.get(name) in values
 
 
@@ -151,6 +151,54 @@ RULES: tuple[Rule, ...] = (
         "--disaggregation-decode-enable-offload-kvcache and "
         "--disaggregation-decode-retraction-backup host_pool each make a host pool",
         lambda f: _offload(f) and _is(f, "--disaggregation-decode-retraction-backup", "host_pool"),
+    ),
+    Rule(
+        "--dllm-algorithm turns the hierarchical cache off, with no more than a line in the log",
+        lambda f: _hicache(f) and "--dllm-algorithm" in f,
+    ),
+    Rule(
+        "--radix-cache-backend takes the place of --enable-hierarchical-cache without a word",
+        lambda f: _hicache(f) and "--radix-cache-backend" in f,
+    ),
+    Rule(
+        "--enable-mis disables the radix cache, and with it what lies below",
+        lambda f: (_hicache(f) or _lmcache(f)) and "--enable-mis" in f,
+    ),
+    Rule(
+        "--enable-int8-mamba-checkpoint does not go with a cache below the GPU's",
+        lambda f: (_hicache(f) or _lmcache(f)) and "--enable-int8-mamba-checkpoint" in f,
+    ),
+    Rule(
+        "--enable-hierarchical-cache with --dcp-size above 1 goes with --speculative-algorithm "
+        "DSPARK only",
+        lambda f: (
+            _hicache(f)
+            and (_number(f, "--dcp-size") or 1) > 1
+            and not _is(f, "--speculative-algorithm", None, "DSPARK")
+        ),
+    ),
+    Rule(
+        "--enable-hierarchical-cache with --enable-unified-memory does not go with EAGLE and "
+        "EAGLE3 (--speculative-algorithm)",
+        lambda f: (
+            _hicache(f)
+            and "--enable-unified-memory" in f
+            and _is(f, "--speculative-algorithm", "EAGLE", "EAGLE3")
+        ),
+    ),
+    Rule(
+        "--enable-lmcache does not go with --enable-unified-memory",
+        lambda f: _lmcache(f) and "--enable-unified-memory" in f,
+    ),
+    Rule(
+        "--disaggregation-decode-host-receive-threshold below 1 makes --hicache-mem-layout "
+        "layer_first without a word: what lies in the storage has another layout",
+        lambda f: (
+            _below(f, "--disaggregation-decode-host-receive-threshold", 1)
+            and (_hicache(f) or _offload(f))
+            and "--hicache-storage-backend" in f
+            and not _is(f, "--hicache-mem-layout", "layer_first")
+        ),
     ),
     Rule(
         "--speculative-algorithm NGRAM goes with a --page-size above 1 on --attention-backend "

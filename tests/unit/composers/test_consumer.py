@@ -142,6 +142,26 @@ def test_first_call(name: str) -> None:
     assert got.status == {}, "the status of another's composite is not ours"
 
 
+# (containers beside the engine's own, what is said of them)
+BESIDE = {
+    "a second engine": ([{"name": "decode", "image": "vllm/vllm-openai:v0.32.0"}], "decode"),
+    "a proxy": ([{"name": "routing-proxy", "image": "vllm/vllm-openai:v0.32.0"}], ""),
+    "no engine": ([{"name": "web", "image": "nginx:1.27"}], ""),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_an_engine_that_stays_unwired_in_the_same_pod_is_said(name: str) -> None:
+    more, who = BESIDE[name]
+    engine = d.engine()
+    d.wired_pod(engine)["spec"]["containers"] += more
+    got = call(d.replica(), desired={KEY: engine}, required=d.requirements(d.ready_tier()))
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+    assert d.wired_pod(got.desired[KEY])["spec"]["containers"][1:] == more
+    said = f"container {who} of the same pod starts an engine too, and stays as it is"
+    assert (said in got.messages["KVOffloadReady"]) is bool(who)
+
+
 # What may become of a tier under a consumer that is wired: it stays wired, and says so.
 LATER = {
     "deleted": (d.requirements(), "TierNotFound"),

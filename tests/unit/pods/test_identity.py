@@ -202,6 +202,7 @@ ENV = {
     "another registry": ({"VLLM_USE_MODELSCOPE": "True"}, True, ""),
     "not that registry": ({"VLLM_USE_MODELSCOPE": "False"}, False, ""),
     "without MLA": ({"VLLM_MLA_DISABLE": "1"}, True, ""),
+    "quantised by a variable": ({"VLLM_HUMMING_ONLINE_QUANT_CONFIG": "{}"}, True, ""),
     "a cache, with downloads": ({"HF_HOME": "/mnt/models"}, False, ""),
     "what the cache holds": ({"HF_HOME": "/mnt/models", "HF_HUB_OFFLINE": "1"}, True, ""),
     "online, said aloud": ({"HF_HOME": "/mnt/models", "HF_HUB_OFFLINE": "0"}, False, ""),
@@ -257,6 +258,38 @@ def test_attention_of_sglang_is_cut_by_its_own_ranks():
     assert sglang(enable_dp_attention=None, dp_size="2") != sglang(enable_dp_attention=None)
 
 
+# Of SGLang: (flags, variables, whether the identity is another than without them)
+OF_SGLANG = {
+    "the pool's layout": ({}, {"SGLANG_DSV4_KV_LAYOUT": "v41_new"}, True),
+    "that layout, said aloud": ({}, {"SGLANG_DSV4_KV_LAYOUT": "v4"}, False),
+    "heads first": ({}, {"SGLANG_USE_HND_KVCACHE": "1"}, True),
+    "a layout of ROCm's": ({}, {"SGLANG_AITER_KV_CACHE_LAYOUT": "vectorized_5d"}, True),
+    "the state's dtype": ({}, {"SGLANG_MAMBA_CONV_DTYPE": "float16"}, True),
+    "quantised by a variable": ({}, {"SGLANG_INT4_WEIGHT": "1"}, True),
+    "less is quantised": ({}, {"SGLANG_FP8_IGNORED_LAYERS": "model.layers.0"}, True),
+    "code of one's own": ({}, {"SGLANG_EXTERNAL_MODEL_PACKAGE": "mine"}, True),
+    "what does not touch the cache": ({}, {"SGLANG_VLM_CACHE_SIZE_MB": "1"}, False),
+    "an attention backend": ({"--dsv4-attn-backend": "trtllm"}, {}, True),
+    "sparse attention": ({"--dsa-decode-backend": "trtllm"}, {}, True),
+    "one pool for all": ({"--enable-unified-memory": None}, {}, True),
+    "layers over ranks": ({"--enable-dsa-cache-layer-split": None}, {}, True),
+    "quantised, before 0.5.19": ({"--torchao-config": "int4wo-128"}, {}, True),
+    "sparse attention's older name": ({"--nsa-decode-backend": "trtllm"}, {}, True),
+    "prefill over ranks, by an older name": ({"--enable-prefill-context-parallel": None}, {}, True),
+    "experts on the CPU": ({"--kt-weight-path": "/int4"}, {}, True),
+    "restored weights": ({"--modelopt-checkpoint-restore-path": "/w"}, {}, True),
+}
+
+
+@pytest.mark.parametrize("name", OF_SGLANG)
+def test_what_determines_sglangs_pages(name):
+    given, values, moves = OF_SGLANG[name]
+    env = [{"name": key, "value": value} for key, value in values.items()]
+    plain = compute({"--model-path": "m"}, engine="SGLang")
+    got = compute({"--model-path": "m", **given}, env=env, engine="SGLang")
+    assert (got.digest != plain.digest, got.known) == (moves, True)
+
+
 @pytest.mark.parametrize(
     "engine, options",
     [("vLLM", VLLM_OPTIONS), ("SGLang", SGLANG_OPTIONS)],
@@ -264,8 +297,7 @@ def test_attention_of_sglang_is_cut_by_its_own_ranks():
 )
 def test_every_flag_that_counts_is_one_of_the_engine(engine, options):
     arities = {option.name: option.arity for option in options}
-    gone = {"--calculate-kv-scales"}  # not in vLLM 0.33 any more
-    for name in identity_inputs.FLAGS[engine].keys() - gone:
+    for name in identity_inputs.FLAGS[engine].keys() - identity_inputs.GONE:
         assert (arities[name] == "0") == (name in identity_inputs.SWITCHES), name
 
 

@@ -359,3 +359,31 @@ def test_what_decode_offloads_is_found_by_prefill() -> None:
         BACKEND.agree(OFFLOADS, _engines((PREFILL, "a"), (DECODE, "b")))
     assert refused.value.reason == "CacheIdentityConflict"
     assert "(cache identity b) is never found by the prefill engine (a)" in refused.value.message
+
+
+NAME = "--served-model-name"
+# (prefill's further flags, decode's, whether its pages are found)
+SERVED: tuple[tuple[dict[str, str | None], dict[str, str | None], bool], ...] = (
+    ({}, {}, True),
+    ({NAME: "chat"}, {NAME: "chat"}, True),
+    ({NAME: "chat"}, {}, False),
+    ({}, {NAME: "m"}, True),  # the model's own
+    ({NAME: None}, {NAME: "chat"}, True),  # who knows
+)
+
+
+@pytest.mark.parametrize(("prefill", "decode", "found"), SERVED)
+def test_pages_are_found_by_the_name_that_is_served(
+    prefill: dict[str, str | None], decode: dict[str, str | None], found: bool
+) -> None:
+    """SGLang puts it into the names of pages, in every storage."""
+    halves = [
+        Engine("SGLang", flags={**mode, **flags}, identity="a", model="m")
+        for mode, flags in ((PREFILL, prefill), (DECODE, decode))
+    ]
+    if found:
+        BACKEND.agree(OFFLOADS, halves)
+        return
+    with pytest.raises(Refused, match="--served-model-name") as refused:
+        BACKEND.agree(OFFLOADS, halves)
+    assert refused.value.reason == "ConnectorConflict"

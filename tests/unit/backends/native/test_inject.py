@@ -12,7 +12,7 @@ from function.contract.engine import SGLANG, Engine
 from function.contract.gate import Question
 from function.problems import Refused
 from function.reasons import REASONS
-from tests.unit.backends.native import BUCKET, FILES, IDENTITY, native, vllm
+from tests.unit.backends.native import BUCKET, FILES, IDENTITY, PEERS, native, vllm
 
 GIB, MIB = 2**30, 2**20
 TP8 = {"--tensor-parallel-size": "8"}
@@ -159,6 +159,12 @@ REFUSED: dict[str, tuple[Tier, dict[str, Any], str, str]] = {
         "VersionMismatch",
         "needs vLLM 0.26 or newer, this engine is 0.25.0",
     ),
+    "an older vLLM, and a bucket": (
+        native(BUCKET),
+        {"version": "0.25.0", "features": frozenset({"fs"})},
+        "VersionMismatch",
+        "a level of type Bucket needs vLLM 0.26 or newer, this engine is 0.25.0",
+    ),
     "an unknown vLLM": (
         native(blocksPerChunk=16),
         {"version": None, "features": frozenset()},
@@ -261,3 +267,25 @@ def test_another_engine_is_told_what_serves_it() -> None:
 )
 def test_versions(tier: Tier, engine: Engine, said: str) -> None:
     assert ask(tier, engine) == said
+
+
+# (a level, the last vLLM that cannot have it, the first that can)
+LEVELS = ((FILES, None, "0.23.0"), (BUCKET, "0.25.0", "0.26.0"), (PEERS, "0.26.0", "0.27.0"))
+
+
+@pytest.mark.parametrize(("level", "old", "new"), LEVELS)
+def test_a_level_is_of_the_versions_that_take_its_keys(
+    level: dict[str, Any], old: str | None, new: str
+) -> None:
+    """0.25's bucket wants its keys in the arguments; peers before 0.27 know no remote_kv_source."""
+    of = native(level)
+
+    def wired(version: str) -> None:
+        features = gate.check(BACKEND.gate(of, vllm(version=version))).features
+        BACKEND.inject(of, vllm(version=version, features=features))
+
+    wired(new)
+    if old is not None:
+        with pytest.raises(Refused) as refused:
+            wired(old)
+        assert refused.value.reason == "VersionMismatch"

@@ -50,9 +50,9 @@ REFUSED: tuple[tuple[dict[str, Any], dict[str, Any], Reason, str], ...] = (
     ({}, {"identity": ""}, Reason.CACHE_IDENTITY_CONFLICT, "is not known"),
     (
         {},
-        {"version": "0.24.0", "features": frozenset({"fs"})},
+        {"version": "0.26.0", "features": frozenset({"fs", "obj"})},
         Reason.VERSION_MISMATCH,
-        "type Peers needs vLLM 0.25",
+        "type Peers needs vLLM 0.27",
     ),
     (
         {"port": 7999},

@@ -219,6 +219,21 @@ REFUSED: dict[str, tuple[Tier, str, dict[str, Any], str, str]] = {
         "EngineUnsupported",
         "8 ranks need 144 ports",
     ),
+    "too few of its own": (
+        nixl(),
+        VLLM,
+        {"env": {"UCX_TCP_PORT_RANGE": "30000-30010"}, "flags": {"--tensor-parallel-size": "8"}},
+        "EngineUnsupported",
+        "8 ranks need 40 ports, and UCX_TCP_PORT_RANGE has 11",
+    ),
+    "a port of its own range": (
+        nixl(),
+        VLLM,
+        {"env": {"UCX_TCP_PORT_RANGE": "5000-7000"}},
+        "PodConflict",
+        "port 5600 is NIXL's side channel (spec.nixl.sideChannelPort) and UCX's "
+        "(UCX_TCP_PORT_RANGE)",
+    ),
     "sleep mode": (
         nixl(),
         VLLM,
