@@ -52,8 +52,8 @@ def test_a_peer_gives_what_it_has(fleet: Fleet, proof) -> None:
     assert second.elsewhere() == tokens
     proof("from a peer", tokens=tokens)
     # What the peer has not, and what nobody is named for, is computed.
-    said, tokens = asking(second, first, 1)
-    assert (said, tokens) == (fleet.reference(1), 0)
+    said, tokens = asking(second, first, 10)
+    assert (said, tokens) == (fleet.reference(10), 0)
     fill(fleet, first, 2)
     before = second.external()
     assert second.ask(prompt(2)) == fleet.reference(2)
