@@ -2,14 +2,14 @@
 everything off, and no longer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.cluster.documents import API, OBJECT, SECOND, tier
 from tests.cluster.expect import Fleet
 from tests.cluster.rig.fleet import inference_cluster
-from tests.cluster.rig.kube import Manifest, describe, is_true
+from tests.cluster.rig.kube import Manifest, describe
 
 PARTING = tier("parting", clusterSelector={"matchLabels": {"accelerator": "h200"}})
 del PARTING["spec"]["inferenceClusterRef"]
@@ -28,16 +28,25 @@ def cluster(world: Fleet, parting: Manifest) -> Iterator[Manifest]:
     for each in (secret, document):
         world.api.apply(each)
     world.until_ready(document)
-    world.touch(parting)
-    world.rig.until(
+    until(
+        world,
         lambda: clusters(world) == "2/2 clusters",
         "the tier stands on both clusters",
-        90,
-        explain=lambda: world.explain(parting),
+        lambda: world.explain(parting),
     )
     yield document
     world.api.apply(document)
     world.until_ready(document)
+
+
+def until(world: Fleet, probe: Callable[[], bool], what: str, explain: Callable[[], str]) -> None:
+    """Wait, and have the tier look meanwhile: what core looks up for it may be a moment old."""
+
+    def touched() -> bool:
+        world.touch(PARTING)
+        return probe()
+
+    world.rig.until(touched, what, 90, every=1, explain=explain)
 
 
 def clusters(world: Fleet) -> str:
@@ -62,12 +71,11 @@ def provider_config(composed: Manifest) -> str:
 
 def test_nothing_is_left_of_a_tier_on_it(world: Fleet, parting: Manifest, cluster: Manifest):
     world.api.delete(cluster, propagation="Foreground")
-    world.touch(parting)
-    world.rig.until(
+    until(
+        world,
         lambda: not left(world, cluster),
         "the control plane has forgotten the cluster",
-        90,
-        explain=lambda: "\n".join(left(world, cluster)),
+        lambda: "\n".join(left(world, cluster)),
     )
     assert world.remote(SECOND) == {}
     assert clusters(world) == "1/1 clusters"
@@ -81,17 +89,17 @@ def test_a_cluster_that_is_declared_again_at_once_gets_its_tier(
     """The ProviderConfig of the first one is still being deleted then, and waits for the tier."""
     (before,) = on_second(world)
     world.api.delete(cluster)
+    world.rig.until(lambda: world.api.again(cluster) is None, "its name is free")
     world.api.apply(cluster)
-    world.touch(parting)
-    world.rig.until(
-        lambda: on_second(world) not in ([], [before]) and is_true(world.get(parting), "Ready"),
+    until(
+        world,
+        lambda: on_second(world) not in ([], [before]) and clusters(world) == "2/2 clusters",
         "another child stands there",
-        90,
-        explain=lambda: world.explain(parting) + describe(world.api, cluster),
+        lambda: f"{world.explain(parting)}\n{describe(world.api, cluster)}",
     )
+    world.until_ready(parting)
     config = world.api.get(OBJECT, "ClusterProviderConfig", SECOND)
     assert "deletionTimestamp" not in config["metadata"]
-    assert clusters(world) == "2/2 clusters"
 
 
 def on_second(world: Fleet) -> list[str]:

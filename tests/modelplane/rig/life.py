@@ -63,7 +63,9 @@ class Life:
         self.world.api.patch(document, change)
 
     def until_deleted(self, document: Manifest, how: str, *touching: Manifest) -> None:
-        """Delete, again while something holds it, as a person would; then have others look."""
+        """Delete, again while something holds it, as a person would; then have others look, whom
+        core may show what was a moment ago.
+        """
         said: list[str] = []
 
         def deleted() -> bool:
@@ -79,12 +81,17 @@ class Life:
         self.world.rig.until(deleted, f"{name} may be deleted", 150, every=2, explain=explain)
         if said:
             self.transcript.saw(f"{name}: refused {len(said)} times: {said[0]}")
-        for each in touching:
-            self.touch(each)
+
+        def gone() -> bool:
+            for each in touching:
+                self.touch(each)
+            return self.world.api.again(document) is None
+
         self.world.rig.until(
-            lambda: self.world.api.again(document) is None,
+            gone,
             f"{name} is gone",
             150,
+            every=2,
             explain=lambda: f"{self.world.explain(document)}\n{self.events()}",
         )
 
