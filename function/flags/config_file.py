@@ -51,8 +51,7 @@ def words(call: EngineCall, file: str, text: str) -> tuple[str, ...]:
     if len(text.encode()) > MAX_BYTES:
         raise ValueError(f"is longer than {MAX_BYTES // 1024} KiB, which is not read here")
     try:
-        yamls.check(text)
-        loaded = yaml.safe_load(text)
+        loaded = yamls.load(text)
         if loaded is None and engine_name == SGLANG:
             loaded = {}
         if not isinstance(loaded, dict) or not all(isinstance(key, str) for key in loaded):

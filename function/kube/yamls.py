@@ -22,6 +22,13 @@ _NUMBER = re.compile(r"[-+]?[0-9][0-9a-fA-FxX_:.]*+")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+def load(text: str) -> Any:
+    """The one document of a text, within the bounds of `check`. Raises yaml.YAMLError, and
+    ValueError for a date that is none."""
+    check(text)
+    return yaml.load(text, Loader=_LOADER)  # a safe loader
+
+
 def check(text: str) -> None:
     """Raise yaml.MarkedYAMLError for a text that is nested too deep, that aliases multiply, or that
     has a number without end.
