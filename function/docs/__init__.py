@@ -153,10 +153,10 @@ def _connectors() -> str:
         "",
         "- `--kv-offloading-size`, `--kv-offloading-backend`: vLLM overwrites the connector of any "
         "`--kv-transfer-config` with them.",
-        "- `--config FILE` that cannot be read: it may hold either of them. One that a ConfigMap of "
-        "the same composite brings is read, and its flags count as the argv's do; a connector in "
-        "it is merged into the argv, which wins over the file. Of vLLM's switches `false` is lost "
-        "under `vllm serve` (0.33), and so it is here.",
+        "- `--config FILE` that cannot be read: it may hold either of them. One that a ConfigMap "
+        "of the same composite brings is read, and its flags count as the argv's do; a connector "
+        "in it is merged into the argv, which wins over the file. Of vLLM's switches `false` is "
+        "lost under `vllm serve` (0.33), and so it is here.",
         "- An expansion among the words (`$EXTRA_ARGS`) that may hold any flag.",
         "- A flag of the tier's that the user set to another value. `--kv-events-config` is never "
         "written over the user's.",
