@@ -1,11 +1,16 @@
 """Settings that cannot change under what runs: kept in the status, and held against the spec."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from function.composers.tier_plan import TierPlan
 from function.contract.backend import Pinned
 from function.edge.request import Call
+from function.kube import naming
 from function.problems import Problem
+
+# The XRD's own limit.
+_MOST = 512
 
 
 def settings(plan: TierPlan) -> dict[str, str]:
@@ -37,4 +42,13 @@ def changed(before: Mapping[str, str], plan: TierPlan) -> list[tuple[Pinned, Pro
 
 def _rows(plan: TierPlan) -> tuple[Pinned, ...]:
     why = "what runs would lose its blocks, and engines their connector"
-    return (Pinned("spec.backend", plan.tier.spec.backend, why), *plan.backend.pinned(plan.tier))
+    own = plan.backend.pinned(plan.tier)
+    rows = (Pinned("spec.backend", plan.tier.spec.backend, why), *own)
+    return tuple(replace(row, value=_fitted(row.value)) for row in rows)
+
+
+def _fitted(value: str) -> str:
+    """A value as the status may hold it: one that it may not would fail all of the status."""
+    if len(value) <= _MOST:
+        return value
+    return f"{value[: _MOST - 20]}... {naming.digest(value)}"

@@ -69,6 +69,8 @@ class Injection:
     shm: SharedMemory | None = None
     # Bytes the engine container needs beyond what it has (memory requests and limits, if set).
     memory_bytes: int = 0
+    # Bytes of the node's own disk in volumes of the pod (ephemeral-storage, likewise).
+    storage_bytes: int = 0
     hugepages: Mapping[str, int] = field(default_factory=dict)  # {"2Mi": bytes}
     resources: Mapping[str, int] = field(default_factory=dict)  # {"rdma/hca": 1}, requests = limits
     # Pod resourceClaims entries; the engine container references each by name.

@@ -163,6 +163,7 @@ class _Injection(_Shape):
     node_expressions: list[_Expression] = []
     shm: _SharedMemory | None = None
     memory_bytes: _Size = 0
+    storage_bytes: _Size = 0
     hugepages: dict[_Name, _Size] = {}
     resources: dict[_Name, _Size] = {}
     claims: list[_ResourceClaim] = []

@@ -43,9 +43,9 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         claim = {"claimName": remote.shared_file_system.claim_name}
         volumes.append({"name": "kv-offload-shared", "persistentVolumeClaim": claim})
         mounts.append({"name": "kv-offload-shared", "mountPath": _SHARED})
-    if spec.local_disk is not None:
-        size = f"{spec.local_disk.size_gib * engine.workers}Gi"
-        volumes.append({"name": "kv-offload-disk", "emptyDir": {"sizeLimit": size}})
+    room = spec.local_disk.size_gib * engine.workers if spec.local_disk is not None else 0
+    if room:
+        volumes.append({"name": "kv-offload-disk", "emptyDir": {"sizeLimit": f"{room}Gi"}})
         mounts.append({"name": "kv-offload-disk", "mountPath": _DISK})
     connector: Json = {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}
     files = {file: text}
@@ -73,6 +73,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         mounts=tuple(mounts),
         labels=tier.wired_labels,
         memory_bytes=spec.memory_gib * engine.workers * 2**30,
+        storage_bytes=room * 2**30,
     )
 
 

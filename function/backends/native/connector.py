@@ -75,7 +75,7 @@ def _simple(tier: Tier, simple: NativeSimple, engine: Engine) -> Injection:
     """Memory of the processes' own, or a disk in its place."""
     extra: Json = {"lazy_offload": True} if simple.lazy else {}
     volumes: tuple[Json, ...] = ()
-    memory = 0
+    memory = storage = 0
     if simple.disk is None:
         extra["cpu_bytes_to_use"] = facts.simple_bytes(tier, engine)
         memory = facts.private_bytes(tier, engine)
@@ -86,6 +86,7 @@ def _simple(tier: Tier, simple: NativeSimple, engine: Engine) -> Injection:
             "disk_capacity_bytes": simple.disk.size_gib_per_rank * 2**30,
         }
         volumes = (_disk(simple.disk, engine),)
+        storage = 0 if simple.disk.storage_class_name else _room(simple.disk, engine) * 2**30
     return Injection(
         backend="Native",
         connector={
@@ -98,17 +99,22 @@ def _simple(tier: Tier, simple: NativeSimple, engine: Engine) -> Injection:
         mounts=tuple({"name": volume["name"], "mountPath": DISK} for volume in volumes),
         labels=tier.wired_labels,
         memory_bytes=memory,
+        storage_bytes=storage,
     )
 
 
 def _disk(disk: NativeDisk, engine: Engine) -> Json:
-    """Room for a file of each GPU of the pod, and what a file system takes for itself."""
-    size = disk.size_gib_per_rank * engine.workers
-    room = size + max(1, size // 20)
+    room = _room(disk, engine)
     if disk.storage_class_name is None:
         return {"name": _DISK, "emptyDir": {"sizeLimit": f"{room}Gi"}}
     template = {"spec": k.claim(disk.storage_class_name, room)}
     return {"name": _DISK, "ephemeral": {"volumeClaimTemplate": template}}
+
+
+def _room(disk: NativeDisk, engine: Engine) -> int:
+    """GiB for a file of each GPU of the pod, and what a file system takes for itself."""
+    size = disk.size_gib_per_rank * engine.workers
+    return size + max(1, size // 20)
 
 
 def _address(peers: NativePeers) -> list[Json]:

@@ -44,9 +44,8 @@ def apply(
     ports.merge(draft, injection.ports)
     waits.merge(draft, injection.waits)
     shm.merge(draft, injection.shm)
-    resources.merge(
-        draft, _memory(injection), injection.hugepages, injection.resources, injection.claims
-    )
+    amounts = {"memory": _memory(injection), "ephemeral-storage": injection.storage_bytes}
+    resources.merge(draft, amounts, injection.hugepages, injection.resources, injection.claims)
     security.merge(draft, injection.capabilities)
     scheduling.merge(draft, injection.node_selector, injection.node_expressions)
     _labels(draft, injection.labels)

@@ -17,15 +17,18 @@ Json = dict[str, Any]
 
 def merge(
     draft: Draft,
-    memory: int,
+    amounts: Mapping[str, int],
     hugepages: Mapping[str, int],
     devices: Mapping[str, int],
     claims: Sequence[Json],
 ) -> None:
-    """`memory`: bytes added to requests and limits where set. `hugepages`: {"2Mi": bytes}."""
+    """`amounts`: bytes added to requests and limits of that name where they are set. `hugepages`:
+    {"2Mi": bytes}.
+    """
     before = _read_added(draft)
     after = dict(before)
-    _raise_memory(draft, memory, before.get("memory", 0), after)
+    for name in sorted(amounts):
+        _raise(draft, name, amounts[name], before.get(name, 0), after)
     for size in sorted(hugepages):
         _add_hugepages(draft, size, hugepages[size], before.get(f"hugepages-{size}", 0), after)
     _write_added(draft, after)
@@ -35,8 +38,8 @@ def merge(
         _add_claim(draft, claim)
 
 
-def _raise_memory(draft: Draft, size: int, added: int, after: dict[str, int]) -> None:
-    after.pop("memory", None)
+def _raise(draft: Draft, name: str, size: int, added: int, after: dict[str, int]) -> None:
+    after.pop(name, None)
     places: tuple[tuple[Json, str], ...] = (
         (draft.container.get("resources") or {}, draft.at("resources")),
         # Pod-level resources bound the sum of the containers' (Kubernetes 1.34).
@@ -44,13 +47,13 @@ def _raise_memory(draft: Draft, size: int, added: int, after: dict[str, int]) ->
     )
     for resources, path in places:
         for kind in ("requests", "limits"):
-            have = (resources.get(kind) or {}).get("memory")
+            have = (resources.get(kind) or {}).get(name)
             if have is None:
                 continue
             if size != added:
-                resources[kind]["memory"] = _plus(have, size - added, f"{path}.{kind}.memory")
+                resources[kind][name] = _plus(have, size - added, f"{path}.{kind}.{name}")
             if size:
-                after["memory"] = size
+                after[name] = size
 
 
 def _add_hugepages(draft: Draft, page: str, size: int, added: int, after: dict[str, int]) -> None:

@@ -382,6 +382,24 @@ def test_what_may_be_added_in_use_and_not_taken_away(name: str) -> None:
     assert bool(got.fatals) is bool(said)
 
 
+def test_what_is_pinned_fits_the_status() -> None:
+    """One value that does not would fail all of the status."""
+
+    def tier(last: str) -> dict[str, Any]:
+        claims = [{"name": f"{'c' * 200}{n}", "namespace": "n" * 60} for n in (1, 2, 3, last)]
+        files = ({**FILE_LEVEL, "name": f"l{n}"} for n in range(4))
+        each = zip(files, claims, strict=True)
+        return levels(*({**f, "fileSystem": {"sizeGiB": 1, "claim": c}} for f, c in each))
+
+    first = call(d.tier(lmcache=None, **tier("4")), required=required())
+    assert max(map(len, first.status["pinned"].values())) <= 512
+    for last, status in (("4", "True"), ("5", "False")):
+        edited = {**d.tier(lmcache=None, **tier(last)), "status": first.status}
+        used = required() | {"usages": [USAGE]}
+        got = call(edited, required=used, observed=observe(first))
+        assert got.conditions["Accepted"][0] == status
+
+
 def test_what_kubernetes_cannot_apply_is_refused_always() -> None:
     def tier(size: int) -> dict:
         offload = {"sizeGiB": size, "claim": {}}

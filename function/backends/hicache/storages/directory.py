@@ -19,15 +19,18 @@ def file(tier: Tier, engine: Engine) -> Storage:
     """`file`: bounded by SGLang, which counts the files of each rank."""
     settings = present(present(tier.settings.storage).file)
     if settings.claim is None:
-        root = facts.OWN
         # Beyond its limit the kubelet evicts the pod: SGLang stays below it.
-        volume: Json = {"name": _VOLUME, "emptyDir": {"sizeLimit": f"{settings.size_gib + 1}Gi"}}
+        root, room = facts.OWN, settings.size_gib + 1
+        volume: Json = {"name": _VOLUME, "emptyDir": {"sizeLimit": f"{room}Gi"}}
     else:
-        root, volume = facts.SHARED, claimed(settings.claim)
+        root, room, volume = facts.SHARED, 0, claimed(settings.claim)
     return Storage(
         "file",
         {"max_size": settings.size_gib * facts.GIB // engine.workers},
-        _pod(tier, engine, "SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR", root, volume),
+        {
+            **_pod(tier, engine, "SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR", root, volume),
+            "storage_bytes": room * facts.GIB,
+        },
     )
 
 

@@ -558,6 +558,25 @@ def test_memory_is_raised_once_and_follows_the_tier():
     assert none["metadata"]["annotations"] == {}
 
 
+def test_the_nodes_disk_is_counted_where_the_pod_counts_it():
+    """The kubelet adds what lies in an emptyDir to what the containers write."""
+    first = Injection(storage_bytes=8 * GIB, memory_bytes=GIB)
+    limits = {"ephemeral-storage": "10Gi", "memory": "4Gi"}
+    wired = apply(pod({"resources": {"limits": limits}}), 0, first)
+    raised = {"ephemeral-storage": "18Gi", "memory": "5Gi"}
+    assert wired["spec"]["containers"][0]["resources"] == {"limits": raised}
+    assert wired["metadata"]["annotations"] == {
+        "modelplane.ai/kv-offload-added": f"ephemeral-storage={8 * GIB},memory={GIB}"
+    }
+    assert apply(wired, 0, first) == wired
+    unsaid = apply(pod({"resources": {"limits": {"memory": "4Gi"}}}), 0, first)
+    assert unsaid["spec"]["containers"][0]["resources"] == {"limits": {"memory": "5Gi"}}
+    record = first.to_json()
+    assert Injection.from_json({k: v for k, v in record.items() if k != "storage_bytes"}) == (
+        Injection(memory_bytes=GIB)
+    )
+
+
 def test_the_nodes_shm_does_not_count_against_the_pod():
     template = pod({"resources": {"limits": {"memory": "10Gi"}}})
     wired = apply(template, 0, Injection(shm=SharedMemory(bytes=GIB, host=True)))
