@@ -10,8 +10,6 @@ import copy
 import dataclasses
 import logging
 import os
-import threading
-import time
 from types import SimpleNamespace
 
 NAME = "kv-offload-lmcache"
@@ -52,12 +50,13 @@ def _in_the_key(cache):
 
 
 class _Outliving:
-    """Upstream waits without end for what an agent that died was asked, and is a stranger to the
-    next one. Here that fails, as all does until an agent knows the engine: misses."""
+    """Upstream waits without end for what an agent that died was asked, each request with it. Here
+    that fails once the connection has ended, as all does that comes after: misses, until the engine
+    is restarted. To register it once more gave wrong texts on a CPU (LMCache moves the pool there).
+    """
 
     def __init__(self, client):
-        self.client, self.queue = client, client._req_client._message_queue_client
-        self.ends, self.away, self.lock = 0, False, threading.Lock()
+        self.queue, self.gone = client._req_client._message_queue_client, False
         self.ended, self.ask = self.queue.cancel_streams, self.queue.submit_request
         self.queue.cancel_streams, self.queue.submit_request = self.end, self.submit
         client._ensure_heartbeat_started()
@@ -65,40 +64,23 @@ class _Outliving:
     def end(self):
         """The connection has ended: in the one thread that knows what is pending."""
         self.ended()
+        if not self.gone:
+            logging.warning(_GONE)
+        self.gone = True
         while self.queue.pending_futures:
-            self.queue.pending_futures.popitem()[1][0].set_exception(ConnectionError(_AWAY))
-        with self.lock:
-            self.ends, first, self.away = self.ends + 1, not self.away, True
-        if first and not self.client._closed:
-            logging.warning(_AWAY)
-            threading.Thread(target=self.meet, daemon=True).start()
+            self.queue.pending_futures.popitem()[1][0].set_exception(ConnectionError(_GONE))
 
     def submit(self, operation, payloads):
-        if not self.away or operation.startswith(("ping", "register_kv_cache")):
+        if not self.gone:
             return self.ask(operation, payloads)
         from lmcache.v1.multiprocess.futures import MessagingFuture
 
         future = MessagingFuture()
-        future.set_exception(ConnectionError(_AWAY))
+        future.set_exception(ConnectionError(_GONE))
         return future
 
-    def meet(self):
-        while not self.client._closed:
-            ends = self.ends
-            try:
-                self.client._req_client.ping(self.client.instance_id).result(timeout=2)
-                self.client._registered = False
-                self.client.register_kv_cache()
-            except Exception:
-                time.sleep(2)
-                continue
-            with self.lock:
-                if self.ends == ends:
-                    self.away = False
-                    return
 
-
-_AWAY = "LMCache's agent is away"
+_GONE = "LMCache's agent went: without its blocks until this engine is restarted"
 _NO_PLACE = (
     "SGLang keeps this model's blocks elsewhere than in LMCache, or keys them otherwise, so models "
     "would read each other's. Use an image with SGLang 0.5.23 and LMCache 0.5.6, or no tier."

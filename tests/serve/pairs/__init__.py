@@ -42,6 +42,7 @@ class Pair:
     args: tuple[str, ...] = ()
     stand_ins: tuple[StandIn, ...] = ()
     keeps: bool = True
+    rejoins: bool = True
 
     def found(self, tokens: int) -> int:
         """How many tokens of a prompt a full hit brings: the last one is always computed."""
@@ -151,6 +152,7 @@ PAIRS: Mapping[str, Pair] = {
             chunk=256,
             parts=("agent",),
             env=(("LMCACHE_MP_TRANSFER_MODE", "lmcache_driven"),),
+            rejoins=False,
             stand_ins=(standins.SHARED_MEMORY,),
         ),
     )
