@@ -212,6 +212,7 @@ IN_PROCESS: tuple[tuple[str, Tier, Engine, dict[str, Any], dict[str, Any]], ...]
         INSIDE
         | {
             "memory_bytes": 80 * 2**30,
+            "storage_bytes": 800 * 2**30,
             "volumes": [{"name": "kv-offload-disk", "emptyDir": {"sizeLimit": "800Gi"}}],
             "mounts": [{"name": "kv-offload-disk", "mountPath": "/var/cache/kv-offload"}],
         },
