@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tests.conformance.envs import environment, with_levels
+from tests.conformance.envs import beside, environment
 
 CHECKERS = Path(__file__).parent / "checkers"
 
@@ -75,10 +75,10 @@ class _Checker:
             self._process = None
 
     def _start(self) -> subprocess.Popen[str]:
-        beside = {"PYTHONPATH": str(with_levels().beside)} if self.levels else {}
+        more = {"PYTHONPATH": str(beside("levels").beside)} if self.levels else {}
         self._process = subprocess.Popen(
             [environment(self.environment).python, CHECKERS / self.script],
-            env={**os.environ, **beside},
+            env={**os.environ, **more},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

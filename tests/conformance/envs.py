@@ -48,6 +48,13 @@ KERNELS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 # them.
 RELEASES = ("lmcache==0.5.0", "lmcache==0.5.4", "lmcache==0.5.5")
 
+# name -> modules of ours, of packages beside the environment `vllm` (requirements/NAME.txt). NIXL's
+# own module asks torch for the CUDA that it chooses its build by.
+BESIDE: Mapping[str, Mapping[str, str]] = {
+    "levels": {},
+    "cuda12": {"nixl_meta_utils.py": "def detect_cuda_major():\n    return 12\n"},
+}
+
 
 class EnvironmentUnavailable(Exception):
     """This machine cannot have the environment; the message says why and what to do."""
@@ -140,15 +147,17 @@ def release(requirement: str) -> Path:
     return path
 
 
-def with_levels() -> Environment:
-    """The environment `vllm` as in an image that has the clients of every level of LMCache's."""
-    made, file = environment("vllm"), REQUIREMENTS / "levels.txt"
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
-    path = cache_root() / "envs" / f"levels-{digest}-py{PYTHON}"
+def beside(name: str) -> Environment:
+    """The environment `vllm` as in another image: with the packages of that name before its own."""
+    made, file = environment("vllm"), REQUIREMENTS / f"{name}.txt"
+    digest = hashlib.sha256(file.read_bytes() + repr(BESIDE[name]).encode()).hexdigest()[:12]
+    path = cache_root() / "envs" / f"{name}-{digest}-py{PYTHON}"
     if not (path / ".ready").exists():
         shutil.rmtree(path, ignore_errors=True)
         options = ("--quiet", "--no-deps", "--compile-bytecode", "--python", made.python)
         _uv("pip", "install", *options, "--target", path, "-r", file)
+        for module, text in BESIDE[name].items():
+            (path / module).write_text(text)
         (path / ".ready").touch()
     return replace(made, beside=path)
 
@@ -158,7 +167,8 @@ def main() -> int:
         try:
             for requirement in RELEASES:
                 release(requirement)
-            with_levels()
+            for name in BESIDE:
+                beside(name)
         except EnvironmentUnavailable as problem:
             print(problem, file=sys.stderr)
             return 1

@@ -157,8 +157,6 @@ class Pod:
     def _env(self, spec: Mapping[str, Any]) -> dict[str, str]:
         venv = "/opt/venv/bin:" if self.image is not None else ""
         env = {"PATH": venv + SYSTEM_PATH, "HOSTNAME": self.name}
-        if self.image is not None and self.image.beside is not None:
-            env["PYTHONPATH"] = str(self.image.beside)
         for variable in spec.get("env", ()):
             if "value" in variable:
                 env[variable["name"]] = expand(variable["value"], env)
@@ -168,6 +166,10 @@ class Pod:
                     env[variable["name"]] = value
             else:
                 env[variable["name"]] = ""
+        if self.image is not None and self.image.beside is not None:
+            # As if it were installed: a pod's own path does not hide it.
+            path = (env.get("PYTHONPATH"), str(self.image.beside))
+            env["PYTHONPATH"] = ":".join(filter(None, path))
         return env
 
     def _value(self, source: Mapping[str, Any]) -> str | None:

@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 
-from tests.conformance.envs import EnvironmentUnavailable, environment, with_levels
+from tests.conformance.envs import BESIDE, EnvironmentUnavailable, beside, environment
 from tests.tools import find
 
 MARK = "KV_OFFLOAD_NODE"  # set to "root" or "user" inside
@@ -28,7 +28,8 @@ def main() -> int:
             find.require("etcd")
             for name in ("vllm", "sglang"):
                 environment(name)
-            with_levels()
+            for name in BESIDE:
+                beside(name)
     except (EnvironmentUnavailable, find.ToolsMissing) as problem:
         print(problem, file=sys.stderr)
         return 1

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 import yaml
 
+from tests.conformance import buckets
 from tests.conformance.bench import Bench, bench, metrics
-from tests.conformance.envs import with_levels
+from tests.conformance.envs import beside
 from tests.conformance.manifests import ROOT, Manifest, one, render
 from tests.conformance.node import Node
 from tests.conformance.pod import Pod
@@ -23,34 +24,8 @@ TIER = ROOT / "tests" / "conformance" / "tiers" / "levels.yaml"
 REQUIRED = ROOT / "example" / "lmcache" / "required"
 # As our connector names a model to the agents: two identities behind one path.
 OURS, THEIRS = ("/mnt/models##kv-offload-" + digit * 12 for digit in "12")
-S3, VALKEY = "s3.databases.svc", "valkey.databases.svc"
-CREDENTIALS = {"accessKeyID": "AKIAKVOFFLOAD", "secretAccessKey": "sec/ret+key"}
+VALKEY = "valkey.databases.svc"
 KEYS = {"kv-key": "k" * 32, "another-key": "o" * 32}
-# moto, with the bucket that the tier names.
-BUCKETS = """
-import os, threading, time, urllib.request
-from moto.server import main
-ask = urllib.request.Request("http://127.0.0.1/", method="PUT", headers={"Host": "blocks.HOST"})
-def create():
-    while True:
-        try:
-            return urllib.request.urlopen(ask).close()
-        except urllib.error.URLError:
-            time.sleep(0.1)
-threading.Thread(target=create, daemon=True).start()
-os.environ["MOTO_S3_CUSTOM_ENDPOINTS"] = "http://HOST"
-main(["-H", "0.0.0.0", "-p", "80"])
-""".replace("HOST", S3)
-SERVERS = {
-    S3: (80, ["python3", "-c", BUCKETS]),
-    VALKEY: (
-        6379,
-        [
-            shutil.which("valkey-server") or "redis-server",
-            *("--save", "", "--bind", "0.0.0.0", "--protected-mode", "no"),
-        ],
-    ),
-}
 LEVELS = ("bucket", "valkey", "files")
 STRANGER = "stranger"
 Start = Callable[..., Pod]
@@ -59,7 +34,7 @@ Start = Callable[..., Pod]
 @pytest.fixture(scope="module")
 def node() -> Iterator[Node]:
     made = Node()
-    made.secrets |= {"kv-bucket": CREDENTIALS}
+    made.secrets |= {"kv-bucket": buckets.CREDENTIALS}
     made.secrets |= {name: {"key": key} for name, key in KEYS.items()}
     yield made
     made.close()
@@ -69,14 +44,15 @@ def node() -> Iterator[Node]:
 def start(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     """`start(*levels, key=...)`: an agent of the tier with these levels, not awaited. The stores
     that the tier names run, empty."""
-    pods: list[Pod] = []
-    for host, (port, command) in SERVERS.items():
-        probe = {"tcpSocket": {"port": port}, "periodSeconds": 1}
-        container = {"name": "server", "command": command, "readinessProbe": probe}
-        template = {"spec": {"containers": [container]}}
-        pods.append(Pod(node, template, with_levels(), name=host.partition(".")[0]))
-        for name in (host, f"blocks.{host}"):
-            node.service(name, pods[-1].address)
+    program = shutil.which("valkey-server") or "redis-server"
+    options = ("--save", "", "--bind", "0.0.0.0", "--protected-mode", "no")
+    probe = {"tcpSocket": {"port": 6379}, "periodSeconds": 1}
+    valkey = {"name": "valkey", "command": [program, *options], "readinessProbe": probe}
+    pods = [
+        buckets.start(node, "blocks"),
+        Pod(node, {"spec": {"containers": [valkey]}}, None, name="valkey"),
+    ]
+    node.service(VALKEY, pods[-1].address)
     for pod in pods:
         pod.wait_ready(60)
     file = tmp_path_factory.mktemp("tier") / "tier.yaml"
@@ -95,7 +71,7 @@ def start(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Star
                 node.config_maps[manifest["metadata"]["name"]] = manifest["data"]
         template = one(manifests, "DaemonSet")["spec"]["template"]
         name = f"agent-{len(pods)}"
-        pods.append(Pod(node, template, with_levels(), name=name, sizes=SIZES))
+        pods.append(Pod(node, template, beside("levels"), name=name, sizes=SIZES))
         return pods[-1]
 
     yield agent

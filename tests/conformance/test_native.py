@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import pytest
 import yaml
 
 from function.backends.native import BACKEND
-from tests.conformance import consumers
+from tests.conformance import buckets, consumers
 from tests.conformance.bench import metrics
-from tests.conformance.envs import environment
+from tests.conformance.envs import beside, environment
 from tests.conformance.manifests import ROOT, Manifest, one, render
 from tests.conformance.pod import Pod
+from tests.unit.backends.native import native
 from tests.unit.backends.native.golden import ENGINES, GOLDENS
 
 EXAMPLES = ROOT / "example" / "native"
@@ -123,6 +125,69 @@ def test_vllms_levels_take_their_keys():
         text=True,
     )
     assert done.stdout.endswith("taken\n"), done.stderr[-3000:]
+
+
+# An engine's connection to its bucket: vLLM's settings of it and NIXL's own transfer. argv is what
+# to do, a block's name, and levels; it says of each whether the block was there.
+_OBJECT = """
+import ctypes, json, os, sys
+from nixl._api import nixl_agent, nixl_agent_config
+from vllm.v1.kv_offload.tiering.obj.config import ObjStoreConfig
+way, name, *levels = sys.argv[1:]
+SIZE = 65536
+for number, level in enumerate(map(json.loads, levels)):
+    agent = nixl_agent(f"agent-{number}", nixl_agent_config(backends=[]))
+    agent.create_backend("OBJ", ObjStoreConfig(**level["store_config"]).to_nixl_params())
+    key = f"{level['prefix']}/{name}"
+    there = agent.query_memory([(0, 0, 0, key)], "OBJ", "OBJ")[0] is not None
+    print("there" if there else "new", flush=True)
+    if way == "READ" and not there:
+        continue
+    page = (ctypes.c_char * SIZE)(*(b"k" * SIZE if way == "WRITE" else b""))
+    memory = agent.register_memory([(ctypes.addressof(page), SIZE, 0, "")], "DRAM").trim()
+    stored = agent.register_memory([(0, SIZE, 1, key)], "OBJ").trim()
+    transfer = agent.initialize_xfer(way, memory, stored, agent.name)
+    state = agent.transfer(transfer)
+    while state == "PROC":
+        state = agent.check_xfer_state(transfer)
+    assert state == "DONE", state
+    assert bytes(page) == b"k" * SIZE
+os._exit(0)  # NIXL may crash at its end
+"""
+
+
+def test_a_bucket_gives_blocks_back_to_engines_of_their_identity(node):
+    """By the NIXL for CUDA 12: the OBJ plugin of nixl-cu13 1.5.1 does not load."""
+    bucket = {
+        "bucket": "blocks",
+        "endpoint": f"http://{buckets.HOST}",
+        "region": "eu-central-1",
+        "credentialsSecret": {"name": "kv-bucket"},
+    }
+    told = native({"name": "shared", "type": "Bucket", "bucket": bucket})
+    env = {"PYTHONPATH": str(beside("cuda12").beside), "VLLM_TARGET_DEVICE": "cpu"}
+    levels = []
+    for identity in ("1" * 12, "2" * 12):
+        injected = BACKEND.inject(told, replace(ENGINES["vllm"], identity=identity))
+        levels += map(
+            json.dumps, injected.connector["kv_connector_extra_config"]["secondary_tiers"]
+        )
+        for variable in injected.env:
+            secret = variable["valueFrom"]["secretKeyRef"]
+            assert secret["name"] == "kv-bucket"
+            env[variable["name"]] = buckets.CREDENTIALS[secret["key"]]
+    ours, theirs = levels
+    with buckets.start(node, "blocks") as store:
+        store.wait_ready(60)
+
+        def engine(way: str, *levels: str) -> list[str]:
+            command = ["python3", "-c", _OBJECT, way, "0a1b.bin", *levels]
+            done = store.containers["bucket"].execute(command, timeout=60, env=env)
+            assert done.returncode == 0, done.stderr[-3000:]
+            return [line for line in done.stdout.splitlines() if line in ("there", "new")]
+
+        assert engine("WRITE", ours) == ["new"]
+        assert engine("READ", ours, theirs) == ["there", "new"]
 
 
 # vLLM's own reading and writing: argv is "store" or "load", a folder, how many blocks.
