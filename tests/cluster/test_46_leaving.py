@@ -46,7 +46,7 @@ def until(world: Fleet, probe: Callable[[], bool], what: str, explain: Callable[
         world.touch(PARTING)
         return probe()
 
-    world.rig.until(touched, what, 90, every=1, explain=explain)
+    world.rig.until(touched, what, 150, every=1, explain=explain)
 
 
 def clusters(world: Fleet) -> str:
