@@ -52,7 +52,7 @@ def _in_the_key(cache):
 class _Outliving:
     """Upstream waits without end for what an agent that died was asked, each request with it. Here
     that fails once the connection has ended, as all does that comes after: misses, until the engine
-    is restarted. To register it once more gave wrong texts on a CPU (LMCache moves the pool there).
+    is restarted. To register it once more gave wrong texts on a CPU; no GPU has been tried.
     """
 
     def __init__(self, client):
