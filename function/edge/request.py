@@ -168,13 +168,17 @@ class Call:
             return value
         return structs.read(self._req.desired.resources[key].resource, *path)
 
-    def desired_kind(self, key: str) -> tuple[Any, Any]:
-        """apiVersion and kind of a desired resource, or of what an Object holds."""
-        outer = tuple(self.desired_value(key, field) for field in _KIND)
-        if not objects.is_object(dict(zip(_KIND, outer, strict=True))):
-            return outer[0], outer[1]
-        inner = [self.desired_value(key, *objects.MANIFEST, field) for field in _KIND]
-        return inner[0], inner[1]
+    def desired_kind(self, key: str) -> tuple[str, str]:
+        """apiVersion and kind of a desired resource, or of what an Object holds; "" for no text."""
+        api_version, kind = (self._desired_text(key, field) for field in _KIND)
+        if objects.is_object({"apiVersion": api_version, "kind": kind}):
+            where = objects.MANIFEST
+            api_version, kind = (self._desired_text(key, *where, field) for field in _KIND)
+        return api_version, kind
+
+    def _desired_text(self, key: str, *path: str) -> str:
+        found = self.desired_value(key, *path)
+        return found if isinstance(found, str) else ""
 
     def desired_mentions(self, key: str, text: str) -> bool:
         """Whether a text stands anywhere in a desired resource, without converting it."""

@@ -792,6 +792,33 @@ def test_a_long_number_is_nobodys_bug(name: str) -> None:
     assert got.conditions["KVOffloadReady"][1] not in ("InternalError", "TierUnresolved")
 
 
+def _held(manifest: Any) -> dict[str, Any]:
+    held = d.engine()
+    held["spec"]["forProvider"]["manifest"] = manifest
+    return held
+
+
+STRANGE = {
+    "a manifest's kind": _held({"apiVersion": "v1", "kind": {"a": "b"}, "metadata": {"name": "x"}}),
+    "a kind": {"apiVersion": "v1", "kind": ["ConfigMap"], "metadata": {"name": "x"}},
+    "an apiVersion": {"apiVersion": 1, "kind": "ConfigMap", "metadata": {"name": "x"}},
+    "no manifest": _held("text"),
+    "a ConfigMap's data": _held(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": [], "data": {"a": {}, "b": "c"}}
+    ),
+    "a claim template's spec": _held(
+        {"apiVersion": "v1", "kind": "ResourceClaimTemplate", "metadata": {"name": {}}, "spec": 1}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_strange_neighbour_is_no_engines_trouble(name: str) -> None:
+    desired = {KEY: d.engine({TIER: "chat"}), "strange": STRANGE[name]}
+    got = call(d.replica(), desired=desired, required=d.requirements(d.ready_tier()))
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+
+
 DECLARED = {
     "by the pod": ({TIER: "chat", "modelplane.ai/kv-offload-engine": "vLLM"}, None),
     "by the input": (
