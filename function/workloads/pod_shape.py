@@ -15,6 +15,7 @@ _TEXTS = {"*": SCALAR}
 _CONTAINER = {
     "name": str,
     "image": str,
+    "workingDir": str,
     "env": [{"name!": str, "value": SCALAR, "valueFrom": {"*": {}}}],
     "envFrom": [{}],
     "ports": [{"name": str, "containerPort": SCALAR}],

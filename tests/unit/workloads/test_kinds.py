@@ -621,6 +621,14 @@ def test_rubbish_anywhere_raises_nothing_but_refused(name):
                     assert replace(broken, template, template.body) == broken
 
 
+@pytest.mark.parametrize("field", ["name", "image", "workingDir"])
+def test_what_is_read_of_a_container_is_text(field: str):
+    container = {"name": "engine", "image": "vllm/vllm-openai:v0.33.0", field: 4}
+    body = {"template": {"spec": {"containers": [container]}}}
+    (template,) = find(manifest("apps/v1", "Deployment", body)).templates
+    assert template.problem == f"spec.template.spec.containers[0].{field}: this is not text"
+
+
 def test_a_malformed_template_keeps_only_what_it_declares():
     document = manifest(
         "apps/v1",
