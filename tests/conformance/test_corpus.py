@@ -38,7 +38,20 @@ def engine_argv(argv: list[str]) -> list[str]:
 def started(case: Json, manifest: Json, path: str, folder: Path) -> list[list[str]]:
     template = next(t for t in find(case, manifest).templates if t.path == path)
     container = template.body["spec"]["containers"][case.get("container", 0)]
-    return [engine_argv(argv) for argv in starts(case, container, folder)]
+    argvs = starts(case, container, folder)
+    return [with_file(case, engine_argv(argv), folder) for argv in argvs]
+
+
+def with_file(case: Json, argv: list[str], folder: Path) -> list[str]:
+    """With the file of `--config`, the one text of the ConfigMap that stands beside the case."""
+    if "--config" not in argv:
+        return argv
+    at = argv.index("--config") + 1
+    (config_map,) = case["beside"]
+    (text,) = config_map["data"].values()
+    file = folder / Path(argv[at]).name
+    file.write_text(text)
+    return [*argv[:at], str(file), *argv[at + 1 :]]
 
 
 def parser_of(request: pytest.FixtureRequest, argv: list[str]) -> Any:

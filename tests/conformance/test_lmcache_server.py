@@ -107,6 +107,8 @@ def test_the_evictor_beside_the_server(node, redis, start):
     first = bench(agent, AGENT)
     folder = node.volume("host", "/mnt/nvme/kv-offload")
     (tier,) = folder.iterdir()
+    # Its first look may come after the first blocks.
+    await_count(lambda: sum(p.is_dir() for p in tier.iterdir()), lambda count: count == 1)
     assert {path.name for path in tier.iterdir() if path.is_dir()} == {".evictor"}
     blocks = await_count(lambda: len(data(tier)), lambda count: count >= 8)
     size = sum(max(s.st_size, s.st_blocks * 512) for s in map(Path.stat, data(tier)))
