@@ -9,9 +9,9 @@ serve-test: conformance-envs serve-tools ## Serve real tokens with every engine 
 	$(BIN)/python -m tests.conformance.run tests/serve $(PAIR:%=--pair=%) $(LONG:%=--long) $(PROOFS:%=--proofs) $(SERVE_ARGS)
 	$(if $(PROOFS),$(BIN)/python -m tests.serve.proofs)
 
-# One pair for each engine, of two backends: hits, no mix-up, Off, and what alerts ask for.
+# One pair for each engine: hits, no mix-up, Off, and what alerts ask for.
 serve-test-short: ## The same, for one pair of each engine
-	@$(MAKE) serve-test PAIR='vllm-mooncake sglang-lmcache'
+	@$(MAKE) serve-test PAIR='vllm-mooncake sglang-mooncake'
 
 serve-proofs: venv ## Write docs/proofs.md from what was seen (tests/serve/proven.json)
 	$(BIN)/python -m tests.serve.proofs

@@ -12,9 +12,7 @@ from tests.serve.test_10_hits import settle
 from tests.serve.watching import targets, watched
 
 
-@pytest.mark.pairs(
-    "vllm-mooncake", "vllm-lmcache", "vllm-native", "sglang-mooncake", "sglang-lmcache"
-)
+@pytest.mark.pairs("vllm-mooncake", "vllm-lmcache", "vllm-native", "sglang-mooncake")
 def test_alerts_ask_for_what_is_counted(fleet: Fleet, proof) -> None:
     manifests = fleet.declared.manifests
     spec = fleet.declared.document["spec"]

@@ -15,7 +15,6 @@ import pytest
 from tests.conformance.mooncake import until
 from tests.serve.engine import Asked, Asking, Engine, prompt
 from tests.serve.fleet import LLAMA, STEADY, Fleet
-from tests.serve.pairs import KEEPING, PAIRS
 
 SEEDS = STEADY[:3]
 LONG = 300  # tokens of the stream
@@ -56,7 +55,6 @@ def _twice(engine: Engine, text: str) -> Iterator[list[str]]:
 
 
 @pytest.mark.long(but="vllm-lmcache-agent-is killed")
-@pytest.mark.pairs(*(name for name in KEEPING if PAIRS[name].rejoins))
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_request_is_answered(fleet: Fleet, proof, part: str, fault: str) -> None:
     fleet.prepare(LLAMA)

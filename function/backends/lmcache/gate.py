@@ -21,6 +21,12 @@ _TORCH_VLLM = (
 )
 _TORCH_SGLANG = (
     Caution(
+        "on a CPU, SGLang 0.5.23 said other words with blocks that it found, and nobody here has "
+        "run it on a GPU: compare its answers with those of an engine without the tier before you "
+        "rely on it (docs/lmcache.md)",
+        source="ran: make serve-test on 2026-11-22",
+    ),
+    Caution(
         _ABI.format(torch="torch 2.11.0"), "<0.5.18", "==0.5.6", source="SGLang's requirements"
     ),
     Caution(
