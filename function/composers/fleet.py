@@ -102,7 +102,9 @@ class _FleetComposer:
         self.uids: dict[str, str] = {}
         self.resolved = False
         self.any_leaving = False
-        # Clusters that are left: the ProviderConfigs that are held, and whose child may not go yet.
+        # Clusters that are left: the ProviderConfigs that are held by now and that are to be, and
+        # whose child may not go yet.
+        self.held = hold.observed(call)
         self.holds: dict[str, str] = {}
         self.last: list[str] = []
         self.answer = Answer()
@@ -126,7 +128,7 @@ class _FleetComposer:
             REQUIRED_USAGES: usages_of(names.LABEL_USED_FLEET, self.tier.namespace, self.tier.name),
         }
         # A child that is told to go is observed no more; whether it is gone is to be looked up.
-        if hold.observed(self.call):
+        if self.held:
             self.answer.requirements[REQUIRED_CHILDREN] = Requirement(
                 names.API_VERSION,
                 "KVOffloadTier",
@@ -167,15 +169,14 @@ class _FleetComposer:
 
     def leave_clusters(self) -> None:
         """A child goes once its ProviderConfig is held, and the hold once the child is gone."""
-        held = hold.observed(self.call)
         going = children(self.call).keys() - set(self.clusters)
         for cluster in going:
-            config = held.get(cluster) or self.call.observed_value(PREFIX + cluster, *_CONFIG)
+            config = self.held.get(cluster) or self.call.observed_value(PREFIX + cluster, *_CONFIG)
             if config:  # else it has nothing on its cluster
                 self.holds[cluster] = config
         self.last = sorted(self.holds.keys() - hold.in_force(self.call, self.holds))
         lingering = self._lingering()
-        self.holds |= {k: v for k, v in held.items() if lingering is None or k in lingering}
+        self.holds |= {k: v for k, v in self.held.items() if lingering is None or k in lingering}
         self.answer.resources |= hold.compose(self.holds, self.tier.spec.namespace)
 
     def _lingering(self) -> set[str] | None:

@@ -14,9 +14,9 @@ import yaml
 
 from function.command.model import EngineCall, Word, shown
 from function.contract.engine import SGLANG, VLLM
-from function.flags.scan import Options, Scan
-from function.flags.sglang.options import OPTIONS as SGLANG_OPTIONS
-from function.flags.vllm.options import OPTIONS as VLLM_OPTIONS
+from function.flags.scan import Scan
+from function.flags.sglang.options import TABLE as SGLANG_TABLE
+from function.flags.vllm.options import TABLE as VLLM_TABLE
 from function.kube import yamls
 from function.problems import Refused
 from function.reasons import Reason
@@ -30,7 +30,6 @@ _MAY_HOLD = {
     "replace, or be replaced by, without a word",
     SGLANG: "flags that contradict the tier's",
 }
-_OPTIONS = {VLLM: Options(VLLM_OPTIONS), SGLANG: Options(SGLANG_OPTIONS)}
 
 
 def path(call: EngineCall) -> str | None:
@@ -107,7 +106,7 @@ def _vllm(config: dict[str, Any], call: EngineCall) -> Iterator[str]:
         if value is False:
             # Looked up in the parser that reads the file: under `vllm serve` that is the one of
             # the subcommands, which knows no flag. Nor does any know a name with underscores.
-            known = _OPTIONS[VLLM].exact(f"--no-{key}") is not None
+            known = VLLM_TABLE.exact(f"--no-{key}") is not None
             if known and not call.positional_model:
                 yield f"--no-{key}"
         elif value is True:
@@ -118,7 +117,7 @@ def _vllm(config: dict[str, Any], call: EngineCall) -> Iterator[str]:
 
 def _sglang(config: dict[str, Any], _: EngineCall) -> Iterator[str]:
     for key, value in config.items():
-        option = _OPTIONS[SGLANG].exact(f"--{key.replace('_', '-')}")
+        option = SGLANG_TABLE.exact(f"--{key.replace('_', '-')}")
         switch = option is not None and option.arity == "0"
         if option is not None and option.negatives:
             raise ValueError(f"{key} is not taken from a file")

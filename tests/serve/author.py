@@ -87,7 +87,7 @@ def _vllm(pod: Pod, more: tuple[str, ...], device: Mapping[str, str]) -> Manifes
     return _template(pod, "vllm/vllm-openai:v0.33.0", ["vllm", "serve"], words, env, [host])
 
 
-def sglang(pod: Pod, image: str = "lmsysorg/sglang:v0.5.23") -> Manifest:
+def sglang(pod: Pod) -> Manifest:
     """A pod template that starts SGLang 0.5.23, on a CPU with what is in `shims`.
 
     By SGLANG_USE_CPU_ENGINE and not by `--device cpu`: an engine that says so in its arguments gets
@@ -108,7 +108,7 @@ def sglang(pod: Pod, image: str = "lmsysorg/sglang:v0.5.23") -> Manifest:
     host = {"name": "SGLANG_HOST_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
     pod = replace(pod, claims=((SHIMS, "shims"), *pod.claims))
     command = ["python3", "-m", "sglang.launch_server"]
-    return _template(pod, image, command, words, env, [host])
+    return _template(pod, "lmsysorg/sglang:v0.5.23", command, words, env, [host])
 
 
 def _template(

@@ -60,8 +60,8 @@ class Site:
             (cache / "refs" / name).write_text(REVISIONS[name])
 
     def shims(self) -> None:
-        """What lets engines run without a GPU, on claims. SGLang's images have Mooncake and
-        LMCache, and its environment has not: they lie beside."""
+        """What lets engines run without a GPU, on claims. SGLang's images have
+        Mooncake, and its environment has not: it lies beside."""
         shutil.copytree(SHIMS / "vllm", self.node.volume("claim", CLAIM), dirs_exist_ok=True)
         if self.gpu is not None:
             return
@@ -69,9 +69,8 @@ class Site:
         shutil.copy(SHIMS / "sglang/sitecustomize.py", folder)
         shutil.copy(HERE.parent / "conformance/checkers/stubs.py", folder)
         packages = next(self.image("vllm").path.glob("lib/python*/site-packages"))
-        for name in ("mooncake*", "lmcache*"):
-            for part in packages.glob(name):
-                shutil.copytree(part, folder / part.name)
+        for part in packages.glob("mooncake*"):
+            shutil.copytree(part, folder / part.name)
 
     def adapter(self, claim: str, seed: int, path: str = "") -> None:
         """A LoRA adapter of that seed on a claim."""

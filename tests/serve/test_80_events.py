@@ -120,6 +120,16 @@ def asked_until(good: Callable[[], bool], engine: Engine) -> None:
     raise AssertionError("nothing was heard of 60 requests")
 
 
+@contextmanager
+def hearing(fleet: Fleet, engine: Engine, where: dict[str, Any]) -> Iterator[Hearing]:
+    """Who follows the engine as the status says, and has heard of the prompt that is asked."""
+    address = f"tcp://{engine.pod.address}:{where['port']}"
+    with listening(fleet, address, where["topicFilter"]) as live:
+        asked_until(lambda: bool(live.batches), engine)
+        engine.ask(prompt(9), tokens=1)
+        yield live
+
+
 def chain(stored: list[Event], tokens: list[int]) -> list[Any]:
     """The names of a prompt's blocks: those stored one behind the other, with its tokens."""
     after = {event["parent_block_hash"]: event for event in stored}
@@ -143,11 +153,7 @@ def test_a_router_hears_what_an_engine_holds(fleet: Fleet, proof) -> None:
     assert selected(engine, where["podSelector"])
     tokens = tokens_of(engine, prompt(9))
     whole = len(tokens) // BLOCK
-    with listening(
-        fleet, f"tcp://{engine.pod.address}:{where['port']}", where["topicFilter"]
-    ) as live:
-        asked_until(lambda: bool(live.batches), engine)
-        engine.ask(prompt(9), tokens=1)
+    with hearing(fleet, engine, where) as live:
         for medium in ("GPU", "CPU"):
             asked_until(
                 lambda m=medium: len(chain(live.events("BlockStored", m), tokens)) >= whole, engine
@@ -188,11 +194,7 @@ def test_a_routers_own_names_are_the_engines(fleet: Fleet, proof) -> None:
     assert (where["blockTokens"], where["hashSeed"]) == (BLOCK, 7)
     tokens = tokens_of(engine, prompt(9))
     whole = len(tokens) // BLOCK
-    with listening(
-        fleet, f"tcp://{engine.pod.address}:{where['port']}", where["topicFilter"]
-    ) as live:
-        asked_until(lambda: bool(live.batches), engine)
-        engine.ask(prompt(9), tokens=1)
+    with hearing(fleet, engine, where) as live:
         asked_until(lambda: len(chain(live.events("BlockStored", "GPU"), tokens)) >= whole, engine)
         names = chain(live.events("BlockStored", "GPU"), tokens)
     own = {}

@@ -19,13 +19,13 @@ _TORCH_VLLM = (
     Caution(_ABI.format(torch="torch 2.11.0"), "<0.27", "==0.5.6", source="vLLM's requirements"),
     Caution(_ABI.format(torch="torch 2.14.0"), ">=0.33", "==0.5.6", source="vLLM's requirements"),
 )
+OTHER_WORDS = Caution(
+    "on a CPU, SGLang 0.5.23 said other words with blocks that it found, and nobody here has "
+    "run it on a GPU: compare its answers with those of an engine without the tier before you "
+    "rely on it (docs/lmcache.md)",
+    source="ran: make serve-test on 2026-11-22",
+)
 _TORCH_SGLANG = (
-    Caution(
-        "on a CPU, SGLang 0.5.23 said other words with blocks that it found, and nobody here has "
-        "run it on a GPU: compare its answers with those of an engine without the tier before you "
-        "rely on it (docs/lmcache.md)",
-        source="ran: make serve-test on 2026-11-22",
-    ),
     Caution(
         _ABI.format(torch="torch 2.11.0"), "<0.5.18", "==0.5.6", source="SGLang's requirements"
     ),
@@ -71,7 +71,7 @@ ROWS: tuple[Row, ...] = (
         "lmcache",
         ">=0.5.4,<0.6",
         (Feature("lmcache_config_file", source="SGLang's server arguments"),),
-        _TORCH_SGLANG,
+        (OTHER_WORDS, *_TORCH_SGLANG),
     ),
     Row(
         "LMCacheMPConnector",
@@ -88,6 +88,6 @@ ROWS: tuple[Row, ...] = (
                 "lmcache's unified connector: its configuration may come from env",
             ),
         ),
-        _TORCH_SGLANG,
+        (OTHER_WORDS, *_TORCH_SGLANG),
     ),
 )

@@ -4,6 +4,7 @@ Only what argparse decides by: names (without the leading dashes), arity and ali
 `tests/conformance` compares it with the real parser.
 """
 
+from function.flags.scan import Options
 from function.flags.table import table
 
 _ONE = """
@@ -188,3 +189,4 @@ _ALIASES = {
 }
 
 OPTIONS = table(_ONE, _OPTIONAL, _MANY, _SWITCHES, _TOGGLES, _ALIASES)
+TABLE = Options(OPTIONS)

@@ -6,7 +6,8 @@ from function.contract.injection import Injection
 from function.flags import config_file
 from function.flags import plan as plans
 from function.flags.plan import FlagPlan
-from function.flags.sglang.read import TABLE, effective, read
+from function.flags.sglang.options import TABLE
+from function.flags.sglang.read import effective, read
 from function.flags.sglang.rules import RULES, Flags
 from function.problems import Refused
 from function.reasons import Reason

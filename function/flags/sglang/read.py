@@ -6,11 +6,9 @@ read before the command line.
 
 from function.command.model import EngineCall
 from function.flags import config_file
-from function.flags.scan import Options, Scan, scan
-from function.flags.sglang.options import OPTIONS
+from function.flags.scan import Scan, scan
+from function.flags.sglang.options import TABLE
 from function.flags.vllm.read import opposite
-
-TABLE = Options(OPTIONS)
 
 
 def read(call: EngineCall) -> Scan:

@@ -5,6 +5,7 @@ to tell a flag's value from a positional word, and an abbreviation that counts f
 ambiguous; `tests/conformance` compares it with the real parser.
 """
 
+from function.flags.scan import Options
 from function.flags.table import table
 
 _ONE = """
@@ -119,3 +120,4 @@ _ALIASES = {
 }
 
 OPTIONS = table(_ONE, _OPTIONAL, _MANY, _SWITCHES, _TOGGLES, _ALIASES, paired=True)
+TABLE = Options(OPTIONS)

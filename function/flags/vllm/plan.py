@@ -12,6 +12,7 @@ from function.flags.plan import FlagPlan, Set
 from function.flags.scan import Scan
 from function.flags.vllm import read as vllm_read
 from function.flags.vllm.merge import merge, without_hma
+from function.flags.vllm.options import TABLE
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -27,7 +28,7 @@ def plan(call: EngineCall, engine: Engine, injection: Injection) -> FlagPlan:
     config_file.check(call)
     scanned = vllm_read.read(call)
     touchy = {*ours, *vllm_read.KV_OFFLOADING}
-    plans.legible(scanned, vllm_read.TABLE, {*touchy, config_file.FLAG})
+    plans.legible(scanned, TABLE, {*touchy, config_file.FLAG})
     notes = list(plans.guard(call, scanned, touchy, engine))
     _no_offloading_flags(scanned)
     sets: list[Set] = []

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 from function.command import kubernetes
 from function.command.model import EngineCall, Word
 from function.flags import config_file, json_text
-from function.flags.scan import Options, Scan, Use, scan
-from function.flags.vllm.options import OPTIONS
+from function.flags.scan import Scan, Use, scan
+from function.flags.vllm.options import TABLE
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -26,7 +26,6 @@ KV_EVENTS = "--kv-events-config"
 # They overwrite kv_connector and kv_role of any --kv-transfer-config, without a word.
 KV_OFFLOADING = ("--kv-offloading-size", "--kv-offloading-backend")
 
-TABLE = Options(OPTIONS)
 
 _DISABLED = ("", "None")
 _HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")

@@ -8,10 +8,11 @@ from packaging.version import Version
 
 from function.backends import hierarchy_rows as hicache
 from function.backends.hicache.gate import POOL_SIZE
+from function.backends.lmcache.gate import OTHER_WORDS
 from function.backends.mooncake.gate import HOST_POOL
 from function.backends.registry import gate_rows
 from function.contract import gate
-from function.contract.engine import ENGINES, SGLANG, Engine
+from function.contract.engine import ENGINES, Engine
 from function.contract.gate import Question, Verdict
 from function.contract.versions import KNOWN, UNDECLARED, parse
 from function.flags.vllm.connectors import CONNECTORS
@@ -26,16 +27,6 @@ STORE = "MooncakeStoreConnector"
 
 def check(connector: str, engine: Engine, package: str | None) -> Verdict:
     return gate.check(Question(connector, engine, TABLE, parse(package)))
-
-
-# What SGLang on LMCache is warned of: answers that were wrong on a CPU.
-OTHER_WORDS = next(
-    caution.message
-    for row in TABLE
-    if row.connector == "LMCacheMPConnector" and row.engine == SGLANG
-    for caution in row.cautions
-    if "other words" in caution.message
-)
 
 
 def abi(torch: str) -> str:
@@ -89,12 +80,12 @@ ALLOWED = [
      {"kv_lease_duration", "NixlPullConnector", "NixlPushConnector", "telemetry", "sleep mode"},
      ["the engine's image must have nixl 1.5.0 or newer (vLLM 0.32 and 0.33)"]),
     (MP, sglang("0.5.23"), "0.5.6", {"lmcache_config_file", "lmcache_env"},
-     [OTHER_WORDS, abi("torch 2.14.1")]),
-    (MP, sglang("0.5.21"), "0.5.6", {"lmcache_config_file", "lmcache_env"}, [OTHER_WORDS]),
-    (MP, sglang("0.5.20"), "0.5.5", {"lmcache_config_file"}, [OTHER_WORDS]),
+     [OTHER_WORDS.message, abi("torch 2.14.1")]),
+    (MP, sglang("0.5.21"), "0.5.6", {"lmcache_config_file", "lmcache_env"}, [OTHER_WORDS.message]),
+    (MP, sglang("0.5.20"), "0.5.5", {"lmcache_config_file"}, [OTHER_WORDS.message]),
     (MP, sglang("0.5.15.post1"), "0.5.6", {"lmcache_config_file"},
-     [OTHER_WORDS, abi("torch 2.11.0")]),
-    (MP, sglang(), "0.5.6", {"lmcache_config_file"}, [OTHER_WORDS]),
+     [OTHER_WORDS.message, abi("torch 2.11.0")]),
+    (MP, sglang(), "0.5.6", {"lmcache_config_file"}, [OTHER_WORDS.message]),
     ("HiCache", sglang(), None, {*HICACHE, hicache.PIPELINE}, []),
     ("HiCache", sglang("0.5.20"), None, {*HICACHE, hicache.PIPELINE, hicache.BUFFER_ONLY}, []),
     ("HiCache", sglang("0.5.5"), None, set(), [POOL_SIZE.message]),
