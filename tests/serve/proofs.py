@@ -1,8 +1,8 @@
-"""What a run has shown, case by case, and the page that says it (docs/proofs.md).
+"""What a run has shown, case by case: docs/proofs.md has it whole, README a line for each pair.
 
 `proven.json` holds what was seen, without times: equal runs leave equal bytes. A run adds to it
-(`make serve-test PROOFS=1`), and `python -m tests.serve.proofs` writes the page from it and from
-the harness's rows; a unit test holds the page to both, and the versions to those that are pinned.
+(`make serve-test PROOFS=1`), and `python -m tests.serve.proofs` writes both from it and from the
+harness's rows; a unit test holds them to it, and the versions to those that are pinned.
 """
 
 import json
@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from function.docs.markdown import renewed, table
 from tests.conformance.envs import REQUIREMENTS
 from tests.serve.pairs import ELSEWHERE, PAIRS, Pair
 
 ROOT = Path(__file__).parents[2]
 PROVEN = Path(__file__).parent / "proven.json"
 PAGE = ROOT / "docs" / "proofs.md"
+README = ROOT / "README.md"
 # A word of a pair's name -> a package that its proof is about.
 SAID = (
     ("vllm", "vllm"),
@@ -121,6 +123,19 @@ def page(proven: Mapping[str, Any]) -> str:
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
+def readme(text: str, proven: Mapping[str, Any]) -> str:
+    """README with its table: each pair, by what it is proven, and with which versions."""
+    rows = []
+    for name in PAIRS:
+        if name in proven:
+            versions = proven[name]["versions"].items()
+            rows.append([name, "tokens", ", ".join(f"{one} {which}" for one, which in versions)])
+        else:
+            rows.append([name, "nothing yet", ""])
+    rows += [[row.name, row.degree, ""] for row in ELSEWHERE.values()]
+    return renewed(text, "proofs", table(["Engine and backend", "Proven by", "Of"], rows))
+
+
 def _summary(proven: Mapping[str, Any]) -> Iterator[str]:
     yield "| Engine and backend | Degree | Why not tokens |\n|---|---|---|"
     for name in PAIRS:
@@ -147,8 +162,10 @@ def _section(pair: Pair, seen: Mapping[str, Any]) -> Iterator[str]:
 
 
 def main() -> int:
-    """Write the page."""
-    PAGE.write_text(page(json.loads(PROVEN.read_text())))
+    """Write the page, and README's table."""
+    proven = json.loads(PROVEN.read_text())
+    PAGE.write_text(page(proven))
+    README.write_text(readme(README.read_text(), proven))
     return 0
 
 
