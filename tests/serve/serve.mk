@@ -1,17 +1,13 @@
 # The serving suite: real engines on a CPU, through the pods that we wire and the tiers that we
 # compose. Included by the root Makefile; environments are the conformance suite's.
 
-.PHONY: serve-tools serve-test serve-test-short serve-proofs gpu-kit gpu
+.PHONY: serve-tools serve-test serve-proofs gpu-kit gpu
 serve-tools: ## Build what the serving suite needs of the Go programs (llm-d's library; once)
 	@$(TOOLS_PYTHON) tests/tools/find.py build router
 
 serve-test: conformance-envs serve-tools ## Serve real tokens with every engine and backend (PAIR=vllm-mooncake; LONG=1: faults too; PROOFS=1: keep what was seen)
 	$(BIN)/python -m tests.conformance.run tests/serve $(PAIR:%=--pair=%) $(LONG:%=--long) $(PROOFS:%=--proofs) $(SERVE_ARGS)
 	$(if $(PROOFS),$(BIN)/python -m tests.serve.proofs)
-
-# One pair for each engine: hits, no mix-up, Off, and what alerts ask for.
-serve-test-short: ## The same, for one pair of each engine
-	@$(MAKE) serve-test PAIR='vllm-mooncake sglang-mooncake'
 
 serve-proofs: venv ## Write docs/proofs.md from what was seen (tests/serve/proven.json)
 	$(BIN)/python -m tests.serve.proofs
