@@ -58,15 +58,15 @@ class References:
     def start(self, pair: Pair, *variants: Variant) -> None:
         """Start the engines of these variants; `answer` waits for them."""
         for variant in variants:
-            key = (pair.image, variant)
+            key = (pair.untouched, variant)
             if key not in self._engines and key not in self._answers:
                 off = pair.declared.wire({"main": pair.write(variant.pod)}, policy="Off")
                 name = f"untouched-{len(self._engines) + len(self._answers)}"
-                self._engines[key] = self._site.engine(off, name, pair.image, pair.speaks)
+                self._engines[key] = self._site.engine(off, name, pair.untouched, pair.speaks)
 
     def answers(self, pair: Pair, variant: Variant) -> Mapping[tuple[str, int, int], Answer]:
         """(model's name, seed, tokens found) -> answer."""
-        key = (pair.image, variant)
+        key = (pair.untouched, variant)
         if key not in self._answers:
             self.start(pair, variant)
             engine = self._engines.pop(key)

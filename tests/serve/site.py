@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.conformance.envs import Environment, environment
+from tests.conformance.envs import Environment, beside, environment
 from tests.conformance.manifests import Manifest
 from tests.conformance.node import Node
 from tests.conformance.pod import Pod
@@ -34,12 +34,13 @@ class Site:
         self._numbers = itertools.count(1)
 
     def image(self, kind: str) -> Environment:
-        """What stands in for an image: `vllm` (with LMCache and Mooncake), `sglang`, or what a kit
-        brought to a machine with a GPU."""
+        """What stands in for an image: `vllm` (with LMCache and Mooncake), `vllm+NAME` (with those
+        packages beside), `sglang`, or what a kit brought to a machine with a GPU."""
         if kind == GPU or self.gpu is not None:
             assert self.gpu is not None, "engines on a GPU need --gpu"
             return Environment(GPU, self.gpu)
-        return environment(kind)
+        engine, _, packages = kind.partition("+")
+        return beside(packages) if packages else environment(engine)
 
     def stand_in(self, one: StandIn, template: Manifest) -> Manifest:
         """The template with that stand-in, which a machine with a GPU does not need."""

@@ -74,6 +74,18 @@ PLAIN_MEMORY = StandIn(
     copy.deepcopy,
 )
 
+MOTO = StandIn(
+    "a store of buckets",
+    "moto 5.2.5, in memory, which checks no signature",
+    copy.deepcopy,
+)
+
+CUDA12 = StandIn(
+    "NIXL for CUDA 13, whose OBJ plugin lacks a library (1.5.1)",
+    "NIXL for CUDA 12",
+    copy.deepcopy,
+)
+
 
 def differences(before: Manifest, after: Manifest) -> list[str]:
     """What was changed, a line each: path, old value, new value."""

@@ -21,11 +21,11 @@ from tests.serve.wiring import TIERS, Declared
 
 @dataclass(frozen=True)
 class Pair:
-    """`image`: what stands in for the engine's image. `chunk`: tokens that are found or missed
-    together. `parts`: what may fail, by name (`Running.parts`). `needs`: tiers that the tier names.
-    `env`, `args`: what the author of a pod for this machine sets besides. `stand_ins`: changes of
-    the engine's emitted template, each of one thing. `keeps`: blocks stay in the tier, and other
-    engines find them; otherwise they go from one engine to another, or stay in one.
+    """`image`: what stands in for the engine's image (`Site.image`). `chunk`: tokens that are found
+    or missed together. `parts`: what may fail, by name (`Running.parts`). `needs`: tiers that the
+    tier names. `env`, `args`: what the author of a pod for this machine sets besides. `stand_ins`:
+    changes of the engine's emitted template, each of one thing. `keeps`: blocks stay in the tier,
+    and other engines find them; otherwise they go from one engine to another, or stay in one.
     """
 
     name: str
@@ -42,6 +42,11 @@ class Pair:
     stand_ins: tuple[StandIn, ...] = ()
     keeps: bool = True
 
+    @property
+    def untouched(self) -> str:
+        """The image of engines that never had a tier: what is beside the engine is the tier's."""
+        return self.image.partition("+")[0]
+
     def found(self, tokens: int) -> int:
         """How many tokens of a prompt a full hit brings: the last one is always computed."""
         return (tokens - 1) // self.chunk * self.chunk
@@ -52,8 +57,8 @@ class Pair:
 
 
 def _vllm(name: str, run: Callable[[Site, Declared], Running], **more: Any) -> Pair:
-    speaks = more.pop("speaks", Engine)
-    return Pair(name, "vllm", speaks, author.vllm, _tier(name), run, **more)
+    speaks, image = more.pop("speaks", Engine), more.pop("image", "vllm")
+    return Pair(name, image, speaks, author.vllm, _tier(name), run, **more)
 
 
 def _sglang(name: str, run: Callable[[Site, Declared], Running], **more: Any) -> Pair:
@@ -91,6 +96,14 @@ PAIRS: Mapping[str, Pair] = {
             speaks=Offloading,
             chunk=64,
             stand_ins=(standins.MEMMOVE,),
+        ),
+        _vllm(
+            "vllm-native-bucket",
+            native.Bucket,
+            image="vllm+cuda12",
+            speaks=Offloading,
+            chunk=64,
+            stand_ins=(standins.MEMMOVE, standins.MOTO, standins.CUDA12),
         ),
         # Its memory is the engine's own, and no other engine finds what is in it.
         _vllm(
@@ -180,12 +193,6 @@ ELSEWHERE: Mapping[str, Elsewhere] = {
             "parser",
             "tests/conformance/test_lmcache_config.py",
             "LMCache in the engine's process has no connector for a CPU",
-        ),
-        Elsewhere(
-            "vllm-native-bucket",
-            "server",
-            "tests/conformance/test_native.py",
-            "no tokens yet; of nixl-cu13 1.5.1 the OBJ plugin does not load, of nixl-cu12 it does",
         ),
         Elsewhere(
             "sglang-lmcache",

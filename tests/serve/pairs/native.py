@@ -1,5 +1,6 @@
-"""The files below vLLM's own memory: the tier's claim, and the evictor beside it."""
+"""What is below vLLM's own memory: files with the evictor beside them, or a bucket."""
 
+from tests.conformance import buckets
 from tests.serve.pairs.running import Running
 
 
@@ -16,3 +17,16 @@ class Files(Running):
                 self.site.node.config_maps[manifest["metadata"]["name"]] = manifest["data"]
         template = self.manifest("Deployment", part)["spec"]["template"]
         self.parts[part] = self.site.start(template, part, restart=True)
+
+
+class Bucket(Running):
+    """The bucket that the tier names, and the Secret with its keys; the tier composes nothing."""
+
+    def start(self) -> None:
+        self.site.node.secrets["kv-bucket"] = buckets.CREDENTIALS
+        self.begin("bucket")
+        self.parts["bucket"].wait_ready(60)
+
+    def begin(self, part: str) -> None:
+        self.parts[part] = self.site.start(buckets.template("blocks"), part, "vllm+levels")
+        buckets.name(self.site.node, "blocks", self.parts[part])
