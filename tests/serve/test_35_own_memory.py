@@ -4,10 +4,10 @@ import uuid
 
 import pytest
 
-from tests.serve.author import Pod
 from tests.serve.engine import Answer, Engine, prompt
 from tests.serve.fleet import LLAMA, Fleet
 from tests.serve.test_10_hits import fill, hit
+from tests.serve.test_20_mixups import QWEN
 
 PEERS = 5710  # the port of the tier's level
 
@@ -62,13 +62,15 @@ def test_a_peer_gives_what_it_has(fleet: Fleet, proof) -> None:
 
 @pytest.mark.pairs("vllm-native-peers")
 def test_engines_of_other_weights_are_no_peers(fleet: Fleet, proof) -> None:
-    """Both serve /mnt/models; the seed, which is of the identity, tells them apart."""
+    """Both serve /mnt/models; the seed, which is of the identity, tells them apart. A
+    request that names such a peer is computed."""
+    fleet.prepare(LLAMA, QWEN)
     first = fleet.start("first")
-    other = fleet.start("other", Pod(claim="qwen"))
+    other = fleet.start("other", QWEN.pod)
     for engine in (first, other):
         engine.wait()
     fill(fleet, first, 3)
-    _, tokens = asking(other, first, 3)
-    assert tokens == 0
-    proof("a peer of other weights", tokens=tokens)
+    said, tokens = asking(other, first, 3)
+    assert (said, tokens) == (fleet.reference(3, variant=QWEN), 0)
+    proof("a peer of other weights", tokens=tokens, seconds=said.seconds)
     fleet.stop("other")
