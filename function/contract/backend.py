@@ -173,6 +173,10 @@ class Backend(Protocol[OfSettings]):
         """Its tiers by which engines they take, the default first: for people who choose one."""
         ...
 
+    def kinds(self) -> tuple[Variant, ...]:
+        """Its tiers that have a row of their own in README's matrix, in the rows' order."""
+        ...
+
     def problems(self, tier: Tier[OfSettings]) -> list[Problem]:
         """Everything wrong with the tier that its schema cannot say, with paths from `spec`."""
         ...
@@ -247,6 +251,10 @@ class Defaults(Generic[OfSettings]):
     def variants(self) -> tuple[Variant, ...]:
         """None that keeps blocks."""
         return ()
+
+    def kinds(self) -> tuple[Variant, ...]:
+        """Those that people choose from."""
+        return self.variants()
 
     def needs(self, tier: Tier[OfSettings]) -> tuple[Need, ...]:
         """Nothing but the tier itself."""

@@ -1,6 +1,6 @@
 """The version gate: whether a connector goes with an engine, and what it has there.
 
-`check()` answers from the table in `table.py`; what the table does not cover is refused.
+`check()` answers from the rows of the backend that asks; what no row covers is refused.
 """
 
 import re
@@ -58,9 +58,8 @@ class Caution:
 class Row:
     """`connector` on `engine`, from its `versions` on, with `package`'s `package_versions`.
 
-    `connector` is the value of `kv_connector`; for a variant `Connector/variant`, and for SGLang
-    `HiCache`, `HiCache/STORAGE`, `LMCacheMPConnector` and `Disaggregation/TRANSPORT`. `package`:
-    what the tier itself runs.
+    `connector` is the value of `kv_connector`, or what SGLang calls it; for a variant
+    `Connector/variant`. `package`: what the tier itself runs.
     """
 
     connector: str

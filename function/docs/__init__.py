@@ -8,7 +8,7 @@ README's matrix, a part of a page.
 from collections.abc import Sequence
 from pathlib import Path
 
-from function.backends.registry import gate_rows
+from function.backends.registry import BACKENDS, gate_rows
 from function.contract.engine import ENGINES, VLLM
 from function.contract.gate import Caution, Feature, Row
 from function.contract.versions import UNDECLARED
@@ -20,16 +20,6 @@ from function.flags.vllm.merge import merge
 from function.problems import Refused
 from function.reasons import REASONS
 
-# The connectors that tiers bring, the columns of the merge table.
-_TIERS = (
-    "LMCacheMPConnector",
-    "LMCacheConnectorV1",
-    "OffloadingConnector",
-    "SimpleCPUOffloadConnector",
-    "MooncakeStoreConnector",
-    "NixlConnector",
-    "NixlPushConnector",
-)
 _KINDS = {
     "transfer": "prefill to decode",
     "cache": "offload",
@@ -111,7 +101,14 @@ def _reasons() -> str:
     return page(out)
 
 
+def _brought() -> tuple[str, ...]:
+    """The connectors of vLLM that tiers bring, the columns of the merge table."""
+    allowed = [BACKENDS[name].allows.connectors for name in BACKENDS.specs]
+    return tuple(name for names in allowed for name in CONNECTORS if name in names)
+
+
 def _connectors() -> str:
+    tiers = _brought()
     out = [
         HEADER.format(source="function/flags/vllm"),
         "# Connectors",
@@ -130,9 +127,9 @@ def _connectors() -> str:
         "## The user's connector and the tier's",
         "",
         *table(
-            ("User's", "For", *_TIERS),
+            ("User's", "For", *tiers),
             (
-                (f"`{row.name}`", _purpose(row), *(_beside(row, tier) for tier in _TIERS))
+                (f"`{row.name}`", _purpose(row), *(_beside(row, tier) for tier in tiers))
                 for row in CONNECTORS.values()
                 if row.name != MULTI
             ),
@@ -189,7 +186,7 @@ def _beside(row: Connector, tier: str) -> str:
 
 def _versions() -> str:
     out = [
-        HEADER.format(source="function/wiring/gate/table.py"),
+        HEADER.format(source="each backend's gate.py"),
         "# Versions",
         "",
         "Which connector goes with which engine. What is not here is refused (EngineUnsupported, "

@@ -27,46 +27,9 @@ Json = dict[str, Any]
 
 YES, CAREFUL, NO = "yes", "careful", "no"
 
-# A tier of each kind that the gate tells apart: what its row is called, and its settings.
+# A tier of each kind, by what its row is called.
 TIERS: Mapping[str, Json] = {
-    "LMCache NodeServer": {"backend": "LMCache", "lmcache": {"l1": {"sizeGiB": 100}}},
-    "LMCache NodeServer, SharedMemory": {
-        "backend": "LMCache",
-        "lmcache": {"ipc": "SharedMemory", "l1": {"sizeGiB": 100}},
-    },
-    "LMCache InProcess": {
-        "backend": "LMCache",
-        "lmcache": {"mode": "InProcess", "inProcess": {"memoryGiB": 20}},
-    },
-    "Mooncake": {"backend": "Mooncake", "mooncake": {"store": {"sizeGiB": 200}}},
-    "HiCache": {"backend": "HiCache", "hicache": {"host": {"sizeGiB": 100}}},
-    "HiCache, File": {
-        "backend": "HiCache",
-        "hicache": {
-            "host": {"sizeGiB": 100},
-            "storage": {"type": "File", "file": {"sizeGiB": 100}},
-        },
-    },
-    "Native": {"backend": "Native", "native": {"cpu": {"sizeGiB": 64}}},
-    "Native, simple": {"backend": "Native", "native": {"cpu": {"sizeGiB": 64}, "simple": {}}},
-    "Native, disk": {
-        "backend": "Native",
-        "native": {"simple": {"disk": {"sizeGiBPerRank": 100}}},
-    },
-    "Native, FileSystem": {
-        "backend": "Native",
-        "native": {
-            "cpu": {"sizeGiB": 64},
-            "secondary": [
-                {
-                    "name": "shared",
-                    "type": "FileSystem",
-                    "fileSystem": {"claim": {"storageClassName": "files"}, "sizeGiB": 100},
-                }
-            ],
-        },
-    },
-    "NIXL": {"backend": "NIXL", "nixl": {}},
+    kind.says: kind.spec for name in BACKENDS.specs for kind in BACKENDS[name].kinds()
 }
 
 
@@ -266,15 +229,8 @@ def _engine(name: str, version: str, shape: Shape, family: str, stock: bool) -> 
 
 @cache
 def _plan(name: str) -> TierPlan:
-    spec = {
-        "inferenceClusterRef": {"name": "any"},
-        "nodes": {"selector": {"nvidia.com/gpu.present": "true"}},
-        **TIERS[name],
-    }
+    spec = {"inferenceClusterRef": {"name": "any"}, **TIERS[name]}
     found = plan("platform", "any", spec, encode(spec), BACKENDS)
-    if not isinstance(found, TierPlan):
-        spec.pop("nodes")
-        found = plan("platform", "any", spec, encode(spec), BACKENDS)
     if not isinstance(found, TierPlan):
         raise ValueError(f"{name}: {'; '.join(map(str, found.problems))}")
     return found

@@ -24,6 +24,7 @@ _OTHER_LINE = (
     "nobody says which Mooncake the pool runs (spec.hicache.storage.mooncake.external.version): "
     "every write fails where the engine's image holds one of another release line"
 )
+_HOST = {"host": {"sizeGiB": 1}}
 _ROWS = (*gate.ROWS, *gate.sized(mooncake_gate.UNSIZED))
 
 
@@ -37,8 +38,15 @@ class HiCache(Defaults[HiCacheSpec]):
 
     def variants(self) -> tuple[Variant, ...]:
         """One: what is below the host pool changes little in what engines it takes."""
-        host = {"host": {"sizeGiB": 1}}
-        return (Variant("HiCache", {"backend": "HiCache", "hicache": host}),)
+        return (Variant("HiCache", {"backend": "HiCache", "hicache": _HOST}),)
+
+    def kinds(self) -> tuple[Variant, ...]:
+        """The host pool alone, and with files below it."""
+        files = {**_HOST, "storage": {"type": "File", "file": {"sizeGiB": 1}}}
+        return (
+            *self.variants(),
+            Variant("HiCache, File", {"backend": "HiCache", "hicache": files}),
+        )
 
     def problems(self, tier: Tier) -> list[Problem]:
         """Everything wrong with the tier that its schema cannot say."""

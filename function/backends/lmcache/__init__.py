@@ -34,6 +34,15 @@ from function.contract.recorded import Allowance
 from function.problems import Problem, Refused
 from function.reasons import Reason
 
+_AGENTS = {"backend": "LMCache", "nodes": {"selector": {"nvidia.com/gpu.present": "true"}}}
+_L1 = {"l1": {"sizeGiB": 1}}
+_ISOLATED = {**_AGENTS, "lmcache": _L1}
+_SHARED = {**_AGENTS, "lmcache": {**_L1, "ipc": facts.SHARED_MEMORY}}
+_INSIDE = {
+    "backend": "LMCache",
+    "lmcache": {"mode": facts.IN_PROCESS, "inProcess": {"memoryGiB": 1}},
+}
+
 
 @dataclass(frozen=True)
 class _Mode:
@@ -120,19 +129,22 @@ class LMCache(Defaults[LMCacheSpec]):
 
     def variants(self) -> tuple[Variant, ...]:
         """By the mode, how memory is shared, and the agent's release."""
-        nodes = {"selector": {"nvidia.com/gpu.present": "true"}}
-        agents = {"backend": "LMCache", "nodes": nodes}
-        l1 = {"l1": {"sizeGiB": 1}}
-        shared = {**l1, "ipc": facts.SHARED_MEMORY}
-        inside = {"mode": facts.IN_PROCESS, "inProcess": {"memoryGiB": 1}}
         return (
-            Variant("LMCache", {**agents, "lmcache": l1}),
-            Variant("LMCache, ipc SharedMemory", {**agents, "lmcache": shared}),
+            Variant("LMCache", _ISOLATED),
+            Variant("LMCache, ipc SharedMemory", _SHARED),
             Variant(
                 "LMCache, ipc SharedMemory, image.tag v0.5.4",
-                {**agents, "lmcache": shared, "image": {"tag": "v0.5.4"}},
+                {**_SHARED, "image": {"tag": "v0.5.4"}},
             ),
-            Variant("LMCache, mode InProcess", {"backend": "LMCache", "lmcache": inside}),
+            Variant("LMCache, mode InProcess", _INSIDE),
+        )
+
+    def kinds(self) -> tuple[Variant, ...]:
+        """By the mode, and how memory is shared."""
+        return (
+            Variant("LMCache NodeServer", _ISOLATED),
+            Variant("LMCache NodeServer, SharedMemory", _SHARED),
+            Variant("LMCache InProcess", _INSIDE),
         )
 
     def problems(self, tier: Tier) -> list[Problem]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from function.api.native import NativeSpec
 from function.backends.native import connector, evict, facts, gate
@@ -16,6 +17,12 @@ from function.contract.recorded import Allowance
 from function.problems import Problem, Refused
 from function.reasons import Reason
 
+_MEMORY = {"sizeGiB": 1}
+
+
+def _variant(says: str, **settings: Any) -> Variant:
+    return Variant(says, {"backend": "Native", "native": settings})
+
 
 @dataclass(frozen=True)
 class Native(Defaults[NativeSpec]):
@@ -27,7 +34,18 @@ class Native(Defaults[NativeSpec]):
 
     def variants(self) -> tuple[Variant, ...]:
         """One: levels below the memory change little in what engines it takes."""
-        return (Variant("Native", {"backend": "Native", "native": {"cpu": {"sizeGiB": 1}}}),)
+        return (_variant("Native", cpu=_MEMORY),)
+
+    def kinds(self) -> tuple[Variant, ...]:
+        """By the connector, and by what lies below the memory."""
+        claim = {"claim": {"storageClassName": "files"}, "sizeGiB": 1}
+        files = {"name": "shared", "type": "FileSystem", "fileSystem": claim}
+        return (
+            *self.variants(),
+            _variant("Native, simple", cpu=_MEMORY, simple={}),
+            _variant("Native, disk", simple={"disk": {"sizeGiBPerRank": 1}}),
+            _variant("Native, FileSystem", cpu=_MEMORY, secondary=[files]),
+        )
 
     def problems(self, tier: Tier) -> list[Problem]:
         """Everything wrong with the tier that its schema cannot say."""

@@ -8,7 +8,7 @@ from function.backends.nixl import agreement, connector, facts, gate, nodes
 from function.backends.nixl.accelerators import ACCELERATORS
 from function.backends.nixl.facts import Tier
 from function.backends.nixl.models import MODELS
-from function.contract.backend import Defaults, Description, Part, Pinned
+from function.contract.backend import Defaults, Description, Part, Pinned, Variant
 from function.contract.engine import SGLANG, VLLM, Engine
 from function.contract.gate import Question
 from function.contract.injection import Injection
@@ -23,6 +23,10 @@ class NIXL(Defaults[NIXLSpec]):
     name: str = "NIXL"
     field: str = "nixl"
     allows: Allowance = connector.ALLOWS
+
+    def kinds(self) -> tuple[Variant, ...]:
+        """One. It keeps no blocks, so that nobody chooses it in the place of another."""
+        return (Variant("NIXL", {"backend": "NIXL", "nixl": {}}),)
 
     def problems(self, tier: Tier) -> list[Problem]:
         """Everything wrong with the tier that its schema cannot say."""
