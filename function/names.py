@@ -12,6 +12,9 @@ TIER_NAMESPACE = "modelplane-system"
 
 _PREFIX = f"{GROUP}/kv-offload"
 
+# How the Python modules of ours begin that engines import, around classes of others.
+MODULES = "kv_offload_"
+
 # How everything of ours begins that users write or that we write on others' documents.
 ANY = f"{GROUP}/kv"
 

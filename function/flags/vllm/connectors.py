@@ -17,8 +17,9 @@ class Connector:
     work beside another connector). `family`: only one connector of a family fits into an engine,
     and `why` says why. `hma`: supports the hybrid memory allocator; one child that does not turns
     it off for the engine. `modules`: prefixes of a
-    `kv_connector_module_path` that is still this connector. `hosts`: the keys under
-    `kv_connector_extra_config` whose bare host means `tcp://`.
+    `kv_connector_module_path` that is still this connector, beside what tiers bring
+    (`names.MODULES`). `hosts`: the keys under `kv_connector_extra_config` whose bare host means
+    `tcp://`.
     """
 
     name: str
@@ -30,8 +31,7 @@ class Connector:
     hosts: tuple[str, ...] = ()
 
 
-# LMCache's own, and the classes that a tier brings (function.backends.lmcache.modules).
-_LMCACHE_MODULES = ("vllm.", "lmcache.", "kv_offload_lmcache_")
+_LMCACHE_MODULES = ("vllm.", "lmcache.")
 _LMCACHE = "one engine process holds one LMCache client"
 _HOST = "both keep blocks in the pod's host memory"
 _NIXL = "one engine process has one NIXL side channel"
