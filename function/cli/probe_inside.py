@@ -26,7 +26,7 @@ from glob import glob
 from importlib import metadata
 from typing import Any
 
-# Package -> the distributions that bring it, and a module to try.
+# Package -> the distributions that bring it, and a module to try. As in contract/packages.py.
 PACKAGES = {
     "lmcache": (("lmcache",), "lmcache"),
     "mooncake": (
@@ -251,7 +251,7 @@ def probe(environment: Environment, deep: bool, seconds: int) -> dict[str, Any]:
 def declaration(found: dict[str, Any]) -> dict[str, str]:
     """The annotations that declare what was found."""
     held = []
-    for name in ("lmcache", "mooncake", "nixl", "torch"):
+    for name in PACKAGES:
         entry = found["packages"][name]
         held.append(name + "=" + (entry["version"].partition("+")[0] if entry else "none"))
     if found["cuda"]:

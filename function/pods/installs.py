@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from function.contract.packages import Fact, stated, unknown
+from function.contract.packages import BROUGHT, Fact, stated, unknown
 from function.contract.versions import parse
 
 # A version that cannot be read, and a name alone, which takes what is there or else the newest.
@@ -23,16 +23,6 @@ _REQUIREMENT = re.compile(
 _WHEEL = re.compile(r"([\w.]+)-([^-]+)-[^/]*\.whl")
 _SOURCE = re.compile(r"git\+.*/([\w.-]+?)(?:\.git)?(?:[@#].*)?")
 _UPGRADES = frozenset(("-U", "--upgrade", "--pre", "--force-reinstall", "--reinstall"))
-# What the packages of an image are called on PyPI.
-_PACKAGES = {
-    "lmcache": "lmcache",
-    "mooncake-transfer-engine": "mooncake",
-    "mooncake-transfer-engine-cuda13": "mooncake",
-    "mooncake-transfer-engine-non-cuda": "mooncake",
-    "nixl": "nixl",
-    "nixl-cu12": "nixl",
-    "nixl-cu13": "nixl",
-}
 
 
 def of(container: Mapping[str, Any]) -> dict[str, str]:
@@ -51,7 +41,7 @@ def packages(container: Mapping[str, Any], held: Mapping[str, Fact]) -> dict[str
     """What that makes of the packages that the image holds (`held`)."""
     found = {}
     for name, version in of(container).items():
-        package = _PACKAGES.get(name)
+        package = BROUGHT.get(name)
         if package is None or (version == ANY and _is_there(held.get(package))):
             continue
         readable = version not in (HIDDEN, ANY)

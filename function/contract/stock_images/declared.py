@@ -4,18 +4,10 @@ from collections.abc import Mapping
 
 from packaging.version import Version
 
-from function.contract.packages import PACKAGES, STATED, Fact
+from function.contract.packages import BROUGHT, PACKAGES, STATED, Fact
 from function.contract.versions import parse as parsed
 
 _NONE = "none"
-# The distributions behind a name: people write what `pip list` prints.
-_DISTRIBUTIONS = {
-    "mooncake-transfer-engine": "mooncake",
-    "mooncake-transfer-engine-cuda13": "mooncake",
-    "mooncake-transfer-engine-non-cuda": "mooncake",
-    "nixl-cu12": "nixl",
-    "nixl-cu13": "nixl",
-}
 _MOST = 16
 
 
@@ -31,7 +23,8 @@ def parse(text: str, source: str) -> Mapping[str, Fact]:
     for entry in filter(None, entries):
         name, equals, version = (part.strip() for part in entry.partition("="))
         version = version.removeprefix("=").strip()
-        key = _DISTRIBUTIONS.get(name.lower().replace("_", "-"), name.lower())
+        # People write what `pip list` prints.
+        key = BROUGHT.get(name.lower().replace("_", "-"), name.lower())
         if not equals or key not in PACKAGES:
             raise ValueError(
                 f"{entry!r} is not NAME=VERSION with a name of {', '.join(PACKAGES)}, such as "

@@ -3,13 +3,12 @@
 import re
 from collections.abc import Mapping
 
-from function.contract.packages import STATED, Fact
+from function.contract.packages import PACKAGES, STATED, Fact
 from function.contract.versions import parse
 
+_SAID = tuple(name for name, package in PACKAGES.items() if package.said)
 # vllm:0.33.0-mooncake0.3.12, sglang-mooncake-v0.3.13:x, serve:vllm0.32.0-lmcache0.5.6
-_IN_NAME = re.compile(r"(?:^|[-_./:])(lmcache|mooncake|nixl)[-_.]?v?(\d+\.\d+\.\d+)(?![\d.]*\d)")
-# Variables of Dockerfiles that name a version, and that people repeat in a pod.
-_ENV = {"MOONCAKE_VERSION": "mooncake", "LMCACHE_VERSION": "lmcache", "NIXL_VERSION": "nixl"}
+_IN_NAME = re.compile(rf"(?:^|[-_./:])({'|'.join(_SAID)})[-_.]?v?(\d+\.\d+\.\d+)(?![\d.]*\d)")
 
 
 def named(image: str, env: Mapping[str, str | None]) -> Mapping[str, Fact]:
@@ -19,7 +18,8 @@ def named(image: str, env: Mapping[str, str | None]) -> Mapping[str, Fact]:
         for name, version in _IN_NAME.findall(image.partition("@")[0])
         if parse(version)
     }
-    for variable, name in _ENV.items():
+    for name in _SAID:
+        variable = f"{name.upper()}_VERSION"
         if version := _version(env.get(variable) or ""):
             found[name] = Fact((version,), STATED, f"env {variable}", declared=True)
     return found

@@ -1,0 +1,38 @@
+"""One table of the packages of an image: whoever reads or writes them keeps to it."""
+
+import pytest
+
+from function.api.consumer import ImagePackages
+from function.cli import probe_inside
+from function.contract.packages import BROUGHT, PACKAGES
+from function.contract.stock_images import declared, named
+from function.pods import installs
+
+
+def test_a_field_declares_each() -> None:
+    assert tuple(ImagePackages.model_fields) == tuple(PACKAGES)
+
+
+def test_the_probe_looks_for_each_in_the_same_distributions() -> None:
+    """It runs in an image, alone, and so has a table of its own; CUDA is in no distribution."""
+    assert {*probe_inside.PACKAGES, "cuda"} == set(PACKAGES)
+    looked = {name: found for name, (found, _) in probe_inside.PACKAGES.items()}
+    assert {n: p.distributions for n, p in PACKAGES.items() if p.distributions} == {
+        name: found for name, found in looked.items() if name != "torch"
+    }
+
+
+@pytest.mark.parametrize("distribution", BROUGHT)
+def test_a_distribution_is_its_package_wherever_it_stands(distribution: str) -> None:
+    package = BROUGHT[distribution]
+    assert list(declared.parse(f"{distribution}=1.2.3", "annotation")) == [package]
+    script = {"command": ["sh", "-c", f"pip install {distribution}==1.2.3"]}
+    assert list(installs.packages(script, {})) == [package]
+
+
+@pytest.mark.parametrize("package", [name for name, one in PACKAGES.items() if one.said])
+def test_what_names_say(package: str) -> None:
+    by_name = named.named(f"me/engine:1-{package}1.2.3", {})
+    by_env = named.named("me/engine", {f"{package.upper()}_VERSION": "1.2.3"})
+    for found in (by_name, by_env):
+        assert {name: fact.versions for name, fact in found.items()} == {package: ("1.2.3",)}
