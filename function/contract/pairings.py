@@ -30,6 +30,11 @@ class Pairing:
     known: str = ""
     cautions: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def example(self) -> str:
+        """A version that works: the first of the range."""
+        return self.fits.partition(",")[0].lstrip("=>~").removesuffix(".*")
+
 
 @dataclass(frozen=True)
 class Alternative:
@@ -117,10 +122,6 @@ def _ways_out(pairing: Pairing, engine: Engine, alternatives: Sequence[Alternati
         pin = "pin the image's tag to a release, or " if known and known.moving else ""
         ways.append(
             f"{pin}say what it holds by the annotation modelplane.ai/kv-offload-packages, e.g. "
-            f'"{pairing.package}={_example(pairing)}" (`kv-offload probe` reads it in the image)'
+            f'"{pairing.package}={pairing.example}" (`kv-offload probe` reads it in the image)'
         )
     return ways
-
-
-def _example(pairing: Pairing) -> str:
-    return pairing.fits.partition(",")[0].lstrip("=>~<")

@@ -1,24 +1,28 @@
 """What every backend keeps of its contract, in every case that its goldens show.
 
-A sixth backend passes by having goldens (tests/unit/backends/goldens.py); nothing here names one.
+A sixth backend passes by having goldens (tests/unit/backends/goldens.py); nothing here names one
+(`test_a_sixth.py` adds one).
 """
 
 import json
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 from function import names
 from function.api.backends import SPECS, field_name
-from function.backends.registry import BACKENDS, gate_rows
-from function.contract import gate
-from function.contract.backend import AGENTS, CONTROL_PLANE, SUPPORT, Tier
+from function.backends.registry import BACKENDS, accelerator_rows, gate_rows, model_rows
+from function.contract import gate, pairings
+from function.contract.backend import AGENTS, CONTROL_PLANE, SUPPORT, Need, Tier
 from function.contract.engine import ENGINES, Engine
-from function.contract.image import parse_version
+from function.contract.stock_images.declared import parse
 from function.contract.versions import KNOWN
+from function.docs.matrix import TIERS
+from function.flags.vllm.connectors import CONNECTORS
 from function.problems import Refused
 from function.reasons import Reason
 from function.render import files
@@ -52,7 +56,34 @@ def test_it_is_found_by_its_name(of: goldens.Goldens) -> None:
     assert BACKENDS[backend.name] is backend
     assert backend.field == field_name(backend.name)
     assert backend.field in SPECS[backend.name].__module__
-    assert any(row.engine in ENGINES for row in gate_rows())
+
+
+def _table(of: goldens.Goldens, name: str) -> set[Any]:
+    """The rows in a file of the backend's folder."""
+    return {*getattr(import_module(f"{type(of.backend).__module__}.{name}"), name.upper())}
+
+
+@each_backend
+def test_its_tables_are_in_the_pages_and_decide(of: goldens.Goldens) -> None:
+    """Rows that no page shows, nobody can check; rows that no question holds decide nothing."""
+    questions = [of.backend.gate(of.of(c), e) for c in of.cases for e in of.engines.values()]
+    rows = {*import_module(f"{type(of.backend).__module__}.gate").ROWS}
+    assert rows and rows <= {*gate_rows()}
+    assert {q.connector for q in questions} <= {row.connector for row in gate_rows()}
+    models, accelerators = _table(of, "models"), _table(of, "accelerators")
+    assert models and models <= {*model_rows()} & {r for q in questions for r in q.models}
+    shown = {*accelerator_rows()}
+    assert accelerators and accelerators <= shown & {r for q in questions for r in q.accelerators}
+    kinds = of.backend.kinds()
+    assert kinds and {kind.spec["backend"] for kind in kinds} == {of.backend.name}
+    assert {kind.says for kind in kinds} <= set(TIERS)
+
+
+@each_backend
+def test_its_connectors_can_stand_beside_others(of: goldens.Goldens) -> None:
+    """A connector that is not known to is refused beside a user's own; the tier's as well."""
+    for name in of.backend.allows.connectors:
+        assert CONNECTORS[name].kind in ("cache", "transfer")
 
 
 @each
@@ -122,6 +153,19 @@ def test_every_engine_of_every_version_is_wired_or_told_why(case: Case, engine: 
             assert injection.labels.get(names.LABEL_WIRED), "no NetworkPolicy selects the pod"
 
 
+@each
+def test_what_a_refusal_says_to_declare_is_taken(case: Case) -> None:
+    """Of an image that nobody knows: its owner copies the example out of the message."""
+    for engine in case.of.engines.values():
+        unknown = replace(engine, packages={}, image="me/engine:mine")
+        for pairing in case.of.backend.gate(case.tier, engine).pairings:
+            with pytest.raises(Refused) as refused:
+                pairings.check(pairing, unknown, ())
+            copied = refused.value.message.partition('e.g. "')[2].partition('"')[0]
+            declared = replace(unknown, packages=parse(copied, "annotation"))
+            pairings.check(pairing, declared, ())
+
+
 UNSERVED = {
     "an encoder's states": Engine("", model="openai/whisper-large-v3"),
     "a pipeline": Engine("", model="black-forest-labs/FLUX.2-klein-4B"),
@@ -185,31 +229,30 @@ def _spec(case: Case) -> dict[str, Any]:
     return dict(files.load_one(path, "tier")["spec"])
 
 
-def _pool(name: str) -> dict[str, Any]:
-    spec = {
-        "inferenceClusterRef": {"name": "gpu"},
-        "backend": "Mooncake",
-        "mooncake": {"store": {"sizeGiB": 8}},
-    }
-    return {
-        "apiVersion": "modelplane.ai/v1alpha1",
-        "kind": "KVOffloadTier",
-        "metadata": {"name": name, "namespace": "modelplane-system"},
-        "spec": spec,
-        "status": {"conditions": [READY]},
-    }
+def _needed(case: Case, need: Need) -> dict[str, Any]:
+    """What the tier needs, ready, on the cluster of all."""
+    found = case.tier.needed[need.name]
+    metadata = {**found["metadata"], "name": need.object_name, "namespace": need.namespace}
+    spec = {**found["spec"], "inferenceClusterRef": {"name": "gpu"}}
+    return {**found, "metadata": metadata, "spec": spec, "status": {"conditions": [READY]}}
+
+
+def _held(case: Case, engine: Engine) -> str:
+    """An image's packages, as people declare them, that are what the tier wants of them."""
+    wanted = case.of.backend.gate(case.tier, engine).pairings
+    return ",".join(f"{pairing.package}={pairing.example}" for pairing in wanted)
 
 
 def _engine(case: Case) -> dict[str, Any]:
-    name = next(iter(case.of.engines.values())).name
+    engine = next(iter(case.of.engines.values()))
+    name = engine.name
     annotations = {
         "modelplane.ai/kv-offload-tier": "chat",
         "modelplane.ai/kv-offload-engine": name,
         IDENTITY: "declared",
     }
-    runs = parse_version((_spec(case).get("image") or {}).get("tag", ""))
-    if case.of.backend.name == "LMCache" and runs:  # the image holds what the tier runs
-        annotations[PACKAGES] = f"lmcache={runs}"
+    if held := _held(case, engine):
+        annotations[PACKAGES] = held
     document = d.engine(annotations, args=[*STARTS[name], d.MODEL], image=IMAGES[name])
     pod = d.wired_pod(document)["spec"]  # as plain as engines are
     del pod["volumes"], pod["containers"][0]["volumeMounts"]
@@ -220,8 +263,8 @@ def _consume(case: Case, spec: dict[str, Any] | None, observed: dict[str, Any]) 
     tiers = [_ready(spec)] if spec is not None else []
     required = d.requirements(*tiers)
     for need in case.of.backend.needs(case.tier):
-        pools = [_pool(need.object_name)]
-        required |= {f"needs/{REF}/{need.name}": pools, f"needs/{REF}/{need.name}/children": []}
+        key = f"needs/{REF}/{need.name}"
+        required |= {key: [_needed(case, need)], f"{key}/children": []}
     return call(d.replica(), desired={KEY: _engine(case)}, observed=observed, required=required)
 
 
