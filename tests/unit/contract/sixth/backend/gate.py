@@ -1,0 +1,11 @@
+"""Which vLLM versions have its connector. It borrows one, as a variant of its own."""
+
+from function.contract.engine import VLLM
+from function.contract.gate import Row
+from function.contract.recorded import Allowance
+from function.contract.versions import SUPPORTED
+
+CONNECTOR = "SimpleCPUOffloadConnector"
+ROW = f"{CONNECTOR}/sixth"
+ALLOWS = Allowance(connectors=frozenset({CONNECTOR}))
+ROWS: tuple[Row, ...] = (Row(ROW, VLLM, SUPPORTED[VLLM], "vLLM's connector registry"),)
