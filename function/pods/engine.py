@@ -12,7 +12,8 @@ from function.contract.backend import AnyBackend, AnyTier
 from function.contract.engine import Engine
 from function.kube import reading
 from function.pods import events
-from function.pods.asking import Asking, AskingEngine, Pod
+from function.pods.asking import Asking
+from function.pods.gang import AskingEngine, Pod
 from function.pods.identity import Identity, identity
 from function.pods.patch.env import literals
 from function.workloads import Template

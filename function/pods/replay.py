@@ -10,10 +10,11 @@ from function.contract.engine import ENGINES, Engine
 from function.kube import objects
 from function.pods import record as records
 from function.pods import serve, templates
-from function.pods.asking import Asking, Pod, Reading
+from function.pods.asking import Asking
 from function.pods.beside import Texts
 from function.pods.declared import Declared
 from function.pods.engine import more_env
+from function.pods.gang import Pod, Reading
 from function.pods.identify import Identified
 from function.pods.patch.env import literals
 from function.pods.record import Record, TemplateRecord

@@ -10,7 +10,7 @@ from function.contract.injection import Injection
 from function.flags import FlagPlan
 from function.kube.naming import config_key
 from function.pods import patch, serve
-from function.pods.asking import Pod
+from function.pods.gang import Pod
 from function.problems import Refused
 from function.reasons import Reason
 from function.workloads import Template

@@ -18,8 +18,9 @@ from function.flags import FlagPlan, config_file
 from function.kube import objects, reading
 from function.pods import events, other_injectors, patch, tolerated
 from function.pods import record as records
-from function.pods.asking import Asking, AskingEngine, Pod
+from function.pods.asking import Asking
 from function.pods.engine import engine_of
+from function.pods.gang import AskingEngine, Pod
 from function.pods.identity import Identity
 from function.pods.record import Record, TemplateRecord
 from function.pods.templates import apply

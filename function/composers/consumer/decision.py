@@ -37,7 +37,8 @@ from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.kube import objects, reading
 from function.pods import replay, wire
-from function.pods.asking import LEFT_ALONE, Asking
+from function.pods.asking import Asking
+from function.pods.gang import LEFT_ALONE
 from function.pods.record import Record
 from function.problems import Refused
 from function.reasons import Policy, Reason

@@ -1,0 +1,198 @@
+"""One gang as an engine: its pods, each with the container that serves and what that runs.
+
+Whatever is read of a pod here (its serving container, its argv, its flags) is kept, and nothing
+later reads it again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from function import command, flags, workloads
+from function.api.input import Input
+from function.command import ConfigFile, EngineCall, Program
+from function.flags import config_file
+from function.pods import identify, identity, mounted, serve
+from function.pods.beside import Texts
+from function.pods.declared import Declared
+from function.problems import Refused
+from function.reasons import Reason
+from function.workloads import Gang, Template, containers
+
+Json = dict[str, Any]
+
+# Reasons that leave a pod as its author wrote it, whatever the policy: it is not ours to wire.
+LEFT_ALONE = frozenset({Reason.OUT_OF_SCOPE})
+
+
+@dataclass(frozen=True)
+class Pod:
+    """One template of an engine: a pod's serving container, or a Serve entry, and what it runs.
+
+    `beside`: names of the pod's other containers that start an engine.
+    """
+
+    template: Template
+    index: int
+    container: Json
+    program: Program
+    beside: tuple[str, ...] = ()
+
+    @property
+    def calls(self) -> tuple[EngineCall, ...]:
+        return self.program.calls
+
+
+@dataclass(frozen=True)
+class AskingEngine:
+    """One engine that asks for a tier: its templates, and what is known of it before the tier is.
+
+    `refused`: why its pods cannot be read, or the engine not be told; the rest is then absent.
+    `flags`: the effective flags of the first call that starts it.
+    """
+
+    gang: Gang
+    declared: Declared
+    pods: tuple[Pod, ...] = ()
+    identified: identify.Identified | None = None
+    flags: Mapping[str, str | None] = field(default_factory=dict)
+    refused: Refused | None = field(default=None, compare=False)
+
+    @property
+    def left_alone(self) -> bool:
+        """Whether it is no engine of ours, and no hindrance for those beside it."""
+        return self.refused is not None and self.refused.reason in LEFT_ALONE
+
+    @property
+    def starting(self) -> tuple[Pod, ...]:
+        """The pods that start the engine; all of them where argv shows none."""
+        return tuple(pod for pod in self.pods if pod.calls) or self.pods
+
+    @property
+    def calls(self) -> tuple[EngineCall, ...]:
+        return tuple(call for pod in self.pods for call in pod.calls)
+
+    @property
+    def model(self) -> str:
+        """The string behind the model argument, "" when it is not there or not static."""
+        return identity.model_string(self.identified.name, self.flags) if self.identified else ""
+
+
+class Reading:
+    """Reads the containers of one gang, each at most once for what its image is said to start.
+
+    `texts`: of the ConfigMaps that its pods may mount.
+    """
+
+    def __init__(self, gang: Gang, step_input: Input, texts: Texts) -> None:
+        self.gang = gang
+        self.step_input = step_input
+        self.texts = texts
+        self._programs: dict[tuple[int, command.ImageCall | None], Program] = {}
+
+    def engine(self, declaration: Declared) -> AskingEngine:
+        """The gang as an engine that asks, or refused where it cannot be read."""
+        try:
+            pods = tuple(self._pod(template, declaration) for template in self.gang.templates)
+            identified = identify.identify(
+                [(pod.container, pod.program) for pod in pods],
+                declaration,
+                self.step_input.engine_images,
+            )
+        except Refused as refused:
+            return AskingEngine(self.gang, declaration, refused=self._advised(refused))
+        call = next((call for pod in pods for call in pod.calls), None)
+        read = flags.read(identified.name, call) if call else {}
+        return AskingEngine(self.gang, declaration, pods, identified, read)
+
+    def _advised(self, refused: Refused) -> Refused:
+        """With what the gang's kind lets its author do, where the engine cannot be told."""
+        advice = next((t.advice for t in self.gang.templates if t.advice), "")
+        if refused.reason is not Reason.ENGINE_UNKNOWN or not advice:
+            return refused
+        return Refused(refused.reason, f"{refused.message}; or {advice}", refused.path)
+
+    def is_engine(self, declaration: Declared) -> bool:
+        """Whether a gang that names no tier itself is an engine, by declaration, argv or image.
+
+        One that cannot be read counts as an engine: it is refused with its problem, never dropped.
+        """
+        templates = self.gang.templates
+        if declaration.engine or any(t.kind == workloads.SERVE or t.problem for t in templates):
+            return True
+        return any(
+            self._proves(c)
+            for t in templates
+            if t.kind == workloads.POD
+            for c in t.body.get("spec", {}).get("containers") or ()
+            if isinstance(c, dict) and not containers.is_sidecar(c)
+        )
+
+    def _pod(self, template: Template, declaration: Declared) -> Pod:
+        """Raises Refused: EngineContainerMissing, and PodConflict for a malformed template."""
+        if template.problem:
+            raise Refused(Reason.POD_CONFLICT, template.problem)
+        if template.kind == workloads.SERVE:
+            return Pod(template, -1, {}, serve.program(template.body))
+        spec = template.body.get("spec", {})
+        index = containers.serving(spec, name=self._named(spec), proves=self._proves)
+        others = [c for i, c in enumerate(spec["containers"]) if i != index]
+        beside = (c for c in others if not containers.is_sidecar(c) and self._proves(c))
+        return replace(
+            self.pod_at(template, index, declaration),
+            beside=tuple(str(container.get("name", "")) for container in beside),
+        )
+
+    def pod_at(self, template: Template, index: int, declaration: Declared) -> Pod:
+        """The template with the container at `index` as the one that serves."""
+        container = template.body["spec"]["containers"][index]
+        program = self._read(container, self._image_call(container, declaration))
+        if template.ray and not container.get("command") and not container.get("args"):
+            program = Program(inert=True)
+        if template.preset == container.get("name") and not container.get("command"):
+            program = Program()
+        calls = tuple(self._with_file(call, template.body, container) for call in program.calls)
+        return Pod(template, index, container, replace(program, calls=calls))
+
+    def _with_file(
+        self, call: EngineCall, template: Mapping[str, Any], container: Json
+    ) -> EngineCall:
+        """With what it reads of `--config FILE`."""
+        path = config_file.path(call)
+        if path is None:
+            return call
+        try:
+            text = mounted.text(template, container, path, self.texts)
+        except ValueError as hidden:
+            return replace(call, config=ConfigFile(problem=f"cannot be read from here ({hidden})"))
+        try:
+            words = config_file.words(call, path, text)
+        except ValueError as wrong:
+            return replace(call, config=ConfigFile(problem=str(wrong)))
+        return replace(call, config=ConfigFile(words))
+
+    def _read(self, container: Json, call: command.ImageCall | None) -> Program:
+        # The container is held by its template: its id stands for nothing else meanwhile.
+        key = (id(container), call)
+        if key not in self._programs:
+            self._programs[key] = command.read(container, call)
+        return self._programs[key]
+
+    def _proves(self, container: Json) -> bool:
+        known = identify.image_call(container, self.step_input.engine_images)
+        return bool(self._read(container, known).calls)
+
+    def _image_call(self, container: Json, declaration: Declared) -> command.ImageCall | None:
+        """What the image starts by itself: by the table, or the engine that somebody declares."""
+        known = identify.image_call(container, self.step_input.engine_images)
+        engine = declaration.engine or declaration.default_engine
+        if known is not None or not engine:
+            return known
+        return command.ImageCall(engine, ("the image's entrypoint",))
+
+    def _named(self, spec: Mapping[str, Any]) -> str:
+        """The Input's name for the container; its default gives way where no container has it."""
+        if "container" in self.step_input.model_fields_set:
+            return self.step_input.container
+        names = [c.get("name") for c in spec.get("containers") or () if isinstance(c, dict)]
+        return self.step_input.container if self.step_input.container in names else ""
