@@ -6,7 +6,8 @@ from function.command import exec_form
 from function.command.model import OPT_IN, EngineCall, Word, shown
 from function.command.places import NodeSlot, Slot
 from function.command.shell import values
-from function.command.shell.commands import Found, nodes_of
+from function.command.shell.command_line import nodes_of
+from function.command.shell.commands import Found
 from function.command.shell.grammar import Node
 from function.command.shell.script import Script
 

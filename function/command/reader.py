@@ -11,6 +11,7 @@ from function.command.model import EngineCall, ImageCall, Word
 from function.command.places import KEYS, ListPlace, ListSlot
 from function.command.program import Program, Reading
 from function.command.shell import commands
+from function.command.shell.command_line import masks, positional
 from function.command.shell.grammar import Tree
 from function.command.shell.script import Holder
 from function.command.shell.state import State, text
@@ -166,8 +167,8 @@ class _Read:
         made = scripts.read(
             kubernetes.expand(raw, self._env, self._budget),
             Holder(place),
-            commands.positional(words[found.at + 1 :]),
-            commands.masks(words[: found.at], ())(self._given),
+            positional(words[found.at + 1 :]),
+            masks(words[: found.at], ())(self._given),
         )
         calls, unread, foreign = [], [], []
         for command in made:

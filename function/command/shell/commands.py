@@ -5,8 +5,7 @@ would run. A function's body is read where its one call stands; one that is call
 at the end, with nothing known of what the script changes.
 """
 
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -15,6 +14,7 @@ from function.command.budget import SHELLS_DEEP, Budget
 from function.command.model import Word
 from function.command.places import NodePlace
 from function.command.shell import grammar, scope
+from function.command.shell.command_line import Initial, masks, nodes_of, positional, prefixed
 from function.command.shell.grammar import LOOPS, Node, Tree
 from function.command.shell.scope import Event, Facts, Scope
 from function.command.shell.script import POSITIONAL, Holder, Script
@@ -22,8 +22,6 @@ from function.command.shell.state import State, WordsValue
 from function.command.shell.values import Values
 from function.command.text import Text
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
-_ENDED_BY_COMMAND = frozenset({"list", "pipeline", "negated_command"})
 # Nodes that run in a shell of their own, or in some runs only.
 _PARTS = frozenset(
     """subshell command_substitution process_substitution case_item do_group else_clause
@@ -48,10 +46,6 @@ class Found:
     nodes: tuple[Node, ...]
     words: tuple[Word, ...]
     outcome: exec_form.Outcome
-
-
-# What a variable holds when a script begins.
-Initial = Callable[[str], State]
 
 
 @dataclass
@@ -330,7 +324,7 @@ class _Run:
         if node is not found.nodes[at] and any(run.fixed for run in text.runs):
             return None  # Its variables were expanded elsewhere.
         inner = self._reader.script(text, Holder((place,), script, found.node))
-        masked = masks(found.words[:at], _prefixed(script, found.node))
+        masked = masks(found.words[:at], prefixed(script, found.node))
         exported = masked(self._child)
         rest = positional(found.words[at + 1 :])
         run = _Run(
@@ -358,8 +352,8 @@ class _Run:
         text = self._values.text_of(nodes)
         places = tuple(NodePlace(script.number, node.start, node.end) for node in nodes)
         inner = self._reader.script(text, Holder(places, script, found.node))
-        prefixed = _prefixed(script, found.node)
-        masked = masks((), prefixed)
+        own = prefixed(script, found.node)
+        masked = masks((), own)
         state = self._scope.get(POSITIONAL)
         run = _Run(
             self._reader,
@@ -367,7 +361,7 @@ class _Run:
             state if isinstance(state, WordsValue) else None,
             masked(self._scope.get),
             masked(self._child),
-            lambda name: name in prefixed or self._scope.set_here(name),
+            lambda name: name in own or self._scope.set_here(name),
             self._depth + 1,
         )
         return run.found()
@@ -376,59 +370,3 @@ class _Run:
 def _joins(node: Node) -> bool:
     """Whether a list is one of `&&`."""
     return next((c.type for c in node.children if c.type in ("&&", "||")), "") == "&&"
-
-
-def nodes_of(command: Node) -> list[Node]:
-    """The word nodes of a command, its name first; those behind a redirection too."""
-    nodes = [c for c in command.children if c.field in ("name", "argument")]
-    node = command
-    while (up := node.parent) is not None:
-        if up.type == "redirected_statement":
-            body = up.child("body")
-            if body is not node:
-                break
-            # The grammar hangs the redirections that end a command on the list that it ends.
-            for redirect in up.all("redirect"):
-                if redirect.type == "file_redirect":
-                    nodes += redirect.all("destination")[1:]
-                elif redirect.type == "heredoc_redirect":
-                    nodes += redirect.all("argument")
-        elif up.type not in _ENDED_BY_COMMAND or up.children[-1] is not node:
-            break
-        node = up
-    return nodes
-
-
-def positional(words: Sequence[Word]) -> WordsValue | None:
-    """The "$@" of a shell that is given `words` behind its script; the first of them is its $0."""
-    if words and (words[0].many or not words[0].certain):
-        return None
-    return WordsValue([tuple(words[1:])])
-
-
-def masks(before: Sequence[Word], names: Collection[str]) -> Callable[[Initial], Initial]:
-    """Hides the variables that a command line sets for what it starts.
-
-    `names`: by `A=1 command`; `before`: the words before that command, `env A=1` among them.
-    """
-    hidden, everything = set(names), False
-    for at, word in enumerate(before):
-        set_here = _ASSIGNMENT.match(word.prefix)
-        if set_here:
-            hidden.add(set_here[1])
-        elif runners.basename(word.value or "") in ("env", "sudo") and at + 1 < len(before):
-            everything |= before[at + 1].prefix.startswith("-")
-
-    def mask(initial: Initial) -> Initial:
-        return lambda name: None if everything or name in hidden else initial(name)
-
-    return mask
-
-
-def _prefixed(script: Script, command: Node) -> frozenset[str]:
-    """The variables that `A=1 command` sets for the command alone."""
-    return frozenset(
-        script.slice(name)
-        for child in command.children
-        if child.type == "variable_assignment" and (name := child.child("name")) is not None
-    )

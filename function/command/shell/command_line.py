@@ -1,0 +1,72 @@
+"""One command of a script: the nodes of its words, and what it hands to what it starts."""
+
+import re
+from collections.abc import Callable, Collection, Sequence
+
+from function.command import runners
+from function.command.model import Word
+from function.command.shell.grammar import Node
+from function.command.shell.script import Script
+from function.command.shell.state import State, WordsValue
+
+# What a variable holds when a script begins.
+Initial = Callable[[str], State]
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
+_ENDED_BY_COMMAND = frozenset({"list", "pipeline", "negated_command"})
+
+
+def nodes_of(command: Node) -> list[Node]:
+    """The word nodes of a command, its name first; those behind a redirection too."""
+    nodes = [c for c in command.children if c.field in ("name", "argument")]
+    node = command
+    while (up := node.parent) is not None:
+        if up.type == "redirected_statement":
+            body = up.child("body")
+            if body is not node:
+                break
+            # The grammar hangs the redirections that end a command on the list that it ends.
+            for redirect in up.all("redirect"):
+                if redirect.type == "file_redirect":
+                    nodes += redirect.all("destination")[1:]
+                elif redirect.type == "heredoc_redirect":
+                    nodes += redirect.all("argument")
+        elif up.type not in _ENDED_BY_COMMAND or up.children[-1] is not node:
+            break
+        node = up
+    return nodes
+
+
+def positional(words: Sequence[Word]) -> WordsValue | None:
+    """The "$@" of a shell that is given `words` behind its script; the first of them is its $0."""
+    if words and (words[0].many or not words[0].certain):
+        return None
+    return WordsValue([tuple(words[1:])])
+
+
+def masks(before: Sequence[Word], names: Collection[str]) -> Callable[[Initial], Initial]:
+    """Hides the variables that a command line sets for what it starts.
+
+    `names`: by `A=1 command`; `before`: the words before that command, `env A=1` among them.
+    """
+    hidden, everything = set(names), False
+    for at, word in enumerate(before):
+        set_here = _ASSIGNMENT.match(word.prefix)
+        if set_here:
+            hidden.add(set_here[1])
+        elif runners.basename(word.value or "") in ("env", "sudo") and at + 1 < len(before):
+            everything |= before[at + 1].prefix.startswith("-")
+
+    def mask(initial: Initial) -> Initial:
+        return lambda name: None if everything or name in hidden else initial(name)
+
+    return mask
+
+
+def prefixed(script: Script, command: Node) -> frozenset[str]:
+    """The variables that `A=1 command` sets for the command alone."""
+    return frozenset(
+        script.slice(name)
+        for child in command.children
+        if child.type == "variable_assignment" and (name := child.child("name")) is not None
+    )
