@@ -11,7 +11,7 @@ from function.api.backends import SPECS
 from function.backends.registry import accelerator_rows, model_rows
 from function.contract.models.families import ARCHITECTURES
 from function.contract.no_engines import NO_ENGINES
-from function.contract.stock_images import contents, vllm
+from function.contract.stock_images import contents, lmcache_builds, sglang, vllm
 from function.contract.stock_images.repositories import REPOSITORIES
 from function.docs import matrix
 from function.pods.other_injectors import INJECTORS
@@ -107,6 +107,18 @@ def test_the_matrix_says_what_the_gate_says():
     assert shapes["Mooncake", "vLLM"][over_pods] == "yes"
     assert shapes["Native, FileSystem", "vLLM"][over_pods] == "no"
     assert {tier["backend"] for tier in matrix.TIERS.values()} == set(SPECS)
+
+
+def test_which_engines_have_the_torch_of_lmcaches_wheel() -> None:
+    """What docs/lmcache.md says by hand of the newest wheel, held to the tables of images."""
+    newest, (torch, cuda) = list(lmcache_builds.BUILDS.items())[-1]
+    vllms = [row.version for row in vllm.RELEASES if row.torch == torch]
+    sglangs = [row.version for row in sglang.RELEASES if row.torch == torch]
+    minors = [".".join(version.split(".")[:2]) for version in (vllms[0], vllms[-1])]
+    assert (
+        f"LMCache's wheel {newest} is built for torch {torch} and CUDA {cuda}. vLLM {minors[0]} to "
+        f"{minors[1]} and SGLang {sglangs[0]} to {sglangs[-1]} have that torch"
+    ) in (ROOT / "docs/lmcache.md").read_text()
 
 
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")

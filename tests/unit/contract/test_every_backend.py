@@ -5,10 +5,12 @@ A sixth backend passes by having goldens (tests/unit/backends/goldens.py); nothi
 """
 
 import json
+import re
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,6 +123,44 @@ def test_what_it_composes_is_its_own(case: Case) -> None:
             words = json.dumps(part.manifest)
             assert not any(f'"{word}"' in words for word in ("hostPath", "hostNetwork", "hostIPC"))
         assert tier.labels.items() <= metadata["labels"].items()
+
+
+# What a capability is for stands in docs/security.md, with the ports.
+CAPABILITIES = {"IPC_LOCK", "CHOWN"}
+LISTENS = [
+    line.split("|")[1]
+    for line in (Path(__file__).parents[3] / "docs/security.md").read_text().splitlines()
+    if re.match(r"\| \d", line)
+]
+
+
+@each
+def test_its_pods_are_as_the_page_of_security_says(case: Case) -> None:
+    manifests = [part.manifest for part in case.of.backend.parts(case.tier)]
+    for manifest in manifests:
+        if manifest["kind"] not in ("DaemonSet", "Deployment", "StatefulSet"):
+            continue
+        pod = manifest["spec"]["template"]["spec"]
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in (*pod["containers"], *pod.get("initContainers", ())):
+            security = container["securityContext"]
+            assert security["readOnlyRootFilesystem"] is True
+            assert security["allowPrivilegeEscalation"] is False
+            assert security["capabilities"]["drop"] == ["ALL"]
+            assert {*security["capabilities"].get("add", ())} <= CAPABILITIES
+
+
+@each
+def test_every_port_that_a_policy_opens_is_on_the_page(case: Case) -> None:
+    manifests = [part.manifest for part in case.of.backend.parts(case.tier)]
+    policies = [m["spec"] for m in manifests if m["kind"] == "NetworkPolicy"]
+    rules = [rule for spec in policies for rule in spec.get("ingress", ())]
+    assert all(rule["from"] and rule["ports"] for rule in rules), "open to everybody"
+    chosen = case.tier.settings.model_dump_json()  # a tier's own say
+    for port in (port for rule in rules for port in rule["ports"]):
+        words = f"{port['port']} to {port['endPort']}" if "endPort" in port else str(port["port"])
+        assert any(words in cell for cell in LISTENS) or words in chosen, words
 
 
 @each
