@@ -51,7 +51,7 @@ goldens: venv ## Write the goldens anew (GOLDENS=consumer/wired: of these render
 	@$(BIN)/python -m tests.render.run --engine embedded --update $(GOLDENS)
 	@$(BIN)/python -m tests.unit.backends.goldens
 
-test: venv ## Unit tests (seconds)
+test: venv ## Unit tests (minutes)
 	@$(BIN)/python -m pytest
 
 generate: venv ## XRDs, the Input's CRD, the reference pages, README's matrix, the table of shapes
