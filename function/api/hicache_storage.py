@@ -14,6 +14,7 @@ from function.api import fields as f
 from function.api.base import ApiModel, Rule, exactly_one, union
 from function.api.mooncake import MooncakeExternal
 from function.api.placement import LocalRef
+from function.api.trust import TrustBundle
 
 _IDENTITY = r"^[0-9a-f]{12}$"
 _BUCKET = r"^[a-z0-9][-a-z0-9.]{1,61}[a-z0-9]$"
@@ -140,6 +141,15 @@ class HiCacheCredentials(ApiModel):
 class HiCacheObjectStore(ApiModel):
     """An object for each page, in a bucket of the tier's own. Nothing bounds it but the bucket."""
 
+    rules = (
+        Rule(
+            "!has(self.caConfigMap) || self.scheme == 'https'",
+            "caConfigMap needs scheme https",
+            lambda o: o.ca_config_map is None or o.scheme == "https",
+            "caConfigMap",
+        ),
+    )
+
     bucket: Annotated[str, f.text(_BUCKET, least=3, most=63)] = Field(
         description="The bucket; it must exist."
     )
@@ -157,6 +167,10 @@ class HiCacheObjectStore(ApiModel):
     credentials: HiCacheCredentials | None = Field(
         default=None,
         description="Absent: the pod's own way, such as a role of its service account.",
+    )
+    ca_config_map: TrustBundle | None = Field(
+        default=None,
+        description="Whom to trust for the endpoint. Absent: whom the engine's image trusts.",
     )
 
 

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from function.api import fields as f
 from function.api.base import ApiModel, Rule, unused
+from function.api.trust import TrustBundle
 
 _ENDPOINT = r"^https?://[A-Za-z0-9][-A-Za-z0-9.]*(:[0-9]{1,5})?$"
 _BUCKET = r"^[a-z0-9][-a-z0-9.]{1,61}[a-z0-9]$"
@@ -57,10 +58,24 @@ class NIXLTelemetry(ApiModel):
 class NIXLBucket(ApiModel):
     """A bucket that engines are to reach by NIXL."""
 
+    rules = (
+        Rule(
+            "!has(self.caConfigMap) || self.endpoint.startsWith('https:')",
+            "caConfigMap needs an endpoint with https",
+            lambda o: o.ca_config_map is None or o.endpoint.startswith("https:"),
+            "caConfigMap",
+        ),
+    )
+
     endpoint: Annotated[str, f.text(_ENDPOINT)] = Field(
         description="Address of the service, e.g. https://s3.eu-central-1.amazonaws.com."
     )
     name: Annotated[str, f.text(_BUCKET, most=63)] = Field(description="Name of the bucket.")
+    ca_config_map: TrustBundle | None = Field(
+        default=None,
+        description="Whom to trust for the endpoint; the ConfigMap is in spec.namespace. Absent: "
+        "whom the image trusts.",
+    )
 
 
 class NIXLPreflight(ApiModel):

@@ -57,6 +57,16 @@ class _Claim(_Shape):
     readOnly: bool | None = None
 
 
+class _Item(_Shape):
+    key: _Name
+    path: _Text
+
+
+class _ConfigMap(_Shape):
+    name: _Name
+    items: list[_Item]
+
+
 class _HostPath(_Shape):
     path: _Text
     type: _Name | None = None
@@ -86,6 +96,7 @@ class _Ephemeral(_Shape):
 
 class _Volume(_Shape):
     name: _Name
+    configMap: _ConfigMap | None = None
     ephemeral: _Ephemeral | None = None
     emptyDir: _EmptyDir | None = None
     persistentVolumeClaim: _Claim | None = None

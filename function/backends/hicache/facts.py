@@ -12,6 +12,7 @@ GIB = 2**30
 # Where volumes of the pods' own are, and those that pods share.
 OWN, SHARED = "/var/cache/kv-offload", "/mnt/kv-offload"
 FILES = "/etc/kv-offload/hicache"
+TRUST = "/etc/kv-offload/trust"
 AWAIT = "kv-offload-await-store"
 
 PREFILL, DECODE = "Prefill", "Decode"

@@ -15,7 +15,7 @@ from function.api.native import (
     NativePeers,
     NativeSimple,
 )
-from function.backends import seeds
+from function.backends import seeds, trust
 from function.backends.native import conflicts, facts
 from function.backends.native.facts import Tier
 from function.contract.engine import Engine
@@ -34,7 +34,7 @@ ALLOWS = Allowance(
     env=frozenset({seeds.SEED, _HOST, _PORT}),
     secrets=frozenset(_KEYS),
     mounts=(facts.MOUNTS,),
-    volumes=frozenset({"emptyDir", "ephemeral", "persistentVolumeClaim"}),
+    volumes=frozenset({"configMap", "emptyDir", "ephemeral", "persistentVolumeClaim"}),
     ports=frozenset(f"{_PEERS}-{rank}" for rank in range(_MOST)),
 )
 
@@ -51,7 +51,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
     copied = tuple(variable["name"] for variable in env)
     env += _address(peers) if peers else []
     seed: tuple[Json, ...] = ({"name": seeds.SEED, "value": value},) if value else ()
-    files = [level for level, _ in facts.file_systems(tier)]
+    mounted = [(level, volume) for level in levels if (volume := _volume(tier, level))]
     return Injection(
         backend="Native",
         connector={
@@ -64,8 +64,10 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         env_if_absent=seed,
         ray_env=(*copied, *(variable["name"] for variable in seed)),
         ports=_ports(peers, engine) if peers else (),
-        volumes=tuple(_volume(tier, level) for level in files),
-        mounts=tuple({"name": _name(level), "mountPath": facts.mount(level)} for level in files),
+        volumes=tuple(volume for _, volume in mounted),
+        mounts=tuple(
+            {"name": volume["name"], "mountPath": facts.mount(level)} for level, volume in mounted
+        ),
         labels=tier.wired_labels,
         shm=SharedMemory(bytes=facts.pod_bytes(tier, engine)),
     )
@@ -163,6 +165,8 @@ def _level(tier: Tier, level: NativeLevel, engine: Engine) -> Json:
         "region": bucket.region,
         "scheme": bucket.endpoint.partition(":")[0],
     }
+    if bucket.ca_config_map is not None:
+        store["ca_bundle"] = trust.path(facts.mount(level))
     prefix = f"{tier.remote_name}/{engine.identity}"
     return {"type": "obj", "store_config": store, "prefix": prefix}
 
@@ -179,10 +183,12 @@ def _credentials(bucket: NativeBucket) -> list[Json]:
     ]
 
 
-def _name(level: NativeLevel) -> str:
-    return f"kv-offload-level-{level.name}"
-
-
-def _volume(tier: Tier, level: NativeLevel) -> Json:
-    claim = {"claimName": facts.claim(tier, level)}
-    return {"name": _name(level), "persistentVolumeClaim": claim}
+def _volume(tier: Tier, level: NativeLevel) -> Json | None:
+    """What a level has mounted: its files, or the certificates for its bucket."""
+    name = f"kv-offload-level-{level.name}"
+    if level.file_system is not None:
+        claim = {"claimName": facts.claim(tier, level)}
+        return {"name": name, "persistentVolumeClaim": claim}
+    if level.bucket is not None and level.bucket.ca_config_map is not None:
+        return trust.volume(level.bucket.ca_config_map, name)
+    return None

@@ -9,7 +9,8 @@ from functools import cache
 from importlib.resources import files
 
 from function.api.nixl import NIXLPreflight
-from function.backends import agents, rdma
+from function.api.trust import TrustBundle
+from function.backends import agents, rdma, trust
 from function.backends.nixl.facts import Tier
 from function.backends.rdma import Device
 from function.contract.backend import Manifest, Part
@@ -19,7 +20,7 @@ from function.kube import manifests as k
 STOCK_REPOSITORY, STOCK_TAG = "vllm/vllm-openai", "v0.33.0"
 NAME, PROGRAM, PORT = "preflight", "preflight.py", 8099
 UID = 65532
-_FOLDER = "/etc/kv-offload"
+_FOLDER, _TRUST = "/etc/kv-offload", "trust"
 
 
 def parts(tier: Tier) -> list[Part]:
@@ -67,6 +68,8 @@ def _pod(tier: Tier, asked: NIXLPreflight, device: Device) -> Manifest:
             {"name": "program", "configMap": {"name": f"{tier.remote_name}-{NAME}"}},
         ],
     }
+    if (bundle := _trusted(asked)) is not None:
+        pod["volumes"].append(trust.volume(bundle, _TRUST))
     if device.pod_claims:
         pod["resourceClaims"] = [dict(claim) for claim in device.pod_claims]
     return pod
@@ -92,6 +95,10 @@ def _container(tier: Tier, asked: NIXLPreflight, device: Device, image: Image) -
             {"name": "program", "mountPath": _FOLDER, "readOnly": True},
         ],
     )
+    if _trusted(asked) is not None:
+        container["volumeMounts"].append(
+            {"name": _TRUST, "mountPath": f"/{_TRUST}", "readOnly": True}
+        )
     if device.capabilities:
         container["securityContext"]["capabilities"]["add"] = list(device.capabilities)
     return container
@@ -111,7 +118,13 @@ def config(tier: Tier, asked: NIXLPreflight) -> Manifest:
     }
     if asked.bucket is not None:
         found["store"] = {"endpoint": asked.bucket.endpoint, "bucket": asked.bucket.name}
+        if _trusted(asked) is not None:
+            found["store"]["ca"] = trust.path(f"/{_TRUST}")
     return found
+
+
+def _trusted(asked: NIXLPreflight) -> TrustBundle | None:
+    return asked.bucket.ca_config_map if asked.bucket is not None else None
 
 
 def _env(tier: Tier, asked: NIXLPreflight) -> dict[str, str]:

@@ -150,15 +150,21 @@ def store(config: Config) -> str:
     if not wanted:
         return ""
     url = urllib.parse.urlsplit(wanted["endpoint"])
-    secure = url.scheme == "https"
-    kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
     where = f"{wanted['endpoint']}/{wanted['bucket']}"
+    trusts = "caConfigMap" if "ca" in wanted else "the image"
     try:
-        connection = kind(url.hostname, url.port, timeout=10)
+        connection: http.client.HTTPConnection
+        if url.scheme == "https":
+            trusted = ssl.create_default_context(cafile=wanted.get("ca"))
+            connection = http.client.HTTPSConnection(
+                url.hostname, url.port, timeout=10, context=trusted
+            )
+        else:
+            connection = http.client.HTTPConnection(url.hostname, url.port, timeout=10)
         connection.request("HEAD", f"/{wanted['bucket']}")
         status = connection.getresponse().status
     except ssl.SSLError as problem:
-        raise Trouble(f"{where}: {problem}: the image does not trust its certificate") from None
+        raise Trouble(f"{where}: {problem}: {trusts} does not trust its certificate") from None
     except (OSError, http.client.HTTPException) as problem:
         raise Trouble(f"{where} does not answer ({problem}): look at DNS and policies") from None
     if status == 404:

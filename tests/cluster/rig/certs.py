@@ -39,12 +39,13 @@ class Authority:
     def pem(self) -> bytes:
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
-    def issue(self, folder: Path, common_name: str) -> Path:
-        """Write tls.crt, tls.key and ca.crt for localhost, for server and client use alike."""
+    def issue(self, folder: Path, common_name: str, *names: str) -> Path:
+        """Write tls.crt, tls.key and ca.crt for localhost and these names, for server and client
+        use alike."""
         key = ec.generate_private_key(ec.SECP256R1())
         hosts = x509.SubjectAlternativeName(
             [
-                x509.DNSName("localhost"),
+                *map(x509.DNSName, ("localhost", *names)),
                 x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
                 x509.IPAddress(ipaddress.ip_address("10.0.0.1")),
             ]

@@ -20,13 +20,16 @@ class Files(Running):
 
 
 class Bucket(Running):
-    """The bucket that the tier names, and the Secret with its keys; the tier composes nothing."""
+    """The bucket that the tier names, the Secret with its keys, and whom to trust for it; the tier
+    composes nothing."""
 
     def start(self) -> None:
         self.site.node.secrets["kv-bucket"] = buckets.CREDENTIALS
+        buckets.certify(self.site.node, "company-ca")
         self.begin("bucket")
         self.parts["bucket"].wait_ready(60)
 
     def begin(self, part: str) -> None:
-        self.parts[part] = self.site.start(buckets.template("blocks"), part, "vllm+levels")
+        template = buckets.template("blocks", tls=True)
+        self.parts[part] = self.site.start(template, part, "vllm+levels")
         buckets.name(self.site.node, "blocks", self.parts[part])

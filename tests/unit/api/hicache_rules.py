@@ -98,6 +98,12 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
         [{"plugin": "POSIX", "posix": POSIX, "obj": OBJ}],
     ),
     (
+        "HiCacheObjectStore",
+        "caConfigMap needs scheme https",
+        [OBJ, {**OBJ, "caConfigMap": {"name": "ca"}}, {**OBJ, "scheme": "http"}],
+        [{**OBJ, "caConfigMap": {"name": "ca"}, "scheme": "http"}],
+    ),
+    (
         "HiCachePOSIX",
         "lowWatermarkPercent must be less",
         [POSIX, {**POSIX, "highWatermarkPercent": 90, "lowWatermarkPercent": 89}],

@@ -7,7 +7,15 @@ BUCKET = {"bucket": "kv", "endpoint": "https://s3.example.org", "region": "eu"}
 PLACE = {"inferenceClusterRef": {"name": "a"}, "name": "a"}
 RDMA = {"source": "DevicePlugin", "devicePlugin": {"resourceName": "rdma/hca"}}
 
+CA = {"caConfigMap": {"name": "company-ca"}}
+
 ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
+    (
+        "NativeBucket",
+        "caConfigMap needs an endpoint with https",
+        [BUCKET, {**BUCKET, **CA}, {**BUCKET, "endpoint": "http://s3"}],
+        [{**BUCKET, **CA, "endpoint": "http://s3"}],
+    ),
     (
         "NativeCPU",
         "exactly one of sizeGiB and sizeGiBPerRank",

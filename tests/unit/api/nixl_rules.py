@@ -6,7 +6,16 @@ PLACE = {"inferenceClusterRef": {"name": "a"}, "name": "a"}
 TIER: dict[str, Any] = {**PLACE, "backend": "NIXL", "nixl": {}}
 PORTS = {"first": 20000, "count": 512}
 
+BUCKET = {"name": "kv-blocks", "endpoint": "https://s3.example.org"}
+CA = {"caConfigMap": {"name": "company-ca"}}
+
 ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
+    (
+        "NIXLBucket",
+        "caConfigMap needs an endpoint with https",
+        [BUCKET, {**BUCKET, **CA}, {**BUCKET, "endpoint": "http://s3"}],
+        [{**BUCKET, **CA, "endpoint": "http://s3"}],
+    ),
     (
         "NIXLPorts",
         "first and count must stay below port 65536",

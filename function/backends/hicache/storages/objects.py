@@ -1,11 +1,14 @@
 """`nixl` with OBJ: an object for each page, in a bucket whose keys hold no identity."""
 
 from function.api.base import present
+from function.backends import trust
+from function.backends.hicache import facts
 from function.backends.hicache.facts import Tier
 from function.backends.hierarchy import Storage
 from function.contract.engine import Engine
 from function.contract.injection import Json
 
+_VOLUME = "kv-offload-trust"
 ACCESS, SECRET = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 
 
@@ -32,6 +35,10 @@ def storage(tier: Tier, _: Engine) -> Storage:
             {"name": name, "valueFrom": {"secretKeyRef": {"name": keys.name, "key": key}}}
             for name, key in names
         )
+    if settings.ca_config_map is not None:
+        plugin["ca_bundle"] = trust.path(facts.TRUST)
+        pod["volumes"] = (trust.volume(settings.ca_config_map, _VOLUME),)
+        pod["mounts"] = ({"name": _VOLUME, "mountPath": facts.TRUST},)
     return Storage("nixl", {"plugin": {"obj": plugin}}, pod)
 
 

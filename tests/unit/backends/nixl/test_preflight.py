@@ -3,10 +3,12 @@
 import http.server
 import json
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 
 from function.backends.nixl import BACKEND, nodes, preflight
 from function.kube.manifests import literal
+from tests.cluster.rig.certs import Authority
 from tests.unit.backends.nixl import nixl, read
 
 CONFIG = {
@@ -183,9 +186,10 @@ def test_an_image_without_nixl_is_said_alone(node: Path) -> None:
     assert not well and line.startswith("no NIXL in this image") and ";" not in line
 
 
-@pytest.fixture
-def answers() -> Iterator[dict[str, Any]]:
-    """A server that answers `status`; its address under `endpoint`."""
+@contextmanager
+def serving(certified: Path | None = None) -> Iterator[dict[str, Any]]:
+    """A server that answers `status`; its address under `endpoint`. `certified`: a folder with its
+    certificate."""
     said: dict[str, Any] = {"status": 403}
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -197,12 +201,24 @@ def answers() -> Iterator[dict[str, Any]]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
-    said["endpoint"] = f"http://127.0.0.1:{server.server_port}"
+    server, scheme = http.server.HTTPServer(("127.0.0.1", 0), Handler), "http"
+    if certified is not None:
+        context, scheme = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), "https"
+        context.load_cert_chain(certified / "tls.crt", certified / "tls.key")
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    said["endpoint"] = f"{scheme}://127.0.0.1:{server.server_port}"
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield said
-    server.shutdown()
-    server.server_close()
+    try:
+        yield said
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def answers() -> Iterator[dict[str, Any]]:
+    with serving() as said:
+        yield said
 
 
 @pytest.mark.parametrize(
@@ -218,6 +234,21 @@ def test_the_bucket(answers: dict[str, Any], status: int, said: str) -> None:
     else:
         assert said in preflight.store(config)
     assert answers["path"] == "/kv"
+
+
+def test_a_bucket_of_an_authority_of_ones_own(tmp_path: Path) -> None:
+    ours = Authority.new().issue(tmp_path / "ours", "s3")
+    theirs = Authority.new().issue(tmp_path / "theirs", "s3")
+    with serving(ours) as answers:
+        store = {"endpoint": answers["endpoint"], "bucket": "kv"}
+        trusting = {**store, "ca": str(ours / "ca.crt")}
+        assert "answers 403" in preflight.store({**CONFIG, "store": trusting})
+        for whom, wanted in (
+            ("the image", store),
+            ("caConfigMap", {**store, "ca": str(theirs / "ca.crt")}),
+        ):
+            with pytest.raises(preflight.Trouble, match=f"{whom} does not trust its certificate"):
+                preflight.store({**CONFIG, "store": wanted})
 
 
 def test_a_store_that_is_away(answers: dict[str, Any]) -> None:

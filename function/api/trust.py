@@ -1,0 +1,18 @@
+"""Certificates that an engine is to trust."""
+
+from pydantic import Field
+
+from function.api import fields as f
+from function.api.base import ApiModel
+
+
+class TrustBundle(ApiModel):
+    """Certificates of authorities, in a ConfigMap of the engines' namespace.
+
+    trust-manager writes such a ConfigMap into every namespace. A pod does not start without it.
+    """
+
+    name: f.DnsName = Field(description="Name of the ConfigMap.")
+    key: f.SecretKey = Field(
+        default="ca.crt", description="Its key that holds the certificates, in PEM."
+    )
