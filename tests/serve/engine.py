@@ -47,6 +47,8 @@ class Answer:
 class Engine:
     """`pod` is the engine's; it need not be ready yet."""
 
+    # What its events call the device, and memory of the host.
+    media = ("GPU", "CPU")
     external_metric = "vllm:external_prefix_cache_hits_total"
     sources_metric = "vllm:prompt_tokens_cached_by_source_total"
 
@@ -156,6 +158,7 @@ class Offloading(Engine):
 class SGLang(Engine):
     """SGLang counts by where tokens came from. `forget` empties its host memory as well."""
 
+    media = ("GPU", "CPU_PINNED")
     external_metric = "sglang:cached_tokens_total"
     sources_metric = external_metric
 
@@ -166,7 +169,7 @@ class SGLang(Engine):
         return self.external() + self.counted(self.sources_metric, cache_source="host")
 
     def forget(self) -> None:
-        self.post("/flush_cache", {})
+        self.post("/flush_cache?timeout=30", {})  # it waits for what is under way
 
 
 def scrape(url: str) -> str:

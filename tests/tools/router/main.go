@@ -1,8 +1,9 @@
 // Command router hears an engine's KV events by llm-d's own library, as its router does, and says
 // where it would find a prompt:
 //
-//	router ENDPOINT TOPIC_FILTER BLOCK_TOKENS HASH_SEED
+//	router ENGINE ENDPOINT TOPIC_FILTER BLOCK_TOKENS HASH_SEED
 //
+// ENGINE is whose events these are, as the router's settings have it: vllm or sglang.
 // Each line of its input is a question: {"model", "tokens", "blocks", "seconds"}. It is answered by a
 // line as soon as so many blocks of the prompt are known, or when the seconds are over: for each
 // block, from the first on, those that have it, as "ADDRESS MEDIUM".
@@ -34,17 +35,17 @@ type question struct {
 }
 
 func main() {
-	if len(os.Args) != 5 {
-		fmt.Fprintln(os.Stderr, "usage: router ENDPOINT TOPIC_FILTER BLOCK_TOKENS HASH_SEED")
+	if len(os.Args) != 6 {
+		fmt.Fprintln(os.Stderr, "usage: router ENGINE ENDPOINT TOPIC_FILTER BLOCK_TOKENS HASH_SEED")
 		os.Exit(2)
 	}
-	if err := run(context.Background(), os.Args[1:]); err != nil {
+	if err := run(context.Background(), os.Args[1], os.Args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, engine string, args []string) error {
 	size, err := strconv.Atoi(args[2])
 	if err != nil {
 		return err
@@ -58,7 +59,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	adapter, err := engineadapter.NewAdapter(engineadapter.EngineTypeVLLM)
+	adapter, err := engineadapter.NewAdapter(engine)
 	if err != nil {
 		return err
 	}
