@@ -1,7 +1,8 @@
 """What the two halves of a pair must have in common: they find out at the first request, else.
 
 vLLM hashes version, model string, dtypes and attention backend into its handshake; SGLang compares
-page size and KV dtype. A value that nobody sees, or that the engine chooses by itself, passes.
+page size and the words of --kv-cache-dtype, of which `auto` is any: decode says nonsense then. A
+value that nobody sees, or that the engine chooses by itself, passes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from function.reasons import Reason
 _EQUAL = {
     VLLM: {"--attention-backend": "", "--block-size": "", "--dtype": "auto",
            "--kv-cache-dtype": "auto"},
-    SGLANG: {"--kv-cache-dtype": "auto", "--page-size": ""},
+    SGLANG: {"--dtype": "auto", "--kv-cache-dtype": "auto", "--page-size": ""},
 }  # fmt: skip
 _RANKS = {VLLM: "--tensor-parallel-size", SGLANG: "--tp-size"}
 

@@ -13,7 +13,9 @@ from function.reasons import Reason
 _Holds = Callable[[Tier, Engine], str | None]
 
 # Addresses that no other pod reaches: it is bound *and* given to the other half.
-_NOWHERE = ("0.0.0.0", "127.0.0.1", "::", "::1", "localhost")
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_NOWHERE = ("0.0.0.0", "::", *_LOOPBACK)
+_HOSTS = {VLLM: ports.SIDE_HOST, SGLANG: ports.SGLANG_HOST}
 _SLEEP, _CONTEXT = "--enable-sleep-mode", "--prefill-context-parallel-size"
 
 
@@ -38,8 +40,14 @@ def _is_neither(_: Tier, engine: Engine) -> str | None:
 
 
 def _nowhere(_: Tier, engine: Engine) -> str | None:
-    host = engine.env.get(ports.SIDE_HOST)
-    return f"{ports.SIDE_HOST} is {host}" if host in _NOWHERE else None
+    name = _HOSTS[engine.name]
+    host = engine.env.get(name)
+    return f"{name} is {host}" if host in _NOWHERE else None
+
+
+def _hidden(_: Tier, engine: Engine) -> str | None:
+    host = engine.flag("--host")
+    return f"--host {host}" if engine.phase == facts.PREFILL and host in _LOOPBACK else None
 
 
 def _too_few(tier: Tier, engine: Engine) -> str | None:
@@ -109,7 +117,13 @@ ROWS: tuple[Row[NIXLSpec], ...] = (
         "{found}: it is also the address that the other half is told, and no other pod reaches it. "
         "Remove it (the pod's IP is then used), or take it from status.podIP.",
         _nowhere,
-        VLLM,
+    ),
+    Row(
+        Reason.CONNECTOR_CONFLICT,
+        "{found}: SGLang's bootstrap server listens there too, and no decode engine reaches it. "
+        "Use --host 0.0.0.0.",
+        _hidden,
+        SGLANG,
     ),
     Row(
         Reason.POD_CONFLICT,

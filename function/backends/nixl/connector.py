@@ -20,6 +20,7 @@ _TELEMETRY, _VOLUME = "/var/run/kv-offload/nixl", "kv-offload-nixl"
 _POLICY = {"Fail": "fail", "Recompute": "recompute"}
 _MODES = {facts.PREFILL: "prefill", facts.DECODE: "decode"}
 _DEVICES = "UCX_NET_DEVICES"
+_POD_IP: Json = {"fieldRef": {"fieldPath": "status.podIP"}}
 _COUNTING = {
     "NIXL_TELEMETRY_ENABLE": "y",
     # One port for all ranks of a pod; the plain exporter binds one for each process.
@@ -32,7 +33,8 @@ ALLOWS = Allowance(
     connectors=frozenset(name for names in facts.NAMES.values() for name in names),
     flags=frozenset({MODE, TRANSFER, ports.BOOTSTRAP}),
     env=frozenset(
-        {ports.SIDE_HOST, ports.SIDE_PORT, ports.UCX_RANGE, _DEVICES, BACKEND, _COUNTING_PORT}
+        {ports.SIDE_HOST, ports.SIDE_PORT, ports.SGLANG_HOST, ports.UCX_RANGE, _DEVICES}
+        | {BACKEND, _COUNTING_PORT}
         | _COUNTING.keys()
     ),
     mounts=(_TELEMETRY,),
@@ -56,7 +58,7 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
         extra["kv_lease_duration"] = spec.lease_seconds
     # The pod's own plumbing (Modelplane's, llm-d's) says the same in its own words.
     address: list[Json] = [
-        {"name": ports.SIDE_HOST, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": ports.SIDE_HOST, "valueFrom": _POD_IP},
         {"name": ports.SIDE_PORT, "value": str(spec.side_channel_port)},
     ]
     counting = _telemetry(tier)
@@ -84,12 +86,17 @@ def _sglang(tier: Tier, engine: Engine) -> Injection:
     if engine.phase == facts.PREFILL and not engine.has(ports.BOOTSTRAP):
         flags[ports.BOOTSTRAP] = str(spec.bootstrap_port)
     backend: tuple[Json, ...] = ({"name": BACKEND, "value": spec.backend},)
+    # By itself it takes HOST_IP, which may be the node's, or asks for the way out, and ends in a
+    # pod that has none.
+    address: list[Json] = [{"name": ports.SGLANG_HOST, "valueFrom": _POD_IP}]
+    if ports.SGLANG_INTERFACE in engine.env:
+        address = []
     return Injection(
         backend="NIXL",
         flags=flags,
         # Older ones know UCX alone, and no variable.
         env=backend if "backend" in engine.features else (),
-        env_if_absent=tuple(_ucx(tier)),
+        env_if_absent=(*address, *_ucx(tier)),
         ports=ports.container_ports(tier, engine),
         labels=tier.wired_labels,
         **_device(tier),

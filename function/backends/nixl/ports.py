@@ -11,6 +11,8 @@ from function.contract.injection import Json
 from function.flags import events
 
 SIDE_HOST, SIDE_PORT = "VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_NIXL_SIDE_CHANNEL_PORT"
+# Where SGLang's ranks listen, and what they tell the other half; the second names an interface.
+SGLANG_HOST, SGLANG_INTERFACE = "SGLANG_HOST_IP", "SGLANG_LOCAL_IP_NIC"
 UCX_RANGE = "UCX_TCP_PORT_RANGE"
 BOOTSTRAP = "--disaggregation-bootstrap-port"
 

@@ -66,10 +66,15 @@ REFUSED: dict[str, tuple[list[Engine], str, str]] = {
         "ConnectorConflict",
         "--page-size is 64 at prefill and 32 at decode",
     ),
-    "SGLang's dtype": (
+    "the dtype of SGLang's cache": (
         pair(engine(SGLANG), flags={"--kv-cache-dtype": "fp8_e5m2"}),
         "ConnectorConflict",
         "--kv-cache-dtype is auto",
+    ),
+    "SGLang's dtype, of which its cache's is made": (
+        pair(engine(SGLANG), flags={"--dtype": "float32"}),
+        "ConnectorConflict",
+        "--dtype is auto at prefill and float32 at decode",
     ),
     "the second of two": (
         [*pair(engine()), engine(phase="Decode", version="0.31.0")],

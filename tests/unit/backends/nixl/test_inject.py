@@ -107,6 +107,21 @@ def test_nothing_of_the_pods_own_is_overwritten() -> None:
     assert "--disaggregation-bootstrap-port" not in flags
 
 
+def test_sglang_is_reached_at_the_pods_address_or_where_it_says() -> None:
+    def names(**env: str | None) -> list[str]:
+        found = inject(nixl(), engine(SGLANG, env=env))
+        return [variable["name"] for variable in found.env_if_absent]
+
+    # HOST_IP is the node's in many pods, and SGLang would listen there.
+    for env in ({}, {"HOST_IP": None}):
+        assert names(**env) == ["SGLANG_HOST_IP", "UCX_TCP_PORT_RANGE"]
+    assert names(SGLANG_LOCAL_IP_NIC="net1") == ["UCX_TCP_PORT_RANGE"]
+
+
+def test_a_decode_engine_may_listen_for_its_pod_alone() -> None:
+    inject(nixl(), engine(SGLANG, phase="Decode", flags={"--host": "127.0.0.1"}))
+
+
 def test_older_sglang_knows_ucx_alone() -> None:
     assert inject(nixl(), engine(SGLANG, version="0.5.8")).env == ()
     assert len(inject(nixl(), engine(SGLANG, version="0.5.9")).env) == 1
@@ -162,6 +177,23 @@ REFUSED: dict[str, tuple[Tier, str, dict[str, Any], str, str]] = {
         )
         for host in ("0.0.0.0", "localhost", "127.0.0.1", "::")
     },
+    **{
+        f"the address {host} of SGLang": (
+            nixl(),
+            SGLANG,
+            {"env": {"SGLANG_HOST_IP": host}},
+            "ConnectorConflict",
+            f"SGLANG_HOST_IP is {host}: it is also the address that the other half is told",
+        )
+        for host in ("0.0.0.0", "localhost")
+    },
+    "a bootstrap server for its pod alone": (
+        nixl(),
+        SGLANG,
+        {"flags": {"--host": "127.0.0.1"}},
+        "ConnectorConflict",
+        "--host 127.0.0.1: SGLang's bootstrap server listens there too",
+    ),
     "the server's port": (
         nixl(sideChannelPort=8000),
         VLLM,
