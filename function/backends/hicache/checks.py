@@ -86,6 +86,7 @@ def warnings(tier: Tier) -> list[str]:
     kind = storage.type if storage is not None else ""
     objects = storage is not None and storage.nixl is not None and storage.nixl.obj is not None
     shared = storage is not None and storage.file is not None and storage.file.claim is not None
+    posix = storage is not None and storage.nixl is not None and storage.nixl.posix is not None
     pool = storage.mooncake if storage is not None else None
     rdma = pool is not None and pool.external is not None and pool.external.protocol == "rdma"
     rows = (
@@ -95,6 +96,17 @@ def warnings(tier: Tier) -> list[str]:
         ),
         (objects, "Nothing bounds the bucket: give it a lifecycle rule."),
         (shared, "storage.file.sizeGiB bounds what each pod keeps on the claim, not their sum."),
+        (
+            posix,
+            "SGLang removes an engine's pages while the volume is fuller than"
+            " storage.nixl.posix.highWatermarkPercent, whatever fills it: give the tier a volume of"
+            " its own.",
+        ),
+        (
+            posix or shared,
+            "Nothing removes the pages of models that no engine serves any more: remove their"
+            " directories on the claim.",
+        ),
         (kind == "HF3FS", "3FS is proven on no cluster by us."),
         (kind == "Raw", "The storage is proven by nobody here: its settings are passed on."),
         (rdma, "RDMA is proven on no device by us."),

@@ -159,6 +159,9 @@ KNOWN = (
         "a lifecycle rule",
     ),
     (stored("Raw", backend="mori"), "proven by nobody"),
+    (stored("NIXL", plugin="POSIX", posix={"claim": {"claimName": "c"}}), "whatever fills it"),
+    (stored("NIXL", plugin="POSIX", posix={"claim": {"claimName": "c"}}), "remove their"),
+    (stored("File", sizeGiB=8, claim={"claimName": "c"}), "remove their"),
 )
 
 
