@@ -104,11 +104,13 @@ def sglang(pod: Pod) -> Manifest:
     ]
     env = {"SGLANG_USE_CPU_ENGINE": "1", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     env |= {"XDG_CACHE_HOME": CACHE, "PYTHONPATH": SHIMS}
-    # Pods here have no way out, by which SGLang learns its address where nobody says it.
+    # Pods here have no way out, by which SGLang learns its address where nobody says it. To halves
+    # of a pair the tier says it.
     host = {"name": "SGLANG_HOST_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    fields = [] if pod.role else [host]
     pod = replace(pod, claims=((SHIMS, "shims"), *pod.claims))
     command = ["python3", "-m", "sglang.launch_server"]
-    return _template(pod, "lmsysorg/sglang:v0.5.23", command, words, env, [host])
+    return _template(pod, "lmsysorg/sglang:v0.5.23", command, words, env, fields)
 
 
 def _template(

@@ -9,6 +9,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,16 @@ from tests.conformance.pod import Pod
 from tests.serve.author import PORT, SERVED
 
 TOKENS = 24  # what a request generates, where it does not say
+_ROOMS = itertools.count(1)  # numbers of SGLang's requests from prefill to decode
+# What a router asks vLLM's prefill with.
+_HAND_OVER = {
+    "do_remote_decode": True,
+    "do_remote_prefill": False,
+    "remote_engine_id": None,
+    "remote_block_ids": None,
+    "remote_host": None,
+    "remote_port": None,
+}
 
 
 def prompt(seed: int, length: int = 3000) -> str:
@@ -96,6 +107,13 @@ class Engine:
             parameters=said.get("kv_transfer_params"),
         )
 
+    def through(self, decode: "Engine", text: str) -> Answer:
+        """What a router does with a request: this engine computes the prompt, and `decode` fetches
+        its blocks and goes on."""
+        handed = self.ask(text, tokens=1, kv_transfer_params=_HAND_OVER).parameters
+        assert handed is not None and handed["do_remote_prefill"]
+        return decode.ask(text, kv_transfer_params=dict(handed))
+
     def post(self, path: str, body: Mapping[str, Any], timeout: float = 60) -> Any:
         """The JSON that a POST is answered with, None where it is not JSON; raises HTTPError."""
         request = urllib.request.Request(
@@ -170,6 +188,22 @@ class SGLang(Engine):
 
     def forget(self) -> None:
         self.post("/flush_cache?timeout=30", {})  # it waits for what is under way
+
+    def computed(self) -> float:
+        """Prompt tokens that went through the model so far."""
+        return self.counted("sglang:realtime_tokens_total", mode="prefill_compute")
+
+    def through(self, decode: Engine, text: str) -> Answer:
+        """Both are asked at once, and meet by a number at the bootstrap server of this engine."""
+        declared = [port for c in self.pod.spec["containers"] for port in c["ports"]]
+        (port,) = (p["containerPort"] for p in declared if p["name"] == "nixl-bootstrap")
+        room = next(_ROOMS)
+        place = {"bootstrap_host": self.pod.address, "bootstrap_port": port, "bootstrap_room": room}
+        with ThreadPoolExecutor(1) as other:
+            prefill = other.submit(self.ask, text, **place)
+            said = decode.ask(text, **place)
+            prefill.result()
+        return said
 
 
 def scrape(url: str) -> str:

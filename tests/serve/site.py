@@ -17,6 +17,8 @@ from tests.serve.wiring import Wired
 HERE = Path(__file__).parent
 SHIMS = HERE / "shims"
 GPU = "gpu"
+# Packages of the environment `vllm` that images of SGLang have as well.
+_BESIDE_SGLANG = ("mooncake*", "nixl", "nixl_cu13*", ".nixl_cu13*", "nixl_meta_utils.py")
 
 # A repository in a hub's cache: revision -> the seed of its weights.
 REPOSITORY = "acme/tiny"
@@ -62,7 +64,7 @@ class Site:
 
     def shims(self) -> None:
         """What lets engines run without a GPU, on claims. SGLang's images have
-        Mooncake, and its environment has not: it lies beside."""
+        Mooncake and NIXL, and its environment has not: they lie beside."""
         shutil.copytree(SHIMS / "vllm", self.node.volume("claim", CLAIM), dirs_exist_ok=True)
         if self.gpu is not None:
             return
@@ -70,8 +72,11 @@ class Site:
         shutil.copy(SHIMS / "sglang/sitecustomize.py", folder)
         shutil.copy(HERE.parent / "conformance/checkers/stubs.py", folder)
         packages = next(self.image("vllm").path.glob("lib/python*/site-packages"))
-        for part in packages.glob("mooncake*"):
-            shutil.copytree(part, folder / part.name)
+        for part in (found for name in _BESIDE_SGLANG for found in packages.glob(name)):
+            if part.is_dir():
+                shutil.copytree(part, folder / part.name)
+            else:
+                shutil.copy(part, folder)
 
     def adapter(self, claim: str, seed: int, path: str = "") -> None:
         """A LoRA adapter of that seed on a claim."""

@@ -86,6 +86,12 @@ CUDA12 = StandIn(
     copy.deepcopy,
 )
 
+HOST_POOL = StandIn(
+    "NIXL's registration of a GPU's memory, which it refuses where there is no driver",
+    "that of the host's, where the KV pool is (shims/sglang)",
+    copy.deepcopy,
+)
+
 
 def differences(before: Manifest, after: Manifest) -> list[str]:
     """What was changed, a line each: path, old value, new value."""

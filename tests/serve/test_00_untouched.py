@@ -3,6 +3,8 @@
 The engines that every answer is compared with run so (`fleet.References`).
 """
 
+from dataclasses import replace
+
 import pytest
 
 from tests.conformance.manifests import Manifest
@@ -14,7 +16,7 @@ from tests.serve.wiring import consume
 
 def composed(pair: Pair, policy: str) -> tuple[Manifest, dict[str, dict[str, str]]]:
     """The pod and the files of a deployment that names the pair's tier; without a policy, none."""
-    tier, engines = pair.declared, {"main": pair.write(USUAL)}
+    tier, engines = pair.declared, {"main": pair.write(replace(USUAL, role=pair.role))}
     reference = {"name": tier.document["metadata"]["name"], "policy": policy} if policy else None
     found = consume(tier, engines, reference, {}, "tiny")
     return found.templates["main"], {name: dict(data) for name, data in found.config_maps.items()}

@@ -4,36 +4,20 @@ import pytest
 
 from tests.conformance.manifests import Manifest
 from tests.serve.author import Pod
-from tests.serve.engine import Answer, Engine, prompt
+from tests.serve.engine import SGLang, prompt
 from tests.serve.fleet import LLAMA, Fleet
-
-HAND_OVER = {
-    "do_remote_decode": True,
-    "do_remote_prefill": False,
-    "remote_engine_id": None,
-    "remote_block_ids": None,
-    "remote_host": None,
-    "remote_port": None,
-}
-
-
-def through(prefill: Engine, decode: Engine, text: str) -> Answer:
-    """What a proxy does with a request: prefill computes the prompt, decode fetches and goes on."""
-    handed = prefill.ask(text, tokens=1, kv_transfer_params=HAND_OVER).parameters
-    assert handed is not None and handed["do_remote_prefill"]
-    return decode.ask(text, kv_transfer_params=dict(handed))
 
 
 @pytest.mark.pairs("vllm-nixl")
 def test_decode_computes_nothing_of_the_prompt(fleet: Fleet, proof) -> None:
     fleet.prepare(LLAMA)
     prefill, decode = fleet.halves()
-    said = through(prefill, decode, prompt(10))
+    said = prefill.through(decode, prompt(10))
     assert said.alike(fleet.reference(10))
     # Decode fetches the whole prompt; what it reports as cached is what prefill had found.
     assert (decode.external(), said.cached) == (said.prompt_tokens, 0)
     assert decode.elsewhere() == said.prompt_tokens
-    again = through(prefill, decode, prompt(9))
+    again = prefill.through(decode, prompt(9))
     assert again.alike(fleet.reference(9))
     proof("from prefill to decode", tokens=said.prompt_tokens)
     # Without the handed-over place it computes by itself, and says the same.
@@ -42,7 +26,22 @@ def test_decode_computes_nothing_of_the_prompt(fleet: Fleet, proof) -> None:
     assert decode.external() == before
 
 
-@pytest.mark.pairs("vllm-nixl")
+@pytest.mark.pairs("sglang-nixl")
+def test_decode_of_sglang_computes_nothing_of_the_prompt(fleet: Fleet, proof) -> None:
+    fleet.prepare(LLAMA)
+    prefill, decode = fleet.halves()
+    assert isinstance(prefill, SGLang) and isinstance(decode, SGLang)
+    for seed in (10, 9):
+        before = prefill.computed()
+        said = prefill.through(decode, prompt(seed))
+        assert said == fleet.reference(seed)
+        # Probes are computed too, a token each.
+        assert prefill.computed() - before >= said.prompt_tokens
+    assert decode.computed() == 0
+    proof("from prefill to decode", tokens=said.prompt_tokens)
+
+
+@pytest.mark.pairs("vllm-nixl", "sglang-nixl")
 def test_halves_of_another_dtype_are_no_pair(fleet: Fleet, proof) -> None:
     """They are refused before an engine starts: neither gets a connector."""
     pods = {"prefill": Pod(role="prefill"), "decode": Pod(role="decode", dtype="float32")}
@@ -53,4 +52,5 @@ def test_halves_of_another_dtype_are_no_pair(fleet: Fleet, proof) -> None:
 
 def connector(template: Manifest) -> bool:
     (container,) = template["spec"]["containers"]
-    return "--kv-transfer-config" in container["args"]
+    flags = {"--kv-transfer-config", "--disaggregation-transfer-backend"}
+    return bool(flags & set(container["args"]))

@@ -6,7 +6,6 @@ from tests.serve.author import HANDING_OVER
 from tests.serve.engine import prompt
 from tests.serve.fleet import STEADY, Fleet
 from tests.serve.test_10_hits import fill, hit
-from tests.serve.test_30_halves import through
 
 
 @pytest.mark.long
@@ -15,7 +14,7 @@ def test_nixl_hands_over_and_the_tier_keeps(fleet: Fleet, proof) -> None:
     prefill, decode = (fleet.start(name, HANDING_OVER) for name in ("prefill", "decode"))
     for engine in (prefill, decode):
         engine.wait()
-    said = through(prefill, decode, prompt(STEADY[4]))
+    said = prefill.through(decode, prompt(STEADY[4]))
     assert said.alike(fleet.reference(STEADY[4]))
     # Decode computes nothing of the prompt; what it reports as cached is what prefill found.
     assert (decode.external(), said.cached) == (said.prompt_tokens, 0)

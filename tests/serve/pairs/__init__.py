@@ -26,6 +26,7 @@ class Pair:
     tier names. `env`, `args`: what the author of a pod for this machine sets besides. `stand_ins`:
     changes of the engine's emitted template, each of one thing. `keeps`: blocks stay in the tier,
     and other engines find them; otherwise they go from one engine to another, or stay in one.
+    `role`: the half of a pair that an engine must be, to be wired at all.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Pair:
     args: tuple[str, ...] = ()
     stand_ins: tuple[StandIn, ...] = ()
     keeps: bool = True
+    role: str = ""
 
     @property
     def untouched(self) -> str:
@@ -149,11 +151,26 @@ PAIRS: Mapping[str, Pair] = {
             chunk=64,
         ),
         _sglang(
+            "sglang-hicache-nixl",
+            Nothing,
+            chunk=64,
+        ),
+        _sglang(
             "sglang-hicache-mooncake",
             lambda site, declared: mooncake.Pool(site, declared.needs[0]),
             chunk=64,
             needs=(TIERS / "mooncake.yaml",),
             parts=("master", "store"),
+        ),
+        _sglang(
+            "sglang-nixl",
+            Nothing,
+            chunk=64,
+            keeps=False,
+            # SGLang hands over as one half alone.
+            role="prefill",
+            env=(("UCX_TLS", "tcp"),),
+            stand_ins=(standins.HOST_POOL,),
         ),
     )
 }
@@ -203,22 +220,10 @@ ELSEWHERE: Mapping[str, Elsewhere] = {
             "it registers it, which may be why, and which no GPU has been tried for",
         ),
         Elsewhere(
-            "sglang-hicache-nixl",
-            "parser",
-            "tests/conformance/test_hicache.py",
-            "not tried with tokens",
-        ),
-        Elsewhere(
             "sglang-hicache-hf3fs",
             "parser",
             "tests/conformance/test_hicache.py",
             "needs servers of 3FS",
-        ),
-        Elsewhere(
-            "sglang-nixl",
-            "parser",
-            "tests/conformance/test_nixl.py",
-            "not tried with tokens",
         ),
     )
 }

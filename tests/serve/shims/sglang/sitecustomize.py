@@ -1,8 +1,9 @@
 """Lets SGLang's HiCache run with `--device cpu`; Python loads it in every process of the engine.
 
 What a CPU lacks, and nothing else: packages of kernels that are imported and never called are
-placeholders, pinned host memory is plain memory, and the copies of `--hicache-io-backend direct`
-between device and host are torch's. Radix tree, controller, storages and metrics are SGLang's own.
+placeholders, pinned host memory is plain memory, the copies of `--hicache-io-backend direct`
+between device and host are torch's, and NIXL takes the KV pool for the host memory that it is.
+Radix tree, controller, storages, hand-over and metrics are SGLang's own.
 """
 
 import importlib.abc
@@ -83,13 +84,28 @@ _COPIES = {
     "transfer_kv_all_layer_direct_lf_pf": _save_layers,
     "transfer_kv_direct": _direct,
 }
-_AFTER = {"common": _common, "base": _base, "mha": _copies, "mla": _copies}
+
+
+def _hand_over(module):
+    """NIXL registers as a GPU's only what a driver says is one's."""
+    kinds_of = module._normalize_kv_mem_kinds
+    assert kinds_of(None, 1) == ["VRAM"], "the shim does not fit this SGLang"
+    module._normalize_kv_mem_kinds = lambda kinds, count: ["DRAM" for _ in kinds_of(kinds, count)]
+
+
+_AFTER = {
+    f"{_POOLS}common": _common,
+    f"{_POOLS}base": _base,
+    f"{_POOLS}mha": _copies,
+    f"{_POOLS}mla": _copies,
+    "sglang.srt.disaggregation.nixl.conn": _hand_over,
+}
 
 
 class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname, path=None, target=None):
-        change = _AFTER.get(fullname.removeprefix(_POOLS))
-        if change is None or not fullname.startswith(_POOLS):
+        change = _AFTER.get(fullname)
+        if change is None:
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path)
         run = spec.loader.exec_module
