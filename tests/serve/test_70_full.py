@@ -27,7 +27,7 @@ def answers(fleet: Fleet, engine: Engine) -> int:
 
 
 @pytest.mark.long
-@pytest.mark.pairs("vllm-native", "sglang-hicache-file")
+@pytest.mark.pairs("vllm-native", "sglang-hicache-file", "sglang-hicache-nixl")
 def test_a_full_disk(fleet: Fleet, proof) -> None:
     fleet.prepare(LLAMA)
     wired = fleet.wired({"main": USUAL})
