@@ -14,6 +14,7 @@ from function.api import fields as f
 from function.api.base import ApiModel, Rule, unused
 from function.api.mooncake_master import MooncakeEtcd, MooncakeMaster
 from function.api.mooncake_store import MooncakeStore
+from function.api.mooncake_tenants import MooncakeTenants
 from function.api.placement import Nodes
 
 _ADDRESS = (
@@ -218,6 +219,10 @@ class MooncakeSpec(ApiModel):
     master: MooncakeMaster | None = Field(
         default=None, description="The master. Absent: one, with defaults; with external: none."
     )
+    tenants: MooncakeTenants | None = Field(
+        default=None,
+        description="A bounded share of the memory for each namespace. Absent: one pool for all.",
+    )
     etcd: MooncakeEtcd | None = Field(
         default=None, description="etcd, for several masters, the oplog and metadata etcd."
     )
@@ -269,6 +274,26 @@ class MooncakeSpec(ApiModel):
             "etcd may not be set with external: external names the etcd there is",
             lambda o: o.etcd is None or o.external is None,
             "etcd",
+        ),
+        Rule(
+            "!has(self.tenants) || !has(self.external)",
+            "tenants may not be set with external: its master's quotas are set where it is run",
+            lambda o: o.tenants is None or o.external is None,
+            "tenants",
+        ),
+        Rule(
+            "!has(self.tenants) || !has(self.store) || !has(self.store.offload)",
+            "tenants may not be set with store.offload: Mooncake counts memory alone, and one "
+            "namespace would fill the disk of all",
+            lambda o: o.tenants is None or o.store is None or o.store.offload is None,
+            "tenants",
+        ),
+        Rule(
+            "!has(self.tenants) || !has(self.master) || !self.master.oplog",
+            "tenants may not be set with master.oplog: what a new leader reads of it was not "
+            "measured with tenants",
+            lambda o: o.tenants is None or o.master is None or not o.master.oplog,
+            "tenants",
         ),
         Rule(
             "has(self.etcd) || !has(self.master) || (self.master.replicas == 1 && "

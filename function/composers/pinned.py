@@ -1,9 +1,10 @@
 """Settings that cannot change under what runs: kept in the status, and held against the spec."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from function.composers.tier_plan import TierPlan
+from function.composers.usage import Consumer
 from function.contract.backend import Pinned
 from function.edge.request import Call
 from function.kube import naming
@@ -18,20 +19,34 @@ def settings(plan: TierPlan) -> dict[str, str]:
     return {row.path: row.value for row in _rows(plan)}
 
 
-def problems(call: Call, plan: TierPlan, *, in_use: bool) -> list[Problem]:
+def problems(call: Call, plan: TierPlan, users: Collection[Consumer]) -> list[Problem]:
     """What of the spec cannot take the place of what is in force; all of it at once."""
     before = call.composite_value("status", "pinned")
     if not isinstance(before, dict):
         return []
-    return [problem for row, problem in changed(before, plan) if row.always or in_use]
+    # Who uses a tier through another one cannot be seen here.
+    through = any(user.kind == "KVOffloadTier" for user in users)
+    used = None if through else {user.namespace for user in users}
+    return [problem for row, problem in changed(before, plan, used) if row.always or users]
 
 
-def changed(before: Mapping[str, str], plan: TierPlan) -> list[tuple[Pinned, Problem]]:
-    """The pinned settings that the plan has otherwise than `before`, with what to say of each."""
+def changed(
+    before: Mapping[str, str], plan: TierPlan, used: Collection[str] | None = None
+) -> list[tuple[Pinned, Problem]]:
+    """The pinned settings that the plan has otherwise than `before`, with what to say of each.
+
+    `used`: the namespaces that have consumers; None where any may.
+    """
     out = []
     for row in _rows(plan):
         was = before.get(row.path)
-        if was is not None and was not in (row.value, row.unset):
+        if was is not None and row.namespaces:
+            gone = sorted(set(was.split()) - {*row.value.split(), row.unset})
+            gone = [name for name in gone if used is None or name in used]
+            if gone:
+                said = f"cannot lose {', '.join(gone)} while consumers there use it: {row.why}"
+                out.append((row, Problem(row.path, said)))
+        elif was is not None and was not in (row.value, row.unset):
             said = (
                 f"cannot change from {was} to {row.value}: {row.why}. Set it back, or make a second"
                 " tier and move its consumers"

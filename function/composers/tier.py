@@ -40,7 +40,7 @@ from function.composers.conditions import (
 from function.composers.needed import Needed
 from function.composers.refusal import refused
 from function.composers.tier_plan import Refusal, TierPlan
-from function.composers.usage import usages_of, used_by_status
+from function.composers.usage import usages_of, used_by_status, user
 from function.contract.backend import AGENTS, CONTROL_PLANE, AnyTier
 from function.contract.events import TOPICS
 from function.edge.answer import (
@@ -184,7 +184,7 @@ class _TierComposer:
         """
         if self.usages is None:
             return []
-        problems = pinned.problems(self.call, self.plan, in_use=bool(self.usages))
+        problems = pinned.problems(self.call, self.plan, [user(usage) for usage in self.usages])
         if self.usages:
             where = ("spec", "forProvider", "manifest", "metadata", "labels", LABEL_VERSION)
             keys = self.call.observed_keys()

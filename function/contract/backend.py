@@ -137,7 +137,8 @@ class Pinned:
     `path`: of the field, from `spec`. `value`: as text. `why`: ends the sentence "cannot change:".
     `always`: also while nobody uses the tier, since Kubernetes itself cannot apply the change, or
     what is stored would be mixed up. `unset`: the value of nothing, which may become any other; ""
-    where none is.
+    where none is. `namespaces`: the value is a list of them with spaces between, which may grow
+    (`unset`: of none); none is taken away that has consumers.
     """
 
     path: str
@@ -145,6 +146,7 @@ class Pinned:
     why: str
     always: bool = False
     unset: str = ""
+    namespaces: bool = False
 
 
 @dataclass(frozen=True)
@@ -226,6 +228,14 @@ class Backend(Protocol[OfSettings]):
         """
         ...
 
+    def tenant(self, tier: Tier[OfSettings], namespace: str) -> str:
+        """The part of the tier that consumers in `namespace` are kept to, "" where all share it.
+
+        Blocks of two tenants never meet: it is part of the cache identity. `namespace`: the
+        consumer's own on the control plane, "" of a cluster-scoped one.
+        """
+        ...
+
     def pinned(self, tier: Tier[OfSettings]) -> tuple[Pinned, ...]:
         """What no pod that runs survives, if it changes: refused while consumers use the tier."""
         ...
@@ -270,6 +280,10 @@ class Defaults(Generic[OfSettings]):
     def keys_hold_identity(self, tier: Tier[OfSettings], engine: Engine) -> bool:
         """The cache identity is part of every key."""
         return True
+
+    def tenant(self, tier: Tier[OfSettings], namespace: str) -> str:
+        """All namespaces share the tier."""
+        return ""
 
     def pinned(self, tier: Tier[OfSettings]) -> tuple[Pinned, ...]:
         """Everything may change under what runs."""

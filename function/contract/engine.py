@@ -38,7 +38,8 @@ class Engine:
     and for a value that is not static. `env`: the container's literal env values (None:
     valueFrom). `more_env`: other variables may be set that cannot be seen here. `namespace`: of
     its pods on the workload cluster, "" when unknown. `phase`: Unified, Prefill or Decode.
-    `identity`: the cache identity digest, "" when unknown.
+    `identity`: the cache identity digest, "" when unknown. `tenant`: the part of the tier that it
+    is kept to (`Backend.tenant`), "" where all share it.
     `model`: the string behind the model argument, "" when unknown. `features`: what the version
     gate says this engine's version has of the tier's connector (`function.contract.gate`).
     `packages`: what is known of the image's, by the names of PACKAGES. `families`: what somebody
@@ -58,6 +59,7 @@ class Engine:
     phase: str = "Unified"
     model: str = ""
     identity: str = ""
+    tenant: str = ""
     features: frozenset[str] = frozenset()
     packages: Mapping[str, Fact] = field(default_factory=dict)
     families: frozenset[str] = frozenset()

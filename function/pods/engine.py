@@ -29,11 +29,16 @@ def engine_of(
     tier: AnyTier,
     backend: AnyBackend,
     outlives_pods: bool,
+    consumer_namespace: str,
 ) -> tuple[Engine, Identity]:
-    """What a backend is told, and its cache identity. Raises Refused as its reading did."""
+    """What a backend is told, and its cache identity. Raises Refused as its reading did.
+
+    `consumer_namespace`: of the composite on the control plane, not of its pods.
+    """
     if asking_engine.refused is not None:
         raise asking_engine.refused
     identified, first = present(asking_engine.identified), asking_engine.starting[0]
+    tenant = backend.tenant(tier, consumer_namespace)
     cache_identity = identity(
         first.template.body,
         first.container,
@@ -44,6 +49,7 @@ def engine_of(
         outlives_pods=outlives_pods,
         model_source=asking.workload.model_source,
         declared=asking_engine.declared.cache_identity,
+        tenant=tenant,
         assumed={
             **backend.assumes(tier, identified.name),
             **events.assumes(tier, identified.name),
@@ -63,6 +69,7 @@ def engine_of(
         phase=_phase(identified.name, asking_engine.flags, first.template),
         model=cache_identity.model,
         identity=cache_identity.digest if cache_identity.known else "",
+        tenant=tenant,
         packages=identified.packages,
         families=asking_engine.declared.families,
         accelerator=_accelerator(asking_engine, asking),

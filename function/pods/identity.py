@@ -51,6 +51,7 @@ def identity(
     outlives_pods: bool = False,
     model_source: str = "",
     declared: str = "",
+    tenant: str = "",
     assumed: Mapping[str, str] = MappingProxyType({}),
 ) -> Identity:
     """The identity of one engine, from its template after earlier steps have had their say.
@@ -59,13 +60,14 @@ def identity(
     one per namespace. `outlives_pods`: the cache survives a roll-out, so the version counts.
     `model_source`: where the workload says the weights come from (KServe's `spec.model.uri`).
     `declared`: the user's own word, which replaces everything else but the model string.
+    `tenant`: the part of the tier that it is kept to: blocks of two tenants never meet.
     `assumed`: what wiring makes of flags that are absent (`Backend.assumes`).
     """
     model = model_string(engine, flags)
     if declared:
-        only = (("declared", declared),)
+        only = (("declared", declared), *((("tenant", tenant),) if tenant else ()))
         return Identity(model, _digest(only), only)
-    facts_by_name: dict[str, str] = {"engine": engine}
+    facts_by_name: dict[str, str] = {"engine": engine, "tenant": tenant}
     unknown: list[str] = []
     env = literals(container)
     path = _local(container, model)

@@ -43,10 +43,13 @@ class Wired:
     summary: str
 
 
-def wire(asking: Asking, tier: AnyTier, backend: AnyBackend, files_name: str) -> Wired:
+def wire(
+    asking: Asking, tier: AnyTier, backend: AnyBackend, files_name: str, namespace: str = ""
+) -> Wired:
     """The workload wired to `tier`, all of its asking engines or none. Raises Refused.
 
     `backend`: the tier's. `files_name`: of the ConfigMap that holds the files of its pods.
+    `namespace`: the consumer's own, on the control plane.
     """
     described = backend.describe(tier)
     manifest, templates, bodies, facts, wired, lines = asking.manifest, {}, {}, {}, [], []
@@ -55,7 +58,7 @@ def wire(asking: Asking, tier: AnyTier, backend: AnyBackend, files_name: str) ->
     left: list[_DecodeLeft] = []
     for asking_engine in engines:
         try:
-            made = _one(asking_engine, asking, tier, backend, files_name, described)
+            made = _one(asking_engine, asking, tier, backend, files_name, described, namespace)
         except _DecodeLeft as decode:
             left.append(decode)
             continue
@@ -168,11 +171,12 @@ def _one(
     backend: AnyBackend,
     files_name: str,
     described: Description,
+    namespace: str,
 ) -> _Made:
     """One engine wired. Raises Refused with everything that stands in the way, and _DecodeLeft
     where the tier has nothing for that half of a pair."""
     outlives = described.outlives_pods
-    engine, cache_identity = engine_of(asking_engine, asking, tier, backend, outlives)
+    engine, cache_identity = engine_of(asking_engine, asking, tier, backend, outlives, namespace)
     pods = asking_engine.pods
     problems = [
         Refused(Reason.ARGS_NOT_PATCHABLE, pod.program.problem, pod.template.path)

@@ -100,12 +100,12 @@ def explain(
         raise InputError(f"{manifest.get('kind')} is no workload that is known to hold pods")
     if asked.refused is not None:
         return Explained(manifest, refused=asked.refused)
-    try:
-        wired = wire.wire(asked, planned.tier, planned.backend, _FILES_NAME)
-    except Refused as refused:
-        return Explained(manifest, refused=refused, takers=tuple(takers(held, step_input, beside)))
     if namespace is None and manifest is not workload:
         namespace = (workload.get("metadata") or {}).get("namespace")
+    try:
+        wired = wire.wire(asked, planned.tier, planned.backend, _FILES_NAME, namespace or "")
+    except Refused as refused:
+        return Explained(manifest, refused=refused, takers=tuple(takers(held, step_input, beside)))
     stopped = tuple(_stopped(asked, named, tier, namespace))
     if namespace is None and not admits(tier, ""):
         notes.append(

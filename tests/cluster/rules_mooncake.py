@@ -11,6 +11,7 @@ Row = tuple[str, str, Fragment, Fragment]
 _STORE: Fragment = {"sizeGiB": 64}
 _HTTP: Fragment = {"metadata": "http"}
 _ETCD: Fragment = {"source": "Managed"}
+_SHARES: Fragment = {"othersSizeGiB": 1}
 _ELSEWHERE: Fragment = {"store": None, "external": {"masterAddress": "m:50051"}}
 _EXTERNAL_ETCD: Fragment = {"endpoints": [{"host": "e"}]}
 _RDMA: Fragment = {"rdma": {"source": "DevicePlugin", "devicePlugin": {"resourceName": "rdma/hca"}}}
@@ -27,6 +28,7 @@ _PATHS = {
     "managed": "mooncake.etcd.managed",
     "external": "mooncake.external",
     "ports": "mooncake.ports",
+    "tenants": "mooncake.tenants",
 }
 
 
@@ -115,6 +117,33 @@ ROWS: list[Row] = [
         "etcd may not be set with external: external names the etcd there is",
         _ELSEWHERE,
         _ELSEWHERE | {"etcd": _ETCD},
+    ),
+    (
+        "mooncake",
+        "tenants may not be set with external: its master's quotas are set where it is run",
+        {"tenants": _SHARES},
+        _ELSEWHERE | {"tenants": _SHARES},
+    ),
+    (
+        "mooncake",
+        "tenants may not be set with store.offload: Mooncake counts memory alone, and one "
+        "namespace would fill the disk of all",
+        {"tenants": _SHARES},
+        {"tenants": _SHARES, "store": _STORE | {"offload": {"sizeGiB": 1, "claim": {}}}},
+    ),
+    (
+        "mooncake",
+        "tenants may not be set with master.oplog: what a new leader reads of it was not "
+        "measured with tenants",
+        {"tenants": _SHARES, "master": {"replicas": 3}, "etcd": _ETCD},
+        {"tenants": _SHARES, "master": {"oplog": True}, "etcd": _ETCD},
+    ),
+    (
+        "tenants",
+        "quotas may not name the namespace default, which is Mooncake's name for all that name "
+        "none: set othersSizeGiB",
+        _SHARES | {"quotas": [{"namespace": "team-a", "sizeGiB": 1}]},
+        _SHARES | {"quotas": [{"namespace": "default", "sizeGiB": 1}]},
     ),
     (
         "mooncake",

@@ -66,7 +66,9 @@ class Did:
     seconds: float
 
 
-def engine(path: Path, folder: Path, name: str) -> tuple[Manifest, Manifest | None]:
+def engine(
+    path: Path, folder: Path, name: str, namespace: str = "team-a"
+) -> tuple[Manifest, Manifest | None]:
     """(pod template, ConfigMap) of that engine in `tiers/mooncake/consumer.yaml`, wired."""
     tier = yaml.safe_load(path.read_text())
     condition = {"type": "Ready", "status": "True", "reason": "Available"}
@@ -79,6 +81,7 @@ def engine(path: Path, folder: Path, name: str) -> tuple[Manifest, Manifest | No
     (required / "cluster.yaml").write_text((EXAMPLES / "required/cluster.yaml").read_text())
     consumer = yaml.safe_load((TIERS / "consumer.yaml").read_text())
     named = {"name": tier["metadata"]["name"]}
+    consumer["metadata"]["namespace"] = namespace
     consumer["spec"]["template"]["spec"]["kvOffloadTierRef"] = named
     (folder / "consumer.yaml").write_text(yaml.safe_dump(consumer))
     manifests = render(folder / "consumer.yaml", required)
@@ -177,7 +180,8 @@ class Pool:
         self._followers[-1].start()
 
     def store_template(self, values: Mapping[str, str | None] | None = None) -> Manifest:
-        kind = next(m["kind"] for m in self.manifests if m["metadata"]["name"].endswith("-store"))
+        kinds = {m["kind"] for m in self.manifests if m["metadata"]["name"].endswith("-store")}
+        (kind,) = kinds & {"DaemonSet", "StatefulSet"}
         template = self.manifest(kind, "store")["spec"]["template"]
         return with_env(template, {SIZE: str(GIB), **(values or {})})
 
@@ -193,9 +197,11 @@ class Pool:
             pod.wait_ready(60)
         return found
 
-    def client(self, folder: Path, name: str = "engine-0", host: str = "") -> Client:
+    def client(
+        self, folder: Path, name: str = "engine-0", host: str = "", namespace: str = "team-a"
+    ) -> Client:
         """The wired vLLM pod with `mooncake_client.py` in the place of vLLM."""
-        template, files = engine(self.tier, folder, "vllm")
+        template, files = engine(self.tier, folder, "vllm", namespace)
         assert files is not None, "the engine gets no file"
         self.node.config_maps[files["metadata"]["name"]] = files["data"]
         template = copy.deepcopy(template)

@@ -203,6 +203,10 @@ class Pod:
             return out | {"tmpfs": int(number) * _UNITS.get(unit, 1)}
         return out | {"source": str(self._source(volume) / mount.get("subPath", ""))}
 
+    def volume(self, name: str) -> Path:
+        """The folder of one of its volumes: what the kubelet writes when a ConfigMap changes."""
+        return self._source(self._volumes[name])
+
     def _source(self, volume: Mapping[str, Any]) -> Path:
         if "hostPath" in volume:
             path = volume["hostPath"]["path"]

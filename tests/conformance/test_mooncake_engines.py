@@ -9,7 +9,7 @@ from tests.conformance.envs import environment
 from tests.conformance.mooncake import EXAMPLES, engine
 
 # SGLang's reading of its extra configuration, and nothing else of that module: the rest wants CUDA.
-_SGLANG = """
+SGLANG = """
 import ast, importlib.util, json, os, sys
 from dataclasses import dataclass, asdict
 from typing import Optional
@@ -75,7 +75,7 @@ def test_sglang_reads_one_source(tier, tmp_path):
     words = [*found.get("command", ()), *found.get("args", ())]
     text = words[words.index("--hicache-storage-backend-extra-config") + 1].replace("$$", "$")
     done = subprocess.run(
-        [environment("sglang").python, "-c", _SGLANG, text], capture_output=True, text=True
+        [environment("sglang").python, "-c", SGLANG, text], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     read = json.loads(done.stdout.splitlines()[-1])

@@ -105,6 +105,10 @@ class HiCache(Defaults[HiCacheSpec]):
         """What the tier itself says of pages and layout: it stands in the keys by itself."""
         return connector.assumes(tier) if engine_name == SGLANG else {}
 
+    def tenant(self, tier: Tier, namespace: str) -> str:
+        """Whom a Mooncake pool takes the consumer for."""
+        return mooncake.tenant(tier, namespace)
+
     def pinned(self, tier: Tier) -> tuple[Pinned, ...]:
         """What a store of one identity was filled with (see the protocol)."""
         return agreement.pinned(tier)

@@ -79,6 +79,10 @@ class Mooncake(Defaults[MooncakeSpec]):
         """What a pod of this engine gets. Raises Refused."""
         return connector.inject(tier, engine)
 
+    def tenant(self, tier: Tier, namespace: str) -> str:
+        """A namespace that has a share of its own is kept to it."""
+        return facts.tenant(tier, namespace)
+
     def assumes(self, tier: Tier, engine_name: str) -> Mapping[str, str]:
         """SGLang's page size, which is one token where nobody says."""
         return connector.ASSUMES.get(engine_name, {})

@@ -12,6 +12,7 @@ from function.backends.mooncake.flags import OURS, UNSAFE, known
 from function.problems import Problem
 
 _SPEC = "spec.mooncake"
+_LONGEST = 512  # what one row of status.pinned may hold
 
 
 def problems(tier: Tier) -> list[Problem]:
@@ -107,7 +108,45 @@ def _monitoring(tier: Tier) -> Iterator[Problem]:
         yield Problem(f"{_SPEC}.alerts", "may not be set with external: the master is not ours")
 
 
-_SUBJECTS = (_image, _rdma, _drain, _directory, _flags, _monitoring)
+def _tenants(tier: Tier) -> Iterator[Problem]:
+    spec = facts.spec(tier)
+    if spec.tenants is None:
+        return
+    where = f"{_SPEC}.tenants.quotas"
+    if len(" ".join(quota.namespace for quota in spec.tenants.quotas)) > _LONGEST:
+        yield Problem(where, f"has names of more than {_LONGEST} characters together")
+    pool, promised = _pool_gib(tier), _promised_gib(tier)
+    if pool and promised > pool:
+        yield Problem(
+            f"{_SPEC}.tenants",
+            f"promises {promised} GiB (quotas and othersSizeGiB) of a pool of {pool}: the master "
+            "would cut every share in proportion. Lower them, or add stores",
+        )
+
+
+def _pool_gib(tier: Tier) -> int:
+    """The memory of all stores, 0 where it goes with the number of nodes."""
+    store = facts.spec(tier).store
+    return (store.replicas or 0) * store.size_gib if store is not None else 0
+
+
+def _not_admitted(tier: Tier) -> str:
+    """The namespaces with a share of their own that may not name the tier."""
+    tenants, allowed = facts.spec(tier).tenants, tier.spec.allowed_namespaces
+    if tenants is None or allowed.from_ == "All":
+        return ""
+    admitted = set(allowed.names) | ({tier.namespace} if allowed.from_ == "Same" else set())
+    return ", ".join(q.namespace for q in tenants.quotas if q.namespace not in admitted)
+
+
+def _promised_gib(tier: Tier) -> int:
+    tenants = facts.spec(tier).tenants
+    if tenants is None:
+        return 0
+    return tenants.others_size_gib + sum(quota.size_gib for quota in tenants.quotas)
+
+
+_SUBJECTS = (_image, _rdma, _drain, _directory, _flags, _monitoring, _tenants)
 
 
 def warnings(tier: Tier) -> list[str]:
@@ -115,7 +154,19 @@ def warnings(tier: Tier) -> list[str]:
     spec = facts.spec(tier)
     store, image = spec.store, facts.image(tier)
     master = spec.master_or_default
+    promised, pool = _promised_gib(tier), _pool_gib(tier)
+    full = pool * master.eviction.high_watermark_percent // 100
     rows = (
+        (
+            0 < full < promised,
+            f"Shares of {promised} GiB together are more than the {full} GiB at which the whole "
+            "pool evicts: when all are full, one namespace's blocks push out another's.",
+        ),
+        (
+            bool(_not_admitted(tier)),
+            f"spec.allowedNamespaces does not admit {_not_admitted(tier)}: their quotas count for "
+            "HiCache tiers over this pool alone.",
+        ),
         (
             spec.external is None and master.replicas > 1 and not master.oplog,
             "Without master.oplog every block is forgotten when the leading master changes.",

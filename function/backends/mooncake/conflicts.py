@@ -12,6 +12,7 @@ from function.backends import seeds
 from function.backends.hierarchy_rows import DECODE_RADIX
 from function.backends.mooncake import facts
 from function.backends.mooncake.facts import Tier
+from function.backends.mooncake.gate import TENANT
 from function.contract import conflicts
 from function.contract.conflicts import Row
 from function.contract.engine import SGLANG, VLLM, Engine
@@ -53,6 +54,11 @@ def _no_identity(_: Tier, engine: Engine) -> str | None:
     return None if engine.identity else engine.model or "unknown"
 
 
+def _no_tenant(_: Tier, engine: Engine) -> str | None:
+    """Its namespace has a share of its own, and its version cannot say so."""
+    return engine.tenant if engine.tenant and TENANT not in engine.features else None
+
+
 def _own_seed(_: Tier, engine: Engine) -> str | None:
     """The seed is the user's, and the engine's version has no other place for the identity.
 
@@ -85,6 +91,14 @@ _OWN: tuple[Row[MooncakeSpec], ...] = (
     ),
 )
 ROWS: tuple[Row[MooncakeSpec], ...] = (
+    Row(
+        Reason.VERSION_MISMATCH,
+        "namespace {found} has a share of its own (spec.mooncake.tenants.quotas), and this version "
+        "of the engine cannot say whose blocks it writes: they would count as others'. Use vLLM "
+        "0.28 or SGLang 0.5.17 or newer; or the platform team takes the namespace out of the "
+        "quotas, and it shares othersSizeGiB.",
+        _no_tenant,
+    ),
     Row(
         Reason.VERSION_MISMATCH,
         "the engine's image has Mooncake {found}: releases of two lines shake hands, and then "

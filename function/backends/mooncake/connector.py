@@ -16,7 +16,7 @@ from function.backends.hierarchy import Storage
 from function.backends.hierarchy_rows import SMALL_POOL
 from function.backends.mooncake import conflicts, facts, rdma
 from function.backends.mooncake.facts import Tier
-from function.backends.mooncake.gate import SEEDED
+from function.backends.mooncake.gate import SEEDED, TENANT
 from function.backends.rdma import CAPABILITIES
 from function.contract.engine import SGLANG, VLLM, Engine
 from function.contract.injection import Injection, Json
@@ -92,7 +92,8 @@ def client_config(tier: Tier, engine: Engine) -> Json:
         "device_name": rdma.device_names(tier),
         "enable_offload": spec.store is not None and spec.store.offload is not None,
     }
-    return config | ({"tenant_id": "default"} if "tenant_id" in engine.features else {})
+    known = {"tenant_id": engine.tenant or facts.OTHERS} if TENANT in engine.features else {}
+    return config | known
 
 
 def _vllm(tier: Tier, engine: Engine) -> Injection:
@@ -139,8 +140,8 @@ def _seed(engine: Engine) -> str:
     return "0" if SEEDED not in engine.features or hash_of_blocks.startswith("xxhash") else ""
 
 
-def storage(tier: Tier, tag: str) -> Storage:
-    """The pool as SGLang's storage. `tag`: what every key begins with."""
+def storage(tier: Tier, tag: str, tenant: str) -> Storage:
+    """The pool as SGLang's storage. `tag`: what every key begins with. `tenant`: "" for none."""
     spec = facts.spec(tier)
     admin = facts.admin_address(tier)
     extra: Json = {
@@ -155,13 +156,15 @@ def storage(tier: Tier, tag: str) -> Storage:
     }
     if extra["check_server"] and admin is not None:
         extra["master_metrics_port"] = int(admin.rpartition(":")[2])
+    if tenant:
+        extra["tenant_id"] = tenant
     host = "spec.nodeName" if facts.by_node_name(tier) else "status.podIP"
     pod = _common(tier, [_field("MOONCAKE_LOCAL_HOSTNAME", host)])
     return Storage("mooncake", extra, pod)
 
 
 def _sglang(tier: Tier, engine: Engine) -> Injection:
-    found = storage(tier, engine.identity)
+    found = storage(tier, engine.identity, engine.tenant)
     flags = hierarchy.flags(engine, found, PAGE_TOKENS)
     gib = _host_gib(tier, engine)
     if gib:

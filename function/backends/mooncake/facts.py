@@ -7,6 +7,7 @@ from packaging.version import Version
 
 from function.api.base import present
 from function.api.mooncake import MooncakeSpec
+from function.api.mooncake_tenants import OTHERS as OTHERS
 from function.contract.backend import Tier as AnyTier
 from function.contract.image import Image
 
@@ -114,3 +115,10 @@ def drains(tier: Tier) -> bool:
     """Whether stores move their blocks away before they stop."""
     store = spec(tier).store
     return store is not None and store.drain.max_seconds > 0 and admin_address(tier) is not None
+
+
+def tenant(tier: Tier, namespace: str) -> str:
+    """The tenant that a consumer in `namespace` is; "" for the one that clients are by default."""
+    tenants = spec(tier).tenants
+    named = [] if tenants is None else [quota.namespace for quota in tenants.quotas]
+    return namespace if namespace in named else ""

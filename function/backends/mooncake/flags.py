@@ -18,10 +18,10 @@ global_file_segment_size v minloglevel
 _NUMBERS = "nof_eviction_high_watermark_ratio nof_eviction_ratio offload_cap_ratio"
 _BOOLEANS = """
 enable_disk_eviction enable_metadata_cleanup_on_timeout enable_metric_reporting
-enable_multi_tenants offload_force_evict offload_on_evict promotion_on_hit
+offload_force_evict offload_on_evict promotion_on_hit
 rpc_enable_tcp_no_delay use_mmap_arena_allocator
 """
-_TEXTS = "memory_allocator root_fs_dir tenant_quota_connector_type tenant_quota_connector_uri"
+_TEXTS = "memory_allocator root_fs_dir"
 
 _TYPES: tuple[tuple[str, str, str], ...] = (
     (_INTEGERS, r"[0-9]{1,19}", "a whole number"),
@@ -46,6 +46,7 @@ OURS = {
     "dynamic_replication_mode": "master.replication.mode",
     "enable_ha": "master.replicas",
     "enable_http_metadata_server": "metadata",
+    "enable_multi_tenants": "tenants",
     "enable_offload": "store.offload",
     "enable_oplog": "master.oplog",
     "etcd_endpoints": "etcd",
@@ -61,6 +62,8 @@ OURS = {
     "rpc_address": "the pod's own address",
     "rpc_port": "ports.rpc",
     "rpc_thread_num": "master.rpcThreads",
+    "tenant_quota_connector_type": "tenants",
+    "tenant_quota_connector_uri": "tenants",
 }
 
 _SNAPSHOT = (

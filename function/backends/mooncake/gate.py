@@ -15,10 +15,13 @@ from function.contract.versions import SUPPORTED
 # Every process begins its chains of block hashes alike; before, with random bytes of its own
 # unless PYTHONHASHSEED is set.
 SEEDED = "fixed-seed"
+# A client may say whose blocks it writes.
+TENANT = "tenant_id"
 
 _REGISTRY = "vLLM's connector registry, 0.20.0 to 0.33.0"
 _EXTRA = "the extra_config keys that the connector reads, 0.20.0 to 0.33.0"
 _SEED = "init_none_hash in vllm/v1/core/kv_cache_utils.py, 0.20.0 to 0.33.0"
+_TENANT = "SGLang's mooncake_store.py, 0.5.12 to 0.5.23"
 _CHOICES = "SGLang's choices of --hicache-storage-backend, 0.5.5 to 0.5.23"
 
 _STORE = (
@@ -59,7 +62,7 @@ UNSIZED: tuple[Row, ...] = (
         ">=0.3.12,<0.4",
         (
             *_STORE,
-            since("tenant_id", "0.28", _EXTRA),
+            since(TENANT, "0.28", _EXTRA),
             since("save_decode_cache", "0.29", _EXTRA),
             since("store_tp_size", "0.30", _EXTRA),
         ),
@@ -77,6 +80,7 @@ UNSIZED: tuple[Row, ...] = (
         SUPPORTED[SGLANG],
         f"{_CHOICES}; ran: 0.5.23",
         since(hierarchy_rows.PIPELINE, "0.5.8", hierarchy_rows.KEYS),
+        since(TENANT, "0.5.17", _TENANT),
         package=("mooncake-transfer-engine", ">=0.3.8,<0.4"),
     ),
 )

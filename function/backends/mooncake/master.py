@@ -11,7 +11,7 @@ never do.
 
 from function.api.mooncake import MooncakeSpec
 from function.backends import agents
-from function.backends.mooncake import facts, pods
+from function.backends.mooncake import facts, pods, tenants
 from function.backends.mooncake.facts import Tier
 from function.contract.backend import CONTROL_PLANE, Manifest, Part
 from function.kube import manifests as k
@@ -27,6 +27,7 @@ def parts(tier: Tier) -> list[Part]:
         return []
     labels = pods.labels(tier, COMPONENT)
     out = [
+        *tenants.config_map(tier),
         _deployment(tier),
         Part(
             "service-master",
@@ -80,6 +81,7 @@ def arguments(tier: Tier) -> list[str]:
             "dynamic_replication_admission_qps_threshold": repr(replication.reads_per_minute / 60),
             "dynamic_replication_heat_window_seconds": str(replication.window_seconds),
         }
+    flags |= tenants.flags(tier)
     further = [f"--{name}={value}" for name, value in sorted(master.flags.items())]
     return [f"--{name}={value}" for name, value in flags.items()] + further
 
@@ -109,7 +111,7 @@ def _deployment(tier: Tier) -> Part:
             "strategy": {"type": "Recreate"},
             "progressDeadlineSeconds": _NO_DEADLINE if spec.ha else 600,
             "selector": {"matchLabels": dict(labels)},
-            "template": {"metadata": {"labels": dict(labels)}, "spec": pod},
+            "template": {"metadata": {"labels": dict(labels)}, "spec": tenants.beside(tier, pod)},
         },
     }
     return Part("deployment-master", manifest, CONTROL_PLANE, k.LEADER_READY, watch=True)
@@ -136,7 +138,7 @@ def _container(tier: Tier) -> Manifest:
         startupProbe=k.http_probe("/health", "admin", period=2, failures=60),
         readinessProbe=readiness,
         livenessProbe=k.http_probe("/health", "admin", period=10, failures=6),
-        volumeMounts=[{"name": "tmp", "mountPath": "/tmp"}],
+        volumeMounts=[{"name": "tmp", "mountPath": "/tmp"}, *tenants.mounts(tier)],
     )
 
 

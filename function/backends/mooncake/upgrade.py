@@ -13,6 +13,8 @@ from function.contract.backend import Pinned
 from function.contract.image import parse_version
 from function.problems import Problem
 
+_NOBODY = "-"  # no namespace, as the status may hold it
+
 
 def pinned(tier: Tier) -> tuple[Pinned, ...]:
     """How engines reach the pool, and what Kubernetes cannot change in a StatefulSet."""
@@ -37,6 +39,14 @@ def pinned(tier: Tier) -> tuple[Pinned, ...]:
             always=spec.store is not None and spec.store.form == "StatefulSet",
         ),
     ]
+    if spec.tenants is not None:
+        named = " ".join(sorted(quota.namespace for quota in spec.tenants.quotas))
+        writes = (
+            "the master refuses every write of theirs, and an SGLang engine that restarts there "
+            "stops for good. Lower its sizeGiB instead"
+        )
+        path = "spec.mooncake.tenants.quotas"
+        rows.append(Pinned(path, named or _NOBODY, writes, unset=_NOBODY, namespaces=True))
     if etcd is not None:
         members = "a member that is added or removed by an edit takes the quorum with it"
         size = _claim(etcd.storage_class_name, etcd.storage_gib)

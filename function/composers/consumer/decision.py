@@ -183,9 +183,9 @@ class Decider:
     def _wire(self, asking: Asking, found: lookup.Found, plan: TierPlan) -> Outcome:
         try:
             wired = asking.derived.get(
-                lambda: wire.wire(asking, plan.tier, plan.backend, self.files_name),
+                lambda: wire.wire(asking, plan.tier, plan.backend, self.files_name, self.namespace),
                 plan,
-                key=(self.files_name,),
+                key=(self.files_name, self.namespace),
             )
         except Refused as refused:
             return self.fall_back(asking, refused.reason, str(refused), found)

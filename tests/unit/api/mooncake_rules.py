@@ -6,6 +6,7 @@ STORE = {"sizeGiB": 8}
 DISK = {"sizeGiB": 1, "claim": {}}
 ETCD = {"source": "Managed"}
 AWAY = {"masterAddress": "m:1"}
+SHARES = {"othersSizeGiB": 1}
 
 ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
     ("MooncakeSpec", "store must be set", [{"store": STORE}, {"external": AWAY}], [{}]),
@@ -157,5 +158,29 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
         "health must not be within segmentFirst",
         [{"health": 12332}, {"health": 12299}],
         [{"health": 12300}, {"health": 12331}],
+    ),
+    (
+        "MooncakeSpec",
+        "tenants may not be set with external",
+        [{"external": AWAY}, {"store": STORE, "tenants": SHARES}],
+        [{"external": AWAY, "tenants": SHARES}],
+    ),
+    (
+        "MooncakeSpec",
+        "tenants may not be set with store.offload",
+        [{"store": STORE, "tenants": SHARES}],
+        [{"store": {**STORE, "offload": DISK}, "tenants": SHARES}],
+    ),
+    (
+        "MooncakeSpec",
+        "tenants may not be set with master.oplog",
+        [{"store": STORE, "tenants": SHARES, "master": {"replicas": 3}, "etcd": ETCD}],
+        [{"store": STORE, "tenants": SHARES, "master": {"oplog": True}, "etcd": ETCD}],
+    ),
+    (
+        "MooncakeTenants",
+        "quotas may not name the namespace default",
+        [SHARES, {**SHARES, "quotas": [{"namespace": "defaults", "sizeGiB": 1}]}],
+        [{**SHARES, "quotas": [{"namespace": "default", "sizeGiB": 1}]}],
     ),
 ]

@@ -105,7 +105,11 @@ def _injection(injection: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pinned(row: Pinned) -> dict[str, Any]:
-    return {key: value for key, value in asdict(row).items() if key != "unset" or value}
+    return {
+        key: value
+        for key, value in asdict(row).items()
+        if value or key not in ("unset", "namespaces")
+    }
 
 
 def _role(part: Part) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """A tier on one cluster, on a fleet, declared inline, and what is wrong with one."""
 
+import json
 from typing import Any
 
 import pytest
@@ -398,6 +399,50 @@ def test_what_is_pinned_fits_the_status() -> None:
         used = required() | {"usages": [USAGE]}
         got = call(edited, required=used, observed=observe(first))
         assert got.conditions["Accepted"][0] == status
+
+
+THROUGH = {
+    **USAGE,
+    "metadata": {"name": "u", "namespace": "modelplane-system"},
+    "spec": {"by": {"kind": "KVOffloadTier", "resourceRef": {"name": "pages"}}},
+}
+# (the shares before and after, who uses the tier, the namespaces that cannot go)
+BOTH = {"team-a": 2, "team-b": 2}
+SHARES: dict[str, tuple[dict[str, int], dict[str, int], list, str]] = {
+    "another size": (BOTH, {"team-a": 1, "team-b": 9}, [USAGE], ""),
+    "one more": (BOTH, {**BOTH, "team-c": 2}, [USAGE], ""),
+    "one without consumers goes": (BOTH, {"team-a": 2}, [USAGE], ""),
+    "one with consumers": (BOTH, {"team-b": 2}, [USAGE], "team-a"),
+    "all of them": (BOTH, {}, [USAGE], "team-a"),
+    "all of them, unused": (BOTH, {}, [], ""),
+    "the first": ({}, {"team-a": 2}, [USAGE], ""),
+    "who uses it through another tier is not seen": (BOTH, {"team-a": 2}, [THROUGH], "team-b"),
+}
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_a_share_is_not_taken_from_those_who_write(name: str) -> None:
+    def tier(shares: dict[str, int]) -> dict:
+        quotas = [{"namespace": n, "sizeGiB": gib} for n, gib in shares.items()]
+        tenants = {"quotas": quotas, "othersSizeGiB": 1}
+        return d.tier(**POOL | {"mooncake": {"store": {"sizeGiB": 8}, "tenants": tenants}})
+
+    before, after, usages, kept = SHARES[name]
+    first = call(tier(before), required=required())
+    assert all(first.status["pinned"].values()), "the status may hold no empty value"
+    edited = {**tier(after), "status": {"pinned": first.status["pinned"]}}
+    got = call(edited, required=required() | {"usages": usages}, observed=observe(first))
+    assert got.conditions["Accepted"][0] == ("False" if kept else "True"), got.messages
+    if kept:
+        said = f"spec.mooncake.tenants.quotas: cannot lose {kept} while consumers there use it"
+        assert said in got.messages["Accepted"]
+        assert got.fatals, "what runs is kept"
+        return
+    master = "deployment-master"
+    assert got.desired[master] == first.desired[master], "no edit of shares restarts the master"
+    config = got.desired["configmap-tenants"]["spec"]["forProvider"]["manifest"]["data"]
+    rows = json.loads(config["tenants.json"])["tenants"]
+    assert {row["name"]: row["quota"] >> 30 for row in rows} == after | {"default": 1}
 
 
 def test_what_kubernetes_cannot_apply_is_refused_always() -> None:

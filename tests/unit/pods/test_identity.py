@@ -311,3 +311,14 @@ def test_a_declared_identity_replaces_all_but_the_model_string():
 def test_digests_are_pinned():
     """Directories and prefixes are named after it: another digest is a cold cache."""
     assert compute(BASE).digest == "5a567ff5436c"
+
+
+def test_blocks_of_two_tenants_never_meet():
+    for declared in ("", "my-model"):
+        plain, none, a, b = (
+            compute({"--model": "m"}, declared=declared, **tenant)
+            for tenant in ({}, {"tenant": ""}, {"tenant": "team-a"}, {"tenant": "team-b"})
+        )
+        assert plain == none
+        assert len({plain.digest, a.digest, b.digest}) == 3
+        assert dict(a.facts) == dict(plain.facts) | {"tenant": "team-a"}

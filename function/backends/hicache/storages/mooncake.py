@@ -68,11 +68,17 @@ def version(tier: Tier) -> Version | None:
     return mooncake.image(pool(tier)).version
 
 
+def tenant(tier: Tier, namespace: str) -> str:
+    """Whom the pool takes a consumer's engine for; "" where there is no pool, or all share it."""
+    known = tier.settings.storage is not None and tier.settings.storage.mooncake is not None
+    return mooncake.tenant(pool(tier), namespace) if known else ""
+
+
 def storage(tier: Tier, engine: Engine) -> Storage:
     """As a tier of that pool wires SGLang; the pods carry the label that its policy admits."""
     found = pool(tier)
     conflicts.check_storage(found, engine)
-    made = connector.storage(found, facts.pages(tier, engine))
+    made = connector.storage(found, facts.pages(tier, engine), engine.tenant)
     pod = {key: value for key, value in made.pod.items() if key != "backend"}
     seconds = present(tier.settings.storage).wait_seconds
     if seconds and not made.extra["check_server"]:

@@ -131,6 +131,20 @@ def test_a_pool_of_another_tier() -> None:
     assert extra(of)["metadata_server"] == "http://kv-pool-a9f543daf8-master.kv.svc:8080/metadata"
 
 
+# (the consumer's namespace, what the pool takes it for)
+@pytest.mark.parametrize(("namespace", "tenant"), [("team-a", "team-a"), ("team-b", "")])
+def test_a_pool_with_tenants_is_told_whose_pages_they_are(namespace: str, tenant: str) -> None:
+    shares = {"quotas": [{"namespace": "team-a", "sizeGiB": 8}], "othersSizeGiB": 4}
+    spec = {"mooncake": {"storageTierRef": {"name": "pool"}}, "type": "Mooncake"}
+    below = pool(mooncake={"store": {"sizeGiB": 200}, "tenants": shares})
+    of = tier({"hicache": {"host": {"sizeGiB": 1}, "storage": spec}}, below)
+    assert BACKEND.tenant(of, namespace) == tenant
+    assert BACKEND.tenant(cache(), namespace) == ""
+    assert extra(of, tenant=tenant) == extra(POOL) | ({"tenant_id": tenant} if tenant else {})
+    with pytest.raises(Refused, match=r"SGLang 0\.5\.17"):
+        BACKEND.inject(of, sglang(of, version="0.5.16", tenant="team-a"))
+
+
 # What can be asked before SGLang starts, and what is asked by an init container.
 WAITS = (
     (AWAY, 300, False, ("m:50051",)),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
+from function.backends.hierarchy_rows import SMALL_POOL
 from function.backends.mooncake import BACKEND
 from function.backends.mooncake.accelerators import ACCELERATORS
 from function.backends.mooncake.gate import ROWS
@@ -96,6 +97,46 @@ def test_sglang() -> None:
         "protocol": "tcp",
     }
     assert "--page-size" not in BACKEND.inject(PLAIN, sglang(flags={"--page-size": "32"})).flags
+
+
+TENANTS = pool(tenants={"quotas": [{"namespace": "team-a", "sizeGiB": 8}], "othersSizeGiB": 4})
+# (the consumer's namespace, its tenant, what its client says)
+WHOSE = (("team-a", "team-a", "team-a"), ("team-b", "", "default"), ("", "", "default"))
+
+
+@pytest.mark.parametrize(("namespace", "tenant", "said"), WHOSE)
+def test_clients_say_whose_blocks_they_write(namespace: str, tenant: str, said: str) -> None:
+    assert BACKEND.tenant(TENANTS, namespace) == tenant
+    assert BACKEND.tenant(PLAIN, namespace) == ""
+    ((_, text),) = BACKEND.inject(TENANTS, vllm(tenant=tenant)).files.items()
+    assert json.loads(text)["tenant_id"] == said
+    known = {SMALL_POOL, "tenant_id"}
+    found = extra(TENANTS, tenant=tenant, features=frozenset(known))
+    assert found == extra(PLAIN) | ({"tenant_id": tenant} if tenant else {})
+
+
+# An engine that cannot say it: (engine, its tenant, whether it is wired)
+CANNOT = (
+    (vllm(features=frozenset({"cache_prefix", "fixed-seed"})), "team-a", False),
+    (vllm(features=frozenset({"cache_prefix", "fixed-seed"})), "", True),
+    (sglang(), "team-a", False),
+    (sglang(), "", True),
+)
+
+
+@pytest.mark.parametrize(("engine", "tenant", "wired"), CANNOT)
+def test_a_share_of_its_own_needs_an_engine_that_names_it(
+    engine: Engine, tenant: str, wired: bool
+) -> None:
+    engine = replace(engine, tenant=tenant)
+    if wired:
+        assert BACKEND.inject(TENANTS, engine) == BACKEND.inject(PLAIN, engine)
+        return
+    with pytest.raises(Refused) as refused:
+        BACKEND.inject(TENANTS, engine)
+    assert refused.value.reason == "VersionMismatch"
+    for words in ("namespace team-a", "vLLM 0.28 or SGLang 0.5.17", "othersSizeGiB"):
+        assert words in refused.value.message
 
 
 OLD = {"version": "0.5.14", "features": frozenset[str]()}

@@ -13,6 +13,15 @@ AWAY = {"masterAddress": "m:50051"}
 _MOONCAKE, _STORE = "spec.mooncake", "spec.mooncake.store"
 
 
+_TENANTS = "spec.mooncake.tenants"
+_TEAM_A = {"namespace": "team-a", "sizeGiB": 1}
+
+
+def _quotas(shares: dict[str, int]) -> dict[str, Any]:
+    quotas = [{"namespace": name, "sizeGiB": gib} for name, gib in shares.items()]
+    return {"othersSizeGiB": 1, "quotas": quotas}
+
+
 def _store(**fields: Any) -> dict[str, Any]:
     return {"store": STORE | fields}
 
@@ -37,6 +46,22 @@ SCHEMA: tuple[tuple[dict[str, Any], list[str]], ...] = (
     ({"store": STORE, "master": {"replicas": 3}}, [_MOONCAKE]),
     ({"store": STORE, "master": {"oplog": True}}, [_MOONCAKE]),
     ({"store": STORE, "etcd": ETCD}, [f"{_MOONCAKE}.etcd"]),
+    # Tenants: of a pool of ours, in memory alone.
+    ({"store": STORE, "tenants": {}}, [f"{_TENANTS}.othersSizeGiB"]),
+    ({"store": STORE, "tenants": {"othersSizeGiB": "1Gi"}}, [f"{_TENANTS}.othersSizeGiB"]),
+    ({"store": STORE, "tenants": _quotas({"default": 1})}, [f"{_TENANTS}.quotas"]),
+    ({"store": STORE, "tenants": _quotas({"Team": 1})}, [f"{_TENANTS}.quotas[0].namespace"]),
+    ({"store": STORE, "tenants": _quotas({"team-a": 0})}, [f"{_TENANTS}.quotas[0].sizeGiB"]),
+    (
+        {"store": STORE, "tenants": {"othersSizeGiB": 1, "quotas": [_TEAM_A, _TEAM_A]}},
+        [f"{_TENANTS}.quotas[1]"],
+    ),
+    ({"external": AWAY, "tenants": _quotas({})}, [_TENANTS]),
+    (_store(offload=DISK) | {"tenants": _quotas({})}, [_TENANTS]),
+    (
+        {"store": STORE, "tenants": _quotas({}), "master": {"oplog": True}, "etcd": ETCD},
+        [_TENANTS],
+    ),
     # Unknown words.
     ({"store": STORE, "allocationStrategy": "nearest"}, [f"{_MOONCAKE}.allocationStrategy"]),
     ({"store": STORE, "protocol": "RDMA"}, [f"{_MOONCAKE}.protocol"]),
@@ -130,6 +155,27 @@ BACKENDS_OWN: tuple[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]
             (f"{_MOONCAKE}.master.flags[nonsense]", "would stop the master"),
         ],
     ),
+    (
+        _flags(enable_multi_tenants="true", tenant_quota_connector_uri="/x"),
+        {},
+        [
+            (f"{_MOONCAKE}.master.flags[enable_multi_tenants]", "is written from tenants"),
+            (f"{_MOONCAKE}.master.flags[tenant_quota_connector_uri]", "is written from tenants"),
+        ],
+    ),
+    # A pool of two stores; on each node nobody knows how large it is.
+    (
+        _store(form="StatefulSet", replicas=2) | {"tenants": _quotas({"team-a": 400})},
+        {},
+        [(_TENANTS, "promises 401 GiB (quotas and othersSizeGiB) of a pool of 400")],
+    ),
+    (_store(form="StatefulSet", replicas=2) | {"tenants": _quotas({"team-a": 399})}, {}, []),
+    ({"tenants": _quotas({"team-a": 16777216})}, {}, []),
+    (
+        {"tenants": _quotas({f"{'n' * 40}-{number}": 1 for number in range(32)})},
+        {},
+        [(f"{_TENANTS}.quotas", "more than 512 characters together")],
+    ),
     ({"alerts": True}, {}, [(f"{_MOONCAKE}.alerts", "spec.monitoring")]),
     (
         {"protocol": "rdma"},
@@ -177,6 +223,12 @@ def test_pod_security(settings: dict[str, Any], spec: dict[str, Any], level: str
         ({}, {"upgradePolicy": {"type": "Recreate"}}, "is lost"),
         ({}, {"image": {"tag": "0.4.0"}}, "is newer than"),
         ({"external": AWAY}, {}, "do not drain"),
+        (
+            _store(form="StatefulSet", replicas=2) | {"tenants": _quotas({"team-a": 360})},
+            {},
+            "Shares of 361 GiB together are more than the 360 GiB",
+        ),
+        ({"tenants": _quotas({"team-a": 1})}, {}, "does not admit team-a: their quotas count"),
     ],
 )
 def test_what_is_worth_knowing(settings: dict[str, Any], spec: dict[str, Any], words: str) -> None:

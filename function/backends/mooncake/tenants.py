@@ -1,0 +1,93 @@
+"""Tenants: a bounded share of the pool's memory for each namespace.
+
+The master reads the shares once, when it starts, and takes others while it runs from its admin
+server. So they stand in a ConfigMap of a fixed name, and a container beside each master holds it to
+them (quotas.py): an edit restarts no master, which would forget every block.
+"""
+
+import json
+from functools import cache
+from importlib.resources import files
+
+from function.backends.mooncake import facts, pods
+from function.backends.mooncake.facts import Tier
+from function.contract.backend import Manifest, Part
+from function.kube import manifests as k
+
+COMPONENT = "tenants"
+FILE = "tenants.json"
+_GIB = 2**30
+_GIVEN, _KEPT = "/etc/kv-offload/tenants", "/var/lib/kv-offload/tenants"
+_SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}}
+
+
+def config_map(tier: Tier) -> list[Part]:
+    """The shares, as the master reads them: JSON is YAML."""
+    tenants = facts.spec(tier).tenants
+    if tenants is None:
+        return []
+    shares = {quota.namespace: quota.size_gib for quota in tenants.quotas}
+    shares[facts.OTHERS] = tenants.others_size_gib
+    rows = [{"name": name, "quota": gib * _GIB} for name, gib in sorted(shares.items())]
+    manifest: Manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": pods.meta(tier, COMPONENT),
+        "data": {FILE: json.dumps({"version": 1, "tenants": rows}, indent=1) + "\n"},
+    }
+    return [Part("configmap-tenants", manifest)]
+
+
+def flags(tier: Tier) -> dict[str, str]:
+    """What tells a master to count by tenant; nothing where the tier has none."""
+    if facts.spec(tier).tenants is None:
+        return {}
+    return {
+        "enable_multi_tenants": "true",
+        "tenant_quota_connector_type": "file",
+        "tenant_quota_connector_uri": f"{_KEPT}/{FILE}",
+    }
+
+
+def mounts(tier: Tier) -> list[Manifest]:
+    """Where the master reads its shares, and writes what it is told later."""
+    if facts.spec(tier).tenants is None:
+        return []
+    return [{"name": "kept-tenants", "mountPath": _KEPT}]
+
+
+def beside(tier: Tier, pod: Manifest) -> Manifest:
+    """The master's pod with what holds it to the shares; as it is where the tier has none."""
+    if facts.spec(tier).tenants is None:
+        return pod
+    given = {"name": "tenants", "mountPath": _GIVEN, "readOnly": True}
+    kept = {"name": "kept-tenants", "mountPath": _KEPT}
+    copies = _container(tier, "copy-tenants", ["copy", f"{_GIVEN}/{FILE}", f"{_KEPT}/{FILE}"])
+    admin = f"http://127.0.0.1:{facts.spec(tier).ports.admin}"
+    keeps = _container(tier, "keep-tenants", ["keep", f"{_GIVEN}/{FILE}", admin])
+    volumes: list[Manifest] = [
+        {"name": "tenants", "configMap": {"name": facts.name(tier, COMPONENT)}},
+        {"name": "kept-tenants", "emptyDir": {"sizeLimit": "16Mi"}},
+    ]
+    return {
+        **pod,
+        "initContainers": [copies | {"volumeMounts": [given, kept]}],
+        "containers": [*pod["containers"], keeps | {"volumeMounts": [given]}],
+        "volumes": [*pod["volumes"], *volumes],
+    }
+
+
+def _container(tier: Tier, name: str, words: list[str]) -> Manifest:
+    return pods.container(
+        tier,
+        name,
+        command=["python3", "-c", k.literal(_program())],
+        args=words,
+        env=k.env({"PYTHONDONTWRITEBYTECODE": "1"}),
+        resources=_SMALL,
+    )
+
+
+@cache
+def _program() -> str:
+    return files(__package__).joinpath("quotas.py").read_text(encoding="utf-8")

@@ -1,0 +1,154 @@
+"""The program that holds a master to the shares, beside one that answers as the real one does.
+
+What the real master does with it is in tests/conformance/test_mooncake_tenants.py.
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from function.backends.mooncake import quotas
+
+STORES = [
+    {"segment_name": "10.0.0.5:12300", "status": "OK", "size_bytes": 500},
+    {"segment_name": "10.0.0.6:12300", "status": "OK", "size_bytes": 500},
+]
+DRAINS = [{**STORES[0], "status": "DRAINING"}, STORES[1]]
+
+
+class Master:
+    """`held`: bytes of each tenant. `shares`: what it was told. `away`: answers 503, a standby."""
+
+    def __init__(self, shares: dict[str, int], held: dict[str, int]) -> None:
+        self.shares, self.held = shares, held
+        self.segments, self.away = STORES, False
+        self.asked: list[tuple[str, str]] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                rows = [outer.row(name) for name in sorted({*outer.shares, *outer.held})]
+                segments = {"segments": outer.segments}
+                self.answer(segments if "segments" in self.path else {"data": rows})
+
+            def do_PUT(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.shares[self.tenant()] = body["requested_quota_bytes"]
+                self.answer({})
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                outer.held.pop(self.tenant(), None)
+                self.answer({})
+
+            def do_DELETE(self) -> None:
+                del outer.shares[self.tenant()]
+                self.answer({})
+
+            def tenant(self) -> str:
+                url = urlsplit(self.path)
+                (name,) = parse_qs(url.query)["tenant_id"]
+                outer.asked.append((self.command, name))
+                return name
+
+            def answer(self, value: Any) -> None:
+                self.send_response(503 if outer.away else 200)
+                self.end_headers()
+                self.wfile.write(json.dumps(value).encode())
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def row(self, name: str) -> dict[str, Any]:
+        return {
+            "tenant_id": name,
+            "requested_quota_bytes": self.shares.get(name, 0),
+            "charged_bytes": self.held.get(name, 0),
+            "has_explicit_policy": name in self.shares,
+        }
+
+
+@pytest.fixture
+def master() -> Iterator[Master]:
+    made = Master({"a": 300, "default": 100}, {"a": 300, "default": 20})
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "tenants.json"
+    write(made, {"a": 300, "default": 100})
+    return made
+
+
+def write(path: Path, shares: dict[str, int]) -> None:
+    rows = [{"name": name, "quota": size} for name, size in shares.items()]
+    path.write_text(json.dumps({"version": 1, "tenants": rows}))
+
+
+def test_it_asks_for_nothing_that_is_so(master: Master, file: Path) -> None:
+    quotas.Keeper(str(file), master.url).once()
+    assert master.asked == []
+
+
+def test_an_edit_comes_to_a_master_that_runs(master: Master, file: Path) -> None:
+    keeper = quotas.Keeper(str(file), master.url)
+    write(file, {"b": 50, "default": 200})
+    keeper.once()
+    assert master.shares == {"b": 50, "default": 200}
+    assert master.asked[-2:] == [("POST", "a"), ("DELETE", "a")], "its blocks go first"
+    assert master.held == {"default": 20}
+
+
+def test_a_store_that_drains_gets_room_to_move(master: Master, file: Path) -> None:
+    keeper = quotas.Keeper(str(file), master.url)
+    master.segments = DRAINS
+    keeper.once()
+    assert master.shares == {"a": 300 + 90, "default": 20 + 90}, "180 of 500 are free"
+    master.held = {"a": 380, "default": 20}
+    keeper.once()
+    assert master.shares == {"a": 390, "default": 110}, "once for each drain"
+    master.segments = STORES
+    keeper.once()
+    assert master.shares == {"a": 300, "default": 100}
+
+
+def test_where_nothing_is_free_shares_stay(master: Master, file: Path) -> None:
+    keeper = quotas.Keeper(str(file), master.url)
+    master.segments, master.held = DRAINS, {"a": 300, "default": 100, "gone": 300}
+    keeper.once()
+    assert master.shares == {"a": 300, "default": 100}
+
+
+def test_a_standby_is_asked_again(
+    master: Master, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    naps: list[float] = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 3:
+            raise KeyboardInterrupt
+
+    master.away = True
+    monkeypatch.setattr(quotas.time, "sleep", nap)
+    with pytest.raises(KeyboardInterrupt):
+        quotas.Keeper(str(file), master.url).forever()
+    assert capsys.readouterr().out.count("asking again") == 1, "said once"
+
+
+def test_the_master_starts_with_the_file(file: Path, tmp_path: Path) -> None:
+    quotas.main("copy", str(file), str(tmp_path / "kept.json"))
+    assert (tmp_path / "kept.json").read_text() == file.read_text()
