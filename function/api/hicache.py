@@ -64,13 +64,32 @@ def _rdma_store(o: Any) -> bool:
     return external is not None and external.protocol == "rdma"
 
 
+_EVICTOR = "has(self.hicache) && has(self.hicache.storage) && has(self.hicache.storage.evictor)"
+
+
+def _evictor(o: Any) -> bool:
+    storage = o.hicache.storage if o.hicache is not None else None
+    return storage is not None and storage.evictor is not None
+
+
+_NOTHING_RUNS = (f"!({_EVICTOR})", lambda o: not _evictor(o))
+
+
 class HiCacheSpec(ApiModel):
     """The HiCache backend."""
 
     unused = (
         unused("gpuVisibility", "HiCache runs inside the engines, and no agent looks at a GPU"),
-        unused("nodes", "HiCache has no agents: engines run where they like"),
-        unused("monitoring", "HiCache has no agents: SGLang's own metrics tell of it"),
+        unused(
+            "nodes",
+            "without hicache.storage.evictor HiCache runs nothing: engines run where they like",
+            _NOTHING_RUNS,
+        ),
+        unused(
+            "monitoring",
+            "without hicache.storage.evictor HiCache runs nothing: SGLang's own metrics tell of it",
+            _NOTHING_RUNS,
+        ),
         unused(
             "rdma",
             "only hicache.storage.mooncake.external with protocol rdma needs a device",

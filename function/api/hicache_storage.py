@@ -12,6 +12,7 @@ from pydantic import Field
 
 from function.api import fields as f
 from function.api.base import ApiModel, Rule, exactly_one, union
+from function.api.evictor import Evictor
 from function.api.mooncake import MooncakeExternal
 from function.api.placement import LocalRef
 from function.api.trust import TrustBundle
@@ -79,6 +80,30 @@ class HiCacheMooncake(ApiModel):
     )
     external: HiCacheMooncakeExternal | None = Field(
         default=None, description="The pool's addresses."
+    )
+
+
+class HiCacheEvictor(Evictor):
+    """What keeps the tier's pages on the claim under a size: those of all pods and identities, of
+    models too that no engine serves any more."""
+
+    namespace: f.DnsLabel = Field(
+        default="default",
+        description="Namespace of the claim, and of the engines' pods, on the workload cluster. "
+        "Engines of another are refused: their claim would have no bound.",
+    )
+    size_gib: Annotated[int, Field(ge=1, le=1048576)] = Field(
+        description="Space for pages of all engines together, in GiB."
+    )
+    max_files: Annotated[int, Field(ge=1000, le=1000000000)] | None = Field(
+        default=None,
+        description="Files and directories at most. Absent: as many as sizeGiB and the file "
+        "system's own inodes allow (keepFreePercent).",
+    )
+    run_as_user: Annotated[int, Field(ge=0, le=2147483647)] = Field(
+        default=0,
+        description="User id of the evictor: the engines' own, or it may not remove their files. "
+        "0: root without any capability.",
     )
 
 
@@ -254,6 +279,18 @@ class HiCacheStorage(ApiModel):
             ),
             "identity",
         ),
+        Rule(
+            "!has(self.evictor) || (has(self.file) && has(self.file.claim)) ||"
+            " (has(self.nixl) && has(self.nixl.posix))",
+            "evictor may only be set for files on a claim: type File with a claim, or NIXL with"
+            " POSIX",
+            lambda o: (
+                o.evictor is None
+                or (o.file is not None and o.file.claim is not None)
+                or (o.nixl is not None and o.nixl.posix is not None)
+            ),
+            "evictor",
+        ),
     )
 
     type: Literal["Mooncake", "NIXL", "HF3FS", "File", "Raw"] = Field(
@@ -264,6 +301,11 @@ class HiCacheStorage(ApiModel):
     hf3fs: HiCacheHF3FS | None = Field(default=None, description="Settings of type HF3FS.")
     file: HiCacheFile | None = Field(default=None, description="Settings of type File.")
     raw: HiCacheRaw | None = Field(default=None, description="Settings of type Raw.")
+    evictor: HiCacheEvictor | None = Field(
+        default=None,
+        description="Bounds files on a claim as a whole, by a pod beside it. Absent: each engine "
+        "removes pages of its own identity alone.",
+    )
     prefetch: HiCachePrefetch = Field(
         default=HiCachePrefetch(), description="Bringing pages before they are needed."
     )

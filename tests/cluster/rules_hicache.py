@@ -9,7 +9,7 @@ from typing import Any
 from function.api import hicache, hicache_storage
 from function.api.backends import SPECS
 from function.api.tier import KVOffloadTierSpec
-from tests.unit.api.hicache_rules import HOST, ROWS
+from tests.unit.api.hicache_rules import HOST, ON_CLAIM, ROWS
 
 Fragment = dict[str, Any]
 Place = tuple[type, str, Callable[[Fragment], Fragment]]
@@ -53,6 +53,16 @@ _PLACES: dict[str, Place] = {
         hicache_storage.HiCachePOSIX,
         "hicache.storage.nixl.posix",
         lambda posix: _of("NIXL")({"plugin": "POSIX", "posix": posix}),
+    ),
+    "HiCacheObjectStore": (
+        hicache_storage.HiCacheObjectStore,
+        "hicache.storage.nixl.obj",
+        lambda obj: _of("NIXL")({"plugin": "OBJ", "obj": obj}),
+    ),
+    "HiCacheEvictor": (
+        hicache_storage.HiCacheEvictor,
+        "hicache.storage.evictor",
+        lambda evictor: _storage({**ON_CLAIM, "evictor": evictor}),
     ),
 }
 

@@ -15,6 +15,7 @@ _PATHS = {
     "native": "native",
     "level": "native.secondary[]",
     "claim": "native.secondary[].fileSystem.claim",
+    "bucket": "native.secondary[].bucket",
     "evictor": "native.evictor",
 }
 
@@ -32,6 +33,8 @@ def _spec(where: str, fragment: Fragment) -> Fragment:
     elif where == "claim":
         files = {"sizeGiB": 1, "claim": fragment}
         native["secondary"] = [{"name": "a", "type": "FileSystem", "fileSystem": files}]
+    elif where == "bucket":
+        native["secondary"] = [{"name": "a", "type": "Bucket", "bucket": _BUCKET | fragment}]
     else:
         native[where] = fragment
     return {"backend": "Native", "native": native}
@@ -101,6 +104,12 @@ ROWS: list[Row] = [
                 {"type": other, other_field: other_body, field: body},
             ),
         )
+    ),
+    (
+        "bucket",
+        "caConfigMap needs an endpoint with https",
+        {"caConfigMap": {"name": "ca"}},
+        {"caConfigMap": {"name": "ca"}, "endpoint": "http://s3.example.org"},
     ),
     (
         "evictor",

@@ -26,6 +26,11 @@ def _nixl(settings: Fragment) -> Fragment:
 _PLACES: dict[str, Place] = {
     "KVOffloadTierSpec": (KVOffloadTierSpec, "", _settings),
     "NIXLSpec": (nixl.NIXLSpec, "nixl", _nixl),
+    "NIXLBucket": (
+        nixl.NIXLBucket,
+        "nixl.preflight.bucket",
+        lambda bucket: _nixl({"preflight": {"bucket": bucket}}),
+    ),
     "NIXLPorts": (nixl.NIXLPorts, "nixl.ports", lambda ports: _nixl({"ports": ports})),
 }
 

@@ -1,17 +1,28 @@
 """What a HiCache tier tells SGLang, by SGLang's own parser, checks and storages."""
 
+import copy
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from function.contract.injection import Injection
 from tests.conformance.clients import HicacheStorage, SglangArgs
+from tests.conformance.manifests import ROOT, one, render
+from tests.conformance.mooncake import until
+from tests.conformance.pod import Pod
+from tests.render.case import CASES
 from tests.unit.backends.hicache import IDENTITY, cache, sglang
 from tests.unit.backends.hicache.golden import ENGINES, GOLDENS
 
+EXAMPLES = ROOT / "example" / "hicache"
+RETIRED = "ba9876543210"
 START = ["python3", "-m", "sglang.launch_server", "--model-path", "model"]
 BACKEND = GOLDENS.backend
 _TEXTS = ("--hicache-storage-backend-extra-config",)
+_DIRECTORY = "SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR"
+PAGE = 64 * 2 * 2 * 2 * 64 * 2  # tokens, K and V, layers, heads, size of a head, bytes
 
 
 def argv(injection: Injection) -> list[str]:
@@ -54,7 +65,7 @@ def _decode(tier):
     return sglang(tier, flags={"--disaggregation-mode": "decode"})
 
 
-def _files(root: str, identity: str = IDENTITY, page: str | None = None) -> dict[str, object]:
+def _files(root: str, identity: str = IDENTITY, page: str | None = None) -> dict[str, Any]:
     """What a checker is asked, as a tier of files wires an engine, below `root`."""
     tier = cache(storage={"type": "File", "file": {"sizeGiB": 1}})
     flags = {"--page-size": page} if page else {}
@@ -85,16 +96,48 @@ def test_other_identities_and_pages_never_meet(hicache: HicacheStorage, tmp_path
         assert read.result["steps"] == [{"there": 0, "equal": 0}]
 
 
+def test_the_evictor_bounds_files_of_every_identity(hicache: HicacheStorage, node, engines) -> None:
+    """Pages of a model that nobody serves any more go first; to SGLang what is gone is a miss, and
+    it writes it again."""
+    manifests = render(CASES / "tier/hicache/files-bounded/xr.yaml", EXAMPLES / "required")
+    program = one(manifests, "ConfigMap")
+    node.config_maps[program["metadata"]["name"]] = program["data"]
+    template = copy.deepcopy(one(manifests, "Deployment")["spec"]["template"])
+    (container,) = template["spec"]["containers"]
+    told = json.loads(container["args"][0])
+    (directory,) = told["directories"]
+    directory |= {"bytes": 16 * PAGE, "period": 1}
+    told["defaults"] |= {"grace": 0, "free": 0}
+    container["args"] = [json.dumps(told)]
+    volume = node.volume("claim", "kv-pages")
+
+    def run(identity: str, way: str, pages: int) -> Any:
+        wired = _files("", identity)
+        place = Path(wired["env"][_DIRECTORY]).name
+        env = {_DIRECTORY: str(volume / Path(directory["path"]).name / place)}
+        (said,) = hicache.run("file", [[way, 0, pages, 1]], **{**wired, "env": env}).result["steps"]
+        return said
+
+    with Pod(node, template, engines, name="evictor") as pod:
+        pod.wait_ready(60)
+        assert run(RETIRED, "put", 8) == 8
+        for _ in range(2):
+            assert run(IDENTITY, "put", 16) == 16
+            until(lambda: len(list(volume.rglob("*.bin"))) <= 16, 60)
+        assert run(RETIRED, "get", 8) == {"there": 0, "equal": 0}
+        left = run(IDENTITY, "get", 16)
+        assert left["there"] == left["equal"] > 0
+
+
 def test_files_stay_below_their_size(hicache: HicacheStorage, tmp_path) -> None:
     """The same key, with a number that a test can fill: the oldest pages leave."""
     wired = _files(str(tmp_path))
     extra = json.loads(str(wired["extra"]))
     assert extra["max_size"] == 2**30
-    page = 64 * 2 * 2 * 2 * 64 * 2  # tokens, K and V, layers, heads, size of a head, bytes
-    wired["extra"] = json.dumps({**extra, "max_size": 16 * page})
+    wired["extra"] = json.dumps({**extra, "max_size": 16 * PAGE})
     wrote = hicache.run("file", [["put", n, 8, 1] for n in range(0, 64, 8)], **wired)
     assert wrote.ok, wrote.log
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
-    assert 0 < sum(file.stat().st_size for file in files) <= 16 * page
+    assert 0 < sum(file.stat().st_size for file in files) <= 16 * PAGE
     read = hicache.run("file", [["get", 56, 8, 1], ["get", 0, 8, 1]], **wired)
     assert read.result["steps"] == [{"there": 8, "equal": 8}, {"there": 0, "equal": 0}]

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from function.api.hicache import HiCacheSpec
-from function.backends.hicache import agreement, checks, connector, gate, storages
+from function.backends import volumes
+from function.backends.hicache import agreement, checks, connector, evict, gate, storages
 from function.backends.hicache.accelerators import ACCELERATORS
 from function.backends.hicache.facts import Tier
 from function.backends.hicache.models import MODELS
@@ -57,14 +58,16 @@ class HiCache(Defaults[HiCacheSpec]):
         return mooncake.needs(tier)
 
     def parts(self, tier: Tier) -> list[Part]:
-        """Nothing: engines keep pages themselves, and stores are somebody else's."""
-        return []
+        """What keeps files under their size, where that is asked for: engines keep pages
+        themselves, and stores are somebody else's."""
+        return evict.parts(tier)
 
     def describe(self, tier: Tier) -> Description:
         """Facts for the tier's status."""
         storage = tier.settings.storage
         own = storage is None or (storage.file is not None and storage.file.claim is None)
         return Description(
+            pod_security=volumes.pod_security(list(evict.bounded(tier))),
             endpoints=_endpoints(tier),
             warnings=tuple(checks.warnings(tier)),
             outlives_pods=not own,

@@ -86,6 +86,7 @@ def warnings(tier: Tier) -> list[str]:
     kind = storage.type if storage is not None else ""
     objects = storage is not None and storage.nixl is not None and storage.nixl.obj is not None
     shared = storage is not None and storage.file is not None and storage.file.claim is not None
+    evicted = storage is not None and storage.evictor is not None
     posix = storage is not None and storage.nixl is not None and storage.nixl.posix is not None
     pool = storage.mooncake if storage is not None else None
     rdma = pool is not None and pool.external is not None and pool.external.protocol == "rdma"
@@ -95,7 +96,10 @@ def warnings(tier: Tier) -> list[str]:
             "spec.hicache.storage.identity is not set: every engine is refused, and told its own.",
         ),
         (objects, "Nothing bounds the bucket: give it a lifecycle rule."),
-        (shared, "storage.file.sizeGiB bounds what each pod keeps on the claim, not their sum."),
+        (
+            shared and not evicted,
+            "storage.file.sizeGiB bounds what each pod keeps on the claim, not their sum.",
+        ),
         (
             posix,
             "SGLang removes an engine's pages while the volume is fuller than"
@@ -103,9 +107,9 @@ def warnings(tier: Tier) -> list[str]:
             " its own.",
         ),
         (
-            posix or shared,
+            (posix or shared) and not evicted,
             "Nothing removes the pages of models that no engine serves any more: remove their"
-            " directories on the claim.",
+            " directories on the claim, or ask for storage.evictor.",
         ),
         (kind == "HF3FS", "3FS is proven on no cluster by us."),
         (kind == "Raw", "The storage is proven by nobody here: its settings are passed on."),

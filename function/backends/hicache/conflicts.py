@@ -102,6 +102,16 @@ def _token_pages(_: Tier, engine: Engine) -> str | None:
     return engine.flag("--page-size") if engine.flag("--page-size") == "1" else None
 
 
+def _elsewhere(tier: Tier, engine: Engine) -> str | None:
+    evictor = tier.settings.storage.evictor if tier.settings.storage is not None else None
+    if evictor is None or engine.namespace in ("", evictor.namespace):
+        return None
+    return (
+        f"the tier's files are bounded on the claim of namespace {evictor.namespace}, and the"
+        f" engine's pods are in {engine.namespace}"
+    )
+
+
 ROWS: tuple[Row[HiCacheSpec], ...] = (
     Row(
         Reason.OUT_OF_SCOPE,
@@ -110,6 +120,12 @@ ROWS: tuple[Row[HiCacheSpec], ...] = (
         "use a tier with spec.hicache.decode Offload and a storage; to give it a hierarchy of its "
         "own, add --disaggregation-decode-enable-radix-cache.",
         _left,
+    ),
+    Row(
+        Reason.POD_CONFLICT,
+        "{found}. Set spec.hicache.storage.evictor.namespace to theirs, or give each namespace a "
+        "tier of its own.",
+        _elsewhere,
     ),
     Row(
         Reason.VERSION_MISMATCH,

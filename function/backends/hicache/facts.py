@@ -48,6 +48,22 @@ def pages(tier: Tier, engine: Engine) -> str:
     return f"{engine.identity}-{tier.settings.memory_layout}-{page_tokens(tier, engine)}"
 
 
+def directory(tier: Tier, root: str = SHARED) -> str:
+    """A directory of the tier's own on a volume, so that two tiers may share one."""
+    return f"{root}/{tier.remote_name}"
+
+
+def claim(tier: Tier) -> str | None:
+    """The claim of a storage that is files, where it is on one."""
+    storage = tier.settings.storage
+    if storage is None:
+        return None
+    if storage.file is not None:
+        return storage.file.claim.claim_name if storage.file.claim is not None else None
+    posix = storage.nixl.posix if storage.nixl is not None else None
+    return posix.claim.claim_name if posix is not None else None
+
+
 def holds_one_identity(tier: Tier) -> bool:
     """Whether the keys of the tier's storage have no place for an identity."""
     storage = tier.settings.storage

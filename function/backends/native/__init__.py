@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from function.api.native import NativeSpec
+from function.backends import volumes
 from function.backends.native import connector, evict, facts, gate
 from function.backends.native.accelerators import ACCELERATORS
 from function.backends.native.facts import Tier
@@ -57,9 +58,8 @@ class Native(Defaults[NativeSpec]):
 
     def describe(self, tier: Tier) -> Description:
         """Facts for the tier's status."""
-        files = bool(list(facts.file_systems(tier)))
         return Description(
-            pod_security="baseline" if files and not tier.settings.run_as_user else "restricted",
+            pod_security=volumes.pod_security(list(evict.bounded(tier))),
             warnings=tuple(_warnings(tier)),
             outlives_pods=bool(tier.settings.secondary),
         )

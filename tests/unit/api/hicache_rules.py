@@ -9,6 +9,8 @@ FILES = {"type": "File", "file": {"sizeGiB": 8}}
 CLAIM = {"claimName": "c"}
 POSIX = {"claim": CLAIM}
 OBJ = {"bucket": "kv-pages"}
+ON_CLAIM = {"type": "File", "file": {"sizeGiB": 1, "claim": CLAIM}}
+BOUND = {"evictor": {"sizeGiB": 10}}
 NIXL = {"type": "NIXL", "nixl": {"plugin": "OBJ", "obj": OBJ}}
 HF3FS = {"claim": CLAIM, "fileSizeGiB": 8, "metadataHost": "h"}
 RAW = {"backend": "simm"}
@@ -18,6 +20,11 @@ RDMA = {"source": "DevicePlugin", "devicePlugin": {"resourceName": "rdma/hca"}}
 ID = "0123456789ab"
 
 TIER = {**PLACE, "backend": "HiCache", "hicache": {"host": HOST}}
+EVICTED = {
+    **PLACE,
+    "backend": "HiCache",
+    "hicache": {"host": HOST, "storage": {**ON_CLAIM, **BOUND}},
+}
 STORED = {**PLACE, "backend": "HiCache", "hicache": {"host": HOST, "storage": RDMA_POOL}}
 
 
@@ -96,6 +103,22 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
         "obj may only be set when plugin is OBJ",
         [{"plugin": "POSIX", "posix": POSIX}],
         [{"plugin": "POSIX", "posix": POSIX, "obj": OBJ}],
+    ),
+    (
+        "HiCacheStorage",
+        "evictor may only be set for files on a claim",
+        [
+            ON_CLAIM,
+            {**ON_CLAIM, **BOUND},
+            {"type": "NIXL", "nixl": {"plugin": "POSIX", "posix": POSIX}, **BOUND},
+        ],
+        [{"type": "File", "file": {"sizeGiB": 1}, **BOUND}, {**NIXL, **BOUND}],
+    ),
+    (
+        "HiCacheEvictor",
+        "lowPercent must not be larger",
+        [{"sizeGiB": 1}, {"sizeGiB": 1, "lowPercent": 95}],
+        [{"sizeGiB": 1, "lowPercent": 96}],
     ),
     (
         "HiCacheObjectStore",
@@ -202,14 +225,14 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
             ),
             (
                 model,
-                "nodes may not be set: HiCache",
-                [{**TIER}, {**TIER, "nodes": {}}],
+                "nodes may not be set: without hicache.storage.evictor",
+                [{**TIER}, {**TIER, "nodes": {}}, {**EVICTED, "nodes": {"selector": {"a": "b"}}}],
                 [{**TIER, "nodes": {"selector": {"a": "b"}}}],
             ),
             (
                 model,
-                "monitoring may not be set: HiCache",
-                [{**TIER}],
+                "monitoring may not be set: without hicache.storage.evictor",
+                [{**TIER}, {**EVICTED, "monitoring": {}}],
                 [{**TIER, "monitoring": {}}],
             ),
             (

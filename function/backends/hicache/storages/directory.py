@@ -59,7 +59,7 @@ def mounted(root: str) -> Json:
 
 
 def _pod(tier: Tier, engine: Engine, variable: str, root: str, volume: Json) -> Json:
-    place = f"{root}/{tier.remote_name}/{facts.pages(tier, engine)}"
+    place = f"{facts.directory(tier, root)}/{facts.pages(tier, engine)}"
     return {
         "env": ({"name": variable, "value": place},),
         "volumes": (volume,),

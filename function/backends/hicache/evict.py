@@ -1,0 +1,37 @@
+"""What runs on the cluster where the tier asks for it: an evictor beside the volume of files.
+
+SGLang takes a page that is gone for a miss and writes it again, but makes a directory only when it
+starts: empty ones stay.
+"""
+
+from collections.abc import Iterator
+
+from function.backends import volumes
+from function.backends.evictor import SHARED_PERIOD, Directory
+from function.backends.hicache import facts
+from function.backends.hicache.facts import Tier
+from function.backends.volumes import Volume
+from function.contract.backend import Part
+
+
+def parts(tier: Tier) -> list[Part]:
+    """What keeps the volume under its size; nothing where nobody asks for it."""
+    return volumes.parts(tier, list(bounded(tier)))
+
+
+def bounded(tier: Tier) -> Iterator[Volume]:
+    """The volume of the storage, with the tier's directory for every identity."""
+    storage = tier.settings.storage
+    asked = storage.evictor if storage is not None else None
+    claim = facts.claim(tier)
+    if asked is None or claim is None:
+        return
+    yield Volume(
+        "pages",
+        asked.namespace,
+        claim,
+        facts.SHARED,
+        Directory(facts.directory(tier), asked.size_gib, SHARED_PERIOD, files=asked.max_files or 0),
+        asked,
+        asked.run_as_user,
+    )
