@@ -53,7 +53,7 @@ class Shape:
 ONE = Shape("one pod", {VLLM: {}, SGLANG: {}})
 HALF = Shape(
     "prefill of a pair",
-    {VLLM: {}, SGLANG: {"--disaggregation-mode": "prefill"}},
+    {VLLM: {}, SGLANG: {"--disaggregation-mode": "prefill", "--host": "0.0.0.0"}},
     phase=PREFILL,
 )
 SHAPES = (

@@ -46,8 +46,12 @@ def _nowhere(_: Tier, engine: Engine) -> str | None:
 
 
 def _hidden(_: Tier, engine: Engine) -> str | None:
+    if engine.phase != facts.PREFILL:
+        return None
+    if not engine.has("--host"):
+        return f"--host is not set, which is {_LOOPBACK[0]}"
     host = engine.flag("--host")
-    return f"--host {host}" if engine.phase == facts.PREFILL and host in _LOOPBACK else None
+    return f"--host {host}" if host in _LOOPBACK else None
 
 
 def _too_few(tier: Tier, engine: Engine) -> str | None:

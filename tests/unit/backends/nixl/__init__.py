@@ -20,7 +20,11 @@ def nixl(spec: dict[str, Any] | None = None, **settings: Any) -> Tier:
 
 
 def engine(name: str = VLLM, **facts: Any) -> Engine:
-    """A prefill engine of the newest version, with what its version has."""
-    known = Engine(name, **{"version": NEWEST[name], "phase": "Prefill", **facts})
+    """A prefill engine of the newest version, with what its version has.
+
+    SGLang listens for its own pod alone where nobody says otherwise.
+    """
+    flags = {**({"--host": "0.0.0.0"} if name == SGLANG else {}), **facts.pop("flags", {})}
+    known = Engine(name, **{"version": NEWEST[name], "phase": "Prefill", "flags": flags, **facts})
     features = versions(BACKEND.gate(nixl(), known)).features
     return Engine(**{**known.__dict__, "features": features})

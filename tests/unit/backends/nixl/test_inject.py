@@ -1,6 +1,7 @@
 """What each half of a pair gets, beside what its pod has, and which pods are refused."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -120,6 +121,18 @@ def test_sglang_is_reached_at_the_pods_address_or_where_it_says() -> None:
 
 def test_a_decode_engine_may_listen_for_its_pod_alone() -> None:
     inject(nixl(), engine(SGLANG, phase="Decode", flags={"--host": "127.0.0.1"}))
+    inject(nixl(), replace(engine(SGLANG, phase="Decode"), flags={}))
+
+
+def test_a_prefill_engine_that_says_no_host_listens_for_its_pod_alone() -> None:
+    """127.0.0.1 is SGLang's own default, and its bootstrap server's with it."""
+    silent = replace(engine(SGLANG), flags={})
+    with pytest.raises(Refused) as refused:
+        inject(nixl(), silent)
+    assert refused.value.reason == "ConnectorConflict"
+    assert "--host is not set, which is 127.0.0.1: SGLang's bootstrap" in refused.value.message
+    # Who knows what a variable holds.
+    inject(nixl(), engine(SGLANG, flags={"--host": None}))
 
 
 def test_older_sglang_knows_ucx_alone() -> None:
