@@ -14,20 +14,46 @@ from function.problems import Problem
 _MOST = 512
 
 
-def settings(plan: TierPlan) -> dict[str, str]:
-    """The pinned settings as `status.pinned` keeps them, by path."""
-    return {row.path: row.value for row in _rows(plan)}
+def settings(
+    plan: TierPlan,
+    before: Mapping[str, str] | None = None,
+    users: Collection[Consumer] | None = None,
+) -> dict[str, str]:
+    """The pinned settings as `status.pinned` keeps them, by path; what has no value has no row.
+
+    Namespaces that a tier lists no more stay while they have consumers: those were started for the
+    list. `before`: the settings as they were kept; `users`: None where nobody has looked.
+    """
+    used = None if users is None else _used(users)
+    found = {}
+    for row in _rows(plan):
+        value = row.value
+        if row.namespaces and not value:
+            was = (before or {}).get(row.path, "").split()
+            value = " ".join(n for n in was if n != row.unset and (used is None or n in used))
+        if value:
+            found[row.path] = value
+    return found
 
 
 def problems(call: Call, plan: TierPlan, users: Collection[Consumer]) -> list[Problem]:
     """What of the spec cannot take the place of what is in force; all of it at once."""
+    found = changed(kept(call), plan, _used(users))
+    return [problem for row, problem in found if row.always or users]
+
+
+def kept(call: Call) -> dict[str, str]:
+    """The settings in force, as the tier's status has them."""
     before = call.composite_value("status", "pinned")
-    if not isinstance(before, dict):
-        return []
-    # Who uses a tier through another one cannot be seen here.
+    return before if isinstance(before, dict) else {}
+
+
+def _used(users: Collection[Consumer]) -> set[str] | None:
+    """The namespaces that have consumers; None where any may: who uses a tier through another one
+    cannot be seen here.
+    """
     through = any(user.kind == "KVOffloadTier" for user in users)
-    used = None if through else {user.namespace for user in users}
-    return [problem for row, problem in changed(before, plan, used) if row.always or users]
+    return None if through else {user.namespace for user in users}
 
 
 def changed(
@@ -41,6 +67,8 @@ def changed(
     for row in _rows(plan):
         was = before.get(row.path)
         if was is not None and row.namespaces:
+            if not row.value:
+                continue
             gone = sorted(set(was.split()) - {*row.value.split(), row.unset})
             gone = [name for name in gone if used is None or name in used]
             if gone:

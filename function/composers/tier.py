@@ -40,7 +40,7 @@ from function.composers.conditions import (
 from function.composers.needed import Needed
 from function.composers.refusal import refused
 from function.composers.tier_plan import Refusal, TierPlan
-from function.composers.usage import usages_of, used_by_status, user
+from function.composers.usage import Consumer, usages_of, used_by_status, user
 from function.contract.backend import AGENTS, CONTROL_PLANE, AnyTier
 from function.contract.events import TOPICS
 from function.edge.answer import (
@@ -184,7 +184,7 @@ class _TierComposer:
         """
         if self.usages is None:
             return []
-        problems = pinned.problems(self.call, self.plan, [user(usage) for usage in self.usages])
+        problems = pinned.problems(self.call, self.plan, self._users() or ())
         if self.usages:
             where = ("spec", "forProvider", "manifest", "metadata", "labels", LABEL_VERSION)
             keys = self.call.observed_keys()
@@ -193,6 +193,10 @@ class _TierComposer:
             problem = self.plan.backend.refuses_change(self.tier, running)
             problems += [problem] if problem else []
         return problems
+
+    def _users(self) -> list[Consumer] | None:
+        """Who uses the tier; None while nobody has looked."""
+        return None if self.usages is None else [user(usage) for usage in self.usages]
 
     def left_fleet(self) -> list[Problem]:
         """A fleet tier that became a tier of one cluster: its children stay while they are used.
@@ -320,7 +324,7 @@ class _TierComposer:
             "capacityGiB": ready * self.plan.description.capacity_gib_per_agent,
             "endpoints": dict(self.plan.description.endpoints),
             "podSecurity": self.plan.description.pod_security,
-            "pinned": pinned.settings(self.plan),
+            "pinned": pinned.settings(self.plan, pinned.kept(self.call), self._users()),
         }
         if self.provider_config:
             status["providerConfigRef"] = {"name": self.provider_config}

@@ -138,7 +138,8 @@ class Pinned:
     `always`: also while nobody uses the tier, since Kubernetes itself cannot apply the change, or
     what is stored would be mixed up. `unset`: the value of nothing, which may become any other; ""
     where none is. `namespaces`: the value is a list of them with spaces between, which may grow
-    (`unset`: of none); none is taken away that has consumers.
+    (`unset`: of none); none is taken away that has consumers. "" is no list, which asks nothing;
+    the next one must have those of the last that still have consumers.
     """
 
     path: str

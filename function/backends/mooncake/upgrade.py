@@ -39,14 +39,16 @@ def pinned(tier: Tier) -> tuple[Pinned, ...]:
             always=spec.store is not None and spec.store.form == "StatefulSet",
         ),
     ]
+    # Without tenants a master takes whatever tenant a client names: there is nothing to hold then.
+    named = ""
     if spec.tenants is not None:
-        named = " ".join(sorted(quota.namespace for quota in spec.tenants.quotas))
-        writes = (
-            "the master refuses every write of theirs, and an SGLang engine that restarts there "
-            "stops for good. Lower its sizeGiB instead"
-        )
-        path = "spec.mooncake.tenants.quotas"
-        rows.append(Pinned(path, named or _NOBODY, writes, unset=_NOBODY, namespaces=True))
+        named = " ".join(sorted(quota.namespace for quota in spec.tenants.quotas)) or _NOBODY
+    writes = (
+        "the master refuses every write of theirs, and an SGLang engine that restarts there stops "
+        "for good. Lower its sizeGiB instead"
+    )
+    path = "spec.mooncake.tenants.quotas"
+    rows.append(Pinned(path, named, writes, unset=_NOBODY, namespaces=True))
     if etcd is not None:
         members = "a member that is added or removed by an edit takes the quorum with it"
         size = _claim(etcd.storage_class_name, etcd.storage_gib)

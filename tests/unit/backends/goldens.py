@@ -61,7 +61,7 @@ class Goldens:
         said = {
             "problems": [str(p) for p in self.backend.problems(of)],
             "description": asdict(self.backend.describe(of)),
-            "pinned": [_pinned(row) for row in self.backend.pinned(of)],
+            "pinned": [_pinned(row) for row in self.backend.pinned(of) if row.value],
             "keysHoldIdentity": [
                 name for name, e in self.engines.items() if self.backend.keys_hold_identity(of, e)
             ],

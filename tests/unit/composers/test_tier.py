@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.composers import documents as d
-from tests.unit.composers.calls import READY, call, observe
+from tests.unit.composers.calls import READY, Outcome, call, observe
 
 CLUSTER_CONDITIONS = ("Accepted", "ClusterResolved", "ControlPlaneReady", "AgentsReady")
 
@@ -443,6 +443,35 @@ def test_a_share_is_not_taken_from_those_who_write(name: str) -> None:
     config = got.desired["configmap-tenants"]["spec"]["forProvider"]["manifest"]["data"]
     rows = json.loads(config["tenants.json"])["tenants"]
     assert {row["name"]: row["quota"] >> 30 for row in rows} == after | {"default": 1}
+
+
+def test_a_share_does_not_go_by_way_of_no_shares_at_all() -> None:
+    """Engines that run name their tenant to a master without tenants too, and to the next one."""
+
+    def tier(before: Outcome | None, *names: str) -> dict:
+        settings: dict[str, Any] = {"store": {"sizeGiB": 8}}
+        if names:
+            quotas = [{"namespace": name, "sizeGiB": 2} for name in names]
+            settings["tenants"] = {"quotas": quotas, "othersSizeGiB": 1}
+        status = {"pinned": before.status["pinned"]} if before else {}
+        return {**d.tier(**POOL | {"mooncake": settings}), "status": status}
+
+    def asked(document: dict, usages: list | None) -> Outcome:
+        known = {"cluster": [d.cluster()]} | ({} if usages is None else {"usages": usages})
+        return call(document, required=known)
+
+    first = asked(tier(None, "team-a", "team-b"), [USAGE])
+    without = asked(tier(first), [USAGE])
+    assert without.conditions["Accepted"][0] == "True"
+    again = asked(tier(without, "team-b"), [USAGE])
+    assert again.conditions["Accepted"][0] == "False"
+    assert "quotas: cannot lose team-a while" in again.messages["Accepted"]
+    assert asked(tier(without, "team-a"), [USAGE]).conditions["Accepted"][0] == "True"
+    # Nobody has looked yet who uses it; and nobody does any more.
+    unseen = asked(tier(first), None)
+    assert asked(tier(unseen, "team-b"), [USAGE]).conditions["Accepted"][0] == "False"
+    left = asked(tier(without), [])
+    assert asked(tier(left, "team-b"), [USAGE]).conditions["Accepted"][0] == "True"
 
 
 def test_what_kubernetes_cannot_apply_is_refused_always() -> None:
