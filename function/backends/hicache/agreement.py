@@ -47,8 +47,8 @@ def _served(engine: Engine) -> str:
 
 
 def pinned(tier: Tier) -> tuple[Pinned, ...]:
-    """The pool that engines hold through this tier, and what a store's keys do not hold: whatever
-    is in it was written with that.
+    """The pool that engines hold through this tier, the claim that is bounded for them, and what a
+    store's keys do not hold: whatever is in it was written with that.
     """
     storage, spec = tier.settings.storage, tier.settings
     pool = storage.mooncake.storage_tier_ref if storage and storage.mooncake else None
@@ -61,6 +61,10 @@ def pinned(tier: Tier) -> tuple[Pinned, ...]:
             unset=_NONE,
         )
     ]
+    if storage is not None and storage.evictor is not None:
+        bounded = f"{storage.evictor.namespace}/{facts.claim(tier)}"
+        stay = "engines that run keep their pages there, and nothing would bound them"
+        rows.append(Pinned(f"{facts.SPEC}.storage.evictor", bounded, stay))
     one = storage is not None and facts.holds_one_identity(tier)
     identity = (storage.identity if storage and one else None) or _NONE
     why = "the store's keys do not hold it, and what is there was written with it"

@@ -445,6 +445,41 @@ def test_a_share_is_not_taken_from_those_who_write(name: str) -> None:
     assert {row["name"]: row["quota"] >> 30 for row in rows} == after | {"default": 1}
 
 
+BOUND = {"sizeGiB": 500, "namespace": "default"}
+# (what is asked of the evictor afterwards, the claim, what is refused in use)
+BOUNDS: dict[str, tuple[dict[str, Any] | None, str, str]] = {
+    "another size": ({**BOUND, "sizeGiB": 900}, "pages", ""),
+    "none any more": (None, "pages", ""),
+    "another namespace": (
+        {**BOUND, "namespace": "team-b"},
+        "pages",
+        "spec.hicache.storage.evictor: cannot change from default/pages to team-b/pages",
+    ),
+    "another claim": (
+        BOUND,
+        "more",
+        "spec.hicache.storage.evictor: cannot change from default/pages to default/more",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_an_evictor_stays_where_engines_keep_their_pages(name: str) -> None:
+    def tier(evictor: dict[str, Any] | None, claim: str) -> dict:
+        file = {"sizeGiB": 8, "claim": {"claimName": claim}}
+        storage = {"type": "File", "file": file} | ({"evictor": evictor} if evictor else {})
+        hicache = {"host": {"sizeGiB": 8}, "storage": storage}
+        return d.tier(backend="HiCache", lmcache=None, hicache=hicache)
+
+    evictor, claim, said = BOUNDS[name]
+    first = call(tier(BOUND, "pages"), required=required())
+    edited = {**tier(evictor, claim), "status": {"pinned": first.status["pinned"]}}
+    for usages, refused in ([USAGE], said), ([], ""):
+        got = call(edited, required=required() | {"usages": usages}, observed=observe(first))
+        assert got.conditions["Accepted"][0] == ("False" if refused else "True"), got.messages
+        assert refused in got.messages["Accepted"]
+
+
 def test_a_share_does_not_go_by_way_of_no_shares_at_all() -> None:
     """Engines that run name their tenant to a master without tenants too, and to the next one."""
 
