@@ -1,7 +1,8 @@
 """What a tier needs beside itself, as far as core has looked it up.
 
 A KVOffloadTier is needed as a consumer names one: the tier of that name, or the child of a fleet
-tier of that name, on the same cluster. It must be ready, and it is marked as used.
+tier of that name, on the same cluster. It must be ready, by the spec that it has now, and it is
+marked as used.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,11 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from function.api.base import present
-from function.composers import tier_names, usage
-from function.composers.tier_plan import TierPlan
+from function.backends.registry import Registry
+from function.composers import pinned, tier_names, tier_plan, usage
+from function.composers.tier_plan import Refusal, TierPlan
 from function.contract.backend import Need
 from function.edge.answer import Requirement
 from function.edge.request import Call
+from function.edge.structs import encode
 from function.kube import reading
 from function.problems import Problem
 
@@ -35,7 +38,7 @@ class Needed:
     requirements: Mapping[str, Requirement] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, call: Call, drafted: TierPlan, prefix: str = "need") -> Self:
+    def of(cls, call: Call, drafted: TierPlan, backends: Registry, prefix: str = "need") -> Self:
         """`prefix`: of the requirements' names, so that several tiers' needs stand side by side.
 
         A fleet tier needs nothing: its children do, each on its cluster.
@@ -56,8 +59,8 @@ class Needed:
                 problems.append(Problem(need.path, problem))
                 continue
             documents[need.name] = document
-            if _is_tier(need) and not tier_names.is_ready(document):
-                waiting.append(_waiting(document))
+            if _is_tier(need) and (why := _unready(document, backends)):
+                waiting.append(_waiting(document, why))
         return cls(documents, tuple(unresolved), tuple(problems), tuple(waiting), requirements)
 
     def usages(self, drafted: TierPlan) -> dict[str, dict[str, Any]]:
@@ -113,6 +116,19 @@ def _cluster(tier: Document) -> str:
     return reading.text(tier, "spec", "inferenceClusterRef", "name")
 
 
-def _waiting(tier: Document) -> str:
+def _unready(tier: Document, backends: Registry) -> str:
+    """What keeps a tier from being used as its spec says; "" for nothing."""
+    if not tier_names.is_ready(tier):
+        return tier_names.unready(tier)
+    spec = reading.mapping(tier, "spec")
+    namespace, name = (reading.text(tier, "metadata", key) for key in ("namespace", "name"))
+    identity = (namespace, name, spec, encode(spec), backends)
+    drafted = tier_plan.draft(*identity)
+    if isinstance(drafted, Refusal) or drafted.needs:
+        return ""  # whoever needs it says what is wrong with it; what it needs is not known here
+    return pinned.unjudged(tier, tier_plan.plan(*identity))
+
+
+def _waiting(tier: Document, why: str) -> str:
     place = "/".join(reading.text(tier, "metadata", key) for key in ("namespace", "name"))
-    return f"KVOffloadTier {place}, which it needs, is not ready: {tier_names.unready(tier)}"
+    return f"KVOffloadTier {place}, which it needs, is not ready: {why}"

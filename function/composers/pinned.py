@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
-from function.composers.tier_plan import TierPlan
+from function.composers.tier_plan import Refusal, TierPlan
 from function.composers.usage import Consumer
 from function.contract.backend import Pinned
 from function.edge.request import Call
-from function.kube import naming
+from function.kube import naming, reading
 from function.problems import Problem
 
 # The XRD's own limit.
@@ -46,6 +47,17 @@ def kept(call: Call) -> dict[str, str]:
     """The settings in force, as the tier's status has them."""
     before = call.composite_value("status", "pinned")
     return before if isinstance(before, dict) else {}
+
+
+def unjudged(tier: Mapping[str, Any], planned: TierPlan | Refusal) -> str:
+    """Which edit of a ready tier (its document, and what its spec means) it has not judged yet, or
+    will refuse, as a sentence; "" for none. What runs is not what its spec says then.
+    """
+    if isinstance(planned, Refusal):
+        paths = {problem.path for problem in planned.problems}
+    else:
+        paths = {row.path for row, _ in changed(reading.mapping(tier, "status", "pinned"), planned)}
+    return f"the edit of {', '.join(sorted(paths))} is not judged yet." if paths else ""
 
 
 def _used(users: Collection[Consumer]) -> set[str] | None:

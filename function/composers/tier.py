@@ -84,7 +84,7 @@ def _answer(call: Call, backends: Registry) -> Answer:
     drafted = tier_plan.draft(*identity)
     if isinstance(drafted, Refusal):
         return refuse(call, drafted.problems)
-    needed = Needed.of(call, drafted)
+    needed = Needed.of(call, drafted, backends)
     if needed.unresolved:
         return waiting(call, needed)
     if needed.problems:

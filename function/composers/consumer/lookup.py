@@ -128,7 +128,7 @@ def plan(call: Call, ref: Ref, found: Found, backends: Registry) -> Planned:
     drafted = tier_plan.draft(*identity, backends)
     if isinstance(drafted, Refusal):
         return Planned(drafted)
-    needed = Needed.of(call, drafted, f"needs/{ref}")
+    needed = Needed.of(call, drafted, backends, f"needs/{ref}")
     if needed.unresolved:
         message = "Waiting for Crossplane to look up " + ", ".join(needed.unresolved) + "."
         return Planned(None, Reason.TIER_UNRESOLVED, message, needed.requirements)
@@ -139,10 +139,8 @@ def plan(call: Call, ref: Ref, found: Found, backends: Registry) -> Planned:
         message = f"KVOffloadTier {ref} is not ready: " + " ".join(needed.waiting)
         return Planned(None, Reason.TIER_NOT_READY, message, needed.requirements)
     whole = tier_plan.plan(*identity, backends, needed.documents)
-    before = reading.mapping(found.document, "status", "pinned")
-    if isinstance(whole, TierPlan) and (edited := pinned.changed(before, whole)):
-        paths = ", ".join(row.path for row, _ in edited)
-        message = f"KVOffloadTier {ref} is not ready: the edit of {paths} is not judged yet."
+    if isinstance(whole, TierPlan) and (edit := pinned.unjudged(found.document or {}, whole)):
+        message = f"KVOffloadTier {ref} is not ready: {edit}"
         return Planned(None, Reason.TIER_NOT_READY, message, needed.requirements)
     return Planned(whole, requirements=needed.requirements)
 

@@ -216,11 +216,39 @@ USAGE = {
 }
 POOL = {"backend": "Mooncake", "lmcache": None, "mooncake": {"store": {"sizeGiB": 8}}}
 PAGES = {"type": "Mooncake", "mooncake": {"storageTierRef": {"name": "pool"}}}
+SHARED = {
+    "mooncake": {
+        "store": {"sizeGiB": 8},
+        "tenants": {"quotas": [{"namespace": "team-a", "sizeGiB": 2}], "othersSizeGiB": 1},
+    }
+}
+
+
+def pinned_pool(settings: dict[str, str], **spec: Any) -> dict[str, Any]:
+    """A pool that was ready with these settings in force."""
+    found = d.ready_tier("pool", **POOL | spec)
+    found["status"]["pinned"] = {"spec.backend": "Mooncake", **settings}
+    return found
+
+
 # (the pool that a tier needs, ControlPlaneReady)
 POOLS = {
     "ready": (d.ready_tier("pool", **POOL), ("True", "NoneNeeded")),
     "starting": (d.unready_tier("pool", **POOL), ("False", "WaitingForTier")),
     "its edit refused": (d.refused_tier("pool", **POOL), ("False", "WaitingForTier")),
+    "its edit not judged": (
+        pinned_pool({"spec.mooncake.ports.rpc": "50052"}),
+        ("False", "WaitingForTier"),
+    ),
+    "its edit not judged, of shares": (
+        pinned_pool({"spec.mooncake.tenants.quotas": "team-a team-b"}, **SHARED),
+        ("False", "WaitingForTier"),
+    ),
+    "its edit not judged, which it will refuse": (
+        pinned_pool({}, image={"tag": "0.2.1"}),
+        ("False", "WaitingForTier"),
+    ),
+    "as it was judged": (pinned_pool({"spec.mooncake.ports.rpc": "50051"}), ("True", "NoneNeeded")),
 }
 
 
@@ -233,6 +261,15 @@ def test_a_tier_waits_for_the_one_that_it_needs(name: str) -> None:
     got = call(tier, required=required() | needs)
     assert got.conditions["ControlPlaneReady"] == want, got.messages
     assert got.composite_ready == ("TRUE" if want[0] == "True" else "FALSE")
+    # And so do its consumers: what they are told of the pool must be what runs.
+    known = d.requirements({**tier, "status": d.ready_tier()["status"]})
+    known |= {key.replace("need/", "needs/modelplane-system/chat/"): v for key, v in needs.items()}
+    engine = d.engine(args=["--model-path", d.MODEL], image="lmsysorg/sglang:v0.5.23")
+    container = d.wired_pod(engine)["spec"]["containers"][0]
+    container |= {"command": ["sglang", "serve"], "volumeMounts": []}
+    consumer = call(d.replica(), desired={"engine": engine}, required=known)
+    reason = "Wired" if want[0] == "True" else "TierNotReady"
+    assert consumer.conditions["KVOffloadReady"] == (want[0], reason), consumer.messages
 
 
 ONE_STORE = {"type": "Raw", "identity": "0123456789ab", "raw": {"backend": "eic"}}
