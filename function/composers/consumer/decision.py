@@ -103,6 +103,8 @@ class Outcome:
         """What it may share on its tier, and whether it is wired so already."""
         if self.action is Action.REPLAYED and not self.running:
             return []
+        if self.action is Action.REPLAYED and all(share.keyed for share in self.running):
+            return self.running  # the tier may have another identity for it by now
         if not self.kept or not self.engines:
             return self.wanted
         if not self.waits_for_others:
@@ -246,6 +248,7 @@ class Decider:
                 f" It keeps wiring {record.wiring}; the tier's is {wired.record.wiring} now, and"
                 f" comes {comes}."
             )
+            message += _kept_identities(record, wired.record)
         outcome = self._replay(asking, record, Reason.WIRED, message, found)
         settled = outcome.action is Action.REPLAYED
         if not rolls:
@@ -333,6 +336,15 @@ _COMES = {
     "Rolling": "with the next change of the pod template, or in its turn",
     "Pinned": "when spec.wiring.update of the tier lets it",
 }
+
+
+def _kept_identities(before: Record, now: Record) -> str:
+    """Which cache identities stay with the wiring that is kept, where others would come."""
+    kept, comes = (
+        {facts.get("identity", "") for facts in record.engines.values()} for record in (before, now)
+    )
+    gone = sorted(kept - comes - {""})
+    return f" Until then its cache identity is {', '.join(gone)}." if gone else ""
 
 
 def internal_error(bug: Exception) -> Refused:

@@ -1,5 +1,6 @@
 """How a tier's new wiring comes to the engines that run with another one."""
 
+import json
 from copy import deepcopy
 from typing import Any
 
@@ -225,3 +226,34 @@ ROLLED: dict[str, tuple[Document, bool]] = {
 def test_whether_the_pods_are_those_of_the_template(name: str) -> None:
     workload, want = ROLLED[name]
     assert workloads.is_rolled_out(workload) == want
+
+
+def test_a_usage_says_what_runs_where_the_tier_has_other_wiring_by_now() -> None:
+    """A pool gets a share for the namespace of engines that run: those stay where they were."""
+    world = World()
+    pool: dict[str, Any] = {"store": {"sizeGiB": 8}}
+    world.spec = {"backend": "Mooncake", "lmcache": None, "mooncake": pool}
+    tenants = {"quotas": [{"namespace": "team-a", "sizeGiB": 2}], "othersSizeGiB": 1}
+
+    messages: list[str] = []
+
+    def said(name: str) -> tuple[str, str]:
+        """The identity in the pods' own configuration, and in the Usage."""
+        got = world.consume(name, image="vllm/vllm-openai:v0.33.0")
+        messages.append(got.messages["KVOffloadReady"])
+        seen = world.observed[name]
+        args = d.wired_pod(seen[KEY])["spec"]["containers"][0]["args"]
+        config = json.loads(args[-1])["kv_connector_extra_config"]
+        (used,) = (document for key, document in seen.items() if key.startswith("usage-"))
+        rows = json.loads(used["metadata"]["annotations"]["modelplane.ai/kv-offload-shares"])
+        label = used["metadata"]["labels"]["modelplane.ai/kv-offload-used-identity"]
+        assert [rows[0][1]] == [row[1] for row in rows] == [label]
+        return config["cache_prefix"], label
+
+    before = said("a")
+    world.spec["mooncake"] = {**pool, "tenants": tenants}
+    after = said("a")
+    assert before == after and before[0] == before[1], "its pods keep what they have"
+    assert f"Until then its cache identity is {before[0]}." in messages[-1]
+    new = said("b")
+    assert new[0] == new[1] != before[0], "in the share, and it shares nothing with the other"
