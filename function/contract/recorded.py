@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
+from posixpath import normpath
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -275,7 +276,11 @@ class Allowance:
             if mount["name"] not in ours:
                 yield f"mount of {mount['name']}"
         places = [mount["mountPath"] for mount in injection.mounts]
-        places += injection.search_paths.values()
+        for path in injection.search_paths.values():
+            # What an engine imports is a file of ours, and never what a volume holds.
+            if not injection.files or path != injection.files_path:
+                yield f"search path {path}"
+            yield from (f"mount at {p}" for p in places if f"{normpath(p)}/".startswith(f"{path}/"))
         if injection.files:
             places.append(injection.files_path)
         for place in places:
