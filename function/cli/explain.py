@@ -14,7 +14,10 @@ _FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
 @click.command("explain")
 @click.argument("workload", type=_FILE)
 @click.option(
-    "--tier", type=_FILE, required=True, help="YAML file with the KVOffloadTier; - reads stdin."
+    "--tier",
+    type=_FILE,
+    required=True,
+    help="YAML file with the KVOffloadTier, and those that it needs; - reads stdin.",
 )
 @click.option(
     "--all-tiers", is_flag=True, help="--tier holds several: say of each whether it would do."
@@ -73,12 +76,14 @@ def command(
             if len(documents) > 1:
                 click.echo(explain.Explained(document).title)
             for each in tiers:
-                click.echo(explain.line(document, each, step_input, str(tier), beside))
+                click.echo(explain.line(document, each, step_input, str(tier), beside, tiers))
         return
-    if len(tiers) != 1:
+    asked = explain.asked_for(tiers)
+    if len(asked) != 1:
         raise files.InputError(f"{tier}: {len(tiers)} documents, expected one tier (--all-tiers)")
     found = [
-        explain.explain(d, tiers[0], step_input, str(tier), namespace, beside) for d in documents
+        explain.explain(d, asked[0], step_input, str(tier), namespace, beside, tiers)
+        for d in documents
     ]
     for explained in found:
         if output == "tree" or explained.refused is not None:

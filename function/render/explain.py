@@ -41,6 +41,10 @@ _HERE = {
 }
 
 
+class _Missing(InputError):
+    """A tier that another one needs is not there."""
+
+
 @dataclass(frozen=True)
 class Explained:
     """`before`, `after`: the workload; `after` is None when it was refused, and `refused` says why.
@@ -82,13 +86,14 @@ def explain(
     tier_file: str,
     namespace: str | None = None,
     beside: Beside = NOTHING_BESIDE,
+    given: Sequence[Document] = (),
 ) -> Explained:
     """Wire a Pod, a workload or an Object with one to a tier. Raises InputError for a bad tier.
 
     `namespace`: of the consumer, where it is known: the tier must admit it. `beside`: what its pods
-    may refer to, as far as that is known.
+    may refer to, as far as that is known. `given`: where the tiers are that the tier needs.
     """
-    planned, notes = _plan(tier, tier_file)
+    planned, notes = _plan(tier, tier_file, given)
     named = Ref(planned.tier.namespace, planned.tier.name)
     manifest = objects.unwrapped(workload) or workload
     held = _held(manifest)
@@ -144,7 +149,26 @@ def _stopped(asked: Asking, named: Ref, tier: Document, namespace: str | None) -
         yield Refused(Reason.NAMESPACE_NOT_ALLOWED, text)
 
 
-def _plan(document: Document, file: str) -> tuple[TierPlan, list[str]]:
+def asked_for(tiers: Sequence[Document]) -> list[Document]:
+    """The tiers of a file that no other one in it needs: those are there for that one's sake."""
+    needed = {key for tier in tiers for key in _needs(tier)}
+    return [tier for tier in tiers if _key(tier) not in needed]
+
+
+def _needs(tier: Document) -> Iterator[tuple[str, str]]:
+    metadata, spec = tier.get("metadata") or {}, tier.get("spec") or {}
+    namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
+    drafted = tier_plan.draft(namespace, name, spec, encode(spec), BACKENDS)
+    if isinstance(drafted, TierPlan):
+        yield from ((need.namespace, need.object_name) for need in drafted.needs)
+
+
+def _key(tier: Document) -> tuple[str, str]:
+    metadata = tier.get("metadata") or {}
+    return metadata.get("namespace") or "", metadata.get("name") or ""
+
+
+def _plan(document: Document, file: str, given: Sequence[Document]) -> tuple[TierPlan, list[str]]:
     """The tier's plan, that of a fleet's child on any one cluster, and what to know of it."""
     if document.get("kind") != "KVOffloadTier":
         raise InputError(f"{file}: kind is {document.get('kind')}, expected KVOffloadTier")
@@ -152,17 +176,29 @@ def _plan(document: Document, file: str) -> tuple[TierPlan, list[str]]:
     namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
     if not namespace or not name:
         raise InputError(f"{file}: metadata.name and metadata.namespace are needed")
-    planned = _planned(namespace, name, spec, file)
-    if not planned.is_fleet:
-        return planned, []
+    if not spec.get("clusterSelector"):
+        return _planned(namespace, name, spec, file, given), []
+    _planned(namespace, name, spec, file, given)
     child = {k: v for k, v in spec.items() if k != "clusterSelector"}
     child["inferenceClusterRef"] = {"name": "any"}
     note = "a fleet's tier: each cluster has one of its own, and with it other addresses than these"
-    return _planned(namespace, name, child, file), [note]
+    return _planned(namespace, name, child, file, given), [note]
 
 
-def _planned(namespace: str, name: str, spec: Document, file: str) -> TierPlan:
-    planned = tier_plan.plan(namespace, name, spec, encode(spec), BACKENDS)
+def _planned(
+    namespace: str, name: str, spec: Document, file: str, given: Sequence[Document] = ()
+) -> TierPlan:
+    identity = (namespace, name, spec, encode(spec), BACKENDS)
+    drafted = tier_plan.draft(*identity)
+    needed: dict[str, Document] = {}
+    for need in drafted.needs if isinstance(drafted, TierPlan) else ():
+        wanted = (need.namespace, need.object_name)
+        found = next((tier for tier in given if _key(tier) == wanted), None)
+        if found is None:
+            what = f"{need.kind} {need.namespace}/{need.object_name}"
+            raise _Missing(f"{file}: {need.path}: {what} is needed: put it into the same file")
+        needed[need.name] = found
+    planned = tier_plan.plan(*identity, needed)
     if isinstance(planned, tier_plan.Refusal):
         lines = "\n".join(f"  {problem}" for problem in planned.problems)
         raise InputError(f"{file}: the tier is not valid:\n{lines}")
@@ -175,13 +211,14 @@ def line(
     step_input: Input,
     tier_file: str,
     beside: Beside = NOTHING_BESIDE,
+    given: Sequence[Document] = (),
 ) -> str:
     """Whether a tier would take a workload, and what is missing, in one line."""
     metadata = tier.get("metadata") or {}
     name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
     try:
         # Which tier it names is no matter here: every one is asked.
-        planned, _ = _plan(tier, tier_file)
+        planned, _ = _plan(tier, tier_file, given)
         manifest = objects.unwrapped(workload) or workload
         named = _naming(_held(manifest), planned.tier)
         asked = find("explained", named, None, step_input, "", beside)
@@ -192,6 +229,8 @@ def line(
         wired = wire.wire(asked, planned.tier, planned.backend, _FILES_NAME)
     except Refused as refused:
         return f"✘ {name}  {refused.reason}: {refused}"
+    except _Missing as missing:
+        return f"✘ {name}  {missing}"
     return f"✔ {name}  {wired.summary}"
 
 

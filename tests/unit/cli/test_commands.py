@@ -454,6 +454,52 @@ def test_explain_says_of_every_tier_whether_it_would_do(write) -> None:
     assert second.startswith("✔ modelplane-system/")
 
 
+IN_A_POOL = """
+apiVersion: modelplane.ai/v1alpha1
+kind: KVOffloadTier
+metadata: {name: pages, namespace: modelplane-system}
+spec:
+  inferenceClusterRef: {name: gpu}
+  allowedNamespaces: {from: All}
+  backend: HiCache
+  hicache:
+    host: {sizeGiB: 8}
+    storage: {type: Mooncake, mooncake: {storageTierRef: {name: pool}}}
+"""
+POOL = """
+apiVersion: modelplane.ai/v1alpha1
+kind: KVOffloadTier
+metadata: {name: pool, namespace: modelplane-system}
+spec:
+  inferenceClusterRef: {name: gpu}
+  backend: Mooncake
+  mooncake:
+    store: {sizeGiB: 8}
+    tenants: {othersSizeGiB: 2, quotas: [{namespace: team-a, sizeGiB: 4}]}
+"""
+
+
+def test_explain_needs_the_tier_that_a_tier_needs(write) -> None:
+    served = DEPLOYMENT.replace("IMAGE", "lmsysorg/sglang:v0.5.23")
+    served = served.replace("args: [--model,", "command: [sglang, serve, --model-path,")
+    path, alone = write("d.yaml", served), write("tier.yaml", IN_A_POOL)
+    both = write("both.yaml", f"{IN_A_POOL}---{POOL}")
+    said = "storageTierRef.name: KVOffloadTier modelplane-system/pool is needed: put it into the"
+    result = run("explain", path, "--tier", alone)
+    assert (result.exit_code, said in result.stderr) == (2, True)
+    listed = run("explain", path, "--tier", alone, "--all-tiers")
+    assert listed.stdout.startswith("✘ modelplane-system/pages  ") and said in listed.stdout
+    for namespace, named in ("team-a", True), ("team-b", False):
+        found = run("explain", path, "--tier", both, "--namespace", namespace, "-o", "yaml")
+        assert found.exit_code == 0, found.stderr
+        assert "kv-pool-" in found.stdout and ('"tenant_id":"team-a"' in found.stdout) is named
+    every = run("explain", path, "--tier", both, "--all-tiers").stdout.splitlines()
+    assert [line.split()[:2] for line in every] == [
+        ["✔", "modelplane-system/pages"],
+        ["✔", "modelplane-system/pool"],
+    ]
+
+
 TAKERS = {
     "vllm/vllm-openai:v0.23.0": "LMCache, mode InProcess; Native",
     "vllm/vllm-openai:v0.29.0": (
