@@ -18,6 +18,8 @@ _EQUAL = {
            "--kv-cache-dtype": "auto"},
     SGLANG: {"--dtype": "auto", "--kv-cache-dtype": "auto", "--page-size": ""},
 }  # fmt: skip
+_REFUSED = "they would refuse each other at the first request"
+_UNSEEN = {(SGLANG, "--dtype"): "SGLang does not compare it, and decode would answer nonsense"}
 _RANKS = {VLLM: "--tensor-parallel-size", SGLANG: "--tp-size"}
 
 
@@ -49,10 +51,10 @@ def _problems(prefill: Engine, decode: Engine) -> Iterator[Refused]:
     for flag, default in _EQUAL[prefill.name].items():
         here, there = _value(prefill, flag, default), _value(decode, flag, default)
         if here and there and here != there:
+            then = _UNSEEN.get((prefill.name, flag), _REFUSED)
             yield Refused(
                 Reason.CONNECTOR_CONFLICT,
-                f"{flag} is {here} at prefill and {there} at decode: they would refuse each other "
-                "at the first request. Make them equal.",
+                f"{flag} is {here} at prefill and {there} at decode: {then}. Make them equal.",
             )
     yield from _ranks(prefill, decode)
 

@@ -74,7 +74,7 @@ REFUSED: dict[str, tuple[list[Engine], str, str]] = {
     "SGLang's dtype, of which its cache's is made": (
         pair(engine(SGLANG), flags={"--dtype": "float32"}),
         "ConnectorConflict",
-        "--dtype is auto at prefill and float32 at decode",
+        "--dtype is auto at prefill and float32 at decode: SGLang does not compare it, and decode",
     ),
     "the second of two": (
         [*pair(engine()), engine(phase="Decode", version="0.31.0")],
