@@ -19,6 +19,8 @@ from function.kube import manifests as k
 NAME = "evictor"
 PORT = 8081
 PORT_NAME = "evictor"
+# Of a tier that asks for dryRun.
+IDLE = "evictor.dryRun is on: nothing is removed, and the files grow until the disk is full."
 _ABOVE = "/etc/kv-offload"
 
 # Seconds between two walks at least; a long walk has longer pauses (`function.evictor.directory`).

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from function.backends import evictor
 from function.backends.hicache import facts
 from function.backends.hicache.facts import Tier
 from function.backends.hicache.storages import mooncake, raw
@@ -86,7 +87,8 @@ def warnings(tier: Tier) -> list[str]:
     kind = storage.type if storage is not None else ""
     objects = storage is not None and storage.nixl is not None and storage.nixl.obj is not None
     shared = storage is not None and storage.file is not None and storage.file.claim is not None
-    evicted = storage is not None and storage.evictor is not None
+    bounded = storage.evictor if storage is not None else None
+    evicted = bounded is not None and not bounded.dry_run
     posix = storage is not None and storage.nixl is not None and storage.nixl.posix is not None
     pool = storage.mooncake if storage is not None else None
     rdma = pool is not None and pool.external is not None and pool.external.protocol == "rdma"
@@ -111,6 +113,7 @@ def warnings(tier: Tier) -> list[str]:
             "Nothing removes the pages of models that no engine serves any more: remove their"
             " directories on the claim, or ask for storage.evictor.",
         ),
+        (bounded is not None and bounded.dry_run, f"storage.{evictor.IDLE}"),
         (kind == "HF3FS", "3FS is proven on no cluster by us."),
         (kind == "Raw", "The storage is proven by nobody here: its settings are passed on."),
         (rdma, "RDMA is proven on no device by us."),

@@ -11,8 +11,8 @@ from packaging.version import Version
 
 from function.api.base import present
 from function.api.lmcache_l2 import L2Level
-from function.backends import agents, host_paths
-from function.backends.lmcache import facts, gpu
+from function.backends import agents, evictor, host_paths
+from function.backends.lmcache import facts, gpu, l2
 from function.backends.lmcache.facts import Tier
 from function.problems import Problem
 from function.redact import is_credential
@@ -244,6 +244,10 @@ def warnings(tier: Tier) -> list[str]:
             server and spec.run_as_user != 0 and host_paths,
             f"hostPath directories must exist and be writable for uid {spec.run_as_user}: the "
             "kubelet creates missing ones as root's.",
+        ),
+        (
+            server and spec.evictor.dry_run and any(lv.bounded for lv in l2.levels(tier)),
+            evictor.IDLE,
         ),
         ("S3" in types, "LMCache does not bound a bucket: give it a lifecycle rule."),
         ("Raw" in types, "A Raw level is bounded by what its own JSON says, or not at all."),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from function.api.native import NativeSpec
-from function.backends import volumes
+from function.backends import evictor, volumes
 from function.backends.native import connector, evict, facts, gate
 from function.backends.native.accelerators import ACCELERATORS
 from function.backends.native.facts import Tier
@@ -151,6 +151,8 @@ def _warnings(tier: Tier) -> Iterator[str]:
         )
     if any(not files.claim.name for _, files in facts.file_systems(tier)):
         yield "the claim is not deleted with the tier."
+    if "FileSystem" in types and tier.settings.evictor.dry_run:
+        yield evictor.IDLE
 
 
 BACKEND = Native()

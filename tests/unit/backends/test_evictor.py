@@ -15,8 +15,12 @@ from function.api.evictor import Evictor
 from function.backends import evictor
 from function.backends.evictor import Directory
 from function.backends.lmcache import BACKEND
+from function.backends.registry import BACKENDS
+from function.contract.backend import AnyTier
 from function.contract.image import Image
+from tests.unit.backends.hicache import stored
 from tests.unit.backends.lmcache import server
+from tests.unit.backends.native import FILES, native
 from tests.unit.evictor import fill, left
 
 DISK = {"name": "d", "type": "Disk", "disk": {"sizeGiB": 1, "hostPath": {"path": "/mnt/kv"}}}
@@ -106,3 +110,23 @@ def test_the_container_as_it_is_composed(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
     assert left(cache) == ["new"]
+
+
+IDLE, WORKS = {"dryRun": True}, {"dryRun": False}
+ON_A_CLAIM = {"sizeGiB": 8, "claim": {"claimName": "c"}}
+# (tier, what the condition says of its evictor)
+SAID: tuple[tuple[AnyTier, str], ...] = (
+    *((server(DISK, evictor=how), said) for how, said in ((IDLE, evictor.IDLE), (WORKS, ""))),
+    (server(evictor=IDLE), ""),
+    *((native(FILES, evictor=how), said) for how, said in ((IDLE, evictor.IDLE), (WORKS, ""))),
+    (native(evictor=IDLE), ""),
+    (stored("File", {"evictor": {"sizeGiB": 9, **IDLE}}, **ON_A_CLAIM), evictor.IDLE),
+    (stored("File", {"evictor": {"sizeGiB": 9, **IDLE}}, **ON_A_CLAIM), "not their sum"),
+    (stored("File", {"evictor": {"sizeGiB": 9}}, **ON_A_CLAIM), ""),
+)
+
+
+@pytest.mark.parametrize(("of", "said"), SAID)
+def test_who_removes_nothing_says_so(of: AnyTier, said: str) -> None:
+    words = " ".join(BACKENDS[of.spec.backend].describe(of).warnings)
+    assert said in words and ("dryRun" in words) == bool(said)
