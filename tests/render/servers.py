@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -14,6 +15,8 @@ from tests.render import standin
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = "function-kv-offload"
+# Seconds until a function listens: a second or two, or many in the time that other suites leave.
+LISTENS = 120
 
 # Function name -> how it is started, given the address.
 _COMMANDS: dict[str, list[str]] = {
@@ -49,7 +52,8 @@ def serving(command: list[str], address: str) -> Iterator[None]:
 
 def _wait(process: subprocess.Popen, address: str, log: IO[bytes]) -> None:
     host, _, port = address.rpartition(":")
-    for _ in range(200):
+    end = time.monotonic() + LISTENS
+    while time.monotonic() < end:
         if process.poll() is not None:
             log.seek(0)
             text = log.read().decode()
@@ -58,7 +62,7 @@ def _wait(process: subprocess.Popen, address: str, log: IO[bytes]) -> None:
             return
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.05)
-    raise RuntimeError(f"a function did not listen on {address} within 10 s")
+    raise RuntimeError(f"a function did not listen on {address} within {LISTENS} s")
 
 
 @contextlib.contextmanager
