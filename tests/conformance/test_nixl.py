@@ -86,6 +86,7 @@ def looked(settings: dict[str, Any], folder: Path) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.usefixtures("node")  # UCX wants an interface that is not lo
 def test_the_preflight_finds_nixl_at_work(tmp_path):
     """On the wheel itself: a transfer goes through, and the pod is ready."""
     process = looked({"plugins": ["POSIX"]}, tmp_path)
@@ -100,6 +101,7 @@ def test_the_preflight_finds_nixl_at_work(tmp_path):
         process.wait()
 
 
+@pytest.mark.usefixtures("node")  # UCX wants an interface that is not lo
 def test_the_preflight_says_what_does_not_load(tmp_path):
     """nixl-cu13 1.5.1 lists a plugin that lacks a library."""
     process = looked({"plugins": ["OBJ"]}, tmp_path)
