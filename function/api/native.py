@@ -10,7 +10,7 @@ from pydantic import Field
 from function.api import fields as f
 from function.api.base import ApiModel, Rule, exactly_one, union, unused
 from function.api.evictor import Evictor
-from function.api.trust import TrustBundle
+from function.api.trust import OF_HTTPS, TrustBundle
 
 _URL = r"^https?://[A-Za-z0-9][-A-Za-z0-9.]*(:[0-9]{1,5})?$"
 f.PATTERNS.update({_URL: "http://HOST[:PORT] or https://HOST[:PORT]"})
@@ -82,14 +82,7 @@ class NativeCredentials(ApiModel):
 class NativeBucket(ApiModel):
     """A bucket, through NIXL in the engine's image."""
 
-    rules = (
-        Rule(
-            "!has(self.caConfigMap) || self.endpoint.startsWith('https:')",
-            "caConfigMap needs an endpoint with https",
-            lambda o: o.ca_config_map is None or o.endpoint.startswith("https:"),
-            "caConfigMap",
-        ),
-    )
+    rules = (OF_HTTPS,)
 
     bucket: Annotated[str, f.text(r"^[a-z0-9][-a-z0-9.]*[a-z0-9]$", most=63)] = Field(
         description="Bucket; its lifecycle rules bound it."

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from function.api import fields as f
 from function.api.base import ApiModel, Rule, unused
-from function.api.trust import TrustBundle
+from function.api.trust import OF_HTTPS, TrustBundle
 
 _ENDPOINT = r"^https?://[A-Za-z0-9][-A-Za-z0-9.]*(:[0-9]{1,5})?$"
 _BUCKET = r"^[a-z0-9][-a-z0-9.]{1,61}[a-z0-9]$"
@@ -58,14 +58,7 @@ class NIXLTelemetry(ApiModel):
 class NIXLBucket(ApiModel):
     """A bucket that engines are to reach by NIXL."""
 
-    rules = (
-        Rule(
-            "!has(self.caConfigMap) || self.endpoint.startsWith('https:')",
-            "caConfigMap needs an endpoint with https",
-            lambda o: o.ca_config_map is None or o.endpoint.startswith("https:"),
-            "caConfigMap",
-        ),
-    )
+    rules = (OF_HTTPS,)
 
     endpoint: Annotated[str, f.text(_ENDPOINT)] = Field(
         description="Address of the service, e.g. https://s3.eu-central-1.amazonaws.com."

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel
+from function.api.base import ApiModel, Rule
 
 
 class TrustBundle(ApiModel):
@@ -16,3 +16,12 @@ class TrustBundle(ApiModel):
     key: f.SecretKey = Field(
         default="ca.crt", description="Its key that holds the certificates, in PEM."
     )
+
+
+# Of an object with `endpoint`, a URL, and `caConfigMap`.
+OF_HTTPS = Rule(
+    "!has(self.caConfigMap) || self.endpoint.startsWith('https:')",
+    "caConfigMap needs an endpoint with https",
+    lambda o: o.ca_config_map is None or o.endpoint.startswith("https:"),
+    "caConfigMap",
+)

@@ -11,9 +11,6 @@ from function.edge.request import Call
 from function.kube import naming, reading
 from function.problems import Problem
 
-# The XRD's own limit.
-_MOST = 512
-
 
 def settings(
     plan: TierPlan,
@@ -104,6 +101,6 @@ def _rows(plan: TierPlan) -> tuple[Pinned, ...]:
 
 def _fitted(value: str) -> str:
     """A value as the status may hold it: one that it may not would fail all of the status."""
-    if len(value) <= _MOST:
+    if len(value) <= Pinned.LONGEST:
         return value
-    return f"{value[: _MOST - 20]}... {naming.digest(value)}"
+    return f"{value[: Pinned.LONGEST - 20]}... {naming.digest(value)}"

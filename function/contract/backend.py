@@ -8,7 +8,7 @@ Backends are pure: they see the validated spec and plain facts, never protobuf.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from function import names
 from function.api.base import ApiModel
@@ -141,6 +141,8 @@ class Pinned:
     (`unset`: of none); none is taken away that has consumers. "" is no list, which asks nothing;
     the next one must have those of the last that still have consumers.
     """
+
+    LONGEST: ClassVar[int] = 512  # characters of a value that the status takes; the XRD's limit
 
     path: str
     value: str

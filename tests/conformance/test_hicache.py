@@ -1,6 +1,5 @@
 """What a HiCache tier tells SGLang, by SGLang's own parser, checks and storages."""
 
-import copy
 import json
 import os
 import time
@@ -10,8 +9,9 @@ from typing import Any
 import pytest
 
 from function.contract.injection import Injection
+from tests.conformance import evictor
 from tests.conformance.clients import HicacheStorage, SglangArgs
-from tests.conformance.manifests import ROOT, one, render
+from tests.conformance.manifests import ROOT, render
 from tests.conformance.mooncake import until
 from tests.conformance.pod import Pod
 from tests.render.case import CASES
@@ -102,21 +102,13 @@ def test_the_evictor_bounds_files_of_every_identity(hicache: HicacheStorage, nod
     """Pages of a model that nobody serves any more go first; to SGLang what is gone is a miss, and
     it writes it again."""
     manifests = render(CASES / "tier/hicache/files-bounded/xr.yaml", EXAMPLES / "required")
-    program = one(manifests, "ConfigMap")
-    node.config_maps[program["metadata"]["name"]] = program["data"]
-    template = copy.deepcopy(one(manifests, "Deployment")["spec"]["template"])
-    (container,) = template["spec"]["containers"]
-    told = json.loads(container["args"][0])
-    (directory,) = told["directories"]
-    directory |= {"bytes": 16 * PAGE, "period": 1}
-    told["defaults"] |= {"grace": 0, "free": 0}
-    container["args"] = [json.dumps(told)]
+    template, tier = evictor.beside(node, manifests, 16 * PAGE)
     volume = node.volume("claim", "kv-pages")
 
     def run(identity: str, way: str, pages: int) -> Any:
         wired = _files("", identity)
         place = Path(wired["env"][_DIRECTORY]).name
-        env = {_DIRECTORY: str(volume / Path(directory["path"]).name / place)}
+        env = {_DIRECTORY: str(volume / tier / place)}
         (said,) = hicache.run("file", [[way, 0, pages, 1]], **{**wired, "env": env}).result["steps"]
         return said
 

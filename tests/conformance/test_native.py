@@ -1,6 +1,5 @@
 """What a Native tier makes of an engine, read by vLLM 0.33.0's own parser, tiers and file I/O."""
 
-import copy
 import json
 import os
 import subprocess
@@ -13,7 +12,7 @@ import pytest
 import yaml
 
 from function.backends.native import BACKEND
-from tests.conformance import buckets, consumers
+from tests.conformance import buckets, consumers, evictor
 from tests.conformance.bench import metrics
 from tests.conformance.envs import beside, environment
 from tests.conformance.manifests import ROOT, Manifest, one, render
@@ -225,19 +224,9 @@ def io(way: str, folder: Path, count: int) -> str:
 def test_the_evictor_bounds_what_vllm_wrote(node, engines):
     """What is gone is a miss, what is there is whole, and vLLM writes again where it was."""
     manifests = render(EXAMPLES / "shared.yaml", EXAMPLES / "required")
-    for manifest in manifests:
-        if manifest["kind"] == "ConfigMap":
-            node.config_maps[manifest["metadata"]["name"]] = manifest["data"]
-    template = copy.deepcopy(one(manifests, "Deployment")["spec"]["template"])
-    (container,) = template["spec"]["containers"]
-    told = json.loads(container["args"][0])
-    (directory,) = told["directories"]
-    directory |= {"bytes": 100 * 65536, "period": 1}
-    told["defaults"] |= {"low": 90, "grace": 0, "free": 0}
-    container["args"] = [json.dumps(told)]
-    (claim,) = [m for m in manifests if m["kind"] == "PersistentVolumeClaim"]
+    template, tier = evictor.beside(node, manifests, 100 * 65536, low=90)
+    claim = one(manifests, "PersistentVolumeClaim")
     volume = node.volume("claim", claim["metadata"]["name"])
-    tier = Path(directory["path"]).name
     with Pod(node, template, engines, name="evictor") as pod:
         pod.wait_ready(60)  # before anybody has written anything
         for _ in range(2):

@@ -67,7 +67,7 @@ class HiCache(Defaults[HiCacheSpec]):
         storage = tier.settings.storage
         own = storage is None or (storage.file is not None and storage.file.claim is None)
         return Description(
-            pod_security=volumes.pod_security(list(evict.bounded(tier))),
+            pod_security=volumes.pod_security(evict.bounded(tier)),
             endpoints=_endpoints(tier),
             warnings=tuple(checks.warnings(tier)),
             outlives_pods=not own,

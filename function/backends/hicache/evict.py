@@ -4,8 +4,6 @@ SGLang takes a page that is gone for a miss and writes it again, but makes a dir
 starts: empty ones stay.
 """
 
-from collections.abc import Iterator
-
 from function.backends import volumes
 from function.backends.evictor import SHARED_PERIOD, Directory
 from function.backends.hicache import facts
@@ -16,17 +14,17 @@ from function.contract.backend import Part
 
 def parts(tier: Tier) -> list[Part]:
     """What keeps the volume under its size; nothing where nobody asks for it."""
-    return volumes.parts(tier, list(bounded(tier)))
+    return volumes.parts(tier, bounded(tier))
 
 
-def bounded(tier: Tier) -> Iterator[Volume]:
+def bounded(tier: Tier) -> list[Volume]:
     """The volume of the storage, with the tier's directory for every identity."""
     storage = tier.settings.storage
     asked = storage.evictor if storage is not None else None
     claim = facts.claim(tier)
     if asked is None or claim is None:
-        return
-    yield Volume(
+        return []
+    volume = Volume(
         "pages",
         asked.namespace,
         claim,
@@ -35,3 +33,4 @@ def bounded(tier: Tier) -> Iterator[Volume]:
         asked,
         asked.run_as_user,
     )
+    return [volume]

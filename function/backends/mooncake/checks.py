@@ -9,10 +9,10 @@ from function.backends import agents, host_paths
 from function.backends.mooncake import facts
 from function.backends.mooncake.facts import Tier
 from function.backends.mooncake.flags import OURS, UNSAFE, known
+from function.contract.backend import Pinned
 from function.problems import Problem
 
 _SPEC = "spec.mooncake"
-_LONGEST = 512  # what one row of status.pinned may hold
 
 
 def problems(tier: Tier) -> list[Problem]:
@@ -113,8 +113,8 @@ def _tenants(tier: Tier) -> Iterator[Problem]:
     if spec.tenants is None:
         return
     where = f"{_SPEC}.tenants.quotas"
-    if len(" ".join(quota.namespace for quota in spec.tenants.quotas)) > _LONGEST:
-        yield Problem(where, f"has names of more than {_LONGEST} characters together")
+    if len(" ".join(quota.namespace for quota in spec.tenants.quotas)) > Pinned.LONGEST:
+        yield Problem(where, f"has names of more than {Pinned.LONGEST} characters together")
     pool, promised = _pool_gib(tier), _promised_gib(tier)
     if pool and promised > pool:
         yield Problem(

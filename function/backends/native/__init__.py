@@ -59,7 +59,7 @@ class Native(Defaults[NativeSpec]):
     def describe(self, tier: Tier) -> Description:
         """Facts for the tier's status."""
         return Description(
-            pod_security=volumes.pod_security(list(evict.bounded(tier))),
+            pod_security=volumes.pod_security(evict.bounded(tier)),
             warnings=tuple(_warnings(tier)),
             outlives_pods=bool(tier.settings.secondary),
         )

@@ -3,8 +3,6 @@
 A tier without such a level runs nothing.
 """
 
-from collections.abc import Iterator
-
 from function.api.native import NativeFileSystem, NativeLevel
 from function.backends import volumes
 from function.backends.evictor import SHARED_PERIOD, Directory
@@ -19,13 +17,13 @@ def parts(tier: Tier) -> list[Part]:
     """Claims, and what keeps each volume under its size."""
     levels = facts.file_systems(tier)
     claims = [_claim(tier, level, files) for level, files in levels if not files.claim.name]
-    return [*claims, *volumes.parts(tier, list(bounded(tier)))]
+    return [*claims, *volumes.parts(tier, bounded(tier))]
 
 
-def bounded(tier: Tier) -> Iterator[Volume]:
+def bounded(tier: Tier) -> list[Volume]:
     """The volume of each level that is files."""
-    for level, files in facts.file_systems(tier):
-        yield Volume(
+    return [
+        Volume(
             level.name,
             files.claim.namespace,
             facts.claim(tier, level),
@@ -40,6 +38,8 @@ def bounded(tier: Tier) -> Iterator[Volume]:
             tier.settings.evictor,
             tier.settings.run_as_user,
         )
+        for level, files in facts.file_systems(tier)
+    ]
 
 
 def _claim(tier: Tier, level: NativeLevel, files: NativeFileSystem) -> Part:

@@ -1,14 +1,12 @@
 """The preStop program, against a master that behaves in every way it may."""
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
 
 from function.backends.mooncake import drain
+from tests.unit.backends.mooncake.admin import Admin, Handler
 
 HOST = "10.0.0.5"
 MINE = {"segment_name": f"{HOST}:12300", "status": "OK"}
@@ -27,7 +25,7 @@ def job(status: str, moved: int = 0, blocked: int = 0, failed: int = 0) -> dict[
     }
 
 
-class Master:
+class Master(Admin):
     """Answers with its lists, the last one for ever; remembers what it was asked to do."""
 
     def __init__(self, segments: list[Any], jobs: list[Any], created: Any = None) -> None:
@@ -36,29 +34,20 @@ class Master:
         self.asked: list[Any] = []
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Answers(Handler):
             def do_GET(self) -> None:
                 queue = outer.jobs if "query" in self.path else outer.segments
                 found = queue.pop(0) if len(queue) > 1 else queue[0]
-                self.answer({"segments": found} if isinstance(found, list) else found)
+                self.say({"segments": found} if isinstance(found, list) else found)
 
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                outer.asked.append((self.path, json.loads(body)))
-                self.answer(outer.created)
+                outer.asked.append((self.path, self.body()))
+                self.say(outer.created)
 
-            def answer(self, value: Any) -> None:
-                code = value.pop("code", 200) if isinstance(value, dict) else 200
-                self.send_response(code)
-                self.end_headers()
-                self.wfile.write(json.dumps(value).encode())
+            def say(self, value: Any) -> None:
+                self.answer(value, value.pop("code", 200) if isinstance(value, dict) else 200)
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        super().__init__(Answers)
 
 
 @pytest.fixture(autouse=True)

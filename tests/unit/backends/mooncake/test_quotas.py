@@ -4,9 +4,7 @@ What the real master does with it is in tests/conformance/test_mooncake_tenants.
 """
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -14,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from function.backends.mooncake import quotas
+from tests.unit.backends.mooncake.admin import Admin, Handler
 
 STORES = [
     {"segment_name": "10.0.0.5:12300", "status": "OK", "size_bytes": 500},
@@ -22,7 +21,7 @@ STORES = [
 DRAINS = [{**STORES[0], "status": "DRAINING"}, STORES[1]]
 
 
-class Master:
+class Master(Admin):
     """`held`: bytes of each tenant. `shares`: what it was told. `away`: answers 503, a standby."""
 
     def __init__(self, shares: dict[str, int], held: dict[str, int]) -> None:
@@ -31,25 +30,24 @@ class Master:
         self.asked: list[tuple[str, str]] = []
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Answers(Handler):
             def do_GET(self) -> None:
                 rows = [outer.row(name) for name in sorted({*outer.shares, *outer.held})]
                 segments = {"segments": outer.segments}
-                self.answer(segments if "segments" in self.path else {"data": rows})
+                self.say(segments if "segments" in self.path else {"data": rows})
 
             def do_PUT(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.shares[self.tenant()] = body["requested_quota_bytes"]
-                self.answer({})
+                outer.shares[self.tenant()] = self.body()["requested_quota_bytes"]
+                self.say({})
 
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
+                self.body()
                 outer.held.pop(self.tenant(), None)
-                self.answer({})
+                self.say({})
 
             def do_DELETE(self) -> None:
                 del outer.shares[self.tenant()]
-                self.answer({})
+                self.say({})
 
             def tenant(self) -> str:
                 url = urlsplit(self.path)
@@ -57,17 +55,10 @@ class Master:
                 outer.asked.append((self.command, name))
                 return name
 
-            def answer(self, value: Any) -> None:
-                self.send_response(503 if outer.away else 200)
-                self.end_headers()
-                self.wfile.write(json.dumps(value).encode())
+            def say(self, value: Any) -> None:
+                self.answer(value, 503 if outer.away else 200)
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+        super().__init__(Answers)
 
     def row(self, name: str) -> dict[str, Any]:
         return {
