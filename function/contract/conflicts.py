@@ -2,7 +2,7 @@
 
 Each backend brings its rows; what several of them ask of a pod stands here. A value that is not
 static (`valueFrom`, an expansion) is nobody's to judge and passes. What one flag has against
-another, whatever the tier, is `function.flags`' to say.
+another, whatever the tier, is `function.engines`' to say.
 """
 
 from collections.abc import Callable, Iterable

@@ -14,9 +14,9 @@ from function.contract.gate import Caution, Feature, Row
 from function.contract.versions import UNDECLARED
 from function.docs import accelerators, commands, images, matrix, models, neighbours, platforms
 from function.docs.markdown import HEADER, code, page, renewed, table
-from function.flags.sglang.rules import RULES
-from function.flags.vllm.connectors import CONNECTORS, MULTI, Connector, apart
-from function.flags.vllm.merge import merge
+from function.engines.sglang.rules import RULES
+from function.engines.vllm.connectors import CONNECTORS, MULTI, Connector, apart
+from function.engines.vllm.merge import merge
 from function.problems import Refused
 from function.reasons import REASONS
 
@@ -110,7 +110,7 @@ def _brought() -> tuple[str, ...]:
 def _connectors() -> str:
     tiers = _brought()
     out = [
-        HEADER.format(source="function/flags/vllm"),
+        HEADER.format(source="function/engines/vllm"),
         "# Connectors",
         "",
         "What becomes of a user's own `--kv-transfer-config` when a tier brings a connector "

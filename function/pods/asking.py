@@ -18,7 +18,7 @@ from function import workloads
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
 from function.edge.memo import Derived
-from function.flags import config_file
+from function.engines import config_file
 from function.kube import objects, reading
 from function.pods import record
 from function.pods.beside import Beside, Texts

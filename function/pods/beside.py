@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from function.contract.accelerators.claims import KIND as CLAIM
 from function.contract.accelerators.claims import Claims
-from function.flags.config_file import MAX_BYTES
+from function.engines.config_file import MAX_BYTES
 from function.kube import objects, reading
 
 Json = dict[str, Any]

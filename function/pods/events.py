@@ -13,7 +13,7 @@ from function.contract import events as names
 from function.contract.backend import AnyTier
 from function.contract.engine import VLLM, Engine
 from function.contract.injection import Injection, Json
-from function.flags import events as flags
+from function.engines import events as flags
 from function.problems import Refused
 from function.reasons import Reason
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from function import command, flags, workloads
+from function import command, engines, workloads
 from function.api.input import Input
 from function.command import ConfigFile, EngineCall, Program
-from function.flags import config_file
+from function.engines import config_file
 from function.pods import identify, identity, mounted, serve
 from function.pods.beside import Texts
 from function.pods.declared import Declared
@@ -102,7 +102,7 @@ class Reading:
         except Refused as refused:
             return AskingEngine(self.gang, declaration, refused=self._advised(refused))
         call = next((call for pod in pods for call in pod.calls), None)
-        read = flags.read(identified.name, call) if call else {}
+        read = engines.read(identified.name, call) if call else {}
         return AskingEngine(self.gang, declaration, pods, identified, read)
 
     def _advised(self, refused: Refused) -> Refused:

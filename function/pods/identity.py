@@ -56,7 +56,7 @@ def identity(
 ) -> Identity:
     """The identity of one engine, from its template after earlier steps have had their say.
 
-    `flags`: the effective flags (`function.flags.read`). `namespace`: of the pods; a PVC is
+    `flags`: the effective flags (`function.engines.read`). `namespace`: of the pods; a PVC is
     one per namespace. `outlives_pods`: the cache survives a roll-out, so the version counts.
     `model_source`: where the workload says the weights come from (KServe's `spec.model.uri`).
     `declared`: the user's own word, which replaces everything else but the model string.

@@ -12,7 +12,7 @@ from typing import Any
 from function.command import EngineCall, Program, Word
 from function.contract.engine import VLLM
 from function.contract.injection import Injection
-from function.flags.vllm.merge import merge
+from function.engines.vllm.merge import merge
 from function.problems import Refused
 from function.reasons import Reason
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from function import command, flags, workloads
+from function import command, engines, workloads
 from function.contract.engine import Engine
 from function.contract.injection import Injection
-from function.flags import FlagPlan
+from function.engines import FlagPlan
 from function.kube.naming import config_key
 from function.pods import patch, serve
 from function.pods.gang import Pod
@@ -26,11 +26,11 @@ def apply(
     """One pod template wired: argv where it starts an engine, the pod's rest always."""
     template, program = pod.template, pod.program
     if template.kind == workloads.SERVE:
-        plans = [flags.plan(call, engine, injection) for call in pod.calls]
+        plans = [engines.plan(call, engine, injection) for call in pod.calls]
         return serve.apply(template.body, injection), plans
     if program.problem:
         raise Refused(Reason.ARGS_NOT_PATCHABLE, program.problem, template.path)
-    plans = [flags.plan(call, engine, injection) for call in pod.calls]
+    plans = [engines.plan(call, engine, injection) for call in pod.calls]
     edits = {i: edits for i, plan in enumerate(plans) if (edits := plan.edits())}
     opted_in = {plan.opt_in() for plan in plans if plan.call.opted_in}
     if len(opted_in) > 1:

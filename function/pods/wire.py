@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from function import command, flags, names, workloads
+from function import command, engines, names, workloads
 from function.api.base import present
 from function.contract import gate, platforms
 from function.contract.backend import AnyBackend, AnyTier, Description
 from function.contract.engine import Engine
 from function.contract.injection import Injection
 from function.contract.versions import UNDECLARED
-from function.flags import FlagPlan, config_file
+from function.engines import FlagPlan, config_file
 from function.kube import objects, reading
 from function.pods import events, other_injectors, patch, tolerated
 from function.pods import record as records
@@ -99,7 +99,7 @@ def wire(
 def _of_a_pair(injection: Injection, engine: Engine) -> Injection:
     """What a decode engine may do when a transfer fails is its author's choice: with "recompute",
     which a cache wants, it would prefill without a word; vLLM's default fails the request."""
-    if not flags.hands_over(engine.name, engine.flags):
+    if not engines.hands_over(engine.name, engine.flags):
         return injection
     options = {k: v for k, v in injection.connector_options.items() if k != LOAD_FAILURE}
     return replace(injection, connector_options=options)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from function.flags.vllm.merge import children
+from function.engines.vllm.merge import children
 from function.problems import Refused
 from tests.conformance.clients import Parsed
 from tests.corpus import tiers

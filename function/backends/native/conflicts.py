@@ -9,7 +9,7 @@ from function.backends.native.facts import Tier
 from function.contract import conflicts
 from function.contract.conflicts import Row
 from function.contract.engine import Engine
-from function.flags import events
+from function.engines import events
 from function.reasons import Reason
 
 

@@ -3,7 +3,7 @@
 from function.api.nixl import NIXLSpec
 from function.contract.backend import Tier as AnyTier
 from function.contract.engine import SGLANG, VLLM, Engine
-from function.flags import phases
+from function.engines import phases
 
 Tier = AnyTier[NIXLSpec]
 

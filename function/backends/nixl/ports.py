@@ -8,7 +8,7 @@ from function.backends.nixl.facts import Tier
 from function.contract.engine import SGLANG, VLLM, Engine
 from function.contract.events import FLAG
 from function.contract.injection import Json
-from function.flags import events
+from function.engines import events
 
 SIDE_HOST, SIDE_PORT = "VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_NIXL_SIDE_CHANNEL_PORT"
 # Where SGLang's ranks listen, and what they tell the other half; the second names an interface.

@@ -24,7 +24,7 @@ from function.contract.engine import ENGINES, Engine
 from function.contract.stock_images.declared import parse
 from function.contract.versions import KNOWN
 from function.docs.matrix import TIERS
-from function.flags.vllm.connectors import CONNECTORS
+from function.engines.vllm.connectors import CONNECTORS
 from function.problems import Refused
 from function.reasons import Reason
 from function.render import files

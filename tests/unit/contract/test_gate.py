@@ -15,7 +15,7 @@ from function.contract import gate
 from function.contract.engine import ENGINES, Engine
 from function.contract.gate import Question, Verdict
 from function.contract.versions import KNOWN, UNDECLARED, parse
-from function.flags.vllm.connectors import CONNECTORS
+from function.engines.vllm.connectors import CONNECTORS
 from function.problems import Refused
 from function.reasons import REASONS
 

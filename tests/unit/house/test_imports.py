@@ -21,7 +21,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("api",),
     ("edge",),
     ("contract",),
-    ("workloads", "command", "flags"),
+    ("workloads", "command", "engines"),
     ("backends",),
     ("pods",),
     ("composers",),

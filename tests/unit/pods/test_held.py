@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from function import command, flags, workloads
+from function import command, engines, workloads
 from function.command.shell import grammar
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import call, observe
@@ -31,8 +31,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     count(command, "read", "argv")
     count(workloads, "find", "templates")
-    count(flags, "read", "flags")
-    count(flags, "plan", "plans")
+    count(engines, "read", "flags")
+    count(engines, "plan", "plans")
     count(grammar, "parse", "scripts")
     return counts
 

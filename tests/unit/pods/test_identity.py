@@ -2,8 +2,8 @@
 
 import pytest
 
-from function.flags.sglang.options import OPTIONS as SGLANG_OPTIONS
-from function.flags.vllm.options import OPTIONS as VLLM_OPTIONS
+from function.engines.sglang.options import OPTIONS as SGLANG_OPTIONS
+from function.engines.vllm.options import OPTIONS as VLLM_OPTIONS
 from function.pods import identity_inputs
 from function.pods.identity import identity
 

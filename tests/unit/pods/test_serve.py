@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from function import flags
+from function import engines
 from function.contract.injection import Injection
 from function.pods import serve
 from function.problems import Refused
@@ -24,7 +24,7 @@ def config(**kwargs: Any) -> dict[str, Any]:
 def test_keyword_arguments_are_read_as_flags() -> None:
     entry = config(tensor_parallel_size=8, enable_lora=True, enforce_eager=False, dtype=None)
     (call,) = serve.program(entry).calls
-    read = flags.read("vLLM", call)
+    read = engines.read("vLLM", call)
     assert read == {
         "--model": "Qwen/Qwen3-32B",
         "--tensor-parallel-size": "8",

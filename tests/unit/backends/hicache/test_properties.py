@@ -12,7 +12,7 @@ from function.contract import gate
 from function.contract.engine import SGLANG, Engine
 from function.contract.recorded import shaped
 from function.contract.versions import KNOWN
-from function.flags.sglang.rules import RULES
+from function.engines.sglang.rules import RULES
 from function.problems import Refused
 from tests.unit.backends.hicache import IDENTITY, pool, read
 

@@ -5,13 +5,23 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from function import flags
+from function import engines
 from function.contract.injection import Injection
-from function.flags.vllm.connectors import CONNECTORS
-from function.flags.vllm.merge import children
+from function.engines.vllm.connectors import CONNECTORS
+from function.engines.vllm.merge import children
 from function.problems import Refused
 from function.reasons import REASONS
-from tests.unit.flags.helpers import KV, LMCACHE, OFFLOAD, RECOMPUTE, STORE, apply, engine, js, vllm
+from tests.unit.engines.helpers import (
+    KV,
+    LMCACHE,
+    OFFLOAD,
+    RECOMPUTE,
+    STORE,
+    apply,
+    engine,
+    js,
+    vllm,
+)
 
 names = st.sampled_from([*sorted(set(CONNECTORS) - {"MultiConnector"}), "Unknown"])
 extra = st.dictionaries(
@@ -63,17 +73,17 @@ injections = st.sampled_from(
 def wire(words: list[str], injection: Injection) -> list[str] | None:
     call = vllm(*words)
     try:
-        edits = flags.plan(call, engine(), injection).edits()
+        edits = engines.plan(call, engine(), injection).edits()
     except Refused as refused:
         assert refused.reason in REASONS
         assert refused.message
         return None
-    assert edits == flags.plan(call, engine(), injection).edits()
+    assert edits == engines.plan(call, engine(), injection).edits()
     return apply(call, edits)
 
 
 def effective(words: list[str]) -> dict:
-    return json.loads(flags.read("vLLM", vllm(*words)).get(KV) or "{}")
+    return json.loads(engines.read("vLLM", vllm(*words)).get(KV) or "{}")
 
 
 @given(around, spelled, around, injections)

@@ -4,8 +4,8 @@ Only what argparse decides by: names (without the leading dashes), arity and ali
 `tests/conformance` compares it with the real parser.
 """
 
-from function.flags.scan import Options
-from function.flags.table import table
+from function.engines.scan import Options
+from function.engines.table import table
 
 _ONE = """
 admin-api-key api-key asr-max-buffer-seconds asr-max-concurrent-sessions attention-backend

@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 
 from function.command import kubernetes
 from function.command.model import EngineCall, Word
-from function.flags import config_file, json_text
-from function.flags.scan import Scan, Use, scan
-from function.flags.vllm.options import TABLE
+from function.engines import config_file, json_text
+from function.engines.scan import Scan, Use, scan
+from function.engines.vllm.options import TABLE
 from function.problems import Refused
 from function.reasons import Reason
 

@@ -11,7 +11,7 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-from function.flags.vllm.connectors import CONNECTORS, MULTI, Connector, apart
+from function.engines.vllm.connectors import CONNECTORS, MULTI, Connector, apart
 from function.names import MODULES
 from function.problems import Refused
 from function.reasons import Reason

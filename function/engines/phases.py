@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from function.contract.engine import SGLANG, VLLM
-from function.flags.vllm.connectors import CONNECTORS
-from function.flags.vllm.merge import children
-from function.flags.vllm.read import KV_TRANSFER
+from function.engines.vllm.connectors import CONNECTORS
+from function.engines.vllm.merge import children
+from function.engines.vllm.read import KV_TRANSFER
 
 PREFILL, DECODE = "Prefill", "Decode"
 _VLLM = {"kv_producer": PREFILL, "kv_consumer": DECODE}
@@ -19,7 +19,7 @@ Flags = Mapping[str, str | None]
 def phase(engine_name: str, flags: Flags) -> str:
     """Prefill or Decode where the flags say it; "" where they do not.
 
-    `flags`: the effective ones (`function.flags.read`).
+    `flags`: the effective ones (`function.engines.read`).
     """
     if engine_name == SGLANG:
         return _SGLANG.get(flags.get("--disaggregation-mode") or "", "")

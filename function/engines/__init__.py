@@ -8,12 +8,12 @@ person should know of the result. They raise Refused and change nothing.
 from function.command.model import EngineCall
 from function.contract.engine import SGLANG, VLLM, Engine
 from function.contract.injection import Injection
-from function.flags.phases import hands_over, phase
-from function.flags.plan import FlagPlan
-from function.flags.sglang import plan as sglang_plan
-from function.flags.sglang import read as sglang_read
-from function.flags.vllm import plan as vllm_plan
-from function.flags.vllm import read as vllm_read
+from function.engines.phases import hands_over, phase
+from function.engines.plan import FlagPlan
+from function.engines.sglang import plan as sglang_plan
+from function.engines.sglang import read as sglang_read
+from function.engines.vllm import plan as vllm_plan
+from function.engines.vllm import read as vllm_read
 
 __all__ = ["FlagPlan", "hands_over", "phase", "plan", "read"]
 

@@ -5,10 +5,10 @@ read before the command line.
 """
 
 from function.command.model import EngineCall
-from function.flags import config_file
-from function.flags.scan import Scan, scan
-from function.flags.sglang.options import TABLE
-from function.flags.vllm.read import opposite
+from function.engines import config_file
+from function.engines.scan import Scan, scan
+from function.engines.sglang.options import TABLE
+from function.engines.vllm.read import opposite
 
 
 def read(call: EngineCall) -> Scan:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from function.command.model import OPT_IN, Append, Delete, Edit, EngineCall, Replace
 from function.contract.engine import Engine
-from function.flags import json_text
-from function.flags.scan import Options, Scan, Use
+from function.engines import json_text
+from function.engines.scan import Options, Scan, Use
 from function.problems import Refused
 from function.reasons import Reason
 from function.redact import is_credential

@@ -6,13 +6,13 @@ from typing import Any
 from function.command.model import EngineCall
 from function.contract.engine import Engine
 from function.contract.injection import Injection
-from function.flags import config_file
-from function.flags import plan as plans
-from function.flags.plan import FlagPlan, Set
-from function.flags.scan import Scan
-from function.flags.vllm import read as vllm_read
-from function.flags.vllm.merge import merge, without_hma
-from function.flags.vllm.options import TABLE
+from function.engines import config_file
+from function.engines import plan as plans
+from function.engines.plan import FlagPlan, Set
+from function.engines.scan import Scan
+from function.engines.vllm import read as vllm_read
+from function.engines.vllm.merge import merge, without_hma
+from function.engines.vllm.options import TABLE
 from function.problems import Refused
 from function.reasons import Reason
 

@@ -8,14 +8,14 @@ from itertools import pairwise
 
 import pytest
 
-from function import flags
+from function import engines
 from function.command.model import ConfigFile
 from function.contract.injection import Injection
-from function.flags import config_file
-from function.flags.vllm.merge import children
+from function.engines import config_file
+from function.engines.vllm.merge import children
 from function.problems import Refused
-from tests.unit.flags.helpers import KV, LMC, LMCACHE, NIXL, apply, engine, js, sglang, vllm
-from tests.unit.flags.test_sglang import HICACHE
+from tests.unit.engines.helpers import KV, LMC, LMCACHE, NIXL, apply, engine, js, sglang, vllm
+from tests.unit.engines.test_sglang import HICACHE
 
 NIXL_YAML = "{kv_connector: NixlConnector, kv_role: kv_producer}"
 NIXL_WORD = '{"kv_connector": "NixlConnector", "kv_role": "kv_producer"}'
@@ -190,20 +190,20 @@ READ = {
 @pytest.mark.parametrize("name", READ)
 def test_effective_flags(name):
     words, file, want = READ[name]
-    read = flags.read("vLLM", vllm(*words, config=ConfigFile(tuple(file))))
+    read = engines.read("vLLM", vllm(*words, config=ConfigFile(tuple(file))))
     assert {name: value for name, value in read.items() if name != "--config"} == want
 
 
 def test_sglangs_model():
     file = ConfigFile(("--model-path", "org/m", "--page-size", "32"))
     call = sglang("--config", "f.yaml", config=file)
-    assert flags.read("SGLang", call) == {
+    assert engines.read("SGLang", call) == {
         "--config": "f.yaml",
         "--model-path": "org/m",
         "--page-size": "32",
     }
     call = sglang("m", "--config", "f.yaml", positional_model=True, config=file)
-    assert flags.read("SGLang", call)["--model-path"] == "m"
+    assert engines.read("SGLang", call)["--model-path"] == "m"
 
 
 OURS, BOTH = ["LMCacheMPConnector"], ["NixlConnector", "LMCacheMPConnector"]
@@ -256,14 +256,14 @@ def test_edits(name):
     call = vllm(*words, config=ConfigFile(tuple(file)))
     if isinstance(want, tuple):
         with pytest.raises(Refused, match=want[1]) as refused:
-            flags.plan(call, engine(), injection).edits()
+            engines.plan(call, engine(), injection).edits()
         assert refused.value.reason == want[0]
         return
-    after = apply(call, flags.plan(call, engine(), injection).edits())
+    after = apply(call, engines.plan(call, engine(), injection).edits())
     assert after[: words.index("f.yaml") + 1] == words[: words.index("f.yaml") + 1]
     read = vllm(*after, config=call.config)
-    assert flags.read("vLLM", read)[KV] == flags.read("vLLM", vllm(*after))[KV]
-    assert flags.plan(read, engine(), injection).sets == ()
+    assert engines.read("vLLM", read)[KV] == engines.read("vLLM", vllm(*after))[KV]
+    assert engines.plan(read, engine(), injection).sets == ()
     assert [child["kv_connector"] for child in children(json.loads(after[-1]))] == want
 
 
@@ -271,29 +271,29 @@ def test_what_kubernetes_would_expand_in_the_file_stays_as_it_is():
     """Nothing expands a file; in the args the same text must be escaped."""
     config = '{"kv_connector": "NixlConnector", "kv_role": "kv_both", "engine_id": "$(POD)"}'
     call = vllm("m", "--config", "f.yaml", config=ConfigFile((KV, config)))
-    after = apply(call, flags.plan(call, engine(), LMC).edits())
+    after = apply(call, engines.plan(call, engine(), LMC).edits())
     assert "$$(POD)" in after[-1]
 
 
 def test_the_note_of_a_merged_file():
     call = vllm("m", "--config", "f.yaml", config=ConfigFile((KV, NIXL_WORD)))
     assert "the kv-transfer-config of the --config file is in the args now" in str(
-        flags.plan(call, engine(), LMC).notes
+        engines.plan(call, engine(), LMC).notes
     )
 
 
 def test_a_script_that_opted_in():
     call = vllm("m", "--config", "f.yaml", opted_in=True, config=ConfigFile((KV, NIXL_WORD)))
-    plan = flags.plan(call, engine(), LMC)
+    plan = engines.plan(call, engine(), LMC)
     assert plan.edits() == []
     assert plan.opt_in().startswith(KV)
     assert "NixlConnector" in plan.opt_in()
 
 
 def test_sglangs_flags_in_a_file():
-    def plan(*file: str) -> flags.FlagPlan:
+    def plan(*file: str) -> engines.FlagPlan:
         call = sglang("--config", "f.yaml", config=ConfigFile(file))
-        return flags.plan(call, engine("SGLang", "0.5.23"), HICACHE)
+        return engines.plan(call, engine("SGLang", "0.5.23"), HICACHE)
 
     names = [item.name for item in plan("--page-size", "64", "--enable-hierarchical-cache").sets]
     assert names == ["--hicache-size", "--hicache-storage-backend"]

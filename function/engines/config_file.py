@@ -14,9 +14,9 @@ import yaml
 
 from function.command.model import EngineCall, Word, shown
 from function.contract.engine import SGLANG, VLLM
-from function.flags.scan import Scan
-from function.flags.sglang.options import TABLE as SGLANG_TABLE
-from function.flags.vllm.options import TABLE as VLLM_TABLE
+from function.engines.scan import Scan
+from function.engines.sglang.options import TABLE as SGLANG_TABLE
+from function.engines.vllm.options import TABLE as VLLM_TABLE
 from function.kube import yamls
 from function.problems import Refused
 from function.reasons import Reason

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
-from function.flags.scan import Option
+from function.engines.scan import Option
 
 # vLLM pairs `--enable-x` with `--disable-x`, besides argparse's own `--no-` form of either.
 _INVERSE = {"--enable-": "--disable-", "--disable-": "--enable-"}

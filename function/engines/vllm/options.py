@@ -5,8 +5,8 @@ to tell a flag's value from a positional word, and an abbreviation that counts f
 ambiguous; `tests/conformance` compares it with the real parser.
 """
 
-from function.flags.scan import Options
-from function.flags.table import table
+from function.engines.scan import Options
+from function.engines.table import table
 
 _ONE = """
 additional-config all2all-backend allowed-headers allowed-local-media-path allowed-methods

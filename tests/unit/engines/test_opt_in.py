@@ -6,11 +6,11 @@ import subprocess
 
 import pytest
 
-from function import flags
+from function import engines
 from function.contract.injection import Injection
-from function.flags.plan import unquoted
+from function.engines.plan import unquoted
 from function.problems import Refused
-from tests.unit.flags.helpers import (
+from tests.unit.engines.helpers import (
     KV,
     LMC,
     LMCACHE,
@@ -63,23 +63,23 @@ def test_json_survives(shell, value, tmp_path):
 
 def test_the_words_are_what_edits_would_append():
     call = vllm("m", expansion("$EXTRA"), opted_in=True)
-    assert flags.plan(call, engine(), LMC).edits() == []
+    assert engines.plan(call, engine(), LMC).edits() == []
     want = js({**LMCACHE, **RECOMPUTE})
-    assert flags.plan(call, engine(), LMC).opt_in() == f"{KV} {want}"
+    assert engines.plan(call, engine(), LMC).opt_in() == f"{KV} {want}"
 
 
 def test_the_users_own_flag_is_replaced_in_its_place():
     call = vllm("m", KV, js(NIXL), opted_in=True)
-    [edit] = flags.plan(call, engine(), LMC).edits()
+    [edit] = engines.plan(call, engine(), LMC).edits()
     assert (edit.index, json.loads(edit.value)["kv_connector"]) == (2, "MultiConnector")
-    assert flags.plan(call, engine(), LMC).opt_in() == ""
+    assert engines.plan(call, engine(), LMC).opt_in() == ""
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_inside_an_eval_the_words_are_quoted(shell, tmp_path):
     awkward = {**OFFLOAD, "kv_connector_extra_config": {"a": "it's a * b", "b": ["$HOME"]}}
     call = vllm("m", opted_in=True, evaluated=True)
-    value = flags.plan(call, engine(), Injection("x", connector=awkward)).opt_in()
+    value = engines.plan(call, engine(), Injection("x", connector=awkward)).opt_in()
     words = split(shell, EVALUATED, value, tmp_path)
     assert words[0] == KV and json.loads(words[1]) == awkward
 
@@ -87,7 +87,7 @@ def test_inside_an_eval_the_words_are_quoted(shell, tmp_path):
 def test_sglang_switches_and_values():
     ours = Injection("x", flags={"--enable-hierarchical-cache": None, "--page-size": "64"})
     call = sglang("--model-path", "m", opted_in=True)
-    assert flags.plan(call, engine("SGLang"), ours).opt_in() == (
+    assert engines.plan(call, engine("SGLang"), ours).opt_in() == (
         "--enable-hierarchical-cache --page-size 64"
     )
 

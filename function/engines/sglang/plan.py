@@ -3,12 +3,12 @@
 from function.command.model import EngineCall
 from function.contract.engine import Engine
 from function.contract.injection import Injection
-from function.flags import config_file
-from function.flags import plan as plans
-from function.flags.plan import FlagPlan
-from function.flags.sglang.options import TABLE
-from function.flags.sglang.read import effective, read
-from function.flags.sglang.rules import RULES, Flags
+from function.engines import config_file
+from function.engines import plan as plans
+from function.engines.plan import FlagPlan
+from function.engines.sglang.options import TABLE
+from function.engines.sglang.read import effective, read
+from function.engines.sglang.rules import RULES, Flags
 from function.problems import Refused
 from function.reasons import Reason
 
