@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from function.kube import reading
+from function.kube import access
 
 
 def admits(tier: Mapping[str, Any], namespace: str) -> bool:
     """Whether a KVOffloadTier serves consumers in `namespace`; "" is a cluster-scoped consumer's,
     which only a tier open to all admits.
     """
-    allowed = reading.mapping(tier, "spec", "allowedNamespaces")
+    allowed = access.mapping(tier, "spec", "allowedNamespaces")
     source = allowed.get("from", "Same")
     if source == "Names":
         listed = allowed.get("names")
         return isinstance(listed, list) and namespace in listed
-    return source == "All" or namespace == reading.text(tier, "metadata", "namespace")
+    return source == "All" or namespace == access.text(tier, "metadata", "namespace")
 
 
 def admitted(tier: Mapping[str, Any], usages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -27,8 +27,8 @@ def admitted(tier: Mapping[str, Any], usages: list[dict[str, Any]]) -> list[dict
     run on, and `status.usedBy`, which we alone write, knows them.
     """
     served = {
-        reading.text(tier, "metadata", "namespace"),
-        *(reading.text(user, "namespace") for user in reading.objects(tier, "status", "usedBy")),
+        access.text(tier, "metadata", "namespace"),
+        *(access.text(user, "namespace") for user in access.objects(tier, "status", "usedBy")),
     } - {""}
-    places = [(usage, reading.text(usage, "metadata", "namespace")) for usage in usages]
+    places = [(usage, access.text(usage, "metadata", "namespace")) for usage in usages]
     return [usage for usage, place in places if place in served or admits(tier, place)]

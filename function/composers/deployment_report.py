@@ -25,7 +25,7 @@ from function.edge.answer import (
     Condition,
 )
 from function.edge.request import Call
-from function.kube import reading
+from function.kube import access
 from function.reasons import REASONS, Reason
 
 REPLICA = "ModelReplica"
@@ -70,13 +70,13 @@ def _said(call: Call, key: str) -> _Said | None:
     if not found:
         message = "It says nothing of the tier that it names." if asks else ""
         return _Said(name, UNKNOWN, Reason.NOT_REPORTED, message) if asks else None
-    reason = reading.text(found, "reason")
+    reason = access.text(found, "reason")
     if not asks and reason in (Reason.NOT_REQUESTED, Reason.WIRED):
         return None  # it was wired once, or is about to be unwired
-    status = reading.text(found, "status")
+    status = access.text(found, "status")
     if status not in _STATUSES or reason not in REASONS:
         status, reason = UNKNOWN, Reason.NOT_REPORTED
-    return _Said(name, status, reason, reading.text(found, "message")[:_MAX_CHARACTERS])
+    return _Said(name, status, reason, access.text(found, "message")[:_MAX_CHARACTERS])
 
 
 def _texts(said: Iterable[_Said]) -> str:

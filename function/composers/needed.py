@@ -17,7 +17,7 @@ from function.contract.backend import Need
 from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.edge.structs import encode
-from function.kube import reading
+from function.kube import access
 from function.problems import Problem
 
 Document = Mapping[str, Any]
@@ -101,7 +101,7 @@ def _choose(
     places = {_cluster(tier): tier for tier in found}
     here = [tier for tier in found if _cluster(tier) == cluster]
     if len(here) > 1:
-        several = ", ".join(sorted(reading.text(tier, "metadata", "name") for tier in here))
+        several = ", ".join(sorted(access.text(tier, "metadata", "name") for tier in here))
         return None, f"{_who(need)} means several tiers on cluster {cluster}: {several}; rename one"
     if not here:
         others = ", ".join(sorted(filter(None, places))) or "no cluster yet"
@@ -113,15 +113,15 @@ def _choose(
 
 
 def _cluster(tier: Document) -> str:
-    return reading.text(tier, "spec", "inferenceClusterRef", "name")
+    return access.text(tier, "spec", "inferenceClusterRef", "name")
 
 
 def _unready(tier: Document, backends: Registry) -> str:
     """What keeps a tier from being used as its spec says; "" for nothing."""
     if not tier_names.is_ready(tier):
         return tier_names.unready(tier)
-    spec = reading.mapping(tier, "spec")
-    namespace, name = (reading.text(tier, "metadata", key) for key in ("namespace", "name"))
+    spec = access.mapping(tier, "spec")
+    namespace, name = (access.text(tier, "metadata", key) for key in ("namespace", "name"))
     identity = (namespace, name, spec, encode(spec), backends)
     drafted = tier_plan.draft(*identity)
     if isinstance(drafted, Refusal) or drafted.needs:
@@ -130,5 +130,5 @@ def _unready(tier: Document, backends: Registry) -> str:
 
 
 def _waiting(tier: Document, why: str) -> str:
-    place = "/".join(reading.text(tier, "metadata", key) for key in ("namespace", "name"))
+    place = "/".join(access.text(tier, "metadata", key) for key in ("namespace", "name"))
     return f"KVOffloadTier {place}, which it needs, is not ready: {why}"

@@ -8,7 +8,7 @@ from function.composers.tier_plan import Refusal, TierPlan
 from function.composers.usage import Consumer
 from function.contract.backend import Pinned
 from function.edge.request import Call
-from function.kube import naming, reading
+from function.kube import access, naming
 from function.problems import Problem
 
 
@@ -53,7 +53,7 @@ def unjudged(tier: Mapping[str, Any], planned: TierPlan | Refusal) -> str:
     if isinstance(planned, Refusal):
         paths = {problem.path for problem in planned.problems}
     else:
-        paths = {row.path for row, _ in changed(reading.mapping(tier, "status", "pinned"), planned)}
+        paths = {row.path for row, _ in changed(access.mapping(tier, "status", "pinned"), planned)}
     return f"the edit of {', '.join(sorted(paths))} is not judged yet." if paths else ""
 
 

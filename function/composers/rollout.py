@@ -16,7 +16,7 @@ from function import names
 from function.api.tier import WiringUpdate
 from function.composers.agents import needed
 from function.composers.usage import Consumer, user
-from function.kube import reading
+from function.kube import access
 
 MAX_LISTED = 256  # the status' own limit
 
@@ -64,7 +64,7 @@ def of(usages: list[dict[str, Any]], wiring: WiringUpdate, *, ready: bool) -> Ro
     """The tier's view. `usages`: those that it admits; `ready`: whether it can serve who moves."""
     found: dict[str, set[Progress]] = {}
     for usage in usages:
-        text = reading.texts(usage, "metadata", "annotations").get(names.ANNOTATION_PROGRESS, "")
+        text = access.texts(usage, "metadata", "annotations").get(names.ANNOTATION_PROGRESS, "")
         if text in set(Progress):
             found.setdefault(reference(user(usage)), set()).add(Progress(text))
     state = {name: worst(progress) for name, progress in sorted(found.items())}
@@ -77,5 +77,5 @@ def of(usages: list[dict[str, Any]], wiring: WiringUpdate, *, ready: bool) -> Ro
 
 def is_turn(tier: Mapping[str, Any], who: Consumer) -> bool:
     """Whether a KVOffloadTier lets the consumer move now."""
-    turns = reading.mapping(tier, "status", "wiring").get("turns")
+    turns = access.mapping(tier, "status", "wiring").get("turns")
     return isinstance(turns, list) and reference(who) in turns

@@ -7,7 +7,7 @@ from function import names
 from function.composers.conditions import CONDITION_ACCEPTED
 from function.edge.answer import FALSE, TRUE, Requirement
 from function.edge.request import Call
-from function.kube import reading
+from function.kube import access
 
 TIER = (names.API_VERSION, "KVOffloadTier")
 
@@ -27,13 +27,13 @@ def requirements(key: str, children_key: str, namespace: str, name: str) -> dict
 
 def is_refused(tier: Mapping[str, Any]) -> bool:
     """Whether the spec that a tier has is not the one that runs."""
-    return reading.condition(tier, CONDITION_ACCEPTED).get("status") == FALSE
+    return access.condition(tier, CONDITION_ACCEPTED).get("status") == FALSE
 
 
 def is_ready(tier: Mapping[str, Any]) -> bool:
     """Whether a tier is ready, by the spec that it has, and stays."""
-    return not reading.text(tier, *_DELETION) and _is_ready(
-        lambda kind: reading.condition(tier, kind).get("status", "")
+    return not access.text(tier, *_DELETION) and _is_ready(
+        lambda kind: access.condition(tier, kind).get("status", "")
     )
 
 
@@ -51,11 +51,11 @@ def _is_ready(status: Callable[[str], str]) -> bool:
 
 def unready(tier: Mapping[str, Any]) -> str:
     """What keeps a tier from being ready: that it goes, or which of its conditions."""
-    if reading.text(tier, *_DELETION):
+    if access.text(tier, *_DELETION):
         return "it is being deleted."
     found = sorted(
         f"{each.get('type')}={each.get('status')} ({each.get('reason', '')})"
-        for each in reading.objects(tier, "status", "conditions")
+        for each in access.objects(tier, "status", "conditions")
         if each.get("status") != TRUE and each.get("type") not in _SAY_NOTHING
     )
     return "; ".join(found) or "it has just been made."

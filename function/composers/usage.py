@@ -45,7 +45,7 @@ from function import names
 from function.api.status import ConsumerEntry
 from function.edge.answer import Requirement
 from function.edge.request import Call
-from function.kube import naming, reading
+from function.kube import access, naming
 
 # The listing of consumers stays bounded (the XRD's own limit); `consumers` is exact.
 MAX_USED_BY = 256
@@ -248,9 +248,9 @@ def of_needed(tier: tuple[str, str], needed: Mapping[str, Any]) -> dict[str, Any
     It has no `by`, and so never waits: the tier's own consumers keep it, and with it this.
     """
     namespace, name = tier
-    used = reading.text(needed, "metadata", "name")
+    used = access.text(needed, "metadata", "name")
     labels = {names.LABEL_USED_TIER: names.reference(namespace, used)}
-    fleet = reading.texts(needed, "metadata", "labels").get(names.LABEL_FLEET)
+    fleet = access.texts(needed, "metadata", "labels").get(names.LABEL_FLEET)
     if fleet:
         labels[names.LABEL_USED_FLEET] = names.reference(namespace, fleet)
     annotations = {
@@ -322,7 +322,7 @@ def _ours(values: dict[str, str]) -> dict[str, str]:
 
 def shares(usage: dict[str, Any]) -> list[Share]:
     """What the consumer behind a Usage shares; [] where the annotation cannot be read."""
-    text = reading.texts(usage, "metadata", "annotations").get(names.ANNOTATION_SHARES, "[]")
+    text = access.texts(usage, "metadata", "annotations").get(names.ANNOTATION_SHARES, "[]")
     try:
         rows = json.loads(text)
         return [Share(str(r[0]), str(r[1]), bool(r[2]), r[3:] == [True]) for r in rows]
@@ -334,12 +334,12 @@ def user(usage: dict[str, Any]) -> Consumer:
     """The consumer that a Usage speaks for. The namespace is never taken from what the Usage says
     of itself, except that a consumer may be cluster-scoped.
     """
-    namespace = reading.text(usage, "metadata", "namespace")
-    text = reading.texts(usage, "metadata", "annotations").get(names.ANNOTATION_CONSUMER)
+    namespace = access.text(usage, "metadata", "namespace")
+    text = access.texts(usage, "metadata", "annotations").get(names.ANNOTATION_CONSUMER)
     if text is None:  # of a release that named the consumer in `by`
         by = ("spec", "by")
-        name = reading.text(usage, *by, "resourceRef", "name")
-        return Consumer(namespace, reading.text(usage, *by, "kind"), name)
+        name = access.text(usage, *by, "resourceRef", "name")
+        return Consumer(namespace, access.text(usage, *by, "kind"), name)
     try:
         said = json.loads(text)
         fields = {key: said.get(key, "") for key in ("namespace", "kind", "name", "owner")}

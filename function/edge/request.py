@@ -6,7 +6,7 @@ from typing import Any
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from function.edge import structs
-from function.kube import objects, reading
+from function.kube import access, objects
 
 Document = dict[str, Any]
 
@@ -192,4 +192,4 @@ class Call:
 
 
 def _condition(conditions: Any, kind: str) -> Document:
-    return reading.condition({"status": {"conditions": conditions}}, kind)
+    return access.condition({"status": {"conditions": conditions}}, kind)

@@ -6,7 +6,7 @@ legacy `kubernetes.crossplane.io/v1alpha2`; the field layout under `spec` is the
 
 from typing import Any
 
-from function.kube import reading
+from function.kube import access
 
 Manifest = dict[str, Any]
 
@@ -73,13 +73,13 @@ def unwrapped(resource: Manifest) -> Manifest | None:
     """The manifest inside an Object, or the resource itself when it is none; None without one."""
     if not is_object(resource):
         return resource
-    manifest = reading.at(resource, *MANIFEST)
+    manifest = access.at(resource, *MANIFEST)
     return manifest if isinstance(manifest, dict) else None
 
 
 def provider_config(resource: Manifest) -> str:
     """The name of an Object's ProviderConfig, "" where it has none."""
-    return reading.text(resource, "spec", "providerConfigRef", "name")
+    return access.text(resource, "spec", "providerConfigRef", "name")
 
 
 def rewrapped(resource: Manifest, manifest: Manifest) -> Manifest:
@@ -97,7 +97,7 @@ def wrapped_like(resource: Manifest, manifest: Manifest) -> Manifest:
         return manifest
     wrapped = wrap(manifest, "")
     # What a cluster-scoped composite composes says its namespace itself.
-    namespace = reading.text(resource, "metadata", "namespace")
+    namespace = access.text(resource, "metadata", "namespace")
     return {
         **wrapped,
         "metadata": wrapped["metadata"] | ({"namespace": namespace} if namespace else {}),

@@ -19,7 +19,7 @@ from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
 from function.edge.memo import Derived
 from function.engines import config_file
-from function.kube import objects, reading
+from function.kube import access, objects
 from function.pods import record
 from function.pods.beside import Beside, Texts
 from function.pods.declared import declared
@@ -95,7 +95,7 @@ class Asking:
 def composite_reference(composite: Mapping[str, Any]) -> KVOffloadTierRef | Refused | None:
     """The tier that a field of the composite names; None without one, Refused where it is wrong."""
     for path in _FIELDS:
-        value = reading.at(composite, *path)
+        value = access.at(composite, *path)
         if value is None:
             continue
         try:
@@ -175,7 +175,7 @@ def strays_in(
     read = {
         (str(name), value)
         for template in (workload.templates if workload else ())
-        for name, value in reading.mapping(template.body, "metadata", "annotations").items()
+        for name, value in access.mapping(template.body, "metadata", "annotations").items()
         if isinstance(value, str)
     }
     # Beside the manifest an Object's own metadata may hold a request that does nothing.

@@ -7,7 +7,7 @@ from typing import Any, Self
 from function.contract.accelerators.claims import KIND as CLAIM
 from function.contract.accelerators.claims import Claims
 from function.engines.config_file import MAX_BYTES
-from function.kube import objects, reading
+from function.kube import access, objects
 
 Json = dict[str, Any]
 
@@ -65,9 +65,9 @@ def _config_map(
     manifest = objects.unwrapped(resource)
     if manifest is None or manifest.get("kind") != CONFIG_MAP:
         return None
-    texts = {k: v[: MAX_BYTES + 1] for k, v in reading.texts(manifest, "data").items()}
-    namespace = reading.text(manifest, "metadata", "namespace") or "default"
-    name = reading.text(manifest, "metadata", "name")
+    texts = {k: v[: MAX_BYTES + 1] for k, v in access.texts(manifest, "data").items()}
+    namespace = access.text(manifest, "metadata", "namespace") or "default"
+    name = access.text(manifest, "metadata", "name")
     return _cluster(resource), namespace, name, tuple(sorted(texts.items()))
 
 

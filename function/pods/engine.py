@@ -10,7 +10,7 @@ from function.contract.accelerators.kinds import CUDA, NAMES, Accelerator
 from function.contract.accelerators.reading import of_pod
 from function.contract.backend import AnyBackend, AnyTier
 from function.contract.engine import Engine
-from function.kube import reading
+from function.kube import access
 from function.pods import events
 from function.pods.asking import Asking
 from function.pods.gang import AskingEngine, Pod
@@ -81,7 +81,7 @@ def more_env(pod: Pod, manifest: Json) -> bool:
     """Whether the container has variables that its template does not show by name: `envFrom`, or
     what KServe merges: configurations into an LLMInferenceService, and that into either."""
     merged = manifest.get("kind") == "LLMInferenceServiceConfig"
-    return bool(merged or pod.container.get("envFrom") or reading.at(manifest, "spec", "baseRefs"))
+    return bool(merged or pod.container.get("envFrom") or access.at(manifest, "spec", "baseRefs"))
 
 
 def _phase(engine_name: str, own: Mapping[str, str | None], template: Template) -> str:

@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from function.kube import reading
+from function.kube import access
 from function.pods.beside import Texts
 
 Json = dict[str, Any]
@@ -40,7 +40,7 @@ def text(template: Mapping[str, Any], container: Mapping[str, Any], path: str, t
     if mount is None or mount.get("subPathExpr"):
         raise ValueError("no volume that can be seen is mounted there")
     volume = next(
-        (v for v in reading.objects(template, "spec", "volumes") if v["name"] == mount["name"]), {}
+        (v for v in access.objects(template, "spec", "volumes") if v["name"] == mount["name"]), {}
     )
     found = [
         (name, key)
@@ -65,14 +65,14 @@ def _one(found: list[tuple[str, str]], names: list[str], texts: Texts) -> str:
 def _sources(volume: Mapping[str, Any]) -> Iterator[tuple[str, list[Json]]]:
     """The ConfigMaps of a volume, each with its `items`. Raises ValueError for any other."""
     given = volume.get("configMap")
-    sources = [volume] if given is not None else reading.objects(volume, "projected", "sources")
+    sources = [volume] if given is not None else access.objects(volume, "projected", "sources")
     for source in sources:
         if not isinstance(source.get("configMap"), dict):
             kind = next(iter(source), "no source")
             raise ValueError(f"the projected volume holds more than ConfigMaps ({kind})")
         yield (
-            reading.text(source, "configMap", "name"),
-            reading.objects(source, "configMap", "items"),
+            access.text(source, "configMap", "name"),
+            access.objects(source, "configMap", "items"),
         )
     if not sources:
         kind = next((k for k in volume if k != "name"), "a volume that the pod does not define")
@@ -84,6 +84,6 @@ def _keys(items: list[Json], path: str, texts: Mapping[str, str]) -> Iterator[st
     if not items:
         yield from [path] if path in texts else []
     for item in items:
-        key = reading.text(item, "key")
-        if posixpath.normpath(reading.text(item, "path")) == path and key in texts:
+        key = access.text(item, "key")
+        if posixpath.normpath(access.text(item, "path")) == path and key in texts:
             yield key

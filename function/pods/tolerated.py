@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from function.api.placement import Toleration
-from function.kube import reading
+from function.kube import access
 
 Json = Mapping[str, Any]
 
@@ -35,8 +35,8 @@ def notes(pods: Iterable[Json], agents: Sequence[Toleration]) -> tuple[str, ...]
 
 
 def _beyond(spec: Json, agents: Sequence[Toleration]) -> Iterator[str]:
-    for own in reading.objects(spec, "tolerations"):
-        key, effect = reading.text(own, "key"), reading.text(own, "effect")
+    for own in access.objects(spec, "tolerations"):
+        key, effect = access.text(own, "key"), access.text(own, "effect")
         if key.startswith(_OF_KUBERNETES):
             continue
         hard = [e for e in _HARD if effect in ("", e)]
@@ -52,12 +52,12 @@ def _covers(agents: Toleration, own: Json, effect: str) -> bool:
     if agents.operator == "Exists":
         return agents.key is None or agents.key == own.get("key")
     exists = own.get("operator") == "Exists"
-    same = (agents.key, agents.value or "") == (own.get("key"), reading.text(own, "value"))
+    same = (agents.key, agents.value or "") == (own.get("key"), access.text(own, "value"))
     return same and not exists
 
 
 def _taint(own: Json, effect: str) -> str:
-    key, value = reading.text(own, "key"), reading.text(own, "value")
+    key, value = access.text(own, "key"), access.text(own, "value")
     if not key:
         said = "every taint"
     elif own.get("operator") == "Exists" or not value:

@@ -15,7 +15,7 @@ from function.contract.engine import Engine
 from function.contract.injection import Injection
 from function.contract.versions import UNDECLARED
 from function.engines import FlagPlan, config_file
-from function.kube import objects, reading
+from function.kube import access, objects
 from function.pods import events, other_injectors, patch, tolerated
 from function.pods import record as records
 from function.pods.asking import Asking
@@ -206,7 +206,7 @@ def _one(
         bodies.append((pod, body))
     notes = [*verdict.warnings, *published, *unlocked, *_beside(pods), *_notes(plans)]
     if described.beside_engines:
-        specs = [reading.mapping(pod.template.body, "spec") for pod in pods]
+        specs = [access.mapping(pod.template.body, "spec") for pod in pods]
         notes += tolerated.notes(specs, platforms.tolerations(tier.spec.nodes))
     return _Made(engine, cache_identity, injection, tuple(bodies), tuple(notes))
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from function import names
-from function.kube import reading
+from function.kube import access
 from function.render import packaged
 
 Document = dict[str, Any]
@@ -136,7 +136,7 @@ class _Examination:
             yield from self._copy(document)
 
     def _copy(self, document: Document) -> Iterator[Finding]:
-        source = reading.texts(document, "metadata", "annotations").get(names.COPY_OF)
+        source = access.texts(document, "metadata", "annotations").get(names.COPY_OF)
         name, _, digest = (source or "").rpartition("@")
         if not source:
             return
@@ -177,15 +177,15 @@ class _Examination:
 
     def _definition(self, kind: str) -> Document | None:
         for document in self.by_kind["CompositeResourceDefinition"]:
-            group = reading.text(document, "spec", "group")
-            if f"{reading.text(document, 'spec', 'names', 'kind')}.{group}" == kind:
+            group = access.text(document, "spec", "group")
+            if f"{access.text(document, 'spec', 'names', 'kind')}.{group}" == kind:
                 return document
         return None
 
     def _selected(self, composition: str) -> bool:
         """Whether the admission policy that comes with a copy is in force."""
         bound = {
-            reading.text(binding, "spec", "policyName")
+            access.text(binding, "spec", "policyName")
             for binding in self.by_kind["MutatingAdmissionPolicyBinding"]
         }
         policies = {_name(policy) for policy in self.by_kind["MutatingAdmissionPolicy"]}
@@ -201,38 +201,38 @@ class _Examination:
         if ours is None:
             message = "is not installed, and a pipeline calls it."
             yield Finding(True, f"Function {self.function}", message)
-        elif not reading.is_true(ours, "Healthy"):
-            said = reading.condition(ours, "Healthy").get("message", "")
+        elif not access.is_true(ours, "Healthy"):
+            said = access.condition(ours, "Healthy").get("message", "")
             yield _problem(ours, f"is not healthy: {said}")
 
 
 def _opened(documents: Iterable[Document]) -> Iterator[Document]:
     for document in documents:
         if str(document.get("kind", "")).endswith("List") and "items" in document:
-            yield from _opened(reading.objects(document, "items"))
+            yield from _opened(access.objects(document, "items"))
         else:
             yield document
 
 
 def _name(document: Mapping[str, Any]) -> str:
-    return reading.text(document, "metadata", "name")
+    return access.text(document, "metadata", "name")
 
 
 def _reference(document: Mapping[str, Any], field_name: str) -> str:
     """The name in a reference of a composite's, of either generation of definitions."""
     path = ("spec", "crossplane", field_name, "name")
-    return reading.text(document, *path) or reading.text(document, "spec", field_name, "name")
+    return access.text(document, *path) or access.text(document, "spec", field_name, "name")
 
 
 def _default(definition: Mapping[str, Any]) -> str:
     """The Composition that a definition names for composites that name none, "" without one."""
     fields = ("enforcedCompositionRef", "defaultCompositionRef")
-    found = (reading.text(definition, "spec", name, "name") for name in fields)
+    found = (access.text(definition, "spec", name, "name") for name in fields)
     return next(filter(None, found), "")
 
 
 def _condition(document: Mapping[str, Any]) -> dict[str, Any]:
-    return reading.condition(document, CONDITION)
+    return access.condition(document, CONDITION)
 
 
 def _kind_of(document: Mapping[str, Any]) -> str:
@@ -240,17 +240,17 @@ def _kind_of(document: Mapping[str, Any]) -> str:
 
 
 def _composes(composition: Mapping[str, Any]) -> str:
-    return _kind_of(reading.mapping(composition, "spec", "compositeTypeRef"))
+    return _kind_of(access.mapping(composition, "spec", "compositeTypeRef"))
 
 
 def _functions(composition: Mapping[str, Any]) -> list[str]:
     """The functions of a Composition's (or a revision's) pipeline, in order."""
-    steps = reading.objects(composition, "spec", "pipeline")
-    return [reading.text(step, "functionRef", "name") for step in steps]
+    steps = access.objects(composition, "spec", "pipeline")
+    return [access.text(step, "functionRef", "name") for step in steps]
 
 
 def _subject(document: Mapping[str, Any]) -> str:
-    namespace = reading.text(document, "metadata", "namespace")
+    namespace = access.text(document, "metadata", "namespace")
     name = f"{namespace}/{_name(document)}" if namespace else _name(document)
     return f"{document.get('kind')} {name}"
 

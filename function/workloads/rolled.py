@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from function.kube import reading
+from function.kube import access
 
 # Kinds that count their updated and ready replicas. A count of zero is left out of a status.
 _COUNTING = ("Deployment", "StatefulSet", "LeaderWorkerSet")
@@ -11,14 +11,14 @@ _COUNTING = ("Deployment", "StatefulSet", "LeaderWorkerSet")
 
 def is_rolled_out(workload: Mapping[str, Any]) -> bool:
     """True too for kinds that count nothing: their Ready has to do."""
-    if reading.text(workload, "kind") not in _COUNTING:
+    if access.text(workload, "kind") not in _COUNTING:
         return True
-    status = reading.mapping(workload, "status")
-    generation = reading.mapping(workload, "metadata").get("generation")
+    status = access.mapping(workload, "status")
+    generation = access.mapping(workload, "metadata").get("generation")
     seen = status.get("observedGeneration", generation)
     if _number(seen) < _number(generation):
         return False
-    wanted = _number(reading.mapping(workload, "spec").get("replicas", 1))
+    wanted = _number(access.mapping(workload, "spec").get("replicas", 1))
     counts = (_number(status.get(field)) for field in ("updatedReplicas", "readyReplicas"))
     return all(count >= wanted for count in counts)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from function.edge.request import Call
-from function.kube import naming, objects, reading
+from function.kube import access, naming, objects
 from function.pods.asking import Asking
 from function.pods.record import Record
 
@@ -56,7 +56,7 @@ def _key(call: Call, key: str, beside: dict[str, Any]) -> str:
 
     The provider follows no Object to another cluster: what it had made would stay on the old one.
     """
-    cluster = reading.text(beside, *_CLUSTER)
+    cluster = access.text(beside, *_CLUSTER)
     moved = f"{key}-{cluster}"
     for known in (key, moved):
         if call.observed_value(known, *_CLUSTER) == cluster:

@@ -34,7 +34,7 @@ from function.edge.answer import (
     Condition,
 )
 from function.edge.request import Call
-from function.kube import objects, reading
+from function.kube import access, objects
 from function.pods import asking, beside, wire
 from function.pods.asking import Asking
 from function.pods.beside import Beside
@@ -265,7 +265,7 @@ class _ConsumerComposer:
                 self._keep_marks(outcome, by)
                 continue
             place = (("metadata", "namespace"), ("metadata", "name"))
-            namespace, name = (reading.text(outcome.found.document, *path) for path in place)
+            namespace, name = (access.text(outcome.found.document, *path) for path in place)
             mark = marks.setdefault((namespace, name), _Mark(outcome.found.fleet))
             mark.held += [(share, by) for share in outcome.shares]
             mark.progress |= {outcome.progress} if outcome.progress else set()

@@ -35,7 +35,7 @@ from function.composers.tier_plan import Refusal, TierPlan
 from function.contract.engine import Engine
 from function.edge.answer import Requirement
 from function.edge.request import Call
-from function.kube import objects, reading
+from function.kube import access, objects
 from function.pods import replay, wire
 from function.pods.asking import Asking
 from function.pods.gang import LEFT_ALONE
@@ -371,12 +371,12 @@ def _is_of(asking: Asking, found: lookup.Found | None) -> bool:
     if record is None or record.tier != str(asking.ref):
         return False
     document = found.document if found else None
-    name = reading.text(document, "metadata", "name")
+    name = access.text(document, "metadata", "name")
     if record.child or not name:
         return name in ("", record.child)
     # A single tier's record, or an older release's.
     tiers = {kept.injection.labels.get(names.LABEL_WIRED) for kept in record.templates.values()}
-    namespace = reading.text(document, "metadata", "namespace")
+    namespace = access.text(document, "metadata", "namespace")
     return tiers <= {None, names.remote_name(namespace, name)}
 
 

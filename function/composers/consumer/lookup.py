@@ -18,7 +18,7 @@ from function.composers.usage import model_label, usages_of
 from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.edge.structs import encode
-from function.kube import reading
+from function.kube import access
 from function.pods.asking import Asking
 from function.pods.refs import Ref
 from function.reasons import Reason
@@ -76,7 +76,7 @@ def resolve(call: Call, asking: Asking, namespace: str) -> Found:
     if named is None or children is None or None in users_:
         message = f"Waiting for Crossplane to look up KVOffloadTier {ref}."
         return Found(Reason.TIER_UNRESOLVED, message)
-    single = [t for t in named if reading.mapping(t, "spec", "inferenceClusterRef")]
+    single = [t for t in named if access.mapping(t, "spec", "inferenceClusterRef")]
     candidates = single + children
     if not named and not candidates:
         return Found(
@@ -87,7 +87,7 @@ def resolve(call: Call, asking: Asking, namespace: str) -> Found:
     if not here:
         return _elsewhere(ref, named, candidates, asking.provider_config, namespace)
     if len(here) > 1:
-        names_ = ", ".join(sorted(reading.text(t, "metadata", "name") for t in here))
+        names_ = ", ".join(sorted(access.text(t, "metadata", "name") for t in here))
         return Found(
             Reason.TIER_CONFLICT,
             f"{ref} means several tiers on this cluster: {names_}. Rename the single one, or take"
@@ -121,9 +121,9 @@ def plan(call: Call, ref: Ref, found: Found, backends: Registry) -> Planned:
     """
     if tier_names.is_refused(found.document or {}):
         return Planned(Refusal(()))
-    spec = reading.mapping(found.document, "spec")
-    namespace = reading.text(found.document, "metadata", "namespace")
-    name = reading.text(found.document, "metadata", "name")
+    spec = access.mapping(found.document, "spec")
+    namespace = access.text(found.document, "metadata", "namespace")
+    name = access.text(found.document, "metadata", "name")
     identity = (namespace, name, spec, encode(spec))
     drafted = tier_plan.draft(*identity, backends)
     if isinstance(drafted, Refusal):
@@ -156,13 +156,13 @@ def users(call: Call, asking: Asking, found: Found | None) -> list[dict[str, Any
         for prefix in _USERS:
             more = call.required(_users(prefix, asking.ref, model)) or []
             used += [u for u in more if u not in used]
-    namespace = reading.text(found.document, "metadata", "namespace")
-    value = f"{namespace}/{reading.text(found.document, 'metadata', 'name')}"
+    namespace = access.text(found.document, "metadata", "namespace")
+    value = f"{namespace}/{access.text(found.document, 'metadata', 'name')}"
     # Whoever may make a Usage may make one up: those of namespaces that are not admitted are none.
     return [
         usage
         for usage in admitted(found.document, used)
-        if reading.texts(usage, "metadata", "annotations").get(names.ANNOTATION_TIER) == value
+        if access.texts(usage, "metadata", "annotations").get(names.ANNOTATION_TIER) == value
     ]
 
 
@@ -180,7 +180,7 @@ def _elsewhere(
         message = f"KVOffloadTier {ref} is not on its cluster yet: see its conditions."
         return Found(Reason.TIER_NOT_READY, message)
     path = ("spec", "inferenceClusterRef", "name")
-    where = ", ".join(sorted(reading.text(t, *path) for t in candidates))
+    where = ", ".join(sorted(access.text(t, *path) for t in candidates))
     return Found(
         Reason.CLUSTER_MISMATCH,
         f"KVOffloadTier {ref} runs on {where}, and this workload on the cluster of"
@@ -190,8 +190,8 @@ def _elsewhere(
 
 
 def _provider_config(tier: dict[str, Any]) -> str:
-    return reading.text(tier, "status", "providerConfigRef", "name")
+    return access.text(tier, "status", "providerConfigRef", "name")
 
 
 def _fleet(tier: dict[str, Any]) -> str:
-    return reading.texts(tier, "metadata", "labels").get(names.LABEL_FLEET, "")
+    return access.texts(tier, "metadata", "labels").get(names.LABEL_FLEET, "")

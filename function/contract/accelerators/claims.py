@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
-from function.kube import reading
+from function.kube import access
 
 Json = dict[str, Any]
 
@@ -27,7 +27,7 @@ class Claims:
         """The templates among the manifests."""
         return cls(
             tuple(
-                (_namespace(each), reading.text(each, "metadata", "name"), tuple(_classes(each)))
+                (_namespace(each), access.text(each, "metadata", "name"), tuple(_classes(each)))
                 for each in manifests
                 if each.get("kind") == KIND
             )
@@ -39,10 +39,10 @@ class Claims:
         `namespace`: of the pod. A claim whose template cannot be seen says nothing.
         """
         templates = {
-            reading.text(each, "name"): reading.text(each, "resourceClaimTemplateName")
-            for each in reading.objects(pod, "resourceClaims")
+            access.text(each, "name"): access.text(each, "resourceClaimTemplateName")
+            for each in access.objects(pod, "resourceClaims")
         }
-        named = (reading.text(c, "name") for c in reading.objects(container, "resources", "claims"))
+        named = (access.text(c, "name") for c in access.objects(container, "resources", "claims"))
         return tuple(
             found
             for name in named
@@ -55,12 +55,12 @@ class Claims:
 
 
 def _namespace(template: Json) -> str:
-    return reading.text(template, "metadata", "namespace") or "default"
+    return access.text(template, "metadata", "namespace") or "default"
 
 
 def _classes(template: Json) -> Iterable[str]:
-    for request in reading.objects(template, "spec", "spec", "devices", "requests"):
-        one_of = reading.objects(request, "firstAvailable")
-        for each in (request, reading.mapping(request, "exactly"), *one_of):
-            if found := reading.text(each, "deviceClassName"):
+    for request in access.objects(template, "spec", "spec", "devices", "requests"):
+        one_of = access.objects(request, "firstAvailable")
+        for each in (request, access.mapping(request, "exactly"), *one_of):
+            if found := access.text(each, "deviceClassName"):
                 yield found

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from function.kube import reading
+from function.kube import access
 from tests.cluster.documents import API, OBJECT, TIER, USAGE
 from tests.cluster.expect import Fleet, engine
 from tests.cluster.platform import Platform
@@ -263,7 +263,7 @@ def is_wired(manifest: Manifest) -> bool:
 
 
 def _asks(manifest: Manifest) -> bool:
-    return TIER in reading.mapping(manifest, "spec", "template", "metadata", "annotations")
+    return TIER in access.mapping(manifest, "spec", "template", "metadata", "annotations")
 
 
 def _is_current(manifest: Manifest, kind: str) -> bool:

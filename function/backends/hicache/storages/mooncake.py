@@ -16,7 +16,7 @@ from function.backends.mooncake import conflicts, connector
 from function.backends.mooncake import facts as mooncake
 from function.contract.backend import Need
 from function.contract.engine import Engine
-from function.kube import reading
+from function.kube import access
 from function.names import API_VERSION, remote_name
 
 NEED = "store"
@@ -40,11 +40,11 @@ def problem(tier: Tier) -> tuple[str, str] | None:
     needed = tier.needed.get(NEED)
     if needed is None:
         return None
-    who = f"KVOffloadTier {tier.namespace}/{reading.text(needed, 'metadata', 'name')}"
-    backend = reading.text(needed, "spec", "backend")
+    who = f"KVOffloadTier {tier.namespace}/{access.text(needed, 'metadata', 'name')}"
+    backend = access.text(needed, "spec", "backend")
     if backend != "Mooncake":
         return _PATH, f"{who} is of backend {backend or 'none'}; name one of backend Mooncake"
-    _, problems = parse(KVOffloadTierSpec, reading.mapping(needed, "spec"))
+    _, problems = parse(KVOffloadTierSpec, access.mapping(needed, "spec"))
     return (_PATH, f"{who} is not valid: see its condition Accepted") if problems else None
 
 
@@ -52,8 +52,8 @@ def pool(tier: Tier) -> mooncake.Tier:
     """The pool as a Mooncake tier: that which is needed, or one that only has addresses."""
     needed = tier.needed.get(NEED)
     if needed is not None:
-        spec, _ = parse(KVOffloadTierSpec, reading.mapping(needed, "spec"))
-        namespace, name = (reading.text(needed, "metadata", key) for key in ("namespace", "name"))
+        spec, _ = parse(KVOffloadTierSpec, access.mapping(needed, "spec"))
+        namespace, name = (access.text(needed, "metadata", key) for key in ("namespace", "name"))
         found: Any = present(spec)
         return mooncake.Tier(name, namespace, remote_name(namespace, name), found, found.settings)
     external = present(present(present(tier.settings.storage).mooncake).external)
