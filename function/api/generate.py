@@ -14,12 +14,18 @@ import yaml
 
 from function.api import cluster, deployment, status, tier
 from function.api import input as step
+from function.api.backends import SPECS, field_name
 from function.api.base import ApiModel
-from function.api.reference import reference
+from function.api.reference import Page, reference
 from function.api.schema import Schema, structural
 from function.names import API_VERSION, GROUP, VERSION
 
 _HEADER = "# Generated from function/api by `make generate`; edit the types, not this file.\n"
+# What an InferenceCluster has of a tier's spec.
+_INLINE = (
+    "The spec of a [KVOffloadTier](kvoffloadtier.md) with a `name`, and without "
+    "`inferenceClusterRef` and `clusterSelector`."
+)
 
 
 @dataclass(frozen=True)
@@ -186,20 +192,32 @@ def outputs() -> dict[str, str]:
     files = {kind.path: emit(xrd(kind)) for kind in KINDS}
     group = step.API_VERSION.split("/")[0]
     files[f"package/input/{group}_inputs.yaml"] = emit(input_crd())
-    files["docs/api.md"] = reference(
-        [
-            (
-                kind.kind,
-                API_VERSION,
-                kind.scope,
-                structural(kind.spec),
-                structural(kind.status),
-            )
-            for kind in KINDS
-        ],
-        (step.KIND, step.API_VERSION, structural(step.Input)),
-    )
+    files |= reference(pages())
     return files
+
+
+def pages() -> list[Page]:
+    """Return the pages of the reference: a kind each, and each backend's settings."""
+    files = {f"spec.{field_name(name)}": f"kvoffloadtier-{field_name(name)}.md" for name in SPECS}
+    links = {path: f"[Fields]({file})." for path, file in files.items()}
+    links["spec.kvOffloadTiers[]"] = _INLINE
+    found = []
+    for kind in KINDS:
+        spec, scope = (
+            structural(kind.spec),
+            "namespaced" if kind.scope == "Namespaced" else "cluster-scoped",
+        )
+        parts = (("spec", spec), ("status", structural(kind.status)))
+        about = f"`{API_VERSION}`, {scope}. {spec['description']}"
+        found.append(Page(f"{kind.kind.lower()}.md", kind.kind, about, parts, links))
+    tiers = structural(tier.KVOffloadTierSpec)["properties"]
+    for name, (path, file) in zip(SPECS, files.items(), strict=True):
+        part = tiers[field_name(name)]
+        title = f"KVOffloadTier, backend {name}"
+        found.append(Page(file, title, part["description"], ((path, part),), {}))
+    last = structural(step.Input)
+    about = f"`{step.API_VERSION}`. {last['description']}"
+    return [*found, Page("input.md", step.KIND, about, (("", last),), {})]
 
 
 def drift(root: Path) -> list[str]:

@@ -175,6 +175,34 @@ def test_drift_names_what_differs(tmp_path: Path) -> None:
     assert drift(tmp_path) == ["xrd/kvoffloadtier.yaml", "docs/api.md"]
 
 
+def test_reference_names_every_field_and_rule() -> None:
+    text = "\n".join(content for path, content in outputs().items() if path.startswith("docs/"))
+    for kind in KINDS:
+        for schema in _objects(SCHEMAS[kind.path]["properties"]["spec"]):
+            for name, field in schema["properties"].items():
+                assert f"`{name}`" in text and field.get("description", "") in text, name
+            rules = [rule["message"] for rule in schema.get("x-kubernetes-validations", ())]
+            assert [rule for rule in rules if _merged(rule, rules) not in text] == []
+
+
+def _objects(schema: Schema) -> Iterator[Schema]:
+    """Yield every object with fields, but the inline tiers that KVOffloadTier's pages describe."""
+    if "properties" in schema:
+        yield schema
+        for name, field in schema["properties"].items():
+            if name != "kvOffloadTiers":
+                yield from _objects(field)
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            yield from _objects(schema[key])
+
+
+def _merged(rule: str, rules: list[str]) -> str:
+    """Return how the page says a rule: a demand and its converse share a line."""
+    demand = rule.replace(" may only be set ", " must be set ")
+    return f"{demand}, and only then" if demand != rule and demand in rules else rule
+
+
 def test_compositions_call_the_function_for_kinds_that_exist() -> None:
     kinds = {kind.kind: kind for kind in KINDS}
     name = yaml.safe_load((ROOT / "package/crossplane.yaml").read_text())["metadata"]["name"]

@@ -41,6 +41,8 @@ GENERATED = {
     "README.md",
     "docs/accelerators.md",
     "docs/api.md",
+    "docs/api/kvoffloadtier-sixth.md",
+    "docs/api/kvoffloadtier.md",
     "docs/connectors.md",
     "docs/images.md",
     "docs/models.md",
@@ -92,12 +94,16 @@ def test_it_keeps_the_contract(tree: Path) -> None:
     assert "Sixth" not in said and " passed" in said, said
 
 
+def _same(path: Path, before: Path) -> bool:
+    return before.is_file() and path.read_text() == before.read_text()
+
+
 def test_pages_and_types_know_it(tree: Path) -> None:
     changed = {
         str(path.relative_to(tree))
         for folder in ("docs", "package", "xrd", "README.md")
         for path in [tree / folder, *(tree / folder).rglob("*")]
-        if path.is_file() and path.read_text() != (ROOT / path.relative_to(tree)).read_text()
+        if path.is_file() and not _same(path, ROOT / path.relative_to(tree))
     }
     assert changed <= GENERATED
     assert "| Sixth | vLLM | all |" in (tree / "README.md").read_text()
