@@ -55,15 +55,15 @@ test: venv ## Unit tests (minutes)
 	@$(BIN)/python -m pytest
 
 generate: venv ## XRDs, the Input's CRD, the reference pages, README's matrix, the table of shapes
-	@$(BIN)/python -m function.api.generate
-	@$(BIN)/python -m function.docs
+	@$(BIN)/python -m kv_offload.crds.generate
+	@$(BIN)/python -m kv_offload.docs
 	@$(BIN)/python -m tests.corpus.judged
 
 bench: venv ## What a call costs, beside an empty function
 	@$(BIN)/python -m tests.bench.run $(if $(CALLS),--calls $(CALLS))
 
 lint: venv types ## Style, formatting and types
-	@$(BIN)/ruff check function tests && $(BIN)/ruff format --check function tests
+	@$(BIN)/ruff check function kv_offload tests && $(BIN)/ruff format --check function kv_offload tests
 
 # Real processes and a million files; root, to mount file systems in memory.
 evictor-test: venv ## The evictor of file tiers, at size (minutes)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from function.cli import probe_inside
+from kv_offload.cli import probe_inside
 from tests.conformance.envs import environment
 
 EXPECTED = {

@@ -26,12 +26,12 @@ from function.api.input import Input
 from function.backends.registry import BACKENDS
 from function.composers import tier_plan
 from function.composers.tier_plan import TierPlan
-from function.docs.markdown import code, page, table
 from function.edge.structs import encode
 from function.pods import wire
 from function.pods.asking import find
 from function.pods.beside import Beside
 from function.problems import Refused
+from kv_offload.docs.markdown import code, page, table
 
 Json = dict[str, Any]
 

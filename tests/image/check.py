@@ -21,6 +21,7 @@ from dockerfile_parse import DockerfileParser
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = "venv/bin/kv-offload"
 
 
 def main() -> None:
@@ -30,6 +31,7 @@ def main() -> None:
     print("lint: no finding")
     with tempfile.TemporaryDirectory() as scratch:
         final = build(Path(scratch))
+        lean(Path(scratch))
         serve(Path(scratch), final)
 
 
@@ -58,6 +60,24 @@ def build(scratch: Path) -> list[dict[str, str]]:
             subprocess.run(["sh", "-ec", text], cwd=source, env=env, check=True)
             print(f"ran: {step['value']}")
     return stages[1]
+
+
+def lean(scratch: Path) -> None:
+    """Fail when the image holds what only people run, or a distribution that no file pins."""
+    installed = installed_in(scratch / "venv")
+    pinned = {line.partition("==")[0] for line in (ROOT / "requirements.txt").read_text().split()}
+    if found := installed ^ (pinned | {"function-kv-offload"}):
+        sys.exit(f"the image and requirements.txt differ: {', '.join(sorted(found))}")
+    paths = [*scratch.glob("venv/lib/python*/site-packages/kv_offload*"), scratch / PROGRAM]
+    if found := [str(path) for path in paths if path.exists()]:
+        sys.exit(f"the image holds the command line: {', '.join(found)}")
+    print(f"installed: {len(installed)} distributions, none of the command line")
+
+
+def installed_in(venv: Path) -> set[str]:
+    """Return the normalized names of the distributions in a virtual environment."""
+    metadata = venv.glob("lib/python*/site-packages/*.dist-info")
+    return {path.name.partition("-")[0].replace("_", "-").lower() for path in metadata}
 
 
 def placed(text: str, scratch: Path) -> str:

@@ -11,7 +11,7 @@ import grpc
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from crossplane.function.proto.v1 import run_function_pb2_grpc as grpcv1
 
-from function.render import append, files
+from kv_offload.render import append, files
 from tests.modelplane import pins
 from tests.modelplane.shapes import SHAPES
 from tests.render.servers import OURS, free_port, serving

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from function.render import conditions
+from kv_offload.render import conditions
 from tests.modelplane import checkout, pins
 from tests.modelplane.rows import Bench
 

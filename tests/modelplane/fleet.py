@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from function.render import files
+from kv_offload.render import files
 
 Document = dict[str, Any]
 

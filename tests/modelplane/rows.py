@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from function import names
-from function.render import conditions, reconcile
+from kv_offload.render import conditions, reconcile
 from tests.modelplane import fleet
 from tests.modelplane.checkout import Checkout
 from tests.render import simulate

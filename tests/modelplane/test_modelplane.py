@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from function.render import emit
+from kv_offload.render import emit
 from tests.modelplane import fleet, rows
 from tests.modelplane.rows import Bench
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from function.render import defaults, files
+from kv_offload.render import defaults, files
 
 Document = dict[str, Any]
 

@@ -36,7 +36,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from function.render import emit
+from kv_offload.render import emit
 
 Document = dict[str, Any]
 Step = str | int | tuple[str, str]  # a key, an index, or an item's field and its value

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from function.render import conditions, emit, files, reconcile
-from function.render.merge import merged
+from kv_offload.render import conditions, emit, files, reconcile
+from kv_offload.render.merge import merged
 from tests.render import core, standin
 from tests.render.case import Case, Document, Pass
 from tests.render.golden import FAILURE

@@ -8,7 +8,7 @@ What `make render ENGINE=crossplane` runs; the same bytes as `make render`.
 import sys
 from pathlib import Path
 
-from function.render import emit, files
+from kv_offload.render import emit, files
 from tests.render import engines, run
 from tests.render.case import Case, Pass
 from tests.tools.find import ToolsMissing

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from function.backends import evictor
-from function.render import emit, files
+from kv_offload.render import emit, files
 from tests.render import case as cases
 from tests.render import changes
 from tests.render.case import Case, Document, Pass

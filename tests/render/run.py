@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
-from function.render import emit, files, merge
+from kv_offload.render import emit, files, merge
 from tests.render import changes, engines, golden, servers, simulate, validate
 from tests.render.case import Case, Document, Pass, all_cases
 from tests.tools import find

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from function.render.conditions import FIXED_TIME
+from kv_offload.render.conditions import FIXED_TIME
 from tests.render import standin
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from function.render import emit, files
+from kv_offload.render import emit, files
 from tests.render import engines, run, standin
 from tests.render.case import Case, Pass
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from function.render import emit, files
+from kv_offload.render import emit, files
 from tests.render import changes
 
 _WORDS = st.sampled_from(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from function.render import conditions, defaults, emit, files, store
+from kv_offload.render import conditions, defaults, emit, files, store
 from tests.render import engines, run, validate
 from tests.render.case import Case, Pass
 from tests.render.servers import ROOT

@@ -9,7 +9,7 @@ import pytest
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from crossplane.function.proto.v1 import run_function_pb2_grpc as grpcv1
 
-from function.render.conditions import FIXED_TIME
+from kv_offload.render.conditions import FIXED_TIME
 from tests.cluster.rig.certs import Authority
 from tests.render import bridge, case, engines, run, servers
 from tests.tools import find

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from function.render import conditions, emit, merge
+from kv_offload.render import conditions, emit, merge
 from tests.render.case import Case, Pass
 from tests.render.engines import Answer
 from tests.render.servers import ROOT

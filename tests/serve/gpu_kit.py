@@ -101,7 +101,9 @@ def unpack(kit: Path, folder: Path) -> None:
     for environment in CONTENT:
         _make(folder / environment, (folder / "packages" / environment).resolve())
     program = folder / SUITE / "bin" / "kv-offload"
-    program.write_text(f"#!{folder / SUITE}/bin/python3\nfrom function.cli import main\n\nmain()\n")
+    program.write_text(
+        f"#!{folder / SUITE}/bin/python3\nfrom kv_offload.cli import main\n\nmain()\n"
+    )
     program.chmod(0o755)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from function.docs.markdown import renewed, table
+from kv_offload.docs.markdown import renewed, table
 from tests.conformance.envs import REQUIREMENTS
 from tests.serve.pairs import ELSEWHERE, PAIRS, Pair
 

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from function import docs
 from function.api.backends import SPECS
 from function.backends.registry import accelerator_rows, model_rows
 from function.contract.models.families import ARCHITECTURES
 from function.contract.no_engines import NO_ENGINES
 from function.contract.stock_images import contents, lmcache_builds, sglang, vllm
 from function.contract.stock_images.repositories import REPOSITORIES
-from function.docs import matrix
 from function.pods.other_injectors import INJECTORS
 from function.reasons import REASONS, Pods, Reason
+from kv_offload import docs
+from kv_offload.docs import matrix
 
 ROOT = Path(__file__).parents[2]
 

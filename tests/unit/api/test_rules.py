@@ -11,9 +11,9 @@ import pytest
 from pydantic import BaseModel
 
 from function.api.base import ApiModel, Rule, broken, parse
-from function.api.generate import KINDS
 from function.api.input import Input
 from function.api.walk import model_of
+from kv_offload.crds.generate import KINDS
 from tests.unit.api import hicache_rules, mooncake_rules, native_rules, nixl_rules
 
 HOST = {"host": "r"}

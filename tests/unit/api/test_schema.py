@@ -10,9 +10,9 @@ import yaml
 from pydantic import Field
 
 from function.api.base import ApiModel, Rule, escape, parse
-from function.api.generate import KINDS, drift, input_crd, outputs, xrd
 from function.api.input import API_VERSION, KIND, Input
-from function.api.schema import Schema, structural
+from kv_offload.crds.generate import KINDS, drift, input_crd, outputs, xrd
+from kv_offload.crds.schema import Schema, structural
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTS = {kind.path: xrd(kind) for kind in KINDS} | {"input": input_crd()}

@@ -17,7 +17,7 @@ from typing import Any
 
 from function.contract.backend import Backend, Part, Pinned, Tier
 from function.contract.engine import Engine
-from function.render import emit, files
+from kv_offload.render import emit, files
 from tests.render import changes
 from tests.render.case import CASES
 

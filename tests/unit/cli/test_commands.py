@@ -8,8 +8,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from function import composers
-from function.cli import main
-from function.render import defaults, files
+from kv_offload.cli import main
+from kv_offload.render import defaults, files
 
 ROOT = Path(__file__).resolve().parents[3]
 TIER = ROOT / "example/lmcache/tier.yaml"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from function.cli import probe_inside
 from function.contract.models import of_config
 from function.contract.stock_images import declared
+from kv_offload.cli import probe_inside
 from tests.unit.cli.test_commands import run
 
 SCRIPT = Path(probe_inside.__file__)
@@ -259,7 +259,7 @@ def test_the_command_runs_it_in_an_interpreter(tmp_path):
         [
             sys.executable,
             "-c",
-            "from function.cli import main; main()",
+            "from kv_offload.cli import main; main()",
             *("probe", "--python", str(script), "--quick"),
         ],
         env={**os.environ, "PATH": str(tmp_path)},

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from function.render import emit, files
+from kv_offload.render import emit, files
 from tests.unit.composers.calls import READY, Document, Outcome, call, observed
 
 HERE = Path(__file__).with_name("releases")

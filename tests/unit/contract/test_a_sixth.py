@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 WRITTEN = Path(__file__).parent / "sixth"
-COPIED = ("README.md", "pyproject.toml", "docs", "function", "package/input", "xrd")
+COPIED = ("README.md", "pyproject.toml", "docs", "function", "kv_offload", "package/input", "xrd")
 TESTS = ("__init__.py", "render", "unit")
 
 # What is written by hand: path in the tree -> file or folder in `sixth/`.
@@ -28,8 +28,8 @@ REGISTRY = "function/api/backends.py"
 LINE, IMPORT = '    "Sixth": SixthSpec,\n', "from function.api.sixth import SixthSpec\n"
 # `make generate` and `make goldens`, as far as a tier's are concerned, in one process.
 GENERATE = """
-from function import docs
-from function.api import generate
+from kv_offload import docs
+from kv_offload.crds import generate
 from tests.unit.backends import goldens
 generate.main()
 docs.main([])

@@ -23,11 +23,11 @@ from function.contract.backend import AGENTS, CONTROL_PLANE, SUPPORT, Need, Tier
 from function.contract.engine import ENGINES, Engine
 from function.contract.stock_images.declared import parse
 from function.contract.versions import KNOWN
-from function.docs.matrix import TIERS
 from function.engines.vllm.connectors import CONNECTORS
 from function.problems import Refused
 from function.reasons import Reason
-from function.render import files
+from kv_offload.docs.matrix import TIERS
+from kv_offload.render import files
 from tests.render.case import CASES
 from tests.unit.backends import goldens
 from tests.unit.composers import documents as d

@@ -3,10 +3,10 @@
 import pytest
 
 from function.api.consumer import ImagePackages
-from function.cli import probe_inside
 from function.contract.packages import BROUGHT, PACKAGES
 from function.contract.stock_images import declared, named
 from function.pods import installs
+from kv_offload.cli import probe_inside
 
 
 def test_a_field_declares_each() -> None:

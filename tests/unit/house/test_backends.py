@@ -9,6 +9,7 @@ from function.api.backends import SPECS, field_name
 from function.backends.registry import BACKENDS
 
 ROOT = Path(__file__).parents[3]
+PACKAGES = ("function", "kv_offload")
 PAGE = ROOT / "docs/backends.md"
 
 _BRINGS = sorted({name for one in SPECS for name in BACKENDS[one].allows.connectors})
@@ -43,7 +44,7 @@ def _said(tree: ast.AST) -> Iterator[str]:
 
 def _naming() -> set[str]:
     found = set()
-    for path in sorted((ROOT / "function").rglob("*.py")):
+    for path in sorted(p for package in PACKAGES for p in (ROOT / package).rglob("*.py")):
         name = str(path.relative_to(ROOT))
         words = () if _own(name) else _said(ast.parse(path.read_text()))
         if any(_LOOSE.search(word) or _STRICT.search(word) for word in words):

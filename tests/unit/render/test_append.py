@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from function.render.append import append_step
-from function.render.files import InputError, parse
+from kv_offload.render.append import append_step
+from kv_offload.render.files import InputError, parse
 
 HEAD = """\
 # ours

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from function.kube import naming
-from function.render import derive
+from kv_offload.render import derive
 
 UID = "e2de7f8a-5a35-5678-b4b8-29b16cf1e4bf"
 LONG = "a-name-of-sixty-three-characters-which-is-the-most-an-xr-can-b-e"[:63]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from function.render import doctor, packaged
+from kv_offload.render import doctor, packaged
 
 Document = dict[str, Any]
 

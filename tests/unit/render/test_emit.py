@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from function.render import emit, files
+from kv_offload.render import emit, files
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | _TEXT

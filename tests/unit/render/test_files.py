@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from function.render import files
+from kv_offload.render import files
 from tests.unit.kube.test_yamls import BOMB
 
 

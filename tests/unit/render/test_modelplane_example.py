@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from function.render import files
+from kv_offload.render import files
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "example" / "modelplane"

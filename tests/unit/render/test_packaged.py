@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from function.render import files, packaged
-from function.render.files import InputError
+from kv_offload.render import files, packaged
+from kv_offload.render.files import InputError
 
 REVISION = {
     "apiVersion": "pkg.crossplane.io/v1",

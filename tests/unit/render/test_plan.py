@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from function.render import files, plan
-from function.render import tree as trees
-from function.render.plan import Verb
+from kv_offload.render import files, plan
+from kv_offload.render import tree as trees
+from kv_offload.render.plan import Verb
 
 ROOT = Path(__file__).resolve().parents[3]
 CHAT = files.load_one(ROOT / "example/lmcache/tier.yaml", "tier")

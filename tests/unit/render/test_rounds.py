@@ -6,7 +6,7 @@ import pytest
 from crossplane.function import response
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
-from function.render import reconcile
+from kv_offload.render import reconcile
 
 XR = {
     "apiVersion": "example.org/v1",

@@ -8,8 +8,8 @@ from rich.console import Console
 from function import names
 from function.contract.injection import Injection, SharedMemory
 from function.pods import record
-from function.render import tree
-from function.render.reconcile import Rendered
+from kv_offload.render import tree
+from kv_offload.render.reconcile import Rendered
 
 XR = {
     "apiVersion": "modelplane.ai/v1alpha1",

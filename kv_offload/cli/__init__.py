@@ -1,0 +1,48 @@
+"""`kv-offload`: what a person does at a terminal. The function itself is served by `function`."""
+
+import importlib
+
+import click
+
+# Command -> (module, attribute, one line of help); a module is loaded when its command is used.
+_COMMANDS = {
+    "render": ("kv_offload.cli.render", "Show what Crossplane would compose, without a cluster."),
+    "add-step": (
+        "kv_offload.cli.add_step",
+        "Append our step to a Composition or to its copy.",
+    ),
+    "explain": ("kv_offload.cli.explain", "Say what a pod would get from a tier, and why."),
+    "validate": ("kv_offload.cli.validate", "Say what is wrong with tiers; for a check in CI."),
+    "plan": ("kv_offload.cli.plan", "Say what an edit of a tier would refuse, restart and change."),
+    "probe": (
+        "kv_offload.cli.probe",
+        "Say what an image holds, from inside it, and how to declare it.",
+    ),
+    "doctor": ("kv_offload.cli.doctor", "Say whether our step runs, and will tomorrow."),
+}
+
+
+class _Lazy(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(_COMMANDS[cmd_name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="function-kv-offload", prog_name="kv-offload")
+def main() -> None:
+    """Work with KV-cache offload tiers: render, explain, and add the step to a Composition.
+
+    \b
+    Exit codes: 0 done, 1 Crossplane would fail or a problem was found, 2 wrong usage or input,
+    3 the function refused (fatal result; the composite's conditions are printed).
+    """

@@ -1,0 +1,47 @@
+"""`kv-offload doctor`: does our step run, last, and will it tomorrow?"""
+
+import sys
+from pathlib import Path
+
+import click
+
+from kv_offload.cli.errors import Failed, user_errors
+from kv_offload.render import defaults, doctor, files
+
+_PATH = click.Path(path_type=Path, exists=True, allow_dash=True)
+
+
+@click.command("doctor")
+@click.argument("documents", type=_PATH, nargs=-1)
+@click.option(
+    "--function-name",
+    default=defaults.FUNCTION,
+    show_default=True,
+    help="Name of the installed Function.",
+)
+@user_errors()
+def command(documents: tuple[Path, ...], function_name: str) -> None:
+    """Say whether our step runs in the pipelines of the composites in DOCUMENTS, and whether it
+    will tomorrow.
+
+    DOCUMENTS are files or folders of what `kubectl get -o yaml` prints; without any, or with -, it
+    is read from standard input. Nothing is changed and nothing is asked of the cluster. Crossplane
+    keeps a condition after the step that wrote it has gone: KVOffloadReady counts only where this
+    finds no fault. The exit code is 1 where there is a problem.
+
+    \b
+    Examples:
+      kubectl get -A -o yaml modelreplicas,compositions,compositionrevisions,xrd,\\
+        functions.pkg.crossplane.io,mutatingadmissionpolicies,mutatingadmissionpolicybindings \\
+        | kv-offload doctor
+    """
+    found = []
+    for path in documents or (Path("-"),):
+        found += files.parse(sys.stdin.read(), "stdin") if str(path) == "-" else files.load(path)
+    report = doctor.examine(found, function_name)
+    for finding in report.findings:
+        mark = "✘" if finding.is_problem else "·"
+        click.echo(f"{mark} {finding.subject}: {finding.message}")
+    if any(finding.is_problem for finding in report.findings):
+        sys.exit(Failed.exit_code)
+    click.echo(f"✔ {report.healthy} composites run with our step in their pipelines.")

@@ -1,0 +1,98 @@
+"""`kv-offload explain`: what a pod would get from a tier, and why."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from kv_offload.cli.errors import Fatal, user_errors
+from kv_offload.render import emit, files
+
+_FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
+
+
+@click.command("explain")
+@click.argument("workload", type=_FILE)
+@click.option(
+    "--tier",
+    type=_FILE,
+    required=True,
+    help="YAML file with the KVOffloadTier, and those that it needs; - reads stdin.",
+)
+@click.option(
+    "--all-tiers", is_flag=True, help="--tier holds several: say of each whether it would do."
+)
+@click.option("--engine", help="Declare the engine (vLLM, SGLang) instead of looking it up.")
+@click.option("--engine-version", help="Declare its version, e.g. 0.33.0; with --engine.")
+@click.option("--namespace", help="Namespace of the consumer: the tier must admit it.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["tree", "diff", "yaml", "json"]),
+    default="tree",
+    show_default=True,
+    help="diff shows what wiring changes; yaml and json are the wired workload.",
+)
+@user_errors()
+def command(
+    workload: Path,
+    tier: Path,
+    all_tiers: bool,
+    engine: str | None,
+    engine_version: str | None,
+    namespace: str | None,
+    output: str,
+) -> None:
+    """Say what the pods of WORKLOAD would get from a tier, and why, or why they get nothing.
+
+    WORKLOAD is a YAML file (or - for the standard input) with a Pod, a Deployment, a
+    LeaderWorkerSet, an Object that holds one, or any other workload that the function knows; of
+    several documents those that are workloads count. Nothing is looked up: the tier counts as ready
+    and as standing on the workload's cluster. The exit code is 3 where something is not wired.
+
+    \b
+    Examples:
+      kv-offload explain deployment.yaml --tier tier.yaml
+      kv-offload explain pod.yaml --tier tier.yaml -o diff
+      helm template chart | kv-offload explain - --tier tier.yaml --namespace team-a
+      kubectl get kvoffloadtiers -A -o yaml | kv-offload explain pod.yaml --tier - --all-tiers
+    """
+    from function.api.base import parse
+    from function.api.input import Input
+    from kv_offload.render import explain, tree
+
+    if str(workload) == str(tier) == "-":
+        raise files.InputError("only one of the workload and the tier can be read from -")
+    written = {"engine": engine, "engineVersion": engine_version}
+    step_input, problems = parse(Input, {k: v for k, v in written.items() if v}, "")
+    if step_input is None or problems:
+        raise files.InputError("; ".join(str(problem) for problem in sorted(problems)))
+    tiers = files.load_items(tier)
+    loaded = files.load_items(workload)
+    documents = explain.workloads_in(loaded, str(workload))
+    beside = explain.beside_in(loaded)
+    if all_tiers:
+        for document in documents:
+            if len(documents) > 1:
+                click.echo(explain.Explained(document).title)
+            for each in tiers:
+                click.echo(explain.line(document, each, step_input, str(tier), beside, tiers))
+        return
+    asked = explain.asked_for(tiers)
+    if len(asked) != 1:
+        raise files.InputError(f"{tier}: {len(tiers)} documents, expected one tier (--all-tiers)")
+    found = [
+        explain.explain(d, asked[0], step_input, str(tier), namespace, beside, tiers)
+        for d in documents
+    ]
+    for explained in found:
+        if output == "tree" or explained.refused is not None:
+            tree.write(explain.as_tree(explained), sys.stdout)
+        elif output == "diff":
+            click.echo(explained.diff(), nl=False)
+    if output in ("yaml", "json"):
+        write = emit.to_json if output == "json" else emit.to_yaml
+        shown = [explained.after or {} for explained in found if explained.refused is None]
+        click.echo(write(shown) if shown else "", nl=False)
+    if not all(explained.is_wired for explained in found):
+        sys.exit(Fatal.exit_code)

@@ -1,0 +1,62 @@
+"""`kv-offload plan`: what an edit of a tier would do, before it is applied."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from kv_offload.cli.errors import Fatal, user_errors
+from kv_offload.render import emit, files
+
+_EXISTING = click.Path(path_type=Path, exists=True)
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
+
+
+@click.command("plan")
+@click.argument("new", type=_FILE)
+@click.option(
+    "--now",
+    type=_FILE,
+    required=True,
+    help="The tier as it is: `kubectl get kvoffloadtier NAME -o yaml`, or the file before the"
+    " edit; - reads it from the standard input.",
+)
+@click.option(
+    "-e",
+    "--required",
+    type=_EXISTING,
+    multiple=True,
+    help="Other objects that the tier names. A YAML file or a directory of them; repeatable.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["tree", "yaml", "json"]),
+    default="tree",
+    show_default=True,
+    help="yaml and json have a document for each effect, for a check in CI.",
+)
+@user_errors()
+def command(new: Path, now: Path, required: tuple[Path, ...], output: str) -> None:
+    """Say what applying the tier in NEW would refuse, restart, change, and leave as it runs.
+
+    Nothing is looked up: whether consumers use the tier is not known, and what is refused only
+    then says so.
+
+    \b
+    Examples:
+      kv-offload plan tier.yaml --now <(git show main:tier.yaml)
+      kubectl get kvoffloadtier shared -n kv -o yaml | kv-offload plan tier.yaml --now -
+    """
+    from kv_offload.render import plan, tree
+
+    tier = files.load_one(new, "tier")
+    running = files.load_one(now, "tier")
+    effects = plan.plan(running, tier, files.load_all(required), str(new))
+    if output == "tree":
+        tree.write(plan.as_tree(tier, effects), sys.stdout)
+    else:
+        write = emit.to_json if output == "json" else emit.to_yaml
+        click.echo(write([effect.to_json() for effect in effects]), nl=False)
+    if any(effect.verb is plan.Verb.REFUSED for effect in effects):
+        sys.exit(Fatal.exit_code)

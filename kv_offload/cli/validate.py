@@ -1,0 +1,50 @@
+"""`kv-offload validate`: whether tiers are valid, for a check in CI."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from kv_offload.cli.errors import Failed, user_errors
+from kv_offload.render import files
+
+_KIND = "KVOffloadTier"
+_FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
+
+
+@click.command("validate")
+@click.argument("paths", type=_FILE, nargs=-1, required=True)
+@user_errors()
+def command(paths: tuple[Path, ...]) -> None:
+    """Say everything that is wrong with the KVOffloadTiers in PATHS, with the fields' paths.
+
+    A path is a file, a directory, or - for the standard input; other kinds in it are passed over.
+    Of a directory the YAML files in it and in all folders below count that name the kind at all;
+    hidden folders (.git) do not. What a tier needs of the cluster, or of other objects, is not
+    looked up. The exit code is 0 where all are valid, 1 where one is not, 2 where there is none or
+    a file cannot be read.
+
+    \b
+    Examples:
+      kv-offload validate tiers/
+      kustomize build . | kv-offload validate -
+    """
+    from kv_offload.render import validate
+
+    found = [
+        (path, document)
+        for path in (file for path in paths for file in files.naming(path, _KIND))
+        for document in files.load_items(path)
+        if document["kind"] == _KIND
+    ]
+    if not found:
+        raise files.InputError(f"{', '.join(map(str, paths))}: no {_KIND} in there")
+    valid = True
+    for path, document in found:
+        said = validate.validate(document)
+        valid &= said.valid
+        click.echo(f"{'✔' if said.valid else '✘'} {said.name} ({path})")
+        for text in said.lines:
+            click.echo(f"  {text}")
+    if not valid:
+        sys.exit(Failed.exit_code)

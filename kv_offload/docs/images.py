@@ -1,0 +1,261 @@
+"""docs/images.md: what is inside public images, and how that is known."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from function.api.base import present
+from function.backends.registry import BACKENDS
+from function.composers import tier_plan
+from function.contract import gate
+from function.contract.accelerators.kinds import Accelerator
+from function.contract.backend import Variant
+from function.contract.engine import Engine
+from function.contract.packages import DERIVED, PACKAGES, Fact
+from function.contract.stock_images import builds, contents, lmcache_builds, sglang, vllm
+from function.contract.stock_images.facts import Contents
+from function.contract.stock_images.repositories import REPOSITORIES
+from function.edge.structs import encode
+from function.problems import Refused
+from kv_offload.docs.markdown import HEADER, code, page, prose, table
+
+_FACTS = (*PACKAGES, "LMCache built for this torch")
+_NATIVE = {True: "yes", False: "no", None: "**?**"}
+
+
+def text() -> str:
+    return page(
+        [
+            HEADER.format(source="function/contract/stock_images"),
+            "# What is inside an image",
+            "",
+            "A connector loads what the *engine's* image holds, so these tables decide about "
+            "versions as much as the engine's own does. Plain: stated by an upstream file, or "
+            "found by somebody who looked inside. *Italic*: derived, as each section says. Two "
+            "versions: it is one of them. **?**: nobody says. We opened none of these images.",
+            "",
+            "What is missing or wrong here can be declared on a pod template, and "
+            "`kv-offload probe` reads it inside the image:",
+            "",
+            "```yaml",
+            'modelplane.ai/kv-offload-packages: "lmcache=0.5.6,mooncake=0.3.13,nixl=none"',
+            "```",
+            "",
+            *_takers(),
+            *_section("vLLM's images", prose(vllm), _vllm()),
+            *_section("vLLM's images for other accelerators", [], _other()),
+            *_section("SGLang's images", prose(sglang), _sglang()),
+            *_section("Images with releases of their own", prose(builds), _builds(), engine=True),
+            *_native(),
+            *_repositories(),
+            *_sources(),
+        ]
+    )
+
+
+def _takers() -> list[str]:
+    """Which tier takes a dense model in which image: what the gate says, of every backend."""
+    plans = [
+        (variant.says, _plan(variant))
+        for backend in (BACKENDS[name] for name in BACKENDS.specs)
+        for variant in backend.variants()
+    ]
+    images = [*(f"vllm/vllm-openai:v{row.version}" for row in vllm.RELEASES), *_sglang()]
+    images += [f"lmcache/vllm-openai:v{version}" for version in builds.LMCACHE_VLLM]
+    cells = [(image, tuple(_takes(plan, image) for _, plan in plans)) for image in images]
+    rows = []
+    for (_, taken), group in groupby(cells, lambda cell: (_kind(cell[0]), cell[1])):
+        names = [image for image, _ in group]
+        first, last = code(names[0]), code(_tag(names[-1]))
+        rows.append((first if len(names) == 1 else f"{first} to {last}", *taken))
+    return [
+        "## Which tier takes which image",
+        "",
+        "A dense model on one NVIDIA GPU, by the settings of the tier; `kv-offload explain` tries "
+        "the same for a whole pod and says which tiers would take it. No agent of LMCache serves "
+        "images before 0.27: their lmcache speaks another protocol, so LMCache runs inside the "
+        "engine there, or Native takes its place, which needs nothing of an image and takes tags "
+        "that move too.",
+        "",
+        *table(("Image", *(says for says, _ in plans)), rows),
+        "",
+    ]
+
+
+def _plan(variant: Variant) -> tier_plan.TierPlan:
+    spec = {"inferenceClusterRef": {"name": "any"}, **variant.spec}
+    found = tier_plan.plan("any", "any", spec, encode(spec), BACKENDS)
+    assert isinstance(found, tier_plan.TierPlan), found
+    return found
+
+
+def _takes(plan: tier_plan.TierPlan, image: str) -> str:
+    held = present(contents(image))
+    engine = Engine(
+        held.engine,
+        held.version,
+        image=image,
+        packages=held.packages,
+        families=frozenset({"dense"}),
+        accelerator=Accelerator(held.accelerator),
+    )
+    try:
+        gate.check(plan.backend.gate(plan.tier, engine))
+    except Refused:
+        return ""
+    return "yes"
+
+
+def _section(
+    title: str, words: Sequence[str], images: Iterable[str], engine: bool = False
+) -> list[str]:
+    """`engine`: with a column for it, where the tag is not its version."""
+    head = ("Image", *(["Engine"] if engine else []), *_FACTS)
+    rows = _rows(images, engine)
+    return [f"## {title}", "", *words, *([""] if words else []), *table(head, rows), ""]
+
+
+def _rows(images: Iterable[str], engine: bool) -> Iterable[tuple[str, ...]]:
+    """A row per image; images of one repository in a row that hold the same share one."""
+    known = [(image, found) for image in images if (found := contents(image))]
+    cells = [
+        (_kind(image), (*([_engine(found)] if engine else []), *_packages(found)))
+        for image, found in known
+    ]
+    for (_, row), group in groupby(zip(cells, known, strict=True), lambda pair: pair[0]):
+        names = [image for _, (image, _) in group]
+        first, last = code(names[0]), code(_tag(names[-1]))
+        yield (first if len(names) == 1 else f"{first} to {last}", *row)
+
+
+def _kind(image: str) -> tuple[str, str]:
+    """The repository, and what follows the version in the tag: what makes a series of tags."""
+    repository, _, tag = image.rpartition(":")
+    return repository, tag.partition("-")[2]
+
+
+def _engine(found: Contents) -> str:
+    version = found.version or "**?**"
+    return f"{found.engine} " + (f"*{version}*" if found.version_known == DERIVED else version)
+
+
+def _packages(found: Contents) -> tuple[str, ...]:
+    without = found.package("lmcache").versions == ()
+    native = "" if without else _NATIVE[lmcache_builds.native(found)]
+    return (*(_fact(found.packages.get(name)) for name in PACKAGES), native)
+
+
+def _fact(fact: Fact | None) -> str:
+    if fact is None or fact.versions is None:
+        return "**?**"
+    shown = f"*{fact}*" if fact.known == DERIVED else str(fact)
+    return f"{shown} ({fact.note})" if fact.note else shown
+
+
+def _tag(image: str) -> str:
+    return image.rpartition(":")[2]
+
+
+def _vllm() -> Iterable[str]:
+    for row in vllm.RELEASES:
+        yield f"vllm/vllm-openai:v{row.version}"
+    for row in vllm.RELEASES[[r.version for r in vllm.RELEASES].index("0.20.0") :]:
+        yield f"vllm/vllm-openai:v{row.version}-cu129"
+
+
+def _other() -> Iterable[str]:
+    for suffix in ("rocm", "xpu", "cpu"):
+        for row in vllm.RELEASES:
+            yield f"vllm/vllm-openai-{suffix}:v{row.version}"
+
+
+def _sglang() -> Iterable[str]:
+    for row in sglang.RELEASES:
+        yield f"lmsysorg/sglang:v{row.version}"
+    yield "lmsysorg/sglang:v0.5.19-cu129"
+    yield "lmsysorg/sglang:v0.5.23-rocm720-mi35x"
+
+
+def _builds() -> Iterable[str]:
+    for suffix in ("", "-lightweight"):
+        for version in builds.LMCACHE_VLLM:
+            yield f"lmcache/vllm-openai:v{version}{suffix}"
+    for version in builds.LMCACHE_SGLANG:
+        yield f"lmcache/sglang:v{version}"
+    for release in builds.LLMD_VLLM:
+        yield f"ghcr.io/llm-d/llm-d-cuda:v{release}"
+    yield "ghcr.io/llm-d/llm-d-xpu:v0.9.0"
+    for release in builds.NVIDIA_VLLM:
+        yield f"nvcr.io/nvidia/vllm:{release}-py3"
+    for release in builds.REDHAT_VLLM:
+        yield f"registry.redhat.io/rhaiis/vllm-cuda-rhel9:{release}.0"
+
+
+def _native() -> list[str]:
+    rows = ((v, torch, cuda) for v, (torch, cuda) in lmcache_builds.BUILDS.items())
+    return [
+        "## LMCache's native code",
+        "",
+        *prose(lmcache_builds),
+        "",
+        *table(("LMCache", "torch", "CUDA"), rows),
+        "",
+    ]
+
+
+_READS = {
+    "version": "the engine's version",
+    "inside": "the engine's version, after its name",
+    "release": "a release of its own",
+    "nothing": "nothing",
+}
+
+
+def _repositories() -> list[str]:
+    rows = (
+        (
+            code(row.path),
+            row.engine,
+            code(" ".join(row.entrypoint)) or "the container's words",
+            _READS[row.tags],
+            row.accelerator,
+            row.source,
+        )
+        for row in REPOSITORIES
+    )
+    head = ("Repository", "Engine", "Starts", "The tag is", "For", "Source")
+    return [
+        "## Repositories",
+        "",
+        "By the end of the path, whatever the registry: mirrors keep it. Packages are known of "
+        "what the engines' projects publish under their own path; a repository that bears the "
+        "last element alone starts the same and may hold anything. A tag that moves (`latest`, "
+        "`nightly`) says nothing, unless a digest stands beside a version.",
+        "",
+        *table(head, rows),
+        "",
+    ]
+
+
+def _sources() -> list[str]:
+    """Which release's package is known from what, releases with the same source together."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for image in (*_vllm(), *_other(), *_sglang(), *_builds()):
+        held = contents(image)
+        for name, fact in held.packages.items() if held else ():
+            found.setdefault((name, fact.known, fact.source), []).append(image)
+    order = {name: i for i, name in enumerate(PACKAGES)}
+    rows = (
+        (name, known, _first_and_last(images), source)
+        for (name, known, source), images in sorted(found.items(), key=lambda e: order[e[0][0]])
+    )
+    return ["## Sources", "", *table(("Package", "Known", "In", "Source"), rows)]
+
+
+def _first_and_last(images: Sequence[str]) -> str:
+    """The tags of each series, in the tables' order."""
+    parts = []
+    for (repository, _), group in groupby(images, _kind):
+        tags = [_tag(image) for image in group]
+        ends = tags[0] if len(tags) == 1 else f"{tags[0]} to {tags[-1]}"
+        parts.append(f"{repository.removeprefix('ghcr.io/')} {ends}")
+    return ", ".join(parts)

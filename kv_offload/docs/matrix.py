@@ -1,0 +1,236 @@
+"""README's matrix: backend x engine x version x model family x shape, asked of the gate.
+
+Each cell is what the backend's own gate rows and conflicts say of an engine of every supported
+version whose image holds what the tier wants; nothing here knows an answer.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import groupby
+from typing import Any
+
+from function.backends.registry import BACKENDS
+from function.composers.tier_plan import TierPlan, plan
+from function.contract import gate
+from function.contract.accelerators.kinds import CUDA, Accelerator
+from function.contract.engine import ENGINES, SGLANG, VLLM, Engine
+from function.contract.models.families import DENSE, FAMILIES, LAYOUTS
+from function.contract.stock_images import contents
+from function.contract.versions import KNOWN
+from function.edge.structs import encode
+from function.problems import Refused
+from function.workloads.model import DECODE, PREFILL, UNIFIED
+from kv_offload.docs.markdown import code, table
+
+Json = dict[str, Any]
+
+YES, CAREFUL, NO = "yes", "careful", "no"
+
+# A tier of each kind, by what its row is called.
+TIERS: Mapping[str, Json] = {
+    kind.says: kind.spec for name in BACKENDS.specs for kind in BACKENDS[name].kinds()
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """How an engine lies over pods. `flags`: by engine; one without does not take the shape."""
+
+    name: str
+    flags: Mapping[str, Mapping[str, str]]
+    pods: int = 1
+    phase: str = UNIFIED
+
+    def of(self, usual: "Shape") -> "Shape":
+        """This shape of a tier that takes `usual` at least: half a pair stays one."""
+        if usual.phase in (self.phase, UNIFIED) or self.phase != UNIFIED:
+            return self
+        flags = {engine: {**usual.flags[engine], **own} for engine, own in self.flags.items()}
+        return Shape(self.name, flags, self.pods, usual.phase)
+
+
+ONE = Shape("one pod", {VLLM: {}, SGLANG: {}})
+HALF = Shape(
+    "prefill of a pair",
+    {VLLM: {}, SGLANG: {"--disaggregation-mode": "prefill", "--host": "0.0.0.0"}},
+    phase=PREFILL,
+)
+SHAPES = (
+    Shape(
+        "tensor parallel in a pod",
+        {VLLM: {"--tensor-parallel-size": "8"}, SGLANG: {"--tp-size": "8"}},
+    ),
+    Shape(
+        "data parallel in a pod",
+        {VLLM: {"--data-parallel-size": "8"}, SGLANG: {"--dp-size": "8"}},
+    ),
+    Shape(
+        "tensor parallel over pods",
+        {VLLM: {"--tensor-parallel-size": "16"}, SGLANG: {"--tp-size": "16", "--nnodes": "2"}},
+        pods=2,
+    ),
+    Shape(
+        "pipeline over pods",
+        {
+            VLLM: {"--tensor-parallel-size": "8", "--pipeline-parallel-size": "2"},
+            SGLANG: {"--tp-size": "8", "--pp-size": "2", "--nnodes": "2"},
+        },
+        pods=2,
+    ),
+    Shape(
+        "data parallel over pods",
+        {VLLM: {"--data-parallel-size": "16", "--data-parallel-size-local": "8"}},
+        pods=2,
+    ),
+    HALF,
+    Shape(
+        "decode of a pair",
+        {VLLM: {}, SGLANG: {"--disaggregation-mode": "decode"}},
+        phase=DECODE,
+    ),
+)
+_STOCK = {VLLM: "vllm/vllm-openai:v{}", SGLANG: "lmsysorg/sglang:v{}"}
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What becomes of one engine in each of its versions: {version: YES, CAREFUL or NO}."""
+
+    of: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def wired(self) -> tuple[str, ...]:
+        return tuple(version for version, answer in self.of.items() if answer != NO)
+
+    def text(self, within: Iterable[str]) -> str:
+        """One word where all of these versions are alike; else each run of versions with its own,
+        what is refused left out."""
+        versions = list(within)
+        runs = [(answer, list(run)) for answer, run in groupby(versions, lambda v: self.of[v])]
+        if len(runs) == 1:
+            return runs[0][0]
+        return ", ".join(
+            f"{code(_span(run, versions))}{'' if answer == YES else f' {answer}'}"
+            for answer, run in runs
+            if answer != NO
+        )
+
+
+def lines() -> list[str]:
+    """The two tables, with what to know of them, in Markdown."""
+    rows = [(n, e, shape) for n in TIERS for e in ENGINES if (shape := _usual(n, e))]
+    return [
+        f"Asked of the version gate for every version from vLLM {KNOWN[VLLM][0]} to "
+        f"{KNOWN[VLLM][-1]} and SGLang {KNOWN[SGLANG][0]} to {KNOWN[SGLANG][-1]}: `{YES}`, "
+        f"`{NO}`, `{CAREFUL}` (it is wired, and the condition says what to watch), or the versions "
+        "that are wired. An engine that is not in a row is refused by that tier. *Versions*: in an "
+        "image that holds what the tier wants; *own images*: in what the engine's project "
+        "publishes, for CUDA.",
+        "",
+        *table(
+            ("Tier", "Engine", "Versions", "Own images", *FAMILIES),
+            (tuple(_families(*row)) for row in rows),
+        ),
+        "",
+        *table(
+            ("Tier", "Engine", *(shape.name for shape in SHAPES)),
+            (tuple(_shapes(*row)) for row in rows),
+        ),
+    ]
+
+
+def _usual(name: str, engine: str) -> Shape | None:
+    """The plainest shape that the tier takes: one pod, or for what hands over alone half a pair."""
+    return next((s for s in (ONE, HALF) if answers(name, engine, s, DENSE).wired), None)
+
+
+def _families(name: str, engine: str, shape: Shape) -> Iterable[str]:
+    asked = answers(name, engine, shape, DENSE)
+    stock = answers(name, engine, shape, DENSE, stock=True)
+    yield from (name, engine, _versions(asked, engine), _versions(stock, engine))
+    for family in FAMILIES:
+        yield answers(name, engine, shape, family).text(asked.wired)
+
+
+def _shapes(name: str, engine: str, usual: Shape) -> Iterable[str]:
+    within = answers(name, engine, usual, DENSE).wired
+    yield from (name, engine)
+    for shape in SHAPES:
+        known = engine in shape.flags
+        yield answers(name, engine, shape.of(usual), DENSE).text(within) if known else ""
+
+
+def _versions(found: Answers, engine: str) -> str:
+    every = KNOWN[engine]
+    words = {version: YES if version in found.wired else NO for version in every}
+    text = Answers(words).text(every)
+    return {YES: "all"}.get(text, text) or NO
+
+
+def _span(run: list[str], versions: list[str]) -> str:
+    """A run of versions among all of them, as a range."""
+    after = versions.index(run[-1]) + 1
+    start = f">={run[0]}" if run[0] != versions[0] else ""
+    end = f"<{versions[after]}" if after < len(versions) else ""
+    return ",".join(filter(None, (start, end)))
+
+
+def answers(name: str, engine: str, shape: Shape, family: str, *, stock: bool = False) -> Answers:
+    """What the tier's backend says of the engine, version by version.
+
+    `family`: what the model is; a use (multimodal, say) is that of a dense one. `stock`: in the
+    engine's own image of that version; else in one that holds what the tier wants.
+    """
+    found = {}
+    for version in KNOWN[engine]:
+        said = _said(name, engine, version, shape, family, stock)
+        if said is None:
+            found[version] = NO
+            continue
+        usual = _said(name, engine, version, ONE, DENSE, stock)
+        found[version] = CAREFUL if usual is not None and said - usual else YES
+    return Answers(found)
+
+
+@cache
+def _said(
+    name: str, engine: str, version: str, shape: Shape, family: str, stock: bool
+) -> frozenset[str] | None:
+    """What the condition of an engine that is wired says; None for one that is refused."""
+    tier, asked = _plan(name), _engine(engine, version, shape, family, stock)
+    try:
+        question = tier.backend.gate(tier.tier, asked)
+        verdict = gate.check(question if stock else replace(question, pairings=()))
+        tier.backend.inject(tier.tier, replace(asked, features=verdict.features))
+    except Refused:
+        return None
+    return frozenset(verdict.warnings)
+
+
+def _engine(name: str, version: str, shape: Shape, family: str, stock: bool) -> Engine:
+    image = _STOCK[name].format(version)
+    held = contents(image) if stock else None
+    return Engine(
+        name,
+        version,
+        image=image,
+        flags=shape.flags[name],
+        pods=shape.pods,
+        namespace="default",
+        phase=shape.phase,
+        model="example/model",
+        identity="0123456789ab",
+        packages=held.packages if held else {},
+        families=frozenset({family} if family in LAYOUTS else {DENSE, family}),
+        accelerator=Accelerator(CUDA),
+    )
+
+
+@cache
+def _plan(name: str) -> TierPlan:
+    spec = {"inferenceClusterRef": {"name": "any"}, **TIERS[name]}
+    found = plan("platform", "any", spec, encode(spec), BACKENDS)
+    if not isinstance(found, TierPlan):
+        raise ValueError(f"{name}: {'; '.join(map(str, found.problems))}")
+    return found

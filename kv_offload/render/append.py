@@ -1,0 +1,124 @@
+"""Appending our step to a Composition's text, without touching anything else in it.
+
+The document is not written again: the place behind the last step is found by the marks of a YAML
+parser and lines are inserted there, so comments, order, quoting and anchors stay byte for byte. The
+result is read back and must be the old document plus the step, or nothing is changed.
+
+Rejected: a round-tripping YAML library. It keeps comments but not indentation, folding and quotes,
+and a platform's reviewers would see a diff of the whole file.
+"""
+
+import copy
+from typing import Any
+
+import yaml
+
+from kv_offload.render.files import InputError, parse
+
+Document = dict[str, Any]
+
+
+def append_step(text: str, file: str, step: str, function: str) -> str:
+    """The text with the step at the end of the pipeline; the same text if it is there already.
+
+    Raises InputError where the text holds no single Composition in block style.
+    """
+    documents = parse(text, file)
+    index = only(documents, file)
+    expected = copy.deepcopy(documents)
+    if not append_to(expected[index], file, step, function):
+        return text
+    changed = _insert(text, file, index, step, function)
+    if parse(changed, file) != expected:
+        raise InputError(
+            f"{file}: the step cannot be inserted safely: append to spec.pipeline by hand"
+            f" {{step: {step}, functionRef: {{name: {function}}}}}"
+        )
+    return changed
+
+
+def append_to(composition: Document, file: str, step: str, function: str) -> bool:
+    """Append the step to a Composition; False if it is there already. Raises InputError."""
+    spec = composition.get("spec") or {}
+    if spec.get("mode") != "Pipeline":
+        raise InputError(f"{file}: spec.mode is {spec.get('mode')!r}, expected Pipeline")
+    pipeline = spec.get("pipeline")
+    if not isinstance(pipeline, list) or not pipeline:
+        raise InputError(
+            f"{file}: spec.pipeline is empty: our step goes behind the step that composes the pods"
+        )
+    if has_step(composition, function):
+        return False
+    if any(s.get("step") == step for s in pipeline):
+        raise InputError(
+            f"{file}: spec.pipeline already has a step {step!r} of another function: choose"
+            " another name with --step-name"
+        )
+    pipeline.append({"step": step, "functionRef": {"name": function}})
+    return True
+
+
+def has_step(composition: Document, function: str) -> bool:
+    """Whether a Composition's pipeline calls our function already."""
+    pipeline = (composition.get("spec") or {}).get("pipeline") or ()
+    return any((s.get("functionRef") or {}).get("name") == function for s in pipeline)
+
+
+def only(documents: list[Document], file: str) -> int:
+    """The index of the one Composition among some documents. Raises InputError."""
+    indexes = [i for i, document in enumerate(documents) if document.get("kind") == "Composition"]
+    if len(indexes) != 1:
+        raise InputError(f"{file}: {len(indexes)} Compositions, expected one")
+    return indexes[0]
+
+
+def _insert(text: str, file: str, index: int, step: str, function: str) -> str:
+    nodes = [node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if _is_object(node)]
+    pipeline = _child(_child(nodes[index], "spec"), "pipeline")
+    if not isinstance(pipeline, yaml.SequenceNode) or pipeline.flow_style:
+        raise InputError(
+            f"{file}: spec.pipeline is written in brackets: write each step on lines of its own"
+        )
+    lines = text.splitlines(keepends=True)
+    newline = "\r\n" if lines[0].endswith("\r\n") else "\n"
+    last = _last_line(pipeline.value[-1], lines)
+    dash = " " * pipeline.start_mark.column
+    key = " " * _column_of_keys(pipeline.value[-1])
+    deeper = key + " " * max(2, len(key) - len(dash))
+    added = [
+        f"{dash}-{' ' * (len(key) - len(dash) - 1)}step: {step}",
+        f"{key}functionRef:",
+        f"{deeper}name: {function}",
+    ]
+    if not lines[last].endswith("\n"):
+        lines[last] += newline
+    lines[last + 1 : last + 1] = [line + newline for line in added]
+    return "".join(lines)
+
+
+def _is_object(node: yaml.Node | None) -> bool:
+    return isinstance(node, yaml.MappingNode)
+
+
+def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    return next((value for key, value in node.value if key.value == name), None)
+
+
+def _column_of_keys(item: yaml.Node) -> int:
+    column: int = item.value[0][0].start_mark.column
+    return column
+
+
+def _last_line(node: yaml.Node, lines: list[str]) -> int:
+    """The line that a node's last scalar ends on; a block scalar's mark is one line further."""
+    if isinstance(node, yaml.MappingNode) and node.value and not node.flow_style:
+        return max(_last_line(part, lines) for pair in node.value for part in pair)
+    if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
+        return max(_last_line(item, lines) for item in node.value)
+    end = node.end_mark
+    line = end.line - 1 if end.column == 0 and end.line > node.start_mark.line else end.line
+    while line > node.start_mark.line and not lines[line].strip():
+        line -= 1
+    return line

@@ -1,0 +1,263 @@
+"""What `kubectl get -o yaml` shows about our step: does it run, last, and will it tomorrow?
+
+Core keeps a condition that no step writes any more: once our step has gone from a pipeline (an
+edit of a packaged Composition is undone, another Composition was picked), `KVOffloadReady=True`
+stays, and nothing in it shows that. Core says of no condition when it was last written, and a time
+in ours would have every composite written without end. What proves that the step ran in the last
+reconcile is the revision that the composite names: the condition counts if our step is in its
+pipeline.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from function import names
+from function.kube import access
+from kv_offload.render import packaged
+
+Document = dict[str, Any]
+
+CONDITION = "KVOffloadReady"
+
+
+@dataclass(frozen=True, order=True)
+class Finding:
+    """`is_problem`: something is wrong now, or will be; else it is only worth knowing."""
+
+    is_problem: bool
+    subject: str
+    message: str
+
+
+@dataclass
+class Report:
+    """`healthy`: how many composites run with our step at the end."""
+
+    findings: list[Finding] = field(default_factory=list)
+    healthy: int = 0
+
+
+def examine(documents: Iterable[Document], function: str) -> Report:
+    """Everything that the documents show; Lists are opened."""
+    return _Examination(documents, function).report()
+
+
+class _Examination:
+    def __init__(self, documents: Iterable[Document], function: str) -> None:
+        self.function = function
+        self.by_kind: dict[str, list[Document]] = defaultdict(list)
+        self.composites: list[Document] = []
+        for document in _opened(documents):
+            self.by_kind[str(document.get("kind"))].append(document)
+            if _reference(document, "compositionRef") or _condition(document):
+                self.composites.append(document)
+        self.revisions = {_name(d): d for d in self.by_kind["CompositionRevision"]}
+        self.compositions = {_name(d): d for d in self.by_kind["Composition"]}
+        self.healthy = 0
+
+    def report(self) -> Report:
+        found = [
+            *self.of_composites(),
+            *self.of_compositions(),
+            *self.of_kinds(),
+            *self.of_functions(),
+        ]
+        return Report(sorted(set(found), key=lambda f: (not f.is_problem, f)), self.healthy)
+
+    # Composites ------------------------------------------------------------------------------
+
+    def of_composites(self) -> Iterator[Finding]:
+        stepped = set(self.stepped())
+        for document in self.composites:
+            name = _reference(document, "compositionRevisionRef")
+            revision = self.revisions.get(name)
+            condition = _condition(document)
+            if revision is None:
+                if condition or _kind_of(document) in stepped:
+                    yield _problem(document, self._unknown(name))
+            elif self.has_step(revision):
+                self.healthy += 1
+            elif condition:
+                yield _problem(document, self._stale(condition, name))
+            elif _kind_of(document) in stepped:
+                other = _reference(document, "compositionRef")
+                message = (
+                    f"uses Composition {other}, which has no step of {self.function}: a tier that"
+                    " its pods name does nothing, and no condition says so."
+                )
+                yield _problem(document, message)
+
+    def _unknown(self, revision: str) -> str:
+        return (
+            f"its CompositionRevision {revision or '(none yet)'} is not among the documents:"
+            " whether our step runs for it cannot be told. Get compositionrevisions too."
+        )
+
+    def _stale(self, condition: Mapping[str, Any], revision: str) -> str:
+        return (
+            f"{CONDITION}={condition.get('status')} ({condition.get('reason')}) is left over: its"
+            f" CompositionRevision {revision} has no step of {self.function}. Its pods are what the"
+            " other steps make of them, not wired. Have it use a Composition with the step again."
+        )
+
+    # Compositions ----------------------------------------------------------------------------
+
+    def has_step(self, composition: Mapping[str, Any]) -> bool:
+        return self.function in _functions(composition)
+
+    def stepped(self) -> dict[str, list[str]]:
+        """{composite kind: the Compositions of it that have our step}."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for name, document in sorted(self.compositions.items()):
+            if self.has_step(document):
+                found[_composes(document)].append(name)
+        return found
+
+    def of_compositions(self) -> Iterator[Finding]:
+        for document in self.compositions.values():
+            if not self.has_step(document):
+                continue
+            used = _functions(document)
+            behind = used[used.index(self.function) + 1 :]
+            if behind:
+                yield _note(
+                    document,
+                    f"steps run behind ours ({', '.join(behind)}): what they add or change in pods"
+                    " is not wired. function-auto-ready may stand there.",
+                )
+            if packaged.is_packaged(document) and used[0] != self.function:
+                yield _note(
+                    document,
+                    "belongs to a package. That is well if the package was built with the step; an"
+                    " edit is undone when Crossplane starts again.",
+                )
+            yield from self._copy(document)
+
+    def _copy(self, document: Document) -> Iterator[Finding]:
+        source = access.texts(document, "metadata", "annotations").get(names.COPY_OF)
+        name, _, digest = (source or "").rpartition("@")
+        if not source:
+            return
+        original = self.compositions.get(name)
+        if original is None:
+            yield _note(document, f"is a copy of Composition {name}, which is not among these.")
+        elif packaged.digest(original) != digest:
+            yield _problem(
+                document,
+                f"is a copy of Composition {name} as it was before its package was upgraded. Make"
+                " it again: kubectl get composition, kv-offload add-step, kubectl apply.",
+            )
+
+    # Which Composition a new composite gets ----------------------------------------------------
+
+    def of_kinds(self) -> Iterator[Finding]:
+        for kind, stepped in self.stepped().items():
+            all_names = sorted(n for n, d in self.compositions.items() if _composes(d) == kind)
+            definition = self._definition(kind)
+            defaulted = _default(definition or {})
+            own = defaulted in self.compositions and not packaged.is_packaged(
+                self.compositions[defaulted]
+            )
+            if own and packaged.is_packaged(definition or {}):
+                yield _problem(
+                    definition or {},
+                    "belongs to a package: its default Composition is gone when Crossplane starts"
+                    " again. Use the admission policy of kv-offload add-step, or a package built"
+                    " with the step.",
+                )
+            elif len(all_names) > 1 and not defaulted and not any(map(self._selected, stepped)):
+                yield Finding(
+                    True,
+                    kind,
+                    f"has several Compositions ({', '.join(all_names)}) and nothing that chooses:"
+                    " Crossplane picks one at random for each composite that names none.",
+                )
+
+    def _definition(self, kind: str) -> Document | None:
+        for document in self.by_kind["CompositeResourceDefinition"]:
+            group = access.text(document, "spec", "group")
+            if f"{access.text(document, 'spec', 'names', 'kind')}.{group}" == kind:
+                return document
+        return None
+
+    def _selected(self, composition: str) -> bool:
+        """Whether the admission policy that comes with a copy is in force."""
+        bound = {
+            access.text(binding, "spec", "policyName")
+            for binding in self.by_kind["MutatingAdmissionPolicyBinding"]
+        }
+        policies = {_name(policy) for policy in self.by_kind["MutatingAdmissionPolicy"]}
+        return composition in policies & bound
+
+    # The function ------------------------------------------------------------------------------
+
+    def of_functions(self) -> Iterator[Finding]:
+        known = {_name(d): d for d in self.by_kind["Function"]}
+        if not known or not any(self.stepped().values()):
+            return
+        ours = known.get(self.function)
+        if ours is None:
+            message = "is not installed, and a pipeline calls it."
+            yield Finding(True, f"Function {self.function}", message)
+        elif not access.is_true(ours, "Healthy"):
+            said = access.condition(ours, "Healthy").get("message", "")
+            yield _problem(ours, f"is not healthy: {said}")
+
+
+def _opened(documents: Iterable[Document]) -> Iterator[Document]:
+    for document in documents:
+        if str(document.get("kind", "")).endswith("List") and "items" in document:
+            yield from _opened(access.objects(document, "items"))
+        else:
+            yield document
+
+
+def _name(document: Mapping[str, Any]) -> str:
+    return access.text(document, "metadata", "name")
+
+
+def _reference(document: Mapping[str, Any], field_name: str) -> str:
+    """The name in a reference of a composite's, of either generation of definitions."""
+    path = ("spec", "crossplane", field_name, "name")
+    return access.text(document, *path) or access.text(document, "spec", field_name, "name")
+
+
+def _default(definition: Mapping[str, Any]) -> str:
+    """The Composition that a definition names for composites that name none, "" without one."""
+    fields = ("enforcedCompositionRef", "defaultCompositionRef")
+    found = (access.text(definition, "spec", name, "name") for name in fields)
+    return next(filter(None, found), "")
+
+
+def _condition(document: Mapping[str, Any]) -> dict[str, Any]:
+    return access.condition(document, CONDITION)
+
+
+def _kind_of(document: Mapping[str, Any]) -> str:
+    return f"{document.get('kind')}.{str(document.get('apiVersion', '')).partition('/')[0]}"
+
+
+def _composes(composition: Mapping[str, Any]) -> str:
+    return _kind_of(access.mapping(composition, "spec", "compositeTypeRef"))
+
+
+def _functions(composition: Mapping[str, Any]) -> list[str]:
+    """The functions of a Composition's (or a revision's) pipeline, in order."""
+    steps = access.objects(composition, "spec", "pipeline")
+    return [access.text(step, "functionRef", "name") for step in steps]
+
+
+def _subject(document: Mapping[str, Any]) -> str:
+    namespace = access.text(document, "metadata", "namespace")
+    name = f"{namespace}/{_name(document)}" if namespace else _name(document)
+    return f"{document.get('kind')} {name}"
+
+
+def _problem(document: Mapping[str, Any], message: str) -> Finding:
+    return Finding(True, _subject(document), message)
+
+
+def _note(document: Mapping[str, Any], message: str) -> Finding:
+    return Finding(False, _subject(document), message)

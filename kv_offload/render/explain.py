@@ -1,0 +1,356 @@
+"""What a workload would get from a tier: the wiring of `function.pods`, asked by a person."""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.text import Text
+from rich.tree import Tree
+
+from function import command, workloads
+from function.api.consumer import KVOffloadTierRef
+from function.api.input import Input
+from function.backends.registry import BACKENDS
+from function.composers import tier_plan
+from function.composers.admission import admits
+from function.composers.tier_plan import TierPlan
+from function.contract.backend import AnyTier
+from function.edge.structs import encode
+from function.kube import objects
+from function.names import POLICY, TIER
+from function.pods import wire
+from function.pods.asking import NOTHING_BESIDE, Asking, find
+from function.pods.beside import Beside
+from function.pods.record import Record
+from function.pods.refs import Ref
+from function.problems import Refused
+from function.reasons import REASONS, Policy, Reason
+from kv_offload.render import emit, tree
+from kv_offload.render.files import InputError
+
+Document = dict[str, Any]
+
+# The ConfigMap's name is made of the composite's, which is not known here.
+_FILES_NAME = "CONSUMER-kv-offload"
+
+# What the command itself can be told, by reason.
+_HERE = {
+    Reason.ENGINE_UNKNOWN: "--engine vLLM, or --engine SGLang",
+    Reason.VERSION_MISMATCH: "--engine vLLM --engine-version 0.33.0, or what the image has",
+}
+
+
+class _Missing(InputError):
+    """A tier that another one needs is not there."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """`before`, `after`: the workload; `after` is None when it was refused, and `refused` says why.
+
+    `changes`: {template path: the lines of the container's command, args and $KV_OFFLOAD_ARGS that
+    wiring takes away ("- ...") and adds ("+ ...")}. `notes`: what a person should know besides.
+    `takers`: the tiers that would take what this one refuses, by their settings.
+    """
+
+    before: Document
+    after: Document | None = None
+    wired: wire.Wired | None = None
+    refused: Refused | None = None
+    changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    stopped: tuple[Refused, ...] = ()
+    notes: tuple[str, ...] = ()
+    takers: tuple[str, ...] = ()
+
+    @property
+    def is_wired(self) -> bool:
+        return self.refused is None and not self.stopped
+
+    @property
+    def title(self) -> str:
+        metadata = self.before.get("metadata") or {}
+        return f"{self.before.get('kind')} {metadata.get('name', '')}"
+
+    def diff(self) -> str:
+        """What wiring changes, as a unified diff of the canonical YAML."""
+        texts = [emit.to_yaml([document]) for document in (self.before, self.after or self.before)]
+        old, new = (text.splitlines(keepends=True) for text in texts)
+        return "".join(difflib.unified_diff(old, new, "as written", "wired"))
+
+
+def explain(
+    workload: Document,
+    tier: Document,
+    step_input: Input,
+    tier_file: str,
+    namespace: str | None = None,
+    beside: Beside = NOTHING_BESIDE,
+    given: Sequence[Document] = (),
+) -> Explained:
+    """Wire a Pod, a workload or an Object with one to a tier. Raises InputError for a bad tier.
+
+    `namespace`: of the consumer, where it is known: the tier must admit it. `beside`: what its pods
+    may refer to, as far as that is known. `given`: where the tiers are that the tier needs.
+    """
+    planned, notes = _plan(tier, tier_file, given)
+    named = Ref(planned.tier.namespace, planned.tier.name)
+    manifest = objects.unwrapped(workload) or workload
+    held = _held(manifest)
+    ref = KVOffloadTierRef(name=named.name, namespace=named.namespace)
+    asked = find("explained", held, ref, step_input, "", beside)
+    if asked is None:
+        asked = find("explained", _naming(held, planned.tier), None, step_input, "", beside)
+    if asked is None:
+        raise InputError(f"{manifest.get('kind')} is no workload that is known to hold pods")
+    if asked.refused is not None:
+        return Explained(manifest, refused=asked.refused)
+    if namespace is None and manifest is not workload:
+        namespace = (workload.get("metadata") or {}).get("namespace")
+    try:
+        wired = wire.wire(asked, planned.tier, planned.backend, _FILES_NAME, namespace or "")
+    except Refused as refused:
+        return Explained(manifest, refused=refused, takers=tuple(takers(held, step_input, beside)))
+    stopped = tuple(_stopped(asked, named, tier, namespace))
+    if namespace is None and not admits(tier, ""):
+        notes.append(
+            "whether spec.allowedNamespaces admits the consumer is not known here; --namespace says"
+            " where it is"
+        )
+    after = wired.manifest["spec"]["template"] if held is not manifest else wired.manifest
+    changes = _changes(held, wired)
+    return Explained(manifest, after, wired, None, changes, stopped, tuple(notes))
+
+
+def takers(workload: Document, step_input: Input, beside: Beside = NOTHING_BESIDE) -> Iterator[str]:
+    """The settings of tiers that would take a workload, each tried with it; sizes aside."""
+    for backend in (BACKENDS[name] for name in BACKENDS.specs):
+        for variant in backend.variants():
+            spec = {"inferenceClusterRef": {"name": "any"}, **variant.spec}
+            planned = _planned("any", "any", spec, variant.says)
+            asked = find("explained", _naming(workload, planned.tier), None, step_input, "", beside)
+            try:
+                if asked is not None and asked.refused is None:
+                    wire.wire(asked, planned.tier, planned.backend, _FILES_NAME)
+                    yield variant.says
+            except Refused:
+                continue
+
+
+def _stopped(asked: Asking, named: Ref, tier: Document, namespace: str | None) -> Iterator[Refused]:
+    if asked.ref != named:
+        text = f"the pods name KVOffloadTier {asked.ref}, and the tier given is {named}"
+        yield Refused(Reason.TIER_NOT_FOUND, text)
+    if asked.policy is Policy.OFF:
+        text = f"the pods say {POLICY}: Off: nothing of this happens until that is removed"
+        yield Refused(Reason.TURNED_OFF, text)
+    if namespace is not None and not admits(tier, namespace):
+        text = f"the tier's spec.allowedNamespaces does not admit namespace {namespace!r}"
+        yield Refused(Reason.NAMESPACE_NOT_ALLOWED, text)
+
+
+def asked_for(tiers: Sequence[Document]) -> list[Document]:
+    """The tiers of a file that no other one in it needs: those are there for that one's sake."""
+    needed = {key for tier in tiers for key in _needs(tier)}
+    return [tier for tier in tiers if _key(tier) not in needed]
+
+
+def _needs(tier: Document) -> Iterator[tuple[str, str]]:
+    metadata, spec = tier.get("metadata") or {}, tier.get("spec") or {}
+    namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
+    drafted = tier_plan.draft(namespace, name, spec, encode(spec), BACKENDS)
+    if isinstance(drafted, TierPlan):
+        yield from ((need.namespace, need.object_name) for need in drafted.needs)
+
+
+def _key(tier: Document) -> tuple[str, str]:
+    metadata = tier.get("metadata") or {}
+    return metadata.get("namespace") or "", metadata.get("name") or ""
+
+
+def _plan(document: Document, file: str, given: Sequence[Document]) -> tuple[TierPlan, list[str]]:
+    """The tier's plan, that of a fleet's child on any one cluster, and what to know of it."""
+    if document.get("kind") != "KVOffloadTier":
+        raise InputError(f"{file}: kind is {document.get('kind')}, expected KVOffloadTier")
+    metadata, spec = document.get("metadata") or {}, document.get("spec") or {}
+    namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
+    if not namespace or not name:
+        raise InputError(f"{file}: metadata.name and metadata.namespace are needed")
+    if not spec.get("clusterSelector"):
+        return _planned(namespace, name, spec, file, given), []
+    _planned(namespace, name, spec, file, given)
+    child = {k: v for k, v in spec.items() if k != "clusterSelector"}
+    child["inferenceClusterRef"] = {"name": "any"}
+    note = "a fleet's tier: each cluster has one of its own, and with it other addresses than these"
+    return _planned(namespace, name, child, file, given), [note]
+
+
+def _planned(
+    namespace: str, name: str, spec: Document, file: str, given: Sequence[Document] = ()
+) -> TierPlan:
+    identity = (namespace, name, spec, encode(spec), BACKENDS)
+    drafted = tier_plan.draft(*identity)
+    needed: dict[str, Document] = {}
+    for need in drafted.needs if isinstance(drafted, TierPlan) else ():
+        wanted = (need.namespace, need.object_name)
+        found = next((tier for tier in given if _key(tier) == wanted), None)
+        if found is None:
+            what = f"{need.kind} {need.namespace}/{need.object_name}"
+            raise _Missing(f"{file}: {need.path}: {what} is needed: put it into the same file")
+        needed[need.name] = found
+    planned = tier_plan.plan(*identity, needed)
+    if isinstance(planned, tier_plan.Refusal):
+        lines = "\n".join(f"  {problem}" for problem in planned.problems)
+        raise InputError(f"{file}: the tier is not valid:\n{lines}")
+    return planned
+
+
+def line(
+    workload: Document,
+    tier: Document,
+    step_input: Input,
+    tier_file: str,
+    beside: Beside = NOTHING_BESIDE,
+    given: Sequence[Document] = (),
+) -> str:
+    """Whether a tier would take a workload, and what is missing, in one line."""
+    metadata = tier.get("metadata") or {}
+    name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    try:
+        # Which tier it names is no matter here: every one is asked.
+        planned, _ = _plan(tier, tier_file, given)
+        manifest = objects.unwrapped(workload) or workload
+        named = _naming(_held(manifest), planned.tier)
+        asked = find("explained", named, None, step_input, "", beside)
+        if asked is None:
+            raise InputError(f"{manifest.get('kind')} is no workload that is known to hold pods")
+        if asked.refused is not None:
+            raise asked.refused
+        wired = wire.wire(asked, planned.tier, planned.backend, _FILES_NAME)
+    except Refused as refused:
+        return f"✘ {name}  {refused.reason}: {refused}"
+    except _Missing as missing:
+        return f"✘ {name}  {missing}"
+    return f"✔ {name}  {wired.summary}"
+
+
+def workloads_in(documents: list[Document], file: str) -> list[Document]:
+    """Those of several documents that hold pods; a single one is whatever it is."""
+    if len(documents) == 1:
+        return documents
+    found = [d for d in documents if _is_workload(objects.unwrapped(d) or d)]
+    if not found:
+        raise InputError(f"{file}: none of its {len(documents)} documents is a known workload")
+    return found
+
+
+def beside_in(documents: list[Document]) -> Beside:
+    """What a workload among several documents may refer to in the others, clusters aside."""
+    return Beside.among(objects.unwrapped(d) or d for d in documents)
+
+
+def _is_workload(manifest: Document) -> bool:
+    held = _held(manifest)
+    return workloads.is_known(held.get("apiVersion"), held.get("kind"))
+
+
+def _held(manifest: Document) -> Document:
+    """A bare Pod as the template of a Deployment, which is what wiring knows."""
+    if (manifest.get("apiVersion"), manifest.get("kind")) != ("v1", "Pod"):
+        return manifest
+    metadata = manifest.get("metadata") or {}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": metadata.get("name", ""), "namespace": metadata.get("namespace", "")},
+        "spec": {"template": manifest},
+    }
+
+
+def _changes(before: Document, wired: wire.Wired) -> dict[str, tuple[str, ...]]:
+    old, new = (_lines(document, wired.record) for document in (before, wired.manifest))
+    return {path: _differing(old.get(path, []), lines) for path, lines in new.items()}
+
+
+def _lines(manifest: Document, written: Record) -> dict[str, list[str]]:
+    """{template path: what its serving container starts with, in lines}"""
+    by_path: dict[str, list[str]] = {}
+    workload = workloads.find(manifest)
+    for template in workload.templates if workload else ():
+        kept = written.templates.get(template.path)
+        for container in (template.body.get("spec") or {}).get("containers") or ():
+            if kept is not None and container.get("name", "") == kept.container:
+                by_path[template.path] = _start(container)
+    return by_path
+
+
+def _start(container: Document) -> list[str]:
+    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    lines = [line for word in words for line in str(word).splitlines() or [""]]
+    asked = [e for e in container.get("env") or () if e.get("name") == command.OPT_IN]
+    return lines + [f"${command.OPT_IN}: {e.get('value', '')}" for e in asked]
+
+
+def _differing(old: list[str], new: list[str]) -> tuple[str, ...]:
+    lines = list(difflib.unified_diff(old, new, n=0, lineterm=""))[2:]
+    return tuple(f"{line[0]} {line[1:]}" for line in lines if not line.startswith("@@"))
+
+
+def _naming(manifest: Document, tier: AnyTier) -> Document:
+    """The workload with every pod template naming the tier, as its author would write it."""
+    workload = workloads.find(manifest)
+    for template in workload.templates if workload else ():
+        metadata = template.body.get("metadata") or {}
+        annotations = (metadata.get("annotations") or {}) | {TIER: f"{tier.namespace}/{tier.name}"}
+        body = {**template.body, "metadata": {**metadata, "annotations": annotations}}
+        manifest = workloads.replace(manifest, template, body)
+    return manifest
+
+
+def as_tree(explained: Explained) -> Tree:
+    """For people: who is wired with what, or why not and what to do."""
+    title = explained.title
+    if explained.refused is not None:
+        return _refusal(title, explained.refused, explained.takers)
+    word = ("✔ can be wired", "green") if explained.is_wired else ("✘ is not wired", "red")
+    root = Tree(Text.assemble((title, "bold"), "  ", word))
+    for why in explained.stopped:
+        root.add(Text.assemble((why.reason, "red"), f": {why}"))
+    if explained.wired is not None:
+        root.add(Text(("" if explained.is_wired else "Else: ") + explained.wired.summary))
+        for path, template in sorted(explained.wired.record.templates.items()):
+            name = "the pod" if explained.before.get("kind") == "Pod" else f"pods at {path}"
+            pods = root.add(Text.assemble((name, "bold"), f", container {template.container}"))
+            for what, how in tree.gets(template.injection):
+                pods.add(Text.assemble((what, "cyan"), f": {how}"))
+            _add_start(pods, explained.changes.get(path))
+    for note in explained.notes:
+        root.add(Text.assemble(("note: ", "yellow"), note))
+    return root
+
+
+def _add_start(pods: Tree, lines: tuple[str, ...] | None) -> None:
+    """What changes in how the container starts."""
+    if lines is None:
+        return
+    if not lines:
+        why = ": unchanged; no engine starts here, or it is wired like this already"
+        pods.add(Text.assemble(("command and args", "cyan"), why))
+        return
+    start = pods.add(Text.assemble(("command and args", "cyan"), ":"))
+    for line in lines:
+        start.add(Text(line, style="green" if line.startswith("+") else "red"))
+
+
+def _refusal(title: str, refused: Refused, takers: Sequence[str]) -> Tree:
+    root = Tree(Text.assemble((title, "bold"), "  ", ("✘ is not wired", "red")))
+    root.add(Text.assemble((refused.reason, "red"), f": {refused}"))
+    known, here = REASONS.get(refused.reason), _HERE.get(refused.reason)
+    if known is not None:
+        root.add(Text.assemble(("what it means: ", "cyan"), known.meaning))
+        root.add(Text.assemble(("what to do: ", "cyan"), known.fix))
+    if takers:
+        root.add(Text.assemble(("tiers that would take it: ", "cyan"), "; ".join(takers)))
+    if here is not None:
+        root.add(Text.assemble(("to try it here: ", "cyan"), here))
+    return root

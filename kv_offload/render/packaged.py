@@ -1,0 +1,165 @@
+"""Our step beside a Composition that belongs to a package: a copy of it, and what selects the copy.
+
+Crossplane's package manager writes back whatever it installed: an edited Composition, and a
+`defaultCompositionRef` or `enforcedCompositionRef` set on a packaged XRD, are gone two seconds
+after core's next start (tried, tests/cluster/test_85_packages.py). What lasts:
+
+- a copy of another name, and an admission policy of one's own by which every composite of the kind
+  names the copy, whoever creates it: composites that another composite composes have no other place
+  to say so. Without it core picks one of the two Compositions at random;
+- a copy of another name, named by each composite in `spec.crossplane.compositionRef`, where people
+  write the composites;
+- the package built anew with the step in it, under an address of one's own.
+
+A copy does not follow the package: it says what it is a copy of, so that `kv-offload doctor` sees
+when the packaged Composition has changed.
+"""
+
+import copy
+import gzip
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from function import names
+from kv_offload.render import append, emit
+from kv_offload.render.files import InputError, parse, read_text
+
+Document = dict[str, Any]
+
+_POLICY_API = "admissionregistration.k8s.io/v1"
+_PACKAGE_META = "meta.pkg.crossplane.io/"
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def is_packaged(composition: Mapping[str, Any]) -> bool:
+    """Whether a Composition, as `kubectl get` shows it, belongs to a package's revision."""
+    owners = (composition.get("metadata") or {}).get("ownerReferences") or ()
+    return any(str(o.get("apiVersion", "")).startswith("pkg.crossplane.io/") for o in owners)
+
+
+def digest(composition: Mapping[str, Any]) -> str:
+    """What a Composition composes, as twelve hex digits."""
+    text = json.dumps(composition.get("spec") or {}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def copied(composition: Document, name: str, step: str, function: str, where: str) -> Document:
+    """The Composition under another name with our step behind the others, and nothing of what the
+    cluster and the package wrote into its metadata.
+    """
+    metadata = composition.get("metadata") or {}
+    annotations = {
+        key: value
+        for key, value in (metadata.get("annotations") or {}).items()
+        if key != _LAST_APPLIED
+    }
+    source = f"{metadata.get('name', '')}@{digest(composition)}"
+    made: Document = {
+        "apiVersion": composition["apiVersion"],
+        "kind": "Composition",
+        "metadata": {"name": name, "annotations": annotations | {names.COPY_OF: source}},
+        "spec": copy.deepcopy(composition["spec"]),
+    }
+    if metadata.get("labels"):
+        made["metadata"]["labels"] = metadata["labels"]
+    append.append_to(made, where, step, function)
+    return made
+
+
+def selection(composition: Mapping[str, Any], packaged: str) -> list[Document]:
+    """The admission policy by which composites of the kind name this Composition, and its binding.
+
+    A composite that names another one than the packaged keeps it. Kubernetes 1.36 or newer.
+    """
+    name = composition["metadata"]["name"]
+    kind = composition["spec"]["compositeTypeRef"]
+    chosen = "object.spec.crossplane.compositionRef"
+    unset = "!has(object.spec) || !has(object.spec.crossplane) || !has(" + chosen + ")"
+    path = "Object.spec.crossplane.compositionRef"
+    mutation = (
+        "Object{spec: Object.spec{crossplane: Object.spec.crossplane{compositionRef: "
+        f'{path}{{name: "{name}"}}}}}}}}'
+    )
+    policy = {
+        "apiVersion": _POLICY_API,
+        "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "Never",
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [kind["apiVersion"].partition("/")[0]],
+                        "apiVersions": ["*"],
+                        "operations": ["CREATE", "UPDATE"],
+                        "resources": ["*"],
+                    }
+                ]
+            },
+            "matchConditions": [
+                {"name": "kind", "expression": f'request.kind.kind == "{kind["kind"]}"'},
+                {
+                    "name": "names-no-other-composition",
+                    "expression": f'{unset} || {chosen}.name == "{packaged}"',
+                },
+            ],
+            "mutations": [
+                {
+                    "patchType": "ApplyConfiguration",
+                    "applyConfiguration": {"expression": mutation},
+                }
+            ],
+        },
+    }
+    binding = {
+        "apiVersion": _POLICY_API,
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {"policyName": name},
+    }
+    return [policy, binding]
+
+
+def rebuilt(path: Path, kind: str, step: str, function: str) -> dict[str, str]:
+    """{file name: text} of a package's root with our step in its Composition of a kind.
+
+    `path`: the package's YAML stream, or what `crossplane xpkg extract` makes of a package (the
+    same with gzip). Raises InputError.
+    """
+    documents = parse(_stream(path), str(path))
+    metas = [d for d in documents if str(d.get("apiVersion", "")).startswith(_PACKAGE_META)]
+    if len(metas) != 1 or metas[0].get("kind") != "Configuration":
+        raise InputError(
+            f"{path}: not the contents of one Configuration package: see `crossplane xpkg extract`"
+        )
+    found = [d for d in documents if _composes(d, kind)]
+    if not found:
+        kinds = sorted({_composed(d) for d in documents if d.get("kind") == "Composition"})
+        raise InputError(
+            f"{path}: no Composition of {kind}; there are those of: {', '.join(kinds)}"
+        )
+    for composition in found:
+        append.append_to(composition, str(path), step, function)
+    rest = [d for d in documents if d is not metas[0]]
+    return {"crossplane.yaml": emit.to_yaml(metas), "package.yaml": emit.to_yaml(rest)}
+
+
+def _stream(path: Path) -> str:
+    if path.suffix != ".gz":
+        return read_text(path)
+    try:
+        return gzip.decompress(path.read_bytes()).decode()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _composed(document: Mapping[str, Any]) -> str:
+    return str(((document.get("spec") or {}).get("compositeTypeRef") or {}).get("kind"))
+
+
+def _composes(document: Mapping[str, Any], kind: str) -> bool:
+    return document.get("kind") == "Composition" and _composed(document) == kind
