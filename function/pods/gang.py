@@ -13,8 +13,8 @@ from function.api.input import Input
 from function.command import ConfigFile, EngineCall, Program
 from function.engines import config_file
 from function.pods import identify, identity, mounted, serve
-from function.pods.beside import Texts
 from function.pods.declared import Declared
+from function.pods.siblings import Texts
 from function.problems import Refused
 from function.reasons import Reason
 from function.workloads import Gang, Template, containers
@@ -29,14 +29,14 @@ LEFT_ALONE = frozenset({Reason.OUT_OF_SCOPE})
 class Pod:
     """One template of an engine: a pod's serving container, or a Serve entry, and what it runs.
 
-    `beside`: names of the pod's other containers that start an engine.
+    `other_engine_containers`: names of the pod's other containers that start an engine.
     """
 
     template: Template
     index: int
     container: Json
     program: Program
-    beside: tuple[str, ...] = ()
+    other_engine_containers: tuple[str, ...] = ()
 
     @property
     def calls(self) -> tuple[EngineCall, ...]:
@@ -44,7 +44,7 @@ class Pod:
 
 
 @dataclass(frozen=True)
-class AskingEngine:
+class EngineRequest:
     """One engine that asks for a tier: its templates, and what is known of it before the tier is.
 
     `refused`: why its pods cannot be read, or the engine not be told; the rest is then absent.
@@ -78,7 +78,7 @@ class AskingEngine:
         return identity.model_string(self.identified.name, self.flags) if self.identified else ""
 
 
-class Reading:
+class GangReader:
     """Reads the containers of one gang, each at most once for what its image is said to start.
 
     `texts`: of the ConfigMaps that its pods may mount.
@@ -90,7 +90,7 @@ class Reading:
         self.texts = texts
         self._programs: dict[tuple[int, command.ImageCall | None], Program] = {}
 
-    def engine(self, declaration: Declared) -> AskingEngine:
+    def engine(self, declaration: Declared) -> EngineRequest:
         """The gang as an engine that asks, or refused where it cannot be read."""
         try:
             pods = tuple(self._pod(template, declaration) for template in self.gang.templates)
@@ -100,10 +100,10 @@ class Reading:
                 self.step_input.engine_images,
             )
         except Refused as refused:
-            return AskingEngine(self.gang, declaration, refused=self._advised(refused))
+            return EngineRequest(self.gang, declaration, refused=self._advised(refused))
         call = next((call for pod in pods for call in pod.calls), None)
         read = engines.read(identified.name, call) if call else {}
-        return AskingEngine(self.gang, declaration, pods, identified, read)
+        return EngineRequest(self.gang, declaration, pods, identified, read)
 
     def _advised(self, refused: Refused) -> Refused:
         """With what the gang's kind lets its author do, where the engine cannot be told."""
@@ -137,10 +137,14 @@ class Reading:
         spec = template.body.get("spec", {})
         index = containers.serving(spec, name=self._named(spec), proves=self._proves)
         others = [c for i, c in enumerate(spec["containers"]) if i != index]
-        beside = (c for c in others if not containers.is_sidecar(c) and self._proves(c))
+        other_engine_containers = (
+            c for c in others if not containers.is_sidecar(c) and self._proves(c)
+        )
         return replace(
             self.pod_at(template, index, declaration),
-            beside=tuple(str(container.get("name", "")) for container in beside),
+            other_engine_containers=tuple(
+                str(container.get("name", "")) for container in other_engine_containers
+            ),
         )
 
     def pod_at(self, template: Template, index: int, declaration: Declared) -> Pod:

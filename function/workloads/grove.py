@@ -14,7 +14,7 @@ from function.workloads import fieldpaths
 from function.workloads.fieldpaths import Steps
 from function.workloads.model import LEADER, MEMBER, STANDALONE, UNIFIED, WORKER, Slot
 from function.workloads.roles import count, phase_of
-from function.workloads.views import Beside
+from function.workloads.views import PodSpecBelow
 
 Json = dict[str, Any]
 
@@ -54,7 +54,7 @@ def _gang(members: list[tuple[int, Json]], phase: str, name: str) -> Iterable[Sl
 
 def _slot(i: int, role: str, pods: int, phase: str, gang: str) -> Slot:
     at: Steps = (*_TEMPLATE, "cliques", i)
-    view = Beside(at, ("spec", "podSpec"))
+    view = PodSpecBelow(at, ("spec", "podSpec"))
     return Slot(f"{field_path(at)}.spec.podSpec", view, role, pods, phase, gang)
 
 

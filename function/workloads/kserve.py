@@ -18,7 +18,7 @@ from function.workloads import fieldpaths
 from function.workloads.fieldpaths import Steps
 from function.workloads.model import DECODE, PREFILL, UNIFIED, Slot
 from function.workloads.roles import count, leader_and_workers
-from function.workloads.views import Beside
+from function.workloads.views import PodSpecBelow
 
 Json = dict[str, Any]
 
@@ -62,7 +62,7 @@ def _size(component: Json) -> int:
 
 
 @dataclass(frozen=True)
-class Preset(Beside):
+class Preset(PodSpecBelow):
     """The pods with the preset's command made visible; what is added to it goes to ADDITIONAL.
 
     The preset evaluates ADDITIONAL and the container's args as text, so they stand in the script
@@ -85,7 +85,7 @@ class Preset(Beside):
         if not fieldpaths.get(manifest, (*self.steps, "worker")):
             return
         for below in ("template", "worker"):
-            other = Beside(self.steps, (below,)).read(manifest)
+            other = PodSpecBelow(self.steps, (below,)).read(manifest)
             if other is not None and (_main(other) is not None or _has_command(other)):
                 mine = super().read(manifest)
                 if mine is not None and not _has_command(mine):

@@ -30,7 +30,7 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Beside:
+class PodSpecBelow:
     """A PodSpec at `steps` + `below`, with labels and annotations of the pods at `steps` (KServe,
     Grove).
     """

@@ -131,8 +131,10 @@ def request(maker: Maker) -> tuple[fnv1.RunFunctionRequest, str]:
         case "record":
             for document in observed.values():
                 annotations = document.get("metadata", {}).get("annotations", {})
-                if names.RECORD in annotations:
-                    annotations[names.RECORD] = maker.record(annotations[names.RECORD])
+                if names.ANNOTATION_RECORD in annotations:
+                    annotations[names.ANNOTATION_RECORD] = maker.record(
+                        annotations[names.ANNOTATION_RECORD]
+                    )
             if maker.random.random() < 0.5:
                 required = d.requirements()
         case "observed":
@@ -174,7 +176,7 @@ _USAGE: Json = {
         "name": "u",
         "namespace": "team-b",
         "labels": {names.LABEL_USED_MODEL: model_label(d.MODEL)},
-        "annotations": {names.ANNOTATION_TIER: REF, names.ANNOTATION_SHARES: _SHARES},
+        "annotations": {names.ANNOTATION_USED_TIER: REF, names.ANNOTATION_SHARES: _SHARES},
     },
     "spec": {"by": {"kind": "ModelReplica", "resourceRef": {"name": "other"}}},
 }

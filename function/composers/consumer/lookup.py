@@ -19,7 +19,7 @@ from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.edge.structs import encode
 from function.kube import access
-from function.pods.asking import Asking
+from function.pods.offload_request import OffloadRequest
 from function.pods.refs import Ref
 from function.reasons import Reason
 
@@ -64,14 +64,14 @@ def _users(prefix: str, ref: Ref | None, model: str) -> str:
     return f"{prefix}/{ref}/{model_label(model)}"
 
 
-def resolve(call: Call, asking: Asking, namespace: str) -> Found:
+def resolve(call: Call, request: OffloadRequest, namespace: str) -> Found:
     """The tier that a workload names, for a consumer in `namespace`, on the workload's cluster.
 
     The one tier on that cluster is chosen first, and then asked whether it admits the namespace:
     another tier's admission is no help.
     """
-    ref = asking.ref
-    users_ = [call.required(_users(prefix, ref, m)) for m in asking.models for prefix in _USERS]
+    ref = request.ref
+    users_ = [call.required(_users(prefix, ref, m)) for m in request.models for prefix in _USERS]
     named, children = call.required(f"tier/{ref}"), call.required(f"children/{ref}")
     if named is None or children is None or None in users_:
         message = f"Waiting for Crossplane to look up KVOffloadTier {ref}."
@@ -83,9 +83,9 @@ def resolve(call: Call, asking: Asking, namespace: str) -> Found:
             Reason.TIER_NOT_FOUND,
             f"There is no KVOffloadTier {ref}. Correct the name, or ask the platform team for it.",
         )
-    here = [t for t in candidates if _provider_config(t) == asking.provider_config]
+    here = [t for t in candidates if _provider_config(t) == request.provider_config]
     if not here:
-        return _elsewhere(ref, named, candidates, asking.provider_config, namespace)
+        return _elsewhere(ref, named, candidates, request.provider_config, namespace)
     if len(here) > 1:
         names_ = ", ".join(sorted(access.text(t, "metadata", "name") for t in here))
         return Found(
@@ -145,16 +145,16 @@ def plan(call: Call, ref: Ref, found: Found, backends: Registry) -> Planned:
     return Planned(whole, requirements=needed.requirements)
 
 
-def users(call: Call, asking: Asking, found: Found | None) -> list[dict[str, Any]]:
+def users(call: Call, request: OffloadRequest, found: Found | None) -> list[dict[str, Any]]:
     """The Usages of the tier that was found, of the workload's models, by whichever name; only
     those of namespaces that it admits.
     """
-    if found is None or found.document is None or asking.ref is None:
+    if found is None or found.document is None or request.ref is None:
         return []
     used: list[dict[str, Any]] = []
-    for model in asking.models:
+    for model in request.models:
         for prefix in _USERS:
-            more = call.required(_users(prefix, asking.ref, model)) or []
+            more = call.required(_users(prefix, request.ref, model)) or []
             used += [u for u in more if u not in used]
     namespace = access.text(found.document, "metadata", "namespace")
     value = f"{namespace}/{access.text(found.document, 'metadata', 'name')}"
@@ -162,7 +162,7 @@ def users(call: Call, asking: Asking, found: Found | None) -> list[dict[str, Any
     return [
         usage
         for usage in admitted(found.document, used)
-        if access.texts(usage, "metadata", "annotations").get(names.ANNOTATION_TIER) == value
+        if access.texts(usage, "metadata", "annotations").get(names.ANNOTATION_USED_TIER) == value
     ]
 
 

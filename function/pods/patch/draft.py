@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 # What wiring added to quantities that the user set, so that wiring again adds nothing:
 # "memory=1073741824,hugepages-2Mi=536870912" in bytes.
-ADDED = names.ADDED
+ADDED = names.ANNOTATION_ADDED
 
 
 @dataclass

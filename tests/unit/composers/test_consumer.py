@@ -722,10 +722,10 @@ def test_a_bug_on_one_workload_is_its_own_condition(monkeypatch: pytest.MonkeyPa
     }
     real = wire.wire
 
-    def broken(asking: Any, *rest: Any) -> Any:
-        if asking.key == KEY:
+    def broken(request: Any, *rest: Any) -> Any:
+        if request.key == KEY:
             raise KeyError("secret")
-        return real(asking, *rest)
+        return real(request, *rest)
 
     monkeypatch.setattr(wire, "wire", broken)
     desired = {

@@ -33,7 +33,7 @@ class ConfigMaps:
         """The ConfigMaps among desired resources, bare or in Objects."""
         return cls(tuple(found for each in resources if (found := _config_map(each))))
 
-    def beside(self, resource: Json, namespace: str) -> Texts:
+    def mountable_by(self, resource: Json, namespace: str) -> Texts:
         """Those that a pod in `resource` may mount. `namespace`: the pod's."""
         cluster, found = _cluster(resource), dict[str, Mapping[str, str] | None]()
         for place, of, name, texts in self.seen:
@@ -44,7 +44,7 @@ class ConfigMaps:
 
 
 @dataclass(frozen=True)
-class Beside:
+class SiblingResources:
     """`claims`: what pods may claim devices by. `config_maps`: what they may mount."""
 
     claims: Claims = field(default_factory=Claims)
