@@ -18,7 +18,7 @@ from function.pods.offload_request import OffloadRequest
 from function.pods.patch.env import literals
 from function.workloads import Template
 from function.workloads.model import UNIFIED
-from function.workloads.roles import phase_of_labels
+from function.workloads.roles import phase_by_label
 
 Json = dict[str, Any]
 
@@ -86,7 +86,7 @@ def more_env(pod: Pod, manifest: Json) -> bool:
 
 def _phase(engine_name: str, own: Mapping[str, str | None], template: Template) -> str:
     """What its author chose counts before its place in the workload, and that before a label."""
-    told = (engines.phase(engine_name, own), template.phase, phase_of_labels(template.body))
+    told = (engines.phase(engine_name, own), template.phase, phase_by_label(template.body))
     return next((phase for phase in told if phase not in ("", UNIFIED)), UNIFIED)
 
 

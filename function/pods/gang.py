@@ -135,7 +135,7 @@ class GangReader:
         if template.kind == workloads.SERVE:
             return Pod(template, -1, {}, serve.program(template.body))
         spec = template.body.get("spec", {})
-        index = containers.serving(spec, name=self._named(spec), proves=self._proves)
+        index = containers.find_engine_container(spec, name=self._named(spec), proves=self._proves)
         others = [c for i, c in enumerate(spec["containers"]) if i != index]
         other_engine_containers = (
             c for c in others if not containers.is_sidecar(c) and self._proves(c)

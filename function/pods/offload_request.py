@@ -119,7 +119,7 @@ def find(
     `reference`: what `composite_reference` found. `recorded`: the text of the record on the
     observed resource, "" without one. `siblings`: what its pods may refer to.
     """
-    manifest = objects.unwrapped(resource)
+    manifest = objects.unwrap(resource)
     if manifest is None:
         return None
     known, unreadable = record.load(recorded) if recorded else (None, "")
@@ -150,7 +150,7 @@ def find(
 def unread(key: str, resource: Json, recorded: str, why: Refused) -> OffloadRequest:
     """A workload of which nothing is known but its record: reading it failed."""
     known, unreadable = record.load(recorded) if recorded else (None, "")
-    manifest = objects.unwrapped(resource) or {}
+    manifest = objects.unwrap(resource) or {}
     return OffloadRequest(
         key, resource, manifest, "", record=known, unreadable=unreadable, refused=why
     )
@@ -160,7 +160,7 @@ def ignored_annotations_in(
     key: str, resource: Json, step_input: Input, request: OffloadRequest | None
 ) -> tuple[IgnoredAnnotation, ...]:
     """The requests in a desired resource that nobody reads. `asking`: what `find` gave for it."""
-    manifest = objects.unwrapped(resource)
+    manifest = objects.unwrap(resource)
     if manifest is None:
         return ignored_annotations(resource, (), known=False)
     if request is not None and request.workload is NO_WORKLOAD:

@@ -88,7 +88,7 @@ def kept(request: OffloadRequest, record: Record, observed: Json) -> Json | None
     templates whose digest the record has. All else is as the earlier step desires it now. Bare
     workloads have the API server's defaults in them, and are never provably ours.
     """
-    running = objects.unwrapped(observed)
+    running = objects.unwrap(observed)
     if running is None or not record.applied:
         return None
     try:

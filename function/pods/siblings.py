@@ -54,7 +54,7 @@ class SiblingResources:
     def among(cls, resources: Iterable[Json]) -> Self:
         """What stands among desired resources, bare or in Objects."""
         held = list(resources)
-        manifests = (objects.unwrapped(each) for each in held)
+        manifests = (objects.unwrap(each) for each in held)
         claims = Claims.among(each for each in manifests if each is not None)
         return cls(claims, ConfigMaps.among(held))
 
@@ -62,7 +62,7 @@ class SiblingResources:
 def _config_map(
     resource: Json,
 ) -> tuple[str | None, str, str, tuple[tuple[str, str], ...]] | None:
-    manifest = objects.unwrapped(resource)
+    manifest = objects.unwrap(resource)
     if manifest is None or manifest.get("kind") != CONFIG_MAP:
         return None
     texts = {k: v[: MAX_BYTES + 1] for k, v in access.texts(manifest, "data").items()}

@@ -271,7 +271,7 @@ def put_back(request: OffloadRequest, manifest: Json, record: Record | None) -> 
     """The desired resource with the workload replaced and the record on it, all else as it was."""
     resource = manifest
     if request.manifest is not request.resource:
-        resource = objects.rewrapped(request.resource, manifest)
+        resource = objects.with_manifest(request.resource, manifest)
     if record is None:
         return resource
     metadata = resource.get("metadata") or {}

@@ -95,7 +95,7 @@ def explain(
     """
     planned, notes = _plan(tier, tier_file, given)
     named = Ref(planned.tier.namespace, planned.tier.name)
-    manifest = objects.unwrapped(workload) or workload
+    manifest = objects.unwrap(workload) or workload
     held = _held(manifest)
     ref = KVOffloadTierRef(name=named.name, namespace=named.namespace)
     asked = find("explained", held, ref, step_input, "", siblings)
@@ -229,7 +229,7 @@ def line(
     try:
         # Which tier it names is no matter here: every one is asked.
         planned, _ = _plan(tier, tier_file, given)
-        manifest = objects.unwrapped(workload) or workload
+        manifest = objects.unwrap(workload) or workload
         named = _naming(_held(manifest), planned.tier)
         asked = find("explained", named, None, step_input, "", siblings)
         if asked is None:
@@ -248,7 +248,7 @@ def workloads_in(documents: list[Document], file: str) -> list[Document]:
     """Those of several documents that hold pods; a single one is whatever it is."""
     if len(documents) == 1:
         return documents
-    found = [d for d in documents if _is_workload(objects.unwrapped(d) or d)]
+    found = [d for d in documents if _is_workload(objects.unwrap(d) or d)]
     if not found:
         raise InputError(f"{file}: none of its {len(documents)} documents is a known workload")
     return found
@@ -256,7 +256,7 @@ def workloads_in(documents: list[Document], file: str) -> list[Document]:
 
 def siblings_in(documents: list[Document]) -> SiblingResources:
     """What a workload among several documents may refer to in the others, clusters aside."""
-    return SiblingResources.among(objects.unwrapped(d) or d for d in documents)
+    return SiblingResources.among(objects.unwrap(d) or d for d in documents)
 
 
 def _is_workload(manifest: Document) -> bool:

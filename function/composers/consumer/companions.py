@@ -69,4 +69,4 @@ def _key(call: Call, key: str, beside: dict[str, Any]) -> str:
 def _beside(request: OffloadRequest, manifest: dict[str, Any]) -> dict[str, Any]:
     """A manifest in the namespace of a workload's pods, on their cluster."""
     metadata = {**manifest["metadata"], "namespace": request.remote_namespace}
-    return objects.wrapped_like(request.resource, {**manifest, "metadata": metadata})
+    return objects.wrap_like(request.resource, {**manifest, "metadata": metadata})

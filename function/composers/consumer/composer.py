@@ -340,7 +340,7 @@ class _ConsumerComposer:
 
     def _silent(self, key: str) -> list[disaggregation.PhaseGroup]:
         """The halves in a desired resource that asks for nothing."""
-        manifest = objects.unwrapped(self.call.desired(key))
+        manifest = objects.unwrap(self.call.desired(key))
         try:
             found = workloads.find(manifest) if manifest else None
         except Refused:  # nobody asked for it to be read

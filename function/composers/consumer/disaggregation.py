@@ -11,7 +11,7 @@ from function.pods.offload_request import OffloadRequest
 from function.reasons import Policy
 from function.workloads import Gang, Workload
 from function.workloads.model import DECODE, PREFILL, UNIFIED
-from function.workloads.roles import phase_of_labels
+from function.workloads.roles import phase_by_label
 
 _OTHER = {PREFILL: DECODE, DECODE: PREFILL}
 
@@ -71,7 +71,7 @@ def notes(disaggregation: Iterable[PhaseGroup]) -> list[str]:
 
 def _phase(gang: Gang) -> str:
     for template in gang.templates:
-        for phase in (template.phase, phase_of_labels(template.body)):
+        for phase in (template.phase, phase_by_label(template.body)):
             if phase != UNIFIED:
                 return phase
     return UNIFIED

@@ -29,7 +29,7 @@ class Draft:
     @classmethod
     def of(cls, template: Json, index: int) -> "Draft":
         """A copy to edit. Raises Refused(PodConflict) for what is no PodTemplateSpec."""
-        path, wrong = pod_shape.of_template(template)
+        path, wrong = pod_shape.find_template_problem(template)
         if wrong:
             raise conflict(wrong, path)
         return cls(deepcopy(dict(template)), index)

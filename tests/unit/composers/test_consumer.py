@@ -987,7 +987,7 @@ def test_what_cannot_be_read_is_refused_and_no_request_in_it_called_idle() -> No
     engine["spec"]["forProvider"]["manifest"] = manifest
     got = call(d.replica(), desired={KEY: engine})
     assert got.conditions == {"KVOffloadReady": ("False", "ArgsNotPatchable")}
-    assert "this is not YAML" in got.messages["KVOffloadReady"]
+    assert "This is not valid YAML" in got.messages["KVOffloadReady"]
     assert "does nothing" not in got.messages["KVOffloadReady"]
 
 
