@@ -190,12 +190,12 @@ def test_pinned_a_changed_template_keeps_its_wiring(name: str) -> None:
     changed, keeps = PINNED[name]
     world = settled(update="Pinned")
     world.spec |= EDIT
-    required = d.requirements(world.tier(), model=changed.get("args", [d.MODEL])[0])
+    required = d.requirements(world.tier(), model=changed.get("args", [d.MODEL])[0])  # type: ignore[attr-defined]
     desired = {KEY: d.engine(**changed)}
     got = call(d.replica("a"), desired=desired, observed=world.observed["a"], required=required)
     args = d.wired_pod(got.desired[KEY])["spec"]["containers"][0]["args"]
     assert got.conditions["KVOffloadReady"] == ("True", "Wired")
-    assert args[: len(changed.get("args", [d.MODEL]))] == changed.get("args", [d.MODEL])
+    assert args[: len(changed.get("args", [d.MODEL]))] == changed.get("args", [d.MODEL])  # type: ignore[attr-defined]
     assert ('"lmcache.mp.mq_timeout":900' in args[-1]) != keeps
     again = call(d.replica("a"), desired=desired, observed=observe(got), required=required)
     assert again.desired[KEY]["spec"] == got.desired[KEY]["spec"]
