@@ -177,12 +177,10 @@ _TABLE: tuple[Explanation, ...] = (
         Reason.CACHE_IDENTITY_CONFLICT,
         "Nothing would keep the engine from reading blocks of other weights, or of another cache "
         "layout, with no error: what stands behind its model argument is not known, or the keys of "
-        "its blocks have no place for that and another consumer has the same model string.",
+        "its blocks have no place for that. Or a decode engine stores blocks that its prefill "
+        "engine never finds.",
         "Declare modelplane.ai/kv-offload-cache-identity, the same only where weights and layout "
-        "are. Where the message names another consumer: give the engines different model strings "
-        "(--served-model-name keeps the public name), or use a tier each. An edit of one that runs "
-        "waits until the other makes it too; replicas of one parent go ahead, and say so until "
-        "they are alike.",
+        "are. For adapters, another store or a prefill and decode pair, do what the message says.",
         "what stands behind the model argument (/mnt/models) is not known, and without it engines "
         "with other weights under one name would read each other's blocks",
     ),

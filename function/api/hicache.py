@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from function.api.base import ApiModel, Rule, exactly_one, forbids, present
+from function.api.base import ApiModel, Rule, exactly_one, present, unused
 from function.api.hicache_storage import HiCacheStorage
 
 
@@ -78,19 +78,19 @@ _NOTHING_RUNS = (f"!({_EVICTOR})", lambda o: not _evictor(o))
 class HiCacheSpec(ApiModel):
     """The HiCache backend."""
 
-    forbids = (
-        forbids("gpuVisibility", "HiCache runs inside the engines, and no agent looks at a GPU"),
-        forbids(
+    unused = (
+        unused("gpuVisibility", "HiCache runs inside the engines, and no agent looks at a GPU"),
+        unused(
             "nodes",
             "without hicache.storage.evictor HiCache runs nothing: engines run where they like",
             _NOTHING_RUNS,
         ),
-        forbids(
+        unused(
             "monitoring",
             "without hicache.storage.evictor HiCache runs nothing: SGLang's own metrics tell of it",
             _NOTHING_RUNS,
         ),
-        forbids(
+        unused(
             "rdma",
             "only hicache.storage.mooncake.external with protocol rdma needs a device",
             (f"!({_RDMA_STORE})", lambda o: not _rdma_store(o)),

@@ -10,7 +10,7 @@ from function.command.shell.script import Script
 
 
 @dataclass(frozen=True)
-class ParsedCommand:
+class Reading:
     """`lists`: the container's own command and args. `scripts`: every script found, by number; an
     inner one comes behind the one that it stands in. `unread`: why it is not known what some of
     their commands start."""
@@ -35,6 +35,6 @@ class Program:
     calls: tuple[EngineCall, ...] = ()
     problem: str = ""
     inert: bool = False
-    other_stack: str = ""
+    foreign: str = ""
     # What was read, for editing it and for the proof. None where nothing was.
-    parsed: ParsedCommand | None = field(default=None, compare=False, repr=False)
+    reading: Reading | None = field(default=None, compare=False, repr=False)

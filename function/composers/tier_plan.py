@@ -11,7 +11,6 @@ from function import names
 from function.api.base import parse
 from function.backends.registry import Registry
 from function.contract.backend import AnyBackend, AnyTier, Description, Need, Part, Tier
-from function.contract.engine import Engine
 from function.edge.memo import Cache
 from function.edge.structs import encode
 from function.kube import objects
@@ -38,10 +37,6 @@ class TierPlan:
     def is_fleet(self) -> bool:
         """Whether the tier is stamped onto clusters: its children compose the parts."""
         return self.tier.spec.cluster_selector is not None
-
-    def keys_hold_identity(self, engine: Engine) -> bool:
-        """Whether the keys of this engine's blocks hold its cache identity (see Backend)."""
-        return self.backend.keys_hold_identity(self.tier, engine)
 
     def wrapped(self, provider_config: str) -> dict[str, Json]:
         """The parts as Objects for one cluster, by key."""

@@ -5,8 +5,7 @@ the composed Object (or bare workload) of one of the consumer's wired engines. T
 consumer does, whichever way the consumer is deleted, so the Usage waits for nothing that waits for
 it; and where the engine outlives its consumer (`--cascade=orphan`) the Usage stays as long as the
 engine and goes with it. Who the consumer is stands in an annotation. A consumer that does not run
-yet (held back) uses nothing: it marks the tier only where consumers must find an order among
-themselves (see identity_conflicts.py), `by` the Object that is to come.
+yet (held back) uses nothing.
 
 A fleet tier is no consumer's `of`: it composes one Usage of itself while anything uses a child.
 
@@ -60,17 +59,13 @@ _KEY = "usage-tier-"
 
 @dataclass(frozen=True, order=True)
 class Share:
-    """What one engine of a consumer may share: blocks of `model` under a cache `identity`.
+    """Blocks of `model` under a cache `identity`, which an engine shares with its equals.
 
     `model`: the string behind the model argument. `identity`: the digest, or "" when unknown.
-    `wired`: false while the consumer waits to be wired so. `keyed`: the keys of its blocks hold the
-    identity, so that nobody else's can be mistaken for them.
     """
 
     model: str
     identity: str
-    wired: bool = True
-    keyed: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +82,7 @@ class Consumer:
 
 
 @dataclass(frozen=True)
-class UsageOwner:
+class Holder:
     """What holds a tier: the composed resource that runs an engine, by its name on the control
     plane. `namespace` is "" for a cluster-scoped resource.
     """
@@ -108,7 +103,7 @@ def consumer(composite: dict[str, Any]) -> Consumer:
     )
 
 
-def owner(call: Call, key: str, resource: dict[str, Any]) -> UsageOwner:
+def holder(call: Call, key: str, resource: dict[str, Any]) -> Holder:
     """The composed resource under `key`, under the name that core has given it or will give it."""
     metadata = resource.get("metadata") or {}
     name = call.observed_value(key, "metadata", "name") or metadata.get("name")
@@ -122,33 +117,22 @@ def owner(call: Call, key: str, resource: dict[str, Any]) -> UsageOwner:
         or call.observed_value(key, "metadata", "namespace")
         or metadata.get("namespace")
     )
-    return UsageOwner(
+    return Holder(
         resource.get("apiVersion", ""), resource.get("kind", ""), str(namespace or ""), str(name)
     )
 
 
-def usages_of(label: str, namespace: str, name: str, model: str | None = None) -> Requirement:
-    """The Usages, in every namespace, that mark this tier (or fleet) as used.
-
-    `model`: only those of this model string. A consumer asks for no others: whoever serves another
-    model cannot get in its way, and a tier may have thousands of consumers.
-    """
+def usages_of(label: str, namespace: str, name: str) -> Requirement:
+    """Return the Usages, in every namespace, that mark this tier (or fleet) as used."""
     labels = {label: names.reference(namespace, name)}
-    if model is not None:
-        labels[names.LABEL_USED_MODEL] = model_label(model)
     return Requirement(api_version=names.USAGE_API_VERSION, kind="Usage", labels=labels)
-
-
-def model_label(model: str) -> str:
-    """A model string as a label value."""
-    return naming.digest(model, length=16)
 
 
 def compose(
     who: Consumer,
     tier: tuple[str, str],
     fleet: str,
-    held: Iterable[tuple[Share, UsageOwner]],
+    held: Iterable[tuple[Share, Holder]],
     progress: str = "",
 ) -> dict[str, dict[str, Any]]:
     """The Usages by which a consumer marks `tier` (namespace, name): one per model string, by key.
@@ -157,7 +141,7 @@ def compose(
     is the one that holds the tier. `progress`: how far the consumer is with the tier's wiring,
     where the tier rolls it out.
     """
-    by_model: dict[str, list[tuple[Share, UsageOwner]]] = {}
+    by_model: dict[str, list[tuple[Share, Holder]]] = {}
     for share, by in held:
         by_model.setdefault(share.model, []).append((share, by))
     found = {}
@@ -171,7 +155,7 @@ def compose(
     return found
 
 
-def _key(who: Consumer, tier: tuple[str, str], model: str, by: UsageOwner) -> str:
+def _key(who: Consumer, tier: tuple[str, str], model: str, by: Holder) -> str:
     """Core never moves what it has composed: a cluster-scoped consumer's Usage changes its key
     with its namespace.
     """
@@ -179,7 +163,7 @@ def _key(who: Consumer, tier: tuple[str, str], model: str, by: UsageOwner) -> st
     return f"{_KEY}{naming.digest(*tier, model, *where)}"
 
 
-def _home(by: UsageOwner, tier: tuple[str, str]) -> str:
+def _home(by: Holder, tier: tuple[str, str]) -> str:
     """Where the Usage stands: beside what holds the tier, or where that has no namespace, beside
     the tier.
     """
@@ -187,23 +171,18 @@ def _home(by: UsageOwner, tier: tuple[str, str]) -> str:
 
 
 def _usage(
-    who: Consumer, tier: tuple[str, str], fleet: str, shares: list[Share], by: UsageOwner
+    who: Consumer, tier: tuple[str, str], fleet: str, shares: list[Share], by: Holder
 ) -> dict[str, Any]:
     namespace, name = tier
-    running = next((s for s in shares if s.wired), shares[0])
-    labels = {
-        names.LABEL_USED_TIER: names.reference(namespace, name),
-        names.LABEL_USED_MODEL: model_label(running.model),
-        names.LABEL_USED_IDENTITY: running.identity or "unknown",
-    }
+    labels = {names.LABEL_USED_TIER: names.reference(namespace, name)}
     if fleet:
         labels[names.LABEL_USED_FLEET] = names.reference(namespace, fleet)
-    rows = [[s.model, s.identity, s.wired, *([True] if s.keyed else [])] for s in shares]
+    rows = [[share.model, share.identity] for share in shares]
     metadata: dict[str, Any] = {
         "labels": labels,
         "annotations": {
             names.ANNOTATION_CONSUMER: _consumer_text(who),
-            names.ANNOTATION_USED_TIER: f"{namespace}/{name}",
+            names.ANNOTATION_TIER: f"{namespace}/{name}",
             names.ANNOTATION_SHARES: json.dumps(rows, separators=(",", ":")),
         },
     }
@@ -232,7 +211,7 @@ def _consumer_text(who: Consumer) -> str:
     return json.dumps({k: v for k, v in fields.items() if v}, separators=(",", ":"))
 
 
-def _by(by: UsageOwner) -> dict[str, Any]:
+def _by(by: Holder) -> dict[str, Any]:
     return {"apiVersion": by.api_version, "kind": by.kind, "resourceRef": {"name": by.name}}
 
 
@@ -255,14 +234,14 @@ def of_needed(tier: tuple[str, str], needed: Mapping[str, Any]) -> dict[str, Any
         labels[names.LABEL_USED_FLEET] = names.reference(namespace, fleet)
     annotations = {
         names.ANNOTATION_CONSUMER: _consumer_text(Consumer(namespace, "KVOffloadTier", name)),
-        names.ANNOTATION_USED_TIER: f"{namespace}/{used}",
+        names.ANNOTATION_TIER: f"{namespace}/{used}",
     }
     reason = f"KVOffloadTier {namespace}/{name} keeps its blocks there"
     spec = {"of": _of({"name": used}), "reason": reason}
     return _document(spec, {"labels": labels, "annotations": annotations})
 
 
-def observed(call: Call, models: Container[str], by: UsageOwner) -> dict[str, dict[str, Any]]:
+def observed(call: Call, models: Container[str], by: Holder) -> dict[str, dict[str, Any]]:
     """The Usages of these model strings that the consumer has composed before, as it would compose
     them again.
 
@@ -290,7 +269,7 @@ def released(call: Call, made: Container[str], stays: Iterable[str]) -> dict[str
     for key in _composed_before(call):
         by = call.observed_value(key, "spec", "by") or {}
         if key not in made and by.get("resourceRef", {}).get("name") in engines:
-            nobody = UsageOwner(by.get("apiVersion", ""), by.get("kind", ""), "", key)
+            nobody = Holder(by.get("apiVersion", ""), by.get("kind", ""), "", key)
             found[key] = _again(call, key, nobody)
     return found
 
@@ -299,7 +278,7 @@ def _composed_before(call: Call) -> list[str]:
     return [key for key in call.observed_keys() if key.startswith(_KEY)]
 
 
-def _again(call: Call, key: str, by: UsageOwner) -> dict[str, Any]:
+def _again(call: Call, key: str, by: Holder) -> dict[str, Any]:
     """An observed Usage as the consumer would compose it again, for what holds the tier now."""
     who = consumer(call.composite)
     metadata = call.observed_value(key, "metadata") or {}
@@ -325,7 +304,7 @@ def shares(usage: dict[str, Any]) -> list[Share]:
     text = access.texts(usage, "metadata", "annotations").get(names.ANNOTATION_SHARES, "[]")
     try:
         rows = json.loads(text)
-        return [Share(str(r[0]), str(r[1]), bool(r[2]), r[3:] == [True]) for r in rows]
+        return [Share(str(row[0]), str(row[1])) for row in rows]
     except (ValueError, TypeError, IndexError, KeyError, RecursionError):
         return []
 

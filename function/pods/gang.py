@@ -12,9 +12,9 @@ from function import command, engines, workloads
 from function.api.input import Input
 from function.command import ConfigFile, EngineCall, Program
 from function.engines import config_file
-from function.pods import identify, identity, mounted, serve
+from function.pods import identify, mounted, serve
+from function.pods.beside import Texts
 from function.pods.declared import Declared
-from function.pods.siblings import Texts
 from function.problems import Refused
 from function.reasons import Reason
 from function.workloads import Gang, Template, containers
@@ -29,14 +29,14 @@ LEFT_ALONE = frozenset({Reason.OUT_OF_SCOPE})
 class Pod:
     """One template of an engine: a pod's serving container, or a Serve entry, and what it runs.
 
-    `other_engine_containers`: names of the pod's other containers that start an engine.
+    `beside`: names of the pod's other containers that start an engine.
     """
 
     template: Template
     index: int
     container: Json
     program: Program
-    other_engine_containers: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
     @property
     def calls(self) -> tuple[EngineCall, ...]:
@@ -44,7 +44,7 @@ class Pod:
 
 
 @dataclass(frozen=True)
-class EngineRequest:
+class AskingEngine:
     """One engine that asks for a tier: its templates, and what is known of it before the tier is.
 
     `refused`: why its pods cannot be read, or the engine not be told; the rest is then absent.
@@ -72,13 +72,8 @@ class EngineRequest:
     def calls(self) -> tuple[EngineCall, ...]:
         return tuple(call for pod in self.pods for call in pod.calls)
 
-    @property
-    def model(self) -> str:
-        """The string behind the model argument, "" when it is not there or not static."""
-        return identity.model_string(self.identified.name, self.flags) if self.identified else ""
 
-
-class GangReader:
+class Reading:
     """Reads the containers of one gang, each at most once for what its image is said to start.
 
     `texts`: of the ConfigMaps that its pods may mount.
@@ -90,7 +85,7 @@ class GangReader:
         self.texts = texts
         self._programs: dict[tuple[int, command.ImageCall | None], Program] = {}
 
-    def engine(self, declaration: Declared) -> EngineRequest:
+    def engine(self, declaration: Declared) -> AskingEngine:
         """The gang as an engine that asks, or refused where it cannot be read."""
         try:
             pods = tuple(self._pod(template, declaration) for template in self.gang.templates)
@@ -100,10 +95,10 @@ class GangReader:
                 self.step_input.engine_images,
             )
         except Refused as refused:
-            return EngineRequest(self.gang, declaration, refused=self._advised(refused))
+            return AskingEngine(self.gang, declaration, refused=self._advised(refused))
         call = next((call for pod in pods for call in pod.calls), None)
         read = engines.read(identified.name, call) if call else {}
-        return EngineRequest(self.gang, declaration, pods, identified, read)
+        return AskingEngine(self.gang, declaration, pods, identified, read)
 
     def _advised(self, refused: Refused) -> Refused:
         """With what the gang's kind lets its author do, where the engine cannot be told."""
@@ -135,16 +130,12 @@ class GangReader:
         if template.kind == workloads.SERVE:
             return Pod(template, -1, {}, serve.program(template.body))
         spec = template.body.get("spec", {})
-        index = containers.find_engine_container(spec, name=self._named(spec), proves=self._proves)
+        index = containers.serving(spec, name=self._named(spec), proves=self._proves)
         others = [c for i, c in enumerate(spec["containers"]) if i != index]
-        other_engine_containers = (
-            c for c in others if not containers.is_sidecar(c) and self._proves(c)
-        )
+        beside = (c for c in others if not containers.is_sidecar(c) and self._proves(c))
         return replace(
             self.pod_at(template, index, declaration),
-            other_engine_containers=tuple(
-                str(container.get("name", "")) for container in other_engine_containers
-            ),
+            beside=tuple(str(container.get("name", "")) for container in beside),
         )
 
     def pod_at(self, template: Template, index: int, declaration: Declared) -> Pod:

@@ -70,19 +70,19 @@ def command(
     tiers = files.load_items(tier)
     loaded = files.load_items(workload)
     documents = explain.workloads_in(loaded, str(workload))
-    siblings = explain.siblings_in(loaded)
+    beside = explain.beside_in(loaded)
     if all_tiers:
         for document in documents:
             if len(documents) > 1:
                 click.echo(explain.Explained(document).title)
             for each in tiers:
-                click.echo(explain.line(document, each, step_input, str(tier), siblings, tiers))
+                click.echo(explain.line(document, each, step_input, str(tier), beside, tiers))
         return
     asked = explain.asked_for(tiers)
     if len(asked) != 1:
         raise files.InputError(f"{tier}: {len(tiers)} documents, expected one tier (--all-tiers)")
     found = [
-        explain.explain(d, asked[0], step_input, str(tier), namespace, siblings, tiers)
+        explain.explain(d, asked[0], step_input, str(tier), namespace, beside, tiers)
         for d in documents
     ]
     for explained in found:

@@ -13,7 +13,6 @@ from typing import Any
 from crossplane.function import resource
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
-from function.composers.usage import model_label
 from function.fn import FunctionRunner
 
 Document = dict[str, Any]
@@ -133,8 +132,6 @@ def consumer(i: int) -> fnv1.RunFunctionRequest:
     request.desired.resources["model-serving-main"].resource.CopyFrom(engine)
     _require(request, "tier/modelplane-system/shared", _plain_tier())
     _require(request, "children/modelplane-system/shared")
-    for prefix in ("users", "fleet-users"):
-        _require(request, f"{prefix}/modelplane-system/shared/{model_label('Qwen/Qwen3-32B')}")
     return _settled(request)
 
 

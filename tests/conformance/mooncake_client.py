@@ -49,13 +49,13 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def put(self, key, size):
-        return "failed" if self.store.put(key, value(key, size)) else "ok"  # type: ignore[attr-defined]
+        return "failed" if self.store.put(key, value(key, size)) else "ok"
 
     def batch(self, key, size):
-        return "failed" if self.store.put_batch([key], [value(key, size)]) else "ok"  # type: ignore[attr-defined]
+        return "failed" if self.store.put_batch([key], [value(key, size)]) else "ok"
 
     def get(self, key, size):
-        found = self.store.get(key)  # type: ignore[attr-defined]
+        found = self.store.get(key)
         if not found:
             return "missing"
         return "ok" if found == value(key, size) else "corrupt"

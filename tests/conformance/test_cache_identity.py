@@ -25,20 +25,15 @@ SIZES = {"--l1-size-gb": "1", "--l1-init-size-gb": "1"}
 HALF, BRAIN = (["--model=/mnt/models", f"--dtype={dtype}"] for dtype in ("float16", "bfloat16"))
 
 
-def _consumer(name: str, args: list[str], claim: str, users: list[d.Document]) -> Outcome:
+def _consumer(name: str, args: list[str], claim: str) -> Outcome:
     engine = d.engine({"modelplane.ai/kv-offload-tier": "memory-only"}, args=args)
     pod = engine["spec"]["forProvider"]["manifest"]["spec"]["template"]["spec"]
     pod["volumes"].append({"name": "model", "persistentVolumeClaim": {"claimName": claim}})
     pod["containers"][0]["volumeMounts"].append({"name": "model", "mountPath": MODEL})
     ready = d.ready_tier("memory-only", **{**TIER["spec"], "inferenceClusterRef": {"name": "gpu"}})
     ready["spec"]["allowedNamespaces"] = {"from": "All"}
-    required = d.requirements(ready, name="memory-only", users=tuple(users), model=MODEL)
+    required = d.requirements(ready, name="memory-only")
     return call(d.replica(name), desired={KEY: engine}, required=required)
-
-
-def _usage(of: Outcome) -> d.Document:
-    usage = next(v for key, v in of.desired.items() if key.startswith("usage-"))
-    return {**usage, "metadata": {"namespace": "team-a", **usage["metadata"]}}
 
 
 def _keyed_as(of: Outcome) -> str:
@@ -67,11 +62,11 @@ def agent(node, engines):
 
 
 def test_a_second_consumer_of_one_model_string(agent: Pod) -> None:
-    first = _consumer("first", HALF, "llama", [])
+    first = _consumer("first", HALF, "llama")
     stored = bench(agent, "agent", model=_keyed_as(first))
     assert stored.cold_hits == [0, 0]
     for name, (args, claim, dtype, shares) in SECOND.items():
-        second = _consumer("second", args, claim, [_usage(first)])
+        second = _consumer("second", args, claim)
         assert (_keyed_as(second) == _keyed_as(first)) == shares, name
         shape = SHAPE.replace("float16", dtype)
         found = bench(agent, "agent", shape=shape, model=_keyed_as(second))

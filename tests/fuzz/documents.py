@@ -20,7 +20,6 @@ from crossplane.function import resource
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from function import names
-from function.composers.usage import model_label
 from function.fn import FunctionRunner
 from tests.corpus.corpus import CASES
 from tests.unit.composers import documents as d
@@ -131,10 +130,8 @@ def request(maker: Maker) -> tuple[fnv1.RunFunctionRequest, str]:
         case "record":
             for document in observed.values():
                 annotations = document.get("metadata", {}).get("annotations", {})
-                if names.ANNOTATION_RECORD in annotations:
-                    annotations[names.ANNOTATION_RECORD] = maker.record(
-                        annotations[names.ANNOTATION_RECORD]
-                    )
+                if names.RECORD in annotations:
+                    annotations[names.RECORD] = maker.record(annotations[names.RECORD])
             if maker.random.random() < 0.5:
                 required = d.requirements()
         case "observed":
@@ -151,7 +148,8 @@ def request(maker: Maker) -> tuple[fnv1.RunFunctionRequest, str]:
         case "users":
             usage = deepcopy(_USAGE)  # its own CRD has seen to the spec
             usage["metadata"]["annotations"][names.ANNOTATION_SHARES] = maker.record(_SHARES)
-            required[f"users/{REF}/{model_label(d.MODEL)}"] = [usage]
+            composite = d.tier(**backend)
+            required = {"cluster": [d.cluster()], "usages": [usage]}
         case "own":
             composite = maker.stored(d.tier(**backend), times)
             required = {"cluster": [d.cluster()], "usages": [_USAGE]}
@@ -168,15 +166,14 @@ _INPUT: Json = {
     "paths": [{"kind": "Deployment", "path": "spec.template"}],
     "container": "engine",
 }
-_SHARES = f'[["{d.MODEL}","i",true]]'
+_SHARES = f'[["{d.MODEL}","i"]]'
 _USAGE: Json = {
     "apiVersion": "protection.crossplane.io/v1beta1",
     "kind": "Usage",
     "metadata": {
         "name": "u",
         "namespace": "team-b",
-        "labels": {names.LABEL_USED_MODEL: model_label(d.MODEL)},
-        "annotations": {names.ANNOTATION_USED_TIER: REF, names.ANNOTATION_SHARES: _SHARES},
+        "annotations": {names.ANNOTATION_TIER: REF, names.ANNOTATION_SHARES: _SHARES},
     },
     "spec": {"by": {"kind": "ModelReplica", "resourceRef": {"name": "other"}}},
 }

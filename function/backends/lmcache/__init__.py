@@ -55,7 +55,7 @@ class _Mode:
     pinned: Callable[[Tier], tuple[Pinned, ...]]
     startup: Callable[[Tier], int] = lambda _: 0
     hints: Callable[[Tier], tuple[str, ...]] = lambda _: ()
-    colocated_with_engines: bool = False
+    beside_engines: bool = False
 
 
 def _hints(tier: Tier) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ _MODES = {
         pinned=server.pinned,
         startup=facts.startup_seconds,
         hints=_hints,
-        colocated_with_engines=True,
+        beside_engines=True,
     ),
     facts.IN_PROCESS: _Mode(
         connector="LMCacheConnectorV1",
@@ -166,7 +166,7 @@ class LMCache(Defaults[LMCacheSpec]):
             outlives_pods=mode.outlives_pods(tier),
             startup_seconds=mode.startup(tier),
             startup_hints=mode.hints(tier),
-            colocated_with_engines=mode.colocated_with_engines,
+            beside_engines=mode.beside_engines,
         )
 
     def gate(self, tier: Tier, engine: Engine) -> Question:

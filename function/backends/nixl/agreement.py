@@ -25,13 +25,13 @@ _RANKS = {VLLM: "--tensor-parallel-size", SGLANG: "--tp-size"}
 
 def check(engines: Sequence[Engine]) -> None:
     """Raise Refused where a prefill engine and a decode engine do not understand each other."""
-    disaggregation = {
+    halves = {
         phase: [engine for engine in engines if engine.phase == phase] for phase in facts.ROLES
     }
     problems = {
         str(problem): problem
-        for prefill in disaggregation[facts.PREFILL]
-        for decode in disaggregation[facts.DECODE]
+        for prefill in halves[facts.PREFILL]
+        for decode in halves[facts.DECODE]
         for problem in _problems(prefill, decode)
     }
     if problems:

@@ -4,22 +4,21 @@ A name resolves to the tier of that name, or to the child of a fleet tier of tha
 asked for at once. "Not yet resolved", "resolved and absent" and "present" stay three states.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from function import names
 from function.backends.registry import Registry
 from function.composers import pinned, tier_names, tier_plan
-from function.composers.admission import admits, admitted
+from function.composers.admission import admits
 from function.composers.needed import Needed
 from function.composers.tier_plan import Refusal, TierPlan
-from function.composers.usage import model_label, usages_of
 from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.edge.structs import encode
 from function.kube import access
-from function.pods.offload_request import OffloadRequest
+from function.pods.asking import Asking
 from function.pods.refs import Ref
 from function.reasons import Reason
 
@@ -47,33 +46,20 @@ class Planned:
     requirements: Mapping[str, Requirement] = field(default_factory=dict)
 
 
-def requirements(ref: Ref, models: Iterable[str]) -> dict[str, Requirement]:
-    """Everything that must be looked up for one named tier, and engines of these model strings."""
-    found = tier_names.requirements(f"tier/{ref}", f"children/{ref}", ref.namespace, ref.name)
-    for model in models:
-        for prefix, label in _USERS.items():
-            found[_users(prefix, ref, model)] = usages_of(label, ref.namespace, ref.name, model)
-    return found
+def requirements(ref: Ref) -> dict[str, Requirement]:
+    """Return everything that must be looked up for one named tier."""
+    return tier_names.requirements(f"tier/{ref}", f"children/{ref}", ref.namespace, ref.name)
 
 
-# Consumers may know one tier by its own name or by its fleet's.
-_USERS = {"users": names.LABEL_USED_TIER, "fleet-users": names.LABEL_USED_FLEET}
-
-
-def _users(prefix: str, ref: Ref | None, model: str) -> str:
-    return f"{prefix}/{ref}/{model_label(model)}"
-
-
-def resolve(call: Call, request: OffloadRequest, namespace: str) -> Found:
+def resolve(call: Call, asking: Asking, namespace: str) -> Found:
     """The tier that a workload names, for a consumer in `namespace`, on the workload's cluster.
 
     The one tier on that cluster is chosen first, and then asked whether it admits the namespace:
     another tier's admission is no help.
     """
-    ref = request.ref
-    users_ = [call.required(_users(prefix, ref, m)) for m in request.models for prefix in _USERS]
+    ref = asking.ref
     named, children = call.required(f"tier/{ref}"), call.required(f"children/{ref}")
-    if named is None or children is None or None in users_:
+    if named is None or children is None:
         message = f"Waiting for Crossplane to look up KVOffloadTier {ref}."
         return Found(Reason.TIER_UNRESOLVED, message)
     single = [t for t in named if access.mapping(t, "spec", "inferenceClusterRef")]
@@ -83,9 +69,9 @@ def resolve(call: Call, request: OffloadRequest, namespace: str) -> Found:
             Reason.TIER_NOT_FOUND,
             f"There is no KVOffloadTier {ref}. Correct the name, or ask the platform team for it.",
         )
-    here = [t for t in candidates if _provider_config(t) == request.provider_config]
+    here = [t for t in candidates if _provider_config(t) == asking.provider_config]
     if not here:
-        return _elsewhere(ref, named, candidates, request.provider_config, namespace)
+        return _elsewhere(ref, named, candidates, asking.provider_config, namespace)
     if len(here) > 1:
         names_ = ", ".join(sorted(access.text(t, "metadata", "name") for t in here))
         return Found(
@@ -143,27 +129,6 @@ def plan(call: Call, ref: Ref, found: Found, backends: Registry) -> Planned:
         message = f"KVOffloadTier {ref} is not ready: {edit}"
         return Planned(None, Reason.TIER_NOT_READY, message, needed.requirements)
     return Planned(whole, requirements=needed.requirements)
-
-
-def users(call: Call, request: OffloadRequest, found: Found | None) -> list[dict[str, Any]]:
-    """The Usages of the tier that was found, of the workload's models, by whichever name; only
-    those of namespaces that it admits.
-    """
-    if found is None or found.document is None or request.ref is None:
-        return []
-    used: list[dict[str, Any]] = []
-    for model in request.models:
-        for prefix in _USERS:
-            more = call.required(_users(prefix, request.ref, model)) or []
-            used += [u for u in more if u not in used]
-    namespace = access.text(found.document, "metadata", "namespace")
-    value = f"{namespace}/{access.text(found.document, 'metadata', 'name')}"
-    # Whoever may make a Usage may make one up: those of namespaces that are not admitted are none.
-    return [
-        usage
-        for usage in admitted(found.document, used)
-        if access.texts(usage, "metadata", "annotations").get(names.ANNOTATION_USED_TIER) == value
-    ]
 
 
 def _elsewhere(

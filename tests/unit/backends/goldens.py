@@ -62,9 +62,6 @@ class Goldens:
             "problems": [str(p) for p in self.backend.problems(of)],
             "description": asdict(self.backend.describe(of)),
             "pinned": [_pinned(row) for row in self.backend.pinned(of) if row.value],
-            "keysHoldIdentity": [
-                name for name, e in self.engines.items() if self.backend.keys_hold_identity(of, e)
-            ],
             **{
                 name: _injection(self.backend.inject(of, engine).to_json())
                 for name, engine in self.engines.items()

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from function.composers.usage import model_label
 from tests.unit.composers.calls import READY
 
 Document = dict[str, Any]
@@ -122,13 +121,12 @@ def engine(
     }
 
 
-# SGLang's client of LMCache keys blocks by the model string alone, and shares memory with agents.
-# A tier for SGLang; what shares it by the model string in tests of that (conftest.by_string).
-BY_STRING = {"lmcache": {"l1": {"sizeGiB": 200}, "ipc": "SharedMemory"}}
+# SGLang's client of LMCache shares memory with its agent: a tier for it.
+SHARED_MEMORY = {"lmcache": {"l1": {"sizeGiB": 200}, "ipc": "SharedMemory"}}
 
 
-def engine_by_string(*args: str) -> Document:
-    """An SGLang engine that a tier of BY_STRING can wire, with these further arguments."""
+def sglang_engine(*args: str) -> Document:
+    """An SGLang engine that a tier of SHARED_MEMORY can wire, with these further arguments."""
     found = engine(args=list(args), image="lmcache/sglang:v0.5.6")
     pod = found["spec"]["forProvider"]["manifest"]["spec"]["template"]["spec"]
     command = ["sglang", "serve", "--model-path", MODEL]
@@ -141,16 +139,12 @@ def requirements(
     *tiers: Document,
     name: str = "chat",
     children: tuple[Document, ...] = (),
-    users: tuple[Document, ...] = (),
-    model: str = MODEL,
 ) -> dict[str, list[Document]]:
     """What core resolves for a consumer that names `name`."""
     ref = f"modelplane-system/{name}"
     return {
         f"tier/{ref}": list(tiers),
         f"children/{ref}": list(children),
-        f"users/{ref}/{model_label(model)}": list(users),
-        f"fleet-users/{ref}/{model_label(model)}": [],
     }
 
 

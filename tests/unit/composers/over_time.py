@@ -1,6 +1,5 @@
 """What the function decides over time: a platform team and ML teams, and what must always hold."""
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,7 +38,7 @@ TURNS = 40
 # What a tier may be, by a word.
 BACKENDS: dict[str, Document] = {
     "node server": {"backend": "LMCache", "lmcache": {"l1": {"sizeGiB": 200}}},
-    "by string": {"backend": "LMCache", **d.BY_STRING},
+    "shared memory": {"backend": "LMCache", **d.SHARED_MEMORY},
     "in process": {
         "backend": "LMCache",
         "lmcache": {"mode": "InProcess", "inProcess": {"memoryGiB": 4}},
@@ -126,7 +125,7 @@ class Wish:
     def _engine(self, role: str) -> Document:
         asks: dict[str, str] = {}
         if self.tier and self.shape != "field":
-            asks = {names.ANNOTATION_TIER: self.tier, names.ANNOTATION_POLICY: self.policy}
+            asks = {names.TIER: self.tier, names.POLICY: self.policy}
         words = [self.model, *self.arguments]
         made = d.engine(asks, args=words, provider_config=self.cluster, **ENGINES[self.engine])
         template = d.wired_pod(made)
@@ -325,8 +324,8 @@ class OverTime(RuleBasedStateMachine):
         self.act(name)
         for document in it.composed.values():
             annotations = document["metadata"].get("annotations", {})
-            if names.ANNOTATION_RECORD in annotations:
-                annotations[names.ANNOTATION_RECORD] = annotations[names.ANNOTATION_RECORD][:-9]
+            if names.RECORD in annotations:
+                annotations[names.RECORD] = annotations[names.RECORD][:-9]
         self.settle()
 
     # The function --------------------------------------------------------------------------------
@@ -396,7 +395,6 @@ class OverTime(RuleBasedStateMachine):
         self.nothing_that_runs_changes_for_anothers_sake()
         self.required_never_begins_unwired()
         self.a_tier_is_used_by_whom_it_serves()
-        self.nobody_reads_anothers_blocks()
         self.a_ready_tier_has_its_agents()
 
     def what_a_condition_says_is_so(self) -> None:
@@ -447,10 +445,7 @@ class OverTime(RuleBasedStateMachine):
         if reason == "TierUnresolved":
             raise AssertionError(f"{name} is unresolved at the end")
         if reason == "CacheIdentityConflict":
-            assert len(self.wishes) > 1 or wish.shape == "pair", f"{name} conflicts with nobody"
-            others = [self.wishes[n] for n in self.wishes if n != name]
-            live = [w for w in others if w.tier == wish.tier and w.policy != "Off"]
-            assert live or wish.shape == "pair", f"{name} conflicts with nobody that asks"
+            assert wish.shape == "pair", f"{name} conflicts with nobody"
 
     def found(self, wish: Wish) -> Composite | None:
         """The tier that a wish means, on its cluster."""
@@ -506,18 +501,15 @@ class OverTime(RuleBasedStateMachine):
         self.appeared = {k: v for k, v in self.appeared.items() if k in there}
 
     def a_tier_is_used_by_whom_it_serves(self) -> None:
-        """Every Usage speaks for pods that carry the tier's wiring, or wait in an order."""
+        """Every Usage speaks for pods that carry the tier's wiring."""
         for name, it in ((n, self.consumer(n)) for n in self.wishes):
             assert it is not None
             carried = {wired_to(template) for template in running(it).values()} - {""}
-            marked, waits = set(), set()
+            marked = set()
             for document in it.composed.values():
                 if document["kind"] == "Usage":
                     of = document["spec"]["of"]["resourceRef"]
-                    remote = names.remote_name(of["namespace"], of["name"])
-                    text = document["metadata"]["annotations"][names.ANNOTATION_SHARES]
-                    is_wired = any(row[2] for row in json.loads(text))
-                    (marked if is_wired else waits).add(remote)
+                    marked.add(names.remote_name(of["namespace"], of["name"]))
             if name in self.plane.refusing:
                 continue
             kept = {
@@ -529,23 +521,6 @@ class OverTime(RuleBasedStateMachine):
             if not kept:
                 assert marked <= carried, f"{name} marks {marked} and runs with {carried}"
             assert carried <= marked | kept, f"{name} runs with {carried} and marks {marked}"
-
-    def nobody_reads_anothers_blocks(self) -> None:
-        seen: dict[tuple[str, str], tuple[str, str]] = {}
-        for name, it in ((n, self.consumer(n)) for n in self.wishes):
-            if it is None or condition(it.document, KVOFFLOAD) != ("True", "Wired"):
-                continue
-            for document in it.composed.values():
-                if document["kind"] != "Usage":
-                    continue
-                of = document["spec"]["of"]["resourceRef"]["name"]
-                text = document["metadata"]["annotations"][names.ANNOTATION_SHARES]
-                for row in json.loads(text):
-                    if row[3:] == [True] or not row[2]:
-                        continue
-                    other, identity = seen.setdefault((of, row[0]), (name, row[1]))
-                    same = other == name or (identity and identity == row[1])
-                    assert same, f"{name} and {other} share {row[0]} and are both Wired"
 
     def a_ready_tier_has_its_agents(self) -> None:
         for it in self.tiers():

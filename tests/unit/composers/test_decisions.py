@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from function.names import ANNOTATION_RECORD
+from function.names import RECORD
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import call
 
@@ -192,8 +192,7 @@ def test_decision(name: str) -> None:
         container["resources"] = {"limits": resources}
     if args == SGLANG:
         container["command"] = container.pop("args")
-    model = DENSE if args == SGLANG else next(a for a in args if "/" in a)
-    required = d.requirements(d.ready_tier(**tier), model=model)
+    required = d.requirements(d.ready_tier(**tier))
     got = call(d.replica(), desired={KEY: engine}, required=required)
     message = got.messages["KVOffloadReady"]
     assert got.conditions["KVOffloadReady"][1] == reason, message
@@ -203,11 +202,11 @@ def test_decision(name: str) -> None:
         assert "Note: " not in message or "torch" in message, message
 
 
-def decide(manifest: dict[str, Any], model: str = DENSE, **tier: Any) -> tuple[str, str]:
+def decide(manifest: dict[str, Any], **tier: Any) -> tuple[str, str]:
     """(reason, message) for a workload in an Object."""
     resource = d.engine()
     resource["spec"]["forProvider"]["manifest"] = manifest
-    required = d.requirements(d.ready_tier(**tier), model=model)
+    required = d.requirements(d.ready_tier(**tier))
     got = call(d.replica(), desired={KEY: resource}, required=required)
     return got.conditions["KVOffloadReady"][1], got.messages["KVOffloadReady"]
 
@@ -318,9 +317,9 @@ CONFIGURED: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize("name", CONFIGURED)
 def test_the_file_of_config_counts_where_its_config_map_stands_beside(name: str) -> None:
-    siblings, reason, said = CONFIGURED[name]
+    beside, reason, said = CONFIGURED[name]
     required = d.requirements(d.ready_tier())
-    got = call(d.replica(), desired={KEY: configured(), **siblings}, required=required)
+    got = call(d.replica(), desired={KEY: configured(), **beside}, required=required)
     assert (got.conditions["KVOffloadReady"][1], said in got.messages["KVOffloadReady"]) == (
         reason,
         True,
@@ -335,9 +334,7 @@ def test_an_edit_of_the_config_map_is_a_change_of_the_template() -> None:
         got = call(d.replica(), desired=desired, required=d.requirements(d.ready_tier()), **more)
         assert got.conditions["KVOffloadReady"][1] == WIRED
         resource = got.desired[KEY]
-        return resource, json.loads(resource["metadata"]["annotations"][ANNOTATION_RECORD])[
-            "template"
-        ]
+        return resource, json.loads(resource["metadata"]["annotations"][RECORD])["template"]
 
     first, digest = wired(SEEN)
     assert wired("# a comment\ndtype: 'half'\n", observed={KEY: first}) == (first, digest)
@@ -347,14 +344,14 @@ def test_an_edit_of_the_config_map_is_a_change_of_the_template() -> None:
 
 
 def identity_of(resource: dict[str, Any]) -> str:
-    record = json.loads(resource["metadata"]["annotations"][ANNOTATION_RECORD])
+    record = json.loads(resource["metadata"]["annotations"][RECORD])
     return next(iter(record["engines"].values()))["identity"]
 
 
 def test_a_wired_engine_whose_config_map_goes_keeps_what_it_has() -> None:
     required = d.requirements(d.ready_tier())
-    siblings = {"config": config_map(SEEN)}
-    first = call(d.replica(), desired={KEY: configured(), **siblings}, required=required)
+    beside = {"config": config_map(SEEN)}
+    first = call(d.replica(), desired={KEY: configured(), **beside}, required=required)
     running = {KEY: first.desired[KEY]}
     got = call(d.replica(), desired={KEY: configured()}, observed=running, required=required)
     assert got.conditions["KVOffloadReady"][1] == "ArgsNotPatchable"
@@ -430,8 +427,7 @@ NO_ENGINES: dict[str, tuple[dict[str, Any], str, tuple[str, ...], tuple[str, ...
 @pytest.mark.parametrize("name", NO_ENGINES)
 def test_what_is_no_engine_of_ours(name: str) -> None:
     manifest, reason, said, unsaid = NO_ENGINES[name]
-    unseen = "nothing that starts one" in name
-    found, message = decide(manifest, "" if unseen else DENSE)
+    found, message = decide(manifest)
     assert found == reason, message
     for text in said:
         assert text in message, message
@@ -459,7 +455,6 @@ def sglang(*args: str, claim: str = "a") -> dict[str, Any]:
     return spec
 
 
-CONFLICT = "CacheIdentityConflict"
 # name: (the tier, one role, the other)
 PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "one volume": ({}, role(), role()),
@@ -473,31 +468,19 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_two_engines_of_one_workload(name: str) -> None:
-    """Whose keys hold the identity are in nobody's way."""
-    _two_engines(*PAIRS[name], WIRED)
-
-
-@pytest.mark.usefixtures("keys_without_identity")
-@pytest.mark.parametrize("name", [name for name in PAIRS if name.startswith("SGLang")])
-def test_two_engines_of_one_model_string(name: str) -> None:
-    _two_engines(*PAIRS[name], WIRED if name == "SGLang, one volume" else CONFLICT)
-
-
-def _two_engines(
-    tier: dict[str, Any], one: dict[str, Any], other: dict[str, Any], reason: str
-) -> None:
-    """One workload with two engines, and one composite with two workloads, fare alike."""
-    found, message = decide(group(one=one, other=other), "/mnt/models", **tier)
-    assert found == reason, message
+    """One workload with two engines, and one composite with two workloads, are wired alike."""
+    tier, one, other = PAIRS[name]
+    found, message = decide(group(one=one, other=other), **tier)
+    assert found == WIRED, message
     desired = {}
     for key, spec in (("one", one), ("other", other)):
         desired[key] = d.engine()
         manifest = deployment({})
         manifest["spec"]["template"]["spec"] = spec
         desired[key]["spec"]["forProvider"]["manifest"] = manifest
-    required = d.requirements(d.ready_tier(**tier), model="/mnt/models")
+    required = d.requirements(d.ready_tier(**tier))
     got = call(d.replica(), desired=desired, required=required)
-    assert got.conditions["KVOffloadReady"][1] == reason, got.messages
+    assert got.conditions["KVOffloadReady"][1] == WIRED, got.messages
 
 
 NIXL = '{"kv_connector":"NixlConnector","kv_role":"%s"}'
@@ -524,7 +507,7 @@ PHASES = {
 def test_the_phase_is_what_the_flags_say_and_a_failed_transfer_stays_one(connector: str) -> None:
     args = [DENSE, *(["--kv-transfer-config", connector] if connector else [])]
     engine = d.engine(args=args, image="vllm/vllm-openai:v0.33.0")
-    required = d.requirements(d.ready_tier(**POOL), model=DENSE)
+    required = d.requirements(d.ready_tier(**POOL))
     got = call(d.replica(), desired={KEY: engine}, required=required)
     assert got.conditions["KVOffloadReady"][1] == WIRED, got.messages
     container = d.wired_pod(got.desired[KEY])["spec"]["containers"][0]
@@ -550,7 +533,7 @@ def test_the_phase_is_what_the_label_says_where_the_flags_do_not(
     args = [DENSE, *(["--kv-transfer-config", NIXL % own] if own else [])]
     engine = d.engine(args=args, image="vllm/vllm-openai:v0.33.0")
     d.wired_pod(engine)["metadata"].setdefault("labels", {})["llm-d.ai/role"] = label
-    required = d.requirements(d.ready_tier(**POOL), model=DENSE)
+    required = d.requirements(d.ready_tier(**POOL))
     got = call(d.replica(), desired={KEY: engine}, required=required)
     container = d.wired_pod(got.desired[KEY])["spec"]["containers"][0]
     config = json.loads(container["args"][-1])
@@ -560,7 +543,7 @@ def test_the_phase_is_what_the_label_says_where_the_flags_do_not(
 
 
 @pytest.mark.parametrize(
-    ("siblings", "reason"),
+    ("beside", "reason"),
     [
         ({}, WIRED),
         ({"envFrom": [{"configMapRef": {"name": "more"}}]}, "ArgsNotPatchable"),
@@ -568,10 +551,10 @@ def test_the_phase_is_what_the_label_says_where_the_flags_do_not(
     ],
 )
 def test_a_variable_that_may_hold_flags_is_empty_only_where_all_are_seen(
-    siblings: dict[str, Any], reason: str
+    beside: dict[str, Any], reason: str
 ) -> None:
     script = f"exec vllm serve {DENSE} $VLLM_ADDITIONAL_ARGS"
-    container = {"image": STOCK["image"], "command": ["sh", "-c", script], **siblings}
+    container = {"image": STOCK["image"], "command": ["sh", "-c", script], **beside}
     found, message = decide(deployment(container))
     assert found == reason, message
 
@@ -600,7 +583,7 @@ def test_a_flag_that_a_variable_holds_is_read_and_merged(
     engine = d.engine()
     manifest = deployment({"image": STOCK["image"], "args": [DENSE, *args], "env": variables})
     engine["spec"]["forProvider"]["manifest"] = manifest
-    required = d.requirements(d.ready_tier(), model=DENSE)
+    required = d.requirements(d.ready_tier())
     got = call(d.replica(), desired={KEY: engine}, required=required)
     assert got.conditions["KVOffloadReady"][1] == WIRED, got.messages
     container = d.wired_pod(got.desired[KEY])["spec"]["containers"][0]
@@ -655,7 +638,7 @@ def test_memory_is_counted_for_the_ranks_of_one_node() -> None:
     engine = d.engine()
     manifest = deployment({**container, "resources": resources})
     engine["spec"]["forProvider"]["manifest"] = manifest
-    required = d.requirements(d.ready_tier(**HIERARCHY), model=DENSE)
+    required = d.requirements(d.ready_tier(**HIERARCHY))
     got = call(d.replica(), desired={KEY: engine}, required=required)
     limits = d.wired_pod(got.desired[KEY])["spec"]["containers"][0]["resources"]["limits"]
     assert limits["memory"] == "180Gi", got.messages
@@ -691,7 +674,7 @@ def test_a_kind_that_is_not_known_gets_a_condition(name: str, place: str) -> Non
         manifest["metadata"] = {"name": "m", "annotations": TIER}
     engine = d.engine()
     engine["spec"]["forProvider"]["manifest"] = manifest
-    required = d.requirements(d.ready_tier(), model=DENSE)
+    required = d.requirements(d.ready_tier())
     got = call(d.replica(**by_field), desired={KEY: engine}, required=required)
     assert got.desired[KEY] == engine
     assert got.conditions["KVOffloadReady"] == (
@@ -739,7 +722,7 @@ def test_the_record_alone_is_enough_when_the_tier_is_gone(name: str) -> None:
         d.replica(**spec),
         step_input={**INPUT, **step_input},
         desired={KEY: engine},
-        required=d.requirements(d.ready_tier(), model=DENSE),
+        required=d.requirements(d.ready_tier()),
     )
     assert before.conditions["KVOffloadReady"][1] == WIRED, before.messages
     for spec_then in (spec, {}):
@@ -748,7 +731,7 @@ def test_the_record_alone_is_enough_when_the_tier_is_gone(name: str) -> None:
             step_input=INPUT,
             desired={KEY: engine},
             observed={KEY: before.desired[KEY]},
-            required={**d.requirements(model=DENSE), **d.requirements(model="")},
+            required=d.requirements(),
         )
         assert after.desired[KEY] == before.desired[KEY], after.messages
         assert "Still wired as recorded" in after.messages["KVOffloadReady"]
@@ -783,7 +766,7 @@ def test_a_decode_engine_that_a_tier_leaves_alone_does_not_take_prefill_with_it(
     manifest = group(decode=half("decode", *more), prefill=half("prefill", *of_both))
     engine = d.engine()
     engine["spec"]["forProvider"]["manifest"] = manifest
-    required = d.requirements(d.ready_tier(**tier), model=DENSE)
+    required = d.requirements(d.ready_tier(**tier))
     got = call(d.replica(), desired={KEY: engine}, required=required)
     message = got.messages["KVOffloadReady"]
     assert (got.conditions["KVOffloadReady"][1], said in message) == (reason, True), message
@@ -800,7 +783,7 @@ def test_a_decode_engine_that_a_tier_leaves_alone_does_not_take_prefill_with_it(
         d.replica(),
         desired={KEY: engine},
         observed={KEY: got.desired[KEY]},
-        required={**d.requirements(model=DENSE), **d.requirements(model="")},
+        required=d.requirements(),
     )
     assert again.desired[KEY] == got.desired[KEY], again.messages
 
@@ -825,7 +808,7 @@ def test_halves_in_two_workloads_fare_alike() -> None:
         manifest = deployment({})
         manifest["spec"]["template"]["spec"] = half(mode)
         desired[mode]["spec"]["forProvider"]["manifest"] = manifest
-    required = d.requirements(d.ready_tier(**POOL), model=DENSE)
+    required = d.requirements(d.ready_tier(**POOL))
     got = call(d.replica(), desired=desired, required=required)
     assert got.desired["decode"] == desired["decode"], got.messages
     wired = d.wired_pod(got.desired["prefill"])["spec"]["containers"][0]["command"]
@@ -856,7 +839,7 @@ def test_a_capability_is_added_only_where_it_has_an_effect(
     manifest["spec"]["template"]["spec"]["securityContext"] = pods
     engine = d.engine()
     engine["spec"]["forProvider"]["manifest"] = manifest
-    required = d.requirements(d.ready_tier(**tier), model=DENSE)
+    required = d.requirements(d.ready_tier(**tier))
     got = call(d.replica(), desired={KEY: engine}, required=required)
     message = got.messages["KVOffloadReady"]
     assert got.conditions["KVOffloadReady"][1] == WIRED, message

@@ -40,7 +40,7 @@ def deploy(*wish: str, **more: Any) -> Step:
     return "deploy", run(*wish, **more)
 
 
-STRING = run(engine="sglang")  # told apart on "by string" by its model alone
+SGLANG = run(engine="sglang")  # told apart on "shared memory" by its model alone
 ROLL: Step = ("edit_tier", "chat", "rolling")
 NEW: Step = ("edit_tier", "chat", "startup")
 CLOSE: Step = ("edit_tier", "chat", "closed")
@@ -75,34 +75,16 @@ PROGRAMS: dict[str, tuple[str, Wish, list[Step]]] = {
         "in process", run("field", policy="Optional"), [("delete_tier", "chat"), OTHER],
     ),
     "another model, and one of the old": (
-        "by string", STRING,
+        "shared memory", SGLANG,
         [edit(0, "model", "Qwen/Qwen3-8B"), deploy(engine="sglang", arguments=HALF)],
     ),
     "siblings roll": (
-        "by string", STRING, [("deploy", STRING), edit(0, "arguments", HALF),
-                              edit(1, "arguments", HALF)],
+        "shared memory", SGLANG,
+        [("deploy", SGLANG), edit(0, "arguments", HALF), edit(1, "arguments", HALF)],
     ),
-    "a neighbour waits, and the other goes": (
-        "by string", STRING,
-        [("deploy", STRING), ("deploy", STRING), edit(2, "arguments", HALF), ("delete", 0),
-         ("delete", 0)],
+    "a pair of two identities": (
+        "shared memory", run("pair", "sglang"), [edit(0, "arguments", HALF)],
     ),
-    "a neighbour waits, and the others turn off": (
-        "by string", STRING,
-        [("deploy", STRING), ("deploy", STRING), edit(2, "arguments", HALF),
-         edit(0, "policy", "Off"), edit(1, "policy", "Off")],
-    ),
-    "a neighbour waits, and gives up": (
-        "by string", STRING,
-        [("deploy", STRING), ("deploy", STRING), edit(2, "arguments", HALF),
-         edit(2, "arguments", ())],
-    ),
-    "two wait for a tier": (
-        "by string", run(engine="sglang", policy="Off"),
-        [GONE, ("deploy", STRING), deploy(engine="sglang", arguments=HALF),
-         edit(1, "policy", "Off"), BACK],
-    ),
-    "a pair of two identities": ("by string", run("pair", "sglang"), [edit(0, "arguments", HALF)]),
     "a roll": ("node server", run(), [ROLL, ("deploy", run()), ("deploy", run()), NEW]),
     "a roll, bare and a pair": (
         "node server", run("bare"), [ROLL, ("deploy", run("pair")), ("deploy", run()), NEW],

@@ -1,5 +1,6 @@
 """Usages: what holds a tier, who is counted, and what a stranger's may say."""
 
+import copy
 import json
 from typing import Any
 
@@ -41,11 +42,7 @@ def test_a_usage_of_an_engine_that_core_will_name() -> None:
     shares = json.loads(found["metadata"]["annotations"].pop(SHARES))
     assert [share[0] for share in shares] == [d.MODEL]
     labels = found["metadata"].pop("labels")
-    assert set(labels) == {
-        "modelplane.ai/kv-offload-used-tier",
-        "modelplane.ai/kv-offload-used-model",
-        "modelplane.ai/kv-offload-used-identity",
-    }
+    assert labels == {"modelplane.ai/kv-offload-used-tier": "modelplane-system.chat"}
     assert found == {
         "apiVersion": "protection.crossplane.io/v1beta1",
         "kind": "Usage",
@@ -101,7 +98,7 @@ def test_by_is_the_composed_resource_that_runs_the_engine(name: str) -> None:
 
 def test_engines_of_one_model_hold_the_tier_together() -> None:
     desired = {"a": d.engine(), "b": d.engine(), "c": d.engine(args=["other/model"])}
-    required = d.requirements(d.ready_tier()) | d.requirements(d.ready_tier(), model="other/model")
+    required = d.requirements(d.ready_tier())
     got = call(d.replica(), desired=desired, required=required)
     holders = [u["spec"]["by"]["resourceRef"]["name"] for u in usages(got.desired).values()]
     assert sorted(holders) == sorted(naming.composed("qwen", "uid-qwen", key) for key in "ac")
@@ -124,9 +121,9 @@ def test_a_cluster_scoped_consumers_usage_stands_beside_its_engine(name: str) ->
     required = d.requirements(open_tier)
     desired = call(composite, desired={KEY: engine}, required=required).desired
     found = only(desired)
-    siblings = desired["configmap-kv-offload"]
-    assert siblings["kind"] == "Object"
-    assert siblings["metadata"].get("namespace", "") == namespace
+    beside = desired["configmap-kv-offload"]
+    assert beside["kind"] == "Object"
+    assert beside["metadata"].get("namespace", "") == namespace
     assert found["metadata"]["namespace"] == want
     assert found["spec"]["of"]["resourceRef"]["namespace"] == "modelplane-system"
     assert found["metadata"]["annotations"][CONSUMER] == '{"kind":"ModelReplica","name":"qwen"}'
@@ -155,7 +152,7 @@ MOONCAKE = {"backend": "Mooncake", "lmcache": None, "mooncake": {"store": {"size
 
 ELSE = d.requirements(d.ready_tier("other"), name="other")
 # name: (the engine after an edit, what is resolved for it) -> its tier is let go of
-UNTOUCHED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+LEFT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "it asks no more": (d.engine({}), {}),
     "the policy is Off": (
         d.engine(OPTIONAL | {"modelplane.ai/kv-offload-policy": "Off"}),
@@ -164,7 +161,7 @@ UNTOUCHED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "it names another tier": (d.engine({"modelplane.ai/kv-offload-tier": "other"}), ELSE),
     "it serves another model": (
         d.engine(args=["other/model"]),
-        d.requirements(d.ready_tier(), model="other/model"),
+        d.requirements(d.ready_tier()),
     ),
 }
 
@@ -180,10 +177,10 @@ def runs() -> dict[str, Any]:
     return seen
 
 
-@pytest.mark.parametrize("name", UNTOUCHED)
+@pytest.mark.parametrize("name", LEFT)
 def test_a_tier_that_an_engine_leaves_is_let_go_of_while_it_runs_on(name: str) -> None:
     """Core deletes no Usage before what its `by` names is gone: first it must name nobody."""
-    engine, required = UNTOUCHED[name]
+    engine, required = LEFT[name]
     before = runs()
     (key,) = usages(before)
     desired = {KEY: engine}
@@ -202,28 +199,61 @@ def test_a_usage_waits_for_an_engine_that_goes() -> None:
     assert usages(call(d.replica(), observed=runs()).desired) == {}
 
 
-# name: (the engine, the tier) -> does it hold the tier before it runs?
 WAITING = {
-    "in nobody's way": (d.engine(), d.unready_tier(), False),
-    "in nobody's way, another backend": (d.engine(), d.unready_tier(**MOONCAKE), False),
-    "unwired by choice": (d.engine(OPTIONAL), d.unready_tier(), False),
+    "its tier starts": (d.engine(), d.unready_tier()),
+    "its tier starts, another backend": (d.engine(), d.unready_tier(**MOONCAKE)),
+    "unwired by choice": (d.engine(OPTIONAL), d.unready_tier()),
 }
 
 
 @pytest.mark.parametrize("name", WAITING)
-def test_who_does_not_run_holds_nothing_without_need(name: str) -> None:
-    engine, tier, want = WAITING[name]
+def test_a_consumer_that_does_not_run_marks_no_tier(name: str) -> None:
+    engine, tier = WAITING[name]
     got = call(d.replica(), desired={KEY: engine}, required=d.requirements(tier))
     assert got.conditions["KVOffloadReady"] == ("False", "TierNotReady")
-    assert bool(usages(got.desired)) == want
+    assert usages(got.desired) == {}
 
 
-@pytest.mark.usefixtures("keys_without_identity")
-def test_who_stands_in_an_order_with_others_marks_the_tier_before_it_runs() -> None:
-    engine, tier = d.engine_by_string(), d.unready_tier(**d.BY_STRING)
-    got = call(d.replica(), desired={KEY: engine}, required=d.requirements(tier))
-    assert got.conditions["KVOffloadReady"] == ("False", "TierNotReady")
-    assert usages(got.desired)
+def test_an_edit_that_waits_for_its_tier_is_marked_as_what_runs() -> None:
+    before = runs()
+    (key,) = usages(before)
+    edited = {KEY: d.engine(args=[d.MODEL, "--dtype=float16"])}
+    required = d.requirements(d.unready_tier())
+    waits = call(d.replica(), desired=edited, required=required, observed=before)
+    assert waits.conditions["KVOffloadReady"] == ("False", "TierNotReady")
+    assert rows(waits.desired[key]) == rows(before[key])
+    required = d.requirements(d.ready_tier())
+    after = call(d.replica(), desired=edited, required=required, observed=observe(waits))
+    assert rows(after.desired[key]) != rows(before[key])
+
+
+def rows(document: dict[str, Any]) -> list[list[str]]:
+    """What a Usage says that its consumer shares."""
+    return json.loads(document["metadata"]["annotations"][SHARES])
+
+
+# Rows of releases that also said whether the engine was wired, and whether its keys held the
+# identity.
+@pytest.mark.parametrize("more", [[], [True], [True, True], [False]])
+def test_rows_of_older_releases_are_read(more: list[bool]) -> None:
+    document = said(shares=json.dumps([[d.MODEL, "0123456789ab", *more]]))
+    assert usage.shares(document) == [usage.Share(d.MODEL, "0123456789ab")]
+    assert usage.used_by_status([document])["usedBy"][0]["identity"] == "0123456789ab"
+
+
+def test_labels_of_an_older_release_stay_until_the_usage_is_composed_anew() -> None:
+    """Its key is the same: core updates the Usage once, and replaces none."""
+    before = runs()
+    (key,) = usages(before)
+    old = {"modelplane.ai/kv-offload-used-model": "e07fa0f48dc91f06"}
+    before = copy.deepcopy(before)
+    before[key]["metadata"]["labels"] |= old
+    gone = call(d.replica(), desired={KEY: d.engine()}, required=d.requirements(), observed=before)
+    assert old.items() <= gone.desired[key]["metadata"]["labels"].items()
+    required = d.requirements(d.ready_tier())
+    there = call(d.replica(), desired={KEY: d.engine()}, required=required, observed=before)
+    assert list(usages(there.desired)) == [key]
+    assert not old.items() <= there.desired[key]["metadata"]["labels"].items()
 
 
 def said(**annotations: Any) -> dict[str, Any]:
@@ -304,15 +334,12 @@ def test_whom_a_tier_admits(name: str) -> None:
     assert [n for n in namespaces if admits(tier, n)] == want
 
 
-def test_a_strangers_usage_neither_counts_nor_conflicts() -> None:
-    stranger = said(shares=json.dumps([[d.MODEL, "0123456789ab", True]]))
+def test_a_strangers_usage_does_not_count() -> None:
+    stranger = said(shares=json.dumps([[d.MODEL, "0123456789ab"]]))
     stranger["metadata"]["namespace"] = "team-x"
     stranger["metadata"]["annotations"][TIER] = "modelplane-system/chat"
     required = {"cluster": [d.cluster()], "usages": [stranger]}
     assert call(d.tier(), required=required).status["consumers"] == "0"
-    theirs = d.requirements(d.ready_tier(), users=(stranger,))
-    got = call(d.replica(), desired={KEY: d.engine()}, required=theirs)
-    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
 
 
 def test_users_of_a_namespace_that_is_closed_to_new_ones_still_count() -> None:

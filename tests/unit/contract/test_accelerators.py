@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from function.backends.registry import accelerator_rows
 from function.contract.accelerators.claims import Claims
-from function.contract.accelerators.detect import (
+from function.contract.accelerators.kinds import NAMES, Accelerator
+from function.contract.accelerators.reading import (
     DEVICE_CLASSES,
     NODE_LABELS,
     RESOURCES,
     of_pod,
 )
-from function.contract.accelerators.kinds import NAMES, Accelerator
 from function.contract.accelerators.serving import Served, served
 from function.contract.engine import ENGINES, SGLANG, VLLM
 

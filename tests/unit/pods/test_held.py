@@ -45,7 +45,7 @@ def script(model: str) -> dict[str, Any]:
 
 
 def required(model: str) -> dict[str, Any]:
-    return d.requirements(d.ready_tier(), model=model)
+    return d.requirements(d.ready_tier())
 
 
 def test_a_script_is_read_once_and_its_edit_proven_once(counted: Counter[str]) -> None:
@@ -89,7 +89,7 @@ def test_a_replay_reads_once(counted: Counter[str]) -> None:
     desired, composite = {ENGINE: script("a/replay")}, d.replica()
     first = call(composite, desired=desired, required=required("a/replay"))
     counted.clear()
-    gone = d.requirements(model="a/replay")
+    gone = d.requirements()
     replayed = call(composite, desired=desired, observed=observe(first), required=gone)
     assert replayed.conditions["KVOffloadReady"] == ("False", "TierNotFound")
     assert replayed.desired[ENGINE] == first.desired[ENGINE]

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from function.backends.hicache import BACKEND
-from function.contract.engine import SGLANG, Engine
 from tests.unit.backends import tiers
 from tests.unit.backends.hicache import HOST, IDENTITY, RDMA, cache, pool, read, stored, tier
 
@@ -186,7 +185,6 @@ LIVES = (
 @pytest.mark.parametrize(("of", "outlives"), LIVES)
 def test_what_outlives_pods(of: Any, outlives: bool) -> None:
     assert BACKEND.describe(of).outlives_pods is outlives
-    assert BACKEND.keys_hold_identity(of, Engine(SGLANG))
 
 
 def test_what_a_store_of_one_identity_was_filled_with_stays() -> None:

@@ -283,9 +283,3 @@ def test_in_process(of: Tier, engine: Engine, wanted: dict[str, Any], file: Any)
     programs = {name: files.pop(name) for name in list(files) if name.endswith(".py")}
     assert programs == (INSIDE_MODULE.files if "search_paths" in wanted else {})
     assert {name: yaml.safe_load(text) for name, text in files.items()} == {"lmcache.yaml": file}
-
-
-def test_every_key_holds_the_identity() -> None:
-    of = server(ipc="SharedMemory")
-    for engine in (_vllm(), Engine(SGLANG, "0.5.23", identity=IDENTITY)):
-        assert BACKEND.keys_hold_identity(of, engine)

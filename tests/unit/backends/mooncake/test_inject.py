@@ -307,4 +307,3 @@ def test_what_the_version_gate_is_asked() -> None:
         assert [(p.package, p.fits) for p in asked.pairings] == [("mooncake", "==0.3.13.*")]
         assert (asked.models, asked.accelerators) == (MODELS, ACCELERATORS)
     assert BACKEND.assumes(PLAIN, "SGLang") == {"--page-size": "64"}
-    assert BACKEND.keys_hold_identity(PLAIN, sglang())
