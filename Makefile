@@ -51,8 +51,9 @@ goldens: venv ## Write the goldens anew (GOLDENS=consumer/wired: of these render
 	@$(BIN)/python -m tests.render.run --engine embedded --update $(GOLDENS)
 	@$(BIN)/python -m tests.unit.backends.goldens
 
-test: venv ## Unit tests (minutes)
-	@$(BIN)/python -m pytest
+# A file stays on one process: its fixtures are made once.
+test: venv ## Unit tests, on all cores (TEST_ARGS=tests/unit/api)
+	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(TEST_ARGS)
 
 generate: venv ## XRDs, the Input's CRD, the reference pages, README's matrix, the table of shapes
 	@$(BIN)/python -m kv_offload.crds.generate
