@@ -6,6 +6,7 @@ from pydantic import Field
 
 from function.api import fields as f
 from function.api.base import ApiModel
+from function.api.engines import EngineName
 
 Family = Literal[
     "dense", "hybrid", "mla", "sparse", "sliding", "multimodal", "speculative", "pooling"
@@ -42,7 +43,7 @@ class KVOffloadTierRef(ApiModel):
         "ready. Optional never holds back: a workload created while the tier is not ready stays "
         "unwired until its pod template changes. Off unwires on purpose.",
     )
-    engine: Literal["vLLM", "SGLang"] | None = Field(
+    engine: EngineName | None = Field(
         default=None, description="The engine in the pods. Default: looked up, never guessed."
     )
     engine_version: f.Version | None = Field(

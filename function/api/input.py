@@ -7,12 +7,11 @@ from pydantic import Field
 from function.api import fields as f
 from function.api.base import ApiModel, Rule, exactly_one
 from function.api.consumer import ImagePackages
+from function.api.engines import EngineName
 from function.names import TIER_NAMESPACE
 
 API_VERSION = "kvoffload.fn.modelplane.ai/v1alpha1"
 KIND = "Input"
-
-EngineName = Literal["vLLM", "SGLang"]
 
 
 class EngineImage(ApiModel):

@@ -3,9 +3,9 @@
 Mooncake's rows stand on it too; the sources are those of `function.backends.hicache.gate`.
 """
 
+from function.api.engines import SGLANG
 from function.contract.accelerators.kinds import CPU, CUDA, ROCM
 from function.contract.accelerators.serving import AcceleratorRow, Served
-from function.contract.engine import SGLANG
 from function.contract.gate import Caution, Feature, Row, since
 from function.contract.models.families import HYBRID, SLIDING
 from function.contract.models.sentences import no_prefix

@@ -6,7 +6,7 @@ Python module (reference: their entry points); `-m` modules of the old spelling 
 
 from dataclasses import dataclass
 
-from function.contract.engine import SGLANG, VLLM
+from function.api.engines import SGLANG, VLLM
 
 
 @dataclass(frozen=True)

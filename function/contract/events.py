@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-# The flag of both engines, and what else comes with it.
+# The flag of every engine that publishes, and what else comes with it.
 FLAG = "--kv-events-config"
-BLOCK_FLAGS = {"vLLM": "--block-size", "SGLang": "--page-size"}
 POD_IP = "KV_OFFLOAD_POD_IP"
 SEED = "PYTHONHASHSEED"
 # Container ports have names; ranks beyond these are left undeclared.
@@ -15,7 +14,6 @@ BIND = "tcp://*:"
 # What every topic begins with.
 TOPICS = "kv@"
 
-FLAGS = frozenset((FLAG, *BLOCK_FLAGS.values()))
 ENV = frozenset((POD_IP, SEED))
 PORTS = frozenset(f"{name}-{rank}" for name in (LIVE, REPLAY) for rank in range(MOST))
 _FIELDS = frozenset(("enable_kv_cache_events", "endpoint", "publisher", "replay_endpoint", "topic"))

@@ -224,11 +224,14 @@ class Allowance:
     waits: frozenset[str] = frozenset()
     host_shm: bool = False
 
-    def problem(self, injection: Injection) -> str:
-        """What a recorded injection holds that this backend never injects; "" for nothing."""
-        return next((what for what in self._foreign(injection)), "")
+    def problem(self, injection: Injection, event_flags: Iterable[str] = (events.FLAG,)) -> str:
+        """Return what a recorded injection holds that this backend never injects, else "".
 
-    def _foreign(self, injection: Injection) -> Iterable[str]:
+        `event_flags`: flags with which engines publish KV events.
+        """
+        return next((what for what in self._foreign(injection, event_flags)), "")
+
+    def _foreign(self, injection: Injection, event_flags: Iterable[str]) -> Iterable[str]:
         connector = injection.connector or {}
         if connector and connector.get("kv_connector") not in self.connectors:
             yield f"connector {connector.get('kv_connector')}"
@@ -242,7 +245,7 @@ class Allowance:
             if not {"", ".."}.isdisjoint(name.split("/")):
                 yield f"file {name}"
         yield from _beyond("search path", injection.search_paths, self.search_paths)
-        yield from _beyond("flag", injection.flags, self.flags | events.FLAGS)
+        yield from _beyond("flag", injection.flags, self.flags.union(event_flags))
         yield from _events(injection)
         for variable in (*injection.env, *injection.env_if_absent):
             secret = (variable.get("valueFrom") or {}).get("secretKeyRef")

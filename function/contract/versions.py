@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from function.contract.engine import SGLANG, VLLM
+from function.api.engines import SGLANG, VLLM
 
 # Every supported version.
 KNOWN: dict[str, tuple[str, ...]] = {

@@ -2,17 +2,18 @@
 
 import json
 import re
+from functools import cache
 
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.api.engines import ENGINES
+from function.contract.engine import Engine
 from function.contract.events import FLAG
+from function.engines.registry import kind
 
 _PORT = re.compile(r":([0-9]{1,5})$")
-_RANKS = {VLLM: "--data-parallel-size", SGLANG: "--dp-size"}
-_SERVES = {VLLM: 8000, SGLANG: 30000}
 
 
 def port(engine: Engine) -> int:
-    """The first of them; 0 for none, or one that cannot be seen.
+    """Return the first port; 0 for none, or one that cannot be seen.
 
     Only an endpoint with `*` is bound: the engine connects to any other.
     """
@@ -25,16 +26,15 @@ def port(engine: Engine) -> int:
     return int(match[1]) if match else 0
 
 
-def ranks(engine: Engine) -> int:
-    """How many publish: the ranks of data parallelism over all pods; 1 where nothing says."""
-    return max(1, _number(engine, _RANKS[engine.name]) or 1)
+@cache
+def flags() -> frozenset[str]:
+    """Return the flags with which any engine publishes events."""
+    known = (kind(name).events for name in ENGINES)
+    return frozenset((FLAG, *(events.block for events in known if events is not None)))
 
 
 def serving(engine: Engine) -> int:
-    """The port at which the engine answers requests."""
-    return _number(engine, "--port") or _SERVES[engine.name]
-
-
-def _number(engine: Engine, flag: str) -> int:
-    value = engine.flag(flag) or ""
-    return int(value) if value.isascii() and value.isdecimal() and len(value) < 10 else 0
+    """Return the port at which the engine answers requests."""
+    value = engine.flag("--port") or ""
+    own = int(value) if value.isascii() and value.isdecimal() and len(value) < 10 else 0
+    return own or kind(engine.name).port

@@ -178,6 +178,11 @@ def scan(
     return Scan(tuple(uses), tuple(positionals), tuple(loose))
 
 
+def opposite(name: str) -> str:
+    """Return `--no-x` for `--x` and the other way round."""
+    return f"--{name[5:]}" if name.startswith("--no-") else f"--no-{name[2:]}"
+
+
 def _is_flag(text: str) -> bool:
     return (
         len(text) > 1

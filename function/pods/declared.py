@@ -14,8 +14,8 @@ from typing import Any
 
 from function import names
 from function.api.consumer import KVOffloadTierRef
+from function.api.engines import ENGINES
 from function.api.input import Input
-from function.contract.engine import ENGINES
 from function.contract.packages import Fact
 from function.contract.stock_images.declared import of_fields
 from function.contract.versions import parse

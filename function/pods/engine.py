@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from function import engines
 from function.api.base import present
 from function.contract.accelerators.kinds import CUDA, NAMES, Accelerator
 from function.contract.accelerators.reading import of_pod
 from function.contract.backend import AnyBackend, AnyTier
 from function.contract.engine import Engine
+from function.engines.registry import kind
 from function.kube import access
 from function.pods import events
 from function.pods.asking import Asking
@@ -86,7 +86,7 @@ def more_env(pod: Pod, manifest: Json) -> bool:
 
 def _phase(engine_name: str, own: Mapping[str, str | None], template: Template) -> str:
     """What its author chose counts before its place in the workload, and that before a label."""
-    told = (engines.phase(engine_name, own), template.phase, phase_of_labels(template.body))
+    told = (kind(engine_name).phase(own), template.phase, phase_of_labels(template.body))
     return next((phase for phase in told if phase not in ("", UNIFIED)), UNIFIED)
 
 

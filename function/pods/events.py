@@ -11,9 +11,12 @@ from dataclasses import replace
 from function.api.events import Events
 from function.contract import events as names
 from function.contract.backend import AnyTier
-from function.contract.engine import VLLM, Engine
+from function.contract.engine import Engine
 from function.contract.injection import Injection, Json
 from function.engines import events as flags
+from function.engines import ranks
+from function.engines.kind import EventFlags
+from function.engines.registry import kind
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -23,9 +26,10 @@ SPEC = "spec.events"
 def assumes(tier: AnyTier, engine_name: str) -> Mapping[str, str]:
     """Flags that events set where they are absent (see `Backend.assumes`)."""
     asked = tier.spec.events
-    if asked is None or asked.block_tokens is None:
+    published = kind(engine_name).events
+    if asked is None or asked.block_tokens is None or published is None:
         return {}
-    return {names.BLOCK_FLAGS[engine_name]: str(asked.block_tokens)}
+    return {published.block: str(asked.block_tokens)}
 
 
 def seen(tier: AnyTier, engine: Engine, own: Mapping[str, str]) -> Engine:
@@ -33,11 +37,11 @@ def seen(tier: AnyTier, engine: Engine, own: Mapping[str, str]) -> Engine:
 
     `own`: what the backend sets where it is absent (`Backend.assumes`), which is left to it.
     """
-    asked = tier.spec.events
-    if asked is None:
+    asked, published = tier.spec.events, kind(engine.name).events
+    if asked is None or published is None:
         return engine
     blocks = {k: v for k, v in assumes(tier, engine.name).items() if k not in own}
-    added = {names.FLAG: json.dumps(_config(asked, engine))}
+    added = {names.FLAG: json.dumps(_config(asked, published, engine))}
     return replace(engine, flags={**blocks, **added, **engine.flags})
 
 
@@ -52,14 +56,17 @@ def publish(
     asked = tier.spec.events
     if asked is None:
         return injection, ()
-    injection = _alike(asked, engine, injection)
+    published = kind(engine.name).events
+    if published is None:
+        return injection, (f"{SPEC} is left out: {engine.name} publishes no KV events",)
+    injection = _alike(asked, published, engine, injection)
     if engine.has(names.FLAG):
         return injection, tuple(_kept(asked, engine))
     if not expands:
         note = f"{SPEC} is left out: Ray Serve places the replicas, and no pod's address is known"
         return injection, (note,)
     _collides(asked, engine, injection)
-    config = _config(asked, engine)
+    config = _config(asked, published, engine)
     address: Json = {
         "name": names.POD_IP,
         "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
@@ -70,32 +77,31 @@ def publish(
         env=(address, *injection.env),
         ports=(*injection.ports, *_ports(asked, engine)),
     )
-    if engine.name == VLLM:
+    if published.merged:
         return replace(injection, kv_events=config), tuple(_notes(engine))
     text = json.dumps(config, separators=(",", ":"), sort_keys=True)
     injection = replace(injection, flags={**injection.flags, names.FLAG: text})
     return injection, tuple(_notes(engine))
 
 
-def _config(asked: Events, engine: Engine) -> Json:
+def _config(asked: Events, published: EventFlags, engine: Engine) -> Json:
     model = (engine.flag("--served-model-name") or engine.model).split(" ")[0].replace("$", "$$")
     topic = f"{names.TOPICS}$({names.POD_IP}):{flags.serving(engine)}@{model}"
     config: Json = {
         "publisher": "zmq",
         "endpoint": f"{names.BIND}{asked.port}",
         "topic": topic,
+        **published.config,
     }
-    if engine.name == VLLM:
-        config["enable_kv_cache_events"] = True
     if asked.replay_port is not None:
         config["replay_endpoint"] = f"{names.BIND}{asked.replay_port}"
     return config
 
 
-def _alike(asked: Events, engine: Engine, injection: Injection) -> Injection:
+def _alike(asked: Events, published: EventFlags, engine: Engine, injection: Injection) -> Injection:
     """Seed and block size, where the tier wants them equal. Raises Refused."""
     if asked.block_tokens is not None:
-        flag, value = names.BLOCK_FLAGS[engine.name], str(asked.block_tokens)
+        flag, value = published.block, str(asked.block_tokens)
         own = injection.flags.get(flag, value)
         if own != value:
             raise _differs("blockTokens", value, f"the tier's backend sets {flag} {own}")
@@ -148,7 +154,7 @@ def _collides(asked: Events, engine: Engine, injection: Injection) -> None:
     for port in injection.ports:
         taken.setdefault(port["containerPort"], f"the tier's ({port['name']})")
     for _, first, field in _ranges(asked):
-        for number in range(first, first + flags.ranks(engine)):
+        for number in range(first, first + ranks.replicas(engine)):
             if number in taken:
                 raise Refused(
                     Reason.POD_CONFLICT,
@@ -159,7 +165,7 @@ def _collides(asked: Events, engine: Engine, injection: Injection) -> None:
 
 
 def _notes(engine: Engine) -> Iterator[str]:
-    if engine.pods > 1 and flags.ranks(engine) > 1:
+    if engine.pods > 1 and ranks.replicas(engine) > 1:
         yield (
             "ranks of data parallelism publish at the tier's port plus their number over all pods: "
             "a router that counts them in each pod finds those of the first pod alone"
@@ -177,5 +183,5 @@ def _ports(asked: Events, engine: Engine) -> tuple[Json, ...]:
     return tuple(
         {"name": f"{name}-{rank}", "containerPort": first + rank}
         for name, first, _ in _ranges(asked)
-        for rank in range(min(flags.ranks(engine), names.MOST))
+        for rank in range(min(ranks.replicas(engine), names.MOST))
     )

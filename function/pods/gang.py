@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from function import command, engines, workloads
+from function import command, workloads
 from function.api.input import Input
 from function.command import ConfigFile, EngineCall, Program
-from function.engines import config_file
-from function.pods import identify, mounted, serve
+from function.engines import config_file, ray_serve
+from function.engines.registry import kind
+from function.pods import identify, mounted
 from function.pods.beside import Texts
 from function.pods.declared import Declared
 from function.problems import Refused
@@ -97,7 +98,7 @@ class Reading:
         except Refused as refused:
             return AskingEngine(self.gang, declaration, refused=self._advised(refused))
         call = next((call for pod in pods for call in pod.calls), None)
-        read = engines.read(identified.name, call) if call else {}
+        read = kind(identified.name).read(call) if call else {}
         return AskingEngine(self.gang, declaration, pods, identified, read)
 
     def _advised(self, refused: Refused) -> Refused:
@@ -128,7 +129,7 @@ class Reading:
         if template.problem:
             raise Refused(Reason.POD_CONFLICT, template.problem)
         if template.kind == workloads.SERVE:
-            return Pod(template, -1, {}, serve.program(template.body))
+            return Pod(template, -1, {}, ray_serve.program(template.body))
         spec = template.body.get("spec", {})
         index = containers.serving(spec, name=self._named(spec), proves=self._proves)
         others = [c for i, c in enumerate(spec["containers"]) if i != index]
@@ -161,7 +162,7 @@ class Reading:
         except ValueError as hidden:
             return replace(call, config=ConfigFile(problem=f"cannot be read from here ({hidden})"))
         try:
-            words = config_file.words(call, path, text)
+            words = config_file.words(kind(call.engine).config, call, path, text)
         except ValueError as wrong:
             return replace(call, config=ConfigFile(problem=str(wrong)))
         return replace(call, config=ConfigFile(words))

@@ -14,13 +14,13 @@ from function.api.input import EngineImage
 from function.command import ImageCall, Program
 from function.command.programs import FOREIGN_WHY
 from function.contract import no_engines
-from function.contract.engine import SGLANG, VLLM
 from function.contract.image_reference import ImageReference
 from function.contract.no_engines import NoEngine
 from function.contract.packages import PACKAGES, Fact, either
 from function.contract.stock_images import STATED, TAG, contents, find
 from function.contract.stock_images.declared import of_fields
 from function.contract.stock_images.named import named
+from function.engines.registry import kind
 from function.pods import installs
 from function.pods.declared import Declared
 from function.pods.patch.env import literals
@@ -31,20 +31,8 @@ from function.reasons import Reason
 IMAGE_TAG, IMAGE, IMAGE_DERIVED = "image tag", "image", "image, derived"
 # Or its own script installs one.
 INSTALLED = "pip install"
-_PIP = {VLLM: "vllm", SGLANG: "sglang"}
-_LEADING = re.compile(r"v?(\d{1,4}\.\d{1,4}\.\d{1,4})(?=$|[-_+.])")
-_NAMED = {
-    name: re.compile(rf"(?:^|[-_.]){pip}[-_]?v?(\d{{1,4}}\.\d{{1,4}}\.\d{{1,4}})(?=$|[-_+.])")
-    for name, pip in _PIP.items()
-}
-# A build of somebody's on vLLM's or SGLang's own image keeps its name, and so its versions.
-_STOCK_NAMES = {
-    VLLM: re.compile(r"(?:^|-)vllm-openai(?:-|$)"),
-    SGLANG: re.compile(r"(?:^|-)sglang(?:-|$)"),
-}
-# An image that is called after vLLM alone is numbered as vLLM is, where its tag looks like that.
-_VLLM_NAME = re.compile(r"(?:^|-)vllm(?:-(?:cpu|cuda|gpu|rocm))?$")
-_VLLM_LEADING = re.compile(r"v?(0\.\d{1,4}(?:\.\d{1,4})?)(?=$|[-_+.r])")
+_VERSION = r"v?(\d{1,4}\.\d{1,4}\.\d{1,4})(?=$|[-_+.])"
+_LEADING = re.compile(_VERSION)
 
 # Serving stacks with a KV tier of their own: by repository, and by environment variable.
 _FOREIGN_IMAGES: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -169,20 +157,20 @@ def _version(container: Mapping[str, Any], engine: str) -> tuple[str | None, str
 def _installed(container: Mapping[str, Any], engine: str) -> tuple[str | None, str] | None:
     """The version of the engine that the container's own script installs over its image's, None
     for one that cannot be read; None altogether where it installs none, or only what is there."""
-    found = installs.of(container).get(_PIP[engine])
+    found = installs.of(container).get(kind(engine).distribution)
     if found is None or found == installs.ANY:
         return None
     return (None, installs.NOT_SAID) if found == installs.HIDDEN else (found, INSTALLED)
 
 
 def _built_on(image: str, engine: str) -> tuple[str, str] | None:
-    """The version of an image that says by its name, or in its tag, which one it is built on."""
-    reference = ImageReference.parse(image)
-    version = _NAMED[engine].search(reference.tag)
-    if version is None and _STOCK_NAMES[engine].search(reference.name):
+    """Return the version of an image that names the one it is built on, in its name or its tag."""
+    reference, names = ImageReference.parse(image), kind(engine).images
+    version = re.search(rf"(?:^|[-_.]){kind(engine).distribution}[-_]?{_VERSION}", reference.tag)
+    if version is None and names.stock.search(reference.name):
         version = _LEADING.match(reference.tag)
-    elif version is None and engine == VLLM and _VLLM_NAME.search(reference.name):
-        version = _VLLM_LEADING.match(reference.tag)
+    elif version is None and names.own.search(reference.name):
+        version = names.leading.match(reference.tag)
     return (version[1], IMAGE_TAG) if version else None
 
 

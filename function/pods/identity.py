@@ -7,14 +7,13 @@ string. So it is computed here, from what determines a block's bytes and its key
 
 import hashlib
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from function.contract.engine import SGLANG, VLLM
 from function.contract.image_reference import ImageReference
-from function.pods import identity_inputs as inputs
+from function.engines.registry import kind
 from function.pods import mounted
 from function.pods.patch.env import literals
 
@@ -22,7 +21,12 @@ Json = dict[str, Any]
 
 LENGTH = 12
 
-_MODEL = {VLLM: "--model", SGLANG: "--model-path"}
+# Set, nothing is downloaded: a repository is then what the cache directory holds of it.
+_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+_FALSE = frozenset({"", "0", "false", "no", "off"})
+# Where downloads are kept: the flag, then the first of these that is set, with what lies below it.
+_DOWNLOADS = "--download-dir"
+_CACHES = (("HF_HUB_CACHE", ""), ("HUGGINGFACE_HUB_CACHE", ""), ("HF_HOME", "hub"))
 
 
 @dataclass(frozen=True)
@@ -56,14 +60,14 @@ def identity(
 ) -> Identity:
     """The identity of one engine, from its template after earlier steps have had their say.
 
-    `flags`: the effective flags (`function.engines.read`). `namespace`: of the pods; a PVC is
+    `flags`: the effective flags (`EngineKind.read`). `namespace`: of the pods; a PVC is
     one per namespace. `outlives_pods`: the cache survives a roll-out, so the version counts.
     `model_source`: where the workload says the weights come from (KServe's `spec.model.uri`).
     `declared`: the user's own word, which replaces everything else but the model string.
     `tenant`: the part of the tier that it is kept to: blocks of two tenants never meet.
     `assumed`: what wiring makes of flags that are absent (`Backend.assumes`).
     """
-    model = model_string(engine, flags)
+    model, inputs = model_string(engine, flags), kind(engine).identity
     if declared:
         only = (("declared", declared), *((("tenant", tenant),) if tenant else ()))
         return Identity(model, _digest(only), only)
@@ -79,7 +83,7 @@ def identity(
         unknown += [why] if why else []
     else:
         facts_by_name["model"] = f"repository {model}"
-        _add(facts_by_name, unknown, env, inputs.SOURCES[engine], "env ")
+        _add(facts_by_name, unknown, env, inputs.sources, "env ")
         if _is_offline(env):
             source, why = _behind_path(
                 template, container, _downloads(flags, env), namespace, model_source
@@ -90,10 +94,10 @@ def identity(
     if "--revision" in flags and revision is None:
         unknown.append("--revision")
     facts_by_name["revision"] = revision or ""
-    _add(facts_by_name, unknown, flags, {**inputs.FLAGS[engine], **assumed})
-    for switch, beside in inputs.BESIDE.items():
+    _add(facts_by_name, unknown, flags, {**inputs.flags, **assumed}, switches=inputs.switches)
+    for switch, beside in inputs.beside.items():
         _add(facts_by_name, unknown, flags, beside if switch in flags else {})
-    _add(facts_by_name, unknown, env, inputs.ENV[engine], "env ")
+    _add(facts_by_name, unknown, env, inputs.env, "env ")
     if outlives_pods:
         _add_version(facts_by_name, unknown, container, version)
     facts = tuple(sorted((k, v) for k, v in facts_by_name.items() if v))
@@ -102,7 +106,7 @@ def identity(
 
 def model_string(engine: str, flags: Mapping[str, str | None]) -> str:
     """The string behind the model argument, "" when it is not there or not static."""
-    return flags.get(_MODEL[engine]) or ""
+    return flags.get(kind(engine).model_flag) or ""
 
 
 def _digest(facts: Iterable[tuple[str, str]]) -> str:
@@ -115,15 +119,16 @@ def _add(
     unknown: list[str],
     values: Mapping[str, str | None],
     defaults: Mapping[str, str],
-    kind: str = "",
+    prefix: str = "",
+    switches: Collection[str] = (),
 ) -> None:
-    """What differs from its default; None is a value that is not static, or a switch that is on."""
+    """Add what differs from its default; None is a value that is not static, or a switch."""
     for name, default in defaults.items():
         if name not in values:
             continue
-        value = "on" if values[name] is None and name in inputs.SWITCHES else values[name]
+        value = "on" if values[name] is None and name in switches else values[name]
         if value is None:
-            unknown.append(f"{kind}{name}")
+            unknown.append(f"{prefix}{name}")
         elif value != default:
             facts[name] = value
 
@@ -165,15 +170,15 @@ def _local(container: Mapping[str, Any], model: str) -> str:
 
 def _is_offline(env: Mapping[str, str | None]) -> bool:
     """Whether nothing is downloaded; a value that cannot be seen may say so."""
-    set_ = [env[name] for name in inputs.OFFLINE if name in env]
-    return any(value is None or value.lower() not in inputs.FALSE for value in set_)
+    set_ = [env[name] for name in _OFFLINE if name in env]
+    return any(value is None or value.lower() not in _FALSE for value in set_)
 
 
 def _downloads(flags: Mapping[str, str | None], env: Mapping[str, str | None]) -> str:
     """The directory that holds what was downloaded, as far as the pod says."""
-    if inputs.DOWNLOADS in flags:
-        return flags[inputs.DOWNLOADS] or inputs.DOWNLOADS
-    for name, below in inputs.CACHES:
+    if _DOWNLOADS in flags:
+        return flags[_DOWNLOADS] or _DOWNLOADS
+    for name, below in _CACHES:
         if name in env:
             return posixpath.join(env[name] or f"${name}", below)
     return posixpath.join("~", ".cache/huggingface/hub")

@@ -5,11 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from function import workloads
+from function.api.engines import ENGINES
 from function.api.input import Input
-from function.contract.engine import ENGINES, Engine
+from function.contract.engine import Engine
+from function.engines import ray_serve
 from function.kube import objects
 from function.pods import record as records
-from function.pods import serve, templates
+from function.pods import templates
 from function.pods.asking import Asking
 from function.pods.beside import Texts
 from function.pods.declared import Declared
@@ -144,7 +146,7 @@ def _recorded(
     if template.problem:
         raise Refused(Reason.POD_CONFLICT, template.problem)
     if template.kind == workloads.SERVE:
-        return Pod(template, -1, {}, serve.program(template.body))
+        return Pod(template, -1, {}, ray_serve.program(template.body))
     there = [c.get("name", "") for c in template.body["spec"]["containers"]]
     if kept.container not in there:
         raise Refused(

@@ -4,12 +4,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from function import command, engines, workloads
+from function import command, workloads
 from function.contract.engine import Engine
 from function.contract.injection import Injection
-from function.engines import FlagPlan
+from function.engines import ray_serve
+from function.engines.plan import FlagPlan
+from function.engines.registry import kind
 from function.kube.naming import config_key
-from function.pods import patch, serve
+from function.pods import patch
 from function.pods.gang import Pod
 from function.problems import Refused
 from function.reasons import Reason
@@ -26,11 +28,11 @@ def apply(
     """One pod template wired: argv where it starts an engine, the pod's rest always."""
     template, program = pod.template, pod.program
     if template.kind == workloads.SERVE:
-        plans = [engines.plan(call, engine, injection) for call in pod.calls]
-        return serve.apply(template.body, injection), plans
+        plans = [kind(engine.name).plan(call, engine, injection) for call in pod.calls]
+        return ray_serve.apply(template.body, injection), plans
     if program.problem:
         raise Refused(Reason.ARGS_NOT_PATCHABLE, program.problem, template.path)
-    plans = [engines.plan(call, engine, injection) for call in pod.calls]
+    plans = [kind(engine.name).plan(call, engine, injection) for call in pod.calls]
     edits = {i: edits for i, plan in enumerate(plans) if (edits := plan.edits())}
     opted_in = {plan.opt_in() for plan in plans if plan.call.opted_in}
     if len(opted_in) > 1:

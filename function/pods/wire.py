@@ -7,14 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from function import command, engines, names, workloads
+from function import command, names, workloads
 from function.api.base import present
 from function.contract import gate, platforms
 from function.contract.backend import AnyBackend, AnyTier, Description
 from function.contract.engine import Engine
 from function.contract.injection import Injection
 from function.contract.versions import UNDECLARED
-from function.engines import FlagPlan, config_file
+from function.engines import config_file
+from function.engines.plan import FlagPlan
+from function.engines.registry import kind
 from function.kube import access, objects
 from function.pods import events, other_injectors, patch, tolerated
 from function.pods import record as records
@@ -99,7 +101,7 @@ def wire(
 def _of_a_pair(injection: Injection, engine: Engine) -> Injection:
     """What a decode engine may do when a transfer fails is its author's choice: with "recompute",
     which a cache wants, it would prefill without a word; vLLM's default fails the request."""
-    if not engines.hands_over(engine.name, engine.flags):
+    if not kind(engine.name).transfers(engine.flags):
         return injection
     options = {k: v for k, v in injection.connector_options.items() if k != LOAD_FAILURE}
     return replace(injection, connector_options=options)
@@ -228,7 +230,7 @@ def _unread_files(pods: Sequence[Pod]) -> Iterator[Refused]:
     """Files of flags that cannot be seen: whatever they hold, the engine is not known."""
     for call in dict.fromkeys(call for pod in pods for call in pod.calls):
         try:
-            config_file.check(call)
+            config_file.check(kind(call.engine).config, call)
         except Refused as refused:
             yield refused
 

@@ -8,8 +8,8 @@ differ (exit 1). A unit test holds them to the tables.
 from collections.abc import Sequence
 from pathlib import Path
 
+from function.api.engines import ENGINES, VLLM
 from function.backends.registry import BACKENDS, gate_rows
-from function.contract.engine import ENGINES, VLLM
 from function.contract.gate import Caution, Feature, Row
 from function.contract.versions import UNDECLARED
 from function.engines.sglang.rules import RULES

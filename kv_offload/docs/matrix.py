@@ -10,11 +10,12 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
+from function.api.engines import ENGINES, SGLANG, VLLM
 from function.backends.registry import BACKENDS
 from function.composers.tier_plan import TierPlan, plan
 from function.contract import gate
 from function.contract.accelerators.kinds import CUDA, Accelerator
-from function.contract.engine import ENGINES, SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from function.contract.models.families import DENSE, FAMILIES, LAYOUTS
 from function.contract.stock_images import contents
 from function.contract.versions import KNOWN

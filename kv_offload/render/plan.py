@@ -14,12 +14,13 @@ from typing import Any
 from rich.text import Text
 from rich.tree import Tree
 
+from function.api.engines import ENGINES
 from function.backends.registry import BACKENDS
 from function.composers import pinned, tier_plan
 from function.composers.tier_plan import TierPlan
 from function.contract import gate
 from function.contract.backend import Part
-from function.contract.engine import ENGINES, Engine
+from function.contract.engine import Engine
 from function.contract.versions import KNOWN
 from function.edge.structs import encode
 from function.problems import Problem, Refused

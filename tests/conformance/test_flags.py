@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from function import engines
+from function.engines.registry import kind
 from function.engines.sglang import options as sglang_options
 from function.engines.vllm import options as vllm_options
 from function.engines.vllm.merge import children
-from tests.unit.engines.helpers import apply, engine, sglang, vllm
+from tests.unit.engines.helpers import apply, engine, planned, sglang, vllm
 from tests.unit.engines.test_config_file import API_SERVER, FILES
 from tests.unit.engines.test_sglang import EDITS as SGLANG_EDITS
 from tests.unit.engines.test_vllm_edits import EDITS, KV
@@ -42,7 +42,7 @@ WIRED = [(name, injection, words) for name, injection, words, _ in EDITS if _sta
 @pytest.mark.parametrize(("injection", "words"), [c[1:] for c in WIRED], ids=[c[0] for c in WIRED])
 def test_vllm_takes_what_is_wired(request, injection, words):
     call = vllm(*words)
-    wired = apply(call, engines.plan(call, engine(), injection).edits())
+    wired = apply(call, planned(call, engine(), injection).edits())
     if "--" in wired or "--config" in wired or "-x" in wired or "m" not in wired[:1]:
         wired = ["m", *[w for w in wired if w not in ("--", "x", "-x", "m", "f.yaml", "--config")]]
     parsed = request.getfixturevalue("vllm").parse(["vllm", "serve", *wired])
@@ -50,7 +50,7 @@ def test_vllm_takes_what_is_wired(request, injection, words):
     config = parsed.result["kv_transfer_config"]
     if injection.connector is None:
         return
-    before = json.loads(engines.read("vLLM", call).get(KV) or "{}")
+    before = json.loads(kind("vLLM").read(call).get(KV) or "{}")
     mine = [child["kv_connector"] for child in children(before)]
     ours = injection.connector["kv_connector"]
     # A transfer goes before the caches that are there, a cache after what is there.
@@ -68,7 +68,7 @@ SG = [(name, injection, words) for name, injection, words, _ in SGLANG_EDITS if 
 @pytest.mark.parametrize(("injection", "words"), [c[1:] for c in SG], ids=[c[0] for c in SG])
 def test_sglang_takes_what_is_wired(request, injection, words):
     call = sglang("--model-path", "model", *[w for w in words if w not in ("--model", "m")])
-    wired = apply(call, engines.plan(call, engine("SGLang"), injection).edits())
+    wired = apply(call, planned(call, engine("SGLang"), injection).edits())
     parsed = request.getfixturevalue("sglang").parse(
         ["python3", "-m", "sglang.launch_server", *wired]
     )

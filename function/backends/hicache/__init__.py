@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from function.api.engines import SGLANG
 from function.api.hicache import HiCacheSpec
 from function.backends import volumes
 from function.backends.hicache import agreement, checks, connector, evict, gate, storages
@@ -14,7 +15,7 @@ from function.backends.mooncake import connector as mooncake_connector
 from function.backends.mooncake import gate as mooncake_gate
 from function.backends.mooncake import network
 from function.contract.backend import Defaults, Description, Need, Part, Pinned, Variant
-from function.contract.engine import SGLANG, Engine
+from function.contract.engine import Engine
 from function.contract.gate import Question
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance

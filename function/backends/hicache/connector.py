@@ -16,6 +16,7 @@ from function.backends.mooncake import connector as mooncake
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json
 from function.contract.recorded import Allowance
+from function.engines import ranks
 
 _LAYOUT, _IO = "--hicache-mem-layout", "--hicache-io-backend"
 _WRITE, _PREFETCH = "--hicache-write-policy", "--hicache-storage-prefetch-policy"
@@ -52,7 +53,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
     return Injection(
         backend="HiCache",
         flags=flags,
-        memory_bytes=settings.host.memory_gib * facts.GIB * engine.workers,
+        memory_bytes=settings.host.memory_gib * facts.GIB * ranks.workers(engine),
         **pod,
     )
 

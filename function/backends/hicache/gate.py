@@ -8,8 +8,8 @@ parser and checks took it in that version. No row was run on a GPU.
 from collections.abc import Iterable
 from dataclasses import replace
 
+from function.api.engines import SGLANG
 from function.backends.hierarchy_rows import ARGUMENTS, KEYS, PIPELINE, POOL, row
-from function.contract.engine import SGLANG
 from function.contract.gate import Caution, Row, since
 from function.contract.versions import SUPPORTED
 

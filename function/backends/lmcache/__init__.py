@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from packaging.version import Version
 
+from function.api.engines import SGLANG
 from function.api.lmcache import LMCacheSpec
 from function.backends.lmcache import (
     checks,
@@ -27,7 +28,7 @@ from function.backends.lmcache.accelerators import ACCELERATORS
 from function.backends.lmcache.facts import Tier
 from function.backends.lmcache.models import MODELS
 from function.contract.backend import Defaults, Description, Part, Pinned, Variant
-from function.contract.engine import SGLANG, Engine
+from function.contract.engine import Engine
 from function.contract.gate import Question
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance

@@ -4,6 +4,7 @@ Read: LMCache 0.5.6's docs (installation, operator, mp/configuration). None was 
 us, but for the CPU.
 """
 
+from function.api.engines import SGLANG, VLLM
 from function.contract.accelerators.kinds import (
     CPU,
     CUDA,
@@ -16,7 +17,6 @@ from function.contract.accelerators.kinds import (
     XPU,
 )
 from function.contract.accelerators.serving import AcceleratorRow, Served
-from function.contract.engine import SGLANG, VLLM
 
 _MP, _V1 = "LMCacheMPConnector", "LMCacheConnectorV1"
 _INSTALLATION = "LMCache 0.5.6's installation page"

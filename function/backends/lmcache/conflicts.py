@@ -7,12 +7,14 @@ judge and passes.
 
 from collections.abc import Callable
 
+from function.api.engines import SGLANG, VLLM
 from function.api.lmcache import LMCacheSpec
 from function.backends.lmcache import facts, inprocess, modules
 from function.backends.lmcache.facts import Tier
 from function.contract import conflicts
 from function.contract.conflicts import Row
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
+from function.engines import ranks
 from function.reasons import Reason
 
 
@@ -22,7 +24,7 @@ def check(tier: Tier, engine: Engine) -> None:
 
 
 def _several_pods(_: Tier, engine: Engine) -> str | None:
-    return None if engine.is_node_local else str(engine.pods)
+    return None if ranks.is_node_local(engine) else str(engine.pods)
 
 
 def _one_process(_: Tier, engine: Engine) -> str | None:

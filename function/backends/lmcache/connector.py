@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 import yaml
 
+from function.api.engines import SGLANG, VLLM
 from function.backends.lmcache import facts, modules
 from function.backends.lmcache.facts import Tier
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from function.contract.injection import Injection, Json, SharedMemory
 from function.kube.naming import file_name
 

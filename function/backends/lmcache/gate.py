@@ -6,7 +6,7 @@ of lmcache 0.5.4 to 0.5.6. "ran" says that the engine's own parser and checks to
 version, and that vLLM resolved the connector's class. No row was run on a GPU.
 """
 
-from function.contract.engine import SGLANG, VLLM
+from function.api.engines import SGLANG, VLLM
 from function.contract.gate import Caution, Feature, Row, since
 from function.contract.versions import SUPPORTED
 

@@ -16,6 +16,7 @@ from function.backends.lmcache.facts import Tier
 from function.contract.backend import Pinned
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json
+from function.engines import ranks
 from function.kube.naming import file_name
 from function.problems import Refused
 from function.reasons import Reason
@@ -43,7 +44,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         claim = {"claimName": remote.shared_file_system.claim_name}
         volumes.append({"name": "kv-offload-shared", "persistentVolumeClaim": claim})
         mounts.append({"name": "kv-offload-shared", "mountPath": _SHARED})
-    room = spec.local_disk.size_gib * engine.workers if spec.local_disk is not None else 0
+    room = spec.local_disk.size_gib * ranks.workers(engine) if spec.local_disk is not None else 0
     if room:
         volumes.append({"name": "kv-offload-disk", "emptyDir": {"sizeLimit": f"{room}Gi"}})
         mounts.append({"name": "kv-offload-disk", "mountPath": _DISK})
@@ -72,7 +73,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         volumes=tuple(volumes),
         mounts=tuple(mounts),
         labels=tier.wired_labels,
-        memory_bytes=spec.memory_gib * engine.workers * 2**30,
+        memory_bytes=spec.memory_gib * ranks.workers(engine) * 2**30,
         storage_bytes=room * 2**30,
     )
 

@@ -4,7 +4,7 @@ Read: LMCache 0.5.6's recipes, `mem_cache/registry.py` of SGLang 0.5.13 to 0.5.2
 that are named. No row was run on a GPU.
 """
 
-from function.contract.engine import SGLANG, VLLM
+from function.api.engines import SGLANG, VLLM
 from function.contract.models.families import HYBRID, POOLING, SLIDING, SPARSE
 from function.contract.models.sentences import HMA, NO_WORD, UNTRIED, more_memory, no_prefix
 from function.contract.models.support import FamilyRow, Support

@@ -8,9 +8,10 @@ in 0.4.4. 0.5.6 is what SGLang from 0.5.21 on imports.
 
 from packaging.version import Version
 
+from function.api.engines import SGLANG, VLLM
 from function.backends.lmcache import facts
 from function.backends.lmcache.facts import Tier
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from function.contract.pairings import Alternative, Pairing
 from function.contract.versions import parse
 

@@ -3,10 +3,10 @@
 Read: Mooncake's wheels on PyPI, and what vLLM's images of 0.33.0 hold.
 """
 
+from function.api.engines import VLLM
 from function.backends import hierarchy_rows
 from function.contract.accelerators.kinds import CPU, CUDA, ROCM
 from function.contract.accelerators.serving import AcceleratorRow, Served
-from function.contract.engine import VLLM
 
 _STORE = "MooncakeStoreConnector"
 

@@ -7,6 +7,7 @@ import re
 
 from packaging.version import Version
 
+from function.api.engines import SGLANG, VLLM
 from function.api.mooncake import MooncakeSpec
 from function.backends import seeds
 from function.backends.hierarchy_rows import DECODE_RADIX
@@ -15,7 +16,7 @@ from function.backends.mooncake.facts import Tier
 from function.backends.mooncake.gate import TENANT
 from function.contract import conflicts
 from function.contract.conflicts import Row
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from function.contract.image import parse_version
 from function.reasons import Reason
 

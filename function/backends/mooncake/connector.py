@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable
 
 from function.api.base import present
+from function.api.engines import SGLANG, VLLM
 from function.backends import hierarchy, seeds
 from function.backends.hierarchy import Storage
 from function.backends.hierarchy_rows import SMALL_POOL
@@ -18,10 +19,11 @@ from function.backends.mooncake import conflicts, facts, rdma
 from function.backends.mooncake.facts import Tier
 from function.backends.mooncake.gate import SEEDED, TENANT
 from function.backends.rdma import CAPABILITIES
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from function.contract.injection import Injection, Json
 from function.contract.pairings import Pairing
 from function.contract.recorded import Allowance
+from function.engines import ranks
 
 FILES = "/etc/kv-offload/mooncake"
 PAGE_TOKENS = 64
@@ -110,7 +112,7 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
         "kv_connector_extra_config": prefix | {"load_async": True},
     }
     seed = _seed(engine)
-    buffers = facts.spec(tier).engine.buffer_mib * _MIB * engine.workers
+    buffers = facts.spec(tier).engine.buffer_mib * _MIB * ranks.workers(engine)
     common = _common(tier, env)
     return Injection(
         connector=connector,
@@ -169,7 +171,9 @@ def _sglang(tier: Tier, engine: Engine) -> Injection:
     gib = _host_gib(tier, engine)
     if gib:
         flags[hierarchy.SIZE] = hierarchy.size(gib)
-    return Injection(flags=flags, memory_bytes=gib * hierarchy.GIB * engine.workers, **found.pod)
+    return Injection(
+        flags=flags, memory_bytes=gib * hierarchy.GIB * ranks.workers(engine), **found.pod
+    )
 
 
 def _host_gib(tier: Tier, engine: Engine) -> int:

@@ -7,8 +7,8 @@ that version, and that vLLM resolved the connector's class. No row was run on a 
 
 from dataclasses import replace
 
+from function.api.engines import SGLANG, VLLM
 from function.backends import hierarchy_rows
-from function.contract.engine import SGLANG, VLLM
 from function.contract.gate import Caution, Row, since
 from function.contract.versions import SUPPORTED
 

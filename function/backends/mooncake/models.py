@@ -4,8 +4,8 @@ Read: the classes of vLLM 0.20.0 to 0.33.0 that declare SupportsHMA, and the iss
 No row was run on a GPU. On SGLang Mooncake lies below the engine's own hierarchy.
 """
 
+from function.api.engines import VLLM
 from function.backends import hierarchy_rows
-from function.contract.engine import VLLM
 from function.contract.models.families import HYBRID, POOLING, SLIDING, SPARSE
 from function.contract.models.sentences import (
     HMA,

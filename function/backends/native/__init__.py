@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from function.api.engines import VLLM
 from function.api.native import NativeSpec
 from function.backends import evictor, volumes
 from function.backends.native import connector, evict, facts, gate
@@ -11,7 +12,7 @@ from function.backends.native.accelerators import ACCELERATORS
 from function.backends.native.facts import Tier
 from function.backends.native.models import MODELS
 from function.contract.backend import Defaults, Description, Part, Pinned, Variant
-from function.contract.engine import VLLM, Engine
+from function.contract.engine import Engine
 from function.contract.gate import Question
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance

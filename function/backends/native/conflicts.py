@@ -9,7 +9,7 @@ from function.backends.native.facts import Tier
 from function.contract import conflicts
 from function.contract.conflicts import Row
 from function.contract.engine import Engine
-from function.engines import events
+from function.engines import events, ranks
 from function.reasons import Reason
 
 
@@ -26,7 +26,7 @@ def _shared(
 
 
 def _spans_pods(_: Tier, engine: Engine) -> str | None:
-    return str(engine.pods) if engine.ranks > engine.workers else None
+    return str(engine.pods) if ranks.sharing(engine) > ranks.workers(engine) else None
 
 
 def _elsewhere(tier: Tier, engine: Engine) -> str | None:

@@ -21,6 +21,7 @@ from function.backends.native.facts import Tier
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json, SharedMemory
 from function.contract.recorded import Allowance
+from function.engines import ranks
 from function.kube import manifests as k
 
 DISK, _DISK = f"{facts.MOUNTS}/disk", "kv-offload-disk"
@@ -115,7 +116,7 @@ def _disk(disk: NativeDisk, engine: Engine) -> Json:
 
 def _room(disk: NativeDisk, engine: Engine) -> int:
     """GiB for a file of each GPU of the pod, and what a file system takes for itself."""
-    size = disk.size_gib_per_rank * engine.workers
+    size = disk.size_gib_per_rank * ranks.workers(engine)
     return size + max(1, size // 20)
 
 

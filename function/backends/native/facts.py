@@ -7,6 +7,7 @@ from function.api.native import NativeFileSystem, NativeLevel, NativePeers, Nati
 from function.backends import seeds
 from function.contract.backend import Tier as AnyTier
 from function.contract.engine import Engine
+from function.engines import ranks
 
 Tier = AnyTier[NativeSpec]
 
@@ -81,7 +82,7 @@ def cpu_bytes(tier: Tier, engine: Engine) -> int:
     """`cpu_bytes_to_use`: over all GPUs of one engine of data parallelism."""
     cpu = present(tier.settings.cpu)
     if cpu.size_gib_per_rank is not None:
-        return cpu.size_gib_per_rank * engine.ranks * _GIB
+        return cpu.size_gib_per_rank * ranks.sharing(engine) * _GIB
     return present(cpu.size_gib) * _GIB // engines_in_a_pod(engine)
 
 
@@ -93,18 +94,20 @@ def pod_bytes(tier: Tier, engine: Engine) -> int:
     """
     region = cpu_bytes(tier, engine) * engines_in_a_pod(engine)
     percent = 100 + present(tier.settings.cpu).overhead_percent
-    return (-(-region * percent // (100 * _MIB)) + 160 + 240 * engine.workers) * _MIB
+    return (-(-region * percent // (100 * _MIB)) + 160 + 240 * ranks.workers(engine)) * _MIB
 
 
 def simple_bytes(tier: Tier, engine: Engine) -> int:
     """`cpu_bytes_to_use` of the simple connector: each GPU pins its share of it, on its own pod."""
-    local = max(1, engine.workers // engines_in_a_pod(engine))
-    pods = 1 if present(tier.settings.cpu).size_gib is None else max(1, engine.ranks // local)
+    local = max(1, ranks.workers(engine) // engines_in_a_pod(engine))
+    pods = (
+        1 if present(tier.settings.cpu).size_gib is None else max(1, ranks.sharing(engine) // local)
+    )
     return cpu_bytes(tier, engine) * pods
 
 
 def private_bytes(tier: Tier, engine: Engine) -> int:
     """What the processes of a pod pin with the simple connector: the shares of its GPUs."""
-    share = simple_bytes(tier, engine) * engine.workers // engine.ranks
+    share = simple_bytes(tier, engine) * ranks.workers(engine) // ranks.sharing(engine)
     percent = 100 + present(tier.settings.cpu).overhead_percent
     return -(-share * percent // (100 * _MIB)) * _MIB

@@ -4,7 +4,7 @@ Read in the source distributions of every minor version from 0.20.0 to 0.33.0 (c
 `extra_config` keys).
 """
 
-from function.contract.engine import VLLM
+from function.api.engines import VLLM
 from function.contract.gate import Row, since
 from function.contract.versions import SUPPORTED
 

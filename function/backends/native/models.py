@@ -3,8 +3,8 @@
 Read: the classes of vLLM 0.20.0 to 0.33.0 that declare SupportsHMA. No row was run on a GPU.
 """
 
+from function.api.engines import VLLM
 from function.backends.native.facts import CONNECTOR, SIMPLE
-from function.contract.engine import VLLM
 from function.contract.models.families import HYBRID, SLIDING
 from function.contract.models.sentences import HMA, fails_at_start, more_memory, no_prefix
 from function.contract.models.support import FamilyRow, Support

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from function.api.engines import SGLANG, VLLM
 from function.api.nixl import NIXLSpec
 from function.backends.nixl import agreement, connector, facts, gate, nodes
 from function.backends.nixl.accelerators import ACCELERATORS
 from function.backends.nixl.facts import Tier
 from function.backends.nixl.models import MODELS
 from function.contract.backend import Defaults, Description, Part, Pinned, Variant
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from function.contract.gate import Question
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance

@@ -3,10 +3,10 @@
 Read: vLLM 0.33.0's Dockerfiles, SGLang 0.5.23's server arguments.
 """
 
+from function.api.engines import SGLANG, VLLM
 from function.backends.nixl.facts import ROWS
 from function.contract.accelerators.kinds import CPU, CUDA, MIG, ROCM, XPU
 from function.contract.accelerators.serving import AcceleratorRow, Served
-from function.contract.engine import SGLANG, VLLM
 
 ACCELERATORS: tuple[AcceleratorRow, ...] = (
     *(

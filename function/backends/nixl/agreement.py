@@ -7,10 +7,12 @@ value that nobody sees, or that the engine chooses by itself, passes.
 
 from collections.abc import Iterator, Sequence
 
+from function.api.engines import SGLANG, VLLM
 from function.backends.nixl import facts
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from function.problems import Refused
 from function.reasons import Reason
+from function.workloads.model import DECODE, PREFILL
 
 # Flags that must be equal, with what an absent one means; "" for the engine's own choice.
 _EQUAL = {
@@ -30,8 +32,8 @@ def check(engines: Sequence[Engine]) -> None:
     }
     problems = {
         str(problem): problem
-        for prefill in halves[facts.PREFILL]
-        for decode in halves[facts.DECODE]
+        for prefill in halves[PREFILL]
+        for decode in halves[DECODE]
         for problem in _problems(prefill, decode)
     }
     if problems:

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 
+from function.api.engines import SGLANG, VLLM
 from function.api.nixl import NIXLSpec
 from function.backends.nixl import facts, ports
 from function.backends.nixl.facts import Tier
 from function.contract import conflicts
 from function.contract.conflicts import Row
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
+from function.engines import ranks
 from function.reasons import Reason
+from function.workloads.model import PREFILL
 
 _Holds = Callable[[Tier, Engine], str | None]
 
@@ -46,7 +49,7 @@ def _nowhere(_: Tier, engine: Engine) -> str | None:
 
 
 def _hidden(_: Tier, engine: Engine) -> str | None:
-    if engine.phase != facts.PREFILL:
+    if engine.phase != PREFILL:
         return None
     if not engine.has("--host"):
         return f"--host is not set, which is {_LOOPBACK[0]}"
@@ -61,7 +64,7 @@ def _too_few(tier: Tier, engine: Engine) -> str | None:
     if found is None or found.count >= least:
         return None
     where = f"{found.where} has" if own else f"{found.where}.count is"
-    return f"{engine.workers} ranks need {least} ports, and {where} {found.count}"
+    return f"{ranks.workers(engine)} ranks need {least} ports, and {where} {found.count}"
 
 
 def _sleeps(tier: Tier, engine: Engine) -> str | None:
@@ -71,7 +74,7 @@ def _sleeps(tier: Tier, engine: Engine) -> str | None:
 
 def _reads_in_parallel(_: Tier, engine: Engine) -> str | None:
     value = engine.flag(_CONTEXT)
-    if value in (None, "1") or engine.phase == facts.PREFILL:
+    if value in (None, "1") or engine.phase == PREFILL:
         return None
     return f"{_CONTEXT} {value}"
 

@@ -6,19 +6,21 @@ version's own default.
 
 from collections.abc import Callable
 
+from function.api.engines import SGLANG, VLLM
 from function.backends.nixl import conflicts, facts, ports
 from function.backends.nixl.facts import Tier
 from function.backends.rdma import CAPABILITIES
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from function.contract.injection import Injection, Json
 from function.contract.recorded import Allowance
+from function.workloads.model import DECODE, PREFILL
 
 MODE, TRANSFER = "--disaggregation-mode", "--disaggregation-transfer-backend"
 BACKEND = "SGLANG_DISAGGREGATION_NIXL_BACKEND"
 _CLAIM = "kv-offload-rdma"
 _TELEMETRY, _VOLUME = "/var/run/kv-offload/nixl", "kv-offload-nixl"
 _POLICY = {"Fail": "fail", "Recompute": "recompute"}
-_MODES = {facts.PREFILL: "prefill", facts.DECODE: "decode"}
+_MODES = {PREFILL: "prefill", DECODE: "decode"}
 _DEVICES = "UCX_NET_DEVICES"
 _POD_IP: Json = {"fieldRef": {"fieldPath": "status.podIP"}}
 _COUNTING = {
@@ -83,7 +85,7 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
 def _sglang(tier: Tier, engine: Engine) -> Injection:
     spec = tier.settings
     flags: dict[str, str | None] = {MODE: _MODES[engine.phase], TRANSFER: "nixl"}
-    if engine.phase == facts.PREFILL and not engine.has(ports.BOOTSTRAP):
+    if engine.phase == PREFILL and not engine.has(ports.BOOTSTRAP):
         flags[ports.BOOTSTRAP] = str(spec.bootstrap_port)
     backend: tuple[Json, ...] = ({"name": BACKEND, "value": spec.backend},)
     # By itself it takes HOST_IP, which may be the node's, or asks for the way out, and ends in a

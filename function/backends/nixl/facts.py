@@ -1,14 +1,16 @@
 """What more than one module of NIXL needs: phases, counts, the connector's name."""
 
+from function.api.engines import SGLANG, VLLM
 from function.api.nixl import NIXLSpec
 from function.contract.backend import Tier as AnyTier
-from function.contract.engine import SGLANG, VLLM, Engine
-from function.engines import phases
+from function.contract.engine import Engine
+from function.engines import ranks
+from function.engines.registry import kind
+from function.workloads.model import DECODE, PREFILL
 
 Tier = AnyTier[NIXLSpec]
 
 SPEC = "spec.nixl"
-PREFILL, DECODE = phases.PREFILL, phases.DECODE
 ROLES = {PREFILL: "kv_producer", DECODE: "kv_consumer"}
 BOTH = "kv_both"
 
@@ -29,7 +31,7 @@ def role(engine: Engine) -> str:
 
 def own_connectors(engine: Engine) -> frozenset[str]:
     """Connectors of the pod's own that move blocks from prefill to decode, by name."""
-    found = phases.transfers(engine.name, engine.flags)
+    found = kind(engine.name).transfers(engine.flags)
     return frozenset(str(child.get("kv_connector")) for child in found)
 
 
@@ -42,7 +44,7 @@ def connector(tier: Tier, engine: Engine) -> str:
 
 def listeners(engine: Engine) -> int:
     """How many of UCX's ports the ranks of a pod take."""
-    return _LISTENERS[engine.name] * engine.workers
+    return _LISTENERS[engine.name] * ranks.workers(engine)
 
 
 def roomy(engine: Engine) -> int:

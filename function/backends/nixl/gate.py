@@ -4,7 +4,7 @@ Read in vLLM's source distributions of every minor version from 0.20.0 to 0.33.0
 wheels from 0.5.5 to 0.5.23.
 """
 
-from function.contract.engine import SGLANG, VLLM
+from function.api.engines import SGLANG, VLLM
 from function.contract.gate import Caution, Row, since
 from function.contract.versions import SUPPORTED
 

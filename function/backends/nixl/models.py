@@ -3,8 +3,8 @@
 Read: vLLM 0.33.0's nixl_connector_compatibility.md.
 """
 
+from function.api.engines import VLLM
 from function.backends.nixl.facts import ROWS
-from function.contract.engine import VLLM
 from function.contract.models.families import HYBRID, MULTIMODAL, SPECULATIVE
 from function.contract.models.sentences import UNTRIED, no_prefix
 from function.contract.models.support import FamilyRow, Support

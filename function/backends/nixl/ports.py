@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from function.api.engines import SGLANG, VLLM
 from function.backends.nixl import facts
 from function.backends.nixl.facts import Tier
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from function.contract.events import FLAG
 from function.contract.injection import Json
-from function.engines import events
+from function.engines import events, ranks
+from function.workloads.model import PREFILL
 
 SIDE_HOST, SIDE_PORT = "VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_NIXL_SIDE_CHANNEL_PORT"
 # Where SGLang's ranks listen, and what they tell the other half; the second names an interface.
@@ -93,7 +95,7 @@ def _vllm(tier: Tier, engine: Engine) -> Iterator[Ports]:
 
 
 def _sglang(tier: Tier, engine: Engine) -> Iterator[Ports]:
-    if engine.phase != facts.PREFILL:
+    if engine.phase != PREFILL:
         return
     own, what = engine.flag(BOOTSTRAP) or "", "SGLang's bootstrap server"
     if not engine.has(BOOTSTRAP):
@@ -134,4 +136,4 @@ def _taken(engine: Engine) -> Iterator[Ports]:
             yield Ports(int(value), 1, "the engine's", flag)
     published = events.port(engine)
     if published:
-        yield Ports(published, events.ranks(engine), "the engine's events", FLAG)
+        yield Ports(published, ranks.replicas(engine), "the engine's events", FLAG)

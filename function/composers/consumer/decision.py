@@ -34,6 +34,7 @@ from function.composers.tier_plan import Refusal, TierPlan
 from function.contract.engine import Engine
 from function.edge.answer import Requirement
 from function.edge.request import Call
+from function.engines import events
 from function.kube import access, objects
 from function.pods import replay, wire
 from function.pods.asking import Asking
@@ -152,7 +153,8 @@ class Decider:
         problem = f"no backend is called {record.backend!r}"
         if record.backend in self.backends.specs:
             allows = self.backends[record.backend].allows
-            found = (allows.problem(kept.injection) for kept in record.templates.values())
+            injections = (kept.injection for kept in record.templates.values())
+            found = (allows.problem(injection, events.flags()) for injection in injections)
             problem = next((f"{record.backend} never injects {it}" for it in found if it), "")
         return replace(asking, record=None, unreadable=problem) if problem else asking
 

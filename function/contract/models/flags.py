@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.api.engines import SGLANG, VLLM
+from function.contract.engine import Engine
 from function.contract.models.families import (
     HYBRID,
     MLA,

@@ -8,8 +8,8 @@ is unknown can be declared: annotation `modelplane.ai/kv-offload-packages`, the 
 
 from collections.abc import Mapping
 
+from function.api.engines import VLLM
 from function.contract.accelerators.kinds import CUDA
-from function.contract.engine import VLLM
 from function.contract.image_reference import ImageReference
 from function.contract.packages import DERIVED, PACKAGES, STATED, UNKNOWN, Fact
 from function.contract.stock_images import builds, sglang, vllm

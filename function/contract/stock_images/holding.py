@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
 
-from function.contract.engine import VLLM
+from function.api.engines import VLLM
 from function.contract.stock_images import builds, contents, sglang, vllm
 
 

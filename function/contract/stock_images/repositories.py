@@ -3,7 +3,7 @@ tags are read. Keyed by the end of the path: mirrors and pull-through caches kee
 
 from dataclasses import dataclass
 
-from function.contract.engine import SGLANG, VLLM
+from function.api.engines import SGLANG, VLLM
 from function.contract.image_reference import ImageReference
 
 SERVE = ("vllm", "serve")

@@ -1,0 +1,36 @@
+"""SGLang 0.5.5 to 0.5.23."""
+
+import re
+
+from function.api.engines import SGLANG
+from function.engines.kind import EngineKind, EventFlags, Flags, ImageNames, RankFlags
+from function.engines.sglang import plan, read
+from function.engines.sglang.config import CONFIG
+from function.engines.sglang.identity import INPUTS
+from function.workloads.model import DECODE, PREFILL
+
+_PHASES = {"prefill": PREFILL, "decode": DECODE}
+
+
+def _phase(flags: Flags) -> str:
+    return _PHASES.get(flags.get("--disaggregation-mode") or "", "")
+
+
+KIND = EngineKind(
+    name=SGLANG,
+    distribution="sglang",
+    model_flag="--model-path",
+    port=30000,
+    ranks=RankFlags(
+        shared=("--tp-size", "--pp-size"),
+        replicas="--dp-size",
+        attention="--enable-dp-attention",
+    ),
+    identity=INPUTS,
+    read=read.effective,
+    plan=plan.plan,
+    phase=_phase,
+    images=ImageNames(stock=re.compile(r"(?:^|-)sglang(?:-|$)")),
+    events=EventFlags(block="--page-size"),
+    config=CONFIG,
+)

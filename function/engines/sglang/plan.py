@@ -6,6 +6,7 @@ from function.contract.injection import Injection
 from function.engines import config_file
 from function.engines import plan as plans
 from function.engines.plan import FlagPlan
+from function.engines.sglang.config import CONFIG
 from function.engines.sglang.options import TABLE
 from function.engines.sglang.read import effective, read
 from function.engines.sglang.rules import RULES, Flags
@@ -17,7 +18,7 @@ def plan(call: EngineCall, engine: Engine, injection: Injection) -> FlagPlan:
     """The flags to set. Raises Refused: ConnectorConflict, ArgsNotPatchable."""
     if not injection.flags:
         return FlagPlan(call)
-    config_file.check(call)
+    config_file.check(CONFIG, call)
     scanned = read(call)
     plans.legible(scanned, TABLE, (*injection.flags, config_file.FLAG))
     taken = plans.guard(call, scanned, injection.flags, engine)

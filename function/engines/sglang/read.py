@@ -6,9 +6,8 @@ read before the command line.
 
 from function.command.model import EngineCall
 from function.engines import config_file
-from function.engines.scan import Scan, scan
+from function.engines.scan import Scan, opposite, scan
 from function.engines.sglang.options import TABLE
-from function.engines.vllm.read import opposite
 
 
 def read(call: EngineCall) -> Scan:

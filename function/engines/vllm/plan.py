@@ -9,8 +9,9 @@ from function.contract.injection import Injection
 from function.engines import config_file
 from function.engines import plan as plans
 from function.engines.plan import FlagPlan, Set
-from function.engines.scan import Scan
+from function.engines.scan import Scan, opposite
 from function.engines.vllm import read as vllm_read
+from function.engines.vllm.config import CONFIG
 from function.engines.vllm.merge import merge, without_hma
 from function.engines.vllm.options import TABLE
 from function.problems import Refused
@@ -25,7 +26,7 @@ def plan(call: EngineCall, engine: Engine, injection: Injection) -> FlagPlan:
     if not ours:
         return FlagPlan(call)
     plans.no_credentials(injection.connector or {}, vllm_read.KV_TRANSFER)
-    config_file.check(call)
+    config_file.check(CONFIG, call)
     scanned = vllm_read.read(call)
     touchy = {*ours, *vllm_read.KV_OFFLOADING}
     plans.legible(scanned, TABLE, {*touchy, config_file.FLAG})
@@ -81,7 +82,7 @@ def _no_offloading_flags(scanned: Scan) -> None:
 
 def _hybrid(scanned: Scan, config: Mapping[str, Any] | None) -> None:
     names = without_hma(dict(config or {}))
-    last = scanned.last(_HYBRID_ON, vllm_read.opposite(_HYBRID_ON))
+    last = scanned.last(_HYBRID_ON, opposite(_HYBRID_ON))
     if names and last and last.name == _HYBRID_ON:
         raise Refused(
             Reason.CONNECTOR_CONFLICT,

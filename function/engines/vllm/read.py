@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from function.command import kubernetes
 from function.command.model import EngineCall, Word
 from function.engines import config_file, json_text
-from function.engines.scan import Scan, Use, scan
+from function.engines.scan import Scan, Use, opposite, scan
 from function.engines.vllm.options import TABLE
 from function.problems import Refused
 from function.reasons import Reason
@@ -121,11 +121,6 @@ def dumps(value: Any) -> str:
 def ignored_config(call: EngineCall) -> bool:
     """Whether `--config=FILE` stands there."""
     return any((word.value or "").startswith("--config=") for word in call.words)
-
-
-def opposite(name: str) -> str:
-    """`--no-x` for `--x` and the other way round."""
-    return f"--{name[5:]}" if name.startswith("--no-") else f"--no-{name[2:]}"
 
 
 def _unexpanded(use: Use, words: Sequence[Word]) -> Json | None:

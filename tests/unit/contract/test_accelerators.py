@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from function.api.engines import ENGINES, SGLANG, VLLM
 from function.backends.registry import accelerator_rows
 from function.contract.accelerators.claims import Claims
 from function.contract.accelerators.kinds import NAMES, Accelerator
@@ -14,7 +15,6 @@ from function.contract.accelerators.reading import (
     of_pod,
 )
 from function.contract.accelerators.serving import Served, served
-from function.contract.engine import ENGINES, SGLANG, VLLM
 
 ACCELERATOR_ROWS = tuple(accelerator_rows())
 

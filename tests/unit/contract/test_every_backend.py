@@ -17,10 +17,11 @@ import pytest
 
 from function import names
 from function.api.backends import SPECS, field_name
+from function.api.engines import ENGINES
 from function.backends.registry import BACKENDS, accelerator_rows, gate_rows, model_rows
 from function.contract import gate, pairings
 from function.contract.backend import AGENTS, CONTROL_PLANE, SUPPORT, Need, Tier
-from function.contract.engine import ENGINES, Engine
+from function.contract.engine import Engine
 from function.contract.stock_images.declared import parse
 from function.contract.versions import KNOWN
 from function.engines.vllm.connectors import CONNECTORS

@@ -6,13 +6,14 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from function.api.engines import ENGINES
 from function.backends import hierarchy_rows as hicache
 from function.backends.hicache.gate import POOL_SIZE
 from function.backends.lmcache.gate import OTHER_WORDS
 from function.backends.mooncake.gate import HOST_POOL
 from function.backends.registry import gate_rows
 from function.contract import gate
-from function.contract.engine import ENGINES, Engine
+from function.contract.engine import Engine
 from function.contract.gate import Question, Verdict
 from function.contract.versions import KNOWN, UNDECLARED, parse
 from function.engines.vllm.connectors import CONNECTORS

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from function.api.engines import ENGINES, SGLANG, VLLM
 from function.backends.registry import model_rows
-from function.contract.engine import ENGINES, SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from function.contract.models import FAMILIES, UNKNOWN, Model, classify, of_config
 from function.contract.models.families import ARCHITECTURES, LAYOUTS, NAMES
 from function.contract.models.flags import FLAGS

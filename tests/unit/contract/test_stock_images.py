@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from function.contract.engine import ENGINES, SGLANG, VLLM
+from function.api.engines import ENGINES, SGLANG, VLLM
 from function.contract.stock_images import (
     DERIVED,
     PACKAGES,

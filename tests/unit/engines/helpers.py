@@ -2,9 +2,12 @@
 
 import json
 
+from function.api.engines import SGLANG, VLLM
 from function.command.model import Append, Delete, EngineCall, Replace, Word
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from function.contract.injection import Injection
+from function.engines.plan import FlagPlan
+from function.engines.registry import kind
 
 KV = "--kv-transfer-config"
 NIXL = {"kv_connector": "NixlConnector", "kv_role": "kv_producer"}
@@ -71,3 +74,7 @@ def apply(call: EngineCall, edits: list) -> list[str | None]:
     kept = [w for w in words if w is not None]
     at = kept.index("--") if "--" in kept else len(kept)
     return kept[:at] + [e.value for e in edits if isinstance(e, Append)] + kept[at:]
+
+
+def planned(call: EngineCall, engine: Engine, injection: Injection) -> FlagPlan:
+    return kind(engine.name).plan(call, engine, injection)

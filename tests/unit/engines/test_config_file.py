@@ -8,13 +8,25 @@ from itertools import pairwise
 
 import pytest
 
-from function import engines
 from function.command.model import ConfigFile
 from function.contract.injection import Injection
 from function.engines import config_file
+from function.engines.plan import FlagPlan
+from function.engines.registry import kind
 from function.engines.vllm.merge import children
 from function.problems import Refused
-from tests.unit.engines.helpers import KV, LMC, LMCACHE, NIXL, apply, engine, js, sglang, vllm
+from tests.unit.engines.helpers import (
+    KV,
+    LMC,
+    LMCACHE,
+    NIXL,
+    apply,
+    engine,
+    js,
+    planned,
+    sglang,
+    vllm,
+)
 from tests.unit.engines.test_sglang import HICACHE
 
 NIXL_YAML = "{kv_connector: NixlConnector, kv_role: kv_producer}"
@@ -97,9 +109,9 @@ def test_words(name):
     call = CALLS[what]
     if want is None:
         with pytest.raises(ValueError, match=f"is no file that {call.engine} starts with"):
-            config_file.words(call, "/etc/f.yaml", text)
+            config_file.words(kind(call.engine).config, call, "/etc/f.yaml", text)
     else:
-        assert list(config_file.words(call, "/etc/f.yaml", text)) == want
+        assert list(config_file.words(kind(call.engine).config, call, "/etc/f.yaml", text)) == want
 
 
 TOO_MUCH = {
@@ -120,7 +132,7 @@ TOO_MUCH = {
 def test_what_costs_too_much_or_hides_flags_is_refused(name):
     text, says = TOO_MUCH[name]
     with pytest.raises(ValueError, match=says):
-        config_file.words(vllm(), "/etc/f.yaml", text)
+        config_file.words(kind("vLLM").config, vllm(), "/etc/f.yaml", text)
 
 
 @pytest.mark.parametrize(
@@ -135,10 +147,13 @@ def test_what_costs_too_much_or_hides_flags_is_refused(name):
 )
 def test_the_file_needs_a_name_of_yaml(engine_name, path, taken):
     if taken:
-        assert config_file.words(CALLS[engine_name], path, "seed: 1") == ("--seed", "1")
+        assert config_file.words(kind(engine_name).config, CALLS[engine_name], path, "seed: 1") == (
+            "--seed",
+            "1",
+        )
     else:
         with pytest.raises(ValueError, match="has no name that ends in"):
-            config_file.words(CALLS[engine_name], path, "seed: 1")
+            config_file.words(kind(engine_name).config, CALLS[engine_name], path, "seed: 1")
 
 
 # name: (words, the file's words, the effective flags)
@@ -190,20 +205,20 @@ READ = {
 @pytest.mark.parametrize("name", READ)
 def test_effective_flags(name):
     words, file, want = READ[name]
-    read = engines.read("vLLM", vllm(*words, config=ConfigFile(tuple(file))))
+    read = kind("vLLM").read(vllm(*words, config=ConfigFile(tuple(file))))
     assert {name: value for name, value in read.items() if name != "--config"} == want
 
 
 def test_sglangs_model():
     file = ConfigFile(("--model-path", "org/m", "--page-size", "32"))
     call = sglang("--config", "f.yaml", config=file)
-    assert engines.read("SGLang", call) == {
+    assert kind("SGLang").read(call) == {
         "--config": "f.yaml",
         "--model-path": "org/m",
         "--page-size": "32",
     }
     call = sglang("m", "--config", "f.yaml", positional_model=True, config=file)
-    assert engines.read("SGLang", call)["--model-path"] == "m"
+    assert kind("SGLang").read(call)["--model-path"] == "m"
 
 
 OURS, BOTH = ["LMCacheMPConnector"], ["NixlConnector", "LMCacheMPConnector"]
@@ -256,14 +271,14 @@ def test_edits(name):
     call = vllm(*words, config=ConfigFile(tuple(file)))
     if isinstance(want, tuple):
         with pytest.raises(Refused, match=want[1]) as refused:
-            engines.plan(call, engine(), injection).edits()
+            planned(call, engine(), injection).edits()
         assert refused.value.reason == want[0]
         return
-    after = apply(call, engines.plan(call, engine(), injection).edits())
+    after = apply(call, planned(call, engine(), injection).edits())
     assert after[: words.index("f.yaml") + 1] == words[: words.index("f.yaml") + 1]
     read = vllm(*after, config=call.config)
-    assert engines.read("vLLM", read)[KV] == engines.read("vLLM", vllm(*after))[KV]
-    assert engines.plan(read, engine(), injection).sets == ()
+    assert kind("vLLM").read(read)[KV] == kind("vLLM").read(vllm(*after))[KV]
+    assert planned(read, engine(), injection).sets == ()
     assert [child["kv_connector"] for child in children(json.loads(after[-1]))] == want
 
 
@@ -271,29 +286,29 @@ def test_what_kubernetes_would_expand_in_the_file_stays_as_it_is():
     """Nothing expands a file; in the args the same text must be escaped."""
     config = '{"kv_connector": "NixlConnector", "kv_role": "kv_both", "engine_id": "$(POD)"}'
     call = vllm("m", "--config", "f.yaml", config=ConfigFile((KV, config)))
-    after = apply(call, engines.plan(call, engine(), LMC).edits())
+    after = apply(call, planned(call, engine(), LMC).edits())
     assert "$$(POD)" in after[-1]
 
 
 def test_the_note_of_a_merged_file():
     call = vllm("m", "--config", "f.yaml", config=ConfigFile((KV, NIXL_WORD)))
     assert "the kv-transfer-config of the --config file is in the args now" in str(
-        engines.plan(call, engine(), LMC).notes
+        planned(call, engine(), LMC).notes
     )
 
 
 def test_a_script_that_opted_in():
     call = vllm("m", "--config", "f.yaml", opted_in=True, config=ConfigFile((KV, NIXL_WORD)))
-    plan = engines.plan(call, engine(), LMC)
+    plan = planned(call, engine(), LMC)
     assert plan.edits() == []
     assert plan.opt_in().startswith(KV)
     assert "NixlConnector" in plan.opt_in()
 
 
 def test_sglangs_flags_in_a_file():
-    def plan(*file: str) -> engines.FlagPlan:
+    def plan(*file: str) -> FlagPlan:
         call = sglang("--config", "f.yaml", config=ConfigFile(file))
-        return engines.plan(call, engine("SGLang", "0.5.23"), HICACHE)
+        return planned(call, engine("SGLang", "0.5.23"), HICACHE)
 
     names = [item.name for item in plan("--page-size", "64", "--enable-hierarchical-cache").sets]
     assert names == ["--hicache-size", "--hicache-storage-backend"]

@@ -6,7 +6,6 @@ import subprocess
 
 import pytest
 
-from function import engines
 from function.contract.injection import Injection
 from function.engines.plan import unquoted
 from function.problems import Refused
@@ -20,6 +19,7 @@ from tests.unit.engines.helpers import (
     engine,
     expansion,
     js,
+    planned,
     sglang,
     vllm,
 )
@@ -63,23 +63,23 @@ def test_json_survives(shell, value, tmp_path):
 
 def test_the_words_are_what_edits_would_append():
     call = vllm("m", expansion("$EXTRA"), opted_in=True)
-    assert engines.plan(call, engine(), LMC).edits() == []
+    assert planned(call, engine(), LMC).edits() == []
     want = js({**LMCACHE, **RECOMPUTE})
-    assert engines.plan(call, engine(), LMC).opt_in() == f"{KV} {want}"
+    assert planned(call, engine(), LMC).opt_in() == f"{KV} {want}"
 
 
 def test_the_users_own_flag_is_replaced_in_its_place():
     call = vllm("m", KV, js(NIXL), opted_in=True)
-    [edit] = engines.plan(call, engine(), LMC).edits()
+    [edit] = planned(call, engine(), LMC).edits()
     assert (edit.index, json.loads(edit.value)["kv_connector"]) == (2, "MultiConnector")
-    assert engines.plan(call, engine(), LMC).opt_in() == ""
+    assert planned(call, engine(), LMC).opt_in() == ""
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_inside_an_eval_the_words_are_quoted(shell, tmp_path):
     awkward = {**OFFLOAD, "kv_connector_extra_config": {"a": "it's a * b", "b": ["$HOME"]}}
     call = vllm("m", opted_in=True, evaluated=True)
-    value = engines.plan(call, engine(), Injection("x", connector=awkward)).opt_in()
+    value = planned(call, engine(), Injection("x", connector=awkward)).opt_in()
     words = split(shell, EVALUATED, value, tmp_path)
     assert words[0] == KV and json.loads(words[1]) == awkward
 
@@ -87,7 +87,7 @@ def test_inside_an_eval_the_words_are_quoted(shell, tmp_path):
 def test_sglang_switches_and_values():
     ours = Injection("x", flags={"--enable-hierarchical-cache": None, "--page-size": "64"})
     call = sglang("--model-path", "m", opted_in=True)
-    assert engines.plan(call, engine("SGLang"), ours).opt_in() == (
+    assert planned(call, engine("SGLang"), ours).opt_in() == (
         "--enable-hierarchical-cache --page-size 64"
     )
 

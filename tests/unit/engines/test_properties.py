@@ -5,8 +5,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from function import engines
 from function.contract.injection import Injection
+from function.engines.registry import kind
 from function.engines.vllm.connectors import CONNECTORS
 from function.engines.vllm.merge import children
 from function.problems import Refused
@@ -20,6 +20,7 @@ from tests.unit.engines.helpers import (
     apply,
     engine,
     js,
+    planned,
     vllm,
 )
 
@@ -73,17 +74,17 @@ injections = st.sampled_from(
 def wire(words: list[str], injection: Injection) -> list[str] | None:
     call = vllm(*words)
     try:
-        edits = engines.plan(call, engine(), injection).edits()
+        edits = planned(call, engine(), injection).edits()
     except Refused as refused:
         assert refused.reason in REASONS
         assert refused.message
         return None
-    assert edits == engines.plan(call, engine(), injection).edits()
+    assert edits == planned(call, engine(), injection).edits()
     return apply(call, edits)
 
 
 def effective(words: list[str]) -> dict:
-    return json.loads(engines.read("vLLM", vllm(*words)).get(KV) or "{}")
+    return json.loads(kind("vLLM").read(vllm(*words)).get(KV) or "{}")
 
 
 @given(around, spelled, around, injections)

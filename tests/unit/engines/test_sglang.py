@@ -2,10 +2,10 @@
 
 import pytest
 
-from function import engines
 from function.contract.injection import Injection
+from function.engines.registry import kind
 from function.problems import Refused
-from tests.unit.engines.helpers import apply, engine, expansion, sglang
+from tests.unit.engines.helpers import apply, engine, expansion, planned, sglang
 
 ENGINE = engine("SGLang", "0.5.23")
 HICACHE = Injection(
@@ -42,20 +42,20 @@ READ = [
 
 @pytest.mark.parametrize(("words", "want"), [c[1:] for c in READ], ids=[c[0] for c in READ])
 def test_read(words, want):
-    assert engines.read("SGLang", sglang(*words)) == want
+    assert kind("SGLang").read(sglang(*words)) == want
 
 
 def test_positional_model_of_sglang_serve():
     call = sglang("m", "--page-size", "64", positional_model=True)
-    assert engines.read("SGLang", call) == {"--model-path": "m", "--page-size": "64"}
+    assert kind("SGLang").read(call) == {"--model-path": "m", "--page-size": "64"}
     call = sglang(expansion("$MODEL"), positional_model=True)
-    assert engines.read("SGLang", call) == {"--model-path": None}
-    assert apply(call, engines.plan(call, ENGINE, LMCACHE).edits())[0] == "$MODEL"
+    assert kind("SGLang").read(call) == {"--model-path": None}
+    assert apply(call, planned(call, ENGINE, LMCACHE).edits())[0] == "$MODEL"
 
 
 def test_the_last_of_a_switch_and_its_negation():
     words = ["--enable-tf32-matmul", "--no-enable-tf32-matmul"]
-    assert engines.read("SGLang", sglang(*words)) == {"--no-enable-tf32-matmul": None}
+    assert kind("SGLang").read(sglang(*words)) == {"--no-enable-tf32-matmul": None}
 
 
 ALL = [
@@ -85,8 +85,8 @@ EDITS = [
                          ids=[c[0] for c in EDITS])  # fmt: skip
 def test_edits(injection, words, want):
     call = sglang(*words)
-    assert apply(call, engines.plan(call, ENGINE, injection).edits()) == want
-    assert engines.plan(sglang(*want), ENGINE, injection).edits() == []
+    assert apply(call, planned(call, ENGINE, injection).edits()) == want
+    assert planned(sglang(*want), ENGINE, injection).edits() == []
 
 
 REFUSED = [
@@ -187,13 +187,13 @@ REFUSED = [
                          ids=[c[0] for c in REFUSED])  # fmt: skip
 def test_refused(injection, words, reason, message):
     with pytest.raises(Refused) as found:
-        engines.plan(sglang(*words), ENGINE, injection).edits()
+        planned(sglang(*words), ENGINE, injection).edits()
     assert (found.value.reason, message in found.value.message) == (reason, True), found.value
 
 
 def test_notes():
     def notes(*words):
-        return engines.plan(sglang(*words), ENGINE, HICACHE).notes
+        return planned(sglang(*words), ENGINE, HICACHE).notes
 
     assert notes() == ()
     assert notes("--hicache-mem-layout", "page_first", "--hicache-io-backend", "direct") == (
@@ -214,8 +214,6 @@ def test_notes():
         "--hicache-host-memory-mode buffer_only",
     )
     assert notes("--speculative-algorithm=NGRAM", "--attention-backend=flashinfer") == ()
-    assert engines.plan(
-        sglang(), ENGINE, Injection("x", flags={"--enable-lmcache": None})
-    ).notes == (
+    assert planned(sglang(), ENGINE, Injection("x", flags={"--enable-lmcache": None})).notes == (
         "--page-size is not set, and SGLang's default on CUDA is 1: every token its own block",
     )

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from function import engines
 from function.command.model import Word
 from function.contract.engine import Engine
 from function.contract.injection import Injection
@@ -22,6 +21,7 @@ from tests.unit.engines.helpers import (
     engine,
     expansion,
     js,
+    planned,
     vllm,
 )
 
@@ -266,13 +266,13 @@ EDITS = [
 )
 def test_edits(injection, words, want):
     call = vllm(*words)
-    edits = engines.plan(call, engine(), injection).edits()
+    edits = planned(call, engine(), injection).edits()
     assert apply(call, edits) == want
     # Wiring what is wired changes nothing; expansions stand for themselves again.
     wired = vllm(
         *[next((w for w in call.words if w.text == t and w.value is None), t) for t in want]
     )
-    assert engines.plan(wired, engine(), injection).edits() == []
+    assert planned(wired, engine(), injection).edits() == []
 
 
 PATH = "kv_connector_extra_config."
@@ -530,7 +530,7 @@ def test_refused(injection, words, reason, message):
     given = dict(words) if isinstance(words, dict) else {"words": words}
     call = vllm(*given.pop("words"), **given)
     with pytest.raises(Refused) as found:
-        engines.plan(call, engine(), injection).edits()
+        planned(call, engine(), injection).edits()
     assert found.value.reason == reason
     assert message in found.value.message
 
@@ -538,18 +538,18 @@ def test_refused(injection, words, reason, message):
 def test_a_variable_inside_the_users_json_is_left_to_kubernetes():
     raw = js({**NIXL, "engine_id": "$(POD_NAME)"})
     call = vllm("m", KV, Word(None, raw, raw.partition("$(")[0], origin="$(POD_NAME)"))
-    edits = engines.plan(call, engine(), LMC).edits()
+    edits = planned(call, engine(), LMC).edits()
     want = js(multi(NIXL, LMCACHE, role="kv_producer", engine_id="$(POD_NAME)"))
     assert apply(call, edits) == ["m", KV, want]
     assert [e.expand for e in edits if hasattr(e, "expand")] == [False, True]
     wired = vllm("m", KV, Word(None, want, "{", origin="$(POD_NAME)"))
-    assert engines.plan(wired, engine(), LMC).edits() == []
+    assert planned(wired, engine(), LMC).edits() == []
 
 
 def test_a_literal_dollar_of_the_user_is_escaped_when_kubernetes_may_expand():
     user = {**NIXL, "engine_id": "$(NOT_A_VARIABLE)"}
     ours = Injection("x", connector={**STORE, "kv_connector_extra_config": {"a": "$(POD_IP)"}})
-    edits = engines.plan(vllm("m", KV, js(user)), engine(), ours).edits()
+    edits = planned(vllm("m", KV, js(user)), engine(), ours).edits()
     [edit] = edits
     assert edit.expand
     config = json.loads(edit.value)
@@ -560,18 +560,18 @@ def test_a_literal_dollar_of_the_user_is_escaped_when_kubernetes_may_expand():
 def test_a_template_variable_that_nobody_sets_is_empty():
     call = vllm("m", expansion("${VLLM_ADDITIONAL_ARGS}"), "--port", "1")
     unset = Engine("vLLM", "0.33.0", env={"OTHER": "x"})
-    assert apply(call, engines.plan(call, unset, LMC).edits())[-2:] == [KV, ALONE]
-    assert engines.plan(call, unset, LMC).notes == (
+    assert apply(call, planned(call, unset, LMC).edits())[-2:] == [KV, ALONE]
+    assert planned(call, unset, LMC).notes == (
         "${VLLM_ADDITIONAL_ARGS} is taken as empty: the container's env does not set it",
     )
     for value in (None, "--port 2"):
         with pytest.raises(Refused, match="may hold any flag"):
-            engines.plan(call, Engine("vLLM", env={"VLLM_ADDITIONAL_ARGS": value}), LMC).edits()
+            planned(call, Engine("vLLM", env={"VLLM_ADDITIONAL_ARGS": value}), LMC).edits()
 
 
 def test_notes():
     def notes(injection, *words):
-        return engines.plan(vllm(*words), engine(), injection).notes
+        return planned(vllm(*words), engine(), injection).notes
 
     assert notes(LMC, "m") == ()
     assert notes(LMC, KV, js({**NIXL, "kv_load_failure_policy": "fail"})) == (
@@ -592,4 +592,4 @@ def test_what_has_no_name_is_not_given_one():
     """In the text of an eval `$@` is read as `${_}`, which nobody wrote."""
     call = vllm("m", expansion("${_}"))
     with pytest.raises(Refused, match="word 2 of vllm serve, an expansion, may hold any flag"):
-        engines.plan(call, engine(), LMC).edits()
+        planned(call, engine(), LMC).edits()

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from function import engines
 from function.command.model import Word
+from function.engines.registry import kind
 from tests.unit.command import work
 from tests.unit.engines.helpers import KV, NIXL, OFFLOAD, expansion, js, vllm
 
@@ -118,7 +118,7 @@ TRANSFER = [
 
 @pytest.mark.parametrize(("words", "want"), [c[1:] for c in TRANSFER], ids=[c[0] for c in TRANSFER])
 def test_transfer_config(words, want):
-    found = engines.read("vLLM", vllm(*words)).get(KV)
+    found = kind("vLLM").read(vllm(*words)).get(KV)
     assert (None if found is None else json.loads(found)) == want
     assert found is None or found == js(want)
 
@@ -189,12 +189,12 @@ OTHERS = [
 
 @pytest.mark.parametrize(("words", "want"), [c[1:] for c in OTHERS], ids=[c[0] for c in OTHERS])
 def test_flags(words, want):
-    assert engines.read("vLLM", vllm(*words)) == want
+    assert kind("vLLM").read(vllm(*words)) == want
 
 
 def test_positional_model_is_ignored_by_the_module():
     call = vllm("m", "--port", "1", positional_model=False)
-    assert engines.read("vLLM", call) == {"--port": "1"}
+    assert kind("vLLM").read(call) == {"--port": "1"}
 
 
 DEEP = "[" * 100_000
@@ -216,21 +216,21 @@ DIGITS = "9" * 5000
 def test_what_no_engine_could_read_is_unknown(words):
     """Neither depth nor digits raise anything but a refusal, nor cost more than they hold."""
     call = vllm("m", *words)
-    assert engines.read("vLLM", call)["--kv-transfer-config"] is None
-    assert work.calls(lambda: engines.read("vLLM", call)) < 1_000_000
+    assert kind("vLLM").read(call)["--kv-transfer-config"] is None
+    assert work.calls(lambda: kind("vLLM").read(call)) < 1_000_000
 
 
 @pytest.mark.parametrize("value", [DIGITS, DIGITS + "g", DIGITS + "K", DEEP])
 def test_a_dotted_value_that_is_no_number_is_a_text(value):
-    found = engines.read("vLLM", vllm("m", "--kv-transfer-config.a", value))
+    found = kind("vLLM").read(vllm("m", "--kv-transfer-config.a", value))
     assert found["--kv-transfer-config"] == js({"a": value})
 
 
 def test_thousands_of_flags_are_read_once():
     """Twice the flags are twice the work, whether they are known, repeated, dotted or not."""
-    for kind in ("--unknown{}", "--a{}.b", "--kv-transfer-config.b{}", "--port", "--kv"):
+    for flag in ("--unknown{}", "--a{}.b", "--kv-transfer-config.b{}", "--port", "--kv"):
         spent = []
         for n in (1000, 2000):
-            call = vllm("m", *(word for i in range(n) for word in (kind.format(i), "1")))
-            spent.append(work.calls(lambda call=call: engines.read("vLLM", call)))
-        assert spent[1] <= 2.2 * spent[0], (kind, spent)
+            call = vllm("m", *(word for i in range(n) for word in (flag.format(i), "1")))
+            spent.append(work.calls(lambda call=call: kind("vLLM").read(call)))
+        assert spent[1] <= 2.2 * spent[0], (flag, spent)

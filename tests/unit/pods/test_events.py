@@ -12,6 +12,7 @@ from function.composers import tier_plan
 from function.contract import events
 from function.contract.injection import Injection
 from function.edge.structs import encode
+from function.engines.events import flags
 from function.pods import replay, wire
 from function.pods.asking import find
 from function.problems import Refused
@@ -107,7 +108,7 @@ def test_a_record_is_replayed_with_its_events() -> None:
     plan, bare = planned(NATIVE, replayPort=5657, blockTokens=64, hashSeed=42), pod("--model=m")
     once = wired(plan, bare)
     (kept,) = once.record.templates.values()
-    assert plan.backend.allows.problem(kept.injection) == ""
+    assert plan.backend.allows.problem(kept.injection, flags()) == ""
     ref = KVOffloadTierRef(name="chat", namespace="platform")
     asking = find("engine", bare, ref, Input(), "default")
     assert asking is not None

@@ -1,13 +1,16 @@
 """What is read of a pod is kept: nothing of one call reads it again."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from function import command, engines, workloads
+from function import command, workloads
 from function.command.shell import grammar
+from function.engines import registry, vllm
+from function.engines.vllm import plan, read
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import call, observe
 
@@ -16,7 +19,7 @@ SCRIPT = "set -e\nARGS='--port 80'\nexec vllm serve {model} $ARGS"
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     """How often pods, their scripts and their flags are read, by what was called."""
     counts: Counter[str] = Counter()
 
@@ -31,10 +34,13 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     count(command, "read", "argv")
     count(workloads, "find", "templates")
-    count(engines, "read", "flags")
-    count(engines, "plan", "plans")
+    count(read, "effective", "flags")
+    count(plan, "plan", "plans")
+    monkeypatch.setattr(vllm, "KIND", replace(vllm.KIND, read=read.effective, plan=plan.plan))
+    registry.kind.cache_clear()
     count(grammar, "parse", "scripts")
-    return counts
+    yield counts
+    registry.kind.cache_clear()
 
 
 def script(model: str) -> dict[str, Any]:

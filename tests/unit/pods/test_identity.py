@@ -2,9 +2,9 @@
 
 import pytest
 
+from function.engines.registry import kind
 from function.engines.sglang.options import OPTIONS as SGLANG_OPTIONS
 from function.engines.vllm.options import OPTIONS as VLLM_OPTIONS
-from function.pods import identity_inputs
 from function.pods.identity import identity
 
 PVC = {"name": "model-cache", "persistentVolumeClaim": {"claimName": "llama"}}
@@ -297,8 +297,9 @@ def test_what_determines_sglangs_pages(name):
 )
 def test_every_flag_that_counts_is_one_of_the_engine(engine, options):
     arities = {option.name: option.arity for option in options}
-    for name in identity_inputs.FLAGS[engine].keys() - identity_inputs.GONE:
-        assert (arities[name] == "0") == (name in identity_inputs.SWITCHES), name
+    inputs = kind(engine).identity
+    for name in inputs.flags.keys() - inputs.gone:
+        assert (arities[name] == "0") == (name in inputs.switches), name
 
 
 def test_a_declared_identity_replaces_all_but_the_model_string():

@@ -11,6 +11,7 @@ from function.backends.hicache.facts import Tier
 from function.backends.hierarchy import Storage
 from function.contract.engine import Engine
 from function.contract.injection import Json
+from function.engines import ranks
 
 _VOLUME = "kv-offload-pages"
 
@@ -26,7 +27,7 @@ def file(tier: Tier, engine: Engine) -> Storage:
         root, room, volume = facts.SHARED, 0, claimed(settings.claim)
     return Storage(
         "file",
-        {"max_size": settings.size_gib * facts.GIB // engine.workers},
+        {"max_size": settings.size_gib * facts.GIB // ranks.workers(engine)},
         {
             **_pod(tier, engine, "SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR", root, volume),
             "storage_bytes": room * facts.GIB,

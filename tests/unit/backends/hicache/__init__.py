@@ -4,10 +4,11 @@ import functools
 from dataclasses import replace
 from typing import Any
 
+from function.api.engines import SGLANG, VLLM
 from function.backends.hicache import BACKEND
 from function.contract import gate
 from function.contract.backend import Tier
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from tests.unit.backends import tiers
 
 read = functools.partial(tiers.read, "HiCache")

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from function.api.engines import SGLANG
 from function.backends.hicache import BACKEND, gate
 from function.backends.mooncake import gate as mooncake_gate
-from function.contract.engine import SGLANG, Engine
+from function.contract.engine import Engine
 from tests.unit.backends.goldens import Goldens
 from tests.unit.backends.hicache import IDENTITY, tier
 

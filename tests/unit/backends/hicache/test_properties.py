@@ -7,9 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from function.api.engines import SGLANG
 from function.backends.hicache import BACKEND
 from function.contract import gate
-from function.contract.engine import SGLANG, Engine
+from function.contract.engine import Engine
 from function.contract.recorded import shaped
 from function.contract.versions import KNOWN
 from function.engines.sglang.rules import RULES

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from function.api.engines import VLLM
 from function.backends.lmcache import BACKEND
-from function.contract.engine import VLLM, Engine
+from function.contract.engine import Engine
 from tests.unit.backends.goldens import Goldens
 from tests.unit.backends.lmcache import tier
 

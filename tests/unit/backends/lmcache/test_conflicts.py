@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from function.api.engines import SGLANG, VLLM
 from function.backends.lmcache import BACKEND, conflicts
 from function.contract.backend import Tier
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from function.problems import Refused
 from function.reasons import REASONS
 from tests.unit.backends.lmcache import server, tier

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
+from function.api.engines import SGLANG, VLLM
 from function.backends.lmcache import BACKEND, modules
 from function.contract.backend import Tier
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from function.contract.injection import Injection
 from tests.unit.backends.lmcache import server, tier
 

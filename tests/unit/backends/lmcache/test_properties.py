@@ -6,9 +6,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from function.api.engines import SGLANG, VLLM
 from function.backends.lmcache import BACKEND, facts
 from function.contract.backend import Tier
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from function.kube.manifests import literal
 from tests.unit.backends.lmcache import read
 

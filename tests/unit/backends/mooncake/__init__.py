@@ -3,9 +3,10 @@
 import functools
 from typing import Any
 
+from function.api.engines import SGLANG, VLLM
 from function.backends.hierarchy_rows import SMALL_POOL
 from function.contract.backend import Tier
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from tests.unit.backends import tiers
 
 read = functools.partial(tiers.read, "Mooncake")

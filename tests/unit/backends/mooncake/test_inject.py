@@ -17,6 +17,7 @@ from function.contract.backend import Tier
 from function.contract.engine import Engine
 from function.contract.gate import check
 from function.contract.packages import stated
+from function.engines import ranks
 from function.problems import Refused
 from function.reasons import REASONS
 from tests.unit.backends.mooncake import IDENTITY, RDMA, pool, sglang, vllm
@@ -68,7 +69,7 @@ WORKERS = (
 @pytest.mark.parametrize(("flags", "pods", "workers"), WORKERS)
 def test_a_buffer_for_each_worker(flags: dict[str, Any], pods: int, workers: int) -> None:
     engine = vllm(flags=flags, pods=pods)
-    assert engine.workers == workers
+    assert ranks.workers(engine) == workers
     assert BACKEND.inject(PLAIN, engine).memory_bytes == workers * 512 * 2**20
 
 

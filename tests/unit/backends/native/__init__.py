@@ -3,8 +3,9 @@
 import functools
 from typing import Any
 
+from function.api.engines import VLLM
 from function.contract.backend import Tier
-from function.contract.engine import VLLM, Engine
+from function.contract.engine import Engine
 from tests.unit.backends import tiers
 
 read = functools.partial(tiers.read, "Native")

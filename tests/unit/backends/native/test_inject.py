@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from function.api.engines import SGLANG
 from function.backends.native import BACKEND
 from function.backends.native.gate import ROWS
 from function.contract import gate
 from function.contract.backend import Tier
-from function.contract.engine import SGLANG, Engine
+from function.contract.engine import Engine
 from function.contract.gate import Question
 from function.problems import Refused
 from function.reasons import REASONS

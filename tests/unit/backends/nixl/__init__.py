@@ -3,9 +3,10 @@
 import functools
 from typing import Any
 
+from function.api.engines import SGLANG, VLLM
 from function.backends.nixl import BACKEND
 from function.contract.backend import Tier
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from function.contract.gate import versions
 from tests.unit.backends import tiers
 

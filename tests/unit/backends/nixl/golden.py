@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from function.api.engines import SGLANG
 from function.backends.nixl import BACKEND
-from function.contract.engine import SGLANG
 from tests.unit.backends.goldens import Goldens
 from tests.unit.backends.nixl import engine, tier
 

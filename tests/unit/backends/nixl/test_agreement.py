@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from function.api.engines import SGLANG, VLLM
 from function.backends.nixl import BACKEND
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from function.problems import Refused
 from tests.unit.backends.nixl import engine, nixl
 

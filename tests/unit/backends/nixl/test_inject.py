@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from function.api.engines import SGLANG, VLLM
 from function.backends.nixl import BACKEND
 from function.contract import gate
 from function.contract.backend import Tier
-from function.contract.engine import SGLANG, VLLM, Engine
+from function.contract.engine import Engine
 from function.contract.injection import Injection
 from function.problems import Refused
 from function.reasons import REASONS

@@ -3,8 +3,9 @@
 import functools
 from pathlib import Path
 
+from function.api.engines import VLLM
 from function.backends.sixth import BACKEND
-from function.contract.engine import VLLM, Engine
+from function.contract.engine import Engine
 from tests.unit.backends import tiers
 from tests.unit.backends.goldens import Goldens
 

@@ -1,6 +1,6 @@
 """Which vLLM versions have its connector. It borrows one, as a variant of its own."""
 
-from function.contract.engine import VLLM
+from function.api.engines import VLLM
 from function.contract.gate import Row
 from function.contract.recorded import Allowance
 from function.contract.versions import SUPPORTED

@@ -1,7 +1,7 @@
 """Which models it serves: all that have a prefix."""
 
+from function.api.engines import VLLM
 from function.backends.sixth.gate import ROW
-from function.contract.engine import VLLM
 from function.contract.models.sentences import no_prefix
 from function.contract.models.support import FamilyRow
 

@@ -3,6 +3,7 @@
 import pytest
 
 from function.contract.engine import Engine
+from function.engines import ranks
 
 DP, TP, PP = "--data-parallel-size", "--tensor-parallel-size", "--pipeline-parallel-size"
 LOCAL, CP = "--data-parallel-size-local", "--prefill-context-parallel-size"
@@ -31,7 +32,7 @@ NODE_LOCAL: tuple[tuple[str, int, dict[str, str | None], bool], ...] = (
 def test_whether_every_rank_is_local_to_its_node(
     name: str, pods: int, flags: dict[str, str | None], expected: bool
 ) -> None:
-    assert Engine(name, pods=pods, flags=flags).is_node_local is expected
+    assert ranks.is_node_local(Engine(name, pods=pods, flags=flags)) is expected
 
 
 # (engine, pods, flags, worker processes in one pod)
@@ -51,4 +52,4 @@ WORKERS: tuple[tuple[str, int, dict[str, str | None], int], ...] = (
 def test_how_many_processes_a_pod_has(
     name: str, pods: int, flags: dict[str, str | None], expected: int
 ) -> None:
-    assert Engine(name, pods=pods, flags=flags).workers == expected
+    assert ranks.workers(Engine(name, pods=pods, flags=flags)) == expected

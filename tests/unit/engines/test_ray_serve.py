@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from function import engines
 from function.contract.injection import Injection
-from function.pods import serve
+from function.engines import ray_serve
+from function.engines.registry import kind
 from function.problems import Refused
 
 OURS = {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}
@@ -23,8 +23,8 @@ def config(**kwargs: Any) -> dict[str, Any]:
 
 def test_keyword_arguments_are_read_as_flags() -> None:
     entry = config(tensor_parallel_size=8, enable_lora=True, enforce_eager=False, dtype=None)
-    (call,) = serve.program(entry).calls
-    read = engines.read("vLLM", call)
+    (call,) = ray_serve.program(entry).calls
+    read = kind("vLLM").read(call)
     assert read == {
         "--model": "Qwen/Qwen3-32B",
         "--tensor-parallel-size": "8",
@@ -50,9 +50,9 @@ CASES = {
 def test_the_connector_is_merged(name: str) -> None:
     kwargs, want = CASES[name]
     entry = config(max_model_len=4096, **kwargs)
-    wired = serve.apply(entry, TIER)
+    wired = ray_serve.apply(entry, TIER)
     assert wired == config(max_model_len=4096, kv_transfer_config=want)
-    assert serve.apply(wired, TIER) == wired
+    assert ray_serve.apply(wired, TIER) == wired
     assert entry == config(max_model_len=4096, **kwargs), "the input is not changed"
 
 
@@ -66,5 +66,5 @@ REFUSED = {
 def test_what_the_author_wrote_is_not_overwritten(name: str) -> None:
     entry, injection = REFUSED[name]
     with pytest.raises(Refused) as refused:
-        serve.apply(entry, injection)
+        ray_serve.apply(entry, injection)
     assert refused.value.reason == "ConnectorConflict"

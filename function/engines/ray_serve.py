@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from function.api.engines import VLLM
 from function.command import EngineCall, Program, Word
-from function.contract.engine import VLLM
 from function.contract.injection import Injection
 from function.engines.vllm.merge import merge
 from function.problems import Refused
