@@ -13,32 +13,40 @@ TIER_NAMESPACE = "modelplane-system"
 _PREFIX = f"{GROUP}/kv-offload"
 
 # How the Python modules of ours begin that engines import, around classes of others.
-MODULES = "kv_offload_"
+MODULE_PREFIX = "kv_offload_"
 
 # How everything of ours begins that users write or that we write on others' documents.
-ANY = f"{GROUP}/kv"
+KEY_PREFIX = f"{GROUP}/kv"
 
 # On a pod template, by its author.
-TIER = f"{_PREFIX}-tier"
-POLICY = f"{_PREFIX}-policy"
-ENGINE = f"{_PREFIX}-engine"
-ENGINE_VERSION = f"{_PREFIX}-engine-version"
-CACHE_IDENTITY = f"{_PREFIX}-cache-identity"
-PACKAGES = f"{_PREFIX}-packages"
-MODEL_FAMILY = f"{_PREFIX}-model-family"
+ANNOTATION_TIER = f"{_PREFIX}-tier"
+ANNOTATION_POLICY = f"{_PREFIX}-policy"
+ANNOTATION_ENGINE = f"{_PREFIX}-engine"
+ANNOTATION_ENGINE_VERSION = f"{_PREFIX}-engine-version"
+ANNOTATION_CACHE_IDENTITY = f"{_PREFIX}-cache-identity"
+ANNOTATION_PACKAGES = f"{_PREFIX}-packages"
+ANNOTATION_MODEL_FAMILY = f"{_PREFIX}-model-family"
 
 # What users write, and no other key.
-ASKED = (TIER, POLICY, ENGINE, ENGINE_VERSION, CACHE_IDENTITY, PACKAGES, MODEL_FAMILY)
+USER_ANNOTATIONS = (
+    ANNOTATION_TIER,
+    ANNOTATION_POLICY,
+    ANNOTATION_ENGINE,
+    ANNOTATION_ENGINE_VERSION,
+    ANNOTATION_CACHE_IDENTITY,
+    ANNOTATION_PACKAGES,
+    ANNOTATION_MODEL_FAMILY,
+)
 
 # On a wired Object, or on a wired workload that is bare: what was injected.
-RECORD = f"{_PREFIX}-record"
+ANNOTATION_RECORD = f"{_PREFIX}-record"
 # On wired pods: the tier's remote name.
 LABEL_WIRED = _PREFIX
 # On a wired pod template: what was added to quantities that its author set.
-ADDED = f"{_PREFIX}-added"
+ANNOTATION_ADDED = f"{_PREFIX}-added"
 
 # On a copy of a packaged Composition: the name of that, and a digest of its spec then.
-COPY_OF = f"{_PREFIX}-copy-of"
+ANNOTATION_COPY_OF = f"{_PREFIX}-copy-of"
 
 # On a child tier: the fleet tier (or inline tier) whose name consumers use.
 LABEL_FLEET = f"{_PREFIX}-fleet"
@@ -50,15 +58,22 @@ LABEL_USED_FLEET = f"{_PREFIX}-used-fleet"
 # On a Usage: who the consumer is (see usage.Consumer), the tier as namespace/name, and what the
 # consumer shares there (see usage.Share).
 ANNOTATION_CONSUMER = f"{_PREFIX}-consumer"
-ANNOTATION_TIER = f"{_PREFIX}-used-tier"
+ANNOTATION_USED_TIER = f"{_PREFIX}-used-tier"
 ANNOTATION_SHARES = f"{_PREFIX}-shares"
 # On a Usage: how far the consumer is with the tier's wiring (see rollout.Progress).
 ANNOTATION_PROGRESS = f"{_PREFIX}-progress"
 
 # What we write ourselves, wherever it comes back from.
-WRITTEN = frozenset(
-    {RECORD, LABEL_WIRED, ADDED, LABEL_FLEET, LABEL_USED_TIER, LABEL_USED_FLEET}
-    | {ANNOTATION_TIER, ANNOTATION_SHARES, ANNOTATION_PROGRESS}
+OWNED_KEYS = frozenset(
+    {
+        ANNOTATION_RECORD,
+        LABEL_WIRED,
+        ANNOTATION_ADDED,
+        LABEL_FLEET,
+        LABEL_USED_TIER,
+        LABEL_USED_FLEET,
+    }
+    | {ANNOTATION_USED_TIER, ANNOTATION_SHARES, ANNOTATION_PROGRESS}
 )
 
 

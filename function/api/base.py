@@ -31,9 +31,9 @@ def camel(name: str) -> str:
 
 
 # Any: an object of the model, or a View of the document that it would be made of.
-Holds = Callable[[Any], bool]
+Predicate = Callable[[Any], bool]
 # A condition as CEL over `self`, and the same in Python.
-Said = tuple[str, Holds]
+CelRule = tuple[str, Predicate]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Rule:
 
     cel: str
     message: str
-    holds: Holds | None
+    holds: Predicate | None
     field: str = ""
 
 
@@ -62,10 +62,10 @@ def union(
     rules: list[Rule] = []
     tag = camel(discriminator)
 
-    def required(value: str, field: str) -> Holds:
+    def required(value: str, field: str) -> Predicate:
         return lambda o: getattr(o, discriminator) != value or getattr(o, field) is not None
 
-    def alone(value: str, field: str) -> Holds:
+    def alone(value: str, field: str) -> Predicate:
         return lambda o: getattr(o, discriminator) == value or getattr(o, field) is None
 
     for value, field in members.items():
@@ -107,7 +107,7 @@ def immutable(field: str, why: str) -> Rule:
 
 
 @dataclass(frozen=True)
-class Unused:
+class ForbiddenField:
     """A field that every tier has and that a backend does not use: set, it is refused.
 
     `is_set`: CEL over the tier (`self`), and the same in Python. `when`: narrows it down to some
@@ -115,9 +115,9 @@ class Unused:
     """
 
     field: str
-    is_set: Said
+    is_set: CelRule
     why: str
-    when: Said = ("true", lambda _: True)
+    when: CelRule = ("true", lambda _: True)
 
     def rule(self, backend: str) -> "Rule":
         """The rule on the tier."""
@@ -131,13 +131,13 @@ class Unused:
         )
 
 
-def unused(field: str, why: str, when: Said = ("true", lambda _: True)) -> Unused:
+def forbids(field: str, why: str, when: CelRule = ("true", lambda _: True)) -> ForbiddenField:
     """A field of every tier that a backend does not use, with what counts as set in it."""
-    return Unused(field, _SET[field], why, when)
+    return ForbiddenField(field, _SET[field], why, when)
 
 
 # Some fields have a default that says nothing; an API server fills it in before it checks rules.
-_SET: dict[str, Said] = {
+_SET: dict[str, CelRule] = {
     "gpuVisibility": ("has(self.gpuVisibility)", lambda o: o.gpu_visibility is not None),
     "monitoring": ("has(self.monitoring)", lambda o: o.monitoring is not None),
     "nodes": (
@@ -169,7 +169,7 @@ class ApiModel(BaseModel):
     """A closed object with camelCase field names, frozen so that it can be memoised.
 
     `rules`: the class's own rules; those of its bases hold too. `machinery`: keys that the host
-    puts beside the user's fields (a composite's `spec.crossplane`), skipped by `parse`. `unused`,
+    puts beside the user's fields (a composite's `spec.crossplane`), skipped by `parse`. `forbids`,
     of a backend's settings: fields of every tier that the backend does not use. `elsewhere`: fields
     that people look for here, and what to use instead.
     """
@@ -185,7 +185,7 @@ class ApiModel(BaseModel):
 
     rules: ClassVar[tuple[Rule, ...]] = ()
     machinery: ClassVar[frozenset[str]] = frozenset()
-    unused: ClassVar[tuple[Unused, ...]] = ()
+    forbids: ClassVar[tuple[ForbiddenField, ...]] = ()
     elsewhere: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def dump(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from function.api.base import ApiModel, Rule, exactly_one, present, unused
+from function.api.base import ApiModel, Rule, exactly_one, forbids, present
 from function.api.hicache_storage import HiCacheStorage
 
 
@@ -78,19 +78,19 @@ _NOTHING_RUNS = (f"!({_EVICTOR})", lambda o: not _evictor(o))
 class HiCacheSpec(ApiModel):
     """The HiCache backend."""
 
-    unused = (
-        unused("gpuVisibility", "HiCache runs inside the engines, and no agent looks at a GPU"),
-        unused(
+    forbids = (
+        forbids("gpuVisibility", "HiCache runs inside the engines, and no agent looks at a GPU"),
+        forbids(
             "nodes",
             "without hicache.storage.evictor HiCache runs nothing: engines run where they like",
             _NOTHING_RUNS,
         ),
-        unused(
+        forbids(
             "monitoring",
             "without hicache.storage.evictor HiCache runs nothing: SGLang's own metrics tell of it",
             _NOTHING_RUNS,
         ),
-        unused(
+        forbids(
             "rdma",
             "only hicache.storage.mooncake.external with protocol rdma needs a device",
             (f"!({_RDMA_STORE})", lambda o: not _rdma_store(o)),

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, Rule, unused
+from function.api.base import ApiModel, Rule, forbids
 from function.api.evictor import Evictor
 from function.api.lmcache_inprocess import LMCacheInProcess
 from function.api.lmcache_l2 import L2Level
@@ -129,11 +129,11 @@ _NO_AGENTS = "mode InProcess has no agents"
 class LMCacheSpec(ApiModel):
     """The LMCache backend."""
 
-    unused = (
-        unused("rdma", "LMCache does not use RDMA"),
-        unused("gpuVisibility", _NO_AGENTS, _IN_PROCESS),
-        unused("nodes", _NO_AGENTS, _IN_PROCESS),
-        unused("monitoring", _NO_AGENTS, _IN_PROCESS),
+    forbids = (
+        forbids("rdma", "LMCache does not use RDMA"),
+        forbids("gpuVisibility", _NO_AGENTS, _IN_PROCESS),
+        forbids("nodes", _NO_AGENTS, _IN_PROCESS),
+        forbids("monitoring", _NO_AGENTS, _IN_PROCESS),
     )
 
     mode: Literal["NodeServer", "InProcess"] = Field(

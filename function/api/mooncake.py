@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, Rule, unused
+from function.api.base import ApiModel, Rule, forbids
 from function.api.mooncake_master import MooncakeEtcd, MooncakeMaster
 from function.api.mooncake_store import MooncakeStore
 from function.api.mooncake_tenants import MooncakeTenants
@@ -182,9 +182,9 @@ def _placed(nodes: Any) -> bool:
 class MooncakeSpec(ApiModel):
     """The Mooncake backend."""
 
-    unused = (
-        unused("gpuVisibility", "Mooncake's processes use no GPU"),
-        unused(
+    forbids = (
+        forbids("gpuVisibility", "Mooncake's processes use no GPU"),
+        forbids(
             "rdma",
             "mooncake.protocol is tcp",
             (

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, Rule, exactly_one, union, unused
+from function.api.base import ApiModel, Rule, exactly_one, forbids, union
 from function.api.evictor import Evictor
 from function.api.trust import OF_HTTPS, TrustBundle
 
@@ -166,9 +166,9 @@ class NativeLevel(ApiModel):
 class NativeSpec(ApiModel):
     """The Native backend: vLLM's OffloadingConnector, or its simple one."""
 
-    unused = (
-        unused("rdma", "Native does not use RDMA"),
-        unused("gpuVisibility", "nothing of a Native tier looks at a GPU"),
+    forbids = (
+        forbids("rdma", "Native does not use RDMA"),
+        forbids("gpuVisibility", "nothing of a Native tier looks at a GPU"),
     )
 
     cpu: NativeCPU | None = Field(

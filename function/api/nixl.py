@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, Rule, unused
+from function.api.base import ApiModel, Rule, forbids
 from function.api.trust import OF_HTTPS, TrustBundle
 
 _ENDPOINT = r"^https?://[A-Za-z0-9][-A-Za-z0-9.]*(:[0-9]{1,5})?$"
@@ -101,9 +101,9 @@ def _apart(field: str, attribute: str) -> Rule:
 class NIXLSpec(ApiModel):
     """The NIXL backend: prefill hands its blocks to decode."""
 
-    unused = (
-        unused("gpuVisibility", "NIXL runs inside the engines, and no agent looks at a GPU"),
-        unused(
+    forbids = (
+        forbids("gpuVisibility", "NIXL runs inside the engines, and no agent looks at a GPU"),
+        forbids(
             "nodes",
             "NIXL has no agents but nixl.preflight: engines run where they like",
             (
@@ -111,7 +111,7 @@ class NIXLSpec(ApiModel):
                 lambda o: o.nixl is not None and o.nixl.preflight is None,
             ),
         ),
-        unused("monitoring", "NIXL has no agents: nixl.telemetry tells of the engines"),
+        forbids("monitoring", "NIXL has no agents: nixl.telemetry tells of the engines"),
     )
 
     elsewhere = {

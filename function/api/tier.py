@@ -250,7 +250,7 @@ def with_backends(
     )
     made.rules = (
         *union("backend", {backend: field_name(backend) for backend in specs}),
-        *(row.rule(backend) for backend, spec in specs.items() for row in spec.unused),
+        *(row.rule(backend) for backend, spec in specs.items() for row in spec.forbids),
     )
     return made
 

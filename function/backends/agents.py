@@ -19,19 +19,19 @@ def pod(
     image: Image,
     uid: int,
     *,
-    beside_engines: bool = False,
+    colocated_with_engines: bool = False,
     nodes: Nodes | None = None,
 ) -> Manifest:
     """A hardened pod of user `uid` that pulls `image`, on the tier's nodes or on `nodes`.
 
-    `beside_engines`: it must run wherever an engine does, so the usual taints of GPU nodes do not
-    keep it away.
+    `colocated_with_engines`: it must run on every node with engines, so it tolerates the usual
+    taints of GPU nodes.
     """
     nodes = nodes or tier.spec.nodes
     spec: Manifest = k.pod_defaults(uid)
     if nodes.selector:
         spec["nodeSelector"] = dict(nodes.selector)
-    tolerations = platforms.tolerations(nodes) if beside_engines else nodes.tolerations
+    tolerations = platforms.tolerations(nodes) if colocated_with_engines else nodes.tolerations
     if tolerations:
         spec["tolerations"] = [toleration.dump() for toleration in tolerations]
     if nodes.priority_class_name:

@@ -50,7 +50,7 @@ def parts(tier: AnyTier, volumes: Sequence[Volume]) -> list[Part]:
 
 def _program(tier: AnyTier, namespace: str) -> Part:
     manifest = evictor.program_in(tier, namespace)
-    return Part(f"configmap-evictor-{namespace}", manifest, beside=namespace)
+    return Part(f"configmap-evictor-{namespace}", manifest, namespace_override=namespace)
 
 
 def _labels(tier: AnyTier) -> dict[str, str]:
@@ -88,8 +88,15 @@ def _deployment(tier: AnyTier, volume: Volume) -> Part:
         },
     }
     key = f"deployment-evictor-{volume.name}"
-    beside = volume.namespace
-    return Part(key, manifest, CONTROL_PLANE, k.DEPLOYMENT_READY, watch=True, beside=beside)
+    namespace_override = volume.namespace
+    return Part(
+        key,
+        manifest,
+        CONTROL_PLANE,
+        k.DEPLOYMENT_READY,
+        watch=True,
+        namespace_override=namespace_override,
+    )
 
 
 def _policy(tier: AnyTier, namespace: str) -> Part:
@@ -100,7 +107,7 @@ def _policy(tier: AnyTier, namespace: str) -> Part:
         rules.append(k.ingress([evictor.PORT], namespaces=namespaces))
     meta = k.metadata(f"{tier.remote_name}-{evictor.NAME}", namespace, _labels(tier))
     manifest = k.network_policy(meta, _labels(tier), rules)
-    return Part(f"networkpolicy-evictor-{namespace}", manifest, beside=namespace)
+    return Part(f"networkpolicy-evictor-{namespace}", manifest, namespace_override=namespace)
 
 
 def _pod_monitor(tier: AnyTier, namespace: str) -> list[Part]:
@@ -110,4 +117,4 @@ def _pod_monitor(tier: AnyTier, namespace: str) -> list[Part]:
     if manifest is None:
         return []
     manifest["metadata"]["namespace"] = namespace
-    return [Part(f"podmonitor-evictor-{namespace}", manifest, beside=namespace)]
+    return [Part(f"podmonitor-evictor-{namespace}", manifest, namespace_override=namespace)]

@@ -20,7 +20,7 @@ from function.command.model import (
     shown,
 )
 from function.command.places import KEYS, ListPlace, ListSlot, NodePlace, NodeSlot
-from function.command.program import Program, Reading
+from function.command.program import ParsedCommand, Program
 from function.command.proof import TextEdit
 from function.command.shell.script import Script
 from function.problems import Refused
@@ -43,10 +43,10 @@ def rewrite(
     wanted = {index: tuple(items) for index, items in edits.items() if items}
     if not wanted:
         return {}
-    reading = program.reading
-    if reading is None:
+    parsed = program.parsed
+    if parsed is None:
         raise _refused(program.problem or "nothing was read that could be edited")
-    pending = _Pending(reading)
+    pending = _Pending(parsed)
     for index in sorted(wanted):
         if not 0 <= index < len(program.calls):
             raise _refused(f"there is no engine call {index} in this command")
@@ -57,7 +57,7 @@ def rewrite(
             raise _refused(_by_hand(refusal.message, wanted[index])) from None
     try:
         lists = pending.apply()
-        result = {key: lists[key] for key in KEYS if tuple(lists[key]) != reading.lists[key]}
+        result = {key: lists[key] for key in KEYS if tuple(lists[key]) != parsed.lists[key]}
         proof.check(program, wanted, result, pending.texts, budget or Budget())
     except OverBudget as limit:
         raise _refused(f"the edit could not be proven: {limit}") from None
@@ -76,8 +76,8 @@ def _by_hand(why: str, edits: Sequence[Edit]) -> str:
 class _Pending:
     """Edits of one program, collected from all its calls and applied together."""
 
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
+    def __init__(self, parsed: ParsedCommand) -> None:
+        self._parsed = parsed
         self._items: dict[tuple[str, int], str | None] = {}
         self._before: dict[tuple[str, int], list[str]] = {}
         # Per script, by its place in the reading.
@@ -88,7 +88,7 @@ class _Pending:
             self._once(self._items, (place.key, place.index), _raw(edit))
             return
         if isinstance(edit, Delete):
-            start = _gap(self._reading.scripts[place.script].text.data, place.start)
+            start = _gap(self._parsed.scripts[place.script].text.data, place.start)
             made = TextEdit(start, place.end, ())
         else:
             made = TextEdit(place.start, place.end, _chunks([edit]), (edit,))
@@ -112,8 +112,8 @@ class _Pending:
         """The new lists. Inner scripts come after the outer ones, so they are folded first."""
         raw: dict[tuple[str, int], list[TextEdit]] = {}
         texts = {index: list(edits) for index, edits in self.texts.items()}
-        for index in range(len(self._reading.scripts) - 1, -1, -1):
-            script = self._reading.scripts[index]
+        for index in range(len(self._parsed.scripts) - 1, -1, -1):
+            script = self._parsed.scripts[index]
             for edit in texts.get(index, ()):
                 if script.limit < edit.end:
                     raise _refused(script.loose)
@@ -124,12 +124,12 @@ class _Pending:
                     outer = script.holder.script.number
                     texts.setdefault(outer, []).append(_outward(script, edit))
         for (key, index), edits in raw.items():
-            data = self._reading.lists[key][index].encode()
+            data = self._parsed.lists[key][index].encode()
             self._once(self._items, (key, index), spliced(data, edits).decode("utf-8", "replace"))
         return {key: self._list(key) for key in KEYS}
 
     def _list(self, key: str) -> list[str]:
-        items = self._reading.lists[key]
+        items = self._parsed.lists[key]
         made: list[str] = []
         for index in range(len(items) + 1):
             made += self._before.get((key, index), ())

@@ -45,7 +45,7 @@ class Evaluated:
 
 
 @dataclass(frozen=True)
-class Foreign:
+class OtherStack:
     label: str
 
 
@@ -64,7 +64,7 @@ class Opaque:
     visible: Engine | None = None
 
 
-Outcome = Engine | Shell | Evaluated | Foreign | Inert | Opaque
+Outcome = Engine | Shell | Evaluated | OtherStack | Inert | Opaque
 
 
 def outcome(words: Sequence[Word], in_script: bool = False, idle: Collection[str] = ()) -> Outcome:
@@ -95,9 +95,9 @@ def _outcome(words: Sequence[Word], in_script: bool, idle: Collection[str]) -> O
             return _shell(name, words, at + 1, idle)
         if _PYTHON.match(name):
             return _python(words, at + 1)
-        label = programs.foreign(word.value)
+        label = programs.other_stack(word.value)
         if label:
-            return Foreign(label)
+            return OtherStack(label)
         if name in _PROGRAMS:
             return _command(name, words, at + 1)
         row = runners.runner(name)
@@ -229,7 +229,7 @@ def _module(name: str, words: Sequence[Word], at: int) -> Outcome:
         return _command(programs.MODULE_COMMANDS[name], words, at)
     label = programs.FOREIGN_MODULES.get(name.split(".", 1)[0])
     if label:
-        return Foreign(label)
+        return OtherStack(label)
     if name in programs.HIDES_ENGINE:
         return Opaque(f"{name} starts engines with flags of its own")
     if name in programs.INERT_MODULES:

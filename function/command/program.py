@@ -10,7 +10,7 @@ from function.command.shell.script import Script
 
 
 @dataclass(frozen=True)
-class Reading:
+class ParsedCommand:
     """`lists`: the container's own command and args. `scripts`: every script found, by number; an
     inner one comes behind the one that it stands in. `unread`: why it is not known what some of
     their commands start."""
@@ -35,6 +35,6 @@ class Program:
     calls: tuple[EngineCall, ...] = ()
     problem: str = ""
     inert: bool = False
-    foreign: str = ""
+    other_stack: str = ""
     # What was read, for editing it and for the proof. None where nothing was.
-    reading: Reading | None = field(default=None, compare=False, repr=False)
+    parsed: ParsedCommand | None = field(default=None, compare=False, repr=False)

@@ -68,7 +68,7 @@ FOREIGN_MODULES: dict[str, str] = {
 }
 
 # Of those that LMCache has a plug for: why they are not wired all the same (docs/lmcache.md).
-FOREIGN_WHY: dict[str, str] = {
+OTHER_STACK_REASONS: dict[str, str] = {
     "NVIDIA Dynamo": "its vLLM workers take vLLM's connector flags, but its router, events and "
     "hand-over are set beside them, and nobody here has run one with a tier",
     "TensorRT-LLM": "LMCache's plug for it shares GPU memory by plain CUDA IPC, which needs the "
@@ -103,7 +103,7 @@ IDLE_VARIABLES = frozenset({"KUBERAY_GEN_RAY_START_CMD"})
 HIDES_ENGINE = frozenset({"sglang_router.launch_server"})
 
 
-def foreign(program: str) -> str:
+def other_stack(program: str) -> str:
     """The label of a serving engine of others that `program` (a path or a name) starts, or ""."""
     for folder, label in FOREIGN_FOLDERS.items():
         if program.startswith(folder):

@@ -54,16 +54,16 @@ def check(
 
     `texts`: the edits of scripts, by the script's number. Raises OverBudget too.
     """
-    reading = program.reading
-    assert reading is not None
+    parsed = program.parsed
+    assert parsed is not None
     # A script that was not edited has its tree already.
-    trees = {script.text.data + b"\n": script.tree for script in reading.scripts}
-    after = attempt({**reading.container, **result}, reading.image_call, budget, trees)
+    trees = {script.text.data + b"\n": script.tree for script in parsed.scripts}
+    after = attempt({**parsed.container, **result}, parsed.image_call, budget, trees)
     if (len(after.calls), after.problem) != (len(program.calls), program.problem):
         raise _unproven("the edited command does not start the same engines")
     for index, (old, new) in enumerate(zip(program.calls, after.calls, strict=True)):
-        _same_call(old, new, _Wanted(edits.get(index, ()), reading.env, budget))
-    before, now = reading.scripts, after.reading.scripts if after.reading else ()
+        _same_call(old, new, _Wanted(edits.get(index, ()), parsed.env, budget))
+    before, now = parsed.scripts, after.parsed.scripts if after.parsed else ()
     if len(before) != len(now):
         raise _unproven("the edited command does not run the same scripts")
     inner = [_held(scripts) for scripts in (before, now)]
@@ -71,8 +71,8 @@ def check(
         old_inner, new_inner = (held.get(number, frozenset()) for held in inner)
         if len(old_inner) != len(new_inner):
             raise _unproven("the edited command does not run the same scripts")
-        marks = _Marks(texts.get(number, ()), old_inner, reading.env, budget)
-        _same_script(was, became, marks, _Marks((), new_inner, reading.env, budget), budget)
+        marks = _Marks(texts.get(number, ()), old_inner, parsed.env, budget)
+        _same_script(was, became, marks, _Marks((), new_inner, parsed.env, budget), budget)
 
 
 # The byte ranges of words, in one script.

@@ -9,7 +9,7 @@ from function.command.budget import Budget, OverBudget
 from function.command.calls import literal_opt_in, script_call, wrapper_reason
 from function.command.model import EngineCall, ImageCall, Word
 from function.command.places import KEYS, ListPlace, ListSlot
-from function.command.program import Program, Reading
+from function.command.program import ParsedCommand, Program
 from function.command.shell import commands
 from function.command.shell.command_line import masks, positional
 from function.command.shell.grammar import Tree
@@ -59,11 +59,11 @@ def started(program: Program) -> tuple[str, ...]:
 
     () where it is not known, or is a script's.
     """
-    reading = program.reading
-    if reading is None:
+    parsed = program.parsed
+    if parsed is None:
         return ()
-    entrypoint = reading.image_call.entrypoint if reading.image_call else ()
-    argv = (*(reading.lists["command"] or entrypoint), *reading.lists["args"])
+    entrypoint = parsed.image_call.entrypoint if parsed.image_call else ()
+    argv = (*(parsed.lists["command"] or entrypoint), *parsed.lists["args"])
     words = [Word(None if "$(" in raw else raw, raw) for raw in argv]
     at = exec_form.program_at(words)
     values = [word.value for word in words[at:]]
@@ -85,7 +85,7 @@ class _Read:
         self._env = kubernetes.read_env(container, budget)
         self._image_call = image_call
         self._lists = lists
-        self._reading = Reading(container, image_call, self._env, lists)
+        self._parsed = ParsedCommand(container, image_call, self._env, lists)
 
     def program(self) -> Program:
         words = [
@@ -100,7 +100,7 @@ class _Read:
             return Program(
                 problem="there is no command, and what the image's entrypoint starts is not known: "
                 "add the image to engineImages, or set command",
-                reading=self._reading,
+                parsed=self._parsed,
             )
         virtual = [Word(value, value, value) for value in self._image_call.entrypoint]
         return self._words(virtual + words, len(virtual))
@@ -108,7 +108,7 @@ class _Read:
     def _words(self, words: Sequence[Word], virtual: int) -> Program:
         """`virtual`: how many of the words are the image's entrypoint."""
         found = exec_form.outcome(words)
-        image, reading = self._image_call, self._reading
+        image, parsed = self._image_call, self._parsed
         match found:
             case exec_form.Engine():
                 entrypoint = "image" if virtual and found.at <= virtual else found.start.entrypoint
@@ -118,17 +118,17 @@ class _Read:
                     tuple(words[found.at :]),
                     positional_model=found.start.positional_model,
                 )
-                return Program((self._with_end(call),), reading=reading)
+                return Program((self._with_end(call),), parsed=parsed)
             case exec_form.Shell():
                 return self._script(words, found)
-            case exec_form.Foreign():
-                return Program(foreign=found.label, reading=reading)
+            case exec_form.OtherStack():
+                return Program(other_stack=found.label, parsed=parsed)
             case exec_form.Opaque() if virtual and image and image.engine:
                 # The table vouches for the entrypoint: it hands its arguments to the engine.
                 call = EngineCall(image.engine, "image", tuple(words[virtual:]))
-                return Program((self._with_end(call),), reading=reading)
+                return Program((self._with_end(call),), parsed=parsed)
             case exec_form.Opaque(visible=None):
-                return Program(problem=found.why, reading=reading)
+                return Program(problem=found.why, parsed=parsed)
             case exec_form.Opaque(visible=exec_form.Engine() as visible):
                 call = EngineCall(
                     visible.start.engine,
@@ -137,8 +137,8 @@ class _Read:
                     closed=wrapper_reason(found.why),
                     positional_model=visible.start.positional_model,
                 )
-                return Program((call,), reading=reading)
-        return Program(inert=True, reading=reading)
+                return Program((call,), parsed=parsed)
+        return Program(inert=True, parsed=parsed)
 
     def _with_end(self, call: EngineCall) -> EngineCall:
         """Words are appended before a bare `--`, else at the end of the list in use."""
@@ -161,7 +161,7 @@ class _Read:
     def _script(self, words: Sequence[Word], found: exec_form.Shell) -> Program:
         place = words[found.at].place
         if not isinstance(place, ListPlace):
-            return Program(problem="the script is the image's own", reading=self._reading)
+            return Program(problem="the script is the image's own", parsed=self._parsed)
         raw = self._lists[place.key][place.index]
         scripts = commands.Reader(self._budget, self._trees)
         made = scripts.read(
@@ -170,14 +170,14 @@ class _Read:
             positional(words[found.at + 1 :]),
             masks(words[: found.at], ())(self._given),
         )
-        calls, unread, foreign = [], [], []
+        calls, unread, other_stack = [], [], []
         for command in made:
             self._budget.step(1 + len(command.words))
             call = script_call(command)
             if call is not None:
                 calls.append(call)
-            elif isinstance(command.outcome, exec_form.Foreign):
-                foreign.append(command.outcome.label)
+            elif isinstance(command.outcome, exec_form.OtherStack):
+                other_stack.append(command.outcome.label)
             elif isinstance(command.outcome, exec_form.Opaque):
                 unread.append(command.outcome.why)
             elif isinstance(command.outcome, exec_form.Shell) or (
@@ -188,14 +188,14 @@ class _Read:
         errors = [script.error for script in scripts.scripts if script.error]
         loose = [script.loose for script in scripts.scripts if script.loose]
         unread = [*errors, *unread, *loose]
-        reading = replace(self._reading, scripts=tuple(scripts.scripts), unread=tuple(unread))
+        parsed = replace(self._parsed, scripts=tuple(scripts.scripts), unread=tuple(unread))
         if calls:
-            return Program(tuple(calls), reading=reading)
-        if foreign:
-            return Program(foreign=foreign[0], reading=reading)
+            return Program(tuple(calls), parsed=parsed)
+        if other_stack:
+            return Program(other_stack=other_stack[0], parsed=parsed)
         if unread:
-            return Program(problem=unread[0], reading=reading)
-        return Program(inert=True, reading=reading)
+            return Program(problem=unread[0], parsed=parsed)
+        return Program(inert=True, parsed=parsed)
 
     def _given(self, name: str) -> State:
         """What Kubernetes gives the container's first shell."""

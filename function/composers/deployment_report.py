@@ -66,7 +66,7 @@ def _said(call: Call, key: str) -> _Said | None:
     """None where the replica asks for nothing."""
     name = str(call.observed_value(key, "metadata", "name") or key)
     found = call.observed_whole_condition(key, consumer.CONDITION)
-    asks = call.desired_mentions(key, names.ANY)
+    asks = call.desired_mentions(key, names.KEY_PREFIX)
     if not found:
         message = "It says nothing of the tier that it names." if asks else ""
         return _Said(name, UNKNOWN, Reason.NOT_REPORTED, message) if asks else None

@@ -14,7 +14,7 @@ from typing import Any
 from function import names
 from function.api.base import present
 from function.composers import conditions as c
-from function.composers import hold, tier_names
+from function.composers import provider_config_guard, tier_names
 from function.composers.admission import admitted
 from function.composers.usage import (
     ANNOTATION_DELETION_REFUSED,
@@ -104,7 +104,7 @@ class _FleetComposer:
         self.any_leaving = False
         # Clusters that are left: the ProviderConfigs that are held by now and that are to be, and
         # whose child may not go yet.
-        self.held = hold.observed(call)
+        self.held = provider_config_guard.observed(call)
         self.holds: dict[str, str] = {}
         self.last: list[str] = []
         self.answer = Answer()
@@ -144,7 +144,7 @@ class _FleetComposer:
         kept = children(self.call)
         if self.resolved:
             in_use = {
-                usage.get("metadata", {}).get("annotations", {}).get(names.ANNOTATION_TIER, "")
+                usage.get("metadata", {}).get("annotations", {}).get(names.ANNOTATION_USED_TIER, "")
                 for usage in self.usages or ()
             }
             kept = {
@@ -174,10 +174,12 @@ class _FleetComposer:
             config = self.held.get(cluster) or self.call.observed_value(PREFIX + cluster, *_CONFIG)
             if config:  # else it has nothing on its cluster
                 self.holds[cluster] = config
-        self.last = sorted(self.holds.keys() - hold.in_force(self.call, self.holds))
+        self.last = sorted(
+            self.holds.keys() - provider_config_guard.in_force(self.call, self.holds)
+        )
         lingering = self._lingering()
         self.holds |= {k: v for k, v in self.held.items() if lingering is None or k in lingering}
-        self.answer.resources |= hold.compose(self.holds, self.tier.spec.namespace)
+        self.answer.resources |= provider_config_guard.compose(self.holds, self.tier.spec.namespace)
 
     def _lingering(self) -> set[str] | None:
         """The clusters of children that go and are not gone; None where nobody has looked.

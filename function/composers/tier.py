@@ -16,7 +16,7 @@ from function.api.base import present
 from function.api.events import Events
 from function.api.input import Input
 from function.backends.registry import Registry
-from function.composers import agents, fleet, foreign, pinned, rollout, tier_plan
+from function.composers import agents, external_xrd, fleet, pinned, rollout, tier_plan
 from function.composers.admission import admitted
 from function.composers.agents import Agents
 from function.composers.conditions import (
@@ -73,7 +73,7 @@ _MAX_QUOTED = 512
 
 def compose(call: Call, _: Input, backends: Registry) -> Answer:
     """A tier: refused with all its problems, stamped onto a fleet, or composed on its cluster."""
-    return foreign.fitted(call, _answer(call, backends))
+    return external_xrd.fitted(call, _answer(call, backends))
 
 
 def _answer(call: Call, backends: Registry) -> Answer:

@@ -82,7 +82,7 @@ class Consumer:
 
 
 @dataclass(frozen=True)
-class Holder:
+class UsageOwner:
     """What holds a tier: the composed resource that runs an engine, by its name on the control
     plane. `namespace` is "" for a cluster-scoped resource.
     """
@@ -103,7 +103,7 @@ def consumer(composite: dict[str, Any]) -> Consumer:
     )
 
 
-def holder(call: Call, key: str, resource: dict[str, Any]) -> Holder:
+def owner(call: Call, key: str, resource: dict[str, Any]) -> UsageOwner:
     """The composed resource under `key`, under the name that core has given it or will give it."""
     metadata = resource.get("metadata") or {}
     name = call.observed_value(key, "metadata", "name") or metadata.get("name")
@@ -117,7 +117,7 @@ def holder(call: Call, key: str, resource: dict[str, Any]) -> Holder:
         or call.observed_value(key, "metadata", "namespace")
         or metadata.get("namespace")
     )
-    return Holder(
+    return UsageOwner(
         resource.get("apiVersion", ""), resource.get("kind", ""), str(namespace or ""), str(name)
     )
 
@@ -132,7 +132,7 @@ def compose(
     who: Consumer,
     tier: tuple[str, str],
     fleet: str,
-    held: Iterable[tuple[Share, Holder]],
+    held: Iterable[tuple[Share, UsageOwner]],
     progress: str = "",
 ) -> dict[str, dict[str, Any]]:
     """The Usages by which a consumer marks `tier` (namespace, name): one per model string, by key.
@@ -141,7 +141,7 @@ def compose(
     is the one that holds the tier. `progress`: how far the consumer is with the tier's wiring,
     where the tier rolls it out.
     """
-    by_model: dict[str, list[tuple[Share, Holder]]] = {}
+    by_model: dict[str, list[tuple[Share, UsageOwner]]] = {}
     for share, by in held:
         by_model.setdefault(share.model, []).append((share, by))
     found = {}
@@ -155,7 +155,7 @@ def compose(
     return found
 
 
-def _key(who: Consumer, tier: tuple[str, str], model: str, by: Holder) -> str:
+def _key(who: Consumer, tier: tuple[str, str], model: str, by: UsageOwner) -> str:
     """Core never moves what it has composed: a cluster-scoped consumer's Usage changes its key
     with its namespace.
     """
@@ -163,7 +163,7 @@ def _key(who: Consumer, tier: tuple[str, str], model: str, by: Holder) -> str:
     return f"{_KEY}{naming.digest(*tier, model, *where)}"
 
 
-def _home(by: Holder, tier: tuple[str, str]) -> str:
+def _home(by: UsageOwner, tier: tuple[str, str]) -> str:
     """Where the Usage stands: beside what holds the tier, or where that has no namespace, beside
     the tier.
     """
@@ -171,7 +171,7 @@ def _home(by: Holder, tier: tuple[str, str]) -> str:
 
 
 def _usage(
-    who: Consumer, tier: tuple[str, str], fleet: str, shares: list[Share], by: Holder
+    who: Consumer, tier: tuple[str, str], fleet: str, shares: list[Share], by: UsageOwner
 ) -> dict[str, Any]:
     namespace, name = tier
     labels = {names.LABEL_USED_TIER: names.reference(namespace, name)}
@@ -182,7 +182,7 @@ def _usage(
         "labels": labels,
         "annotations": {
             names.ANNOTATION_CONSUMER: _consumer_text(who),
-            names.ANNOTATION_TIER: f"{namespace}/{name}",
+            names.ANNOTATION_USED_TIER: f"{namespace}/{name}",
             names.ANNOTATION_SHARES: json.dumps(rows, separators=(",", ":")),
         },
     }
@@ -211,7 +211,7 @@ def _consumer_text(who: Consumer) -> str:
     return json.dumps({k: v for k, v in fields.items() if v}, separators=(",", ":"))
 
 
-def _by(by: Holder) -> dict[str, Any]:
+def _by(by: UsageOwner) -> dict[str, Any]:
     return {"apiVersion": by.api_version, "kind": by.kind, "resourceRef": {"name": by.name}}
 
 
@@ -234,14 +234,14 @@ def of_needed(tier: tuple[str, str], needed: Mapping[str, Any]) -> dict[str, Any
         labels[names.LABEL_USED_FLEET] = names.reference(namespace, fleet)
     annotations = {
         names.ANNOTATION_CONSUMER: _consumer_text(Consumer(namespace, "KVOffloadTier", name)),
-        names.ANNOTATION_TIER: f"{namespace}/{used}",
+        names.ANNOTATION_USED_TIER: f"{namespace}/{used}",
     }
     reason = f"KVOffloadTier {namespace}/{name} keeps its blocks there"
     spec = {"of": _of({"name": used}), "reason": reason}
     return _document(spec, {"labels": labels, "annotations": annotations})
 
 
-def observed(call: Call, models: Container[str], by: Holder) -> dict[str, dict[str, Any]]:
+def observed(call: Call, models: Container[str], by: UsageOwner) -> dict[str, dict[str, Any]]:
     """The Usages of these model strings that the consumer has composed before, as it would compose
     them again.
 
@@ -269,7 +269,7 @@ def released(call: Call, made: Container[str], stays: Iterable[str]) -> dict[str
     for key in _composed_before(call):
         by = call.observed_value(key, "spec", "by") or {}
         if key not in made and by.get("resourceRef", {}).get("name") in engines:
-            nobody = Holder(by.get("apiVersion", ""), by.get("kind", ""), "", key)
+            nobody = UsageOwner(by.get("apiVersion", ""), by.get("kind", ""), "", key)
             found[key] = _again(call, key, nobody)
     return found
 
@@ -278,7 +278,7 @@ def _composed_before(call: Call) -> list[str]:
     return [key for key in call.observed_keys() if key.startswith(_KEY)]
 
 
-def _again(call: Call, key: str, by: Holder) -> dict[str, Any]:
+def _again(call: Call, key: str, by: UsageOwner) -> dict[str, Any]:
     """An observed Usage as the consumer would compose it again, for what holds the tier now."""
     who = consumer(call.composite)
     metadata = call.observed_value(key, "metadata") or {}

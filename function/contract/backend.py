@@ -93,8 +93,8 @@ class Part:
     readiness, or "" when existing is being ready. `watch`: let the provider watch it (only for the
     one to three workloads whose readiness matters: each watch event costs a circuit-breaker token).
     `keep`: composed without the Delete policy (the Namespace that tiers share, data that survives).
-    `beside`: the engines' namespace, for what must stand there because a volume that they mount
-    does; "" for the tier's own. Such a part has no access to a node.
+    `namespace_override`: the engines' namespace, for a part that needs a volume of theirs; "" for
+    the tier's own. Such a part has no access to a node.
     """
 
     key: str
@@ -103,7 +103,7 @@ class Part:
     ready: str = ""
     watch: bool = False
     keep: bool = False
-    beside: str = ""
+    namespace_override: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Description:
     `outlives_pods`: whether cached blocks survive the engine's pods: then the engine's version is
     part of the cache identity, since a new version may read another's blocks. `startup_seconds`:
     how long an agent may take to start. `startup_hints`: what usually keeps one from it.
-    `beside_engines`: an engine cannot do without an agent on its own node.
+    `colocated_with_engines`: an engine cannot do without an agent on its own node.
     """
 
     endpoints: Mapping[str, str] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class Description:
     outlives_pods: bool = True
     startup_seconds: int = 300
     startup_hints: Sequence[str] = ()
-    beside_engines: bool = False
+    colocated_with_engines: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Small builders of Kubernetes manifests that backends share: plain dicts, least privilege.
+"""Builders of Kubernetes manifests: plain dicts, least privilege.
 
 Every builder returns a new dict, so that callers may add to it.
 """
@@ -8,11 +8,15 @@ from typing import Any
 
 Manifest = dict[str, Any]
 
+_OBSERVED = (
+    "has(object.status.observedGeneration)"
+    " && object.status.observedGeneration == object.metadata.generation"
+)
+
 # A DaemonSet whose every scheduled pod runs the current template. No node at all counts as ready:
 # pools of GPU nodes scale from zero, and a tier must not wait for the first pod that needs it.
 DAEMONSET_READY = (
-    "has(object.status.observedGeneration)"
-    " && object.status.observedGeneration == object.metadata.generation"
+    f"{_OBSERVED}"
     " && has(object.status.desiredNumberScheduled)"
     " && (object.status.desiredNumberScheduled == 0 ||"
     " (has(object.status.updatedNumberScheduled) && has(object.status.numberReady)"
@@ -20,31 +24,27 @@ DAEMONSET_READY = (
     " && object.status.numberReady == object.status.desiredNumberScheduled))"
 )
 
-# With OnDelete the template is current when an administrator says so.
+# With OnDelete an administrator replaces the pods: old templates do not count.
 DAEMONSET_READY_ON_DELETE = (
-    "has(object.status.observedGeneration)"
-    " && object.status.observedGeneration == object.metadata.generation"
+    f"{_OBSERVED}"
     " && has(object.status.desiredNumberScheduled)"
     " && (object.status.desiredNumberScheduled == 0 || (has(object.status.numberReady)"
     " && object.status.numberReady == object.status.desiredNumberScheduled))"
 )
 
 STATEFULSET_READY = (
-    "has(object.status.observedGeneration)"
-    " && object.status.observedGeneration == object.metadata.generation"
+    f"{_OBSERVED}"
     " && has(object.status.readyReplicas) && has(object.status.updatedReplicas)"
     " && object.status.readyReplicas == object.spec.replicas"
     " && object.status.updatedReplicas == object.spec.replicas"
 )
 
-
-# A Deployment says the same of itself.
+# A Deployment has the same status fields.
 DEPLOYMENT_READY = STATEFULSET_READY
 
-# With OnDelete a StatefulSet never says that its pods are current.
+# With OnDelete a StatefulSet does not report that its pods are current.
 STATEFULSET_READY_ON_DELETE = (
-    "has(object.status.observedGeneration)"
-    " && object.status.observedGeneration == object.metadata.generation"
+    f"{_OBSERVED}"
     " && has(object.status.readyReplicas)"
     " && object.status.readyReplicas == object.spec.replicas"
 )
@@ -52,8 +52,7 @@ STATEFULSET_READY_ON_DELETE = (
 # A Deployment whose pods are all of the current template, and one of them is ready: the leader.
 # The others wait to take over; they serve nothing, and are never ready.
 LEADER_READY = (
-    "has(object.status.observedGeneration)"
-    " && object.status.observedGeneration == object.metadata.generation"
+    f"{_OBSERVED}"
     " && has(object.status.updatedReplicas) && has(object.status.readyReplicas)"
     " && object.status.updatedReplicas == object.spec.replicas"
     " && object.status.readyReplicas >= 1"
@@ -66,7 +65,7 @@ def metadata(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """ObjectMeta; empty parts are left out."""
+    """Return an ObjectMeta without empty parts."""
     out: Manifest = {"name": name}
     if namespace:
         out["namespace"] = namespace
@@ -78,12 +77,15 @@ def metadata(
 
 
 def namespace(name: str, labels: Mapping[str, str] | None = None) -> Manifest:
-    """A Namespace that tiers share: without labels of one of them."""
+    """Return a Namespace that tiers share: without the labels of any one tier."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(name, labels=labels)}
 
 
 def component(labels: Mapping[str, str], name: str) -> dict[str, str]:
-    """The labels with `app.kubernetes.io/component` set: a workload's own selector."""
+    """Return the labels with `app.kubernetes.io/component` set.
+
+    They are the selector of one workload of a tier.
+    """
     return {**labels, "app.kubernetes.io/component": name}
 
 
@@ -95,7 +97,7 @@ def service(
     node_local: bool = False,
     headless: bool = False,
 ) -> Manifest:
-    """A ClusterIP Service; each port's target is the container port of the same name.
+    """Return a ClusterIP Service whose ports target container ports of the same name.
 
     `node_local`: traffic stays on the client's node, and is dropped where no pod is ready.
     """
@@ -119,7 +121,7 @@ def ingress(
     pods: Mapping[str, str] | None = None,
     namespaces: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """A NetworkPolicy ingress rule for TCP ports; a pair is a range, both ends in it.
+    """Return a NetworkPolicy ingress rule for TCP ports; a pair is an inclusive range.
 
     `pods`: labels of the pods that may connect, of any namespace unless `namespaces` gives labels.
     `namespaces` alone admits every pod of those namespaces.
@@ -137,7 +139,7 @@ def _policy_port(port: int | tuple[int, int]) -> Manifest:
 
 
 def claim_template(meta: Manifest, request: Manifest) -> Manifest:
-    """A ResourceClaimTemplate of one request of devices."""
+    """Return a ResourceClaimTemplate with one device request."""
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
@@ -149,7 +151,7 @@ def claim_template(meta: Manifest, request: Manifest) -> Manifest:
 def network_policy(
     meta: Manifest, selector: Mapping[str, str], rules: Sequence[Manifest]
 ) -> Manifest:
-    """A NetworkPolicy that admits nothing but `rules` to the pods of `selector`."""
+    """Return a NetworkPolicy that admits only `rules` to the pods of `selector`."""
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -163,7 +165,10 @@ def network_policy(
 
 
 def update_strategy(policy: str, max_unavailable: int | str) -> Manifest:
-    """A DaemonSet's updateStrategy: RollingUpdate, OnDelete, or Recreate, which is all at once."""
+    """Return a DaemonSet's updateStrategy.
+
+    `policy`: RollingUpdate, OnDelete, or Recreate, which updates all pods at once.
+    """
     if policy == "OnDelete":
         return {"type": "OnDelete"}
     limit = "100%" if policy == "Recreate" else max_unavailable
@@ -171,12 +176,15 @@ def update_strategy(policy: str, max_unavailable: int | str) -> Manifest:
 
 
 def literal(text: str) -> str:
-    """Text as a container's command or argument: Kubernetes reads `$(NAME)` and `$$` there."""
+    """Return text escaped for a container's command or args.
+
+    Kubernetes reads `$(NAME)` and `$$` there.
+    """
     return text.replace("$", "$$")
 
 
 def disruption_budget(meta: Manifest, selector: Mapping[str, str], **limit: int) -> Manifest:
-    """A PodDisruptionBudget: `minAvailable` or `maxUnavailable`, by keyword.
+    """Return a PodDisruptionBudget; `limit` is `minAvailable` or `maxUnavailable`.
 
     Pods that are not ready may always be evicted: they serve nothing, and would block node drains.
     """
@@ -193,7 +201,7 @@ def disruption_budget(meta: Manifest, selector: Mapping[str, str], **limit: int)
 
 
 def claim(storage_class: str | None, size_gib: int, access_mode: str = "ReadWriteOnce") -> Manifest:
-    """A PersistentVolumeClaim's spec; no class means the cluster's default."""
+    """Return a PersistentVolumeClaim's spec; no class means the cluster's default."""
     spec: Manifest = {
         "accessModes": [access_mode],
         "resources": {"requests": {"storage": f"{size_gib}Gi"}},
@@ -204,65 +212,56 @@ def claim(storage_class: str | None, size_gib: int, access_mode: str = "ReadWrit
 
 
 def env(values: Mapping[str, str]) -> list[Manifest]:
-    """EnvVars of literal values, in order."""
+    """Return EnvVars of literal values, in order."""
     return [{"name": name, "value": value} for name, value in values.items()]
 
 
 def env_field(name: str, path: str) -> Manifest:
-    """An EnvVar from a field of the pod."""
+    """Return an EnvVar that takes a field of the pod."""
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
 def env_secret(name: str, secret: str, key: str) -> Manifest:
-    """An EnvVar from a key of a Secret; the pod does not start without it."""
+    """Return an EnvVar that takes a key of a Secret.
+
+    The pod does not start without that key.
+    """
     return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
 
 
 def http_probe(path: str, port: str, *, period: int, failures: int, timeout: int = 5) -> Manifest:
-    """An HTTP probe; seconds and counts as in Kubernetes."""
-    return {
-        "httpGet": {"path": path, "port": port},
-        "periodSeconds": period,
-        "timeoutSeconds": timeout,
-        "failureThreshold": failures,
-    }
+    """Return an HTTP probe; periods and timeouts in seconds."""
+    return {"httpGet": {"path": path, "port": port}, **_probe_timing(period, failures, timeout)}
 
 
 def tcp_probe(port: str, *, period: int, failures: int, timeout: int = 5) -> Manifest:
-    """A probe that connects to a port."""
-    return {
-        "tcpSocket": {"port": port},
-        "periodSeconds": period,
-        "timeoutSeconds": timeout,
-        "failureThreshold": failures,
-    }
+    """Return a probe that connects to a port; periods and timeouts in seconds."""
+    return {"tcpSocket": {"port": port}, **_probe_timing(period, failures, timeout)}
 
 
 def exec_probe(command: Sequence[str], *, period: int, failures: int, timeout: int = 5) -> Manifest:
-    """A probe that runs a command in the container."""
-    return {
-        "exec": {"command": list(command)},
-        "periodSeconds": period,
-        "timeoutSeconds": timeout,
-        "failureThreshold": failures,
-    }
+    """Return a probe that runs a command; periods and timeouts in seconds."""
+    return {"exec": {"command": list(command)}, **_probe_timing(period, failures, timeout)}
 
 
-# What every container of ours has; the user is the pod's. Meets Pod Security level restricted.
-CONTAINER_SECURITY: Manifest = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "readOnlyRootFilesystem": True,
-}
+def _probe_timing(period: int, failures: int, timeout: int) -> Manifest:
+    return {"periodSeconds": period, "timeoutSeconds": timeout, "failureThreshold": failures}
 
 
 def container_security() -> Manifest:
-    """A container's securityContext: no capability, no escalation, a read-only root."""
-    return {**CONTAINER_SECURITY, "capabilities": {"drop": ["ALL"]}}
+    """Return a container's securityContext that Pod Security level restricted admits.
+
+    It has no capability, no privilege escalation and a read-only root; the user is the pod's.
+    """
+    return {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
 
 
 def pod_security(uid: int) -> Manifest:
-    """A pod's securityContext for one user; 0 is root (Pod Security level baseline)."""
+    """Return a pod's securityContext; user 0 is root (Pod Security level baseline)."""
     out: Manifest = {"seccompProfile": {"type": "RuntimeDefault"}}
     if uid:
         out |= {"runAsNonRoot": True, "runAsUser": uid, "runAsGroup": uid, "fsGroup": uid}
@@ -273,7 +272,10 @@ def pod_security(uid: int) -> Manifest:
 
 
 def pod_defaults(uid: int) -> Manifest:
-    """Fields of every pod of ours: no API token, no Service environment, hardened."""
+    """Return the fields of every pod of a tier.
+
+    The pods have no API token and no Service environment.
+    """
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,

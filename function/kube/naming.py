@@ -1,13 +1,14 @@
-"""Names: those on the workload cluster (stable, DNS labels, collision-free), and core's own.
+"""Names of resources on workload clusters, and of those that core composes.
 
-`child_name` of the SDK neither lower-cases nor sanitises and is cut at 63; names that become part
-of Pod, Service and StatefulSet names must be shorter.
+Names on workload clusters are stable DNS labels without collisions. `child_name` of the SDK neither
+lower-cases nor sanitises and cuts at 63; names that become part of Pod, Service and StatefulSet
+names must be shorter.
 """
 
 import hashlib
 import re
 
-# On a composite: what the names of everything that it composes begin with.
+# On a composite: the prefix of the names of everything that it composes.
 COMPOSITE_LABEL = "crossplane.io/composite"
 
 _COMPOSED_LIMIT, _COMPOSED_HASH = 63, 12
@@ -15,14 +16,15 @@ _NOT_DNS = re.compile(r"[^a-z0-9-]+")
 
 
 def digest(*parts: str, length: int = 10) -> str:
-    """The first `length` hex digits of the SHA-256 of the NUL-joined parts."""
+    """Return the first `length` hex digits of the SHA-256 of the NUL-joined parts."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:length]
 
 
 def label(*parts: str, unique: tuple[str, ...] = (), limit: int = 40) -> str:
-    """A DNS label of at most `limit` characters: the parts, then a digest of `unique` or of parts.
+    """Return a DNS label of at most `limit` characters: the parts and a digest.
 
-    The digest is always there, so that a name never changes its form when a sibling appears.
+    The digest is that of `unique`, or else of the parts. It is always there, so that a name never
+    changes its form when a sibling appears.
     """
     suffix = digest(*(unique or parts))
     stem = _NOT_DNS.sub("-", "-".join(p for p in parts if p).lower()).strip("-")
@@ -33,20 +35,23 @@ def label(*parts: str, unique: tuple[str, ...] = (), limit: int = 40) -> str:
 
 
 def file_name(stem: str, text: str, extension: str) -> str:
-    """A file name with the digest of its text: engines of one consumer that need different texts
-    do not collide in its ConfigMap, and a pod that needs another text gets another path."""
+    """Return a file name with the digest of the file's text.
+
+    Engines of one consumer that need different texts do not collide in its ConfigMap, and a pod
+    that needs another text gets another path.
+    """
     return f"{stem}-{digest(text, length=8)}.{extension}"
 
 
 def config_key(path: str) -> str:
-    """The key of a ConfigMap under which the file at a relative path stands: keys have no slash."""
+    """Return the ConfigMap key of the file at a relative path: keys have no slash."""
     return path.replace("/", "_")
 
 
 def composed(parent: str, parent_uid: str, key: str) -> str:
-    """The name that core gives a composed resource: at most 63 characters, `parent` cut to fit.
+    """Return the name that core gives a composed resource, at most 63 characters.
 
-    Source: crossplane v2.3.4, `internal/names`.
+    `parent` is cut to fit. Source: crossplane v2.3.4, `internal/names`.
     """
     suffix = hashlib.sha256((parent_uid + key).encode()).hexdigest()[:_COMPOSED_HASH]
     if parent and not parent.endswith("-"):

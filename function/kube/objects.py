@@ -1,4 +1,4 @@
-"""provider-kubernetes Objects: wrapping a manifest for a workload cluster, and reading one back.
+"""provider-kubernetes Objects: wrap and unwrap manifests for workload clusters.
 
 Source: provider-kubernetes v1.2.1, `kubernetes.m.crossplane.io/v1alpha1` (namespaced) and the
 legacy `kubernetes.crossplane.io/v1alpha2`; the field layout under `spec` is the same.
@@ -13,9 +13,8 @@ Manifest = dict[str, Any]
 API_VERSION = "kubernetes.m.crossplane.io/v1alpha1"
 GROUPS = ("kubernetes.m.crossplane.io", "kubernetes.crossplane.io")
 
-# Everything but Delete: what outlives the composite that asked for it.
+# Everything but Delete: the resource outlives the composite.
 KEEP_POLICIES = ["Create", "LateInitialize", "Observe", "Update"]
-OBSERVE_POLICIES = ["Observe"]
 
 
 def wrap(
@@ -28,10 +27,10 @@ def wrap(
     observe: bool = False,
     annotations: dict[str, str] | None = None,
 ) -> Manifest:
-    """An Object for `manifest` on the cluster of ClusterProviderConfig `provider_config`.
+    """Return an Object for `manifest` on the cluster of a ClusterProviderConfig.
 
-    `ready`: a CEL query over `object`; "" means that existing is being ready. `keep`: it stays when
-    the Object goes. `observe`: it is looked at, and never written.
+    `ready`: a CEL query over `object`; with "" the Object is ready as soon as the resource exists.
+    `keep`: the resource stays when the Object is deleted. `observe`: the provider never writes it.
 
     The readiness policy and the external name are what the provider would add by itself in a first
     write to each new Object; every such write costs the composite two to four of the 100 events
@@ -41,10 +40,8 @@ def wrap(
         "forProvider": {"manifest": manifest},
         "providerConfigRef": {"kind": "ClusterProviderConfig", "name": provider_config},
     }
-    if keep:
-        spec["managementPolicies"] = KEEP_POLICIES
-    if observe:
-        spec["managementPolicies"] = OBSERVE_POLICIES
+    if observe or keep:
+        spec["managementPolicies"] = ["Observe"] if observe else KEEP_POLICIES
     spec["readiness"] = (
         {"policy": "DeriveFromCelQuery", "celQuery": ready}
         if ready
@@ -58,19 +55,22 @@ def wrap(
 
 
 def is_object(resource: Manifest) -> bool:
-    """Whether a composed resource is an Object of either provider-kubernetes group."""
+    """Return whether a resource is an Object of either provider-kubernetes group."""
     api_version = resource.get("apiVersion")
     group = api_version.partition("/")[0] if isinstance(api_version, str) else ""
     return resource.get("kind") == "Object" and group in GROUPS
 
 
 MANIFEST = ("spec", "forProvider", "manifest")
-# The manifest as its cluster has it, as provider-kubernetes saw it last.
+# The manifest as provider-kubernetes last observed it on its cluster.
 STATUS_MANIFEST = ("status", "atProvider", "manifest")
 
 
-def unwrapped(resource: Manifest) -> Manifest | None:
-    """The manifest inside an Object, or the resource itself when it is none; None without one."""
+def unwrap(resource: Manifest) -> Manifest | None:
+    """Return the manifest inside an Object, None where it holds none.
+
+    Any other resource is its own manifest.
+    """
     if not is_object(resource):
         return resource
     manifest = access.at(resource, *MANIFEST)
@@ -78,12 +78,12 @@ def unwrapped(resource: Manifest) -> Manifest | None:
 
 
 def provider_config(resource: Manifest) -> str:
-    """The name of an Object's ProviderConfig, "" where it has none."""
+    """Return the name of an Object's ProviderConfig, "" where it has none."""
     return access.text(resource, "spec", "providerConfigRef", "name")
 
 
-def rewrapped(resource: Manifest, manifest: Manifest) -> Manifest:
-    """The Object with another manifest; everything else is shared with the original."""
+def with_manifest(resource: Manifest, manifest: Manifest) -> Manifest:
+    """Return the Object with another manifest; all else is shared with the original."""
     spec = resource["spec"]
     return {
         **resource,
@@ -91,12 +91,15 @@ def rewrapped(resource: Manifest, manifest: Manifest) -> Manifest:
     }
 
 
-def wrapped_like(resource: Manifest, manifest: Manifest) -> Manifest:
-    """`manifest` beside what `resource` composes: in an Object of its kind and cluster, or bare."""
+def wrap_like(resource: Manifest, manifest: Manifest) -> Manifest:
+    """Return `manifest` in the form in which `resource` composes its own.
+
+    Either in an Object of the same API version and ProviderConfig, or bare.
+    """
     if not is_object(resource):
         return manifest
     wrapped = wrap(manifest, "")
-    # What a cluster-scoped composite composes says its namespace itself.
+    # Resources of a cluster-scoped composite set their namespace themselves.
     namespace = access.text(resource, "metadata", "namespace")
     return {
         **wrapped,

@@ -1,9 +1,9 @@
-"""Kubernetes resource quantities: parsing, comparing, and writing bytes back as people do.
+"""Kubernetes resource quantities: parse them, and write bytes as people do.
 
 Grammar: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/. A decimal
-number, then a binary suffix (Ki..Ei), a decimal one (n, u, m, k..E), or an exponent (`1e3`).
-The Python clients carry a parser too, but importing lightkube's costs 120 ms of a cold start and
-brings an HTTP client; it also takes `Zi`, which the API server refuses, and not `n` or `1E3`.
+number, then a binary suffix (Ki..Ei), a decimal one (n, u, m, k..E), or an exponent (`1e3`). The
+Python clients have a parser too, but importing lightkube's costs 120 ms of a cold start and brings
+an HTTP client; it also takes `Zi`, which the API server refuses, and not `n` or `1E3`.
 """
 
 import re
@@ -21,9 +21,9 @@ _QUANTITY = re.compile(
 
 
 def parse(text: object) -> Decimal:
-    """The value in its base unit (bytes, cores); a YAML number counts as its text.
+    """Return the value in its base unit (bytes, cores).
 
-    Raises ValueError for anything the API server would refuse.
+    A YAML number counts as its text. Raise ValueError for anything the API server would refuse.
     """
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         raise ValueError(f"{text!r} is not a Kubernetes quantity, such as 512Mi or 2")
@@ -35,7 +35,10 @@ def parse(text: object) -> Decimal:
 
 
 def format_bytes(size: int) -> str:
-    """Whole bytes in the largest binary unit that holds them exactly: 1610612736 -> "1536Mi"."""
+    """Return whole bytes in the largest binary unit that holds them exactly.
+
+    1610612736 is "1536Mi".
+    """
     for power in range(len(_BINARY), 0, -1):
         if size and size % 1024**power == 0:
             return f"{size // 1024**power}{_BINARY[power - 1]}"
@@ -43,7 +46,7 @@ def format_bytes(size: int) -> str:
 
 
 def add_bytes(text: object, size: int) -> str:
-    """The quantity `text` plus `size` bytes, rounded up to whole bytes."""
+    """Return the quantity `text` plus `size` bytes, rounded up to whole bytes."""
     total = parse(text) + size
     whole = int(total)
     return format_bytes(whole + (1 if total > whole else 0))

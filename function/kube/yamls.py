@@ -1,9 +1,8 @@
-"""How much a YAML text of a stranger may ask of whoever loads it.
+"""Bounds on what loading an untrusted YAML text may cost.
 
-PyYAML builds documents recursively, so that a hundred thousand brackets end the process; and a few
+PyYAML builds documents recursively, so that a hundred thousand brackets end the process. A few
 aliases of aliases stand for billions of values. A number costs the square of its digits to build
-(YAML 1.1 has them in base 60, "1:30"). All are seen in the events of the parser, which take time
-linear in the text.
+(YAML 1.1 has them in base 60, "1:30"). The parser's events show all three in linear time.
 """
 
 import re
@@ -23,26 +22,28 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def load(text: str) -> Any:
-    """The one document of a text, within the bounds of `check`. Raises yaml.YAMLError, and
-    ValueError for a date that is none."""
+    """Return the one document of a text.
+
+    Raise yaml.YAMLError as `check` does, and ValueError for an invalid date.
+    """
     check(text)
     return yaml.load(text, Loader=_LOADER)  # a safe loader
 
 
 def check(text: str) -> None:
-    """Raise yaml.MarkedYAMLError for a text that is nested too deep, that aliases multiply, or that
-    has a number without end.
+    """Raise yaml.MarkedYAMLError for a text that is too expensive to load.
 
-    Raises yaml.YAMLError for what the parser cannot read, as loading would.
+    That is one nested too deep, multiplied by aliases, or with a number that is too long. Raise
+    yaml.YAMLError for what the parser cannot read, as loading would.
     """
-    sizes: dict[str, int] = {}  # of what stands behind an anchor
-    open_: list[tuple[str | None, int]] = []  # (anchor, values before it) of what is not closed yet
+    sizes: dict[str, int] = {}  # values by anchor
+    open_: list[tuple[str | None, int]] = []  # (anchor, values before it) of open collections
     count = aliased = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.DocumentStartEvent):
             sizes.clear()
         elif isinstance(event, yaml.AliasEvent):
-            # One that is not closed yet is circular, one that is not there the loader's to refuse.
+            # An open anchor is circular; the loader refuses an unknown one.
             size = sizes.get(event.anchor or "", 1)
             count, aliased = count + size, aliased + size
             if aliased > MAX_ALIASED:
@@ -66,8 +67,8 @@ def check(text: str) -> None:
 
 def _is_number(event: yaml.ScalarEvent) -> bool:
     plain = event.tag is None and event.implicit[0]
-    told = event.tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-    return told or bool(plain and _NUMBER.fullmatch(event.value))
+    tagged = event.tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+    return tagged or bool(plain and _NUMBER.fullmatch(event.value))
 
 
 class _TooMuch(yaml.MarkedYAMLError):

@@ -27,13 +27,13 @@ from function.reasons import Policy, Reason
 ANNOTATION, FIELD = "annotation", "field"
 
 _ANNOTATIONS = (
-    names.TIER,
-    names.POLICY,
-    names.ENGINE,
-    names.ENGINE_VERSION,
-    names.CACHE_IDENTITY,
-    names.PACKAGES,
-    names.MODEL_FAMILY,
+    names.ANNOTATION_TIER,
+    names.ANNOTATION_POLICY,
+    names.ANNOTATION_ENGINE,
+    names.ANNOTATION_ENGINE_VERSION,
+    names.ANNOTATION_CACHE_IDENTITY,
+    names.ANNOTATION_PACKAGES,
+    names.ANNOTATION_MODEL_FAMILY,
 )
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -104,7 +104,7 @@ def _annotated(templates: Iterable[Mapping[str, Any]], tier_namespace: str) -> D
     """What the annotations of one gang's templates declare together."""
     texts: dict[str, str] = {}
     all_annotations = [(t.get("metadata") or {}).get("annotations") or {} for t in templates]
-    policies = {a[names.POLICY] for a in all_annotations if names.POLICY in a}
+    policies = {a[names.ANNOTATION_POLICY] for a in all_annotations if names.ANNOTATION_POLICY in a}
     for annotations in all_annotations:
         for name in _ANNOTATIONS:
             value = annotations.get(name)
@@ -118,11 +118,18 @@ def _annotated(templates: Iterable[Mapping[str, Any]], tier_namespace: str) -> D
                     "or on one",
                     _path(name),
                 )
-    tier = _tier(texts[names.TIER]) if names.TIER in texts else None
-    policy = _policy(texts[names.POLICY]) if names.POLICY in texts else None
-    engine = _engine(texts[names.ENGINE]) if names.ENGINE in texts else ""
-    version = _version(texts[names.ENGINE_VERSION]) if names.ENGINE_VERSION in texts else ""
-    packages, families = texts.get(names.PACKAGES), texts.get(names.MODEL_FAMILY)
+    tier = _tier(texts[names.ANNOTATION_TIER]) if names.ANNOTATION_TIER in texts else None
+    policy = _policy(texts[names.ANNOTATION_POLICY]) if names.ANNOTATION_POLICY in texts else None
+    engine = _engine(texts[names.ANNOTATION_ENGINE]) if names.ANNOTATION_ENGINE in texts else ""
+    version = (
+        _version(texts[names.ANNOTATION_ENGINE_VERSION])
+        if names.ANNOTATION_ENGINE_VERSION in texts
+        else ""
+    )
+    packages, families = (
+        texts.get(names.ANNOTATION_PACKAGES),
+        texts.get(names.ANNOTATION_MODEL_FAMILY),
+    )
     return Declared(
         ref=Ref(tier.namespace or tier_namespace, tier.name) if tier else None,
         policy=policy,
@@ -130,7 +137,7 @@ def _annotated(templates: Iterable[Mapping[str, Any]], tier_namespace: str) -> D
         engine_source=ANNOTATION if engine else "",
         version=version,
         version_source=ANNOTATION if version else "",
-        cache_identity=texts.get(names.CACHE_IDENTITY, ""),
+        cache_identity=texts.get(names.ANNOTATION_CACHE_IDENTITY, ""),
         packages={} if packages is None else declared_contents.packages(packages),
         families=_families(families),
     )
@@ -140,7 +147,9 @@ def _tier(value: str) -> Ref:
     """The namespace is "" where none is given."""
     namespace, slash, name = value.rpartition("/")
     if not _NAME.fullmatch(name) or (slash and not _NAME.fullmatch(namespace)):
-        raise _invalid(f"{value!r} is not [NAMESPACE/]NAME of a KVOffloadTier", names.TIER)
+        raise _invalid(
+            f"{value!r} is not [NAMESPACE/]NAME of a KVOffloadTier", names.ANNOTATION_TIER
+        )
     return Ref(namespace, name)
 
 
@@ -149,20 +158,22 @@ def _policy(value: str) -> Policy:
         return Policy(value)
     except ValueError:
         known = ", ".join(Policy)
-        raise _invalid(f"{value!r} is not one of {known}", names.POLICY) from None
+        raise _invalid(f"{value!r} is not one of {known}", names.ANNOTATION_POLICY) from None
 
 
 def _engine(value: str) -> str:
     for engine in ENGINES:
         if value.lower() == engine.lower():
             return engine
-    raise _invalid(f"{value!r} is not one of {', '.join(ENGINES)}", names.ENGINE)
+    raise _invalid(f"{value!r} is not one of {', '.join(ENGINES)}", names.ANNOTATION_ENGINE)
 
 
 def _version(value: str) -> str:
     found = parse(value)
     if found is None:
-        raise _invalid(f"{value!r} is not a version, such as 0.33.0", names.ENGINE_VERSION)
+        raise _invalid(
+            f"{value!r} is not a version, such as 0.33.0", names.ANNOTATION_ENGINE_VERSION
+        )
     return str(found)
 
 

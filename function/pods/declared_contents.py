@@ -18,7 +18,7 @@ def packages(value: str) -> Mapping[str, Fact]:
     try:
         return parse(value, "annotation")
     except ValueError as wrong:
-        raise _invalid(str(wrong), names.PACKAGES) from None
+        raise _invalid(str(wrong), names.ANNOTATION_PACKAGES) from None
 
 
 def model_family(value: str) -> frozenset[str]:
@@ -30,7 +30,7 @@ def model_family(value: str) -> frozenset[str]:
     if not found or found - set(FAMILIES):
         raise _invalid(
             f"{value!r} is not one of {', '.join(FAMILIES)}, or several of them with commas",
-            names.MODEL_FAMILY,
+            names.ANNOTATION_MODEL_FAMILY,
         )
     return found
 

@@ -5,27 +5,27 @@ from itertools import pairwise
 from typing import Any
 
 from function.api.base import present
+from function.contract.accelerators.detect import of_pod
 from function.contract.accelerators.kinds import CUDA, NAMES, Accelerator
-from function.contract.accelerators.reading import of_pod
 from function.contract.backend import AnyBackend, AnyTier
 from function.contract.engine import Engine
 from function.engines.registry import kind
 from function.kube import access
 from function.pods import events
-from function.pods.asking import Asking
-from function.pods.gang import AskingEngine, Pod
+from function.pods.gang import EngineRequest, Pod
 from function.pods.identity import Identity, identity
+from function.pods.offload_request import OffloadRequest
 from function.pods.patch.env import literals
 from function.workloads import Template
 from function.workloads.model import UNIFIED
-from function.workloads.roles import phase_of_labels
+from function.workloads.roles import phase_by_label
 
 Json = dict[str, Any]
 
 
 def engine_of(
-    asking_engine: AskingEngine,
-    asking: Asking,
+    engine_request: EngineRequest,
+    request: OffloadRequest,
     tier: AnyTier,
     backend: AnyBackend,
     outlives_pods: bool,
@@ -35,20 +35,20 @@ def engine_of(
 
     `consumer_namespace`: of the composite on the control plane, not of its pods.
     """
-    if asking_engine.refused is not None:
-        raise asking_engine.refused
-    identified, first = present(asking_engine.identified), asking_engine.starting[0]
+    if engine_request.refused is not None:
+        raise engine_request.refused
+    identified, first = present(engine_request.identified), engine_request.starting[0]
     tenant = backend.tenant(tier, consumer_namespace)
     cache_identity = identity(
         first.template.body,
         first.container,
         engine=identified.name,
-        flags=asking_engine.flags,
-        namespace=asking.remote_namespace,
+        flags=engine_request.flags,
+        namespace=request.remote_namespace,
         version=identified.own_version,
         outlives_pods=outlives_pods,
-        model_source=asking.workload.model_source,
-        declared=asking_engine.declared.cache_identity,
+        model_source=request.workload.model_source,
+        declared=engine_request.declared.cache_identity,
         tenant=tenant,
         assumed={
             **backend.assumes(tier, identified.name),
@@ -61,18 +61,18 @@ def engine_of(
         name_source=identified.name_source,
         version_source=identified.version_source,
         image=identified.image,
-        flags=asking_engine.flags,
+        flags=engine_request.flags,
         env=literals(first.container),
-        more_env=more_env(first, asking.manifest),
-        pods=max(asking_engine.gang.pods, _nodes(asking_engine)),
-        namespace=asking.remote_namespace,
-        phase=_phase(identified.name, asking_engine.flags, first.template),
+        more_env=more_env(first, request.manifest),
+        pods=max(engine_request.gang.pods, _nodes(engine_request)),
+        namespace=request.remote_namespace,
+        phase=_phase(identified.name, engine_request.flags, first.template),
         model=cache_identity.model,
         identity=cache_identity.digest if cache_identity.known else "",
         tenant=tenant,
         packages=identified.packages,
-        families=asking_engine.declared.families,
-        accelerator=_accelerator(asking_engine, asking),
+        families=engine_request.declared.families,
+        accelerator=_accelerator(engine_request, request),
     )
     return engine, cache_identity
 
@@ -86,20 +86,20 @@ def more_env(pod: Pod, manifest: Json) -> bool:
 
 def _phase(engine_name: str, own: Mapping[str, str | None], template: Template) -> str:
     """What its author chose counts before its place in the workload, and that before a label."""
-    told = (kind(engine_name).phase(own), template.phase, phase_of_labels(template.body))
+    told = (kind(engine_name).phase(own), template.phase, phase_by_label(template.body))
     return next((phase for phase in told if phase not in ("", UNIFIED)), UNIFIED)
 
 
-def _nodes(asking_engine: AskingEngine) -> int:
+def _nodes(engine_request: EngineRequest) -> int:
     """Over how many nodes its flags say that it runs: a StatefulSet may be one engine."""
-    value = asking_engine.flags.get("--nnodes") or ""
+    value = engine_request.flags.get("--nnodes") or ""
     return int(value) if value.isdecimal() and len(value) < 10 else 1
 
 
-def _device(asking_engine: AskingEngine) -> str:
+def _device(engine_request: EngineRequest) -> str:
     """What `--device` says; vLLM has the flag no more, and takes it for the beginning of another's
     name."""
-    for call in asking_engine.calls:
+    for call in engine_request.calls:
         file = call.config.words if call.config else ()
         words = [*file, *(word.value or "" for word in call.words)]
         for word, after in pairwise([*words, ""]):
@@ -108,14 +108,16 @@ def _device(asking_engine: AskingEngine) -> str:
     return ""
 
 
-def _accelerator(asking_engine: AskingEngine, asking: Asking) -> Accelerator:
+def _accelerator(engine_request: EngineRequest, request: OffloadRequest) -> Accelerator:
     """What its pods run on, by the first that tells."""
-    device = _device(asking_engine)
+    device = _device(engine_request)
     if device in NAMES and device != CUDA:
         return Accelerator(device, "", f"--device {device}")
-    for pod in asking_engine.starting:
+    for pod in engine_request.starting:
         spec = pod.template.body.get("spec") or {}
-        classes = asking.beside.claims.of_container(asking.remote_namespace, spec, pod.container)
+        classes = request.siblings.claims.of_container(
+            request.remote_namespace, spec, pod.container
+        )
         if (found := of_pod(spec, pod.container, classes)).name:
             return found
     return Accelerator()

@@ -14,8 +14,8 @@ from function.command import ConfigFile, EngineCall, Program
 from function.engines import config_file, ray_serve
 from function.engines.registry import kind
 from function.pods import identify, mounted
-from function.pods.beside import Texts
 from function.pods.declared import Declared
+from function.pods.siblings import Texts
 from function.problems import Refused
 from function.reasons import Reason
 from function.workloads import Gang, Template, containers
@@ -30,14 +30,14 @@ LEFT_ALONE = frozenset({Reason.OUT_OF_SCOPE})
 class Pod:
     """One template of an engine: a pod's serving container, or a Serve entry, and what it runs.
 
-    `beside`: names of the pod's other containers that start an engine.
+    `other_engine_containers`: names of the pod's other containers that start an engine.
     """
 
     template: Template
     index: int
     container: Json
     program: Program
-    beside: tuple[str, ...] = ()
+    other_engine_containers: tuple[str, ...] = ()
 
     @property
     def calls(self) -> tuple[EngineCall, ...]:
@@ -45,7 +45,7 @@ class Pod:
 
 
 @dataclass(frozen=True)
-class AskingEngine:
+class EngineRequest:
     """One engine that asks for a tier: its templates, and what is known of it before the tier is.
 
     `refused`: why its pods cannot be read, or the engine not be told; the rest is then absent.
@@ -74,7 +74,7 @@ class AskingEngine:
         return tuple(call for pod in self.pods for call in pod.calls)
 
 
-class Reading:
+class GangReader:
     """Reads the containers of one gang, each at most once for what its image is said to start.
 
     `texts`: of the ConfigMaps that its pods may mount.
@@ -86,7 +86,7 @@ class Reading:
         self.texts = texts
         self._programs: dict[tuple[int, command.ImageCall | None], Program] = {}
 
-    def engine(self, declaration: Declared) -> AskingEngine:
+    def engine(self, declaration: Declared) -> EngineRequest:
         """The gang as an engine that asks, or refused where it cannot be read."""
         try:
             pods = tuple(self._pod(template, declaration) for template in self.gang.templates)
@@ -96,10 +96,10 @@ class Reading:
                 self.step_input.engine_images,
             )
         except Refused as refused:
-            return AskingEngine(self.gang, declaration, refused=self._advised(refused))
+            return EngineRequest(self.gang, declaration, refused=self._advised(refused))
         call = next((call for pod in pods for call in pod.calls), None)
         read = kind(identified.name).read(call) if call else {}
-        return AskingEngine(self.gang, declaration, pods, identified, read)
+        return EngineRequest(self.gang, declaration, pods, identified, read)
 
     def _advised(self, refused: Refused) -> Refused:
         """With what the gang's kind lets its author do, where the engine cannot be told."""
@@ -131,12 +131,16 @@ class Reading:
         if template.kind == workloads.SERVE:
             return Pod(template, -1, {}, ray_serve.program(template.body))
         spec = template.body.get("spec", {})
-        index = containers.serving(spec, name=self._named(spec), proves=self._proves)
+        index = containers.find_engine_container(spec, name=self._named(spec), proves=self._proves)
         others = [c for i, c in enumerate(spec["containers"]) if i != index]
-        beside = (c for c in others if not containers.is_sidecar(c) and self._proves(c))
+        other_engine_containers = (
+            c for c in others if not containers.is_sidecar(c) and self._proves(c)
+        )
         return replace(
             self.pod_at(template, index, declaration),
-            beside=tuple(str(container.get("name", "")) for container in beside),
+            other_engine_containers=tuple(
+                str(container.get("name", "")) for container in other_engine_containers
+            ),
         )
 
     def pod_at(self, template: Template, index: int, declaration: Declared) -> Pod:

@@ -12,7 +12,7 @@ from typing import Any
 from function import command
 from function.api.input import EngineImage
 from function.command import ImageCall, Program
-from function.command.programs import FOREIGN_WHY
+from function.command.programs import OTHER_STACK_REASONS
 from function.contract import no_engines
 from function.contract.image_reference import ImageReference
 from function.contract.no_engines import NoEngine
@@ -35,14 +35,14 @@ _VERSION = r"v?(\d{1,4}\.\d{1,4}\.\d{1,4})(?=$|[-_+.])"
 _LEADING = re.compile(_VERSION)
 
 # Serving stacks with a KV tier of their own: by repository, and by environment variable.
-_FOREIGN_IMAGES: tuple[tuple[re.Pattern[str], str], ...] = (
+_OTHER_STACK_IMAGES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(^|/)nim/"), "NVIDIA NIM"),
     (re.compile(r"(^|/)ai-dynamo/"), "NVIDIA Dynamo"),
     (re.compile(r"(^|/)tritonserver$"), "NVIDIA Triton"),
     (re.compile(r"(^|/)text-generation-inference$"), "Text Generation Inference"),
     (re.compile(r"(^|/)tgi$"), "Text Generation Inference"),
 )
-_FOREIGN_ENV: tuple[tuple[str, str], ...] = (
+_OTHER_STACK_ENV: tuple[tuple[str, str], ...] = (
     ("DYN_KVBM_", "Dynamo KVBM"),
     ("NIM_CACHE_PATH", "NVIDIA NIM"),
     ("NIM_MODEL_NAME", "NVIDIA NIM"),
@@ -236,13 +236,13 @@ def _image_engine(image: str, engine_images: Mapping[str, EngineImage]) -> str:
 
 
 def _why(label: str) -> str:
-    reason = FOREIGN_WHY.get(label)
+    reason = OTHER_STACK_REASONS.get(label)
     return f" ({reason})" if reason else ""
 
 
 def _check_scope(pods: Sequence[tuple[Mapping[str, Any], Program]], declared: Declared) -> None:
     for container, program in pods:
-        label = program.foreign or foreign(container, bool(program.calls))
+        label = program.other_stack or other_stack(container, bool(program.calls))
         if label:
             raise Refused(
                 Reason.OUT_OF_SCOPE,
@@ -272,19 +272,19 @@ def _no_engine(container: Mapping[str, Any], program: Program) -> NoEngine | Non
     return no_engines.of_argv(command.started(program)) or of_image
 
 
-def foreign(container: Mapping[str, Any], proven: bool = False) -> str:
+def other_stack(container: Mapping[str, Any], proven: bool = False) -> str:
     """The name of a serving stack that manages its own cache; "" for any other container.
 
     `proven`: the argv shows a plain engine, which an image's name does not outweigh.
     """
     for entry in container.get("env") or ():
         name = str(entry.get("name", "")) if isinstance(entry, dict) else ""
-        for prefix, label in _FOREIGN_ENV:
+        for prefix, label in _OTHER_STACK_ENV:
             if name.startswith(prefix):
                 return label
     repository = ImageReference.parse(str(container.get("image") or "")).repository
     if not proven:
-        for pattern, label in _FOREIGN_IMAGES:
+        for pattern, label in _OTHER_STACK_IMAGES:
             if pattern.search(repository):
                 return label
     return ""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from function.kube import access
-from function.pods.beside import Texts
+from function.pods.siblings import Texts
 
 Json = dict[str, Any]
 

@@ -99,7 +99,7 @@ def _dump(record: Record) -> str:
             Reason.POD_CONFLICT,
             f"the record of this wiring would take {size} bytes, more than {MAX_BYTES}: the tier "
             "gives its pods too many or too long files; shorten them",
-            f"metadata.annotations[{names.RECORD}]",
+            f"metadata.annotations[{names.ANNOTATION_RECORD}]",
         )
     return text
 
@@ -130,7 +130,7 @@ def load(text: str | None) -> tuple[Record | None, str]:
 def read(metadata: Mapping[str, Any] | None) -> tuple[Record | None, str]:
     """`load` from the annotation of an object's metadata."""
     annotations = (metadata or {}).get("annotations") or {}
-    return load(annotations.get(names.RECORD))
+    return load(annotations.get(names.ANNOTATION_RECORD))
 
 
 def digest(templates: Mapping[str, Any]) -> str:

@@ -12,14 +12,14 @@ from function.engines import ray_serve
 from function.kube import objects
 from function.pods import record as records
 from function.pods import templates
-from function.pods.asking import Asking
-from function.pods.beside import Texts
 from function.pods.declared import Declared
 from function.pods.engine import more_env
-from function.pods.gang import Pod, Reading
+from function.pods.gang import GangReader, Pod
 from function.pods.identify import Identified
+from function.pods.offload_request import OffloadRequest
 from function.pods.patch.env import literals
 from function.pods.record import Record, TemplateRecord
+from function.pods.siblings import Texts
 from function.pods.wire import Wired
 from function.problems import Refused
 from function.reasons import Reason
@@ -28,16 +28,16 @@ from function.workloads import Gang, Template
 Json = dict[str, Any]
 
 
-def replay(asking: Asking, record: Record, step_input: Input) -> Json:
+def replay(request: OffloadRequest, record: Record, step_input: Input) -> Json:
     """The workload's manifest wired as recorded. Raises Refused where the pod has outgrown it."""
     read = {
         pod.template.path: (pod, engine.identified)
-        for engine in asking.engines
+        for engine in request.engines
         for pod in engine.pods
     }
-    manifest, missing = asking.manifest, set(record.templates)
+    manifest, missing = request.manifest, set(record.templates)
     started = False
-    for gang in asking.workload.engines:
+    for gang in request.workload.engines:
         recorded = _recorded_engine(record, gang)
         for template in gang.templates:
             kept = record.templates.get(template.path)
@@ -45,12 +45,12 @@ def replay(asking: Asking, record: Record, step_input: Input) -> Json:
                 continue
             pod, identified = read.get(template.path, (None, None))
             if pod is None or not _as_recorded(pod, identified, kept, recorded):
-                pod = _recorded(template, kept, recorded, gang, step_input, asking.texts)
+                pod = _recorded(template, kept, recorded, gang, step_input, request.texts)
             engine = Engine(
                 name=_known(recorded.get("engine", "")),
                 version=recorded.get("version") or None,
                 env=literals(pod.container),
-                more_env=more_env(pod, asking.manifest),
+                more_env=more_env(pod, request.manifest),
                 pods=gang.pods,
                 phase=template.phase,
             )
@@ -67,7 +67,7 @@ def replay(asking: Asking, record: Record, step_input: Input) -> Json:
     return manifest
 
 
-def again(asking: Asking, record: Record, wired: Wired, step_input: Input) -> Wired | None:
+def again(request: OffloadRequest, record: Record, wired: Wired, step_input: Input) -> Wired | None:
     """A changed template under the wiring that it had; None where its engines are not the same,
     or the pod has outgrown that wiring. `wired`: as it would be wired anew.
     """
@@ -75,30 +75,30 @@ def again(asking: Asking, record: Record, wired: Wired, step_input: Input) -> Wi
     if record.engines != new.engines or record.templates.keys() != new.templates.keys():
         return None
     try:
-        manifest = replay(asking, record, step_input)
+        manifest = replay(request, record, step_input)
     except Refused:
         return None
     bodies = templates.found(manifest, record.templates)
-    moved = replace(record, template=asking.digest, applied=records.digest(bodies))
+    moved = replace(record, template=request.digest, applied=records.digest(bodies))
     return replace(wired, manifest=manifest, record=moved)
 
 
-def kept(asking: Asking, record: Record, observed: Json) -> Json | None:
+def kept(request: OffloadRequest, record: Record, observed: Json) -> Json | None:
     """The workload with its pod templates as they run; None where they are not what we wrote.
 
     Anyone who may write the observed resource may write anything there: nothing of it is taken but
     templates whose digest the record has. All else is as the earlier step desires it now. Bare
     workloads have the API server's defaults in them, and are never provably ours.
     """
-    running = objects.unwrapped(observed)
+    running = objects.unwrap(observed)
     if running is None or not record.applied:
         return None
     try:
-        ours = asking.workload.templates or templates.of(asking.manifest)
+        ours = request.workload.templates or templates.of(request.manifest)
         bodies = templates.found(running, record.templates)
         if records.digest(bodies) != record.applied:
             return None
-        manifest = asking.manifest
+        manifest = request.manifest
         for template in ours:
             if template.path in bodies:
                 manifest = workloads.replace(manifest, template, dict(bodies.pop(template.path)))
@@ -155,6 +155,6 @@ def _recorded(
             template.path,
         )
     declaration = Declared(engine=recorded.get("engine", ""))
-    return Reading(gang, step_input, texts).pod_at(
+    return GangReader(gang, step_input, texts).pod_at(
         template, there.index(kept.container), declaration
     )

@@ -20,10 +20,10 @@ from function.engines.registry import kind
 from function.kube import access, objects
 from function.pods import events, other_injectors, patch, tolerated
 from function.pods import record as records
-from function.pods.asking import Asking
 from function.pods.engine import engine_of
-from function.pods.gang import AskingEngine, Pod
+from function.pods.gang import EngineRequest, Pod
 from function.pods.identity import Identity
+from function.pods.offload_request import OffloadRequest
 from function.pods.record import Record, TemplateRecord
 from function.pods.templates import apply
 from function.problems import Refused
@@ -46,7 +46,11 @@ class Wired:
 
 
 def wire(
-    asking: Asking, tier: AnyTier, backend: AnyBackend, files_name: str, namespace: str = ""
+    request: OffloadRequest,
+    tier: AnyTier,
+    backend: AnyBackend,
+    files_name: str,
+    namespace: str = "",
 ) -> Wired:
     """The workload wired to `tier`, all of its asking engines or none. Raises Refused.
 
@@ -54,13 +58,15 @@ def wire(
     `namespace`: the consumer's own, on the control plane.
     """
     described = backend.describe(tier)
-    manifest, templates, bodies, facts, wired, lines = asking.manifest, {}, {}, {}, [], []
-    engines, skipped = _serving(asking)
+    manifest, templates, bodies, facts, wired, lines = request.manifest, {}, {}, {}, [], []
+    engines, skipped = _serving(request)
     problems: list[Refused] = []
     left: list[_DecodeLeft] = []
-    for asking_engine in engines:
+    for engine_request in engines:
         try:
-            made = _one(asking_engine, asking, tier, backend, files_name, described, namespace)
+            made = _wire_engine(
+                engine_request, request, tier, backend, files_name, described, namespace
+            )
         except _DecodeLeft as decode:
             left.append(decode)
             continue
@@ -75,30 +81,30 @@ def wire(
                 pod.container.get("name", ""),
                 files_name if made.injection.files else "",
             )
-        facts[asking_engine.gang.name] = _facts(made.engine, made.identity)
+        facts[engine_request.gang.name] = _recorded_facts(made.engine, made.identity)
         wired.append(made.engine)
         lines.append(_line(made.engine, made.identity, made.notes))
     if problems or not wired:
         raise Refused.all_of([*problems, *(decode.refused for decode in left)])
-    lines += [f"Left as it is: {_named(engine)}{engine.refused}." for engine in skipped]
+    lines += [f"Left as it is: {_engine_prefix(engine)}{engine.refused}." for engine in skipped]
     lines += [f"Left as it is: {decode}" for decode in left]
     record = Record(
         state=records.WIRED,
-        tier=str(asking.ref),
-        child=tier.name if asking.ref is not None and tier.name != asking.ref.name else "",
+        tier=str(request.ref),
+        child=tier.name if request.ref is not None and tier.name != request.ref.name else "",
         backend=tier.spec.backend,
-        policy=asking.policy,
-        template=asking.digest,
+        policy=request.policy,
+        template=request.digest,
         engines=facts,
         templates=templates,
         applied=records.digest(bodies),
     )
     records.dump(record)  # refuse now what could not be recorded
-    summary = f"Wired to {tier.spec.backend} tier {asking.ref}: {' '.join(lines)}"
+    summary = f"Wired to {tier.spec.backend} tier {request.ref}: {' '.join(lines)}"
     return Wired(manifest, record, tuple(wired), summary)
 
 
-def _of_a_pair(injection: Injection, engine: Engine) -> Injection:
+def _without_load_failure_policy(injection: Injection, engine: Engine) -> Injection:
     """What a decode engine may do when a transfer fails is its author's choice: with "recompute",
     which a cache wants, it would prefill without a word; vLLM's default fails the request."""
     if not kind(engine.name).transfers(engine.flags):
@@ -107,7 +113,9 @@ def _of_a_pair(injection: Injection, engine: Engine) -> Injection:
     return replace(injection, connector_options=options)
 
 
-def _of_a_user(injection: Injection, pods: Sequence[Pod]) -> tuple[Injection, tuple[str, ...]]:
+def _without_ineffective_capabilities(
+    injection: Injection, pods: Sequence[Pod]
+) -> tuple[Injection, tuple[str, ...]]:
     """A capability that is added to a container of another user than root has no effect, and a
     restricted namespace refuses it: there the node must allow what it stands for."""
     plain = all(
@@ -126,13 +134,13 @@ def _of_a_user(injection: Injection, pods: Sequence[Pod]) -> tuple[Injection, tu
 class _DecodeLeft(Exception):
     """A decode engine that the tier leaves alone: its prefill engine is wired all the same."""
 
-    def __init__(self, engine: AskingEngine, refused: Refused) -> None:
-        super().__init__(f"{_named(engine)}{refused}")
+    def __init__(self, engine: EngineRequest, refused: Refused) -> None:
+        super().__init__(f"{_engine_prefix(engine)}{refused}")
         self.refused = refused
 
 
 @dataclass(frozen=True)
-class _Made:
+class _WiredEngine:
     """What one engine gets: each pod's template, wired."""
 
     engine: Engine
@@ -142,18 +150,18 @@ class _Made:
     notes: tuple[str, ...]
 
 
-def _serving(asking: Asking) -> tuple[list[AskingEngine], list[AskingEngine]]:
+def _serving(request: OffloadRequest) -> tuple[list[EngineRequest], list[EngineRequest]]:
     """The engines of a workload, and what stands beside them and is none: a router, a picker.
 
     Raises Refused where nothing is an engine, or somebody else configures the pods' cache.
     """
-    skipped = [engine for engine in asking.engines if engine.left_alone]
-    engines = [engine for engine in asking.engines if not engine.left_alone]
+    skipped = [engine for engine in request.engines if engine.left_alone]
+    engines = [engine for engine in request.engines if not engine.left_alone]
     if skipped and not engines:
         raise Refused.all_of([present(engine.refused) for engine in skipped])
     for engine in engines:
         for template in engine.gang.templates:
-            other_injectors.check(template.body, asking.manifest)
+            other_injectors.check(template.body, request.manifest)
     return engines, skipped
 
 
@@ -162,24 +170,24 @@ def _expands(pods: Sequence[Pod]) -> bool:
     return all(pod.template.kind != workloads.SERVE for pod in pods)
 
 
-def _named(engine: AskingEngine) -> str:
+def _engine_prefix(engine: EngineRequest) -> str:
     return f"{engine.gang.name}: " if engine.gang.name else ""
 
 
-def _one(
-    asking_engine: AskingEngine,
-    asking: Asking,
+def _wire_engine(
+    engine_request: EngineRequest,
+    request: OffloadRequest,
     tier: AnyTier,
     backend: AnyBackend,
     files_name: str,
     described: Description,
     namespace: str,
-) -> _Made:
+) -> _WiredEngine:
     """One engine wired. Raises Refused with everything that stands in the way, and _DecodeLeft
     where the tier has nothing for that half of a pair."""
     outlives = described.outlives_pods
-    engine, cache_identity = engine_of(asking_engine, asking, tier, backend, outlives, namespace)
-    pods = asking_engine.pods
+    engine, cache_identity = engine_of(engine_request, request, tier, backend, outlives, namespace)
+    pods = engine_request.pods
     problems = [
         Refused(Reason.ARGS_NOT_PATCHABLE, pod.program.problem, pod.template.path)
         for pod in pods
@@ -189,32 +197,32 @@ def _one(
     try:
         seen = events.seen(tier, engine, backend.assumes(tier, engine.name))
         verdict = gate.check(backend.gate(tier, seen))
-        injection = _injection(asking_engine, seen, tier, backend, verdict.features)
+        injection = _injection(engine_request, seen, tier, backend, verdict.features)
         injection, published = events.publish(tier, engine, injection, expands=_expands(pods))
-        injection = _of_a_pair(injection, engine)
-        injection, unlocked = _of_a_user(injection, pods)
+        injection = _without_load_failure_policy(injection, engine)
+        injection, unlocked = _without_ineffective_capabilities(injection, pods)
     except Refused as refused:
-        unseen = [] if asking_engine.calls or problems else [_unseen(asking_engine)]
+        unseen = [] if engine_request.calls or problems else [_unseen(engine_request)]
         raise Refused.all_of([refused, *problems, *unseen]) from None
     if problems:
         raise Refused.all_of(problems)
-    if (injection.connector or injection.flags) and not asking_engine.calls:
-        raise _unseen(asking_engine)
+    if (injection.connector or injection.flags) and not engine_request.calls:
+        raise _unseen(engine_request)
     plans: list[FlagPlan] = []
     bodies = []
     for pod in pods:
         body, made = apply(pod, engine, injection, files_name)
         plans += made
         bodies.append((pod, body))
-    notes = [*verdict.warnings, *published, *unlocked, *_beside(pods), *_notes(plans)]
-    if described.beside_engines:
+    notes = [*verdict.warnings, *published, *unlocked, *_unwired_containers(pods), *_notes(plans)]
+    if described.colocated_with_engines:
         specs = [access.mapping(pod.template.body, "spec") for pod in pods]
         notes += tolerated.notes(specs, platforms.tolerations(tier.spec.nodes))
-    return _Made(engine, cache_identity, injection, tuple(bodies), tuple(notes))
+    return _WiredEngine(engine, cache_identity, injection, tuple(bodies), tuple(notes))
 
 
-def _unseen(asking_engine: AskingEngine) -> Refused:
-    by_kind = next((t.advice for t in asking_engine.gang.templates if t.advice), "")
+def _unseen(engine_request: EngineRequest) -> Refused:
+    by_kind = next((t.advice for t in engine_request.gang.templates if t.advice), "")
     way_out = by_kind or (
         f"start it by a command line that shows it, or pass ${command.OPT_IN} to it in a script "
         "that does"
@@ -236,7 +244,7 @@ def _unread_files(pods: Sequence[Pod]) -> Iterator[Refused]:
 
 
 def _injection(
-    asking_engine: AskingEngine,
+    engine_request: EngineRequest,
     engine: Engine,
     tier: AnyTier,
     backend: AnyBackend,
@@ -247,33 +255,36 @@ def _injection(
         return backend.inject(tier, replace(engine, features=features))
     except Refused as refused:
         if refused.reason is Reason.OUT_OF_SCOPE and engine.phase == DECODE:
-            raise _DecodeLeft(asking_engine, refused) from None
+            raise _DecodeLeft(engine_request, refused) from None
         raise
 
 
-def unwired(asking: Asking) -> Record:
+def unwired(request: OffloadRequest) -> Record:
     """The record of Optional's choice: unwired until the pod templates change."""
     return Record(
         state=records.UNWIRED,
-        tier=str(asking.ref),
-        policy=asking.policy,
-        template=asking.digest,
+        tier=str(request.ref),
+        policy=request.policy,
+        template=request.digest,
     )
 
 
-def put_back(asking: Asking, manifest: Json, record: Record | None) -> Json:
+def put_back(request: OffloadRequest, manifest: Json, record: Record | None) -> Json:
     """The desired resource with the workload replaced and the record on it, all else as it was."""
     resource = manifest
-    if asking.manifest is not asking.resource:
-        resource = objects.rewrapped(asking.resource, manifest)
+    if request.manifest is not request.resource:
+        resource = objects.with_manifest(request.resource, manifest)
     if record is None:
         return resource
     metadata = resource.get("metadata") or {}
-    annotations = {**(metadata.get("annotations") or {}), names.RECORD: records.dump(record)}
+    annotations = {
+        **(metadata.get("annotations") or {}),
+        names.ANNOTATION_RECORD: records.dump(record),
+    }
     return {**resource, "metadata": {**metadata, "annotations": annotations}}
 
 
-def _facts(engine: Engine, cache_identity: Identity) -> dict[str, str]:
+def _recorded_facts(engine: Engine, cache_identity: Identity) -> dict[str, str]:
     facts = {
         "engine": engine.name,
         "engineSource": engine.name_source,
@@ -285,14 +296,14 @@ def _facts(engine: Engine, cache_identity: Identity) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def _beside(pods: Iterable[Pod]) -> list[str]:
+def _unwired_containers(pods: Iterable[Pod]) -> list[str]:
     """Engines that stay unwired in pods whose own is wired, each once."""
     return list(
         dict.fromkeys(
             f"container {name} of the same pod starts an engine too, and stays as it is: one "
             "container of a pod is wired, so give each engine a pod of its own"
             for pod in pods
-            for name in pod.beside
+            for name in pod.other_engine_containers
         )
     )
 

@@ -1,16 +1,16 @@
-"""Pod templates in any workload: where they stand, which of them form one engine, and writing back.
+"""Pod templates of any workload: find them, group them by engine, write them back.
 
-`find()` reads, `replace()` writes; neither changes its input. Which kinds are known is the table in
-`kinds`; how a kind that holds no plain PodTemplateSpec is read as one is in `views`.
+`find()` reads, `replace()` writes; neither changes its input. The table in `kinds` lists the known
+kinds; `views` reads kinds that store no plain PodTemplateSpec as one.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
+from function.kube import access
 from function.problems import Refused
 from function.reasons import Reason
 from function.workloads import kinds, pod_shape
-from function.workloads.fieldpaths import get_object
 from function.workloads.kinds import is_known
 from function.workloads.model import (
     LEADER,
@@ -46,14 +46,14 @@ Json = dict[str, Any]
 
 
 def find(manifest: Json, paths: Sequence[str] = ()) -> Workload | None:
-    """The pod templates of a workload, grouped by engine; None where there are none.
+    """Return a workload's pod templates, grouped by engine; None where there are none.
 
     `paths`: places of PodTemplateSpecs in a kind that is not known here (`spec.roles[*].template`);
-    given for a known kind, they replace what is known. A malformed template is found too, with its
-    `problem`. Raises Refused(PodConflict) for a path that cannot be read and for a patch that
+    given for a known kind, they replace the table's. A malformed template is found too, with its
+    `problem`. Raise Refused(PodConflict) for a path that cannot be parsed and for a patch that
     cannot be resolved.
     """
-    slots = _slots(manifest, paths)
+    slots = kinds.slots_at_paths(manifest, paths) if paths else kinds.slots_of_kind(manifest)
     gangs: dict[str, list[Template]] = {}
     for slot in slots:
         body = slot.view.read(manifest)
@@ -68,13 +68,14 @@ def find(manifest: Json, paths: Sequence[str] = ()) -> Workload | None:
 
 
 def _template(slot: Slot, body: Json) -> Template:
-    path, wrong = pod_shape.of_serve(body) if slot.kind == SERVE else pod_shape.of_template(body)
+    serve = slot.kind == SERVE
+    find_problem = pod_shape.find_serve_problem if serve else pod_shape.find_template_problem
+    path, wrong = find_problem(body)
     where = f"{slot.path}.{path}" if path else slot.path
     problem = f"{where}: {wrong}" if wrong else ""
     if problem:
-        annotations = get_object(body, "metadata", "annotations")
-        texts = {k: v for k, v in annotations.items() if isinstance(v, str)}
-        body = {"metadata": {"annotations": texts}, "spec": {"containers": []}}
+        annotations = access.texts(body, "metadata", "annotations")
+        body = {"metadata": {"annotations": annotations}, "spec": {"containers": []}}
     return Template(
         slot.path,
         slot.role,
@@ -91,16 +92,12 @@ def _template(slot: Slot, body: Json) -> Template:
 
 
 def replace(manifest: Json, template: Template, body: Json) -> Json:
-    """The manifest with a template that `find` gave replaced; the rest is shared.
+    """Return the manifest with one template of `find` replaced; the rest is shared.
 
-    Raises Refused(PodConflict) where the kind has no place for what the template now says, and
-    where the template there is malformed.
+    Raise Refused(PodConflict) where the kind has no place for a part of the new body, and where the
+    template there is malformed.
     """
     if template.problem or template.slot is None:
-        # What was read of it is not all of it: writing would lose the rest.
-        raise Refused(Reason.POD_CONFLICT, template.problem or "there is no pod template here", "")
+        # Its body was cut down: writing it would lose the rest.
+        raise Refused(Reason.POD_CONFLICT, template.problem or "There is no pod template here.", "")
     return template.slot.view.write(manifest, body)
-
-
-def _slots(manifest: Json, paths: Sequence[str]) -> list[Slot]:
-    return kinds.explicit(manifest, paths) if paths else kinds.known(manifest)

@@ -1,16 +1,17 @@
-"""Which container of a pod template serves the model: named, or proven, never a sidecar."""
+"""The container of a pod template that serves the model: by name or by proof."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from function import names
 from function.contract.image_reference import ImageReference
 from function.problems import Refused
 from function.reasons import Reason
 
 Json = dict[str, Any]
 
-# Names that serving stacks give the engine's container, the most telling first: Modelplane, KServe,
-# llm-d and production-stack, OME, kthena, KubeAI, LeaderWorkerSet examples, KubeRay.
+# Names that serving stacks give the engine's container, the most specific first: Modelplane,
+# KServe, llm-d and production-stack, OME, kthena, KubeAI, LeaderWorkerSet examples, KubeRay.
 NAMES: tuple[str, ...] = (
     "engine",
     "kserve-container",
@@ -32,7 +33,7 @@ NAMES: tuple[str, ...] = (
     "ray-worker",
 )
 
-# Containers beside an engine: proxies, meshes, log and metrics shippers, downloaders.
+# Names of containers that are no engine: proxies, meshes, log and metrics shippers, downloaders.
 SIDECAR_NAMES = frozenset(
     (
         "routing-proxy",
@@ -89,43 +90,43 @@ SIDECAR_IMAGES = frozenset(
 )
 
 
-def serving(
+def find_engine_container(
     pod_spec: Json,
     *,
     name: str = "",
     proves: Callable[[Json], bool] = lambda container: False,
 ) -> int:
-    """The index of the engine's container in `pod_spec["containers"]`.
+    """Return the index of the engine's container in `pod_spec["containers"]`.
 
     `name`: the step Input's `container`, which wins where a container has that name. `proves`:
-    whether a container's argv (or image) shows that an engine is started there. Native sidecars
-    stand in `initContainers` and are not looked at. Raises Refused(EngineContainerMissing) when
-    there is none, or more than one.
+    whether a container's argv (or image) shows that it starts an engine. Native sidecars are in
+    `initContainers`, which are not searched. Raise Refused(EngineContainerMissing) when there is
+    none, or more than one.
     """
     containers = pod_spec.get("containers")
     if not isinstance(containers, list) or not all(isinstance(c, dict) for c in containers):
-        raise _missing("there is no list of containers", ())
+        raise _missing("The pod has no list of containers", ())
     for i, container in enumerate(containers):
         if name and container.get("name") == name:
             return i
     candidates = [i for i, c in enumerate(containers) if not is_sidecar(c)]
     proven = [i for i in candidates if proves(containers[i])]
     named = [i for i in candidates if containers[i].get("name") in NAMES]
-    # Proof beats a name; among several that are proven, or named, the most telling name decides.
+    # Proof beats a name; among several proven or named ones, the most specific name decides.
     for group in (proven,) if proven else (named, candidates):
         if len(group) == 1:
             return group[0]
-    for telling in NAMES:
+    for specific in NAMES:
         for i in proven or named:
-            if containers[i].get("name") == telling:
+            if containers[i].get("name") == specific:
                 return i
     if not candidates:
-        raise _missing("every container here is a sidecar", containers)
-    raise _missing("several containers could be the engine's", containers)
+        raise _missing("Every container is a known sidecar", containers)
+    raise _missing("Several containers could be the engine", containers)
 
 
 def is_sidecar(container: Json) -> bool:
-    """Whether a container is known to stand beside an engine, by its name or its image."""
+    """Return whether a container's name or image is that of a known sidecar."""
     return (
         container.get("name") in SIDECAR_NAMES
         or ImageReference.parse(str(container.get("image") or "")).name in SIDECAR_IMAGES
@@ -133,10 +134,11 @@ def is_sidecar(container: Json) -> bool:
 
 
 def _missing(why: str, containers: Sequence[Json]) -> Refused:
-    names = ", ".join(str(c.get("name", "?")) for c in containers) or "none"
+    listed = ", ".join(str(c.get("name", "?")) for c in containers) or "none"
     return Refused(
         Reason.ENGINE_CONTAINER_MISSING,
-        f"{why} (containers: {names}); name the engine's container `engine`, or name it in the "
-        "step's input; where none is an engine, remove the request for a tier",
+        f"{why} (containers: {listed}). Name the engine's container `engine`, or set `container` "
+        "in the step's Input. If none is an engine, remove the annotation "
+        f"{names.ANNOTATION_TIER}.",
         "spec.containers",
     )

@@ -1,6 +1,6 @@
-"""Field paths in manifests: `spec.roles[0].template`, and `[*]` for every item of a list.
+"""Field paths in manifests: `spec.roles[0].template`, `[*]` for every list item.
 
-A key that itself contains dots or slashes stands in brackets and quotes: `annotations["a.b/c"]`.
+A key that itself contains dots or slashes is bracketed and quoted: `annotations["a.b/c"]`.
 """
 
 import re
@@ -15,7 +15,7 @@ _STEP = re.compile(r'\.?([A-Za-z_$][-\w$]*)|\[(\d+|\*)\]|\["([^"]+)"\]')
 
 
 def parse(path: str) -> Steps:
-    """The steps of a path; raises ValueError for text that is none."""
+    """Return the steps of a path. Raise ValueError for a malformed one."""
     steps: list[str | int] = []
     position = 0
     while position < len(path):
@@ -34,7 +34,7 @@ def parse(path: str) -> Steps:
 
 
 def get(node: Any, steps: Steps) -> Any:
-    """The value at `steps`, or None where there is none."""
+    """Return the value at `steps`, None where there is none."""
     for step in steps:
         if isinstance(step, int):
             node = node[step] if isinstance(node, list) and step < len(node) else None
@@ -44,13 +44,13 @@ def get(node: Any, steps: Steps) -> Any:
 
 
 def get_object(node: Any, *steps: str | int) -> Json:
-    """The object at `steps`; {} where there is none, or something else."""
+    """Return the object at `steps`, {} for anything else."""
     value = get(node, steps)
     return value if isinstance(value, dict) else {}
 
 
 def objects(node: Any, steps: Steps) -> list[tuple[int, Json]]:
-    """The objects in the list at `steps`, with their indexes; anything else is passed over."""
+    """Return the objects in the list at `steps`, with their indexes."""
     value = get(node, steps)
     if not isinstance(value, list):
         return []
@@ -58,9 +58,9 @@ def objects(node: Any, steps: Steps) -> list[tuple[int, Json]]:
 
 
 def put(document: Json, steps: Steps, value: Any) -> Json:
-    """A copy of `document` with `value` at `steps`; everything beside the path is shared.
+    """Return a copy of `document` with `value` at `steps`; unchanged parts are shared.
 
-    Objects on the way are made where they are absent; lists are never lengthened.
+    Missing objects on the way are created; lists are never lengthened.
     """
     changed: Json = _put(document, steps, value)
     return changed
@@ -80,7 +80,7 @@ def _put(node: Any, steps: Steps, value: Any) -> Any:
 
 
 def expand(node: Any, steps: Steps) -> list[Steps]:
-    """The concrete paths that a path with `[*]` stands for in `node`, in document order."""
+    """Return the concrete paths that a path with `[*]` matches, in document order."""
     for i, step in enumerate(steps):
         if step == EVERY:
             value = get(node, steps[:i])

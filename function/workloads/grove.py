@@ -1,9 +1,9 @@
-"""PodCliqueSet (grove.io/v1alpha1, as Modelplane composes it for Dynamo): cliques of alike pods.
+"""PodCliqueSet (grove.io/v1alpha1, as Modelplane composes it for Dynamo).
 
-A clique holds a PodSpec under `spec.podSpec`; Grove gives its pods the labels and annotations that
-stand beside it. On its own each pod of it is an engine. The cliques of a scaling group are one
-engine over several pods, the first in order its leader, as Modelplane and Dynamo write them; where
-their names tell prefill from decode, they only scale together.
+A clique holds a PodSpec under `spec.podSpec`; Grove gives its pods the labels and annotations of
+the clique. Outside a scaling group each pod of a clique is an engine. The cliques of a scaling
+group are one engine over several pods, the first in order its leader, as Modelplane and Dynamo
+write them; where their names distinguish prefill from decode, they only scale together.
 """
 
 from collections.abc import Iterable
@@ -13,16 +13,16 @@ from function.problems import field_path
 from function.workloads import fieldpaths
 from function.workloads.fieldpaths import Steps
 from function.workloads.model import LEADER, MEMBER, STANDALONE, UNIFIED, WORKER, Slot
-from function.workloads.roles import count, phase_of
-from function.workloads.views import Beside
+from function.workloads.roles import count, phase_by_name
+from function.workloads.views import PodSpecBelow
 
 Json = dict[str, Any]
 
 _TEMPLATE: Steps = ("spec", "template")
 
 
-def clique_set(manifest: Json) -> Iterable[Slot]:
-    """The slots of a PodCliqueSet, a gang per scaling group and per clique of none."""
+def slots(manifest: Json) -> Iterable[Slot]:
+    """Yield a PodCliqueSet's slots, one gang per scaling group or lone clique."""
     cliques = fieldpaths.objects(manifest, (*_TEMPLATE, "cliques"))
     groups: dict[object, str] = {}
     for i, group in fieldpaths.objects(manifest, (*_TEMPLATE, "podCliqueScalingGroups")):
@@ -54,7 +54,7 @@ def _gang(members: list[tuple[int, Json]], phase: str, name: str) -> Iterable[Sl
 
 def _slot(i: int, role: str, pods: int, phase: str, gang: str) -> Slot:
     at: Steps = (*_TEMPLATE, "cliques", i)
-    view = Beside(at, ("spec", "podSpec"))
+    view = PodSpecBelow(at, ("spec", "podSpec"))
     return Slot(f"{field_path(at)}.spec.podSpec", view, role, pods, phase, gang)
 
 
@@ -63,8 +63,9 @@ def _replicas(clique: Json) -> int:
 
 
 def _phase(clique: Json) -> str:
-    """By its name, or by the role that it says it has."""
-    phases = (phase_of(clique.get("name")), phase_of(fieldpaths.get(clique, ("spec", "roleName"))))
+    """Return the phase by the clique's name, or else by its `roleName`."""
+    names = (clique.get("name"), fieldpaths.get(clique, ("spec", "roleName")))
+    phases = (phase_by_name(name) for name in names)
     return next((phase for phase in phases if phase != UNIFIED), UNIFIED)
 
 

@@ -1,4 +1,4 @@
-"""The table of known workload kinds: where their pod templates stand.
+"""The table of known workload kinds, and where their pod templates are.
 
 Sources (types read in their repositories, November 2026): core/v1, apps/v1, batch/v1,
 leaderworkerset.x-k8s.io/v1, workloads.x-k8s.io v1alpha1 and v1alpha2, serving.kserve.io v1alpha1,
@@ -18,32 +18,33 @@ from function.workloads.model import (
     LEADER,
     MEMBER,
     PREFILL,
+    STANDALONE,
     UNIFIED,
     WORKER,
     Finder,
     Slot,
 )
-from function.workloads.roles import count, leader_and_workers, phase_of
-from function.workloads.views import Bare, Runner, Whole
+from function.workloads.roles import count, leader_and_workers, phase_by_name
+from function.workloads.views import BarePodSpecView, ComponentView, TemplateView
 
 Json = dict[str, Any]
 
 
-def known(manifest: Json) -> list[Slot]:
-    """The slots of a kind in the table, templates without pods left out; [] for any other kind."""
+def slots_of_kind(manifest: Json) -> list[Slot]:
+    """Return the slots of a known kind without those of zero pods; else []."""
     finder = _KINDS.get(_kind(manifest))
     return [slot for slot in finder(manifest) if slot.pods] if finder else []
 
 
 def is_known(api_version: object, kind: object) -> bool:
-    """Whether a kind is in the table."""
+    """Return whether a kind is in the table."""
     if not isinstance(api_version, str) or not isinstance(kind, str):
         return False
     return _kind({"apiVersion": api_version, "kind": kind}) in _KINDS
 
 
-def explicit(manifest: Json, paths: Sequence[str]) -> list[Slot]:
-    """The slots at field paths that someone wrote down: each a gang of its own."""
+def slots_at_paths(manifest: Json, paths: Sequence[str]) -> list[Slot]:
+    """Return the slots at field paths that a user configured, each its own gang."""
     slots = []
     for path in paths:
         try:
@@ -52,32 +53,33 @@ def explicit(manifest: Json, paths: Sequence[str]) -> list[Slot]:
             raise Refused(Reason.POD_CONFLICT, str(e), path) from None
         for at in fieldpaths.expand(manifest, steps):
             node = fieldpaths.get(manifest, at)
-            view = Bare(at) if isinstance(node, dict) and "containers" in node else Whole(at)
+            bare = isinstance(node, dict) and "containers" in node
+            view = BarePodSpecView(at) if bare else TemplateView(at)
             where = field_path(at)
             slots.append(Slot(where, view, phase=_phase_at(manifest, at), gang=where))
     return slots
 
 
 def _phase_at(manifest: Json, steps: Steps) -> str:
-    """The phase of a template by the name of the nearest list item above it."""
+    """Return the phase by the name of the nearest list item above a template."""
     for i in range(len(steps), 0, -1):
         if isinstance(steps[i - 1], int):
             node = fieldpaths.get(manifest, steps[:i])
-            return phase_of(node.get("name")) if isinstance(node, dict) else UNIFIED
+            return phase_by_name(node.get("name")) if isinstance(node, dict) else UNIFIED
     return UNIFIED
 
 
 def _single(*steps: str) -> Finder:
     path = ".".join(steps) or "metadata"
-    return lambda manifest: [Slot(path, Whole(steps))]
+    return lambda manifest: [Slot(path, TemplateView(steps))]
 
 
-def _lws(manifest: Json) -> Iterable[Slot]:
+def _leader_worker_set(manifest: Json) -> Iterable[Slot]:
     at: Steps = ("spec", "leaderWorkerTemplate")
-    leader, worker = Whole((*at, "leaderTemplate")), Whole((*at, "workerTemplate"))
+    leader, worker = TemplateView((*at, "leaderTemplate")), TemplateView((*at, "workerTemplate"))
     size = count(fieldpaths.get(manifest, (*at, "size")))
     if leader.read(manifest) is None:
-        # The worker template makes the leader too.
+        # The leader is made from the worker template too.
         yield Slot("spec.leaderWorkerTemplate.workerTemplate", worker, MEMBER, size)
         return
     yield Slot("spec.leaderWorkerTemplate.leaderTemplate", leader, LEADER)
@@ -90,10 +92,10 @@ def _model_serving(manifest: Json) -> Iterable[Slot]:
         here = (*at, i)
         where = field_path(here)
         yield from leader_and_workers(
-            Slot(f"{where}.entryTemplate", Whole((*here, "entryTemplate"))),
-            Slot(f"{where}.workerTemplate", Whole((*here, "workerTemplate"))),
+            Slot(f"{where}.entryTemplate", TemplateView((*here, "entryTemplate"))),
+            Slot(f"{where}.workerTemplate", TemplateView((*here, "workerTemplate"))),
             count(role.get("workerReplicas"), default=0),
-            phase_of(role.get("name")),
+            phase_by_name(role.get("name")),
             str(role.get("name", i)),
         )
 
@@ -106,10 +108,10 @@ def _role_set(*at: str) -> Finder:
             name = str(role.get("name", i))
             yield Slot(
                 field_path(here),
-                Whole(here),
-                MEMBER if size > 1 else "Standalone",
+                TemplateView(here),
+                MEMBER if size > 1 else STANDALONE,
                 size,
-                phase_of(name),
+                phase_by_name(name),
                 name,
             )
 
@@ -128,14 +130,14 @@ def _ome(engine: str, decoder: str) -> Finder:
             if component.get("leader") or component.get("worker"):
                 workers = count(fieldpaths.get(component, ("worker", "size")))
                 yield from leader_and_workers(
-                    Slot(f"spec.{key}.leader", Runner((*at, "leader"), at)),
-                    Slot(f"spec.{key}.worker", Runner((*at, "worker"), at)),
+                    Slot(f"spec.{key}.leader", ComponentView((*at, "leader"), at)),
+                    Slot(f"spec.{key}.worker", ComponentView((*at, "worker"), at)),
                     workers,
                     phase,
                     name,
                 )
             else:
-                yield Slot(f"spec.{key}", Runner(at, at), phase=phase, gang=name)
+                yield Slot(f"spec.{key}", ComponentView(at, at), phase=phase, gang=name)
 
     return finder
 
@@ -148,8 +150,8 @@ _KINDS: dict[tuple[str, str], Finder] = {
     ("apps", "ReplicaSet"): _single("spec", "template"),
     ("apps", "DaemonSet"): _single("spec", "template"),
     ("batch", "Job"): _single("spec", "template"),
-    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _lws,
-    ("workloads.x-k8s.io", "RoleBasedGroup"): rbg.group,
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _leader_worker_set,
+    ("workloads.x-k8s.io", "RoleBasedGroup"): rbg.slots,
     ("serving.kserve.io", "LLMInferenceService"): kserve.slots,
     ("serving.kserve.io", "LLMInferenceServiceConfig"): kserve.slots,
     ("workload.serving.volcano.sh", "ModelServing"): _model_serving,
@@ -158,14 +160,14 @@ _KINDS: dict[tuple[str, str], Finder] = {
     ("orchestration.aibrix.ai", "RayClusterFleet"): ray.cluster("spec", "template", "spec"),
     ("ray.io", "RayCluster"): ray.cluster("spec"),
     ("ray.io", "RayService"): ray.service,
-    ("grove.io", "PodCliqueSet"): grove.clique_set,
+    ("grove.io", "PodCliqueSet"): grove.slots,
     ("ome.io", "InferenceService"): _ome("engine", "decoder"),
     ("ome.io", "ServingRuntime"): _ome("engineConfig", "decoderConfig"),
     ("ome.io", "ClusterServingRuntime"): _ome("engineConfig", "decoderConfig"),
 }
 
 
-# Where a workload itself says what its weights are, for identities: it mounts them unseen.
+# The workload's own field for the origin of its weights, which its controller mounts.
 _MODEL_SOURCES: dict[tuple[str, str], Steps] = {
     ("serving.kserve.io", "LLMInferenceService"): ("spec", "model", "uri"),
     ("ome.io", "InferenceService"): ("spec", "model", "name"),
@@ -173,7 +175,7 @@ _MODEL_SOURCES: dict[tuple[str, str], Steps] = {
 
 
 def model_source(manifest: Json) -> str:
-    """The model's origin by the workload's own field; "" where the kind has none."""
+    """Return the model's origin by the workload's own field, "" without such a field."""
     steps = _MODEL_SOURCES.get(_kind(manifest))
     value = fieldpaths.get(manifest, steps) if steps else None
     return value if isinstance(value, str) else ""

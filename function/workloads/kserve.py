@@ -1,9 +1,10 @@
-"""KServe's LLMInferenceService: pods whose command stands in a preset of KServe's own.
+"""KServe's LLMInferenceService: pods whose command is in a preset of KServe's own.
 
-A service names an image and variables; the presets (LLMInferenceServiceConfig) bring the command:
-a script that evaluates `vllm serve /mnt/models ... ${VLLM_ADDITIONAL_ARGS} $@`. Those for one node
-read that variable from KServe 0.18 on, and before run `vllm serve` without it: a service that sets
-it says that its presets read it. Read in config/llmisvc and config/llmisvcconfig of 0.16 to 0.19.
+A service names an image and variables; the presets (LLMInferenceServiceConfig) bring the command: a
+script that evaluates `vllm serve /mnt/models ... ${VLLM_ADDITIONAL_ARGS} $@`. Presets for one node
+read that variable from KServe 0.18 on; older ones run `vllm serve` without it. So a service that
+sets the variable declares that its presets read it. Read in config/llmisvc and config/llmisvcconfig
+of 0.16 to 0.19.
 """
 
 import re
@@ -18,7 +19,7 @@ from function.workloads import fieldpaths
 from function.workloads.fieldpaths import Steps
 from function.workloads.model import DECODE, PREFILL, UNIFIED, Slot
 from function.workloads.roles import count, leader_and_workers
-from function.workloads.views import Beside
+from function.workloads.views import PodSpecBelow
 
 Json = dict[str, Any]
 
@@ -26,14 +27,16 @@ ADDITIONAL = "VLLM_ADDITIONAL_ARGS"
 _MAIN = "main"
 _PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 ADVICE = (
-    f"set {ADDITIONAL} in the env of container {_MAIN} (it may be empty), which KServe's presets "
-    "read from 0.18 on, in place of a configuration of your own (spec.baseRefs); or write the "
-    "container's command"
+    f"set {ADDITIONAL} in the env of container {_MAIN} (it may be empty) and remove spec.baseRefs "
+    "(KServe's presets read the variable from 0.18 on), or write the container's command"
 )
 
 
 def slots(manifest: Json) -> Iterable[Slot]:
-    """Without `prefill` the workload is unified; with it the top level is the decode workload."""
+    """Yield the slots of an LLMInferenceService.
+
+    With `spec.prefill` the top level is the decode workload; without it the workload is unified.
+    """
     prefill = fieldpaths.get(manifest, ("spec", "prefill")) is not None
     parts: tuple[tuple[Steps, str, str], ...] = (
         (("spec",), "decode" if prefill else "", DECODE if prefill else UNIFIED),
@@ -46,8 +49,8 @@ def slots(manifest: Json) -> Iterable[Slot]:
         where = field_path(at)
         workers = (_size(component) - 1) if component.get("worker") else 0
         yield from leader_and_workers(
-            Slot(f"{where}.template", Preset(at, ("template",)), advice=ADVICE, preset=_MAIN),
-            Slot(f"{where}.worker", Preset(at, ("worker",)), advice=ADVICE, preset=_MAIN),
+            Slot(f"{where}.template", PresetView(at, ("template",)), advice=ADVICE, preset=_MAIN),
+            Slot(f"{where}.worker", PresetView(at, ("worker",)), advice=ADVICE, preset=_MAIN),
             workers,
             phase,
             name,
@@ -55,60 +58,68 @@ def slots(manifest: Json) -> Iterable[Slot]:
 
 
 def _size(component: Json) -> int:
-    """Pods of a KServe gang: data/dataLocal, or the pipeline's stages; a worker means two."""
+    """Return the pods of a gang: data/dataLocal, or the pipeline's stages.
+
+    A worker means at least two.
+    """
     parallelism = fieldpaths.get_object(component, "parallelism")
     data, local = count(parallelism.get("data")), count(parallelism.get("dataLocal"))
     return max(2, data // max(local, 1), count(parallelism.get("pipeline")))
 
 
 @dataclass(frozen=True)
-class Preset(Beside):
-    """The pods with the preset's command made visible; what is added to it goes to ADDITIONAL.
+class PresetView(PodSpecBelow):
+    """The pods with the preset's command made visible; added flags go to ADDITIONAL.
 
-    The preset evaluates ADDITIONAL and the container's args as text, so they stand in the script
-    that is shown as they are.
+    The preset evaluates ADDITIONAL and the container's args as text, so both are shown verbatim in
+    the script.
     """
 
     def read(self, manifest: Json) -> Json | None:
         body = super().read(manifest)
-        main = _main(body) if body is not None and _own(manifest) else None
+        main = (
+            _preset_container(body) if body is not None and _uses_kserve_preset(manifest) else None
+        )
         if body is None or main is None:
-            self._no_half(manifest)
+            self._refuse_mixed_gang(manifest)
             return body
-        script = f"{self._head(manifest, main)}{_value(main)}"
+        script = f"{self._preset_command(manifest, main)}{_value(main)}"
         shown = {k: v for k, v in main.items() if k != "args"}
         return _with_main(body, {**shown, "command": ["/bin/bash", "-c", script, "--"]})
 
-    def _no_half(self, manifest: Json) -> None:
-        """Of leader and workers all must show how they start, or none: else half of an engine would
-        be given a connector."""
+    def _refuse_mixed_gang(self, manifest: Json) -> None:
+        """Refuse a gang of which only some pods show how they start.
+
+        Otherwise only a part of the engine's pods would get a connector.
+        """
         if not fieldpaths.get(manifest, (*self.steps, "worker")):
             return
         for below in ("template", "worker"):
-            other = Beside(self.steps, (below,)).read(manifest)
-            if other is not None and (_main(other) is not None or _has_command(other)):
+            other = PodSpecBelow(self.steps, (below,)).read(manifest)
+            if other is not None and (_preset_container(other) is not None or _has_command(other)):
                 mine = super().read(manifest)
                 if mine is not None and not _has_command(mine):
                     where = field_path((*self.steps, *self.below))
                     raise Refused(
                         Reason.ARGS_NOT_PATCHABLE,
-                        f"only some pods show how they start: {ADVICE}",
+                        f"Only some pods of this engine show their command: {ADVICE}.",
                         where,
                     )
 
     def write(self, manifest: Json, body: Json) -> Json:
         before = super().read(manifest)
-        main = _main(before) if before is not None and _own(manifest) else None
-        if before is None or main is None:
+        own = before is not None and _uses_kserve_preset(manifest)
+        main = _preset_container(before) if before is not None and own else None
+        if main is None:
             return super().write(manifest, body)
-        head = self._head(manifest, main)
+        head = self._preset_command(manifest, main)
         new = next(c for c in body["spec"]["containers"] if c.get("name") == _MAIN)
         script = new["command"][2]
         if new["command"] != ["/bin/bash", "-c", script, "--"] or not script.startswith(head):
             raise Refused(
                 Reason.ARGS_NOT_PATCHABLE,
-                "the preset's own command cannot be changed from here; give the flags by "
-                f"{ADDITIONAL}",
+                "The command of a KServe preset cannot be changed here. Put the flags into "
+                f"{ADDITIONAL}.",
                 field_path((*self.steps, *self.below)),
             )
         value = script[len(head) :]
@@ -117,9 +128,11 @@ class Preset(Beside):
         args = {"args": main["args"]} if "args" in main else {}
         return super().write(manifest, _with_main(body, {**shown, **args, "env": env}))
 
-    def _head(self, manifest: Json, main: Json) -> str:
-        """What the preset starts, up to where ADDITIONAL stands, less what only KServe knows (ports
-        aside: certificates, logs). The container's args are moved before it."""
+    def _preset_command(self, manifest: Json, main: Json) -> str:
+        """Return the preset's command up to ADDITIONAL, after the container's args.
+
+        What only KServe knows is left out: certificates and logs, but not ports.
+        """
         component = fieldpaths.get_object(manifest, *self.steps)
         parallelism = fieldpaths.get_object(component, "parallelism")
         name = fieldpaths.get(manifest, ("spec", "model", "name"))
@@ -142,32 +155,34 @@ class Preset(Beside):
         return " ".join([*words, *self._args(main)]) + " "
 
     def _args(self, main: Json) -> list[str]:
-        """The container's args, which come after ADDITIONAL, where their order does not matter."""
+        """Return the container's args, which the preset puts after ADDITIONAL."""
         args = [str(word) for word in main.get("args") or ()]
         flags = {word.partition("=")[0] for word in args if word.startswith("--")}
         twice = flags & {word.partition("=")[0] for word in _value(main).split()}
         if twice or not all(_PLAIN.fullmatch(word) for word in args):
             raise Refused(
                 Reason.ARGS_NOT_PATCHABLE,
-                f"KServe's preset evaluates the container's args once more, behind {ADDITIONAL}: "
-                f"move them there{', ' + min(twice) + ' stands in both' if twice else ''}",
+                f"KServe's preset evaluates the container's args again, after {ADDITIONAL}. "
+                f"{min(twice) + ' is in both. ' if twice else ''}Move the args there.",
                 field_path((*self.steps, *self.below)),
             )
         return args
 
 
-def _own(manifest: Json) -> bool:
-    """Whether the command is a preset's of KServe's, and no other configuration can bring one."""
+def _uses_kserve_preset(manifest: Json) -> bool:
+    """Return whether no other configuration can bring the command."""
     return not fieldpaths.get(manifest, ("spec", "baseRefs"))
 
 
-def _main(body: Json) -> Json | None:
-    """The container that a preset completes, if the service says that it reads ADDITIONAL."""
+def _preset_container(body: Json) -> Json | None:
+    """Return the container that a preset completes and that sets ADDITIONAL."""
     containers = body["spec"].get("containers")
     for container in containers if isinstance(containers, list) else ():
         if isinstance(container, dict) and container.get("name") == _MAIN:
-            told = _variable(container) is not None and not container.get("command")
-            return container if told and isinstance(container.get("args") or [], list) else None
+            completed = _variable(container) is not None and not container.get("command")
+            return (
+                container if completed and isinstance(container.get("args") or [], list) else None
+            )
     return None
 
 
@@ -179,7 +194,7 @@ def _has_command(body: Json) -> bool:
 
 
 def _variable(container: Json) -> str | None:
-    """The literal value of ADDITIONAL, None where it is not set by one."""
+    """Return the literal value of ADDITIONAL, None where it has none."""
     env = container.get("env")
     if not isinstance(env, list) or not all(isinstance(e, dict) and "name" in e for e in env):
         return None

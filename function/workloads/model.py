@@ -1,4 +1,4 @@
-"""What a workload is to wiring: engines, each a gang of pod templates."""
+"""Workloads as wiring sees them: engines, each a gang of pod templates."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ POD, SERVE = "pod", "serve"
 class Template:
     """One pod template.
 
-    `path`: where it stands in the manifest, for people and for records. `pods`: how many pods
-    of one engine are made from it. `phase`: Unified, Prefill or Decode, as the workload's own
-    fields and role names say it (the argv may say more). `body`: a PodTemplateSpec, whatever the
-    kind stores; read-only. `problem`: why it cannot be relied on, and where; its body is then cut
-    down to its annotations. `ray`: the controller starts Ray in a container without a command,
-    whatever its image's entrypoint is. `advice`: how its kind lets flags be given where no command
-    shows. `preset`: the container whose command the controller brings where it has none, whatever
+    `path`: its place in the manifest, for people and for records. `pods`: how many pods of one
+    engine are made from it. `phase`: Unified, Prefill or Decode, by the workload's own fields and
+    role names (the argv may tell more). `body`: a PodTemplateSpec, whatever the kind stores;
+    read-only. `problem`: why the body cannot be relied on, and where; the body is then cut down to
+    its annotations. `ray`: the controller starts Ray in a container without a command, whatever its
+    image's entrypoint is. `advice`: what to type so that flags can be added where no command is
+    visible. `preset`: the container whose command the controller brings where it has none, whatever
     its image's entrypoint is. `slot`: its place, for `replace()`.
     """
 
@@ -42,7 +42,7 @@ class Template:
 
 @dataclass(frozen=True)
 class Gang:
-    """The templates whose pods are one engine together: wired alike or not at all.
+    """The templates whose pods form one engine: all of them are wired, or none.
 
     `name`: the role's name in the workload, "" where it has none.
     """
@@ -57,7 +57,10 @@ class Gang:
 
 @dataclass(frozen=True)
 class Workload:
-    """`model_source`: where the workload's own fields say the weights come from, or ""."""
+    """The engines of a workload.
+
+    `model_source`: the origin of the weights by the workload's own fields, or "".
+    """
 
     engines: tuple[Gang, ...] = ()
     model_source: str = ""
@@ -68,7 +71,7 @@ class Workload:
 
 
 class View(Protocol):
-    """A part of a manifest seen as a template, and put back without touching the rest."""
+    """A part of a manifest read as a template and written back, the rest untouched."""
 
     def read(self, manifest: Json) -> Json | None: ...
 
@@ -77,7 +80,7 @@ class View(Protocol):
 
 @dataclass(frozen=True)
 class Slot:
-    """A template's place before it is read: the fields of `Template`, the gang, and the view."""
+    """A template's place before it is read: the fields of `Template`, gang and view."""
 
     path: str
     view: View

@@ -1,14 +1,14 @@
-"""What wiring relies on in a pod template, as a shape that is checked once, before all else.
+"""The shape of a pod template that wiring relies on, checked once before all else.
 
-Workloads come from other steps and may be anything; the API server would refuse a malformed pod,
-with less to go by. Fields that are not named here are of no concern.
+Workloads come from other steps and may be anything; the API server would refuse a malformed pod
+with less detail. Fields that are not listed here do not matter.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-# A shape is an object's fields ("!" marks one that must be there, "*" stands for every key), a list
-# of one shape, `str`, or SCALAR. Absent and null are fine everywhere else.
+# A shape is an object's fields ("!" marks a required one, "*" matches every key), a list of one
+# shape, `str`, or SCALAR. Other fields may be absent or null.
 SCALAR = object()
 
 _TEXTS = {"*": SCALAR}
@@ -71,29 +71,29 @@ _SERVE = {
 }
 
 
-def of_template(body: Any) -> tuple[str, str]:
-    """(path, what is wrong there) of a PodTemplateSpec; ("", "") when it can be relied on."""
+def find_template_problem(body: Any) -> tuple[str, str]:
+    """Return (path, problem) of a PodTemplateSpec, ("", "") of a valid one."""
     return _problem(body, _TEMPLATE, "", required=True)
 
 
-def of_serve(body: Any) -> tuple[str, str]:
-    """The same of an `llm_configs` entry."""
+def find_serve_problem(body: Any) -> tuple[str, str]:
+    """Return (path, problem) of an `llm_configs` entry, ("", "") of a valid one."""
     return _problem(body, _SERVE, "", required=True)
 
 
 def _problem(node: Any, shape: Any, path: str, required: bool = False) -> tuple[str, str]:
     if node is None:
-        return (path, "this must be there") if required else ("", "")
+        return (path, "This field is required.") if required else ("", "")
     if shape is SCALAR:
-        return (path, "this is not a plain value") if isinstance(node, dict | list) else ("", "")
+        return (path, "This is not a plain value.") if isinstance(node, dict | list) else ("", "")
     if shape is str:
-        return ("", "") if isinstance(node, str) else (path, "this is not text")
+        return ("", "") if isinstance(node, str) else (path, "This is not a string.")
     if isinstance(shape, list):
         if not isinstance(node, list):
-            return path, "this is not a list"
+            return path, "This is not a list."
         inner = ((item, shape[0], f"{path}[{i}]", True) for i, item in enumerate(node))
     elif not isinstance(node, Mapping):
-        return path, "this is not an object"
+        return path, "This is not an object."
     else:
         inner = _fields(node, shape, path)
     return next((problem for each in inner if (problem := _problem(*each))[1]), ("", ""))

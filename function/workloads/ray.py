@@ -1,7 +1,7 @@
-"""KubeRay's kinds (ray.io/v1): head and worker groups, and RayService's `serveConfigV2`.
+"""KubeRay's kinds (ray.io/v1): head and worker groups, and `serveConfigV2`.
 
-KubeRay starts Ray itself: in a RayService no container's argv holds an engine, its arguments stand
-in the Serve configuration, a YAML text. The container that runs Ray is the first one of each pod.
+KubeRay starts Ray itself: in a RayService no container's argv holds an engine; its arguments are in
+the Serve configuration, a YAML text. The container that runs Ray is the first one of each pod.
 """
 
 from collections.abc import Iterable
@@ -16,35 +16,39 @@ from function.workloads import fieldpaths
 from function.workloads.fieldpaths import Steps
 from function.workloads.model import LEADER, SERVE, WORKER, Finder, Slot
 from function.workloads.roles import count
-from function.workloads.views import Whole
+from function.workloads.views import TemplateView
 
 Json = dict[str, Any]
 
 
 def cluster(*at: str) -> Finder:
-    """A finder of the head and worker groups of the RayClusterSpec at `at`: one gang."""
+    """Return a finder of the head and worker groups of the RayClusterSpec at `at`.
+
+    They are one gang.
+    """
 
     def finder(manifest: Json) -> Iterable[Slot]:
         head = (*at, "headGroupSpec", "template")
-        yield Slot(field_path(head), Whole(head), LEADER, ray=True)
+        yield Slot(field_path(head), TemplateView(head), LEADER, ray=True)
         groups: Steps = (*at, "workerGroupSpecs")
         for i, workers in fieldpaths.objects(manifest, groups):
             here = (*groups, i, "template")
             # A group that autoscales from zero still makes pods of the gang.
             pods = max(1, count(workers.get("replicas"))) * count(workers.get("numOfHosts"))
-            yield Slot(field_path(here), Whole(here), WORKER, pods, ray=True)
+            yield Slot(field_path(here), TemplateView(here), WORKER, pods, ray=True)
 
     return finder
 
 
 def service(manifest: Json) -> Iterable[Slot]:
-    """A RayService: the pods of its cluster, and each `llm_configs` entry of its applications."""
+    """Yield the pods of a RayService's cluster, and each `llm_configs` entry."""
     yield from cluster("spec", "rayClusterConfig")(manifest)
-    for at in Serve.entries(manifest):
-        yield Slot("spec.serveConfigV2:" + field_path(at), Serve(at), LEADER, kind=SERVE)
+    entries: Steps = ("applications", "*", "args", "llm_configs", "*")
+    for at in fieldpaths.expand(_load(manifest), entries):
+        yield Slot("spec.serveConfigV2:" + field_path(at), ServeEntryView(at), LEADER, kind=SERVE)
 
 
-class Serve:
+class ServeEntryView:
     """One `llm_configs` entry (an LLMConfig of Ray Serve LLM) inside the YAML text.
 
     Writing re-emits the text only when the entry changed; comments in it do not survive that.
@@ -64,11 +68,6 @@ class Serve:
         text = yaml.safe_dump(fieldpaths.put(config, self.steps, body), sort_keys=False, width=4096)
         return fieldpaths.put(manifest, _TEXT, text)
 
-    @staticmethod
-    def entries(manifest: Json) -> list[Steps]:
-        path: Steps = ("applications", "*", "args", "llm_configs", "*")
-        return fieldpaths.expand(_load(manifest), path)
-
 
 _TEXT: Steps = ("spec", "serveConfigV2")
 
@@ -80,7 +79,7 @@ def _load(manifest: Json) -> Any:
     try:
         yamls.check(text)
         return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError) as e:  # ValueError: a date that is none
+    except (yaml.YAMLError, ValueError) as e:  # ValueError: an invalid date
         raise Refused(
-            Reason.ARGS_NOT_PATCHABLE, f"this is not YAML: {e}", "spec.serveConfigV2"
+            Reason.ARGS_NOT_PATCHABLE, f"This is not valid YAML: {e}", "spec.serveConfigV2"
         ) from None

@@ -1,4 +1,4 @@
-"""What role names and sizes say about a gang."""
+"""Phases and sizes of a gang, by role names, labels and counts."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -6,26 +6,32 @@ from typing import Any
 
 from function.workloads.model import DECODE, LEADER, PREFILL, STANDALONE, UNIFIED, WORKER, Slot
 
-# The pod label by which llm-d's endpoint picker, and so Modelplane and KServe, tells the two.
+# The pod label that llm-d's endpoint picker, and so Modelplane and KServe, reads.
 ROLE_LABEL = "llm-d.ai/role"
 _PHASES = (("prefill", PREFILL), ("decode", DECODE))
 
 
-def phase_of(name: object) -> str:
-    """The phase that a role's name announces: names are free text, so only two words count."""
+def phase_by_name(name: object) -> str:
+    """Return the phase in a role's name.
+
+    Names are free text, so only `prefill` and `decode` count.
+    """
     lowered = str(name or "").lower()
     return next((phase for word, phase in _PHASES if word in lowered), UNIFIED)
 
 
-def phase_of_labels(body: Mapping[str, Any]) -> str:
-    """The phase that a pod template's own label says; Unified without one."""
+def phase_by_label(body: Mapping[str, Any]) -> str:
+    """Return the phase in a pod template's own label, Unified without one."""
     labels = (body.get("metadata") or {}).get("labels") or {}
     role = labels.get(ROLE_LABEL) if isinstance(labels, dict) else None
     return dict(_PHASES).get(str(role), UNIFIED)
 
 
 def count(value: object, default: int = 1) -> int:
-    """A replica count; absent or not a number means `default`. A protobuf Struct holds doubles."""
+    """Return a replica count, `default` for anything but a whole number.
+
+    A protobuf Struct holds doubles.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         return default
     return int(value)
@@ -34,7 +40,7 @@ def count(value: object, default: int = 1) -> int:
 def leader_and_workers(
     leader: Slot, worker: Slot, workers: int, phase: str, gang: str
 ) -> Iterable[Slot]:
-    """One leader pod and its workers as a gang; alone, the leader is a standalone pod."""
+    """Yield a leader and its workers as a gang; a lone leader is standalone."""
     role = LEADER if workers else STANDALONE
     yield replace(leader, role=role, phase=phase, gang=gang)
     yield replace(worker, role=WORKER, pods=workers, phase=phase, gang=gang)

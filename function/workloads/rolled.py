@@ -1,4 +1,4 @@
-"""Whether the pods of a workload are those of its present template, as its status says."""
+"""Whether the pods of a workload have its current template, by its status."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,10 @@ _COUNTING = ("Deployment", "StatefulSet", "LeaderWorkerSet")
 
 
 def is_rolled_out(workload: Mapping[str, Any]) -> bool:
-    """True too for kinds that count nothing: their Ready has to do."""
+    """Return whether all replicas are updated and ready.
+
+    True for kinds that do not count them: callers rely on their Ready condition.
+    """
     if access.text(workload, "kind") not in _COUNTING:
         return True
     status = access.mapping(workload, "status")

@@ -1,4 +1,4 @@
-"""Strategic merge patches of a PodTemplateSpec, as far as templates in manifests use them.
+"""Strategic merge patches of a PodTemplateSpec, as far as manifests use them.
 
 Source: Kubernetes' strategic merge patch and the `patchMergeKey` tags of core/v1. Lists with a
 merge key are merged by it, all others are replaced; null removes a field; `$patch: delete` removes
@@ -29,11 +29,11 @@ MERGE_KEYS = {
 
 
 class Unsupported(Exception):
-    """A patch that uses a directive not known here."""
+    """A patch with an unknown directive, or a change that no patch expresses."""
 
 
 def merge(base: Any, patch: Any) -> Any:
-    """`base` patched; neither is changed. Raises Unsupported."""
+    """Return `base` patched, neither changed. Raise Unsupported."""
     if not isinstance(base, dict) or not isinstance(patch, dict):
         return patch
     directive = patch.get(DIRECTIVE)
@@ -41,7 +41,7 @@ def merge(base: Any, patch: Any) -> Any:
         return {k: v for k, v in patch.items() if k != DIRECTIVE}
     unknown = [k for k in patch if k.startswith("$") and k != DIRECTIVE]
     if unknown or directive not in (None, "merge"):
-        raise Unsupported(f"the patch directive {(unknown or [DIRECTIVE])[0]} is not supported")
+        raise Unsupported(f"The patch directive {(unknown or [DIRECTIVE])[0]} is not supported.")
     out = dict(base)
     for key, value in patch.items():
         if key == DIRECTIVE:
@@ -60,7 +60,10 @@ def merge(base: Any, patch: Any) -> Any:
 
 
 def compose(first: Any, second: Any) -> Any:
-    """One patch that does what `first` and then `second` do, for a `second` made by `diff`."""
+    """Return one patch that does what `first` and then `second` do.
+
+    `second` comes from `diff`.
+    """
     if not isinstance(first, dict) or not isinstance(second, dict):
         return second
     out = dict(first)
@@ -74,7 +77,10 @@ def compose(first: Any, second: Any) -> Any:
 
 
 def diff(have: Json, wanted: Json) -> Json:
-    """A patch that makes `wanted` of `have`. Raises Unsupported where a list item would go."""
+    """Return a patch that turns `have` into `wanted`.
+
+    Raise Unsupported where that would remove a list item.
+    """
     out: Json = {k: None for k in have if k not in wanted}
     for key, value in wanted.items():
         before = have.get(key)
@@ -108,7 +114,7 @@ def _merge_list(base: list[Any], patch: list[Any], key: str, join: Any = None) -
 
 def _check_key(item: Any, key: str) -> None:
     if not isinstance(item, dict) or not isinstance(item.get(key), str | int):
-        raise Unsupported(f"an item of a list merged by {key} has no {key}")
+        raise Unsupported(f"An item of a list that is merged by {key} has no {key}.")
 
 
 def _diff_list(have: list[Any], wanted: list[Any], key: str) -> list[Any]:
@@ -116,7 +122,7 @@ def _diff_list(have: list[Any], wanted: list[Any], key: str) -> list[Any]:
         _check_key(item, key)
     before = {item[key]: item for item in have}
     if not before.keys() <= {item[key] for item in wanted}:
-        raise Unsupported("a list item is removed")
+        raise Unsupported("A list item is removed.")
     return [
         {key: item[key], **diff(before[item[key]], item)} if item[key] in before else item
         for item in wanted

@@ -1,4 +1,4 @@
-"""Views: how a kind that stores no plain PodTemplateSpec is read as one, and written back.
+"""Views: read kinds that store no plain PodTemplateSpec as one, and write back.
 
 Reading shares with the manifest, writing copies only the path to what changed.
 """
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Whole:
+class TemplateView:
     """A PodTemplateSpec at `steps`; () is a bare Pod, whose metadata is its own."""
 
     steps: Steps
@@ -30,9 +30,10 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Beside:
-    """A PodSpec at `steps` + `below`, with labels and annotations of the pods at `steps` (KServe,
-    Grove).
+class PodSpecBelow:
+    """A PodSpec at `steps` + `below`, its pods' labels and annotations at `steps`.
+
+    Used for KServe and Grove.
     """
 
     steps: Steps
@@ -53,8 +54,8 @@ class Beside:
 
 
 @dataclass(frozen=True)
-class Bare:
-    """A PodSpec at `steps` that has no place for labels and annotations."""
+class BarePodSpecView:
+    """A PodSpec at `steps` without a place for labels and annotations."""
 
     steps: Steps
 
@@ -66,8 +67,8 @@ class Bare:
         if body.get("metadata"):
             raise Refused(
                 Reason.POD_CONFLICT,
-                "a PodSpec has no place for the labels of a wired pod; name the pod template that "
-                "holds it",
+                "A PodSpec has no place for the labels of a wired pod. Give the path of the pod "
+                "template that contains it.",
                 field_path(self.steps),
             )
         return fieldpaths.put(manifest, self.steps, body["spec"])
@@ -77,11 +78,11 @@ _NOT_POD = frozenset(("runner", "leader", "worker", "labels", "annotations"))
 
 
 @dataclass(frozen=True)
-class Runner:
+class ComponentView:
     """A component with a PodSpec inline and its engine container in `runner` (OME).
 
     `metadata`: the steps of the object with `labels` and `annotations` of the pods, which a leader
-    or worker has only above it. The component's other fields show in the PodSpec and stay.
+    or worker has only above it. The component's other fields appear in the PodSpec and stay.
     """
 
     steps: Steps
@@ -114,10 +115,11 @@ class Runner:
 
 
 @dataclass(frozen=True)
-class Patched:
-    """What a strategic merge patch at `patch` makes of the template that `base` reads.
+class PatchedView:
+    """The template that `base` reads, with a strategic merge patch applied.
 
-    Writing puts the additions into the patch and proves that it now yields the wired template.
+    Writing puts the additions into the patch at `patch` and proves that it now yields the wired
+    template.
     """
 
     base: View
@@ -146,8 +148,8 @@ class Patched:
         if not proven:
             raise Refused(
                 Reason.POD_CONFLICT,
-                "the wired template cannot be expressed as a patch of its role template; write the "
-                "template inline",
+                "The wired template cannot be expressed as a patch of its role template. Write the "
+                "template inline.",
                 field_path(self.patch),
             )
         return fieldpaths.put(manifest, self.patch, patch)

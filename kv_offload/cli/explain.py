@@ -70,19 +70,19 @@ def command(
     tiers = files.load_items(tier)
     loaded = files.load_items(workload)
     documents = explain.workloads_in(loaded, str(workload))
-    beside = explain.beside_in(loaded)
+    siblings = explain.siblings_in(loaded)
     if all_tiers:
         for document in documents:
             if len(documents) > 1:
                 click.echo(explain.Explained(document).title)
             for each in tiers:
-                click.echo(explain.line(document, each, step_input, str(tier), beside, tiers))
+                click.echo(explain.line(document, each, step_input, str(tier), siblings, tiers))
         return
     asked = explain.asked_for(tiers)
     if len(asked) != 1:
         raise files.InputError(f"{tier}: {len(tiers)} documents, expected one tier (--all-tiers)")
     found = [
-        explain.explain(d, asked[0], step_input, str(tier), namespace, beside, tiers)
+        explain.explain(d, asked[0], step_input, str(tier), namespace, siblings, tiers)
         for d in documents
     ]
     for explained in found:

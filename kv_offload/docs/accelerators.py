@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 
 from function.backends.registry import accelerator_rows
-from function.contract.accelerators.kinds import NAMES
-from function.contract.accelerators.reading import (
+from function.contract.accelerators.detect import (
     DEVICE_CLASSES,
     NODE_LABELS,
     RESOURCES,
     SHARED_NODES,
 )
+from function.contract.accelerators.kinds import NAMES
 from kv_offload.docs.markdown import HEADER, code, page, table
 
 _HINTS = (

@@ -38,7 +38,7 @@ _MEANING = {
 def text() -> str:
     return page(
         [
-            HEADER.format(source="function/contract/models and each backend's models.py"),
+            HEADER.format(source="function/facts/models.yaml and each backend's models.py"),
             "# Models",
             "",
             "What the layers keep between tokens is what a tier moves, and not every connector "

@@ -14,13 +14,13 @@ def text() -> str:
             "yes" if p.runtime_class else "no",
             "<br>".join(map(code, p.sources)),
             p.needs,
-            p.read,
+            p.source,
         )
         for p in PLATFORMS
     )
     return page(
         [
-            HEADER.format(source="function/contract/platforms.py"),
+            HEADER.format(source="function/facts/platforms.yaml"),
             "# Platforms",
             "",
             "An agent must run on each node that runs engines (`spec.nodes`), and see every GPU of "

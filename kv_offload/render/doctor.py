@@ -136,7 +136,7 @@ class _Examination:
             yield from self._copy(document)
 
     def _copy(self, document: Document) -> Iterator[Finding]:
-        source = access.texts(document, "metadata", "annotations").get(names.COPY_OF)
+        source = access.texts(document, "metadata", "annotations").get(names.ANNOTATION_COPY_OF)
         name, _, digest = (source or "").rpartition("@")
         if not source:
             return

@@ -18,12 +18,12 @@ from function.composers.tier_plan import TierPlan
 from function.contract.backend import AnyTier
 from function.edge.structs import encode
 from function.kube import objects
-from function.names import POLICY, TIER
+from function.names import ANNOTATION_POLICY, ANNOTATION_TIER
 from function.pods import wire
-from function.pods.asking import NOTHING_BESIDE, Asking, find
-from function.pods.beside import Beside
+from function.pods.offload_request import NO_SIBLINGS, OffloadRequest, find
 from function.pods.record import Record
 from function.pods.refs import Ref
+from function.pods.siblings import SiblingResources
 from function.problems import Refused
 from function.reasons import REASONS, Policy, Reason
 from kv_offload.render import emit, tree
@@ -85,22 +85,22 @@ def explain(
     step_input: Input,
     tier_file: str,
     namespace: str | None = None,
-    beside: Beside = NOTHING_BESIDE,
+    siblings: SiblingResources = NO_SIBLINGS,
     given: Sequence[Document] = (),
 ) -> Explained:
     """Wire a Pod, a workload or an Object with one to a tier. Raises InputError for a bad tier.
 
-    `namespace`: of the consumer, where it is known: the tier must admit it. `beside`: what its pods
-    may refer to, as far as that is known. `given`: where the tiers are that the tier needs.
+    `namespace`: of the consumer, where it is known: the tier must admit it. `siblings`: what its
+    pods may refer to, as far as that is known. `given`: where the tiers are that the tier needs.
     """
     planned, notes = _plan(tier, tier_file, given)
     named = Ref(planned.tier.namespace, planned.tier.name)
-    manifest = objects.unwrapped(workload) or workload
+    manifest = objects.unwrap(workload) or workload
     held = _held(manifest)
     ref = KVOffloadTierRef(name=named.name, namespace=named.namespace)
-    asked = find("explained", held, ref, step_input, "", beside)
+    asked = find("explained", held, ref, step_input, "", siblings)
     if asked is None:
-        asked = find("explained", _naming(held, planned.tier), None, step_input, "", beside)
+        asked = find("explained", _naming(held, planned.tier), None, step_input, "", siblings)
     if asked is None:
         raise InputError(f"{manifest.get('kind')} is no workload that is known to hold pods")
     if asked.refused is not None:
@@ -110,7 +110,9 @@ def explain(
     try:
         wired = wire.wire(asked, planned.tier, planned.backend, _FILES_NAME, namespace or "")
     except Refused as refused:
-        return Explained(manifest, refused=refused, takers=tuple(takers(held, step_input, beside)))
+        return Explained(
+            manifest, refused=refused, takers=tuple(takers(held, step_input, siblings))
+        )
     stopped = tuple(_stopped(asked, named, tier, namespace))
     if namespace is None and not admits(tier, ""):
         notes.append(
@@ -122,13 +124,17 @@ def explain(
     return Explained(manifest, after, wired, None, changes, stopped, tuple(notes))
 
 
-def takers(workload: Document, step_input: Input, beside: Beside = NOTHING_BESIDE) -> Iterator[str]:
+def takers(
+    workload: Document, step_input: Input, siblings: SiblingResources = NO_SIBLINGS
+) -> Iterator[str]:
     """The settings of tiers that would take a workload, each tried with it; sizes aside."""
     for backend in (BACKENDS[name] for name in BACKENDS.specs):
         for variant in backend.variants():
             spec = {"inferenceClusterRef": {"name": "any"}, **variant.spec}
             planned = _planned("any", "any", spec, variant.says)
-            asked = find("explained", _naming(workload, planned.tier), None, step_input, "", beside)
+            asked = find(
+                "explained", _naming(workload, planned.tier), None, step_input, "", siblings
+            )
             try:
                 if asked is not None and asked.refused is None:
                     wire.wire(asked, planned.tier, planned.backend, _FILES_NAME)
@@ -137,12 +143,16 @@ def takers(workload: Document, step_input: Input, beside: Beside = NOTHING_BESID
                 continue
 
 
-def _stopped(asked: Asking, named: Ref, tier: Document, namespace: str | None) -> Iterator[Refused]:
+def _stopped(
+    asked: OffloadRequest, named: Ref, tier: Document, namespace: str | None
+) -> Iterator[Refused]:
     if asked.ref != named:
         text = f"the pods name KVOffloadTier {asked.ref}, and the tier given is {named}"
         yield Refused(Reason.TIER_NOT_FOUND, text)
     if asked.policy is Policy.OFF:
-        text = f"the pods say {POLICY}: Off: nothing of this happens until that is removed"
+        text = (
+            f"the pods say {ANNOTATION_POLICY}: Off: nothing of this happens until that is removed"
+        )
         yield Refused(Reason.TURNED_OFF, text)
     if namespace is not None and not admits(tier, namespace):
         text = f"the tier's spec.allowedNamespaces does not admit namespace {namespace!r}"
@@ -210,7 +220,7 @@ def line(
     tier: Document,
     step_input: Input,
     tier_file: str,
-    beside: Beside = NOTHING_BESIDE,
+    siblings: SiblingResources = NO_SIBLINGS,
     given: Sequence[Document] = (),
 ) -> str:
     """Whether a tier would take a workload, and what is missing, in one line."""
@@ -219,9 +229,9 @@ def line(
     try:
         # Which tier it names is no matter here: every one is asked.
         planned, _ = _plan(tier, tier_file, given)
-        manifest = objects.unwrapped(workload) or workload
+        manifest = objects.unwrap(workload) or workload
         named = _naming(_held(manifest), planned.tier)
-        asked = find("explained", named, None, step_input, "", beside)
+        asked = find("explained", named, None, step_input, "", siblings)
         if asked is None:
             raise InputError(f"{manifest.get('kind')} is no workload that is known to hold pods")
         if asked.refused is not None:
@@ -238,15 +248,15 @@ def workloads_in(documents: list[Document], file: str) -> list[Document]:
     """Those of several documents that hold pods; a single one is whatever it is."""
     if len(documents) == 1:
         return documents
-    found = [d for d in documents if _is_workload(objects.unwrapped(d) or d)]
+    found = [d for d in documents if _is_workload(objects.unwrap(d) or d)]
     if not found:
         raise InputError(f"{file}: none of its {len(documents)} documents is a known workload")
     return found
 
 
-def beside_in(documents: list[Document]) -> Beside:
+def siblings_in(documents: list[Document]) -> SiblingResources:
     """What a workload among several documents may refer to in the others, clusters aside."""
-    return Beside.among(objects.unwrapped(d) or d for d in documents)
+    return SiblingResources.among(objects.unwrap(d) or d for d in documents)
 
 
 def _is_workload(manifest: Document) -> bool:
@@ -301,7 +311,9 @@ def _naming(manifest: Document, tier: AnyTier) -> Document:
     workload = workloads.find(manifest)
     for template in workload.templates if workload else ():
         metadata = template.body.get("metadata") or {}
-        annotations = (metadata.get("annotations") or {}) | {TIER: f"{tier.namespace}/{tier.name}"}
+        annotations = (metadata.get("annotations") or {}) | {
+            ANNOTATION_TIER: f"{tier.namespace}/{tier.name}"
+        }
         body = {**template.body, "metadata": {**metadata, "annotations": annotations}}
         manifest = workloads.replace(manifest, template, body)
     return manifest

@@ -60,7 +60,7 @@ def copied(composition: Document, name: str, step: str, function: str, where: st
     made: Document = {
         "apiVersion": composition["apiVersion"],
         "kind": "Composition",
-        "metadata": {"name": name, "annotations": annotations | {names.COPY_OF: source}},
+        "metadata": {"name": name, "annotations": annotations | {names.ANNOTATION_COPY_OF: source}},
         "spec": copy.deepcopy(composition["spec"]),
     }
     if metadata.get("labels"):

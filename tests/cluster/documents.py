@@ -132,7 +132,7 @@ def replica(name: str, annotations: dict[str, str], cluster: str = FIRST) -> Man
     }
 
 
-def asking(
+def requesting(
     name: str, tier_name: str, cluster: str = FIRST, policy: str = "Required", namespace: str = ""
 ) -> Manifest:
     """A ModelReplica of a model of its own that names a tier."""
@@ -157,7 +157,7 @@ def sglang(document: Manifest, path: str, model: str) -> Manifest:
 
 def cluster_replica(name: str, tier_name: str, cluster: str = FIRST) -> Manifest:
     """The same as a cluster-scoped composite, with its Objects in team-b."""
-    document = asking(name, tier_name, cluster)
+    document = requesting(name, tier_name, cluster)
     document |= {"apiVersion": PLATFORM, "kind": "ClusterReplica", "metadata": {"name": name}}
     document["spec"]["objectNamespace"] = "team-b"
     return document
@@ -165,7 +165,7 @@ def cluster_replica(name: str, tier_name: str, cluster: str = FIRST) -> Manifest
 
 def replica_group(name: str, tier_name: str, replicas: int, **where: str) -> Manifest:
     """A parent of so many ModelReplicas, all of one template."""
-    template = asking(name, tier_name, **where)
+    template = requesting(name, tier_name, **where)
     return {
         "apiVersion": PLATFORM,
         "kind": "ReplicaGroup",

@@ -41,5 +41,5 @@ def documents() -> Iterator[tuple[str, str, Fragment, Fragment]]:
     for name, words, good, bad in ROWS:
         if name in _PLACES:  # an inline tier has the rules of any tier
             model, path, whole = _PLACES[name]
-            message = next(r.message for r in model.rules if words in r.message)
+            message = next(r.message for r in model.rules if words in r.message)  # type: ignore[attr-defined]
             yield path, message, whole(good[0]), whole(bad[0])

@@ -15,10 +15,10 @@ from tests.cluster.documents import (
     OBJECT,
     SECOND,
     USAGE,
-    asking,
     changed,
     cluster_replica,
     replica_group,
+    requesting,
     tier,
 )
 from tests.cluster.expect import Fleet
@@ -37,17 +37,17 @@ TIERS = (HELD, PAIRED, NEVER, STAMPED)
 
 SCALED = replica_group("scaled", "held", 2)
 DROPPED = replica_group("dropped", "held", 2)
-BY = {how: asking(how.lower(), "held") for how in ("Background", "Foreground", "Orphan")}
+BY = {how: requesting(how.lower(), "held") for how in ("Background", "Foreground", "Orphan")}
 LEAVING = namespace("team-leaving")
-EVICTED = asking("evicted", "held", namespace="team-leaving")
+EVICTED = requesting("evicted", "held", namespace="team-leaving")
 WIDE = cluster_replica("wide", "held")
-MOVED = asking("moved", "stamped")
-PARTNER = asking("partner", "paired")
-UPGRADED = asking("upgraded", "held")
+MOVED = requesting("moved", "stamped")
+PARTNER = requesting("partner", "paired")
+UPGRADED = requesting("upgraded", "held")
 RUNNING = (SCALED, DROPPED, *BY.values(), EVICTED, WIDE, MOVED, PARTNER, UPGRADED)
 
-WAITING = asking("waiting", "never")
-HASTY = asking("hasty", "never", policy="Optional")
+WAITING = requesting("waiting", "never")
+HASTY = requesting("hasty", "never", policy="Optional")
 
 # Two looks of core at a Usage, and the provider's poll.
 GONE_SECONDS = 100
@@ -86,7 +86,7 @@ def leaving(world: Fleet, there: None) -> float:
     world.api.delete(UPGRADED, propagation="Foreground")
     for document in (WAITING, HASTY):
         world.api.delete(document, propagation="Foreground")
-    moved = changed(asking("moved", "stamped", SECOND), "spec.placement", "second")
+    moved = changed(requesting("moved", "stamped", SECOND), "spec.placement", "second")
     world.api.apply(moved)
     return time.monotonic()
 

@@ -10,9 +10,9 @@ from tests.cluster.documents import (
     CONTAINER,
     FIRST,
     USAGE,
-    asking,
     changed,
     replica_group,
+    requesting,
     sglang,
     tier,
 )
@@ -32,7 +32,7 @@ for field in ("gpuVisibility", "lmcache"):
 POOLED = replica_group("pooled", "rolling-pool", 2)
 # Neighbours serve one model, and are nobody's replicas.
 NEIGHBOURS = [
-    sglang(asking(name, "rolling"), "spec", "some/shared")
+    sglang(requesting(name, "rolling"), "spec", "some/shared")
     for name in ("neighbour-a", "neighbour-b")
 ]
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.documents import CONTAINER, FIRST, asking, changed, tier
+from tests.cluster.documents import CONTAINER, FIRST, changed, requesting, tier
 from tests.cluster.expect import Fleet, engine, flag, identity
 from tests.cluster.rig.kube import Manifest
 
 TURNS = tier("turns", wiring={"update": "Rolling", "maxUnavailable": 1})
 PINNED = tier("pinned", wiring={"update": "Pinned"})
-ROLLED = [asking(f"turn-{name}", "turns") for name in "abc"]
-STAYS = asking("stays", "pinned")
+ROLLED = [requesting(f"turn-{name}", "turns") for name in "abc"]
+STAYS = requesting("stays", "pinned")
 NEW = 900  # of spec.startupTimeoutSeconds: how long an engine waits for its agent
 
 

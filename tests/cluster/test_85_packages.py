@@ -15,9 +15,9 @@ import pytest
 from tests.cluster.documents import (
     API,
     FIRST,
-    asking,
     changed,
     replica_group,
+    requesting,
     tier,
 )
 from tests.cluster.expect import Fleet, engine, flag, identities
@@ -36,8 +36,8 @@ STANDIN = Path(__file__).parent / "standin"
 _DEFINITION_API = "apiextensions.crossplane.io/v2"
 
 CHAT = tier("packaged")
-FIRST_ONE = asking("first", "packaged")
-LATER = asking("later", "packaged")
+FIRST_ONE = requesting("first", "packaged")
+LATER = requesting("later", "packaged")
 GROUP = replica_group("grouped", "packaged", 2)
 
 
@@ -118,7 +118,7 @@ def test_the_step_is_added_as_the_readme_says(platform: Platform, theirs: None):
 
 def _used(world: Fleet, name: str) -> str:
     """The Composition of a replica, after a write of no meaning."""
-    document = asking(name, "packaged")
+    document = requesting(name, "packaged")
     label = {"metadata": {"labels": {"example.org/touched": "yes"}}}
     found = world.api.patch(document, label)
     world.api.patch(document, {"metadata": {"labels": {"example.org/touched": None}}})
@@ -129,7 +129,7 @@ def all_stay_wired(platform: Platform, newcomer: str) -> None:
     """What was wired stays so, in the same pods, and what comes is wired too, and stays."""
     world = platform.world
     before = identities(world.pods(FIRST, "default"))
-    world.api.apply(asking(newcomer, "packaged"))
+    world.api.apply(requesting(newcomer, "packaged"))
     until_wired(world, newcomer)
     replicas = [r["metadata"]["name"] for r in world.api.list(API, "ModelReplica")]
     for name in replicas:

@@ -49,13 +49,13 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def put(self, key, size):
-        return "failed" if self.store.put(key, value(key, size)) else "ok"
+        return "failed" if self.store.put(key, value(key, size)) else "ok"  # type: ignore[attr-defined]
 
     def batch(self, key, size):
-        return "failed" if self.store.put_batch([key], [value(key, size)]) else "ok"
+        return "failed" if self.store.put_batch([key], [value(key, size)]) else "ok"  # type: ignore[attr-defined]
 
     def get(self, key, size):
-        found = self.store.get(key)
+        found = self.store.get(key)  # type: ignore[attr-defined]
         if not found:
             return "missing"
         return "ok" if found == value(key, size) else "corrupt"

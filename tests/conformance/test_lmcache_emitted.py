@@ -193,5 +193,5 @@ def test_the_server_reads_every_type_of_level(lmcache):
     adapters = parsed.result["storage_manager_config"]["l2_adapter_config"]["adapters"]
     assert len(adapters) == len(EVERY)
     for adapter, (expected, serde) in zip(adapters, EVERY, strict=True):
-        assert {key: adapter[key] for key in expected} == expected
+        assert {key: adapter[key] for key in expected} == expected  # type: ignore[attr-defined]
         assert (adapter["serde_config"] or {}).get("type") == serde

@@ -62,7 +62,7 @@ def test_accepted(sglang, name):
     argv, expected = ACCEPTED[name]
     parsed = sglang.parse(["sglang", "serve", "model", *argv])
     assert parsed.ok, parsed.error
-    assert {key: parsed.result["resolved"][key] for key in expected} == expected
+    assert {key: parsed.result["resolved"][key] for key in expected} == expected  # type: ignore[attr-defined]
     assert parsed.result["given"]["model_path"] == "model"
 
 

@@ -25,8 +25,8 @@ from function.contract.engine import Engine
 from function.contract.gate import Question, Row
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance
-from function.pods import asking, identify, wire
-from function.pods.beside import Beside
+from function.pods import identify, offload_request, wire
+from function.pods.siblings import SiblingResources
 from function.problems import Problem
 from tests.corpus import tiers
 from tests.unit.command import shells
@@ -82,11 +82,13 @@ class FixedBackend(Defaults[Any]):
         return {k: v for k, v in tiers.INJECTIONS[self.name].flags.items() if v is not None}
 
 
-def targeted(case: Json, manifest: Json) -> tuple[asking.Asking, Input]:
+def targeted(case: Json, manifest: Json) -> tuple[offload_request.OffloadRequest, Input]:
     """The case's workload as wiring is asked for it. Raises Refused, NothingAsked."""
     step = Input.model_validate(case.get("stepInput", {}))
-    beside = Beside.among(case.get("beside", ()))
-    found = asking.find("engine", manifest, KVOffloadTierRef(name="chat"), step, "", beside)
+    siblings = SiblingResources.among(case.get("beside", ()))
+    found = offload_request.find(
+        "engine", manifest, KVOffloadTierRef(name="chat"), step, "", siblings
+    )
     if found is None:
         raise NothingAsked
     if found.refused is not None:

@@ -28,8 +28,8 @@ from function.composers import tier_plan
 from function.composers.tier_plan import TierPlan
 from function.edge.structs import encode
 from function.pods import wire
-from function.pods.asking import find
-from function.pods.beside import Beside
+from function.pods.offload_request import find
+from function.pods.siblings import SiblingResources
 from function.problems import Refused
 from kv_offload.docs.markdown import code, page, table
 
@@ -82,11 +82,11 @@ def planned(tier: str) -> TierPlan:
     return found
 
 
-def wired(workload: Json, plan: TierPlan, beside: Iterable[Json] = ()) -> wire.Wired | None:
+def wired(workload: Json, plan: TierPlan, siblings: Iterable[Json] = ()) -> wire.Wired | None:
     """The workload wired to the tier that its composite names; None where it is none that is known.
     Raises Refused."""
     ref = KVOffloadTierRef(name=plan.tier.name, namespace=plan.tier.namespace)
-    asked = find("engine", workload, ref, Input(), "", Beside.among(beside))
+    asked = find("engine", workload, ref, Input(), "", SiblingResources.among(siblings))
     if asked is None:
         return None
     if asked.refused is not None:
@@ -94,10 +94,10 @@ def wired(workload: Json, plan: TierPlan, beside: Iterable[Json] = ()) -> wire.W
     return wire.wire(asked, plan.tier, plan.backend, "chat-files")
 
 
-def verdict(workload: Json, plan: TierPlan, beside: Iterable[Json] = ()) -> tuple[str, str]:
+def verdict(workload: Json, plan: TierPlan, siblings: Iterable[Json] = ()) -> tuple[str, str]:
     """What becomes of it, and the sentence that a person reads."""
     try:
-        found = wired(workload, plan, beside)
+        found = wired(workload, plan, siblings)
     except Refused as refused:
         return str(refused.reason), str(refused)
     return (WIRED, found.summary) if found else (NO_WORKLOAD, "")

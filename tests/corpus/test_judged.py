@@ -45,8 +45,8 @@ def test_verdicts(name):
 @pytest.mark.parametrize(("name", "tier"), ON)
 def test_exactly_the_intended_words_are_written(name, tier, tmp_path):
     shape = SHAPES[name]
-    beside = shape.get("beside", ())
-    found = wired(shape["workload"], PLANS[tier], beside)
+    siblings = shape.get("beside", ())
+    found = wired(shape["workload"], PLANS[tier], siblings)
     assert found is not None
     before, after = templates(shape["workload"]), templates(found.manifest)
     assert set(found.record.templates) == set(shape["argv"])
@@ -71,7 +71,7 @@ def test_exactly_the_intended_words_are_written(name, tier, tmp_path):
             else:
                 assert "--enable-hierarchical-cache" in flags
                 assert len(flags) == len(set(flags)), flags
-    again = wired(found.manifest, PLANS[tier], beside)
+    again = wired(found.manifest, PLANS[tier], siblings)
     assert again is not None and again.manifest == found.manifest
 
 

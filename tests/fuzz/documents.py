@@ -130,8 +130,10 @@ def request(maker: Maker) -> tuple[fnv1.RunFunctionRequest, str]:
         case "record":
             for document in observed.values():
                 annotations = document.get("metadata", {}).get("annotations", {})
-                if names.RECORD in annotations:
-                    annotations[names.RECORD] = maker.record(annotations[names.RECORD])
+                if names.ANNOTATION_RECORD in annotations:
+                    annotations[names.ANNOTATION_RECORD] = maker.record(
+                        annotations[names.ANNOTATION_RECORD]
+                    )
             if maker.random.random() < 0.5:
                 required = d.requirements()
         case "observed":
@@ -173,7 +175,7 @@ _USAGE: Json = {
     "metadata": {
         "name": "u",
         "namespace": "team-b",
-        "annotations": {names.ANNOTATION_TIER: REF, names.ANNOTATION_SHARES: _SHARES},
+        "annotations": {names.ANNOTATION_USED_TIER: REF, names.ANNOTATION_SHARES: _SHARES},
     },
     "spec": {"by": {"kind": "ModelReplica", "resourceRef": {"name": "other"}}},
 }

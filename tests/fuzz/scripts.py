@@ -48,8 +48,8 @@ def check(source: Source, given: dict, image: ImageCall | None) -> tuple[str, di
     assert seen(program) == seen(read(given, image))
     assert rewrite(program, {}) == {}
     if not program.calls:
-        assert not (program.inert and (program.problem or program.foreign))
-        return ("inert" if program.inert else "foreign" if program.foreign else "unread"), None
+        assert not (program.inert and (program.problem or program.other_stack))
+        return ("inert" if program.inert else "foreign" if program.other_stack else "unread"), None
     indexes = range(len(program.calls))
     assert rewrite(program, {index: [] for index in indexes}) == {}
     result = rewritten(program, {index: [Append(word) for word in ADDED] for index in indexes})
@@ -57,7 +57,7 @@ def check(source: Source, given: dict, image: ImageCall | None) -> tuple[str, di
         _appended(program, given, image, result)
     _changed(source, program, given, image)
     outcome = "refused" if result is None else "rewritten"
-    return outcome, None if program.reading.unread else result
+    return outcome, None if program.parsed.unread else result
 
 
 def _appended(program: Program, given: dict, image: ImageCall | None, result: dict) -> None:

@@ -105,7 +105,7 @@ def serve(scratch: Path, final: list[dict[str, str]]) -> None:
         with grpc.insecure_channel(address) as channel:
             grpc.channel_ready_future(channel).result(timeout=30)
             stub = health_pb2_grpc.HealthStub(channel)
-            status = stub.Check(health_pb2.HealthCheckRequest()).status
+            status = stub.Check(health_pb2.HealthCheckRequest()).status  # type: ignore[attr-defined]
         if status != health_pb2.HealthCheckResponse.SERVING:
             sys.exit(f"the function answers, and says {status}")
         begun = time.monotonic()

@@ -76,7 +76,7 @@ def ready(tier: str) -> Document:
     return {**copy.deepcopy(TIERS[tier]), "status": status}
 
 
-def asking(deployment: Document, annotations: Mapping[str, str]) -> Document:
+def requesting(deployment: Document, annotations: Mapping[str, str]) -> Document:
     """The deployment with the annotations on every member's pod template."""
     out = copy.deepcopy(deployment)
     for engine in out["spec"]["template"]["spec"]["engines"]:

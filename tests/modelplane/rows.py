@@ -67,11 +67,11 @@ class Row:
 
 def row(bench: Bench, deployment: Document, tier: str, annotations: Mapping[str, str]) -> Row:
     """The row of a deployment's first replica, scheduled by Modelplane."""
-    asking = fleet.asking(deployment, annotations)
+    requesting = fleet.requesting(deployment, annotations)
     cluster = fleet.cluster(deployment, dict(bench.checkout.pin.spec))
     required = [cluster, *fleet.cache(deployment)]
     composition = bench.checkout.composition("modeldeployments")
-    scheduled = bench.render(composition, asking, required)
+    scheduled = bench.render(composition, requesting, required)
     replicas = [d for d in scheduled.composed if d["kind"] == "ModelReplica"]
     assert replicas, conditions.read(scheduled.xr)
     replica = copy.deepcopy(replicas[0])
@@ -103,7 +103,7 @@ def others(document: Document) -> Document:
 
 def _without_record(document: Document) -> Document:
     out = copy.deepcopy(document)
-    out["metadata"].get("annotations", {}).pop(names.RECORD, None)
+    out["metadata"].get("annotations", {}).pop(names.ANNOTATION_RECORD, None)
     return out
 
 

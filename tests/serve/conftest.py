@@ -77,7 +77,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _short(item: pytest.Item) -> bool:
     marker = item.get_closest_marker("long")
-    return marker is None or item.callspec.id == marker.kwargs.get("but")
+    return marker is None or item.callspec.id == marker.kwargs.get("but")  # type: ignore[attr-defined]
 
 
 def _pair_of(item: pytest.Item) -> str | None:

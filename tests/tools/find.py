@@ -238,8 +238,8 @@ def build(name: str) -> Path:
     BIN.mkdir(exist_ok=True)
     link = BIN / name
     scratch = BIN / f".{name}.{os.getpid()}"
-    scratch.symlink_to(target)
-    scratch.replace(link)
+    scratch.symlink_to(target)  # type: ignore[attr-defined]
+    scratch.replace(link)  # type: ignore[call-arg]
     return target
 
 

@@ -56,7 +56,7 @@ class _Mode:
     pinned: Callable[[Tier], tuple[Pinned, ...]]
     startup: Callable[[Tier], int] = lambda _: 0
     hints: Callable[[Tier], tuple[str, ...]] = lambda _: ()
-    beside_engines: bool = False
+    colocated_with_engines: bool = False
 
 
 def _hints(tier: Tier) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ _MODES = {
         pinned=server.pinned,
         startup=facts.startup_seconds,
         hints=_hints,
-        beside_engines=True,
+        colocated_with_engines=True,
     ),
     facts.IN_PROCESS: _Mode(
         connector="LMCacheConnectorV1",
@@ -167,7 +167,7 @@ class LMCache(Defaults[LMCacheSpec]):
             outlives_pods=mode.outlives_pods(tier),
             startup_seconds=mode.startup(tier),
             startup_hints=mode.hints(tier),
-            beside_engines=mode.beside_engines,
+            colocated_with_engines=mode.colocated_with_engines,
         )
 
     def gate(self, tier: Tier, engine: Engine) -> Question:

@@ -12,7 +12,7 @@ from importlib.resources import files as resources
 
 from function.contract.injection import Json
 from function.kube.naming import digest
-from function.names import MODULES
+from function.names import MODULE_PREFIX
 
 PATH = "/etc/kv-offload/lmcache"
 IDENTITY = "kv_offload.identity"  # the key of kv_connector_extra_config that the classes read
@@ -23,7 +23,7 @@ SGLANG_NAME = "kv-offload-lmcache"
 SGLANG_IDENTITY = "KV_OFFLOAD_IDENTITY"
 # SHA-256 of what earlier releases mounted, and records still hold.
 _RELEASED: tuple[str, ...] = ()
-PREFIX = f"{MODULES}lmcache"
+PREFIX = f"{MODULE_PREFIX}lmcache"
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def _daemonset(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Par
 def _pod(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Manifest:
     spec = tier.settings
     pod: Manifest = {
-        **agents.pod(tier, facts.image(tier), spec.run_as_user, beside_engines=True),
+        **agents.pod(tier, facts.image(tier), spec.run_as_user, colocated_with_engines=True),
         **seen.pod,
         "terminationGracePeriodSeconds": 30,
         "containers": [

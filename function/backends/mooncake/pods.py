@@ -9,9 +9,9 @@ from function.contract.backend import Manifest
 from function.kube import manifests as k
 
 
-def base(tier: Tier, uid: int = facts.UID, *, beside_engines: bool = False) -> Manifest:
+def base(tier: Tier, uid: int = facts.UID, *, colocated_with_engines: bool = False) -> Manifest:
     """A hardened pod on the tier's nodes that pulls the tier's image."""
-    return agents.pod(tier, facts.image(tier), uid, beside_engines=beside_engines)
+    return agents.pod(tier, facts.image(tier), uid, colocated_with_engines=colocated_with_engines)
 
 
 def control_plane(tier: Tier) -> Manifest:

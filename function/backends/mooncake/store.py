@@ -98,7 +98,7 @@ def _template(tier: Tier, store: MooncakeStore, device: Device) -> Manifest:
     volumes: list[Manifest] = [{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}]
     volumes += _disk(tier, store)
     pod: Manifest = {
-        **pods.base(tier, rdma.uid(tier), beside_engines=store.form == "DaemonSet"),
+        **pods.base(tier, rdma.uid(tier), colocated_with_engines=store.form == "DaemonSet"),
         "terminationGracePeriodSeconds": _grace(tier, store),
         "initContainers": [_wait(tier), *_give_directory(tier, store)],
         "containers": [_container(tier, store, device)],

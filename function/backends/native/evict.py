@@ -50,4 +50,4 @@ def _claim(tier: Tier, level: NativeLevel, files: NativeFileSystem) -> Part:
         "spec": k.claim(files.claim.storage_class_name, files.size_gib, "ReadWriteMany"),
     }
     key = f"persistentvolumeclaim-{level.name}"
-    return Part(key, manifest, keep=True, beside=files.claim.namespace)
+    return Part(key, manifest, keep=True, namespace_override=files.claim.namespace)

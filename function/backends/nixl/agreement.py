@@ -27,13 +27,13 @@ _RANKS = {VLLM: "--tensor-parallel-size", SGLANG: "--tp-size"}
 
 def check(engines: Sequence[Engine]) -> None:
     """Raise Refused where a prefill engine and a decode engine do not understand each other."""
-    halves = {
+    disaggregation = {
         phase: [engine for engine in engines if engine.phase == phase] for phase in facts.ROLES
     }
     problems = {
         str(problem): problem
-        for prefill in halves[PREFILL]
-        for decode in halves[DECODE]
+        for prefill in disaggregation[PREFILL]
+        for decode in disaggregation[DECODE]
         for problem in _problems(prefill, decode)
     }
     if problems:

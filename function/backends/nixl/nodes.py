@@ -60,7 +60,7 @@ def pod_security(tier: Tier) -> str:
 def _pod(tier: Tier, asked: NIXLPreflight, device: Device) -> Manifest:
     image = Image.of(tier.spec.image, STOCK_REPOSITORY, STOCK_TAG)
     pod: Manifest = {
-        **agents.pod(tier, image, 0 if asked.claim_device else UID, beside_engines=True),
+        **agents.pod(tier, image, 0 if asked.claim_device else UID, colocated_with_engines=True),
         "terminationGracePeriodSeconds": 5,
         "containers": [_container(tier, asked, device, image)],
         "volumes": [

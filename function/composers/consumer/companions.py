@@ -5,7 +5,7 @@ from typing import Any
 
 from function.edge.request import Call
 from function.kube import access, naming, objects
-from function.pods.asking import Asking
+from function.pods.offload_request import OffloadRequest
 from function.pods.record import Record
 
 KEY = "configmap-kv-offload"
@@ -21,7 +21,9 @@ def name(composite: dict[str, Any]) -> str:
     return naming.label(consumer, "kv-offload", unique=(kind, namespace, consumer), limit=63)
 
 
-def compose(call: Call, wired: Iterable[tuple[Asking, Record]]) -> dict[str, dict[str, Any]]:
+def compose(
+    call: Call, wired: Iterable[tuple[OffloadRequest, Record]]
+) -> dict[str, dict[str, Any]]:
     """Whatever the pods of these workloads mount or reference, by resource key.
 
     One ConfigMap holds the files of all records. File names carry the digest of their text, so that
@@ -30,14 +32,14 @@ def compose(call: Call, wired: Iterable[tuple[Asking, Record]]) -> dict[str, dic
     """
     data: dict[str, str] = {}
     out: dict[str, dict[str, Any]] = {}
-    home: Asking | None = None
-    for asking, record in wired:
+    home: OffloadRequest | None = None
+    for request, record in wired:
         for template in record.templates.values():
             files = template.injection.files
             data |= {naming.config_key(path): text for path, text in files.items()}
-            home = home or (asking if files else None)
+            home = home or (request if files else None)
             for key, manifest in sorted(template.injection.companions.items()):
-                beside = _beside(asking, manifest)
+                beside = _beside(request, manifest)
                 out[_key(call, f"kv-offload-{key}", beside)] = beside
     if home is not None:
         manifest = {
@@ -64,7 +66,7 @@ def _key(call: Call, key: str, beside: dict[str, Any]) -> str:
     return moved if cluster and call.is_observed(key) else key
 
 
-def _beside(asking: Asking, manifest: dict[str, Any]) -> dict[str, Any]:
+def _beside(request: OffloadRequest, manifest: dict[str, Any]) -> dict[str, Any]:
     """A manifest in the namespace of a workload's pods, on their cluster."""
-    metadata = {**manifest["metadata"], "namespace": asking.remote_namespace}
-    return objects.wrapped_like(asking.resource, {**manifest, "metadata": metadata})
+    metadata = {**manifest["metadata"], "namespace": request.remote_namespace}
+    return objects.wrap_like(request.resource, {**manifest, "metadata": metadata})

@@ -18,7 +18,7 @@ from function import names, workloads
 from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers import rollout, usage
-from function.composers.consumer import companions, halves
+from function.composers.consumer import companions, disaggregation
 from function.composers.consumer.decision import Action, Decider, Outcome, internal_error
 from function.edge import structs
 from function.edge.answer import (
@@ -34,10 +34,10 @@ from function.edge.answer import (
 )
 from function.edge.request import Call
 from function.kube import access, objects
-from function.pods import asking, beside, wire
-from function.pods.asking import Asking
-from function.pods.beside import Beside
-from function.pods.strays import Stray, strays
+from function.pods import offload_request, siblings, wire
+from function.pods.ignored_annotations import IgnoredAnnotation, ignored_annotations
+from function.pods.offload_request import OffloadRequest
+from function.pods.siblings import SiblingResources
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -59,7 +59,7 @@ class _Mark:
     """What is to be said to one tier: the fleet it is of, and what is shared by which engine."""
 
     fleet: str
-    held: list[tuple[usage.Share, usage.Holder]] = field(default_factory=list)
+    held: list[tuple[usage.Share, usage.UsageOwner]] = field(default_factory=list)
     progress: set[rollout.Progress] = field(default_factory=set)
 
 
@@ -68,14 +68,14 @@ class _ConsumerComposer:
         self.call = call
         self.step_input = step_input
         self.decider = Decider(call, step_input, backends, companions.name(call.composite))
-        self.workloads: list[Asking] = []
+        self.workloads: list[OffloadRequest] = []
         self.outcomes: list[Outcome] = []
-        self.strays: list[str] = []
+        self.ignored_annotations: list[str] = []
         self.answer = Answer(ttl=TTL_SETTLED)
 
     def compose(self) -> Answer:
         self.find_workloads()
-        self.find_strays()
+        self.find_ignored_annotations()
         if not self.workloads:
             self.say_nothing_is_wired()
             self.release()
@@ -98,9 +98,9 @@ class _ConsumerComposer:
     # What there is ---------------------------------------------------------------------------
 
     def find_workloads(self) -> None:
-        self.reference = asking.composite_reference(self.call.composite)
+        self.reference = offload_request.composite_reference(self.call.composite)
         for key in self.call.desired_keys():
-            text = self.call.observed_value(key, "metadata", "annotations", names.RECORD)
+            text = self.call.observed_value(key, "metadata", "annotations", names.ANNOTATION_RECORD)
             if not text and not self._could_ask(key):
                 continue
             found = self._find(key, self.call.desired(key), text if isinstance(text, str) else "")
@@ -110,11 +110,11 @@ class _ConsumerComposer:
             self.workloads = [w for w in self.workloads if not w.doubtful or w.record is not None]
 
     @cached_property
-    def beside(self) -> Beside:
+    def siblings(self) -> SiblingResources:
         """What the pods of this composite may refer to."""
         keys = self.call.desired_keys()
-        found = (k for k in keys if self.call.desired_kind(k)[1] in beside.KINDS)
-        return Beside.among(self.call.desired(key) for key in found)
+        found = (k for k in keys if self.call.desired_kind(k)[1] in siblings.KINDS)
+        return SiblingResources.among(self.call.desired(key) for key in found)
 
     def _could_ask(self, key: str) -> bool:
         """Whether a desired resource need be looked at: most of what others compose need not."""
@@ -122,38 +122,45 @@ class _ConsumerComposer:
         return (
             workloads.is_known(api_version, kind)
             or any(p.resource == key or p.kind == kind for p in self.step_input.paths)
-            or self.call.desired_mentions(key, names.ANY)
+            or self.call.desired_mentions(key, names.KEY_PREFIX)
         )
 
-    def _find(self, key: str, desired: dict[str, Any], record: str) -> Asking | None:
+    def _find(self, key: str, desired: dict[str, Any], record: str) -> OffloadRequest | None:
         try:
             return self._find_once(key, desired, record)
         except Exception as bug:  # whatever a stranger's document has made of us
             self.decider.bugs.append(traceback.format_exc())
-            return asking.unread(key, desired, record, internal_error(bug))
+            return offload_request.unread(key, desired, record, internal_error(bug))
 
-    def _find_once(self, key: str, desired: dict[str, Any], record: str) -> Asking | None:
+    def _find_once(self, key: str, desired: dict[str, Any], record: str) -> OffloadRequest | None:
         return structs.derived(desired).get(
-            lambda: asking.find(key, desired, self.reference, self.step_input, record, self.beside),
+            lambda: offload_request.find(
+                key, desired, self.reference, self.step_input, record, self.siblings
+            ),
             self.step_input,
-            key=(key, record, str(self.reference), self.beside),
+            key=(key, record, str(self.reference), self.siblings),
         )
 
-    def find_strays(self) -> None:
+    def find_ignored_annotations(self) -> None:
         """Requests that nobody reads, in what the composite desires and on itself."""
         found = {workload.key: workload for workload in self.workloads}
         for key in self.call.desired_keys():
-            if self.call.desired_mentions(key, names.ANY):
-                self.strays += [f"{key}: {s}" for s in self._strays(key, found.get(key))]
+            if self.call.desired_mentions(key, names.KEY_PREFIX):
+                self.ignored_annotations += [
+                    f"{key}: {s}" for s in self._ignored_annotations(key, found.get(key))
+                ]
         own = self.call.composite_value("metadata", "annotations") or {}
-        self.strays += [
-            str(stray) for stray in strays({"metadata": {"annotations": own}}, (), known=True)
+        self.ignored_annotations += [
+            str(ignored)
+            for ignored in ignored_annotations({"metadata": {"annotations": own}}, (), known=True)
         ]
 
-    def _strays(self, key: str, workload: Asking | None) -> tuple[Stray, ...]:
+    def _ignored_annotations(
+        self, key: str, workload: OffloadRequest | None
+    ) -> tuple[IgnoredAnnotation, ...]:
         desired = self.call.desired(key)
         return structs.derived(desired).get(
-            lambda: asking.strays_in(key, desired, self.step_input, workload),
+            lambda: offload_request.ignored_annotations_in(key, desired, self.step_input, workload),
             self.step_input,
             key=("strays", key),
         )
@@ -164,8 +171,8 @@ class _ConsumerComposer:
         """Engines that are wired to one tier together must go together, or none of them is."""
         together: dict[str, list[int]] = {}
         for i, outcome in enumerate(self.outcomes):
-            if outcome.is_wired and outcome.plan is not None and not outcome.kept:
-                together.setdefault(str(outcome.asking.ref), []).append(i)
+            if outcome.is_wired and outcome.plan is not None and not outcome.keeps_running_template:
+                together.setdefault(str(outcome.request.ref), []).append(i)
         for indexes in together.values():
             plan = self.outcomes[indexes[0]].plan
             engines = [engine for i in indexes for engine in self.outcomes[i].engines]
@@ -178,32 +185,32 @@ class _ConsumerComposer:
                     self.outcomes[i] = self._fallen_back(self.outcomes[i], refused)
 
     def _fallen_back(self, outcome: Outcome, refused: Refused) -> Outcome:
-        return self.decider.fall_back(outcome.asking, refused.reason, str(refused), outcome.found)
+        return self.decider.fall_back(outcome.request, refused.reason, str(refused), outcome.found)
 
     def hold_back_together(self) -> None:
         """A composite's engines start together: one that waits holds back those not yet there."""
-        if not any(o.action is Action.HELD for o in self.outcomes):
+        if not any(o.action is Action.DEFERRED for o in self.outcomes):
             return
         message = "Held back with the composite's other engines."
         for i, outcome in enumerate(self.outcomes):
-            if outcome.action is Action.WIRED and not self.call.is_observed(outcome.asking.key):
-                self.outcomes[i] = replace(outcome, action=Action.HELD, message=message)
+            if outcome.action is Action.WIRED and not self.call.is_observed(outcome.request.key):
+                self.outcomes[i] = replace(outcome, action=Action.DEFERRED, message=message)
         self.answer.ready = False
 
     # The answer ------------------------------------------------------------------------------
 
     def patch(self) -> None:
         for outcome in self.outcomes:
-            if outcome.action is Action.HELD:
-                self.answer.removed.add(outcome.asking.key)
+            if outcome.action is Action.DEFERRED:
+                self.answer.removed.add(outcome.request.key)
             elif outcome.manifest is not None:
-                self.answer.patched[outcome.asking.key] = wire.put_back(
-                    outcome.asking, outcome.manifest, outcome.record
+                self.answer.patched[outcome.request.key] = wire.put_back(
+                    outcome.request, outcome.manifest, outcome.record
                 )
 
     def compose_companions(self) -> None:
         """What the consumer's pods mount or reference, on their cluster."""
-        wired = [(o.asking, o.record) for o in self.outcomes if o.is_wired and o.record]
+        wired = [(o.request, o.record) for o in self.outcomes if o.is_wired and o.record]
         for key, manifest in companions.compose(self.call, wired).items():
             there = self.call.is_observed(key) and not objects.is_object(manifest)
             ready = there or self.call.observed_ready(key, by_existing=True)
@@ -215,7 +222,7 @@ class _ConsumerComposer:
         for outcome in self.outcomes:
             if not outcome.is_wired:
                 continue
-            by = usage.holder(self.call, outcome.asking.key, outcome.asking.resource)
+            by = usage.owner(self.call, outcome.request.key, outcome.request.resource)
             if outcome.found is None or not outcome.found.document or not outcome.shares:
                 self._keep_marks(outcome, by)
                 continue
@@ -231,7 +238,7 @@ class _ConsumerComposer:
             for key, manifest in made.items():
                 self.answer.resources[key] = Composed(manifest, True)
 
-    def _keep_marks(self, outcome: Outcome, by: usage.Holder) -> None:
+    def _keep_marks(self, outcome: Outcome, by: usage.UsageOwner) -> None:
         """The tier is gone, or closed to us; what is wired still counts as a user of it. The first
         engine holds it, as it did.
         """
@@ -249,10 +256,10 @@ class _ConsumerComposer:
 
     def derive_condition(self) -> None:
         off = [o for o in self.outcomes if o.reason is not Reason.WIRED]
-        off.sort(key=lambda o: o.action is not Action.HELD)
+        off.sort(key=lambda o: o.action is not Action.DEFERRED)
         self.answer.refusals = [o.reason for o in off]
-        lines = [f"{o.asking.key}: {o.message}" for o in self.outcomes]
-        text = " ".join([*lines, *self._half_asked(), *self.strays])
+        lines = [f"{o.request.key}: {o.message}" for o in self.outcomes]
+        text = " ".join([*lines, *self._half_asked(), *self.ignored_annotations])
         if not off:
             condition = Condition(CONDITION, TRUE, Reason.WIRED, text)
         else:
@@ -263,34 +270,40 @@ class _ConsumerComposer:
 
     def _half_asked(self) -> list[str]:
         """That one half of a prefill and decode pair asks, and the other says nothing."""
-        asking = [half for o in self.outcomes for half in halves.of_asking(o.asking)]
-        if not any(half.asks for half in asking):
+        request = [
+            group for o in self.outcomes for group in disaggregation.requested_groups(o.request)
+        ]
+        if not any(group.asks for group in request):
             return []
-        asked = {o.asking.key for o in self.outcomes}
+        asked = {o.request.key for o in self.outcomes}
         silent = [k for k in self.call.desired_keys() if k not in asked and self._could_ask(k)]
-        return halves.notes([*asking, *(half for key in silent for half in self._silent(key))])
+        return disaggregation.notes(
+            [*request, *(group for key in silent for group in self._silent(key))]
+        )
 
-    def _silent(self, key: str) -> list[halves.Half]:
+    def _silent(self, key: str) -> list[disaggregation.PhaseGroup]:
         """The halves in a desired resource that asks for nothing."""
-        manifest = objects.unwrapped(self.call.desired(key))
+        manifest = objects.unwrap(self.call.desired(key))
         try:
             found = workloads.find(manifest) if manifest else None
         except Refused:  # nobody asked for it to be read
             found = None
-        return halves.of_silent(key, found) if found else []
+        return disaggregation.silent_groups(key, found) if found else []
 
     def warn(self) -> None:
         """An event for each request that nobody reads, once: when the condition comes to say so."""
         said = str(self.call.composite_condition(CONDITION).get("message"))
-        self.answer.warnings = [stray for stray in self.strays if stray not in said]
+        self.answer.warnings = [
+            ignored for ignored in self.ignored_annotations if ignored not in said
+        ]
 
     def say_nothing_is_wired(self) -> None:
         """A field that names a tier for nothing; or a condition that core still keeps from before.
 
         A composite that has never asked for anything gets no condition at all.
         """
-        if self.strays:
-            text = " ".join(self.strays)
+        if self.ignored_annotations:
+            text = " ".join(self.ignored_annotations)
             self.answer.conditions = [Condition(CONDITION, FALSE, Reason.REQUEST_IGNORED, text)]
             self.answer.refusals = [Reason.REQUEST_IGNORED]
             return

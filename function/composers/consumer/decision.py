@@ -37,8 +37,8 @@ from function.edge.request import Call
 from function.engines import events
 from function.kube import access, objects
 from function.pods import replay, wire
-from function.pods.asking import Asking
 from function.pods.gang import LEFT_ALONE
+from function.pods.offload_request import OffloadRequest
 from function.pods.record import Record
 from function.problems import Refused
 from function.reasons import Policy, Reason
@@ -49,19 +49,19 @@ class Action(StrEnum):
 
     WIRED = "Wired"  # its pods are wired anew
     REPLAYED = "Replayed"  # they are wired from the record
-    HELD = "Held"  # they are not created yet
-    LEFT = "Left"  # they stay as their author wrote them
+    DEFERRED = "Held"  # they are not created yet
+    UNTOUCHED = "Left"  # they stay as their author wrote them
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What is done with one workload, and the reason and message that say why.
 
-    `settled`: nothing is awaited, so that nobody has to look again soon. `engines`: as the present
-    template has them. `kept`: its pods run as recorded, and the change of their template waits.
+    `settled`: nothing is awaited, so no short TTL is needed. `engines`: as the present template has
+    them. `keeps_running_template`: its pods run as recorded, and a change of the template waits.
     """
 
-    asking: Asking
+    request: OffloadRequest
     action: Action
     reason: Reason
     message: str
@@ -72,7 +72,7 @@ class Outcome:
     engines: tuple[Engine, ...] = ()
     settled: bool = False
     progress: Progress | None = None  # where the tier rolls its wiring out
-    kept: bool = False
+    keeps_running_template: bool = False
 
     @property
     def is_wired(self) -> bool:
@@ -86,8 +86,8 @@ class Outcome:
             return []
         if self.action is not Action.REPLAYED:
             return [usage.Share(engine.model, engine.identity) for engine in self.engines]
-        record = self.asking.record
-        if record is None or not record.wired or not _is_of(self.asking, self.found):
+        record = self.request.record
+        if record is None or not record.wired or not _is_of(self.request, self.found):
             return []
         facts = record.engines.values()
         return [usage.Share(each.get("model", ""), each.get("identity", "")) for each in facts]
@@ -109,79 +109,81 @@ class Decider:
         self.who = usage.consumer(call.composite)
         self.bugs: list[str] = []
 
-    def decide(self, asking: Asking) -> Outcome:
+    def decide(self, request: OffloadRequest) -> Outcome:
         """The table, top to bottom; a bug in it is this one workload's own condition."""
         try:
-            return self._decide(asking)
+            return self._decide(request)
         except Exception as bug:  # whatever a stranger's document has made of us
             self.bugs.append(traceback.format_exc())
             refused = internal_error(bug)
-            return self._keep(asking, refused.reason, refused.message, None)
+            return self._keep(request, refused.reason, refused.message, None)
 
-    def _decide(self, asking: Asking) -> Outcome:
-        asking = self._checked(asking)
-        if asking.refused is not None and asking.refused.reason is Reason.INTERNAL_ERROR:
-            return self._keep(asking, asking.refused.reason, str(asking.refused), None)
-        if asking.refused is not None:
-            return self.fall_back(asking, asking.refused.reason, str(asking.refused), None)
-        if asking.ref is None:
+    def _decide(self, request: OffloadRequest) -> Outcome:
+        request = self._checked(request)
+        if request.refused is not None and request.refused.reason is Reason.INTERNAL_ERROR:
+            return self._keep(request, request.refused.reason, str(request.refused), None)
+        if request.refused is not None:
+            return self.fall_back(request, request.refused.reason, str(request.refused), None)
+        if request.ref is None:
             message = "It names no tier any more."
-            return Outcome(asking, Action.LEFT, Reason.NOT_REQUESTED, message, settled=True)
-        self.requirements |= lookup.requirements(asking.ref)
-        if asking.policy is Policy.OFF:
+            return Outcome(request, Action.UNTOUCHED, Reason.NOT_REQUESTED, message, settled=True)
+        self.requirements |= lookup.requirements(request.ref)
+        if request.policy is Policy.OFF:
             message = "The policy is Off: unwired on purpose."
-            return Outcome(asking, Action.LEFT, Reason.TURNED_OFF, message, settled=True)
-        found = lookup.resolve(self.call, asking, self.namespace)
+            return Outcome(request, Action.UNTOUCHED, Reason.TURNED_OFF, message, settled=True)
+        found = lookup.resolve(self.call, request, self.namespace)
         if found.document is None:
-            return self.fall_back(asking, found.state, found.message, found)
-        planned = lookup.plan(self.call, asking.ref, found, self.backends)
+            return self.fall_back(request, found.state, found.message, found)
+        planned = lookup.plan(self.call, request.ref, found, self.backends)
         self.requirements |= planned.requirements
         if planned.state is not None:
-            return self.fall_back(asking, planned.state, planned.message, found)
+            return self.fall_back(request, planned.state, planned.message, found)
         if isinstance(planned.plan, Refusal) or planned.plan is None:
-            message = f"KVOffloadTier {asking.ref} is not valid: see its Accepted condition."
-            return self.fall_back(asking, Reason.INVALID_TIER, message, found)
-        if _chose_unwired(asking):
-            return self._unwired(asking, found)
-        return self._wire(asking, found, planned.plan)
+            message = f"KVOffloadTier {request.ref} is not valid: see its Accepted condition."
+            return self.fall_back(request, Reason.INVALID_TIER, message, found)
+        if _chose_unwired(request):
+            return self._unwired(request, found)
+        return self._wire(request, found, planned.plan)
 
-    def _checked(self, asking: Asking) -> Asking:
+    def _checked(self, request: OffloadRequest) -> OffloadRequest:
         """Whoever may write the resource may write a record: one that no backend wrote is none."""
-        record = asking.record
+        record = request.record
         if record is None or not record.wired:
-            return asking
+            return request
         problem = f"no backend is called {record.backend!r}"
         if record.backend in self.backends.specs:
             allows = self.backends[record.backend].allows
             injections = (kept.injection for kept in record.templates.values())
             found = (allows.problem(injection, events.flags()) for injection in injections)
             problem = next((f"{record.backend} never injects {it}" for it in found if it), "")
-        return replace(asking, record=None, unreadable=problem) if problem else asking
+        return replace(request, record=None, unreadable=problem) if problem else request
 
-    def _wire(self, asking: Asking, found: lookup.Found, plan: TierPlan) -> Outcome:
+    def _wire(self, request: OffloadRequest, found: lookup.Found, plan: TierPlan) -> Outcome:
         try:
-            wired = asking.derived.get(
-                lambda: wire.wire(asking, plan.tier, plan.backend, self.files_name, self.namespace),
+            wired = request.derived.get(
+                lambda: wire.wire(
+                    request, plan.tier, plan.backend, self.files_name, self.namespace
+                ),
                 plan,
                 key=(self.files_name, self.namespace),
             )
         except Refused as refused:
-            return self.fall_back(asking, refused.reason, str(refused), found)
-        if found.state is not Reason.WIRED and not asking.unreadable:
-            outcome = self.fall_back(asking, found.state, found.message, found)
-        elif _is_pinned(asking) and _is_of(asking, found):
-            outcome = self._pinned(asking, wired, found, plan.tier.spec.wiring)
+            return self.fall_back(request, refused.reason, str(refused), found)
+        if found.state is not Reason.WIRED and not request.unreadable:
+            outcome = self.fall_back(request, found.state, found.message, found)
+        elif _is_pinned(request) and _is_of(request, found):
+            outcome = self._pinned(request, wired, found, plan.tier.spec.wiring)
         else:
-            outcome = self._changed(asking, wired, found, plan.tier.spec.wiring)
+            outcome = self._changed(request, wired, found, plan.tier.spec.wiring)
         return replace(outcome, plan=plan, engines=wired.engines)
 
-    def _anew(self, asking: Asking, wired: wire.Wired, found: lookup.Found) -> Outcome:
+    def _rewire(self, request: OffloadRequest, wired: wire.Wired, found: lookup.Found) -> Outcome:
         notes = [found.message] if found.message else []
-        if asking.unreadable:
-            notes.append(f"Its record was replaced: {asking.unreadable}.")
+        if request.unreadable:
+            notes.append(f"Its record was replaced: {request.unreadable}.")
         message = " ".join([wired.summary, *notes])
         return Outcome(
-            asking,
+            request,
             Action.WIRED,
             found.state,
             message,
@@ -192,17 +194,17 @@ class Decider:
         )
 
     def _changed(
-        self, asking: Asking, wired: wire.Wired, found: lookup.Found, update: WiringUpdate
+        self, request: OffloadRequest, wired: wire.Wired, found: lookup.Found, update: WiringUpdate
     ) -> Outcome:
         """A template that was never wired, or has changed since: judged anew."""
-        before = asking.record
-        pinned = update.update == "Pinned" and _is_of(asking, found)
+        before = request.record
+        pinned = update.update == "Pinned" and _is_of(request, found)
         if pinned and before is not None and before.wired:
-            wired = replay.again(asking, before, wired, self.step_input) or wired
-        outcome = self._anew(asking, wired, found)
+            wired = replay.again(request, before, wired, self.step_input) or wired
+        outcome = self._rewire(request, wired, found)
         if update.update != "Rolling":
             return outcome
-        moves = self.call.is_observed(asking.key)
+        moves = self.call.is_observed(request.key)
         return replace(
             outcome,
             progress=Progress.MOVING if moves else Progress.CURRENT,
@@ -210,14 +212,14 @@ class Decider:
         )
 
     def _pinned(
-        self, asking: Asking, wired: wire.Wired, found: lookup.Found, update: WiringUpdate
+        self, request: OffloadRequest, wired: wire.Wired, found: lookup.Found, update: WiringUpdate
     ) -> Outcome:
         """The pods keep the wiring that their template was given, until it is their turn."""
-        record, message, comes = present(asking.record), wired.summary, _COMES[update.update]
+        record, message, comes = present(request.record), wired.summary, _COMES[update.update]
         is_behind = wired.record.wiring != record.wiring
         rolls = update.update == "Rolling"
         if is_behind and rolls and rollout.is_turn(found.document or {}, self.who):
-            outcome = self._anew(asking, wired, found)
+            outcome = self._rewire(request, wired, found)
             return replace(outcome, progress=Progress.MOVING, settled=False)
         if is_behind:
             message += (
@@ -225,85 +227,85 @@ class Decider:
                 f" comes {comes}."
             )
             message += _kept_identities(record, wired.record)
-        outcome = self._replay(asking, record, Reason.WIRED, message, found)
+        outcome = self._replay(request, record, Reason.WIRED, message, found)
         settled = outcome.action is Action.REPLAYED
         if not rolls:
             return replace(outcome, settled=settled)
-        progress = Progress.BEHIND if is_behind else self._up(asking)
+        progress = Progress.BEHIND if is_behind else self._rollout_progress(request)
         return replace(outcome, progress=progress, settled=settled and progress is Progress.CURRENT)
 
-    def _up(self, asking: Asking) -> Progress:
+    def _rollout_progress(self, request: OffloadRequest) -> Progress:
         """Whether what was wired last is up again, as far as its cluster has said."""
-        manifest = objects.STATUS_MANIFEST if asking.manifest is not asking.resource else ()
-        seen = self.call.observed_value(asking.key, *manifest) or {}
-        done = self.call.observed_ready(asking.key) and workloads.is_rolled_out(seen)
+        manifest = objects.STATUS_MANIFEST if request.manifest is not request.resource else ()
+        seen = self.call.observed_value(request.key, *manifest) or {}
+        done = self.call.observed_ready(request.key) and workloads.is_rolled_out(seen)
         return Progress.CURRENT if done else Progress.MOVING
 
     def fall_back(
-        self, asking: Asking, reason: Reason, message: str, found: lookup.Found | None
+        self, request: OffloadRequest, reason: Reason, message: str, found: lookup.Found | None
     ) -> Outcome:
         """It cannot be wired now: what then (see the table)."""
-        if _is_pinned(asking):
+        if _is_pinned(request):
             text = f"Still wired as recorded. {message}"
-            return self._replay(asking, present(asking.record), reason, text, found)
+            return self._replay(request, present(request.record), reason, text, found)
         if reason is Reason.TIER_UNRESOLVED:
-            return Outcome(asking, Action.LEFT, reason, message, found=found)
+            return Outcome(request, Action.UNTOUCHED, reason, message, found=found)
         if reason in LEFT_ALONE:
-            return Outcome(asking, Action.LEFT, reason, message, found=found, settled=True)
-        if asking.policy is Policy.OPTIONAL:
-            return self._unwired(asking, found, reason, message)
-        if not self.call.is_observed(asking.key):
-            return Outcome(asking, Action.HELD, reason, f"Held back. {message}", found=found)
-        return self._keep(asking, reason, message, found)
+            return Outcome(request, Action.UNTOUCHED, reason, message, found=found, settled=True)
+        if request.policy is Policy.OPTIONAL:
+            return self._unwired(request, found, reason, message)
+        if not self.call.is_observed(request.key):
+            return Outcome(request, Action.DEFERRED, reason, f"Held back. {message}", found=found)
+        return self._keep(request, reason, message, found)
 
     def _replay(
         self,
-        asking: Asking,
+        request: OffloadRequest,
         record: Record,
         reason: Reason,
         message: str,
         found: lookup.Found | None,
     ) -> Outcome:
         try:
-            manifest = asking.derived.get(
-                lambda: replay.replay(asking, record, self.step_input),
+            manifest = request.derived.get(
+                lambda: replay.replay(request, record, self.step_input),
                 record,
                 self.step_input,
             )
         except Refused as refused:
             message = f"{message} The recorded wiring does not fit the pod any more: {refused}"
-            return self._keep(asking, reason, message, found)
-        return Outcome(asking, Action.REPLAYED, reason, message, manifest, record, found)
+            return self._keep(request, reason, message, found)
+        return Outcome(request, Action.REPLAYED, reason, message, manifest, record, found)
 
     def _keep(
-        self, asking: Asking, reason: Reason, message: str, found: lookup.Found | None
+        self, request: OffloadRequest, reason: Reason, message: str, found: lookup.Found | None
     ) -> Outcome:
         """What runs wired stays as it runs, where it is provably what we wrote; else unwired."""
-        record = asking.record
+        record = request.record
         if record is not None and record.wired:
-            manifest = replay.kept(asking, record, self.call.observed(asking.key) or {})
+            manifest = replay.kept(request, record, self.call.observed(request.key) or {})
             if manifest is not None:
                 text = f"Its pods stay as they run; the change of their template waits. {message}"
-                kept = Outcome(asking, Action.REPLAYED, reason, text, manifest, record, found)
-                return replace(kept, kept=True)
-        if asking.unreadable:
-            message = f"{message} Its record is of no use: {asking.unreadable}."
-        if reason is Reason.INTERNAL_ERROR and not self.call.is_observed(asking.key):
-            return Outcome(asking, Action.HELD, reason, f"Held back. {message}", found=found)
-        return Outcome(asking, Action.LEFT, reason, f"Runs unwired. {message}", found=found)
+                kept = Outcome(request, Action.REPLAYED, reason, text, manifest, record, found)
+                return replace(kept, keeps_running_template=True)
+        if request.unreadable:
+            message = f"{message} Its record is of no use: {request.unreadable}."
+        if reason is Reason.INTERNAL_ERROR and not self.call.is_observed(request.key):
+            return Outcome(request, Action.DEFERRED, reason, f"Held back. {message}", found=found)
+        return Outcome(request, Action.UNTOUCHED, reason, f"Runs unwired. {message}", found=found)
 
     def _unwired(
         self,
-        asking: Asking,
+        request: OffloadRequest,
         found: lookup.Found | None,
         reason: Reason = Reason.UNWIRED,
         message: str = "",
     ) -> Outcome:
         why = message or "The tier was not ready when the pods were created."
         text = f"Unwired until the pod template changes (policy Optional). {why}"
-        record = wire.unwired(asking)
+        record = wire.unwired(request)
         return Outcome(
-            asking, Action.LEFT, reason, text, asking.manifest, record, found, settled=True
+            request, Action.UNTOUCHED, reason, text, request.manifest, record, found, settled=True
         )
 
 
@@ -332,19 +334,19 @@ def internal_error(bug: Exception) -> Refused:
     )
 
 
-def _is_pinned(asking: Asking) -> bool:
+def _is_pinned(request: OffloadRequest) -> bool:
     """Whether the workload was wired with the very template that it has now."""
-    record = asking.record
-    return record is not None and record.wired and record.template == asking.digest
+    record = request.record
+    return record is not None and record.wired and record.template == request.digest
 
 
-def _is_of(asking: Asking, found: lookup.Found | None) -> bool:
+def _is_of(request: OffloadRequest, found: lookup.Found | None) -> bool:
     """Whether the workload's record is of the tier that it names, on the cluster where it is: a
     name in a field of the composite, the cluster, or who has that name may change while the pod
     template does not.
     """
-    record = asking.record
-    if record is None or record.tier != str(asking.ref):
+    record = request.record
+    if record is None or record.tier != str(request.ref):
         return False
     document = found.document if found else None
     name = access.text(document, "metadata", "name")
@@ -356,13 +358,13 @@ def _is_of(asking: Asking, found: lookup.Found | None) -> bool:
     return tiers <= {None, names.remote_name(namespace, name)}
 
 
-def _chose_unwired(asking: Asking) -> bool:
+def _chose_unwired(request: OffloadRequest) -> bool:
     """Optional's choice holds until the pod template changes, or another tier is named."""
-    record = asking.record
+    record = request.record
     return (
-        asking.policy is Policy.OPTIONAL
+        request.policy is Policy.OPTIONAL
         and record is not None
         and not record.wired
-        and record.tier == str(asking.ref)
-        and record.template == asking.digest
+        and record.tier == str(request.ref)
+        and record.template == request.digest
     )

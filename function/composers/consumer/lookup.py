@@ -18,7 +18,7 @@ from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.edge.structs import encode
 from function.kube import access
-from function.pods.asking import Asking
+from function.pods.offload_request import OffloadRequest
 from function.pods.refs import Ref
 from function.reasons import Reason
 
@@ -51,13 +51,13 @@ def requirements(ref: Ref) -> dict[str, Requirement]:
     return tier_names.requirements(f"tier/{ref}", f"children/{ref}", ref.namespace, ref.name)
 
 
-def resolve(call: Call, asking: Asking, namespace: str) -> Found:
+def resolve(call: Call, request: OffloadRequest, namespace: str) -> Found:
     """The tier that a workload names, for a consumer in `namespace`, on the workload's cluster.
 
     The one tier on that cluster is chosen first, and then asked whether it admits the namespace:
     another tier's admission is no help.
     """
-    ref = asking.ref
+    ref = request.ref
     named, children = call.required(f"tier/{ref}"), call.required(f"children/{ref}")
     if named is None or children is None:
         message = f"Waiting for Crossplane to look up KVOffloadTier {ref}."
@@ -69,9 +69,9 @@ def resolve(call: Call, asking: Asking, namespace: str) -> Found:
             Reason.TIER_NOT_FOUND,
             f"There is no KVOffloadTier {ref}. Correct the name, or ask the platform team for it.",
         )
-    here = [t for t in candidates if _provider_config(t) == asking.provider_config]
+    here = [t for t in candidates if _provider_config(t) == request.provider_config]
     if not here:
-        return _elsewhere(ref, named, candidates, asking.provider_config, namespace)
+        return _elsewhere(ref, named, candidates, request.provider_config, namespace)
     if len(here) > 1:
         names_ = ", ".join(sorted(access.text(t, "metadata", "name") for t in here))
         return Found(

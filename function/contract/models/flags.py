@@ -1,22 +1,12 @@
-"""What an engine's own flags prove of the model: nobody writes them for another kind."""
+"""What an engine's own flags prove about its model: users set them for that kind alone."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from function.api.engines import SGLANG, VLLM
 from function.contract.engine import Engine
-from function.contract.models.families import (
-    HYBRID,
-    MLA,
-    MULTIMODAL,
-    PIPELINE,
-    POOLING,
-    SLIDING,
-    SPARSE,
-    SPECULATIVE,
-    of_architecture,
-)
+from function.contract.models.families import MLA, PIPELINE, of_architecture
+from function.facts import Table
 
 
 @dataclass(frozen=True)
@@ -31,45 +21,11 @@ class Flag:
     values: tuple[str, ...] = ()
 
 
-_ARGS = "vLLM 0.33.0's engine/arg_utils.py"
-_SERVER = "SGLang 0.5.23's server arguments"
-
-FLAGS: tuple[Flag, ...] = (
-    Flag(VLLM, "--mamba-*", HYBRID, _ARGS),
-    Flag(VLLM, "--enable-mamba-*", HYBRID, _ARGS),
-    Flag(VLLM, "--speculative-*", SPECULATIVE, _ARGS),
-    Flag(VLLM, "--spec-*", SPECULATIVE, _ARGS),
-    Flag(VLLM, "--runner", POOLING, _ARGS, ("pooling",)),
-    Flag(VLLM, "--convert", POOLING, _ARGS, ("embed", "classify", "reward")),
-    Flag(VLLM, "--task", POOLING, "vLLM before 0.12", ("embed", "classify", "score", "reward")),
-    Flag(VLLM, "--limit-mm-per-prompt", MULTIMODAL, _ARGS),
-    Flag(VLLM, "--mm-*", MULTIMODAL, _ARGS),
-    *(
-        Flag(VLLM, name, family, "vLLM 0.33.0: for DeepSeek's sparse attention alone", values)
-        for name, values in (
-            ("--tokenizer-mode", ("deepseek_v32", "deepseek_v4", "deepseek_v41")),
-            ("--kv-cache-dtype", ("fp8_ds_mla",)),
-        )
-        for family in (MLA, SPARSE)
-    ),
-    Flag(VLLM, "--omni", PIPELINE, "vLLM-Omni's entrypoints"),
-    *(
-        Flag(SGLANG, name, PIPELINE, "SGLang 0.5.23's multimodal_gen: the arguments of its server")
-        for name in ("--num-gpus", "--ulysses-degree", "--dit-*", "--vae-*", "--text-encoder-*")
-    ),
-    Flag(SGLANG, "--mamba-*", HYBRID, _SERVER),
-    Flag(SGLANG, "--max-mamba-cache-size", HYBRID, _SERVER),
-    Flag(SGLANG, "--linear-attn-*", HYBRID, _SERVER),
-    Flag(SGLANG, "--swa-full-tokens-ratio", SLIDING, _SERVER),
-    Flag(SGLANG, "--enable-flashinfer-mla", MLA, _SERVER),
-    Flag(SGLANG, "--speculative-*", SPECULATIVE, _SERVER),
-    Flag(SGLANG, "--is-embedding", POOLING, _SERVER),
-    Flag(SGLANG, "--enable-multimodal", MULTIMODAL, _SERVER),
-)
+FLAGS = Table(Flag, "models", "flags")
 
 
 def of_flags(engine: Engine) -> Mapping[str, str]:
-    """What the flags prove: {family: the flag}."""
+    """Return what the flags prove: {family: the flag}."""
     found: dict[str, str] = {}
     for row in FLAGS:
         if row.engine != engine.name:

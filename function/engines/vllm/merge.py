@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from function.engines.vllm.connectors import CONNECTORS, MULTI, Connector, apart
-from function.names import MODULES
+from function.names import MODULE_PREFIX
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -165,7 +165,7 @@ def _known(config: Json, path: str = "") -> Connector:
     if row is None:
         raise _conflict(f"{where} {name}, which is not known to work beside another connector")
     module = config.get("kv_connector_module_path")
-    if module and not str(module).startswith((*row.modules, MODULES)):
+    if module and not str(module).startswith((*row.modules, MODULE_PREFIX)):
         raise _conflict(
             f"{where} {name} from the module {module}, which is not known to work beside another "
             "connector"

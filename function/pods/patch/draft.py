@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 # What wiring added to quantities that the user set, so that wiring again adds nothing:
 # "memory=1073741824,hugepages-2Mi=536870912" in bytes.
-ADDED = names.ADDED
+ADDED = names.ANNOTATION_ADDED
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Draft:
     @classmethod
     def of(cls, template: Json, index: int) -> "Draft":
         """A copy to edit. Raises Refused(PodConflict) for what is no PodTemplateSpec."""
-        path, wrong = pod_shape.of_template(template)
+        path, wrong = pod_shape.find_template_problem(template)
         if wrong:
             raise conflict(wrong, path)
         return cls(deepcopy(dict(template)), index)

@@ -61,9 +61,9 @@ class Registry:
 def registry() -> Iterator[Registry]:
     """A registry on a free port of the loopback address, for as long as the context lasts."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
-        server.registry = Registry(f"127.0.0.1:{server.server_port}")
+        server.registry = Registry(f"127.0.0.1:{server.server_port}")  # type: ignore[attr-defined]
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.registry
+        yield server.registry  # type: ignore[attr-defined]
         server.shutdown()
 
 
@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         if self.path.rstrip("/") == "/v2":
             return self._send(200, "application/json", b"{}")
-        found = self.server.registry.find(self.path)
+        found = self.server.registry.find(self.path)  # type: ignore[attr-defined]
         if found is None:
             return self._send(404, "application/json", b'{"errors": [{"code": "NAME_UNKNOWN"}]}')
         media_type, digest, content = found

@@ -40,7 +40,7 @@ class Registry(types.ModuleType):
 def main():
     registry = Registry("registry")
     parent = types.ModuleType("sglang.srt.mem_cache")
-    parent.registry = registry
+    parent.registry = registry  # type: ignore[attr-defined]
     sys.modules["sglang.srt.mem_cache"] = parent
     os.environ["KV_OFFLOAD_IDENTITY"] = "0123456789ab"
     scope = {"__name__": "ours"}

@@ -129,7 +129,7 @@ def main():
         unloaded = str(refused)
     load_plugins()
     seeds = [seed for _, seed in steps]
-    done = [step(given, *each, seeds, number) for number, each in enumerate(steps)]
+    done = [step(given, *each, seeds, number) for number, each in enumerate(steps)]  # type: ignore[call-arg]
     print(json.dumps({"unloaded": unloaded, "steps": done}))
 
 

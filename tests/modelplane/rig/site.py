@@ -10,7 +10,7 @@ from tests.cluster.rig.apiserver import Cluster
 from tests.cluster.rig.kube import Manifest
 from tests.cluster.rig.nodes import cpu_node, gpu_node
 from tests.cluster.rig.up import Rig
-from tests.modelplane.fleet import TIER, asking
+from tests.modelplane.fleet import TIER, requesting
 from tests.modelplane.shapes import VLLM
 
 SGLANG = "lmcache/sglang:v0.5.6"
@@ -167,4 +167,4 @@ def deployment(name: str, tier_name: str, replicas: int, *more: str, image: str)
             "template": {"spec": {"engines": [{"name": "main", "members": [member]}]}},
         },
     }
-    return asking(document, {TIER: tier_name})
+    return requesting(document, {TIER: tier_name})

@@ -359,7 +359,7 @@ def test_defaults_are_filled_in_and_written_out() -> None:
         "upgradePolicy": {"type": "RollingUpdate", "maxUnavailable": 1},
         "wiring": {"update": "OnChange", "maxUnavailable": 1},
     }
-    assert spec.settings is spec.lmcache
+    assert spec.settings is spec.lmcache  # type: ignore[attr-defined]
     visibility = GPUVisibility(source="CDI")
     assert visibility.cdi_or_default.device == "management.nvidia.com/gpu=all"
     assert visibility.dra_or_default.device_class_name == "gpu.nvidia.com"

@@ -34,7 +34,7 @@ def test_rows_are_whole() -> None:
     known = get_args(GPUVisibility.model_fields["source"].annotation)
     for platform in PLATFORMS:
         assert platform.sources and set(platform.sources) <= set(known), platform.name
-        assert platform.needs.endswith(".") and platform.read, platform.name
+        assert platform.needs.endswith(".") and platform.source, platform.name
         assert platform.runtime_class == ("RuntimeClass" in platform.sources[:1]), platform.name
         assert all("=" in label for label in platform.labels), platform.name
     used = {source for platform in PLATFORMS for source in platform.sources}

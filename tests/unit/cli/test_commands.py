@@ -612,7 +612,7 @@ def test_the_log_stands_beside_the_output(monkeypatch: pytest.MonkeyPatch) -> No
     def broken(*_: object) -> None:
         raise ValueError("a bug")
 
-    monkeypatch.setattr(composers.tier, "_answer", broken)
+    monkeypatch.setattr(composers.tier, "_answer", broken)  # type: ignore[attr-defined]
     result = CliRunner().invoke(main, ["render", str(TIER), "-e", str(REQUIRED), "-o", "json"])
     assert result.exit_code == 3
     assert isinstance(json.loads(result.stdout), list | dict)

@@ -60,8 +60,8 @@ def run(container: dict, shell: str, folder: Path, runtime: dict[str, str]) -> l
     record.write_bytes(b"")
     system = os.pathsep.join(("/usr/bin", "/bin"))
     # All that the command starts inherits the pipe: its end means that background jobs ended too.
-    reading, writing = os.pipe()
-    with os.fdopen(reading, "rb") as ended:
+    parsed, writing = os.pipe()
+    with os.fdopen(parsed, "rb") as ended:
         process = subprocess.Popen(
             [*first, *argv[1:]],
             env={"PATH": f"{folder}:{system}", "RECORD_FILE": str(record), **runtime, **env},

@@ -189,7 +189,7 @@ def test_a_limit_ends_the_work(name):
     container, said, limit = ENDED[name]
     spent = Budget()
     program = read(container, budget=spent)
-    assert (program.calls, program.inert, program.foreign) == ((), False, "")
+    assert (program.calls, program.inert, program.other_stack) == ((), False, "")
     for words in said:
         assert words in program.problem
     assert "KV_OFFLOAD_ARGS" not in program.problem  # it would not be read either

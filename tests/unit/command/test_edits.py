@@ -213,5 +213,5 @@ def test_an_image_entrypoint_may_be_a_shell():
 
 def test_what_else_a_script_runs_is_told():
     program = read(bash("./setup.sh && vllm serve m"))
-    assert program.reading.unread == ("what ./setup.sh starts is not known here",)
+    assert program.parsed.unread == ("what ./setup.sh starts is not known here",)
     assert rewrite(program, {0: [Append("--a")]}) == {"args": ["./setup.sh && vllm serve m --a"]}

@@ -119,7 +119,7 @@ def test_an_engine_is_read_and_appended_to(container, image, engine, entrypoint,
     program = read(container, image)
     (call,) = program.calls
     assert (call.engine, call.entrypoint, values(call)) == (engine, entrypoint, words)
-    assert (program.problem, program.inert, program.foreign, call.closed) == ("", False, "", "")
+    assert (program.problem, program.inert, program.other_stack, call.closed) == ("", False, "", "")
     result = rewrite(program, {0: [Append("--a"), Append('{"b": "$(C)"}')]})
     key = "args" if container.get("args") else "command"
     assert result == {key: [*container[key], "--a", '{"b": "$$(C)"}']}
@@ -177,7 +177,7 @@ FOREIGN = [
 @pytest.mark.parametrize(("command", "label"), FOREIGN)
 def test_engines_of_others_are_marked(command, label):
     program = read({"command": command})
-    assert (program.foreign, program.calls, program.problem) == (label, (), "")
+    assert (program.other_stack, program.calls, program.problem) == (label, (), "")
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,12 @@ def test_engines_of_others_are_marked(command, label):
 )
 def test_no_engine_is_started(command):
     program = read({"command": command})
-    assert (program.inert, program.calls, program.problem, program.foreign) == (True, (), "", "")
+    assert (program.inert, program.calls, program.problem, program.other_stack) == (
+        True,
+        (),
+        "",
+        "",
+    )
 
 
 @pytest.mark.parametrize(
@@ -220,7 +225,7 @@ def test_what_cannot_be_read_is_said(container, said):
     else:
         assert said in program.calls[0].closed
     assert not program.inert
-    assert program.foreign == ""
+    assert program.other_stack == ""
 
 
 def test_a_wrapper_of_unknown_content_shows_its_engine_but_is_closed():

@@ -84,7 +84,7 @@ def test_changes_of_other_items_are_not():
 
 def test_a_rewrite_that_cannot_be_proven_is_refused(monkeypatch):
     program = read({"command": ["sh", "-c", "vllm serve m 'a b'"]})
-    monkeypatch.setattr(edit.quoting, "word", lambda value: value.encode())
+    monkeypatch.setattr(edit.quoting, "word", lambda value: value.encode())  # type: ignore[attr-defined]
     with pytest.raises(Refused) as refusal:
         rewrite(program, {0: [Replace(1, "c d")]})
     assert "could not be proven" in refusal.value.message

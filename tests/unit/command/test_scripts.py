@@ -80,10 +80,10 @@ def test_what_cannot_be_proven_is_refused(script, args, env, said):
     assert "--kv-transfer-config" in refusal.value.message
 
 
-@pytest.mark.parametrize(("script", "problem", "inert", "foreign"), NO_CALLS)
-def test_scripts_without_engine_calls(script, problem, inert, foreign):
+@pytest.mark.parametrize(("script", "problem", "inert", "other_stack"), NO_CALLS)
+def test_scripts_without_engine_calls(script, problem, inert, other_stack):
     program = read({"command": ["bash", "-c", script]})
     assert program.calls == ()
-    assert (program.inert, program.foreign) == (inert, foreign)
+    assert (program.inert, program.other_stack) == (inert, other_stack)
     assert problem in program.problem
     assert bool(problem) == bool(program.problem)

@@ -125,7 +125,7 @@ class Wish:
     def _engine(self, role: str) -> Document:
         asks: dict[str, str] = {}
         if self.tier and self.shape != "field":
-            asks = {names.TIER: self.tier, names.POLICY: self.policy}
+            asks = {names.ANNOTATION_TIER: self.tier, names.ANNOTATION_POLICY: self.policy}
         words = [self.model, *self.arguments]
         made = d.engine(asks, args=words, provider_config=self.cluster, **ENGINES[self.engine])
         template = d.wired_pod(made)
@@ -324,8 +324,8 @@ class OverTime(RuleBasedStateMachine):
         self.act(name)
         for document in it.composed.values():
             annotations = document["metadata"].get("annotations", {})
-            if names.RECORD in annotations:
-                annotations[names.RECORD] = annotations[names.RECORD][:-9]
+            if names.ANNOTATION_RECORD in annotations:
+                annotations[names.ANNOTATION_RECORD] = annotations[names.ANNOTATION_RECORD][:-9]
         self.settle()
 
     # The function --------------------------------------------------------------------------------

@@ -640,10 +640,10 @@ def test_a_bug_on_one_workload_is_its_own_condition(monkeypatch: pytest.MonkeyPa
     }
     real = wire.wire
 
-    def broken(asking: Any, *rest: Any) -> Any:
-        if asking.key == KEY:
+    def broken(request: Any, *rest: Any) -> Any:
+        if request.key == KEY:
             raise KeyError("secret")
-        return real(asking, *rest)
+        return real(request, *rest)
 
     monkeypatch.setattr(wire, "wire", broken)
     desired = {
@@ -905,7 +905,7 @@ def test_what_cannot_be_read_is_refused_and_no_request_in_it_called_idle() -> No
     engine["spec"]["forProvider"]["manifest"] = manifest
     got = call(d.replica(), desired={KEY: engine})
     assert got.conditions == {"KVOffloadReady": ("False", "ArgsNotPatchable")}
-    assert "this is not YAML" in got.messages["KVOffloadReady"]
+    assert "This is not valid YAML" in got.messages["KVOffloadReady"]
     assert "does nothing" not in got.messages["KVOffloadReady"]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from function.names import RECORD
+from function.names import ANNOTATION_RECORD
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import call
 
@@ -317,9 +317,9 @@ CONFIGURED: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize("name", CONFIGURED)
 def test_the_file_of_config_counts_where_its_config_map_stands_beside(name: str) -> None:
-    beside, reason, said = CONFIGURED[name]
+    siblings, reason, said = CONFIGURED[name]
     required = d.requirements(d.ready_tier())
-    got = call(d.replica(), desired={KEY: configured(), **beside}, required=required)
+    got = call(d.replica(), desired={KEY: configured(), **siblings}, required=required)
     assert (got.conditions["KVOffloadReady"][1], said in got.messages["KVOffloadReady"]) == (
         reason,
         True,
@@ -334,7 +334,9 @@ def test_an_edit_of_the_config_map_is_a_change_of_the_template() -> None:
         got = call(d.replica(), desired=desired, required=d.requirements(d.ready_tier()), **more)
         assert got.conditions["KVOffloadReady"][1] == WIRED
         resource = got.desired[KEY]
-        return resource, json.loads(resource["metadata"]["annotations"][RECORD])["template"]
+        return resource, json.loads(resource["metadata"]["annotations"][ANNOTATION_RECORD])[
+            "template"
+        ]
 
     first, digest = wired(SEEN)
     assert wired("# a comment\ndtype: 'half'\n", observed={KEY: first}) == (first, digest)
@@ -344,14 +346,14 @@ def test_an_edit_of_the_config_map_is_a_change_of_the_template() -> None:
 
 
 def identity_of(resource: dict[str, Any]) -> str:
-    record = json.loads(resource["metadata"]["annotations"][RECORD])
+    record = json.loads(resource["metadata"]["annotations"][ANNOTATION_RECORD])
     return next(iter(record["engines"].values()))["identity"]
 
 
 def test_a_wired_engine_whose_config_map_goes_keeps_what_it_has() -> None:
     required = d.requirements(d.ready_tier())
-    beside = {"config": config_map(SEEN)}
-    first = call(d.replica(), desired={KEY: configured(), **beside}, required=required)
+    siblings = {"config": config_map(SEEN)}
+    first = call(d.replica(), desired={KEY: configured(), **siblings}, required=required)
     running = {KEY: first.desired[KEY]}
     got = call(d.replica(), desired={KEY: configured()}, observed=running, required=required)
     assert got.conditions["KVOffloadReady"][1] == "ArgsNotPatchable"
@@ -543,7 +545,7 @@ def test_the_phase_is_what_the_label_says_where_the_flags_do_not(
 
 
 @pytest.mark.parametrize(
-    ("beside", "reason"),
+    ("siblings", "reason"),
     [
         ({}, WIRED),
         ({"envFrom": [{"configMapRef": {"name": "more"}}]}, "ArgsNotPatchable"),
@@ -551,10 +553,10 @@ def test_the_phase_is_what_the_label_says_where_the_flags_do_not(
     ],
 )
 def test_a_variable_that_may_hold_flags_is_empty_only_where_all_are_seen(
-    beside: dict[str, Any], reason: str
+    siblings: dict[str, Any], reason: str
 ) -> None:
     script = f"exec vllm serve {DENSE} $VLLM_ADDITIONAL_ARGS"
-    container = {"image": STOCK["image"], "command": ["sh", "-c", script], **beside}
+    container = {"image": STOCK["image"], "command": ["sh", "-c", script], **siblings}
     found, message = decide(deployment(container))
     assert found == reason, message
 

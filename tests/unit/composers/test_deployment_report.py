@@ -17,7 +17,7 @@ DEPLOYMENT = {
     "spec": {"replicas": 2},
 }
 WIRED = ("True", "Wired", "workload-main: Wired to LMCache tier modelplane-system/chat.")
-HELD = ("False", "TierNotReady", "workload-main: Held back.")
+DEFERRED = ("False", "TierNotReady", "workload-main: Held back.")
 NO_STEP = "It says nothing of the tier that it names."
 
 
@@ -56,8 +56,8 @@ TABLE: dict[str, tuple[dict[str, tuple[Any, ...] | None], tuple[str, str, str]]]
         ("True", "Wired", f"2 of 2 replicas are wired. a, b: {WIRED[2]}"),
     ),
     "one is held back": (
-        {"a": WIRED, "b": HELD},
-        ("False", "TierNotReady", f"1 of 2 replicas are wired. b: {HELD[2]} a: {WIRED[2]}"),
+        {"a": WIRED, "b": DEFERRED},
+        ("False", "TierNotReady", f"1 of 2 replicas are wired. b: {DEFERRED[2]} a: {WIRED[2]}"),
     ),
     "one says nothing": (
         {"a": WIRED, "b": None},
@@ -68,8 +68,8 @@ TABLE: dict[str, tuple[dict[str, tuple[Any, ...] | None], tuple[str, str, str]]]
         ("Unknown", "NotReported", f"0 of 2 replicas are wired. a, b: {NO_STEP}"),
     ),
     "what is known to be wrong comes before what is not known": (
-        {"a": None, "b": HELD},
-        ("False", "TierNotReady", f"0 of 2 replicas are wired. b: {HELD[2]} a: {NO_STEP}"),
+        {"a": None, "b": DEFERRED},
+        ("False", "TierNotReady", f"0 of 2 replicas are wired. b: {DEFERRED[2]} a: {NO_STEP}"),
     ),
     "a reason that is none of ours": (
         {"a": ("True", "Fine", "all is well")},

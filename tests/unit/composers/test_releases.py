@@ -42,7 +42,7 @@ def test_what_runs_stays_as_it_is(was: Fixture, tier: str) -> None:
             assert _text(got[key]) == _text(document), key
         else:
             # Composed by us: how it is applied and watched may change, what runs may not.
-            assert _text(objects.unwrapped(got[key])) == _text(objects.unwrapped(document)), key
+            assert _text(objects.unwrap(got[key])) == _text(objects.unwrap(document)), key
             assert _record(got[key]) == _record(document), key
 
 
@@ -60,7 +60,7 @@ def test_a_record_is_read_whole(was: Fixture) -> None:
 def test_a_fixture_shows_wiring(was: Fixture) -> None:
     """But for Optional's choice, which is to stay as the author wrote it."""
     for key, document in was.desired.items():
-        manifests = [objects.unwrapped(one) for one in (document, was.wired[key])]
+        manifests = [objects.unwrap(one) for one in (document, was.wired[key])]
         assert (manifests[0] == manifests[1]) == (was.name == "optional-unwired"), key
 
 

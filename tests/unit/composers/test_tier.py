@@ -731,18 +731,18 @@ def terminating(found: dict[str, Any]) -> dict[str, Any]:
 
 ONLY_EU = {"clusters": [d.cluster("eu")], "usages": []}
 LEAVING = {"clusters": [terminating(d.cluster("us")), d.cluster("eu")], "usages": []}
-HELD = stamped(("us",))
-AWAY = without(HELD, "tier-us")
+DEFERRED = stamped(("us",))
+AWAY = without(DEFERRED, "tier-us")
 # How a child leaves "us": (observed, required) -> what is desired.
 PARTING: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "its ProviderConfig is held first": (stamped(), LEAVING, ["hold-us", "tier-eu", "tier-us"]),
     "also where the cluster is gone": (stamped(), ONLY_EU, ["hold-us", "tier-eu", "tier-us"]),
     "until the provider has looked": (
-        HELD | {"hold-us": without(HELD["hold-us"], "status")},
+        DEFERRED | {"hold-us": without(DEFERRED["hold-us"], "status")},
         LEAVING,
         ["hold-us", "tier-eu", "tier-us"],
     ),
-    "then it goes": (HELD, LEAVING, ["hold-us", "tier-eu"]),
+    "then it goes": (DEFERRED, LEAVING, ["hold-us", "tier-eu"]),
     "and may still be there": (AWAY, LEAVING, ["hold-us", "tier-eu"]),
     "as core saw it before": (
         AWAY,
@@ -756,7 +756,7 @@ PARTING: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     ),
     "and is no more": (AWAY, LEAVING | {"children": [listed("eu")]}, ["tier-eu"]),
     "wanted again before it went": (
-        HELD,
+        DEFERRED,
         BOTH | {"children": [listed("us"), listed("eu")]},
         ["tier-eu", "tier-us"],
     ),
@@ -770,7 +770,7 @@ PARTING: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         BOTH | {"children": [listed("us"), listed("eu")]},
         ["hold-us", "tier-eu", "tier-us"],
     ),
-    "and nothing is looked up": (HELD, {}, ["hold-us", "tier-eu", "tier-us"]),
+    "and nothing is looked up": (DEFERRED, {}, ["hold-us", "tier-eu", "tier-us"]),
 }
 
 
@@ -797,7 +797,7 @@ ANEW: dict[str, tuple[dict[str, Any], dict[str, Any], list[str], str | None]] = 
         "first",
     ),
     "then it goes": (
-        stamped_for(HELD, annotations=FOR_THE_FIRST),
+        stamped_for(DEFERRED, annotations=FOR_THE_FIRST),
         REDECLARED,
         ["hold-us", "tier-eu"],
         None,
@@ -809,7 +809,7 @@ ANEW: dict[str, tuple[dict[str, Any], dict[str, Any], list[str], str | None]] = 
         "second",
     ),
     "which had been stamped already": (
-        stamped_for(HELD, annotations=FOR_THE_FIRST, deletionTimestamp="2026-01-01T00:00:00Z"),
+        stamped_for(DEFERRED, annotations=FOR_THE_FIRST, deletionTimestamp="2026-01-01T00:00:00Z"),
         REDECLARED | {"children": [terminating(listed("us")), listed("eu")]},
         ["hold-us", "tier-eu", "tier-us"],
         "second",
@@ -862,7 +862,7 @@ def test_a_fleets_status_speaks_of_no_child_that_leaves() -> None:
 
 
 def test_a_child_that_is_wanted_again_while_it_goes_is_not_ready() -> None:
-    seen = HELD | {"tier-us": terminating(HELD["tier-us"])}
+    seen = DEFERRED | {"tier-us": terminating(DEFERRED["tier-us"])}
     found = BOTH | {"children": [terminating(listed("us")), listed("eu")]}
     got = call(d.tier(**FLEET), required=found, observed=seen)
     assert (got.status["cluster"], got.composite_ready) == ("1/2 clusters", "FALSE")
@@ -941,7 +941,7 @@ def test_an_inline_tier_in_use_outlives_its_declaration(name: str) -> None:
 
 
 # name: (who is found to use the fleet's children, is the edit refused?)
-LEFT = {
+UNTOUCHED = {
     "unused": ([], False),
     "in use": ([fleet_usage("composed-tier-us")], True),
     "a stranger says so": ([fleet_usage("composed-tier-us", "team-x")], False),
@@ -949,9 +949,9 @@ LEFT = {
 }
 
 
-@pytest.mark.parametrize("name", LEFT)
+@pytest.mark.parametrize("name", UNTOUCHED)
 def test_a_fleet_in_use_does_not_become_a_tier_of_one_cluster(name: str) -> None:
-    usages, is_refused = LEFT[name]
+    usages, is_refused = UNTOUCHED[name]
     clusters = {"clusters": [d.cluster("us"), d.cluster("eu")], "usages": []}
     observed = observe(call(d.tier(**FLEET), required=clusters))
     required = {"cluster": [d.cluster()], "usages": []}

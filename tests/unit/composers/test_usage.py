@@ -121,9 +121,9 @@ def test_a_cluster_scoped_consumers_usage_stands_beside_its_engine(name: str) ->
     required = d.requirements(open_tier)
     desired = call(composite, desired={KEY: engine}, required=required).desired
     found = only(desired)
-    beside = desired["configmap-kv-offload"]
-    assert beside["kind"] == "Object"
-    assert beside["metadata"].get("namespace", "") == namespace
+    siblings = desired["configmap-kv-offload"]
+    assert siblings["kind"] == "Object"
+    assert siblings["metadata"].get("namespace", "") == namespace
     assert found["metadata"]["namespace"] == want
     assert found["spec"]["of"]["resourceRef"]["namespace"] == "modelplane-system"
     assert found["metadata"]["annotations"][CONSUMER] == '{"kind":"ModelReplica","name":"qwen"}'
@@ -152,7 +152,7 @@ MOONCAKE = {"backend": "Mooncake", "lmcache": None, "mooncake": {"store": {"size
 
 ELSE = d.requirements(d.ready_tier("other"), name="other")
 # name: (the engine after an edit, what is resolved for it) -> its tier is let go of
-LEFT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+UNTOUCHED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "it asks no more": (d.engine({}), {}),
     "the policy is Off": (
         d.engine(OPTIONAL | {"modelplane.ai/kv-offload-policy": "Off"}),
@@ -177,10 +177,10 @@ def runs() -> dict[str, Any]:
     return seen
 
 
-@pytest.mark.parametrize("name", LEFT)
+@pytest.mark.parametrize("name", UNTOUCHED)
 def test_a_tier_that_an_engine_leaves_is_let_go_of_while_it_runs_on(name: str) -> None:
     """Core deletes no Usage before what its `by` names is gone: first it must name nobody."""
-    engine, required = LEFT[name]
+    engine, required = UNTOUCHED[name]
     before = runs()
     (key,) = usages(before)
     desired = {KEY: engine}

@@ -195,7 +195,7 @@ def test_pinned_a_changed_template_keeps_its_wiring(name: str) -> None:
     got = call(d.replica("a"), desired=desired, observed=world.observed["a"], required=required)
     args = d.wired_pod(got.desired[KEY])["spec"]["containers"][0]["args"]
     assert got.conditions["KVOffloadReady"] == ("True", "Wired")
-    assert args[: len(changed.get("args", [d.MODEL]))] == changed.get("args", [d.MODEL])
+    assert args[: len(changed.get("args", [d.MODEL]))] == changed.get("args", [d.MODEL])  # type: ignore[attr-defined]
     assert ('"lmcache.mp.mq_timeout":900' in args[-1]) != keeps
     again = call(d.replica("a"), desired=desired, observed=observe(got), required=required)
     assert again.desired[KEY]["spec"] == got.desired[KEY]["spec"]

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from function.api.engines import ENGINES, SGLANG, VLLM
 from function.backends.registry import accelerator_rows
 from function.contract.accelerators.claims import Claims
-from function.contract.accelerators.kinds import NAMES, Accelerator
-from function.contract.accelerators.reading import (
+from function.contract.accelerators.detect import (
     DEVICE_CLASSES,
     NODE_LABELS,
     RESOURCES,
     of_pod,
 )
+from function.contract.accelerators.kinds import NAMES, Accelerator
 from function.contract.accelerators.serving import Served, served
 
 ACCELERATOR_ROWS = tuple(accelerator_rows())

@@ -153,9 +153,9 @@ def test_the_schema_knows_the_backend_alone() -> None:
     assert "spec.borrowed.lanes" in got.messages["Accepted"]
     other = call(d.tier(), backends=REGISTRY)
     assert "spec.backend" in other.messages["Accepted"]
-    unused = tier()
-    unused["spec"]["gpuVisibility"] = {"source": "CDI"}
-    refused = call(unused, backends=REGISTRY)
+    forbids = tier()
+    forbids["spec"]["gpuVisibility"] = {"source": "CDI"}
+    refused = call(forbids, backends=REGISTRY)
     assert refused.messages["Accepted"] == (
         "spec.gpuVisibility: gpuVisibility may not be set: it looks at no GPU"
     )

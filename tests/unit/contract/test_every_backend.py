@@ -118,9 +118,9 @@ def test_what_it_composes_is_its_own(case: Case) -> None:
             assert metadata["name"] == tier.remote_namespace
             continue
         assert metadata["name"].startswith(tier.remote_name), metadata["name"]
-        namespace = part.beside or tier.remote_namespace
+        namespace = part.namespace_override or tier.remote_namespace
         assert metadata.get("namespace", namespace) == namespace
-        if part.beside:
+        if part.namespace_override:
             words = json.dumps(part.manifest)
             assert not any(f'"{word}"' in words for word in ("hostPath", "hostNetwork", "hostIPC"))
         assert tier.labels.items() <= metadata["labels"].items()

@@ -149,8 +149,8 @@ def test_rows_are_whole():
         assert any(Version(v) in SpecifierSet(row.versions) for v in KNOWN[row.engine])
         assert bool(row.package) == bool(row.package_versions)
         for item in (*row.features, *row.cautions):
-            SpecifierSet(item.engine), SpecifierSet(item.backend)
-            assert item.source
+            SpecifierSet(item.engine), SpecifierSet(item.backend)  # type: ignore[attr-defined]
+            assert item.source  # type: ignore[attr-defined]
         if row.engine == "vLLM":
             assert row.connector.partition("/")[0] in CONNECTORS
     for engine, versions in KNOWN.items():

@@ -66,7 +66,7 @@ async def test_one_long_call_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) ->
         try:
             health = health_pb2_grpc.HealthStub(channel)
             check = health_pb2.HealthCheckRequest()
-            assert (await health.Check(check, timeout=LIMIT)).status == SERVING
+            assert (await health.Check(check, timeout=LIMIT)).status == SERVING  # type: ignore[attr-defined]
             for tag in ("a", "b", "a"):
                 answer = await stub.RunFunction(request(tag), timeout=LIMIT)
                 assert answer.meta.tag == tag

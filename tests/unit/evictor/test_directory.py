@@ -103,7 +103,7 @@ def test_it_may_not_say_so_of_others_files(tmp_path: Path, monkeypatch: Any) -> 
     def refuse(*_: Any, **__: Any) -> None:
         raise PermissionError(errno.EPERM, "no")
 
-    monkeypatch.setattr(module.os, "utime", refuse)
+    monkeypatch.setattr(module.os, "utime", refuse)  # type: ignore[attr-defined]
     found.turn()
     assert (found.says_again, found.problem) == (False, "")
 
@@ -129,7 +129,7 @@ def test_what_is_gone_already_counts(tmp_path: Path, monkeypatch: Any) -> None:
         remove(path)
         raise FileNotFoundError(path)
 
-    monkeypatch.setattr(module.os, "remove", quicker)
+    monkeypatch.setattr(module.os, "remove", quicker)  # type: ignore[attr-defined]
     worker(tmp_path, bytes=70, low=100).turn()
     assert len(left(tmp_path)) == 7
 
@@ -142,7 +142,7 @@ def test_what_cannot_be_removed_is_said_and_not_tried_at_once_again(
     def refuse(_: str) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(module.os, "remove", refuse)
+    monkeypatch.setattr(module.os, "remove", refuse)  # type: ignore[attr-defined]
     found = worker(tmp_path, bytes=1)
     found.turn()
     assert "cannot remove" in found.problem

@@ -17,7 +17,7 @@ PACKAGES = ("function", "kv_offload")
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("evictor",),  # a program of its own: takes nothing of the function, and gives its text alone
     ("reasons", "redact", "problems"),
-    ("kube", "names"),
+    ("kube", "names", "facts"),
     ("api",),
     ("edge",),
     ("contract",),

@@ -14,7 +14,7 @@ from function.contract.injection import Injection
 from function.edge.structs import encode
 from function.engines.events import flags
 from function.pods import replay, wire
-from function.pods.asking import find
+from function.pods.offload_request import find
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -47,9 +47,9 @@ def pod(*args: str, image: str = VLLM, env: list[Json] | None = None, **more: An
 
 def wired(plan: tier_plan.TierPlan, workload: Json) -> wire.Wired:
     ref = KVOffloadTierRef(name="chat", namespace="platform")
-    asking = find("engine", workload, ref, Input(), "default")
-    assert asking is not None
-    return wire.wire(asking, plan.tier, plan.backend, "files")
+    request = find("engine", workload, ref, Input(), "default")
+    assert request is not None
+    return wire.wire(request, plan.tier, plan.backend, "files")
 
 
 def container(found: wire.Wired) -> Json:
@@ -110,9 +110,9 @@ def test_a_record_is_replayed_with_its_events() -> None:
     (kept,) = once.record.templates.values()
     assert plan.backend.allows.problem(kept.injection, flags()) == ""
     ref = KVOffloadTierRef(name="chat", namespace="platform")
-    asking = find("engine", bare, ref, Input(), "default")
-    assert asking is not None
-    assert replay.replay(asking, once.record, Input()) == once.manifest
+    request = find("engine", bare, ref, Input(), "default")
+    assert request is not None
+    assert replay.replay(request, once.record, Input()) == once.manifest
 
 
 @pytest.mark.parametrize(

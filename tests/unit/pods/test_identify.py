@@ -301,7 +301,7 @@ REFUSED = {
         Declared(),
         "OutOfScope",
     ),
-    "Triton by argv": ([pod("a", Program(foreign="NVIDIA Triton"))], Declared(), "OutOfScope"),
+    "Triton by argv": ([pod("a", Program(other_stack="NVIDIA Triton"))], Declared(), "OutOfScope"),
     "KVBM by env": (
         [pod(OFFICIAL, VLLM_CALL, env=[{"name": "DYN_KVBM_CPU_CACHE_GB", "value": "4"}])],
         Declared(),

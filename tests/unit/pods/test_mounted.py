@@ -3,7 +3,7 @@
 import pytest
 
 from function.pods import mounted
-from function.pods.beside import Beside
+from function.pods.siblings import SiblingResources
 
 TEXTS = {"cm": {"vllm.yaml": "seed: 1", "other": "x"}, "two": None, "more": {"b.yaml": "b"}}
 CM = {"name": "v", "configMap": {"name": "cm"}}
@@ -104,7 +104,7 @@ def on(cluster: str, manifest: dict) -> dict:
 
 
 def test_only_what_a_pod_could_mount_is_beside_it():
-    seen = Beside.among(
+    seen = SiblingResources.among(
         [
             on("here", config_map("a", x="1", y=2)),
             on("here", config_map("b", "team", x="1")),
@@ -118,9 +118,9 @@ def test_only_what_a_pod_could_mount_is_beside_it():
             on("here", {"kind": "ConfigMap", "data": 1}),
         ]
     ).config_maps
-    assert seen.beside(on("here", {}), "default") == {
+    assert seen.mountable_by(on("here", {}), "default") == {
         "a": {"x": "1"}, "f": {"x": "1"}, "g": None, "": {},
     }  # fmt: skip
-    assert seen.beside(on("here", {}), "team") == {"b": {"x": "1"}}
-    assert seen.beside(on("there", {}), "default") == {"c": {"x": "1"}}
-    assert seen.beside({}, "default") == {"d": {"x": "1"}}
+    assert seen.mountable_by(on("here", {}), "team") == {"b": {"x": "1"}}
+    assert seen.mountable_by(on("there", {}), "default") == {"c": {"x": "1"}}
+    assert seen.mountable_by({}, "default") == {"d": {"x": "1"}}

@@ -72,7 +72,7 @@ def test_rows_are_whole():
         value = row.values[0] if row.values else "x"
         assert of_template({"metadata": {row.place: {row.key: value}}}) == row
     for row in FIELDS:
-        assert row.source and row.path[0] == "spec"
+        assert row.source and row.path[0] == "spec"  # type: ignore[attr-defined]
 
 
 @given(

@@ -45,7 +45,7 @@ def test_round_trip(record):
     text = dump(record)
     assert load(text) == (record, "")
     assert dump(load(text)[0]) == text
-    assert read({"annotations": {names.RECORD: text}}) == (record, "")
+    assert read({"annotations": {names.ANNOTATION_RECORD: text}}) == (record, "")
     assert record.wired == (record.state == WIRED)
 
 
@@ -120,4 +120,4 @@ def test_a_record_is_bounded():
     long = Injection(files={"f": "x" * 17000})
     with pytest.raises(Refused, match="16384") as refused:
         dump(Record(state=WIRED, tier="a/b", templates={"p": TemplateRecord(long)}))
-    assert refused.value.path == f"metadata.annotations[{names.RECORD}]"
+    assert refused.value.path == f"metadata.annotations[{names.ANNOTATION_RECORD}]"

@@ -8,7 +8,7 @@ from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
 from function.contract.injection import Injection
 from function.pods import record, replay
-from function.pods.asking import find
+from function.pods.offload_request import find
 from function.pods.record import Record, TemplateRecord
 from function.problems import Refused
 

@@ -3,7 +3,7 @@
 import pytest
 
 from function.problems import Refused
-from function.workloads.containers import serving
+from function.workloads.containers import find_engine_container
 
 
 def spec(*names, **images):
@@ -39,7 +39,7 @@ CHOSEN = {
 @pytest.mark.parametrize("name", CHOSEN)
 def test_chosen(name):
     pod, given, proven, index = CHOSEN[name]
-    assert serving(pod, name=given, proves=proves(*proven)) == index
+    assert find_engine_container(pod, name=given, proves=proves(*proven)) == index
 
 
 REFUSED = {
@@ -55,6 +55,6 @@ REFUSED = {
 def test_refused(name):
     pod, proven = REFUSED[name]
     with pytest.raises(Refused) as refused:
-        serving(pod, proves=proves(*proven))
+        find_engine_container(pod, proves=proves(*proven))
     assert refused.value.reason == "EngineContainerMissing"
-    assert "name it" in refused.value.message
+    assert "Name the engine's container" in refused.value.message

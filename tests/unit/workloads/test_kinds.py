@@ -558,7 +558,7 @@ def test_a_path_to_a_pod_spec_has_no_place_for_labels():
     assert replace(PATHS, template, {"spec": {"containers": []}})["spec"]["pools"][0]["pod"] == {
         "spec": {"containers": []}
     }
-    with pytest.raises(Refused, match="name the pod template"):
+    with pytest.raises(Refused, match=r"path of the pod template"):
         replace(PATHS, template, {**template.body, "metadata": {"labels": {"a": "b"}}})
 
 
@@ -626,7 +626,7 @@ def test_what_is_read_of_a_container_is_text(field: str):
     container = {"name": "engine", "image": "vllm/vllm-openai:v0.33.0", field: 4}
     body = {"template": {"spec": {"containers": [container]}}}
     (template,) = find(manifest("apps/v1", "Deployment", body)).templates
-    assert template.problem == f"spec.template.spec.containers[0].{field}: this is not text"
+    assert template.problem == f"spec.template.spec.containers[0].{field}: This is not a string."
 
 
 def test_a_malformed_template_keeps_only_what_it_declares():
@@ -641,12 +641,12 @@ def test_a_malformed_template_keeps_only_what_it_declares():
         },
     )
     (template,) = find(document).templates
-    assert template.problem == "spec.template.spec.containers[0].env: this is not a list"
+    assert template.problem == "spec.template.spec.containers[0].env: This is not a list."
     assert template.body == {
         "metadata": {"annotations": {"a": "b"}},
         "spec": {"containers": []},
     }
-    with pytest.raises(Refused, match="this is not a list"):
+    with pytest.raises(Refused, match="This is not a list"):
         replace(document, template, template.body)
 
 
@@ -660,8 +660,8 @@ def test_rubbish_in_serve_configurations():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: [", "this is not YAML"),
-        ("a: 2026-99-99", "this is not YAML"),
+        ("a: [", "This is not valid YAML"),
+        ("a: 2026-99-99", "This is not valid YAML"),
         ("[" * 100_000, "more than 100 levels deep"),
         (BOMB, "aliases stand for more than"),
     ],

@@ -96,9 +96,9 @@ def test_a_preset_is_completed_only_where_the_service_says_that_it_reads_the_var
 @pytest.mark.parametrize(
     ("manifest", "said"),
     [
-        (service(main("", args=["--x", '{"a":1}'])), "evaluates the container's args once more"),
-        (service(main("--x 1", args=["--x=2"])), "--x stands in both"),
-        (service(main(), worker={"containers": [main(None)]}), "only some pods"),
+        (service(main("", args=["--x", '{"a":1}'])), "evaluates the container's args again"),
+        (service(main("--x 1", args=["--x=2"])), "--x is in both"),
+        (service(main(), worker={"containers": [main(None)]}), "Only some pods"),
     ],
 )
 def test_what_the_preset_would_read_otherwise_is_refused(
@@ -117,5 +117,5 @@ def test_the_presets_own_words_stay() -> None:
     (container,) = body["spec"]["containers"]
     command = ["/bin/bash", "-c", "exec vllm serve /other --x 1", "--"]
     changed = {**body, "spec": {"containers": [{**container, "command": command}]}}
-    with pytest.raises(Refused, match="cannot be changed from here"):
+    with pytest.raises(Refused, match="cannot be changed here"):
         workloads.replace(manifest, template, changed)

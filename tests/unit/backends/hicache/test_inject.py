@@ -391,13 +391,13 @@ def test_pages_are_found_by_the_name_that_is_served(
     prefill: dict[str, str | None], decode: dict[str, str | None], found: bool
 ) -> None:
     """SGLang puts it into the names of pages, in every storage."""
-    halves = [
+    disaggregation = [
         Engine("SGLang", flags={**mode, **flags}, identity="a", model="m")
         for mode, flags in ((PREFILL, prefill), (DECODE, decode))
     ]
     if found:
-        BACKEND.agree(OFFLOADS, halves)
+        BACKEND.agree(OFFLOADS, disaggregation)
         return
     with pytest.raises(Refused, match="--served-model-name") as refused:
-        BACKEND.agree(OFFLOADS, halves)
+        BACKEND.agree(OFFLOADS, disaggregation)
     assert refused.value.reason == "ConnectorConflict"

@@ -43,7 +43,7 @@ class Upstream:
         self.trackers: dict[str, Any] = {}
 
     def register_kv_caches(self, kv_caches: Any) -> None:
-        self.worker_adapter.did.append("registered")
+        self.worker_adapter.did.append("registered")  # type: ignore[attr-defined]
 
     def _get_or_create_request_tracker(self, request: Any) -> Any:
         salt = request.cache_salt or ""

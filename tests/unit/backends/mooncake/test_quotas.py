@@ -134,7 +134,7 @@ def test_a_standby_is_asked_again(
             raise KeyboardInterrupt
 
     master.away = True
-    monkeypatch.setattr(quotas.time, "sleep", nap)
+    monkeypatch.setattr(quotas.time, "sleep", nap)  # type: ignore[attr-defined]
     with pytest.raises(KeyboardInterrupt):
         quotas.Keeper(str(file), master.url).forever()
     assert capsys.readouterr().out.count("asking again") == 1, "said once"

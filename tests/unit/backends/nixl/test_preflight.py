@@ -41,7 +41,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def lock(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(preflight.resource, "getrlimit", lambda _: (size, size))
+    monkeypatch.setattr(preflight.resource, "getrlimit", lambda _: (size, size))  # type: ignore[attr-defined]
 
 
 def add(node: Path, name: str, state: str = "4: ACTIVE") -> None:
@@ -146,7 +146,7 @@ class Agent:
     def transfer(self, handle: Any) -> str:
         (ours, size, _), (theirs, _, _) = handle
         if self.copies:
-            preflight.ctypes.memmove(ours, theirs, size)
+            preflight.ctypes.memmove(ours, theirs, size)  # type: ignore[attr-defined]
         return "PROC"
 
     def check_xfer_state(self, handle: Any) -> str:
@@ -267,7 +267,7 @@ def test_a_store_that_is_away(answers: dict[str, Any]) -> None:
 
 def test_a_look_that_hangs_or_dies_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = tmp_path / "look.py"
-    monkeypatch.setattr(preflight.os.path, "abspath", lambda _: str(script))
+    monkeypatch.setattr(preflight.os.path, "abspath", lambda _: str(script))  # type: ignore[attr-defined]
     script.write_text("import os, sys; sys.stderr.write('torn\\n'); os.abort()")
     well, line = preflight.look_apart(CONFIG)
     assert not well and "ended with -6: torn" in line

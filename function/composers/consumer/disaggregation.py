@@ -7,17 +7,17 @@ kept there, and nothing in it is found again, which is easily forgotten and seld
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from function.pods.asking import Asking
+from function.pods.offload_request import OffloadRequest
 from function.reasons import Policy
 from function.workloads import Gang, Workload
 from function.workloads.model import DECODE, PREFILL, UNIFIED
-from function.workloads.roles import phase_of_labels
+from function.workloads.roles import phase_by_label
 
 _OTHER = {PREFILL: DECODE, DECODE: PREFILL}
 
 
 @dataclass(frozen=True)
-class Half:
+class PhaseGroup:
     """An engine that does one phase only. `name`: its resource's key, and its own where it has one.
 
     `asks`: for a tier. `silent`: it says nothing of one; policy Off says something.
@@ -29,36 +29,40 @@ class Half:
     silent: bool
 
 
-def of_asking(asking: Asking) -> list[Half]:
+def requested_groups(request: OffloadRequest) -> list[PhaseGroup]:
     """The halves in a workload of which some engine asks, or has asked."""
-    off = asking.policy is Policy.OFF
-    named = {engine.gang.name for engine in asking.engines} if asking.ref is not None else set()
+    off = request.policy is Policy.OFF
+    named = {engine.gang.name for engine in request.engines} if request.ref is not None else set()
     return [
-        Half(_name(asking.key, gang), phase, gang.name in named and not off, gang.name not in named)
-        for gang in asking.workload.engines
+        PhaseGroup(
+            _name(request.key, gang), phase, gang.name in named and not off, gang.name not in named
+        )
+        for gang in request.workload.engines
         if (phase := _phase(gang)) != UNIFIED
     ]
 
 
-def of_silent(key: str, workload: Workload) -> list[Half]:
+def silent_groups(key: str, workload: Workload) -> list[PhaseGroup]:
     """The halves in a workload that says nothing of any tier."""
     engines = [(gang, _phase(gang)) for gang in workload.engines]
     return [
-        Half(_name(key, gang), phase, False, True) for gang, phase in engines if phase in _OTHER
+        PhaseGroup(_name(key, gang), phase, False, True)
+        for gang, phase in engines
+        if phase in _OTHER
     ]
 
 
-def notes(halves: Iterable[Half]) -> list[str]:
+def notes(disaggregation: Iterable[PhaseGroup]) -> list[str]:
     """A sentence for each phase that asks while all of the other one are silent."""
-    halves = list(halves)
+    disaggregation = list(disaggregation)
     said = []
     for phase, other in _OTHER.items():
-        asking = [half.name for half in halves if half.phase == phase and half.asks]
-        others = [half for half in halves if half.phase == other]
-        if asking and others and all(half.silent for half in others):
+        request = [group.name for group in disaggregation if group.phase == phase and group.asks]
+        others = [group for group in disaggregation if group.phase == other]
+        if request and others and all(group.silent for group in others):
             said.append(
-                f"Note: {_listed(asking)} ({phase}) names a tier and"
-                f" {_listed(half.name for half in others)} ({other}) does not: what that half"
+                f"Note: {_listed(request)} ({phase}) names a tier and"
+                f" {_listed(group.name for group in others)} ({other}) does not: what that half"
                 " computes is kept nowhere. Annotate its pod template too, or say there"
                 ' modelplane.ai/kv-offload-policy: "Off" if it is meant.'
             )
@@ -67,7 +71,7 @@ def notes(halves: Iterable[Half]) -> list[str]:
 
 def _phase(gang: Gang) -> str:
     for template in gang.templates:
-        for phase in (template.phase, phase_of_labels(template.body)):
+        for phase in (template.phase, phase_by_label(template.body)):
             if phase != UNIFIED:
                 return phase
     return UNIFIED

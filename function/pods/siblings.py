@@ -33,7 +33,7 @@ class ConfigMaps:
         """The ConfigMaps among desired resources, bare or in Objects."""
         return cls(tuple(found for each in resources if (found := _config_map(each))))
 
-    def beside(self, resource: Json, namespace: str) -> Texts:
+    def mountable_by(self, resource: Json, namespace: str) -> Texts:
         """Those that a pod in `resource` may mount. `namespace`: the pod's."""
         cluster, found = _cluster(resource), dict[str, Mapping[str, str] | None]()
         for place, of, name, texts in self.seen:
@@ -44,7 +44,7 @@ class ConfigMaps:
 
 
 @dataclass(frozen=True)
-class Beside:
+class SiblingResources:
     """`claims`: what pods may claim devices by. `config_maps`: what they may mount."""
 
     claims: Claims = field(default_factory=Claims)
@@ -54,7 +54,7 @@ class Beside:
     def among(cls, resources: Iterable[Json]) -> Self:
         """What stands among desired resources, bare or in Objects."""
         held = list(resources)
-        manifests = (objects.unwrapped(each) for each in held)
+        manifests = (objects.unwrap(each) for each in held)
         claims = Claims.among(each for each in manifests if each is not None)
         return cls(claims, ConfigMaps.among(held))
 
@@ -62,7 +62,7 @@ class Beside:
 def _config_map(
     resource: Json,
 ) -> tuple[str | None, str, str, tuple[tuple[str, str], ...]] | None:
-    manifest = objects.unwrapped(resource)
+    manifest = objects.unwrap(resource)
     if manifest is None or manifest.get("kind") != CONFIG_MAP:
         return None
     texts = {k: v[: MAX_BYTES + 1] for k, v in access.texts(manifest, "data").items()}

@@ -21,12 +21,12 @@ from function.edge.memo import Derived
 from function.engines import config_file
 from function.kube import access, objects
 from function.pods import record
-from function.pods.beside import Beside, Texts
 from function.pods.declared import declared
-from function.pods.gang import AskingEngine, Reading
+from function.pods.gang import EngineRequest, GangReader
+from function.pods.ignored_annotations import IgnoredAnnotation, ignored_annotations
 from function.pods.record import Record
 from function.pods.refs import Ref
-from function.pods.strays import Stray, strays
+from function.pods.siblings import SiblingResources, Texts
 from function.problems import Refused
 from function.reasons import Policy, Reason
 from function.workloads import Workload
@@ -34,7 +34,7 @@ from function.workloads import Workload
 Json = dict[str, Any]
 
 NO_WORKLOAD = Workload()
-NOTHING_BESIDE = Beside()
+NO_SIBLINGS = SiblingResources()
 # Kinds that come to an end, and serve nothing.
 _ENDING = frozenset({"Job", "CronJob"})
 
@@ -43,15 +43,14 @@ _FIELDS = (("spec", "template", "spec", "kvOffloadTierRef"), ("spec", "kvOffload
 
 
 @dataclass(frozen=True)
-class Asking:
+class OffloadRequest:
     """A workload of which at least one engine asks for a tier, or was wired before.
 
     `resource`: what the earlier step desires under `key`; `manifest`: the workload in it.
     `ref` is None when nothing asks any more. `refused`: why the asking itself is wrong.
     `digest`: of the pod templates as their author wrote them, and of the flags that their engines
     read from ConfigMaps. `record`: of an earlier wiring, and
-    `unreadable`: why there is one that cannot be read. `beside`: what the composite desires beside
-    it.
+    `unreadable`: why it cannot be read. `siblings`: what else the composite desires.
     """
 
     key: str
@@ -60,7 +59,7 @@ class Asking:
     provider_config: str
     workload: Workload = NO_WORKLOAD
     digest: str = ""
-    engines: tuple[AskingEngine, ...] = ()
+    engines: tuple[EngineRequest, ...] = ()
     ref: Ref | None = None
     policy: Policy = Policy.REQUIRED
     refused: Refused | None = field(default=None, compare=False)
@@ -68,7 +67,7 @@ class Asking:
     unreadable: str = ""
     # A field of the composite asks for it, and nothing shows that it is an engine.
     doubtful: bool = False
-    beside: Beside = NOTHING_BESIDE
+    siblings: SiblingResources = NO_SIBLINGS
     # What was worked out from it, kept as long as it is.
     derived: Derived = field(default_factory=Derived, compare=False, repr=False)
 
@@ -81,7 +80,7 @@ class Asking:
     @cached_property
     def texts(self) -> Texts:
         """The texts of the ConfigMaps that its pods may mount, as far as they can be seen."""
-        return self.beside.config_maps.beside(self.resource, self.remote_namespace)
+        return self.siblings.config_maps.mountable_by(self.resource, self.remote_namespace)
 
 
 def composite_reference(composite: Mapping[str, Any]) -> KVOffloadTierRef | Refused | None:
@@ -105,61 +104,63 @@ def find(
     reference: KVOffloadTierRef | Refused | None,
     step_input: Input,
     recorded: str,
-    beside: Beside = NOTHING_BESIDE,
-) -> Asking | None:
+    siblings: SiblingResources = NO_SIBLINGS,
+) -> OffloadRequest | None:
     """What the desired resource asks for; None when it is no workload, or asks for nothing.
 
     `reference`: what `composite_reference` found. `recorded`: the text of the record on the
-    observed resource, "" without one. `beside`: what its pods may refer to.
+    observed resource, "" without one. `siblings`: what its pods may refer to.
     """
-    manifest = objects.unwrapped(resource)
+    manifest = objects.unwrap(resource)
     if manifest is None:
         return None
     known, unreadable = record.load(recorded) if recorded else (None, "")
     cluster = step_input.control_plane_cluster or ""
     if manifest is not resource:
         cluster = objects.provider_config(resource)
-    asking = Asking(
-        key, resource, manifest, cluster, record=known, unreadable=unreadable, beside=beside
+    request = OffloadRequest(
+        key, resource, manifest, cluster, record=known, unreadable=unreadable, siblings=siblings
     )
     try:
         workload = workloads.find(manifest, paths(key, manifest, step_input))
         if workload is None:
             return None
-        asking = replace(asking, workload=workload, digest=_digest(workload, ()))
-        engines = _asking(asking, reference, step_input)
+        request = replace(request, workload=workload, digest=_digest(workload, ()))
+        engines = _asking(request, reference, step_input)
         if not engines and reference is not None and manifest.get("kind") not in _ENDING:
-            asking = replace(asking, doubtful=True)
-            engines = _doubtful(asking, reference, step_input)
-        asking = replace(asking, digest=_digest(workload, engines))
+            request = replace(request, doubtful=True)
+            engines = _doubtful(request, reference, step_input)
+        request = replace(request, digest=_digest(workload, engines))
         named, policy = _agreed(engines)
     except Refused as refused:
-        return replace(asking, refused=refused)
+        return replace(request, refused=refused)
     if named is None and known is None and not unreadable:
         return None
-    return replace(asking, engines=engines, ref=named, policy=policy)
+    return replace(request, engines=engines, ref=named, policy=policy)
 
 
-def unread(key: str, resource: Json, recorded: str, why: Refused) -> Asking:
+def unread(key: str, resource: Json, recorded: str, why: Refused) -> OffloadRequest:
     """A workload of which nothing is known but its record: reading it failed."""
     known, unreadable = record.load(recorded) if recorded else (None, "")
-    manifest = objects.unwrapped(resource) or {}
-    return Asking(key, resource, manifest, "", record=known, unreadable=unreadable, refused=why)
+    manifest = objects.unwrap(resource) or {}
+    return OffloadRequest(
+        key, resource, manifest, "", record=known, unreadable=unreadable, refused=why
+    )
 
 
-def strays_in(
-    key: str, resource: Json, step_input: Input, asking: Asking | None
-) -> tuple[Stray, ...]:
+def ignored_annotations_in(
+    key: str, resource: Json, step_input: Input, request: OffloadRequest | None
+) -> tuple[IgnoredAnnotation, ...]:
     """The requests in a desired resource that nobody reads. `asking`: what `find` gave for it."""
-    manifest = objects.unwrapped(resource)
+    manifest = objects.unwrap(resource)
     if manifest is None:
-        return strays(resource, (), known=False)
-    if asking is not None and asking.workload is NO_WORKLOAD:
+        return ignored_annotations(resource, (), known=False)
+    if request is not None and request.workload is NO_WORKLOAD:
         return ()  # it could not be read: said where it is asked
     try:
         workload = (
-            asking.workload
-            if asking is not None
+            request.workload
+            if request is not None
             else workloads.find(manifest, paths(key, manifest, step_input))
         )
     except Refused:
@@ -172,7 +173,10 @@ def strays_in(
     }
     # Beside the manifest an Object's own metadata may hold a request that does nothing.
     outside = {k: v for k, v in resource.items() if manifest is not resource and k == "metadata"}
-    return (*strays(outside, (), known=True), *strays(manifest, read, known=workload is not None))
+    return (
+        *ignored_annotations(outside, (), known=True),
+        *ignored_annotations(manifest, read, known=workload is not None),
+    )
 
 
 def paths(key: str, manifest: Json, step_input: Input) -> tuple[str, ...]:
@@ -181,7 +185,7 @@ def paths(key: str, manifest: Json, step_input: Input) -> tuple[str, ...]:
     return tuple(p.path for p in step_input.paths if p.resource == key or p.kind == kind)
 
 
-def _digest(workload: Workload, engines: tuple[AskingEngine, ...]) -> str:
+def _digest(workload: Workload, engines: tuple[EngineRequest, ...]) -> str:
     """Of the templates, and of what their engines read beside the argv: comments are no change."""
     bodies: Json = {template.path: template.body for template in workload.templates}
     for pod in (pod for engine in engines for pod in engine.pods):
@@ -192,13 +196,13 @@ def _digest(workload: Workload, engines: tuple[AskingEngine, ...]) -> str:
 
 
 def _asking(
-    asking: Asking, reference: KVOffloadTierRef | Refused | None, step_input: Input
-) -> tuple[AskingEngine, ...]:
+    request: OffloadRequest, reference: KVOffloadTierRef | Refused | None, step_input: Input
+) -> tuple[EngineRequest, ...]:
     """The engines that ask, each read once."""
     by_field = None if isinstance(reference, Refused) else reference
     out = []
-    for gang in asking.workload.engines:
-        pods = Reading(gang, step_input, asking.texts)
+    for gang in request.workload.engines:
+        pods = GangReader(gang, step_input, request.texts)
         own = declared((t.body for t in gang.templates), None, step_input)
         if own.ref is None and not (reference is not None and pods.is_engine(own)):
             continue
@@ -209,20 +213,20 @@ def _asking(
 
 
 def _doubtful(
-    asking: Asking, reference: KVOffloadTierRef | Refused, step_input: Input
-) -> tuple[AskingEngine, ...]:
+    request: OffloadRequest, reference: KVOffloadTierRef | Refused, step_input: Input
+) -> tuple[EngineRequest, ...]:
     """All gangs, as if each were the engine that the composite's field speaks of."""
     if isinstance(reference, Refused):
         raise reference
     return tuple(
-        Reading(gang, step_input, asking.texts).engine(
+        GangReader(gang, step_input, request.texts).engine(
             declared((t.body for t in gang.templates), reference, step_input)
         )
-        for gang in asking.workload.engines
+        for gang in request.workload.engines
     )
 
 
-def _agreed(engines: tuple[AskingEngine, ...]) -> tuple[Ref | None, Policy]:
+def _agreed(engines: tuple[EngineRequest, ...]) -> tuple[Ref | None, Policy]:
     """The one tier and policy of the workload's engines. Raises TierConflict."""
     requests = {
         (engine.declared.ref, engine.declared.policy or Policy.REQUIRED) for engine in engines

@@ -21,7 +21,7 @@ _MAX_DEPTH = 40
 
 
 @dataclass(frozen=True)
-class Stray:
+class IgnoredAnnotation:
     """A key below `path` that does nothing, and what to do instead."""
 
     path: str
@@ -32,9 +32,9 @@ class Stray:
         return f"{self.key} under {self.path or 'the document'} does nothing: {self.advice}"
 
 
-def strays(
+def ignored_annotations(
     document: Mapping[str, Any], read: Collection[tuple[str, str]], known: bool
-) -> tuple[Stray, ...]:
+) -> tuple[IgnoredAnnotation, ...]:
     """The keys of a document that nobody reads, in the order in which they stand there.
 
     `read`: (key, value) of every annotation of a pod template in it. `known`: whether its kind is
@@ -42,16 +42,22 @@ def strays(
     """
     found = []
     for place, key, value in _keys(document, ()):
-        if key in names.ASKED and isinstance(value, str) and (key, value) in read:
+        if key in names.USER_ANNOTATIONS and isinstance(value, str) and (key, value) in read:
             continue
-        found.append(Stray(field_path(place), key, _advice(key, known)))
+        found.append(IgnoredAnnotation(field_path(place), key, _advice(key, known)))
     return tuple(found)
 
 
 def _advice(key: str, known: bool) -> str:
-    if key not in names.ASKED:
-        meant = difflib.get_close_matches(key.lower().replace("_", "-"), names.ASKED, n=1)
-        return f"did you mean {meant[0]}?" if meant else f"known are {', '.join(names.ASKED)}."
+    if key not in names.USER_ANNOTATIONS:
+        meant = difflib.get_close_matches(
+            key.lower().replace("_", "-"), names.USER_ANNOTATIONS, n=1
+        )
+        return (
+            f"did you mean {meant[0]}?"
+            if meant
+            else f"known are {', '.join(names.USER_ANNOTATIONS)}."
+        )
     if known:
         return "write it on the pod template, under metadata.annotations."
     return (
@@ -70,7 +76,7 @@ def _keys(node: Any, at: Place) -> Iterator[tuple[Place, str, Any]]:
                 continue
             if not key.lower().startswith(_LIKE):
                 yield from _keys(value, (*at, key))
-            elif key not in names.WRITTEN:
+            elif key not in names.OWNED_KEYS:
                 yield at, key, value
     elif isinstance(node, list):
         for index, item in enumerate(node):
