@@ -58,7 +58,8 @@ class Outcome:
     """What is done with one workload, and the reason and message that say why.
 
     `settled`: nothing is awaited, so no short TTL is needed. `engines`: as the present template has
-    them. `keeps_running_template`: its pods run as recorded, and a change of the template waits.
+    them. `keeps_running_template`: its pods run as recorded, and the change of their template
+    waits.
     """
 
     request: OffloadRequest
