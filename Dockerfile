@@ -8,6 +8,7 @@ COPY pyproject.toml requirements.txt README.md LICENSE ./
 # The dependencies first: they change seldom, and their layer is the large one.
 RUN uv venv /venv && uv pip install --no-cache --python /venv/bin/python -r requirements.txt
 COPY function ./function
+COPY programs ./programs
 # Only what answers calls: the command line (kv_offload, and rich) is for people's own machines.
 RUN uv pip install --no-cache --python /venv/bin/python --no-deps . && rm /venv/bin/kv-offload
 

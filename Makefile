@@ -64,7 +64,7 @@ bench: venv ## What a call costs, beside an empty function
 	@$(BIN)/python -m tests.bench.run $(if $(CALLS),--calls $(CALLS))
 
 lint: venv types ## Style, formatting and types
-	@$(BIN)/ruff check function kv_offload tests && $(BIN)/ruff format --check function kv_offload tests
+	@$(BIN)/ruff check function kv_offload programs tests && $(BIN)/ruff format --check function kv_offload programs tests
 
 # Real processes and a million files; root, to mount file systems in memory.
 evictor-test: venv ## The evictor of file tiers, at size (minutes)

@@ -1,4 +1,4 @@
-"""The evictor of file tiers (`function.evictor`), as what a tier composes: one for all backends.
+"""The evictor of file tiers (`programs.evictor`), as what a tier composes: one for all backends.
 
 Its text comes from a ConfigMap of the tier, and is taken up by running containers when it changes:
 a release of the function rolls no agent for it. Any image with Python 3.9 will do.
@@ -7,9 +7,8 @@ a release of the function rolls no agent for it. Any image with Python 3.9 will 
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files as resources
 
+import programs
 from function.api.evictor import Evictor
 from function.backends import agents
 from function.contract.backend import AnyTier, Manifest, Part
@@ -23,7 +22,7 @@ PORT_NAME = "evictor"
 IDLE = "evictor.dryRun is on: nothing is removed, and the files grow until the disk is full."
 _ABOVE = "/etc/kv-offload"
 
-# Seconds between two walks at least; a long walk has longer pauses (`function.evictor.directory`).
+# Seconds between two walks at least; a long walk has longer pauses (`programs.evictor.directory`).
 LOCAL_PERIOD = 30
 SHARED_PERIOD = 60
 
@@ -50,7 +49,8 @@ def program(tier: AnyTier) -> Part:
 def program_in(tier: AnyTier, namespace: str) -> Manifest:
     """The same in another namespace."""
     meta = k.metadata(_config_map(tier), namespace, tier.labels)
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": text()}
+    data = programs.texts("evictor")
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
 
 
 def volume(tier: AnyTier) -> Manifest:
@@ -122,11 +122,3 @@ def _defaults(settings: Evictor) -> Manifest:
 
 def _config_map(tier: AnyTier) -> str:
     return f"{tier.remote_name}-{NAME}"
-
-
-@cache
-def text() -> dict[str, str]:
-    """The program: file -> text."""
-    folder = resources("function.evictor")
-    found = (file for file in folder.iterdir() if file.name.endswith(".py"))
-    return {file.name: file.read_text(encoding="utf-8") for file in sorted(found, key=str)}

@@ -2,11 +2,10 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import click
 
-_SCRIPT = Path(__file__).with_name("probe_inside.py")
+import programs
 
 
 @click.command("probe")
@@ -30,7 +29,7 @@ def command(show: bool, python: str, as_json: bool, quick: bool, model: str) -> 
 
     Exit code 1 where there is no vLLM and no SGLang.
     """
-    script = _SCRIPT.read_text()
+    script = programs.text("probe.py")
     if show:
         click.echo(script, nl=False)
         return

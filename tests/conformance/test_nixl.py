@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import programs
 from function.backends.nixl import nodes
 from tests.conformance import consumers
 from tests.conformance.envs import environment
@@ -78,7 +79,7 @@ def looked(settings: dict[str, Any], folder: Path) -> subprocess.Popen[str]:
         if part.key.startswith("daemonset")
     ]
     (container,) = made["spec"]["template"]["spec"]["containers"]
-    (folder / nodes.PROGRAM).write_text(nodes.text())
+    (folder / nodes.PROGRAM).write_text(programs.text(f"nixl/{nodes.PROGRAM}"))
     env = {variable["name"]: variable["value"] for variable in container["env"]}
     words = [environment("vllm").python, str(folder / nodes.PROGRAM), *container["args"]]
     return subprocess.Popen(

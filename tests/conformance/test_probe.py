@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kv_offload.cli import probe_inside
+from programs import probe
 from tests.conformance.envs import environment
 
 EXPECTED = {
@@ -31,7 +31,7 @@ def _probe(name: str, *arguments: str) -> dict:
     python = environment(name).python
     done = subprocess.run(
         [python, "-", "--json", *arguments],
-        input=Path(probe_inside.__file__).read_text(),
+        input=Path(probe.__file__).read_text(),
         text=True,
         capture_output=True,
         check=True,

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-import function.evictor
+import programs.evictor
 
-PROGRAM = Path(function.evictor.__file__).parent
+PROGRAM = Path(programs.evictor.__file__).parent
 PATIENCE = 900  # seconds: what is awaited is whether, not how fast
 Mount = Callable[..., Path]
 

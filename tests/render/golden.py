@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from function.backends import evictor
+import programs
 from kv_offload.render import emit, files
 from tests.render import case as cases
 from tests.render import changes
 from tests.render.case import Case, Document, Pass
 
-_PROGRAM = {text: f"<function/evictor/{name}>" for name, text in evictor.text().items()}
+_PROGRAM = {text: f"<programs/evictor/{name}>" for name, text in programs.texts("evictor").items()}
 
 FAILURE = "Failure"  # the kind of what an engine answers in a failure's place
 

@@ -1,15 +1,15 @@
 """Python modules of ours that an engine imports: mounted as files, named by its configuration.
 
 LMCache's key holds no more than the model argument, so a class of ours, around LMCache's or
-SGLang's own, puts the cache identity into it (`mp_connector.py`, `v1_connector.py`,
-`sglang_cache.py`). An engine whose LMCache has no such place stops with a message that says so.
+SGLang's own, puts the cache identity into it (programs/lmcache: `mp_connector.py`,
+`v1_connector.py`, `sglang_cache.py`). An engine whose LMCache has no such place stops and says why.
 """
 
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from importlib.resources import files as resources
 
+import programs
 from function.contract.injection import Json
 from function.kube.naming import digest
 from function.names import MODULE_PREFIX
@@ -49,8 +49,8 @@ class Module:
 
 @cache
 def module(program: str) -> Module:
-    """The module in this package's file `program`.py."""
-    text = resources(__package__).joinpath(f"{program}.py").read_text(encoding="utf-8")
+    """Return the module made of programs/lmcache/`program`.py."""
+    text = programs.text(f"lmcache/{program}.py")
     return Module(f"{PREFIX}_{program}_{digest(text, length=8)}", text)
 
 
@@ -59,7 +59,7 @@ def sglang_plugin() -> dict[str, str]:
     return module(SGLANG_CACHE).plugin("sglang.srt.plugins", SGLANG_NAME)
 
 
-def programs() -> frozenset[str]:
+def digests() -> frozenset[str]:
     """SHA-256 of every text beside YAML and JSON that pods have ever been given."""
     texts = [module(name).text for name in (MP_CONNECTOR, V1_CONNECTOR)]
     texts += sglang_plugin().values()

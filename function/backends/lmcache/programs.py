@@ -4,10 +4,9 @@ The image brings the Python, so nothing has to be built or mounted for them.
 """
 
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files as resources
 from typing import Any
 
+import programs
 from function.backends.lmcache import facts
 from function.backends.lmcache.facts import Tier
 from function.backends.lmcache.level import Level
@@ -58,9 +57,4 @@ def _container(tier: Tier, name: str, program: str, words: Sequence[str], **more
 
 def command(program: str, *words: str) -> list[str]:
     """A program of ours as a command in the agents' image; Kubernetes expands nothing in it."""
-    return [facts.PYTHON, "-c", _text(program), *words]
-
-
-@cache
-def _text(program: str) -> str:
-    return k.literal(resources(__package__).joinpath(program).read_text(encoding="utf-8"))
+    return [facts.PYTHON, "-c", k.literal(programs.text(f"lmcache/{program}")), *words]

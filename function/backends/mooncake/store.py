@@ -5,9 +5,7 @@ without losing its blocks. A store waits for its master in an init container, so
 restarts while the master comes up, and drains before it stops.
 """
 
-from functools import cache
-from importlib.resources import files
-
+import programs
 from function.api.base import present
 from function.api.mooncake_store import MooncakeStore
 from function.backends import agents
@@ -124,7 +122,7 @@ def _wait(tier: Tier) -> Manifest:
     return pods.container(
         tier,
         "await-master",
-        command=["python3", "-c", k.literal(_program("wait.py"))],
+        command=["python3", "-c", k.literal(programs.text("mooncake/wait.py"))],
         args=addresses,
         resources={"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
     )
@@ -188,7 +186,7 @@ def pre_stop(tier: Tier, store: MooncakeStore) -> list[str]:
     if not facts.drains(tier):
         return []
     words = [
-        *("python3", "-c", _program("drain.py")),
+        *("python3", "-c", programs.text("mooncake/drain.py")),
         *(f"http://{admin}", str(store.drain.max_seconds), str(store.drain.max_concurrency)),
     ]
     return [*words, *([f"http://127.0.0.1:{facts.REST_PORT}"] if store.offload else [])]
@@ -259,8 +257,3 @@ def _statefulset(tier: Tier, store: MooncakeStore, template: Manifest) -> Part:
     if policy.type == "OnDelete":
         ready = k.STATEFULSET_READY_ON_DELETE
     return Part("statefulset-store", manifest, AGENTS, ready, watch=True)
-
-
-@cache
-def _program(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -6,9 +6,8 @@ them (quotas.py): an edit restarts no master, which would forget every block.
 """
 
 import json
-from functools import cache
-from importlib.resources import files
 
+import programs
 from function.backends.mooncake import facts, pods
 from function.backends.mooncake.facts import Tier
 from function.contract.backend import Manifest, Part
@@ -81,13 +80,8 @@ def _container(tier: Tier, name: str, words: list[str]) -> Manifest:
     return pods.container(
         tier,
         name,
-        command=["python3", "-c", k.literal(_program())],
+        command=["python3", "-c", k.literal(programs.text("mooncake/quotas.py"))],
         args=words,
         env=k.env({"PYTHONDONTWRITEBYTECODE": "1"}),
         resources=_SMALL,
     )
-
-
-@cache
-def _program() -> str:
-    return files(__package__).joinpath("quotas.py").read_text(encoding="utf-8")

@@ -5,9 +5,8 @@ with NIXL; by default in vLLM's own, which the nodes of its engines have already
 """
 
 import json
-from functools import cache
-from importlib.resources import files
 
+import programs
 from function.api.nixl import NIXLPreflight
 from function.api.trust import TrustBundle
 from function.backends import agents, rdma, trust
@@ -39,7 +38,7 @@ def parts(tier: Tier) -> list[Part]:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": k.metadata(name, tier.remote_namespace, tier.labels),
-        "data": {PROGRAM: text()},
+        "data": {PROGRAM: programs.text(f"nixl/{PROGRAM}")},
     }
     nobody = k.network_policy(k.metadata(name, tier.remote_namespace, tier.labels), labels, [])
     return [
@@ -139,9 +138,3 @@ def _env(tier: Tier, asked: NIXLPreflight) -> dict[str, str]:
         # Without a device UCX would copy inside the process, which shows nothing.
         values["UCX_TLS"] = "tcp"
     return values
-
-
-@cache
-def text() -> str:
-    """The program."""
-    return files(__package__).joinpath(PROGRAM).read_text(encoding="utf-8")

@@ -5,10 +5,9 @@ and a time, never a program.
 """
 
 from collections.abc import Iterable
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
+import programs
 from function.kube import manifests as k
 from function.pods.patch.draft import Draft, conflict, items
 
@@ -38,7 +37,7 @@ def _container(draft: Draft, wait: Json) -> Json:
     if draft.container.get("imagePullPolicy"):
         found["imagePullPolicy"] = draft.container["imagePullPolicy"]
     return found | {
-        "command": ["python3", "-c", k.literal(_program())],
+        "command": ["python3", "-c", k.literal(programs.text("wait_for.py"))],
         "args": [str(wait["seconds"]), *wait["addresses"]],
         "resources": {
             "requests": {"cpu": "10m", "memory": "32Mi"},
@@ -51,8 +50,3 @@ def _container(draft: Draft, wait: Json) -> Json:
         # What it says last is the pod's own status then.
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
-
-
-@cache
-def _program() -> str:
-    return files(__package__).joinpath("wait_for.py").read_text(encoding="utf-8")

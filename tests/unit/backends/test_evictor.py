@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import programs
 from function.api import placement
 from function.api.evictor import Evictor
 from function.backends import evictor
@@ -21,7 +22,7 @@ from function.contract.image import Image
 from tests.unit.backends.hicache import stored
 from tests.unit.backends.lmcache import server
 from tests.unit.backends.native import FILES, native
-from tests.unit.evictor import fill, left
+from tests.unit.programs.evictor import fill, left
 
 DISK = {"name": "d", "type": "Disk", "disk": {"sizeGiB": 1, "hostPath": {"path": "/mnt/kv"}}}
 IMAGE = Image.of(placement.Image(), "an/image", "1")
@@ -55,7 +56,7 @@ def test_what_it_is_told(
 def test_the_text_is_the_program() -> None:
     part = evictor.program(server(DISK))
     assert part.key == "configmap-evictor"
-    folder = Path(evictor.__file__).parents[1] / "evictor"
+    folder = Path(programs.__file__).parent / "evictor"
     assert part.manifest["data"] == {p.name: p.read_text() for p in folder.glob("*.py")}
     assert len(json.dumps(part.manifest)) < 2**20 / 4  # a ConfigMap may have 1 MiB
 

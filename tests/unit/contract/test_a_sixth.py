@@ -13,7 +13,16 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 WRITTEN = Path(__file__).parent / "sixth"
-COPIED = ("README.md", "pyproject.toml", "docs", "function", "kv_offload", "package/input", "xrd")
+COPIED = (
+    "README.md",
+    "pyproject.toml",
+    "docs",
+    "function",
+    "kv_offload",
+    "package/input",
+    "programs",
+    "xrd",
+)
 TESTS = ("__init__.py", "render", "unit")
 
 # What is written by hand: path in the tree -> file or folder in `sixth/`.

@@ -6,7 +6,7 @@ from function.api.consumer import ImagePackages
 from function.contract.packages import BROUGHT, PACKAGES
 from function.contract.stock_images import declared, named
 from function.pods import installs
-from kv_offload.cli import probe_inside
+from programs import probe
 
 
 def test_a_field_declares_each() -> None:
@@ -15,8 +15,8 @@ def test_a_field_declares_each() -> None:
 
 def test_the_probe_looks_for_each_in_the_same_distributions() -> None:
     """It runs in an image, alone, and so has a table of its own; CUDA is in no distribution."""
-    assert {*probe_inside.PACKAGES, "cuda"} == set(PACKAGES)
-    looked = {name: found for name, (found, _) in probe_inside.PACKAGES.items()}
+    assert {*probe.PACKAGES, "cuda"} == set(PACKAGES)
+    looked = {name: found for name, (found, _) in probe.PACKAGES.items()}
     assert {n: p.distributions for n, p in PACKAGES.items() if p.distributions} == {
         name: found for name, found in looked.items() if name != "torch"
     }

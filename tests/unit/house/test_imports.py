@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,6 @@ PACKAGES = ("function", "kv_offload")
 # From the ground up. A room takes from the floors below it, and from rooms that stand before it on
 # its own floor.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("evictor",),  # a program of its own: takes nothing of the function, and gives its text alone
     ("reasons", "redact", "problems"),
     ("kube", "names", "facts"),
     ("api",),
@@ -82,6 +82,25 @@ def test_imports_run_down(name: str) -> None:
     mine = _ORDER.index(_room(name))
     up = {other for other in imported(name) if _room(other) and _ORDER.index(_room(other)) > mine}
     assert up == set(), f"{name} imports from a floor above its own"
+
+
+def _roots(path: Path) -> Iterator[str]:
+    """Yield what a file imports from outside its own folder, as it is written there."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def test_programs_stand_alone() -> None:
+    """Their text runs where nothing of ours is installed, and is read but never imported."""
+    for path in (ROOT / "programs").rglob("*.py"):
+        roots = {name.partition(".")[0] for name in _roots(path)}
+        assert roots.isdisjoint({*PACKAGES, "programs", "tests"}), path
+    for path in FILES.values():
+        taken = {name for name in _roots(path) if name.partition(".")[0] == "programs"}
+        assert taken <= {"programs"}, f"{path} imports a program"
 
 
 def circles() -> set[frozenset[str]]:

@@ -7,8 +7,9 @@ import pytest
 
 from function.contract.injection import Injection, SharedMemory
 from function.kube.manifests import literal
-from function.pods.patch import apply, wait_for
+from function.pods.patch import apply
 from function.problems import Refused
+from programs import wait_for
 
 GIB = 1024**3
 

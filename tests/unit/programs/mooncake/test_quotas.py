@@ -11,8 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from function.backends.mooncake import quotas
-from tests.unit.backends.mooncake.admin import Admin, Handler
+from programs.mooncake import quotas
+from tests.unit.programs.mooncake.admin import Admin, Handler
 
 STORES = [
     {"segment_name": "10.0.0.5:12300", "status": "OK", "size_bytes": 500},

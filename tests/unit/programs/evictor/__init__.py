@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from function.evictor.directory import Directory
+from programs.evictor.directory import Directory
 
 HOUR = 3600.0
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from function.backends.lmcache import BACKEND, wait
+from function.backends.lmcache import BACKEND
 from function.kube.manifests import literal
+from programs.lmcache import wait
 from tests.unit.backends.lmcache import server
 
 REDIS = {

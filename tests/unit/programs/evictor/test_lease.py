@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from function.evictor import lease as module
-from function.evictor.lease import Lease
+from programs.evictor import lease as module
+from programs.evictor.lease import Lease
 
 SECONDS = 60.0
 

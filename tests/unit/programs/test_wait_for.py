@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 
-from function.pods.patch import wait_for
+from programs import wait_for
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:

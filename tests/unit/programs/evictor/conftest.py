@@ -2,7 +2,7 @@
 
 import pytest
 
-from function.evictor import directory
+from programs.evictor import directory
 
 
 @pytest.fixture(autouse=True)

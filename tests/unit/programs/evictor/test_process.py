@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-import function.evictor
-from tests.unit.evictor import fill, left
+import programs.evictor
+from tests.unit.programs.evictor import fill, left
 
-PROGRAM = Path(function.evictor.__file__).parent
+PROGRAM = Path(programs.evictor.__file__).parent
 PATIENCE = 60
 
 

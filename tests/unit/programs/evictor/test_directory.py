@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from function.evictor import directory as module
-from function.evictor.directory import Directory, Stopped
-from function.evictor.files import mount_of
-from tests.unit.evictor import HOUR, fill, left, worker
+from programs.evictor import directory as module
+from programs.evictor.directory import Directory, Stopped
+from programs.evictor.files import mount_of
+from tests.unit.programs.evictor import HOUR, fill, left, worker
 
 Files = dict[str, tuple[int, float]]
 
@@ -310,6 +310,6 @@ def test_a_directory_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: An
     def refuse(_: str) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr("function.evictor.walk.os.scandir", refuse)
+    monkeypatch.setattr("programs.evictor.walk.os.scandir", refuse)
     found.turn()
     assert "cannot list" in found.problem

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from function.evictor import ages
-from function.evictor.ages import Ages
+from programs.evictor import ages
+from programs.evictor.ages import Ages
 
 FILES = st.lists(st.tuples(st.floats(-1e6, 2e9), st.integers(0, 10**12)), max_size=60)
 

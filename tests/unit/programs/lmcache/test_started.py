@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from function.backends.lmcache import started
 from function.kube.manifests import literal
+from programs.lmcache import started
 from tests.unit.backends.lmcache import agents_pod
 
 SOURCES = ("RuntimeClass", "DefaultRuntime", "CDI", "DRAAdminAccess", "None")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from function.evictor.files import mount_of, temporary
+from programs.evictor.files import mount_of, temporary
 
 MOUNTS = """\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw

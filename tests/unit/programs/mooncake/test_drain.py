@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from function.backends.mooncake import drain
-from tests.unit.backends.mooncake.admin import Admin, Handler
+from programs.mooncake import drain
+from tests.unit.programs.mooncake.admin import Admin, Handler
 
 HOST = "10.0.0.5"
 MINE = {"segment_name": f"{HOST}:12300", "status": "OK"}

@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 
-from function.backends.nixl import BACKEND, nodes, preflight
+import programs
+from function.backends.nixl import BACKEND, nodes
 from function.kube.manifests import literal
+from programs.nixl import preflight
 from tests.cluster.rig.certs import Authority
 from tests.unit.backends.nixl import nixl, read
 
@@ -281,7 +283,7 @@ def test_it_is_not_ready_where_nixl_is_not(tmp_path: Path) -> None:
     """The program as it is emitted, in an image without NIXL."""
     (parts,) = [p.manifest for p in nodes.parts(nixl(preflight={})) if p.key.startswith("daemon")]
     (container,) = parts["spec"]["template"]["spec"]["containers"]
-    (tmp_path / nodes.PROGRAM).write_text(nodes.text())
+    (tmp_path / nodes.PROGRAM).write_text(programs.text(f"nixl/{nodes.PROGRAM}"))
     (config,) = container["args"]
     process = subprocess.Popen(
         [sys.executable, str(tmp_path / nodes.PROGRAM), config.replace("$$", "$")],

@@ -11,10 +11,10 @@ import pytest
 
 from function.contract.models import of_config
 from function.contract.stock_images import declared
-from kv_offload.cli import probe_inside
+from programs import probe
 from tests.unit.cli.test_commands import run
 
-SCRIPT = Path(probe_inside.__file__)
+SCRIPT = Path(probe.__file__)
 FACTORY = """\
 class KVConnectorFactory: ...
 KVConnectorFactory.register_connector("ExampleConnector", "vllm.a", "ExampleConnector")
@@ -218,7 +218,7 @@ MODELS = {
 @pytest.mark.parametrize(("config", "expected"), MODELS.values(), ids=MODELS)
 def test_a_models_own_configuration(tmp_path, config, expected):
     (tmp_path / "config.json").write_text(json.dumps(config))
-    model = probe_inside.model_hints(str(tmp_path))
+    model = probe.model_hints(str(tmp_path))
     assert model is not None
     assert set(model["families"]) == expected
     # What it sees is never more than what the function's own table sees.
