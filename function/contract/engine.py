@@ -6,14 +6,20 @@ from dataclasses import dataclass, field
 from function.contract.accelerators.kinds import Accelerator
 from function.contract.packages import Fact, unknown
 
+# How an image says its engine's version: its tag is it, or what is known of the image.
+IMAGE_TAG, IMAGE, IMAGE_DERIVED = "image tag", "image", "image, derived"
+
 
 @dataclass(frozen=True)
 class Engine:
     """One engine (a single pod, or a gang of `pods`), as looked up and never guessed.
 
+    Reading its pods gives all but what depends on the tier: `identity`, `tenant`, `features`.
+
     `name`: of ENGINES. `version`: a PEP 440 string, or None when nothing declares it.
-    `name_source`, `version_source`: what proved it, for the record and for people
-    ("annotation", "argv", "engineImages", "image tag", "input").
+    `name_source`, `version_source`: what proved it, for the record and for people: "annotation",
+    "field", "argv", "input", "engineImages", "image tag", "image" (docs/images.md), "image,
+    derived"; "" for an unknown version.
     `flags`: the engine's effective flags, canonical dashed names, last one wins, None for a switch
     and for a value that is not static. `env`: the container's literal env values (None:
     valueFrom). `more_env`: other variables may be set that cannot be seen here. `namespace`: of
@@ -44,6 +50,14 @@ class Engine:
     packages: Mapping[str, Fact] = field(default_factory=dict)
     families: frozenset[str] = frozenset()
     accelerator: Accelerator = field(default_factory=Accelerator)
+
+    @property
+    def own_version(self) -> str | None:
+        """Return the version that the pod itself states, by a declaration or a tag.
+
+        A version that is only known of its image is none: two such images may differ.
+        """
+        return None if self.version_source in (IMAGE, IMAGE_DERIVED) else self.version
 
     def flag(self, name: str) -> str | None:
         """Return the effective value of a flag given in its canonical spelling, or None."""

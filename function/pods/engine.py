@@ -1,6 +1,6 @@
-"""The facts of one engine, from all of its pods."""
+"""The engine that a backend judges: what its pods say, and what depends on the tier."""
 
-from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -31,46 +31,38 @@ def engine_of(
     outlives_pods: bool,
     consumer_namespace: str,
 ) -> tuple[Engine, Identity]:
-    """What a backend is told, and its cache identity. Raises Refused as its reading did.
+    """Return the engine that a backend judges, and its cache identity. Raise Refused if unreadable.
 
     `consumer_namespace`: of the composite on the control plane, not of its pods.
     """
     if engine_request.refused is not None:
         raise engine_request.refused
-    identified, first = present(engine_request.identified), engine_request.starting[0]
+    engine, first = present(engine_request.engine), engine_request.starting[0]
     tenant = backend.tenant(tier, consumer_namespace)
     cache_identity = identity(
         first.template.body,
         first.container,
-        engine=identified.name,
-        flags=engine_request.flags,
+        engine=engine.name,
+        flags=engine.flags,
         namespace=request.remote_namespace,
-        version=identified.own_version,
+        version=engine.own_version,
         outlives_pods=outlives_pods,
         model_source=request.workload.model_source,
         declared=engine_request.declared.cache_identity,
         tenant=tenant,
-        assumed={
-            **backend.assumes(tier, identified.name),
-            **events.assumes(tier, identified.name),
-        },
+        assumed={**backend.assumes(tier, engine.name), **events.assumes(tier, engine.name)},
     )
-    engine = Engine(
-        name=identified.name,
-        version=identified.version,
-        name_source=identified.name_source,
-        version_source=identified.version_source,
-        image=identified.image,
-        flags=engine_request.flags,
+    engine = replace(
+        engine,
         env=literals(first.container),
         more_env=more_env(first, request.manifest),
-        pods=max(engine_request.gang.pods, _nodes(engine_request)),
+        # A StatefulSet may be one engine over several nodes.
+        pods=max(engine_request.gang.pods, engine.number(kind(engine.name).ranks.nodes)),
         namespace=request.remote_namespace,
-        phase=_phase(identified.name, engine_request.flags, first.template),
+        phase=_phase(engine, first.template),
         model=cache_identity.model,
         identity=cache_identity.digest if cache_identity.known else "",
         tenant=tenant,
-        packages=identified.packages,
         families=engine_request.declared.families,
         accelerator=_accelerator(engine_request, request),
     )
@@ -78,27 +70,23 @@ def engine_of(
 
 
 def more_env(pod: Pod, manifest: Json) -> bool:
-    """Whether the container has variables that its template does not show by name: `envFrom`, or
-    what KServe merges: configurations into an LLMInferenceService, and that into either."""
+    """Return whether the container may have variables that its template does not name.
+
+    `envFrom` brings them, and KServe, which merges configurations into an LLMInferenceService.
+    """
     merged = manifest.get("kind") == "LLMInferenceServiceConfig"
     return bool(merged or pod.container.get("envFrom") or access.at(manifest, "spec", "baseRefs"))
 
 
-def _phase(engine_name: str, own: Mapping[str, str | None], template: Template) -> str:
-    """What its author chose counts before its place in the workload, and that before a label."""
-    told = (kind(engine_name).phase(own), template.phase, phase_by_label(template.body))
-    return next((phase for phase in told if phase not in ("", UNIFIED)), UNIFIED)
-
-
-def _nodes(engine_request: EngineRequest) -> int:
-    """Over how many nodes its flags say that it runs: a StatefulSet may be one engine."""
-    value = engine_request.flags.get("--nnodes") or ""
-    return int(value) if value.isdecimal() and len(value) < 10 else 1
+def _phase(engine: Engine, template: Template) -> str:
+    """Return the phase by the engine's flags, else its place in the workload, else a label."""
+    by_flags = kind(engine.name).phase(engine.flags)
+    phases = (by_flags, template.phase, phase_by_label(template.body))
+    return next((phase for phase in phases if phase not in ("", UNIFIED)), UNIFIED)
 
 
 def _device(engine_request: EngineRequest) -> str:
-    """What `--device` says; vLLM has the flag no more, and takes it for the beginning of another's
-    name."""
+    """Return the value of `--device`, also where the engine no longer has that flag."""
     for call in engine_request.calls:
         file = call.config.words if call.config else ()
         words = [*file, *(word.value or "" for word in call.words)]
@@ -109,7 +97,7 @@ def _device(engine_request: EngineRequest) -> str:
 
 
 def _accelerator(engine_request: EngineRequest, request: OffloadRequest) -> Accelerator:
-    """What its pods run on, by the first that tells."""
+    """Return what its pods run on, by the first of them that tells."""
     device = _device(engine_request)
     if device in NAMES and device != CUDA:
         return Accelerator(device, "", f"--device {device}")

@@ -11,6 +11,7 @@ from typing import Any
 from function import command, workloads
 from function.api.input import Input
 from function.command import ConfigFile, EngineCall, Program
+from function.contract.engine import Engine
 from function.engines import config_file, ray_serve
 from function.engines.registry import kind
 from function.pods import identify, mounted
@@ -48,15 +49,14 @@ class Pod:
 class EngineRequest:
     """One engine that asks for a tier: its templates, and what is known of it before the tier is.
 
+    `engine`: what its pods say, with the effective flags of the first call that starts it.
     `refused`: why its pods cannot be read, or the engine not be told; the rest is then absent.
-    `flags`: the effective flags of the first call that starts it.
     """
 
     gang: Gang
     declared: Declared
     pods: tuple[Pod, ...] = ()
-    identified: identify.Identified | None = None
-    flags: Mapping[str, str | None] = field(default_factory=dict)
+    engine: Engine | None = None
     refused: Refused | None = field(default=None, compare=False)
 
     @property
@@ -90,7 +90,7 @@ class GangReader:
         """The gang as an engine that asks, or refused where it cannot be read."""
         try:
             pods = tuple(self._pod(template, declaration) for template in self.gang.templates)
-            identified = identify.identify(
+            engine = identify.identify(
                 [(pod.container, pod.program) for pod in pods],
                 declaration,
                 self.step_input.engine_images,
@@ -98,8 +98,9 @@ class GangReader:
         except Refused as refused:
             return EngineRequest(self.gang, declaration, refused=self._advised(refused))
         call = next((call for pod in pods for call in pod.calls), None)
-        read = kind(identified.name).read(call) if call else {}
-        return EngineRequest(self.gang, declaration, pods, identified, read)
+        if call is not None:
+            engine = replace(engine, flags=kind(engine.name).read(call))
+        return EngineRequest(self.gang, declaration, pods, engine)
 
     def _advised(self, refused: Refused) -> Refused:
         """With what the gang's kind lets its author do, where the engine cannot be told."""

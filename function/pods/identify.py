@@ -6,7 +6,7 @@ tier of their own are recognised and left alone.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from function import command
@@ -14,6 +14,7 @@ from function.api.input import EngineImage
 from function.command import ImageCall, Program
 from function.command.programs import OTHER_STACK_REASONS
 from function.contract import no_engines
+from function.contract.engine import IMAGE, IMAGE_DERIVED, IMAGE_TAG, Engine
 from function.contract.image_reference import ImageReference
 from function.contract.no_engines import NoEngine
 from function.contract.packages import PACKAGES, Fact, either
@@ -27,9 +28,7 @@ from function.pods.patch.env import literals
 from function.problems import Refused
 from function.reasons import Reason
 
-# How an image says its engine's version: its tag is it, or what is known of the image.
-IMAGE_TAG, IMAGE, IMAGE_DERIVED = "image tag", "image", "image, derived"
-# Or its own script installs one.
+# The version is one that the container's own script installs.
 INSTALLED = "pip install"
 _VERSION = r"v?(\d{1,4}\.\d{1,4}\.\d{1,4})(?=$|[-_+.])"
 _LEADING = re.compile(_VERSION)
@@ -49,26 +48,6 @@ _OTHER_STACK_ENV: tuple[tuple[str, str], ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Identified:
-    """`version`: PEP 440, None when nothing tells. The sources are for the record and people:
-    "annotation", "field", "argv", "input", "engineImages", "image tag", "image" (docs/images.md),
-    "image, derived", "" for an unknown version. `packages`: what is known of the image's."""
-
-    name: str
-    name_source: str
-    version: str | None = None
-    version_source: str = ""
-    image: str = ""
-    packages: Mapping[str, Fact] = field(default_factory=dict)
-
-    @property
-    def own_version(self) -> str | None:
-        """The version that the pod itself states, by a declaration or a tag: none that is only
-        known of its image, where two images may differ that are said to hold the same."""
-        return None if self.version_source in (IMAGE, IMAGE_DERIVED) else self.version
-
-
 def image_call(
     container: Mapping[str, Any], engine_images: Mapping[str, EngineImage]
 ) -> ImageCall | None:
@@ -85,11 +64,12 @@ def identify(
     pods: Sequence[tuple[Mapping[str, Any], Program]],
     declared: Declared,
     engine_images: Mapping[str, EngineImage],
-) -> Identified:
-    """The engine of one gang, from its serving containers and what each of them runs.
+) -> Engine:
+    """Return the engine of one gang: name, version, image and packages, with their sources.
 
-    Raises Refused: OutOfScope for a stack with a tier of its own; EngineUnknown when nothing tells,
-    or when two of the gang's pods tell different things.
+    `pods`: its serving containers, and what each of them runs. Raise Refused: OutOfScope for a
+    stack with a tier of its own; EngineUnknown when nothing tells, or when two of the gang's pods
+    tell different things.
     """
     _check_scope(pods, declared)
     found = _told(pods, declared, engine_images)
@@ -123,21 +103,23 @@ def _told(
     pods: Sequence[tuple[Mapping[str, Any], Program]],
     declared: Declared,
     engine_images: Mapping[str, EngineImage],
-) -> Identified:
+) -> Engine:
     name, source = _name(pods, declared, engine_images)
     image = next((i for c, p in pods if (i := str(c.get("image") or "")) and p.calls), "")
     image = image or next((str(c["image"]) for c, _ in pods if c.get("image")), "")
+    found = Engine(name, name_source=source, image=image)
     if declared.version:
-        return Identified(name, source, declared.version, declared.version_source, image)
+        return replace(found, version=declared.version, version_source=declared.version_source)
     if declared.default_version and name == declared.default_engine:
-        return Identified(name, source, declared.default_version, "input", image)
+        return replace(found, version=declared.default_version, version_source="input")
     starting = [c for c, p in pods if p.calls] or [c for c, _ in pods]
     if any(not c for c in starting):  # Ray Serve starts it in the cluster's pods
         starting = [c for c, _ in pods if c.get("image")]
-    told = {t for c in starting if (t := _version(c, name))}
-    if len(told) == 1:
-        return Identified(name, source, *told.pop(), image)
-    return Identified(name, source, image=image)
+    versions = {known for c in starting if (known := _version(c, name))}
+    if len(versions) != 1:
+        return found
+    version, version_source = versions.pop()
+    return replace(found, version=version, version_source=version_source)
 
 
 def _version(container: Mapping[str, Any], engine: str) -> tuple[str | None, str] | None:

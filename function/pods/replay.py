@@ -15,7 +15,6 @@ from function.pods import templates
 from function.pods.declared import Declared
 from function.pods.engine import more_env
 from function.pods.gang import GangReader, Pod
-from function.pods.identify import Identified
 from function.pods.offload_request import OffloadRequest
 from function.pods.patch.env import literals
 from function.pods.record import Record, TemplateRecord
@@ -31,9 +30,7 @@ Json = dict[str, Any]
 def replay(request: OffloadRequest, record: Record, step_input: Input) -> Json:
     """The workload's manifest wired as recorded. Raises Refused where the pod has outgrown it."""
     read = {
-        pod.template.path: (pod, engine.identified)
-        for engine in request.engines
-        for pod in engine.pods
+        pod.template.path: (pod, asking.engine) for asking in request.engines for pod in asking.pods
     }
     manifest, missing = request.manifest, set(record.templates)
     started = False
@@ -43,8 +40,8 @@ def replay(request: OffloadRequest, record: Record, step_input: Input) -> Json:
             kept = record.templates.get(template.path)
             if kept is None:
                 continue
-            pod, identified = read.get(template.path, (None, None))
-            if pod is None or not _as_recorded(pod, identified, kept, recorded):
+            pod, now = read.get(template.path, (None, None))
+            if pod is None or not _as_recorded(pod, now, kept, recorded):
                 pod = _recorded(template, kept, recorded, gang, step_input, request.texts)
             engine = Engine(
                 name=_known(recorded.get("engine", "")),
@@ -114,13 +111,13 @@ def _recorded_engine(record: Record, gang: Gang) -> Mapping[str, str]:
 
 
 def _as_recorded(
-    pod: Pod, identified: Identified | None, kept: TemplateRecord, recorded: Mapping[str, str]
+    pod: Pod, engine: Engine | None, kept: TemplateRecord, recorded: Mapping[str, str]
 ) -> bool:
     """Whether a template reads today as it did when it was wired: what was declared then of the
     engine or the container may be gone from the composite or from the step's Input."""
     return (
-        identified is not None
-        and identified.name == recorded.get("engine")
+        engine is not None
+        and engine.name == recorded.get("engine")
         and pod.container.get("name", "") == kept.container
         and not pod.program.problem
     )
