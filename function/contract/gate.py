@@ -15,7 +15,7 @@ from function.contract.engine import Engine
 from function.contract.image_reference import ImageReference
 from function.contract.models.support import FamilyRow, Support, judge
 from function.contract.pairings import Alternative, Pairing
-from function.contract.versions import UNDECLARED, parse, within
+from function.contract.versions import parse, undeclared_versions, within
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -104,7 +104,7 @@ class Verdict:
     """What is allowed; what is not is raised. `warnings`: sentences for people.
 
     `features`: names of `Feature` that this engine and backend have; where a version is not known,
-    those that every version of UNDECLARED has.
+    those that every one of `undeclared_versions` has.
     """
 
     warnings: tuple[str, ...] = ()
@@ -206,16 +206,15 @@ def cuda_major(engine: Engine) -> int | None:
 
 def _needs_no_version(connector: str, engine: Engine, rows: Sequence[Row]) -> None:
     """An unknown version will do only where all that it may be have the connector."""
-    missing = [
-        v for v in UNDECLARED[engine.name] if not any(within(Version(v), r.versions) for r in rows)
-    ]
+    may_be = undeclared_versions(engine.name)
+    missing = [v for v in may_be if not any(within(Version(v), r.versions) for r in rows)]
     if missing:
         ranges = " or ".join(r.versions for r in rows)
         what = f"{engine.version!r} is no version" if engine.version else "is not known"
         raise Refused(
             Reason.VERSION_MISMATCH,
             f"{connector} needs {engine.name} {ranges}, and this engine's version {what}; "
-            f"{DECLARE.format(example=UNDECLARED[engine.name][-1])}",
+            f"{DECLARE.format(example=may_be[-1])}",
         )
 
 
@@ -242,7 +241,8 @@ def _by_package(
     fitting = [r for r in rows if not r.package_versions or within(package, r.package_versions)]
     if not fitting or (version is None and len(fitting) < len(rows)):
         wrong = next(r for r in rows if r not in fitting)
-        advice = "" if version else f"; or {DECLARE.format(example=UNDECLARED[engine.name][-1])}"
+        newest = undeclared_versions(engine.name)[-1]
+        advice = "" if version else f"; or {DECLARE.format(example=newest)}"
         raise Refused(
             Reason.VERSION_MISMATCH,
             f"{connector} on {engine.name} {wrong.versions} needs {wrong.package} "
@@ -300,7 +300,7 @@ def _features(
 
 
 def _supported(row: Row) -> list[Version]:
-    return [v for v in map(Version, UNDECLARED[row.engine]) if within(v, row.versions)]
+    return [v for v in map(Version, undeclared_versions(row.engine)) if within(v, row.versions)]
 
 
 def _known_in(version: Version | None, spec: str) -> bool:

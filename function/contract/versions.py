@@ -1,29 +1,85 @@
-"""Versions of engines: which are supported, and reading one from a text."""
+"""Versions of engines: the releases, which of them are supported, and reading one from a text."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from function.api.engines import SGLANG, VLLM
+from function.facts import Table
 
-# Every supported version.
-KNOWN: dict[str, tuple[str, ...]] = {
-    VLLM: tuple(f"0.{minor}.0" for minor in range(20, 34)),
-    SGLANG: tuple(f"0.5.{patch}" for patch in range(5, 24)),
-}
 
-# The same as PEP 440 ranges.
-SUPPORTED = {VLLM: ">=0.20,<0.34", SGLANG: ">=0.5.5,<0.5.24"}
+@dataclass(frozen=True)
+class Release:
+    """One release. `holds`: versions of each package in the engine's own image for CUDA."""
 
-# What an engine may be whose version nobody says: an image without one in its tag is a recent one.
-UNDECLARED = {VLLM: KNOWN[VLLM], SGLANG: tuple(f"0.5.{patch}" for patch in range(15, 24))}
+    version: str
+    holds: Mapping[str, tuple[str, ...]]
+    source: str
+
+
+@dataclass(frozen=True)
+class Support:
+    """Which lines of releases are supported: from `oldest` to that of the newest release.
+
+    `numbers`: how many numbers of a version name its line: 2 of 0.33.0. `undeclared`: the oldest
+    line of an image whose version nobody declares.
+    """
+
+    oldest: str
+    undeclared: str
+    numbers: int
+    source: str
+
+
+@cache
+def releases(engine: str) -> Table[Release]:
+    """Return the releases of an engine, oldest first, the unsupported ones included."""
+    return Table(Release, engine.lower(), "releases")
+
+
+@cache
+def _support(engine: str) -> Support:
+    (row,) = Table(Support, engine.lower(), "support")
+    return row
+
+
+@cache
+def known_versions(engine: str) -> tuple[str, ...]:
+    """Return the first release of every supported line."""
+    return _since(engine, _support(engine).oldest)
+
+
+@cache
+def undeclared_versions(engine: str) -> tuple[str, ...]:
+    """Return what an engine may be whose version nobody declares: a recent one."""
+    return _since(engine, _support(engine).undeclared)
+
+
+def _since(engine: str, oldest: str) -> tuple[str, ...]:
+    first = {line(engine, r.version): r.version for r in reversed(releases(engine))}
+    return tuple(v for v in reversed(first.values()) if Version(v) >= Version(oldest))
+
+
+def line(engine: str, version: str) -> str:
+    """Return the line of releases that a version belongs to: "0.33" of vLLM 0.33.1."""
+    return ".".join(str(n) for n in Version(version).release[: _support(engine).numbers])
+
+
+@cache
+def supported_range(engine: str, since: str = "", until: str = "") -> str:
+    """Return supported versions as a PEP 440 range; the ceiling is behind the newest line."""
+    support = _support(engine)
+    *rest, last = Version(releases(engine)[-1].version).release[: support.numbers]
+    ceiling = ".".join(map(str, (*rest, last + 1)))
+    return f">={since or support.oldest},<{until or ceiling}"
 
 
 def parse(version: str | None) -> Version | None:
-    """A PEP 440 version, `v` in front allowed; None for none and for what is no version.
+    """Return a PEP 440 version, `v` in front allowed; None for none and for what is no version.
 
-    Python reads no number of more than 4,300 digits, and says so by a ValueError of its own.
+    Python reads no number of more than 4,300 digits; it raises a ValueError of its own.
     """
     try:
         return Version(version) if version else None
@@ -32,7 +88,7 @@ def parse(version: str | None) -> Version | None:
 
 
 def within(version: Version, spec: str) -> bool:
-    """Whether a version is of a PEP 440 range.
+    """Return whether a version is in a PEP 440 range.
 
     A nightly or a vendor's build of a version (0.33.1rc1, 0.33.0+cu129) counts as that version.
     """
@@ -40,5 +96,5 @@ def within(version: Version, spec: str) -> bool:
 
 
 def within_any(versions: Iterable[str], spec: str) -> bool:
-    """Whether one of the versions is of the range."""
+    """Return whether one of the versions is in the range."""
     return any(within(Version(version), spec) for version in versions)

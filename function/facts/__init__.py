@@ -17,7 +17,7 @@ import yaml
 
 FOLDER = Path(__file__).parent
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-_TEXT = re.compile(r"\{([a-z_]+\.)?([a-z_]+)\}")
+_TEXT = re.compile(r"\{([a-z][a-z0-9_]*\.)?([a-z][a-z0-9_]*)\}")
 _ABOUT_THE_FILE = frozenset(("about", "date", "source", "texts"))
 
 Fact = TypeVar("Fact")
@@ -139,6 +139,9 @@ def _of(kind: Any) -> Convert:
     if origin in (tuple, frozenset):
         each = _of(arguments[0])
         return lambda value: origin(map(each, value if isinstance(value, list) else [value]))
+    if origin is Mapping:
+        value_of = _of(arguments[1])
+        return lambda value: {name: value_of(each) for name, each in value.items()}
     if origin is UnionType:
         return _of(next(each for each in arguments if each is not type(None)))
     if kind is bool:

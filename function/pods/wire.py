@@ -13,7 +13,7 @@ from function.contract import gate, platforms
 from function.contract.backend import AnyBackend, AnyTier, Description
 from function.contract.engine import Engine
 from function.contract.injection import Injection
-from function.contract.versions import UNDECLARED
+from function.contract.versions import undeclared_versions
 from function.engines import config_file
 from function.engines.plan import FlagPlan
 from function.engines.registry import kind
@@ -316,7 +316,7 @@ def _notes(plans: Iterable[FlagPlan]) -> list[str]:
 def _line(engine: Engine, cache_identity: Identity, warnings: tuple[str, ...]) -> str:
     version = engine.version or "of unknown version"
     # Where nothing tells it, a connector that all of these have is taken to be there.
-    source = engine.version_source or f"taken for {UNDECLARED[engine.name][0]} or newer"
+    source = engine.version_source or f"taken for {undeclared_versions(engine.name)[0]} or newer"
     version += f" ({source})"
     said = (
         f"cache identity {cache_identity.digest}"

@@ -11,14 +11,14 @@ from pathlib import Path
 from function.api.engines import ENGINES, VLLM
 from function.backends.registry import BACKENDS, gate_rows
 from function.contract.gate import Caution, Feature, Row
-from function.contract.versions import UNDECLARED
+from function.contract.versions import undeclared_versions
 from function.engines.sglang.rules import RULES
 from function.engines.vllm.connectors import CONNECTORS, MULTI, Connector, apart
 from function.engines.vllm.merge import merge
 from function.problems import Refused
 from function.reasons import REASONS
 from kv_offload.docs import accelerators, commands, images, matrix, models, neighbours, platforms
-from kv_offload.docs.markdown import HEADER, code, page, renewed, table
+from kv_offload.docs.markdown import HEADER, code, first_and_last, page, renewed, table
 
 _KINDS = {
     "transfer": "prefill to decode",
@@ -192,7 +192,7 @@ def _versions() -> str:
         "Which connector goes with which engine. What is not here is refused (EngineUnsupported, "
         "VersionMismatch). With an engine of unknown version a tier uses only what all "
         "versions have that it may be ("
-        + "; ".join(f"{name} {UNDECLARED[name][0]} to {UNDECLARED[name][-1]}" for name in ENGINES)
+        + "; ".join(f"{name} {first_and_last(undeclared_versions(name))}" for name in ENGINES)
         + "); where they differ in whether the connector exists at all, the version must be "
         "declared by the annotation `modelplane.ai/kv-offload-engine-version`.",
         "",

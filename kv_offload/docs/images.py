@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from function.api.base import present
+from function.api.engines import SGLANG, VLLM
 from function.backends.registry import BACKENDS
 from function.composers import tier_plan
 from function.contract import gate
@@ -11,12 +12,13 @@ from function.contract.accelerators.kinds import Accelerator
 from function.contract.backend import Variant
 from function.contract.engine import Engine
 from function.contract.packages import DERIVED, PACKAGES, Fact
-from function.contract.stock_images import builds, contents, lmcache_builds, sglang, vllm
+from function.contract.stock_images import builds, contents, lmcache_builds
 from function.contract.stock_images.facts import Contents
 from function.contract.stock_images.repositories import REPOSITORIES
+from function.contract.versions import Release, known_versions, releases
 from function.edge.structs import encode
 from function.problems import Refused
-from kv_offload.docs.markdown import HEADER, code, page, prose, table
+from kv_offload.docs.markdown import HEADER, about, code, page, table
 
 _FACTS = (*PACKAGES, "LMCache built for this torch")
 _NATIVE = {True: "yes", False: "no", None: "**?**"}
@@ -25,7 +27,7 @@ _NATIVE = {True: "yes", False: "no", None: "**?**"}
 def text() -> str:
     return page(
         [
-            HEADER.format(source="function/contract/stock_images"),
+            HEADER.format(source="function/facts"),
             "# What is inside an image",
             "",
             "A connector loads what the *engine's* image holds, so these tables decide about "
@@ -41,10 +43,10 @@ def text() -> str:
             "```",
             "",
             *_takers(),
-            *_section("vLLM's images", prose(vllm), _vllm()),
+            *_section("vLLM's images", about("vllm"), _vllm()),
             *_section("vLLM's images for other accelerators", [], _other()),
-            *_section("SGLang's images", prose(sglang), _sglang()),
-            *_section("Images with releases of their own", prose(builds), _builds(), engine=True),
+            *_section("SGLang's images", about("sglang"), _sglang()),
+            *_section("Images with releases of their own", about("images"), _builds(), engine=True),
             *_native(),
             *_repositories(),
             *_sources(),
@@ -59,8 +61,8 @@ def _takers() -> list[str]:
         for backend in (BACKENDS[name] for name in BACKENDS.specs)
         for variant in backend.variants()
     ]
-    images = [*(f"vllm/vllm-openai:v{row.version}" for row in vllm.RELEASES), *_sglang()]
-    images += [f"lmcache/vllm-openai:v{version}" for version in builds.LMCACHE_VLLM]
+    images = [*(f"vllm/vllm-openai:v{row.version}" for row in releases(VLLM)), *_sglang()]
+    images += [f"lmcache/vllm-openai:v{version}" for version in builds.names("lmcache/vllm-openai")]
     cells = [(image, tuple(_takes(plan, image) for _, plan in plans)) for image in images]
     rows = []
     for (_, taken), group in groupby(cells, lambda cell: (_kind(cell[0]), cell[1])):
@@ -156,20 +158,26 @@ def _tag(image: str) -> str:
 
 
 def _vllm() -> Iterable[str]:
-    for row in vllm.RELEASES:
+    for row in releases(VLLM):
         yield f"vllm/vllm-openai:v{row.version}"
-    for row in vllm.RELEASES[[r.version for r in vllm.RELEASES].index("0.20.0") :]:
+    for row in _supported(VLLM):
         yield f"vllm/vllm-openai:v{row.version}-cu129"
+
+
+def _supported(engine: str) -> Iterable[Release]:
+    """Yield the releases of supported lines."""
+    rows = list(releases(engine))
+    return rows[[row.version for row in rows].index(known_versions(engine)[0]) :]
 
 
 def _other() -> Iterable[str]:
     for suffix in ("rocm", "xpu", "cpu"):
-        for row in vllm.RELEASES:
+        for row in releases(VLLM):
             yield f"vllm/vllm-openai-{suffix}:v{row.version}"
 
 
 def _sglang() -> Iterable[str]:
-    for row in sglang.RELEASES:
+    for row in releases(SGLANG):
         yield f"lmsysorg/sglang:v{row.version}"
     yield "lmsysorg/sglang:v0.5.19-cu129"
     yield "lmsysorg/sglang:v0.5.23-rocm720-mi35x"
@@ -177,25 +185,25 @@ def _sglang() -> Iterable[str]:
 
 def _builds() -> Iterable[str]:
     for suffix in ("", "-lightweight"):
-        for version in builds.LMCACHE_VLLM:
+        for version in builds.names("lmcache/vllm-openai"):
             yield f"lmcache/vllm-openai:v{version}{suffix}"
-    for version in builds.LMCACHE_SGLANG:
+    for version in builds.names("lmcache/sglang"):
         yield f"lmcache/sglang:v{version}"
-    for release in builds.LLMD_VLLM:
+    for release in builds.names("llm-d"):
         yield f"ghcr.io/llm-d/llm-d-cuda:v{release}"
     yield "ghcr.io/llm-d/llm-d-xpu:v0.9.0"
-    for release in builds.NVIDIA_VLLM:
+    for release in builds.names("nvidia/vllm"):
         yield f"nvcr.io/nvidia/vllm:{release}-py3"
-    for release in builds.REDHAT_VLLM:
+    for release in builds.names("rhaiis"):
         yield f"registry.redhat.io/rhaiis/vllm-cuda-rhel9:{release}.0"
 
 
 def _native() -> list[str]:
-    rows = ((v, torch, cuda) for v, (torch, cuda) in lmcache_builds.BUILDS.items())
+    rows = ((wheel.lmcache, wheel.torch, wheel.cuda) for wheel in lmcache_builds.WHEELS)
     return [
         "## LMCache's native code",
         "",
-        *prose(lmcache_builds),
+        *about("lmcache_wheels"),
         "",
         *table(("LMCache", "torch", "CUDA"), rows),
         "",

@@ -1,8 +1,8 @@
 """How the generated pages are written."""
 
-import inspect
 from collections.abc import Iterable, Sequence
-from types import ModuleType
+
+from function.facts import FOLDER, document
 
 HEADER = "<!-- Generated from {source} by `make generate`; edit that, not this page. -->"
 
@@ -32,10 +32,15 @@ def page(lines: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def prose(module: ModuleType) -> list[str]:
-    """What a module says of itself below its first line, a paragraph per line."""
-    paragraphs = (inspect.getdoc(module) or "").split("\n\n")[1:]
-    return [line for text in paragraphs for line in (" ".join(text.split()), "")][:-1]
+def about(name: str) -> list[str]:
+    """Return what a facts file says about itself, a paragraph per line."""
+    paragraphs = document(FOLDER / f"{name}.yaml").about
+    return [line for text in paragraphs for line in (text, "")][:-1]
+
+
+def first_and_last(versions: Sequence[str]) -> str:
+    """Return "0.20.0 to 0.33.0"."""
+    return f"{versions[0]} to {versions[-1]}"
 
 
 def code(text: str) -> str:

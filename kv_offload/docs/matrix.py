@@ -18,11 +18,11 @@ from function.contract.accelerators.kinds import CUDA, Accelerator
 from function.contract.engine import Engine
 from function.contract.models.families import DENSE, FAMILIES, LAYOUTS
 from function.contract.stock_images import contents
-from function.contract.versions import KNOWN
+from function.contract.versions import known_versions
 from function.edge.structs import encode
 from function.problems import Refused
 from function.workloads.model import DECODE, PREFILL, UNIFIED
-from kv_offload.docs.markdown import code, table
+from kv_offload.docs.markdown import code, first_and_last, table
 
 Json = dict[str, Any]
 
@@ -122,8 +122,9 @@ def lines() -> list[str]:
     """The two tables, with what to know of them, in Markdown."""
     rows = [(n, e, shape) for n in TIERS for e in ENGINES if (shape := _usual(n, e))]
     return [
-        f"Asked of the version gate for every version from vLLM {KNOWN[VLLM][0]} to "
-        f"{KNOWN[VLLM][-1]} and SGLang {KNOWN[SGLANG][0]} to {KNOWN[SGLANG][-1]}: `{YES}`, "
+        f"Asked of the version gate for every version from vLLM "
+        f"{first_and_last(known_versions(VLLM))} and SGLang "
+        f"{first_and_last(known_versions(SGLANG))}: `{YES}`, "
         f"`{NO}`, `{CAREFUL}` (it is wired, and the condition says what to watch), or the versions "
         "that are wired. An engine that is not in a row is refused by that tier. *Versions*: in an "
         "image that holds what the tier wants; *own images*: in what the engine's project "
@@ -163,7 +164,7 @@ def _shapes(name: str, engine: str, usual: Shape) -> Iterable[str]:
 
 
 def _versions(found: Answers, engine: str) -> str:
-    every = KNOWN[engine]
+    every = known_versions(engine)
     words = {version: YES if version in found.wired else NO for version in every}
     text = Answers(words).text(every)
     return {YES: "all"}.get(text, text) or NO
@@ -184,7 +185,7 @@ def answers(name: str, engine: str, shape: Shape, family: str, *, stock: bool = 
     engine's own image of that version; else in one that holds what the tier wants.
     """
     found = {}
-    for version in KNOWN[engine]:
+    for version in known_versions(engine):
         said = _said(name, engine, version, shape, family, stock)
         if said is None:
             found[version] = NO

@@ -21,7 +21,7 @@ from function.composers.tier_plan import TierPlan
 from function.contract import gate
 from function.contract.backend import Part
 from function.contract.engine import Engine
-from function.contract.versions import KNOWN
+from function.contract.versions import known_versions
 from function.edge.structs import encode
 from function.problems import Problem, Refused
 from kv_offload.render.files import InputError
@@ -247,7 +247,7 @@ def _wiring(before: TierPlan, after: TierPlan) -> Iterator[Effect]:
     """What pods of every supported engine would get; versions that change alike are one line."""
     for name in ENGINES:
         lines: dict[tuple[Verb, tuple[str, ...], str], dict[str, None]] = {}
-        for version in KNOWN[name]:
+        for version in known_versions(name):
             for phase in _PHASES:
                 engine = Engine(
                     name, version, flags={}, phase=phase, model=_MODEL, identity=_IDENTITY

@@ -10,8 +10,10 @@ from function.api.backends import SPECS
 from function.backends.registry import accelerator_rows, model_rows
 from function.contract.models.families import ARCHITECTURES
 from function.contract.no_engines import NO_ENGINES
-from function.contract.stock_images import contents, lmcache_builds, sglang, vllm
+from function.contract.stock_images import contents
+from function.contract.stock_images.lmcache_builds import WHEELS
 from function.contract.stock_images.repositories import REPOSITORIES
+from function.contract.versions import releases
 from function.pods.other_injectors import INJECTORS
 from function.reasons import REASONS, Pods, Reason
 from kv_offload import docs
@@ -72,7 +74,7 @@ def test_pages_name_every_fact():
     pages = docs.pages()
     images = pages["docs/images.md"]
     assert [row.path for row in REPOSITORIES if f"`{row.path}`" not in images] == []
-    held = [contents(f"vllm/vllm-openai:v{row.version}") for row in vllm.RELEASES]
+    held = [contents(f"vllm/vllm-openai:v{row.version}") for row in releases("vLLM")]
     sources = {fact.source for found in held if found for fact in found.packages.values()}
     assert {source for source in sources if source not in images} == set()
     models = pages["docs/models.md"]
@@ -111,9 +113,11 @@ def test_the_matrix_says_what_the_gate_says():
 
 def test_which_engines_have_the_torch_of_lmcaches_wheel() -> None:
     """What docs/lmcache.md says by hand of the newest wheel, held to the tables of images."""
-    newest, (torch, cuda) = list(lmcache_builds.BUILDS.items())[-1]
-    vllms = [row.version for row in vllm.RELEASES if row.torch == torch]
-    sglangs = [row.version for row in sglang.RELEASES if row.torch == torch]
+    newest, torch, cuda = WHEELS[-1].lmcache, WHEELS[-1].torch, WHEELS[-1].cuda
+    vllms, sglangs = (
+        [row.version for row in releases(engine) if row.holds["torch"] == (torch,)]
+        for engine in ("vLLM", "SGLang")
+    )
     minors = [".".join(version.split(".")[:2]) for version in (vllms[0], vllms[-1])]
     assert (
         f"LMCache's wheel {newest} is built for torch {torch} and CUDA {cuda}. vLLM {minors[0]} to "

@@ -11,7 +11,7 @@ from dataclasses import replace
 from function.api.engines import SGLANG
 from function.backends.hierarchy_rows import ARGUMENTS, KEYS, PIPELINE, POOL, row
 from function.contract.gate import Caution, Row, since
-from function.contract.versions import SUPPORTED
+from function.contract.versions import supported_range
 
 _CHOICES = "SGLang's choices of --hicache-storage-backend, 0.5.5 to 0.5.23"
 
@@ -30,7 +30,7 @@ def sized(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 _ROWS = (
-    row("", SUPPORTED[SGLANG], f"{ARGUMENTS}; ran: 0.5.23", since(PIPELINE, "0.5.8", KEYS)),
+    row("", supported_range(SGLANG), f"{ARGUMENTS}; ran: 0.5.23", since(PIPELINE, "0.5.8", KEYS)),
     row(
         "file",
         ">=0.5.14,<0.5.24",
@@ -45,10 +45,10 @@ _ROWS = (
         since("use_direct_io", "0.5.13", "the extra_config keys that HiCacheNixl reads"),
         since("l3_cleaner_enabled", "0.5.15", "the extra_config keys that HiCacheNixl reads"),
     ),
-    row("hf3fs", SUPPORTED[SGLANG], _CHOICES),
-    row("aibrix", SUPPORTED[SGLANG], _CHOICES),
-    row("dynamic", SUPPORTED[SGLANG], _CHOICES),
-    row("eic", SUPPORTED[SGLANG], _CHOICES),
+    row("hf3fs", supported_range(SGLANG), _CHOICES),
+    row("aibrix", supported_range(SGLANG), _CHOICES),
+    row("dynamic", supported_range(SGLANG), _CHOICES),
+    row("eic", supported_range(SGLANG), _CHOICES),
     row("simm", ">=0.5.11,<0.5.24", _CHOICES),
     row("mori", ">=0.5.15,<0.5.24", _CHOICES),
     row("shm", ">=0.5.17,<0.5.24", _CHOICES),

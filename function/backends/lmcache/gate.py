@@ -8,7 +8,7 @@ version, and that vLLM resolved the connector's class. No row was run on a GPU.
 
 from function.api.engines import SGLANG, VLLM
 from function.contract.gate import Caution, Feature, Row, since
-from function.contract.versions import SUPPORTED
+from function.contract.versions import supported_range
 
 _ABI = (
     "LMCache 0.5.6 is built for torch 2.13.0 and this engine pins {torch}: LMCache's native "
@@ -38,7 +38,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "LMCacheMPConnector",
         VLLM,
-        SUPPORTED[VLLM],
+        supported_range(VLLM),
         "all imports of lmcache 0.5.6's connector exist in vLLM 0.20.0 to 0.33.0; ran: 0.33.0",
         "lmcache",
         ">=0.5.4,<0.6",
@@ -52,7 +52,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "LMCacheConnectorV1",
         VLLM,
-        SUPPORTED[VLLM],
+        supported_range(VLLM),
         "all imports of lmcache 0.5.6's connector exist in vLLM 0.20.0 to 0.33.0; ran: 0.33.0",
         "lmcache",
         ">=0.4.4,<0.6",

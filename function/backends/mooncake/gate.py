@@ -10,7 +10,7 @@ from dataclasses import replace
 from function.api.engines import SGLANG, VLLM
 from function.backends import hierarchy_rows
 from function.contract.gate import Caution, Row, since
-from function.contract.versions import SUPPORTED
+from function.contract.versions import supported_range
 
 # Every process begins its chains of block hashes alike; before, with random bytes of its own
 # unless PYTHONHASHSEED is set.
@@ -70,14 +70,14 @@ UNSIZED: tuple[Row, ...] = (
     Row(
         "MooncakeConnector",
         VLLM,
-        SUPPORTED[VLLM],
+        supported_range(VLLM),
         f"{_REGISTRY}; ran: 0.33.0",
         "mooncake-transfer-engine",
         ">=0.3.8,<0.4",
     ),
     hierarchy_rows.row(
         "mooncake",
-        SUPPORTED[SGLANG],
+        supported_range(SGLANG),
         f"{_CHOICES}; ran: 0.5.23",
         since(hierarchy_rows.PIPELINE, "0.5.8", hierarchy_rows.KEYS),
         since(TENANT, "0.5.17", _TENANT),

@@ -6,7 +6,7 @@ Read in the source distributions of every minor version from 0.20.0 to 0.33.0 (c
 
 from function.api.engines import VLLM
 from function.contract.gate import Row, since
-from function.contract.versions import SUPPORTED
+from function.contract.versions import supported_range
 
 _REGISTRY = "vLLM's connector registry, 0.20.0 to 0.33.0"
 _EXTRA = "the extra_config keys that the connector reads, 0.20.0 to 0.33.0"
@@ -15,7 +15,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "OffloadingConnector",
         VLLM,
-        SUPPORTED[VLLM],
+        supported_range(VLLM),
         f"{_REGISTRY}; ran: 0.33.0",
         features=(
             since("cpu_bytes_to_use", "0.20", _EXTRA),
@@ -47,7 +47,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "SimpleCPUOffloadConnector",
         VLLM,
-        SUPPORTED[VLLM],
+        supported_range(VLLM),
         f"{_REGISTRY}; ran: 0.33.0",
         features=(
             since("cpu_bytes_to_use", "0.20", _EXTRA),

@@ -6,7 +6,7 @@ wheels from 0.5.5 to 0.5.23.
 
 from function.api.engines import SGLANG, VLLM
 from function.contract.gate import Caution, Row, since
-from function.contract.versions import SUPPORTED
+from function.contract.versions import supported_range
 
 _REGISTRY = "vLLM's connector registry, 0.20.0 to 0.33.0"
 _EXTRA = "the extra_config keys that the connector reads, 0.20.0 to 0.33.0"
@@ -30,7 +30,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "NixlConnector",
         VLLM,
-        SUPPORTED[VLLM],
+        supported_range(VLLM),
         f"{_REGISTRY}; ran: 0.33.0",
         features=(
             since("kv_lease_duration", "0.22", _EXTRA),
@@ -44,7 +44,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "Disaggregation/nixl",
         SGLANG,
-        SUPPORTED[SGLANG],
+        supported_range(SGLANG),
         "SGLang's choices of --disaggregation-transfer-backend, 0.5.5 to 0.5.23",
         features=(
             since("backend", "0.5.9", "SGLANG_DISAGGREGATION_NIXL_BACKEND in disaggregation/nixl"),

@@ -1,18 +1,16 @@
 """What is inside a public engine image: the engine, its version, and the packages beside it.
 
-The one home of facts about images: `find` says what a repository starts, `contents` what an image
-of it holds. docs/images.md is generated from these tables. What no row covers is unknown, and what
-is unknown can be declared: annotation `modelplane.ai/kv-offload-packages`, the step Input's
-`engineImages`, and `kv-offload probe`, which reads it inside the image.
+`find` returns what a repository starts, `contents` what an image of it holds. The rows are in
+function/facts. What no row covers is unknown, and can be declared: by the annotation
+`modelplane.ai/kv-offload-packages` or `engineImages` of the step's Input. `kv-offload probe` reads
+it inside the image.
 """
 
 from collections.abc import Mapping
 
-from function.api.engines import VLLM
-from function.contract.accelerators.kinds import CUDA
 from function.contract.image_reference import ImageReference
 from function.contract.packages import DERIVED, PACKAGES, STATED, UNKNOWN, Fact
-from function.contract.stock_images import builds, sglang, vllm
+from function.contract.stock_images import builds, own
 from function.contract.stock_images.facts import Contents
 from function.contract.stock_images.repositories import (
     INSIDE,
@@ -21,7 +19,7 @@ from function.contract.stock_images.repositories import (
     Repository,
     find,
 )
-from function.contract.stock_images.tags import Tag, cuda, read
+from function.contract.stock_images.tags import cuda, read
 
 __all__ = [
     "DERIVED",
@@ -45,14 +43,14 @@ _OWN = (
     "vllm/vllm-openai-cpu",
     "lmsysorg/sglang",
 )
-# How the version of the engine is known that the tag itself is, or holds.
+# How an engine's version is known that the tag itself is, or holds.
 TAG = "the image's tag"
 
 
 def contents(image: str, declared: str = "") -> Contents | None:
-    """What a public image holds; None for a repository that the table does not know.
+    """Return what a public image holds; None for a repository without a row.
 
-    `declared`: the engine's version, where somebody says it; it stands for a tag that says none
+    `declared`: the engine's version, where somebody declares it. It replaces a tag that names none
     (`latest`, a digest), with the CUDA that it may name ("0.33.0+cu129").
     """
     reference = ImageReference.parse(image)
@@ -65,40 +63,15 @@ def contents(image: str, declared: str = "") -> Contents | None:
     if row.path == "lmcache/vllm-openai" and tag.dated:
         return builds.lmcache_dated()
     if row.tags == RELEASE and tag.release:
-        return _of_release(row, tag)
+        return builds.contents(row, tag)
     version = tag.inside or (tag.version if row.tags == VERSION else None)
     if row.tags not in (VERSION, INSIDE) or version is None:
         version, _, local = declared.partition("+")
         packages: Mapping[str, Fact] = {}
         if row.tags == VERSION and version and any(map(reference.ends_with, _OWN)):
-            packages = _packages(row, version, cuda(local), accelerator)
+            packages = own.packages(row.engine, version, accelerator, cuda(local))
         return Contents(row.engine, packages=packages, accelerator=accelerator, moving=moving)
     packages = {}
     if not tag.variant and any(map(reference.ends_with, _OWN)):
-        packages = _packages(row, version, tag.cuda, accelerator)
+        packages = own.packages(row.engine, version, accelerator, tag.cuda)
     return Contents(row.engine, version, STATED, TAG, packages, accelerator)
-
-
-def _packages(
-    row: Repository, version: str, cuda_version: str, accelerator: str
-) -> Mapping[str, Fact]:
-    own = vllm if row.engine == VLLM else sglang
-    if accelerator == CUDA:
-        return own.cuda_images(version, cuda_version) or {}
-    return own.other_images(version, accelerator) or {}
-
-
-def _of_release(row: Repository, tag: Tag) -> Contents:
-    """An image whose tag is a release of its publisher."""
-    version = tag.version or ""
-    match row.path.partition("/")[0]:
-        case "lmcache":
-            of = builds.lmcache_vllm if row.engine == VLLM else builds.lmcache_sglang
-            return of(version, tag.cuda, tag.variant)
-        case "llm-d":
-            return builds.llmd(row.path, row.accelerator, row.engine, version)
-        case "rayproject":
-            return builds.ray(tag.release)
-        case "nvidia":
-            return builds.nvidia(tag.release)
-    return builds.redhat(tag.release, row.accelerator)

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
 
-from function.api.engines import VLLM
-from function.contract.stock_images import builds, contents, sglang, vllm
+from function.api.engines import SGLANG, VLLM
+from function.contract.stock_images import builds, contents
+from function.contract.versions import releases
 
 
 @cache
@@ -34,10 +35,8 @@ def _series(repository: str, tags: list[str]) -> str:
 
 
 def _images(engine: str) -> Iterator[tuple[str, str]]:
-    """(repository, tag), the releases of each in order."""
-    if engine == VLLM:
-        yield from (("vllm/vllm-openai", f"v{row.version}") for row in vllm.RELEASES)
-        yield from (("lmcache/vllm-openai", f"v{version}") for version in builds.LMCACHE_VLLM)
-    else:
-        yield from (("lmsysorg/sglang", f"v{row.version}") for row in sglang.RELEASES)
-        yield from (("lmcache/sglang", f"v{version}") for version in builds.LMCACHE_SGLANG)
+    """Yield (repository, tag) of CUDA images, the releases of each repository in order."""
+    own = {VLLM: "vllm/vllm-openai", SGLANG: "lmsysorg/sglang"}
+    lmcache = {VLLM: "lmcache/vllm-openai", SGLANG: "lmcache/sglang"}
+    yield from ((own[engine], f"v{row.version}") for row in releases(engine))
+    yield from ((lmcache[engine], f"v{name}") for name in builds.names(lmcache[engine]))

@@ -23,7 +23,7 @@ from function.contract import gate, pairings
 from function.contract.backend import AGENTS, CONTROL_PLANE, SUPPORT, Need, Tier
 from function.contract.engine import Engine
 from function.contract.stock_images.declared import parse
-from function.contract.versions import KNOWN
+from function.contract.versions import known_versions
 from function.engines.vllm.connectors import CONNECTORS
 from function.problems import Refused
 from function.reasons import Reason
@@ -180,7 +180,7 @@ def test_what_it_says_can_be_shown(case: Case) -> None:
 @each_engine
 def test_every_engine_of_every_version_is_wired_or_told_why(case: Case, engine: str) -> None:
     backend, tier = case.of.backend, case.tier
-    for version in (None, "0.1.0", "99.0.0", "main", *KNOWN[engine]):
+    for version in (None, "0.1.0", "99.0.0", "main", *known_versions(engine)):
         for identity in ("", "0123456789ab"):
             one = Engine(engine, version=version, identity=identity, model="m")
             try:

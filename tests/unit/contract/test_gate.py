@@ -15,7 +15,7 @@ from function.backends.registry import gate_rows
 from function.contract import gate
 from function.contract.engine import Engine
 from function.contract.gate import Question, Verdict
-from function.contract.versions import KNOWN, UNDECLARED, parse
+from function.contract.versions import known_versions, parse, undeclared_versions
 from function.engines.vllm.connectors import CONNECTORS
 from function.problems import Refused
 from function.reasons import REASONS
@@ -146,14 +146,15 @@ def test_refused(connector, engine, backend, reason, message):
 def test_rows_are_whole():
     for row in TABLE:
         assert row.engine in ENGINES and row.source
-        assert any(Version(v) in SpecifierSet(row.versions) for v in KNOWN[row.engine])
+        assert any(Version(v) in SpecifierSet(row.versions) for v in known_versions(row.engine))
         assert bool(row.package) == bool(row.package_versions)
         for item in (*row.features, *row.cautions):
             SpecifierSet(item.engine), SpecifierSet(item.backend)  # type: ignore[attr-defined]
             assert item.source  # type: ignore[attr-defined]
         if row.engine == "vLLM":
             assert row.connector.partition("/")[0] in CONNECTORS
-    for engine, versions in KNOWN.items():
+    for engine in ENGINES:
+        versions = known_versions(engine)
         for version in map(Version, versions):  # no version is in two rows of a connector
             names = [
                 r.connector
@@ -166,7 +167,7 @@ def test_rows_are_whole():
 connectors = st.sampled_from(sorted({r.connector for r in TABLE}))
 versions = st.one_of(
     st.none(),
-    st.sampled_from([v for vs in KNOWN.values() for v in vs]),
+    st.sampled_from([v for e in ENGINES for v in known_versions(e)]),
     st.text(max_size=8),
     st.builds("{}.{}.{}".format, *[st.integers(0, 60)] * 3),
 )
@@ -188,5 +189,5 @@ def test_an_unknown_version_promises_nothing_that_a_known_one_lacks(connector, n
         unknown = check(connector, Engine(name), package)
     except Refused:
         return
-    version = data.draw(st.sampled_from(UNDECLARED[name]))
+    version = data.draw(st.sampled_from(undeclared_versions(name)))
     assert unknown.features <= check(connector, Engine(name, version), package).features

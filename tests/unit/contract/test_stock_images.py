@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from function.api.engines import ENGINES, SGLANG, VLLM
+from function.api.engines import ENGINES, VLLM
 from function.contract.stock_images import (
     DERIVED,
     PACKAGES,
@@ -14,12 +14,12 @@ from function.contract.stock_images import (
     Contents,
     Fact,
     contents,
-    sglang,
-    vllm,
+    own,
 )
-from function.contract.stock_images.lmcache_builds import BUILDS, native
+from function.contract.stock_images.lmcache_builds import WHEELS, native
 from function.contract.stock_images.repositories import REPOSITORIES
-from function.contract.versions import KNOWN
+from function.contract.versions import known_versions, releases
+from function.facts import FOLDER, document
 
 DIGEST = "@sha256:" + "0" * 64
 
@@ -200,17 +200,17 @@ def test_rows_are_whole():
     assert len({r.path for r in REPOSITORIES}) == len(REPOSITORIES)
     for repository in REPOSITORIES:
         assert repository.engine in ENGINES and repository.source
-    for own, releases in ((vllm, vllm.RELEASES), (sglang, sglang.RELEASES)):
-        versions = [r.version for r in releases]
+    for engine in ENGINES:
+        versions = [release.version for release in releases(engine)]
         assert versions == sorted(set(versions), key=Version)
         for version in versions:
             for cuda in ("", "12.9", "13.0"):
-                facts = own.cuda_images(version, cuda)
+                facts = own.packages(engine, version, "cuda", cuda)
                 assert set(facts) == set(PACKAGES)
                 for fact in facts.values():
                     whole(fact)
             for accelerator in ("rocm", "xpu", "cpu", "npu"):
-                for fact in own.other_images(version, accelerator).values():
+                for fact in own.packages(engine, version, accelerator).values():
                     whole(fact)
 
 
@@ -221,14 +221,15 @@ def whole(fact):
         assert list(fact.versions) == sorted(set(fact.versions), key=Version)
 
 
-def test_every_supported_minor_has_a_row():
-    assert {v for v in KNOWN[VLLM] if v not in {r.version for r in vllm.RELEASES}} == set()
-    assert {v for v in KNOWN[SGLANG] if v not in {r.version for r in sglang.RELEASES}} == set()
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_newest_release_is_the_one_that_sources_name(engine):
+    newest = document(FOLDER / f"{engine.lower()}.yaml").texts["newest"]
+    assert newest == releases(engine)[-1].version == known_versions(engine)[-1]
 
 
 def test_lmcache_of_a_stock_image_has_a_build_row():
-    bundled = {v for r in vllm.RELEASES for v in r.lmcache}
-    assert bundled <= set(BUILDS)
+    bundled = {v for release in releases(VLLM) for v in release.holds["lmcache"]}
+    assert bundled <= {wheel.lmcache for wheel in WHEELS}
 
 
 @given(st.text("abcdeluvimrsng0123456789.-_/:@", max_size=40))

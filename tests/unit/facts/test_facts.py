@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 import function
+from function.api.engines import ENGINES
+from function.contract.stock_images import own
+from function.contract.versions import known_versions
 from function.facts import FactError, Table, document
 
 ROOT = Path(function.__file__).parent
@@ -21,6 +24,8 @@ def tables() -> dict[Path, dict[str, Table]]:
         if "from function.facts import" in path.read_text():
             parts = path.relative_to(ROOT.parent).with_suffix("").parts
             importlib.import_module(".".join(part for part in parts if part != "__init__"))
+    for engine in ENGINES:
+        assert known_versions(engine) and own.packages(engine, known_versions(engine)[0], "cuda")
     found: dict[Path, dict[str, Table]] = defaultdict(dict)
     for table in Table.every:
         if ROOT in table.path.parents:

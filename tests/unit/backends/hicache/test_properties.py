@@ -12,7 +12,7 @@ from function.backends.hicache import BACKEND
 from function.contract import gate
 from function.contract.engine import Engine
 from function.contract.recorded import shaped
-from function.contract.versions import KNOWN
+from function.contract.versions import known_versions
 from function.engines.sglang.rules import RULES
 from function.problems import Refused
 from tests.unit.backends.hicache import IDENTITY, pool, read
@@ -48,6 +48,7 @@ _SPEC = st.fixed_dictionaries(
         "storage": st.sampled_from(_STORAGES),
     }
 )
+_VERSIONS = st.sampled_from([None, *known_versions(SGLANG)])
 _FLAGS = st.fixed_dictionaries(
     {},
     optional={
@@ -64,7 +65,7 @@ _FLAGS = st.fixed_dictionaries(
 _SILENT = [rule for rule in RULES if "becomes" in rule.about or "does nothing" in rule.about]
 
 
-@given(_SPEC, _FLAGS, st.sampled_from([None, *KNOWN[SGLANG]]), st.sampled_from([IDENTITY, ""]))
+@given(_SPEC, _FLAGS, _VERSIONS, st.sampled_from([IDENTITY, ""]))
 @settings(max_examples=400, deadline=None)
 def test_every_accepted_tier(
     hicache: dict[str, Any], flags: dict[str, str | None], version: str | None, identity: str

@@ -3,9 +3,9 @@
 from function.api.engines import VLLM
 from function.contract.gate import Row
 from function.contract.recorded import Allowance
-from function.contract.versions import SUPPORTED
+from function.contract.versions import supported_range
 
 CONNECTOR = "SimpleCPUOffloadConnector"
 ROW = f"{CONNECTOR}/sixth"
 ALLOWS = Allowance(connectors=frozenset({CONNECTOR}))
-ROWS: tuple[Row, ...] = (Row(ROW, VLLM, SUPPORTED[VLLM], "vLLM's connector registry"),)
+ROWS: tuple[Row, ...] = (Row(ROW, VLLM, supported_range(VLLM), "vLLM's connector registry"),)
