@@ -2,13 +2,14 @@
 
 One definition per field: type, default, bounds, unit and description live in the pydantic model;
 XRDs, the Input's CRD and the reference tables are generated from it (`make generate`). A rule over
-several fields is one `Rule` row, from which come both the CEL of the XRD and the check in Python:
-the function also sees documents that no API server has validated (a local render, an older XRD).
+several fields is one `Rule` row in CEL. The XRD holds it, and the function checks it itself: it
+also sees documents that no API server has validated (a local render, an older XRD).
 """
 
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationErro
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from function.api.cel import predicate
 from function.api.messages import explain
 from function.api.walk import Loc, Unknown, View, nested
 from function.problems import Problem, field_path
@@ -30,26 +32,22 @@ def camel(name: str) -> str:
     return first + "".join(_SPELLING.get(word, word.capitalize()) for word in rest)
 
 
-# Any: an object of the model, or a View of the document that it would be made of.
-Predicate = Callable[[Any], bool]
-# A condition as CEL over `self`, and the same in Python.
-CelRule = tuple[str, Predicate]
-
-
 @dataclass(frozen=True)
 class Rule:
-    """One rule over the fields of an object.
+    """A rule over the fields of an object, as CEL over `self`.
 
-    `cel`: the rule over `self`. `message`: names the fields and says what must be. `holds`: the
-    same in Python over the object (snake_case attributes, absent optional fields are None); None
-    for a transition rule (`oldSelf`), which only the API server can check. `field`: the camelCase
-    field to blame, "" for the object.
+    `message`: names the fields and says what must be. `field`: the camelCase field to blame, "" for
+    the object.
     """
 
     cel: str
     message: str
-    holds: Predicate | None
     field: str = ""
+
+    @cached_property
+    def holds(self) -> Callable[[View], bool] | None:
+        """Return the rule in Python; None for one that only an API server can check."""
+        return None if "oldSelf" in self.cel else predicate(self.cel)
 
 
 def union(
@@ -62,12 +60,6 @@ def union(
     rules: list[Rule] = []
     tag = camel(discriminator)
 
-    def required(value: str, field: str) -> Predicate:
-        return lambda o: getattr(o, discriminator) != value or getattr(o, field) is not None
-
-    def alone(value: str, field: str) -> Predicate:
-        return lambda o: getattr(o, discriminator) == value or getattr(o, field) is None
-
     for value, field in members.items():
         name = camel(field)
         if value not in optional:
@@ -75,14 +67,12 @@ def union(
                 Rule(
                     f"self.{tag} != '{value}' || has(self.{name})",
                     f"{name} must be set when {tag} is {value}",
-                    required(value, field),
                 )
             )
         rules.append(
             Rule(
                 f"self.{tag} == '{value}' || !has(self.{name})",
                 f"{name} may only be set when {tag} is {value}",
-                alone(value, field),
                 name,
             )
         )
@@ -95,7 +85,6 @@ def exactly_one(*fields: str) -> Rule:
     return Rule(
         "[" + ", ".join(f"has(self.{name})" for name in names) + "].exists_one(x, x)",
         f"exactly one of {', '.join(names[:-1])} and {names[-1]} must be set",
-        lambda o: sum(getattr(o, field) is not None for field in fields) == 1,
     )
 
 
@@ -103,53 +92,38 @@ def immutable(field: str, why: str) -> Rule:
     """A field that cannot change after creation (checked by the API server alone)."""
     name = camel(field)
     cel = escape(name)
-    return Rule(f"self.{cel} == oldSelf.{cel}", f"{name} cannot be changed: {why}", None, name)
+    return Rule(f"self.{cel} == oldSelf.{cel}", f"{name} cannot be changed: {why}", name)
 
 
 @dataclass(frozen=True)
 class ForbiddenField:
     """A field that every tier has and that a backend does not use: set, it is refused.
 
-    `is_set`: CEL over the tier (`self`), and the same in Python. `when`: narrows it down to some
-    settings of the backend in the same way. `why`: ends the sentence "FIELD may not be set: ...".
+    `why`: ends the sentence "FIELD may not be set: ...". `when`: CEL over the tier (`self`) that
+    narrows it down to some settings of the backend, "" for all.
     """
 
     field: str
-    is_set: CelRule
     why: str
-    when: CelRule = ("true", lambda _: True)
+    when: str = ""
 
-    def rule(self, backend: str) -> "Rule":
-        """The rule on the tier."""
-        (set_cel, is_set), (when_cel, when) = self.is_set, self.when
-        narrowed = "" if when_cel == "true" else f" || !({when_cel})"
+    def rule(self, backend: str) -> Rule:
+        """Return the rule on a tier of this backend."""
+        narrowed = f" || !({self.when})" if self.when else ""
         return Rule(
-            f"self.backend != '{backend}'{narrowed} || !({set_cel})",
+            f"self.backend != '{backend}'{narrowed} || !({_SET[self.field]})",
             f"{self.field} may not be set: {self.why}",
-            lambda o: o.backend != backend or not when(o) or not is_set(o),
             self.field,
         )
 
 
-def forbids(field: str, why: str, when: CelRule = ("true", lambda _: True)) -> ForbiddenField:
-    """A field of every tier that a backend does not use, with what counts as set in it."""
-    return ForbiddenField(field, _SET[field], why, when)
-
-
 # Some fields have a default that says nothing; an API server fills it in before it checks rules.
-_SET: dict[str, CelRule] = {
-    "gpuVisibility": ("has(self.gpuVisibility)", lambda o: o.gpu_visibility is not None),
-    "monitoring": ("has(self.monitoring)", lambda o: o.monitoring is not None),
-    "nodes": (
-        "size(self.nodes.selector) > 0 || has(self.nodes.tolerations)"
-        " || has(self.nodes.priorityClassName)",
-        lambda o: bool(
-            o.nodes.selector
-            or o.nodes.tolerations is not None
-            or o.nodes.priority_class_name is not None
-        ),
-    ),
-    "rdma": ("self.rdma.source != 'None'", lambda o: o.rdma.source != "None"),
+_SET = {
+    "gpuVisibility": "has(self.gpuVisibility)",
+    "monitoring": "has(self.monitoring)",
+    "nodes": "size(self.nodes.selector) > 0 || has(self.nodes.tolerations)"
+    " || has(self.nodes.priorityClassName)",
+    "rdma": "self.rdma.source != 'None'",
 }
 
 
@@ -278,11 +252,9 @@ def broken(model: type[ApiModel], raw: Any, bad: frozenset[Loc]) -> Iterator[tup
     for view in nested(View(model, raw, (), bad)):
         yield from view.duplicates()
         for rule in _rules(view.model):
-            if rule.holds is None:
-                continue
             try:
-                holds = rule.holds(view)
+                broken = rule.holds is not None and not rule.holds(view)
             except Unknown:
                 continue
-            if not holds:
+            if broken:
                 yield (*view.loc, *([rule.field] if rule.field else [])), rule.message

@@ -4,7 +4,7 @@ The shape is Modelplane's where both have a field. Beyond it: the pod's spec is 
 cluster is named rather than scheduled, and the tier is a field.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -33,7 +33,6 @@ class PodSpec(ApiModel):
         Rule(
             f"self.containers.exists_one(c, c.name == '{ENGINE_CONTAINER}')",
             f"containers must have exactly one container named {ENGINE_CONTAINER}",
-            lambda o: [c.name for c in o.containers].count(ENGINE_CONTAINER) == 1,
             "containers",
         ),
     )
@@ -50,7 +49,6 @@ class PodMetadata(ApiModel):
         Rule(
             "!has(self.labels) || self.labels.all(k, !k.startsWith('modelplane.ai/'))",
             "labels must not use the reserved prefix modelplane.ai/",
-            lambda o: not any(k.startswith("modelplane.ai/") for k in o.labels or {}),
             "labels",
         ),
     )
@@ -81,7 +79,6 @@ class Member(ApiModel):
         Rule(
             "!has(self.worker) || self.role == 'Worker'",
             "worker may only be set when role is Worker",
-            lambda o: o.worker is None or o.role == "Worker",
             "worker",
         ),
     )
@@ -102,10 +99,6 @@ class Member(ApiModel):
         return self.worker.nodes if self.worker else 1
 
 
-def _roles(engine: Any) -> list[str]:  # Any: see `base.Holds`
-    return sorted(member.role for member in engine.members)
-
-
 class Engine(ApiModel):
     """One serving unit: a pod, or a gang of a Leader and its Workers."""
 
@@ -115,7 +108,6 @@ class Engine(ApiModel):
             "(self.members.size() == 2 && self.members.exists_one(m, m.role == 'Leader') && "
             "self.members.exists_one(m, m.role == 'Worker'))",
             "members must be one Standalone, or one Leader and one Worker",
-            lambda o: _roles(o) in (["Standalone"], ["Leader", "Worker"]),
             "members",
         ),
     )

@@ -42,7 +42,6 @@ class Events(ApiModel):
         Rule(
             "!has(self.replayPort) || self.replayPort != self.port",
             "replayPort must be another port than port",
-            lambda o: o.replay_port != o.port,
             "replayPort",
         ),
     )

@@ -31,7 +31,6 @@ class Evictor(ApiModel):
         Rule(
             "self.lowPercent <= self.highPercent",
             "lowPercent must not be larger than highPercent",
-            lambda o: o.low_percent <= o.high_percent,
             "lowPercent",
         ),
     )

@@ -5,11 +5,11 @@ reads (`write_through`, `page_first`) keep its spelling. The storages are in
 `function.api.hicache_storage`. Facts are of SGLang 0.5.5 to 0.5.23.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from function.api.base import ApiModel, Rule, exactly_one, forbids, present
+from function.api.base import ApiModel, ForbiddenField, Rule, exactly_one, present
 from function.api.hicache_storage import HiCacheStorage
 
 
@@ -57,43 +57,33 @@ _RDMA_STORE = (
 )
 
 
-def _rdma_store(o: Any) -> bool:
-    storage = o.hicache.storage if o.hicache is not None else None
-    mooncake = storage.mooncake if storage is not None else None
-    external = mooncake.external if mooncake is not None else None
-    return external is not None and external.protocol == "rdma"
-
-
 _EVICTOR = "has(self.hicache) && has(self.hicache.storage) && has(self.hicache.storage.evictor)"
 
 
-def _evictor(o: Any) -> bool:
-    storage = o.hicache.storage if o.hicache is not None else None
-    return storage is not None and storage.evictor is not None
-
-
-_NOTHING_RUNS = (f"!({_EVICTOR})", lambda o: not _evictor(o))
+_NOTHING_RUNS = f"!({_EVICTOR})"
 
 
 class HiCacheSpec(ApiModel):
     """The HiCache backend."""
 
     forbids = (
-        forbids("gpuVisibility", "HiCache runs inside the engines, and no agent looks at a GPU"),
-        forbids(
+        ForbiddenField(
+            "gpuVisibility", "HiCache runs inside the engines, and no agent looks at a GPU"
+        ),
+        ForbiddenField(
             "nodes",
             "without hicache.storage.evictor HiCache runs nothing: engines run where they like",
             _NOTHING_RUNS,
         ),
-        forbids(
+        ForbiddenField(
             "monitoring",
             "without hicache.storage.evictor HiCache runs nothing: SGLang's own metrics tell of it",
             _NOTHING_RUNS,
         ),
-        forbids(
+        ForbiddenField(
             "rdma",
             "only hicache.storage.mooncake.external with protocol rdma needs a device",
-            (f"!({_RDMA_STORE})", lambda o: not _rdma_store(o)),
+            f"!({_RDMA_STORE})",
         ),
     )
 
@@ -132,10 +122,6 @@ class HiCacheSpec(ApiModel):
             " (self.ioBackend == 'kernel')",
             "memoryLayout must be layer_first or page_first with ioBackend kernel, and layer_first"
             " or page_first_direct with direct: SGLang changes any other without a word",
-            lambda o: (
-                o.memory_layout == "layer_first"
-                or (o.memory_layout == "page_first") == (o.io_backend == "kernel")
-            ),
             "memoryLayout",
         ),
         Rule(
@@ -143,29 +129,21 @@ class HiCacheSpec(ApiModel):
             " self.storage.type != 'Mooncake'",
             "memoryLayout layer_first does not go with storage.type Mooncake: SGLang changes it"
             " without a word",
-            lambda o: (
-                o.memory_layout != "layer_first"
-                or o.storage is None
-                or o.storage.type != "Mooncake"
-            ),
             "memoryLayout",
         ),
         Rule(
             "!self.host.bufferOnly || has(self.storage)",
             "storage must be set when host.bufferOnly is true: pages would be kept nowhere",
-            lambda o: not o.host.buffer_only or o.storage is not None,
         ),
         Rule(
             "!self.host.bufferOnly || self.writePolicy != 'write_back'",
             "writePolicy write_back does not go with host.bufferOnly: there is no memory to write"
             " back from",
-            lambda o: not o.host.buffer_only or o.write_policy != "write_back",
             "writePolicy",
         ),
         Rule(
             "self.decode != 'Offload' || (has(self.storage) && !self.host.bufferOnly)",
             "decode Offload needs a storage, and host.bufferOnly false",
-            lambda o: o.decode != "Offload" or (o.storage is not None and not o.host.buffer_only),
             "decode",
         ),
     )

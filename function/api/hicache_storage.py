@@ -134,7 +134,6 @@ class HiCachePOSIX(ApiModel):
         Rule(
             "self.lowWatermarkPercent < self.highWatermarkPercent",
             "lowWatermarkPercent must be less than highWatermarkPercent",
-            lambda o: o.low_watermark_percent < o.high_watermark_percent,
             "lowWatermarkPercent",
         ),
     )
@@ -170,7 +169,6 @@ class HiCacheObjectStore(ApiModel):
         Rule(
             "!has(self.caConfigMap) || self.scheme == 'https'",
             "caConfigMap needs scheme https",
-            lambda o: o.ca_config_map is None or o.scheme == "https",
             "caConfigMap",
         ),
     )
@@ -272,11 +270,6 @@ class HiCacheStorage(ApiModel):
             " has(self.nixl) && self.nixl.plugin == 'OBJ')",
             "identity may only be set for a storage that keeps pages of one model alone: NIXL with"
             " OBJ, HF3FS and Raw; the others keep each identity apart",
-            lambda o: (
-                o.identity is None
-                or o.type in ("HF3FS", "Raw")
-                or (o.type == "NIXL" and o.nixl is not None and o.nixl.plugin == "OBJ")
-            ),
             "identity",
         ),
         Rule(
@@ -284,11 +277,6 @@ class HiCacheStorage(ApiModel):
             " (has(self.nixl) && has(self.nixl.posix))",
             "evictor may only be set for files on a claim: type File with a claim, or NIXL with"
             " POSIX",
-            lambda o: (
-                o.evictor is None
-                or (o.file is not None and o.file.claim is not None)
-                or (o.nixl is not None and o.nixl.posix is not None)
-            ),
             "evictor",
         ),
     )

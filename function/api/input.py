@@ -55,7 +55,6 @@ class Input(ApiModel):
         Rule(
             "!has(self.engineVersion) || has(self.engine)",
             "engine must be set when engineVersion is set",
-            lambda o: o.engine_version is None or o.engine is not None,
             "engine",
         ),
     )

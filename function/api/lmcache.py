@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, Rule, forbids
+from function.api.base import ApiModel, ForbiddenField, Rule
 from function.api.evictor import Evictor
 from function.api.lmcache_inprocess import LMCacheInProcess
 from function.api.lmcache_l2 import L2Level
@@ -49,13 +49,11 @@ class LMCacheL1(ApiModel):
         Rule(
             "!has(self.initialSizeGiB) || self.initialSizeGiB <= self.sizeGiB",
             "initialSizeGiB must not be larger than sizeGiB",
-            lambda o: o.initial_size_gib is None or o.initial_size_gib <= o.size_gib,
             "initialSizeGiB",
         ),
         Rule(
             "!has(self.initialSizeGiB) || !self.hugepages",
             "initialSizeGiB may not be set with hugepages: they are taken all at start",
-            lambda o: o.initial_size_gib is None or not o.hugepages,
             "initialSizeGiB",
         ),
     )
@@ -99,7 +97,6 @@ class LMCacheRegistration(ApiModel):
         Rule(
             "self.graceSeconds >= self.reapSeconds",
             "graceSeconds must be at least reapSeconds",
-            lambda o: o.grace_seconds >= o.reap_seconds,
             "graceSeconds",
         ),
     )
@@ -119,10 +116,7 @@ class LMCacheResources(ApiModel):
     )
 
 
-_IN_PROCESS = (
-    "has(self.lmcache) && self.lmcache.mode == 'InProcess'",
-    lambda o: o.lmcache is not None and o.lmcache.mode == "InProcess",
-)
+_IN_PROCESS = "has(self.lmcache) && self.lmcache.mode == 'InProcess'"
 _NO_AGENTS = "mode InProcess has no agents"
 
 
@@ -130,10 +124,10 @@ class LMCacheSpec(ApiModel):
     """The LMCache backend."""
 
     forbids = (
-        forbids("rdma", "LMCache does not use RDMA"),
-        forbids("gpuVisibility", _NO_AGENTS, _IN_PROCESS),
-        forbids("nodes", _NO_AGENTS, _IN_PROCESS),
-        forbids("monitoring", _NO_AGENTS, _IN_PROCESS),
+        ForbiddenField("rdma", "LMCache does not use RDMA"),
+        ForbiddenField("gpuVisibility", _NO_AGENTS, _IN_PROCESS),
+        ForbiddenField("nodes", _NO_AGENTS, _IN_PROCESS),
+        ForbiddenField("monitoring", _NO_AGENTS, _IN_PROCESS),
     )
 
     mode: Literal["NodeServer", "InProcess"] = Field(
@@ -204,35 +198,29 @@ class LMCacheSpec(ApiModel):
         Rule(
             "self.mode != 'NodeServer' || has(self.l1)",
             "l1 must be set when mode is NodeServer",
-            lambda o: o.mode != "NodeServer" or o.l1 is not None,
         ),
         Rule(
             "self.mode == 'NodeServer' || !has(self.l1)",
             "l1 may only be set when mode is NodeServer; InProcess has inProcess.memoryGiB",
-            lambda o: o.mode == "NodeServer" or o.l1 is None,
             "l1",
         ),
         Rule(
             "self.mode == 'NodeServer' || size(self.l2) == 0",
             "l2 may only be set when mode is NodeServer; InProcess has inProcess.remote",
-            lambda o: o.mode == "NodeServer" or not o.l2,
             "l2",
         ),
         Rule(
             "self.mode == 'NodeServer' || !self.alerts",
             "alerts may only be set when mode is NodeServer",
-            lambda o: o.mode == "NodeServer" or not o.alerts,
             "alerts",
         ),
         Rule(
             "self.mode != 'InProcess' || has(self.inProcess)",
             "inProcess must be set when mode is InProcess",
-            lambda o: o.mode != "InProcess" or o.in_process is not None,
         ),
         Rule(
             "self.mode == 'InProcess' || !has(self.inProcess)",
             "inProcess may only be set when mode is InProcess",
-            lambda o: o.mode == "InProcess" or o.in_process is None,
             "inProcess",
         ),
     )

@@ -57,7 +57,6 @@ class InProcessRemote(ApiModel):
             "self.serde != 'cachegen' || !has(self.redis) || !has(self.redis.authSecret)",
             "serde must be naive when redis.authSecret is set: LMCache's client with a password "
             "stores whole chunks only",
-            lambda o: o.serde != "cachegen" or o.redis is None or o.redis.auth_secret is None,
             "serde",
         ),
     )

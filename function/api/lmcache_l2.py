@@ -131,13 +131,11 @@ class Redis(ApiModel):
         Rule(
             "!has(self.username) || has(self.authSecret)",
             "authSecret must be set when username is set",
-            lambda o: o.username is None or o.auth_secret is not None,
             "username",
         ),
         Rule(
             "!has(self.username) || has(self.host)",
             "username may only be set with host: a managed Redis has the default user only",
-            lambda o: o.username is None or o.host is not None,
             "username",
         ),
     )
@@ -177,7 +175,6 @@ class Valkey(ApiModel):
         Rule(
             "!has(self.database) || !self.cluster",
             "database may only be set when cluster is false",
-            lambda o: o.database is None or not o.cluster,
             "database",
         ),
     )
@@ -296,7 +293,6 @@ class L2Level(ApiModel):
         Rule(
             "!has(self.serde) || self.type != 'Raw'",
             "serde may not be set with type Raw: write it into raw.json",
-            lambda o: o.serde is None or o.type != "Raw",
             "serde",
         ),
     )

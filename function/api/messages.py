@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from function.api.fields import COUNT_OR_PERCENT, PATTERNS
-from function.api.walk import Loc, by_alias, model_of
+from function.api.walk import Loc, fields
 
 _JSON_TYPES = {
     str: "a string",
@@ -126,7 +126,7 @@ def _unknown(model: type[BaseModel], loc: Loc) -> str:
     other = getattr(holder, "elsewhere", {}).get(name)
     if other:
         return f"unknown field: {other}"
-    names = list(by_alias(holder))
+    names = list(fields(holder))
     near = _near(name, names)
     if near:
         return f"unknown field; did you mean {near}?"
@@ -137,9 +137,9 @@ def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel]:
     """The type of the object at a location."""
     here: type[BaseModel] = model
     for part in loc:
-        info = by_alias(here).get(str(part)) if isinstance(part, str) else None
-        if info and (inner := model_of(info.annotation)):
-            here = inner
+        field = fields(here).get(part) if isinstance(part, str) else None
+        if field is not None and field.model is not None:
+            here = field.model
     return here
 
 

@@ -5,13 +5,12 @@ numbers with the unit in the name, because Mooncake misreads most others. Facts 
 stores are in `function.api.mooncake_store`, the masters in `function.api.mooncake_master`.
 """
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, Rule, forbids
+from function.api.base import ApiModel, ForbiddenField, Rule
 from function.api.mooncake_master import MooncakeEtcd, MooncakeMaster
 from function.api.mooncake_store import MooncakeStore
 from function.api.mooncake_tenants import MooncakeTenants
@@ -40,7 +39,6 @@ class MooncakeExternal(ApiModel):
         Rule(
             "self.masterAddress.startsWith('etcd://') || !self.masterAddress.contains(';')",
             "masterAddress may list several addresses only as etcd://HOST:PORT;HOST:PORT",
-            lambda o: o.master_address.startswith("etcd://") or ";" not in o.master_address,
             "masterAddress",
         ),
     )
@@ -87,17 +85,6 @@ class MooncakeEngine(ApiModel):
     )
 
 
-def _outside(first: str, last: str) -> Callable[[Any], bool]:
-    """Whether a range covers no port of another purpose; some of those are fixed."""
-    low, high = (name.replace("F", "_f").replace("L", "_l") for name in (first, last))
-
-    def holds(ports: Any) -> bool:
-        others = (ports.rpc, ports.admin, ports.metadata, 8088, 2379, 2380)
-        return not any(getattr(ports, low) <= port <= getattr(ports, high) for port in others)
-
-    return holds
-
-
 class MooncakePorts(ApiModel):
     """Ports of master and stores; ranges are pinned so that a NetworkPolicy can name them."""
 
@@ -106,24 +93,20 @@ class MooncakePorts(ApiModel):
             "[self.rpc, self.admin, self.metadata].all(p, [self.rpc, self.admin, "
             "self.metadata].exists_one(q, p == q))",
             "rpc, admin and metadata must differ",
-            lambda o: len({o.rpc, o.admin, o.metadata}) == 3,
         ),
         Rule(
             "self.transferLast - self.transferFirst >= 7",
             "transferLast must be at least transferFirst + 7",
-            lambda o: o.transfer_last - o.transfer_first >= 7,
             "transferLast",
         ),
         Rule(
             "self.segmentLast - self.segmentFirst >= 7",
             "segmentLast must be at least segmentFirst + 7",
-            lambda o: o.segment_last - o.segment_first >= 7,
             "segmentLast",
         ),
         Rule(
             "self.transferLast < self.segmentFirst || self.segmentLast < self.transferFirst",
             "transferFirst to transferLast and segmentFirst to segmentLast must not overlap",
-            lambda o: o.transfer_last < o.segment_first or o.segment_last < o.transfer_first,
             "transferFirst",
         ),
         *(
@@ -132,7 +115,6 @@ class MooncakePorts(ApiModel):
                 f" p < self.{first} || p > self.{last})",
                 f"{first} to {last} must not cover rpc, admin or metadata, nor 8088, 2379 and 2380:"
                 " a NetworkPolicy opens the range to engines",
-                _outside(first, last),
                 first,
             )
             for first, last in (("transferFirst", "transferLast"), ("segmentFirst", "segmentLast"))
@@ -140,13 +122,11 @@ class MooncakePorts(ApiModel):
         Rule(
             "self.health < self.transferFirst || self.health > self.transferLast",
             "health must not be within transferFirst and transferLast",
-            lambda o: not o.transfer_first <= o.health <= o.transfer_last,
             "health",
         ),
         Rule(
             "self.health < self.segmentFirst || self.health > self.segmentLast",
             "health must not be within segmentFirst and segmentLast",
-            lambda o: not o.segment_first <= o.health <= o.segment_last,
             "health",
         ),
     )
@@ -173,24 +153,15 @@ class MooncakePorts(ApiModel):
     )
 
 
-def _placed(nodes: Any) -> bool:
-    """Whether anything is said of them."""
-    said = (nodes.tolerations, nodes.priority_class_name)
-    return bool(nodes.selector) or any(value is not None for value in said)
-
-
 class MooncakeSpec(ApiModel):
     """The Mooncake backend."""
 
     forbids = (
-        forbids("gpuVisibility", "Mooncake's processes use no GPU"),
-        forbids(
+        ForbiddenField("gpuVisibility", "Mooncake's processes use no GPU"),
+        ForbiddenField(
             "rdma",
             "mooncake.protocol is tcp",
-            (
-                "has(self.mooncake) && self.mooncake.protocol == 'tcp'",
-                lambda o: o.mooncake is not None and o.mooncake.protocol == "tcp",
-            ),
+            "has(self.mooncake) && self.mooncake.protocol == 'tcp'",
         ),
     )
 
@@ -255,95 +226,75 @@ class MooncakeSpec(ApiModel):
             " && !has(self.controlPlaneNodes.tolerations)"
             " && !has(self.controlPlaneNodes.priorityClassName))",
             "controlPlaneNodes may not be set with external: there is no master of ours",
-            lambda o: o.external is None or not _placed(o.control_plane_nodes),
             "controlPlaneNodes",
         ),
         Rule(
             "has(self.store) || has(self.external)",
             "store must be set unless external is",
-            lambda o: o.store is not None or o.external is not None,
         ),
         Rule(
             "!has(self.master) || !has(self.external)",
             "master may not be set with external: it is run by somebody else",
-            lambda o: o.master is None or o.external is None,
             "master",
         ),
         Rule(
             "!has(self.etcd) || !has(self.external)",
             "etcd may not be set with external: external names the etcd there is",
-            lambda o: o.etcd is None or o.external is None,
             "etcd",
         ),
         Rule(
             "!has(self.tenants) || !has(self.external)",
             "tenants may not be set with external: its master's quotas are set where it is run",
-            lambda o: o.tenants is None or o.external is None,
             "tenants",
         ),
         Rule(
             "!has(self.tenants) || !has(self.store) || !has(self.store.offload)",
             "tenants may not be set with store.offload: Mooncake counts memory alone, and one "
             "namespace would fill the disk of all",
-            lambda o: o.tenants is None or o.store is None or o.store.offload is None,
             "tenants",
         ),
         Rule(
             "!has(self.tenants) || !has(self.master) || !self.master.oplog",
             "tenants may not be set with master.oplog: what a new leader reads of it was not "
             "measured with tenants",
-            lambda o: o.tenants is None or o.master is None or not o.master.oplog,
             "tenants",
         ),
         Rule(
             "has(self.etcd) || !has(self.master) || (self.master.replicas == 1 && "
             "!self.master.oplog)",
             "etcd must be set when master.replicas is more than 1 or master.oplog is on",
-            lambda o: o.etcd is not None or not _ha(o),
         ),
         Rule(
             "has(self.etcd) || has(self.external) || self.metadata != 'etcd'",
             "etcd must be set when metadata is etcd",
-            lambda o: o.etcd is not None or o.external is not None or o.metadata != "etcd",
         ),
         Rule(
             "!has(self.etcd) || self.metadata == 'etcd' || (has(self.master) && "
             "(self.master.replicas > 1 || self.master.oplog))",
             "etcd may only be set with several masters, master.oplog or metadata etcd",
-            lambda o: o.etcd is None or o.metadata == "etcd" or _ha(o),
             "etcd",
         ),
         Rule(
             "self.metadata != 'http' || !has(self.master) || (self.master.replicas == 1 && "
             "!self.master.oplog)",
             "metadata http is kept by one master: use p2p or etcd with several, or with oplog",
-            lambda o: o.metadata != "http" or not _ha(o),
             "metadata",
         ),
         Rule(
             "!has(self.external) || (self.metadata == 'p2p') != has(self.external.metadataServer)",
             "external must have a metadataServer when metadata is http or etcd, and none with p2p",
-            lambda o: (
-                o.external is None
-                or (o.metadata == "p2p") != (o.external.metadata_server is not None)
-            ),
             "external",
         ),
         Rule(
             "self.allocationStrategy != 'local_first' || self.metadata == 'http'",
             "allocationStrategy local_first needs metadata http: only there a client can go by the "
             "name of its node",
-            lambda o: o.allocation_strategy != "local_first" or o.metadata == "http",
             "allocationStrategy",
         ),
         Rule(
             "self.allocationStrategy != 'ssd_free_ratio_first' || (has(self.store) && "
             "has(self.store.offload))",
             "allocationStrategy ssd_free_ratio_first needs store.offload",
-            lambda o: (
-                o.allocation_strategy != "ssd_free_ratio_first"
-                or (o.store is not None and o.store.offload is not None)
-            ),
             "allocationStrategy",
         ),
     )
@@ -356,8 +307,5 @@ class MooncakeSpec(ApiModel):
     @property
     def ha(self) -> bool:
         """Whether masters elect a leader in etcd."""
-        return self.external is None and _ha(self)
-
-
-def _ha(o: "MooncakeSpec") -> bool:
-    return o.master is not None and (o.master.replicas > 1 or o.master.oplog)
+        master = None if self.external else self.master
+        return master is not None and (master.replicas > 1 or master.oplog)

@@ -134,7 +134,6 @@ class MooncakeManagedEtcd(ApiModel):
         Rule(
             "self.quotaGiB < self.storageGiB",
             "quotaGiB must be less than storageGiB",
-            lambda o: o.quota_gib < o.storage_gib,
             "quotaGiB",
         ),
     )

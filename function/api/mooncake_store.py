@@ -98,35 +98,24 @@ class MooncakeStore(ApiModel):
         Rule(
             "(self.form == 'StatefulSet') == has(self.replicas)",
             "replicas must be set when form is StatefulSet, and may not be otherwise",
-            lambda o: (o.form == "StatefulSet") == (o.replicas is not None),
             "replicas",
         ),
         Rule(
             "!has(self.memoryGiB) || self.memoryGiB >= (has(self.hugepages) ? 0 : self.sizeGiB) + "
             "(has(self.offload) ? 3 : 1)",
             "memoryGiB must hold sizeGiB (unless hugepages do) and 1 more, 3 more with offload",
-            lambda o: o.memory_gib is None or o.memory_gib >= _least(o),
             "memoryGiB",
         ),
         Rule(
             "!has(self.nodeMemoryGiB) || self.sizeGiB + (has(self.offload) ? 4 : 2) <= "
             "self.nodeMemoryGiB",
             "sizeGiB and 2 more, 4 more with offload, must fit into nodeMemoryGiB",
-            lambda o: (
-                o.node_memory_gib is None
-                or o.size_gib + (2 if o.offload is None else 4) <= o.node_memory_gib
-            ),
             "sizeGiB",
         ),
         Rule(
             "!has(self.nodeMemoryGiB) || !has(self.memoryGiB) || self.memoryGiB + "
             "(has(self.hugepages) ? self.sizeGiB : 0) <= self.nodeMemoryGiB",
             "memoryGiB, and hugepages of sizeGiB beside it, must fit into nodeMemoryGiB",
-            lambda o: (
-                o.node_memory_gib is None
-                or o.memory_gib is None
-                or o.memory_gib + (o.size_gib if o.hugepages else 0) <= o.node_memory_gib
-            ),
             "memoryGiB",
         ),
     )
@@ -136,7 +125,3 @@ class MooncakeStore(ApiModel):
         """Memory of the pod without hugepages."""
         beside = 2 if self.offload is None else 4
         return self.memory_gib or beside + (0 if self.hugepages else self.size_gib)
-
-
-def _least(o: MooncakeStore) -> int:
-    return (0 if o.hugepages else o.size_gib) + (1 if o.offload is None else 3)

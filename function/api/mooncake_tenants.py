@@ -1,6 +1,6 @@
 """`spec.mooncake.tenants`: how much of the pool's memory each namespace may fill."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -22,10 +22,6 @@ class MooncakeQuota(ApiModel):
     )
 
 
-def _named_apart(tenants: Any) -> bool:
-    return all(quota.namespace != OTHERS for quota in tenants.quotas)
-
-
 class MooncakeTenants(ApiModel):
     """A bounded share of the pool's memory for each namespace, so that none fills it for all.
 
@@ -37,7 +33,6 @@ class MooncakeTenants(ApiModel):
             f"self.quotas.all(q, q.__namespace__ != '{OTHERS}')",
             f"quotas may not name the namespace {OTHERS}, which is Mooncake's name for all that "
             "name none: set othersSizeGiB",
-            _named_apart,
             "quotas",
         ),
     )

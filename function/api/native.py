@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, Rule, exactly_one, forbids, union
+from function.api.base import ApiModel, ForbiddenField, Rule, exactly_one, union
 from function.api.evictor import Evictor
 from function.api.trust import OF_HTTPS, TrustBundle
 
@@ -167,8 +167,8 @@ class NativeSpec(ApiModel):
     """The Native backend: vLLM's OffloadingConnector, or its simple one."""
 
     forbids = (
-        forbids("rdma", "Native does not use RDMA"),
-        forbids("gpuVisibility", "nothing of a Native tier looks at a GPU"),
+        ForbiddenField("rdma", "Native does not use RDMA"),
+        ForbiddenField("gpuVisibility", "nothing of a Native tier looks at a GPU"),
     )
 
     cpu: NativeCPU | None = Field(
@@ -206,17 +206,12 @@ class NativeSpec(ApiModel):
         Rule(
             "has(self.cpu) != (has(self.simple) && has(self.simple.disk))",
             "cpu must be set, unless simple.disk takes its place",
-            lambda o: (o.cpu is not None) != (o.simple is not None and o.simple.disk is not None),
             "cpu",
         ),
         Rule(
             "!has(self.simple) || (size(self.secondary) == 0 && !has(self.blocksPerChunk)"
             " && self.evictionPolicy == 'LRU')",
             "simple has no secondary, no blocksPerChunk and no evictionPolicy but LRU",
-            lambda o: (
-                o.simple is None
-                or (not o.secondary and o.blocks_per_chunk is None and o.eviction_policy == "LRU")
-            ),
             "simple",
         ),
     )

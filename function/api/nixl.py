@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, Rule, forbids
+from function.api.base import ApiModel, ForbiddenField, Rule
 from function.api.trust import OF_HTTPS, TrustBundle
 
 _ENDPOINT = r"^https?://[A-Za-z0-9][-A-Za-z0-9.]*(:[0-9]{1,5})?$"
@@ -41,7 +41,6 @@ class NIXLPorts(ApiModel):
         Rule(
             "self.first + self.count <= 65536",
             "first and count must stay below port 65536",
-            lambda o: o.first + o.count <= 65536,
             "count",
         ),
     )
@@ -88,12 +87,11 @@ class NIXLPreflight(ApiModel):
     )
 
 
-def _apart(field: str, attribute: str) -> Rule:
-    """A port of its own stands outside of UCX's."""
+def _apart(field: str) -> Rule:
+    """Return the rule that a port of its own is none of UCX's."""
     return Rule(
         f"self.{field} < self.ports.first || self.{field} >= self.ports.first + self.ports.count",
         f"{field} must not be one of ports",
-        lambda o: not o.ports.first <= getattr(o, attribute) < o.ports.first + o.ports.count,
         field,
     )
 
@@ -102,16 +100,15 @@ class NIXLSpec(ApiModel):
     """The NIXL backend: prefill hands its blocks to decode."""
 
     forbids = (
-        forbids("gpuVisibility", "NIXL runs inside the engines, and no agent looks at a GPU"),
-        forbids(
+        ForbiddenField(
+            "gpuVisibility", "NIXL runs inside the engines, and no agent looks at a GPU"
+        ),
+        ForbiddenField(
             "nodes",
             "NIXL has no agents but nixl.preflight: engines run where they like",
-            (
-                "has(self.nixl) && !has(self.nixl.preflight)",
-                lambda o: o.nixl is not None and o.nixl.preflight is None,
-            ),
+            "has(self.nixl) && !has(self.nixl.preflight)",
         ),
-        forbids("monitoring", "NIXL has no agents: nixl.telemetry tells of the engines"),
+        ForbiddenField("monitoring", "NIXL has no agents: nixl.telemetry tells of the engines"),
     )
 
     elsewhere = {
@@ -168,16 +165,12 @@ class NIXLSpec(ApiModel):
     )
 
     rules = (
-        _apart("sideChannelPort", "side_channel_port"),
-        _apart("bootstrapPort", "bootstrap_port"),
+        _apart("sideChannelPort"),
+        _apart("bootstrapPort"),
         Rule(
             "!has(self.telemetry) || self.telemetry.port < self.ports.first ||"
             " self.telemetry.port >= self.ports.first + self.ports.count",
             "telemetry.port must not be one of ports",
-            lambda o: (
-                o.telemetry is None
-                or not o.ports.first <= o.telemetry.port < o.ports.first + o.ports.count
-            ),
             "telemetry",
         ),
     )

@@ -21,19 +21,16 @@ class Toleration(ApiModel):
         Rule(
             "self.operator == 'Exists' || has(self.key)",
             "key must be set when operator is Equal",
-            lambda o: o.operator == "Exists" or o.key is not None,
             "key",
         ),
         Rule(
             "self.operator == 'Equal' || !has(self.value)",
             "value may only be set when operator is Equal",
-            lambda o: o.operator == "Equal" or o.value is None,
             "value",
         ),
         Rule(
             "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
             "tolerationSeconds may only be set when effect is NoExecute",
-            lambda o: o.toleration_seconds is None or o.effect == "NoExecute",
             "tolerationSeconds",
         ),
     )
@@ -163,13 +160,11 @@ class RDMA(ApiModel):
         Rule(
             "self.source != 'None' || size(self.devices) == 0",
             "devices may only be set when source is DevicePlugin or DRA",
-            lambda o: o.source != "None" or not o.devices,
             "devices",
         ),
         Rule(
             "self.source != 'None' || size(self.podAnnotations) == 0",
             "podAnnotations may only be set when source is DevicePlugin or DRA",
-            lambda o: o.source != "None" or not o.pod_annotations,
             "podAnnotations",
         ),
     )
@@ -208,7 +203,6 @@ class Image(ApiModel):
         Rule(
             "!has(self.digest) || has(self.version)",
             "version must be set when digest is set: a digest does not tell the version",
-            lambda o: o.digest is None or o.version is not None,
             "version",
         ),
     )

@@ -27,7 +27,6 @@ class AllowedNamespaces(ApiModel):
         Rule(
             "self.from == 'Names' ? size(self.names) > 0 : size(self.names) == 0",
             "names must list at least one namespace when from is Names, and be empty otherwise",
-            lambda o: (o.from_ == "Names") == bool(o.names),
             "names",
         ),
     )
@@ -49,13 +48,11 @@ class Monitoring(ApiModel):
             "size(self.namespaceLabels) > 0",
             "namespaceLabels must name at least one label: none would open a port without"
             " authentication, which shows the agents' environment, to every pod of the cluster",
-            lambda o: bool(o.namespace_labels),
             "namespaceLabels",
         ),
         Rule(
             "self.podMonitor || size(self.enginePorts) == 0",
             "enginePorts may only be set with podMonitor",
-            lambda o: o.pod_monitor or not o.engine_ports,
             "enginePorts",
         ),
     )
@@ -142,7 +139,6 @@ class TierBase(ApiModel):
             + ", ".join(f"'{name}'" for name in FOREIGN_NAMESPACES)
             + "])",
             "namespace must be one of the tiers' own, not " + " or ".join(FOREIGN_NAMESPACES),
-            lambda o: o.namespace not in FOREIGN_NAMESPACES,
             "namespace",
         ),
     )
@@ -215,7 +211,6 @@ class TierSpec(TierSettings):
             " self.inferenceClusterRef.name == oldSelf.inferenceClusterRef.name)",
             "inferenceClusterRef cannot be changed: what runs on the old cluster would be left"
             " behind; make a second tier and move its consumers",
-            None,
             "inferenceClusterRef",
         ),
     )

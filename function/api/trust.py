@@ -22,6 +22,5 @@ class TrustBundle(ApiModel):
 OF_HTTPS = Rule(
     "!has(self.caConfigMap) || self.endpoint.startsWith('https:')",
     "caConfigMap needs an endpoint with https",
-    lambda o: o.ca_config_map is None or o.endpoint.startswith("https:"),
     "caConfigMap",
 )

@@ -236,7 +236,7 @@ def test_a_model_becomes_a_structural_schema() -> None:
     class Leaf(ApiModel):
         """A leaf."""
 
-        rules = (Rule("self.size > 0", "size must be positive", lambda o: o.size > 0, "size"),)
+        rules = (Rule("self.size > 0", "size must be positive", "size"),)
         size: int = Field(default=1, gt=0, lt=9)
 
     class Root(ApiModel):

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from function.api.base import ApiModel, forbids
+from function.api.base import ApiModel, ForbiddenField
 from function.api.placement import LocalRef
 from function.contract.backend import AGENTS, Defaults, Description, Need, Part, Tier
 from function.contract.engine import Engine
@@ -27,7 +27,7 @@ ROWS = (Row("ExampleConnector", "vLLM", ">=0.20,<0.34", "tests"),)
 class BorrowedSpec(ApiModel):
     """Settings of the test backend."""
 
-    forbids = (forbids("gpuVisibility", "it looks at no GPU"),)
+    forbids = (ForbiddenField("gpuVisibility", "it looks at no GPU"),)
 
     store_ref: LocalRef = Field(description="The tier whose store is used.")
     lanes: Annotated[int, Field(ge=1, le=8)] = Field(default=1, description="Lanes.")
