@@ -64,7 +64,7 @@ def _replica(name: str) -> Document:
     }
 
 
-def _engine(name: str) -> Document:
+def _engine(name: str, tier: str) -> Document:
     """What an earlier step desires: a Deployment in an Object, as Modelplane's does."""
     container = {
         "name": "engine",
@@ -78,7 +78,7 @@ def _engine(name: str) -> Document:
     template = {
         "metadata": {
             "labels": {"app": name},
-            "annotations": {"modelplane.ai/kv-offload-tier": "shared"},
+            "annotations": {"modelplane.ai/kv-offload-tier": tier},
         },
         "spec": {
             "containers": [container],
@@ -107,8 +107,8 @@ def _engine(name: str) -> Document:
 
 
 @functools.cache
-def _plain_tier() -> Document:
-    tier = _tier("shared")
+def _plain_tier(name: str) -> Document:
+    tier = _tier(name)
     del tier["spec"]["monitoring"]
     tier["spec"]["lmcache"] = {"l1": {"sizeGiB": 200}}
     tier["status"] = {"providerConfigRef": {"name": "gpu"}, "conditions": [_READY]}
@@ -126,13 +126,18 @@ def tier(i: int) -> fnv1.RunFunctionRequest:
 
 def consumer(i: int) -> fnv1.RunFunctionRequest:
     """A ModelReplica with one engine, wired and observed."""
+    return _settled(new_consumer(i))
+
+
+def new_consumer(i: int, tier: str = "shared") -> fnv1.RunFunctionRequest:
+    """A ModelReplica with one engine, of which nothing is observed yet."""
     request = fnv1.RunFunctionRequest()
     request.observed.composite.resource.CopyFrom(resource.dict_to_struct(_replica(f"qwen-{i}")))
-    engine = resource.dict_to_struct(_engine(f"qwen-{i}"))
+    engine = resource.dict_to_struct(_engine(f"qwen-{i}", tier))
     request.desired.resources["model-serving-main"].resource.CopyFrom(engine)
-    _require(request, "tier/modelplane-system/shared", _plain_tier())
-    _require(request, "children/modelplane-system/shared")
-    return _settled(request)
+    _require(request, f"tier/modelplane-system/{tier}", _plain_tier(tier))
+    _require(request, f"children/modelplane-system/{tier}")
+    return request
 
 
 def _require(request: fnv1.RunFunctionRequest, name: str, *documents: Document) -> None:
