@@ -3,6 +3,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 VENV := .venv
 BIN := $(VENV)/bin
+# uv shows its progress on a terminal, and is quiet in a log.
+UV_QUIET := $(shell test -t 2 || echo --quiet)
 PYTHON ?= python3
 
 include tests/tools/tools.mk
@@ -21,24 +23,27 @@ venv: $(VENV)/.ready ## Set up the development environment
 # uv is used where it is installed; a bare machine gets it into the environment itself.
 $(VENV)/.ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.8
-	@$(BIN)/python -m uv pip install --quiet --python $(BIN)/python -e . --group dev --group cluster --group conformance
+	@test -x $(BIN)/python || { echo "Creating $(VENV) (once)" >&2; $(PYTHON) -m venv $(VENV); }
+	@$(BIN)/python -m uv --version >/dev/null 2>&1 || { echo "Installing uv" >&2; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.8; }
+	@echo "Installing the packages of pyproject.toml" >&2
+	@$(BIN)/python -m uv pip install $(UV_QUIET) --python $(BIN)/python -e . --group dev --group cluster --group conformance >&2
 	@touch $@
 
 # ENGINE=crossplane renders through Crossplane's own engine, and prints the same bytes.
-# OUTPUT=tree is for people. XRS are files of our own kinds, each beside a folder `required`.
+# Without OUTPUT (tree, yaml, json) a terminal gets the tree and a pipe YAML. XRS are files of our
+# own kinds, each beside a folder `required`.
 XRS ?= example/lmcache/tier.yaml example/standalone/modeldeployment.yaml
 ENGINE ?= embedded
-OUTPUT ?= yaml
+OUTPUT ?=
 
 ifeq ($(ENGINE),crossplane)
-render: venv crossplane ## A tier and a wired engine, without a cluster (OUTPUT=tree, ENGINE=crossplane)
+render: venv crossplane ## A tier and a wired engine, without a cluster (OUTPUT=yaml, ENGINE=crossplane)
 	@$(BIN)/python -m tests.render.example $(XRS)
 else
 render: venv
 	@set -e; for xr in $(XRS); do \
-	  $(BIN)/kv-offload render $$xr --required $$(dirname $$xr)/required --output $(OUTPUT); \
+	  $(BIN)/kv-offload render $$xr --required $$(dirname $$xr)/required $(if $(OUTPUT),--output $(OUTPUT)); \
 	done
 endif
 

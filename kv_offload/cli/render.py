@@ -69,8 +69,8 @@ def _step(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dic
     "-o",
     "--output",
     type=click.Choice(["yaml", "json", "tree"]),
-    default="yaml",
-    show_default=True,
+    default=lambda: "tree" if sys.stdout.isatty() else "yaml",
+    show_default="tree on a terminal, else yaml",
     help="yaml and json hold what `crossplane composition render` prints; tree is for people.",
 )
 @user_errors()

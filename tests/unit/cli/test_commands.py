@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
@@ -73,6 +74,16 @@ def test_help(command: list[str]) -> None:
     assert result.exit_code == 0
     assert "Usage: " in result.output
     assert max(len(line) for line in result.output.splitlines()) <= 100
+
+
+@pytest.mark.parametrize(("terminal", "begins"), [(True, "KVOffloadTier "), (False, "---\n")])
+def test_render_prints_a_tree_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool, begins: str
+) -> None:
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: terminal)
+    result = run("render", TIER, "--required", REQUIRED)
+    assert result.exit_code == 0
+    assert click.unstyle(result.stdout).startswith(begins)
 
 
 def test_render_yaml_and_json_hold_the_same() -> None:
