@@ -60,7 +60,7 @@ goldens: venv ## Write the goldens anew (GOLDENS=consumer/wired: of these render
 test: venv ## Unit tests, on all cores (TEST_ARGS=tests/unit/api)
 	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(TEST_ARGS)
 
-generate: venv ## XRDs, the Input's CRD, the reference pages, README's matrix, the table of shapes
+generate: venv ## XRDs, the Input's CRD, the generated pages
 	@$(BIN)/python -m kv_offload.crds.generate
 	@$(BIN)/python -m kv_offload.docs
 	@$(BIN)/python -m tests.corpus.judged

@@ -1,6 +1,6 @@
-"""docs/accelerators.md: how a pod's accelerator is told, and which backend serves it."""
+"""docs/accelerators.md: how a pod's accelerator is recognised, and which backend serves it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from function.backends.registry import accelerator_rows
 from function.contract.accelerators.detect import (
@@ -10,46 +10,47 @@ from function.contract.accelerators.detect import (
     SHARED_NODES,
 )
 from function.contract.accelerators.kinds import NAMES
-from kv_offload.docs.markdown import HEADER, code, page, table
+from kv_offload.docs.markdown import HEADER, Sources, code, grouped, page, table
 
 _HINTS = (
-    ("Told by resources", RESOURCES),
-    ("Told by device classes (DRA)", DEVICE_CLASSES),
-    ("Told by the node selector", NODE_LABELS),
-    ("Shared, as the node selector says", SHARED_NODES),
+    ("Shown by resources", RESOURCES),
+    ("Shown by device classes (DRA)", DEVICE_CLASSES),
+    ("Shown by the node selector", NODE_LABELS),
+    ("Sharing shown by the node selector", SHARED_NODES),
 )
 
 
 def text() -> str:
+    """Return the page."""
+    sources = Sources()
     out = [
         HEADER.format(source="function/contract/accelerators and each backend's accelerators.py"),
-        "# Accelerators",
+        "# Which accelerators can a tier serve?",
         "",
-        "An engine's accelerator is told by the resources of its container, by the device classes "
-        "of the claim templates that are desired beside it, by its image (a word "
-        "such as `-rocm` in the name or tag, or [what is known of it](images.md)), and by its node "
-        "selector, in this order. Where none tells, it counts as served. An accelerator that a "
-        "connector has no row for is out of scope: the pod is left alone. A variant "
-        "(`HiCache/file`) is held to its connector's rows too.",
+        "A pod's accelerator is shown by its container's resources, by the device classes of its "
+        "claim templates, by its image (a word such as `-rocm`, or [a known image](images.md)), or "
+        "by its node selector, in this order. Otherwise it counts as served. Without a row for it "
+        "the pod is left alone (`OutOfScope`). A variant (`HiCache/file`) is held to its "
+        "connector's rows too.",
         "",
         "## Which connector serves them",
         "",
-        *table(("Connector", "Engine", "On", "Of tiers", "What", "Source"), _served()),
+        *table(("Connector", "On", "Tiers", "What", "Source"), grouped(_served(sources))),
     ]
     for title, hints in _HINTS:
-        rows = ((code(h.key), h.accelerator, h.sharing, h.source) for h in hints)
+        rows = ((code(h.key), h.accelerator, h.sharing, sources(h.source)) for h in hints)
         out += ["", f"## {title}", "", *table(("Name", "Is", "Shared by", "Source"), rows)]
-    return page(out)
+    return page([*out, *sources.lines()])
 
 
-def _served() -> Iterable[tuple[str, ...]]:
+def _served(sources: Sources) -> Iterator[tuple[str, ...]]:
+    """Yield a row per connector and answer; accelerators with the same answer share one."""
+    places: dict[tuple[str, ...], list[str]] = {}
     for row in accelerator_rows():
         on = NAMES[row.accelerator]
-        yield (
-            code(row.connector),
-            row.engine,
-            f"{on}, by {row.sharing}" if row.sharing else on,
-            code(row.mode),
-            f"{row.served.value}: {row.message}" if row.message else row.served.value,
-            row.source,
-        )
+        what = f"{row.served.value}: {row.message}" if row.message else row.served.value
+        connector = f"{code(row.connector)} ({row.engine})"
+        found = places.setdefault((connector, code(row.mode), what, sources(row.source)), [])
+        found.append(f"{on}, by {row.sharing}" if row.sharing else on)
+    for (connector, mode, what, source), on_all in places.items():
+        yield connector, "; ".join(on_all), mode, what, source

@@ -1,6 +1,6 @@
 """How the generated pages are written."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from function.facts import FOLDER, document
 
@@ -15,17 +15,31 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return ["| " + " | ".join(head) + " |", "|-" * len(head) + "|", *seen]
 
 
-def renewed(text: str, name: str, lines: Iterable[str]) -> str:
-    """A page with the lines between the marks `generated: NAME` and `end: NAME`, which stay.
+class Sources:
+    """Texts that many rows of a page share: each once in a section, and by number in the rows."""
 
-    Raises ValueError for a page without them.
-    """
-    start, end = f"<!-- generated: {name} -->", f"<!-- end: {name} -->"
-    head, found, rest = text.partition(start)
-    _, closed, tail = rest.partition(end)
-    if not found or not closed:
-        raise ValueError(f"the page must hold {start} and, after it, {end}")
-    return head + "\n".join((start, *lines, end)) + tail
+    def __init__(self, title: str = "Sources") -> None:
+        self._title = title
+        self._seen: dict[str, int] = {}
+
+    def __call__(self, source: str) -> str:
+        """Return the link from a row."""
+        number = self._seen.setdefault(source, len(self._seen) + 1)
+        return f"[{number}](#{self._title.lower().replace(' ', '-')})"
+
+    def lines(self) -> list[str]:
+        """Return the section that the links lead to."""
+        numbered = (f"{number}. {source}" for source, number in self._seen.items())
+        return ["", f"## {self._title}", "", *numbered]
+
+
+def grouped(rows: Iterable[Sequence[str]]) -> Iterator[tuple[str, ...]]:
+    """Join the first cells of rows that are equal in all others."""
+    found: dict[tuple[str, ...], dict[str, None]] = {}
+    for first, *rest in rows:
+        found.setdefault(tuple(rest), {})[first] = None
+    for others, firsts in found.items():
+        yield (", ".join(firsts), *others)
 
 
 def page(lines: Iterable[str]) -> str:

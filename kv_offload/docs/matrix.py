@@ -1,4 +1,4 @@
-"""README's matrix: backend x engine x version x model family x shape, asked of the gate.
+"""docs/support.md: backend x engine x version x model family x shape, asked of the gate.
 
 Each cell is what the backend's own gate rows and conflicts say of an engine of every supported
 version whose image holds what the tier wants; nothing here knows an answer.
@@ -22,7 +22,7 @@ from function.contract.versions import known_versions
 from function.edge.structs import encode
 from function.problems import Refused
 from function.workloads.model import DECODE, PREFILL, UNIFIED
-from kv_offload.docs.markdown import code, first_and_last, table
+from kv_offload.docs.markdown import HEADER, code, first_and_last, page, table
 
 Json = dict[str, Any]
 
@@ -118,22 +118,38 @@ class Answers:
         )
 
 
+def text() -> str:
+    """Return the page."""
+    return page(
+        [
+            HEADER.format(source="the gate and the backends' own refusals"),
+            "# What works with what?",
+            "",
+            *lines(),
+        ]
+    )
+
+
 def lines() -> list[str]:
-    """The two tables, with what to know of them, in Markdown."""
+    """Return the two tables, with what to know of them."""
     rows = [(n, e, shape) for n in TIERS for e in ENGINES if (shape := _usual(n, e))]
+    asked = " and ".join(f"{e} {first_and_last(known_versions(e))}" for e in ENGINES)
     return [
-        f"Asked of the version gate for every version from vLLM "
-        f"{first_and_last(known_versions(VLLM))} and SGLang "
-        f"{first_and_last(known_versions(SGLANG))}: `{YES}`, "
-        f"`{NO}`, `{CAREFUL}` (it is wired, and the condition says what to watch), or the versions "
-        "that are wired. An engine that is not in a row is refused by that tier. *Versions*: in an "
-        "image that holds what the tier wants; *own images*: in what the engine's project "
-        "publishes, for CUDA.",
+        f"Computed by the gate for every version of {asked}. Cells: `{YES}`, `{NO}`, `{CAREFUL}` "
+        "(wired, and the condition says what to watch), or the versions that are wired. A tier "
+        "refuses an engine without a row. *Versions*: in an image with the packages that the tier "
+        "needs. *Own images*: in the engine project's CUDA images.",
+        "",
+        "## Engines, versions and model families",
         "",
         *table(
             ("Tier", "Engine", "Versions", "Own images", *FAMILIES),
             (tuple(_families(*row)) for row in rows),
         ),
+        "",
+        "What the families are: [models](models.md).",
+        "",
+        "## Shapes of engines",
         "",
         *table(
             ("Tier", "Engine", *(shape.name for shape in SHAPES)),

@@ -1,6 +1,6 @@
 """docs/models.md: kinds of models, how they are told, and which connector moves them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from function.backends.registry import model_rows
 from function.contract.models.families import (
@@ -19,7 +19,7 @@ from function.contract.models.families import (
     SPECULATIVE,
 )
 from function.contract.models.flags import FLAGS
-from kv_offload.docs.markdown import HEADER, code, page, table
+from kv_offload.docs.markdown import HEADER, Sources, code, grouped, page, table
 
 _MEANING = {
     DENSE: "one kind of attention in every layer",
@@ -36,73 +36,83 @@ _MEANING = {
 
 
 def text() -> str:
+    """Return the page."""
+    sources = Sources()
     return page(
         [
             HEADER.format(source="function/facts/models.yaml and each backend's models.py"),
-            "# Models",
+            "# Which models can a tier serve?",
             "",
-            "What the layers keep between tokens is what a tier moves, and not every connector "
-            "can. A model's family is, in this order, declared, proven by the engine's flags, or "
-            "told by its name; a folder such as `/mnt/models` tells nothing, and a folder's name "
-            "may prove that care is needed, never that it is not. Unknown is served where every "
-            "family is; elsewhere the pod's owner is asked for:",
+            "A connector moves what a model's layers keep between tokens, and not every connector "
+            "can move all of it. A model's family is declared, or shown by the engine's flags, or "
+            "by its name, in this order. A path such as `/mnt/models` shows nothing. A directory's "
+            "name may show that care is needed, never that it is not. An unknown family is served "
+            "where every family is; elsewhere declare it:",
             "",
             "```yaml",
             "modelplane.ai/kv-offload-model-family: dense   # or several: mla,multimodal",
             "```",
             "",
-            *table(("Family", "Is"), ((code(name), _MEANING[name]) for name in FAMILIES)),
+            *table(("Family", "Meaning"), ((code(name), _MEANING[name]) for name in FAMILIES)),
             "",
             "## Which connector serves them",
             "",
-            "A family that is not here works, as far as anybody says.",
+            "A family without a row works, as far as known.",
             "",
-            *table(("Connector", "Engine", "Family", "What", "Source"), _support()),
+            *table(("Connector", "Family", "What", "Source"), grouped(_support(sources))),
             "",
-            "## Told by flags",
+            "## Families shown by flags",
             "",
-            *table(
-                ("Engine", "Flag", "Values", "Family", "Source"),
-                (
-                    (r.engine, code(r.name), ", ".join(map(code, r.values)), r.family, r.source)
-                    for r in FLAGS
-                ),
-            ),
+            *table(("Flag", "Engine", "Values", "Family", "Source"), grouped(_flags(sources))),
             "",
-            "## Told by name",
+            "## Families shown by name",
             "",
-            "A search over the model string's last element in lower case, `_` and `.` read as `-`; "
-            "the first row that fits counts.",
+            "Patterns are searched in the model string's last element in lower case, with `_` and "
+            "`.` read as `-`. The first match counts.",
             "",
             *table(
                 ("Name", "Family", "Source"),
-                ((code(r.pattern), _families(r.families), r.source) for r in NAMES),
+                ((code(r.pattern), _families(r.families), sources(r.source)) for r in NAMES),
             ),
             "",
-            "## Told by architecture",
+            "## Families shown by architecture",
             "",
-            "Of `architectures` in a `config.json`, or of `--hf-overrides`.",
+            "`architectures` of a `config.json`, or of `--hf-overrides`.",
             "",
             *table(
                 ("Family", "Architectures", "Source"),
                 (
-                    (_families(r.families), ", ".join(map(code, sorted(r.names))), r.source)
+                    (
+                        _families(r.families),
+                        ", ".join(map(code, sorted(r.names))),
+                        sources(r.source),
+                    )
                     for r in ARCHITECTURES
                 ),
             ),
+            *sources.lines(),
         ]
     )
 
 
-def _support() -> Iterable[tuple[str, ...]]:
+def _support(sources: Sources) -> Iterator[tuple[str, ...]]:
     for row in model_rows():
         yield (
-            code(row.connector),
-            f"{row.engine} {code(row.engines)}".strip(),
+            f"{code(row.connector)} ({row.engine}{row.engines and f' {code(row.engines)}'})",
             _families(row.families),
             f"{row.support.value}: {row.message}" if row.message else row.support.value,
-            row.source,
+            sources(row.source),
         )
+
+
+def _flags(sources: Sources) -> Iterator[tuple[str, ...]]:
+    """Yield a row per flag; the families that its values show share one."""
+    shown: dict[tuple[str, ...], list[str]] = {}
+    for row in FLAGS:
+        values = ", ".join(map(code, row.values))
+        shown.setdefault((code(row.name), row.engine, values, row.source), []).append(row.family)
+    for (name, engine, values, source), families in shown.items():
+        yield name, engine, values, ", ".join(families), sources(source)
 
 
 def _families(names: Iterable[str]) -> str:

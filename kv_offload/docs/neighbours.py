@@ -2,21 +2,23 @@
 
 from function.contract.no_engines import NO_ENGINES
 from function.pods.other_injectors import FIELDS, INJECTORS
-from kv_offload.docs.markdown import HEADER, code, page, table
+from kv_offload.docs.markdown import HEADER, Sources, code, page, table
 
 
 def text() -> str:
+    """Return the page."""
+    sources = Sources()
     injectors = [
         (
             row.owner,
             f"{row.place[:-1]} {code(row.key)}",
             ", ".join(map(code, row.values)),
-            row.source,
+            sources(row.source),
         )
         for row in INJECTORS
     ]
     fields = [
-        (row.owner, f"field {code('.'.join(row.path))} of {row.kind}", "", row.source)
+        (row.owner, f"field {code('.'.join(row.path))} of {row.kind}", "", sources(row.source))
         for row in FIELDS
     ]
     return page(
@@ -24,26 +26,27 @@ def text() -> str:
             HEADER.format(
                 source="function/pods/other_injectors.py and function/contract/no_engines.py"
             ),
-            "# Neighbours",
+            "# Which pods are left alone?",
             "",
-            "## Who else wires a KV cache",
+            "## Pods that another controller wires",
             "",
-            "A pod that asks one of these too is OutOfScope: two of them would overwrite each "
-            "other.",
+            "A pod that also asks one of these is `OutOfScope`: two injectors would overwrite "
+            "each other.",
             "",
             *table(("Who", "Asked by", "Values", "Source"), injectors + fields),
             "",
-            "## What is no engine",
+            "## Programs that are no engine",
             "",
-            "Images by the end of their path, command lines by their program or Python module.",
+            "Images match by the end of their path, commands by their program or Python module.",
             "",
             *table(
                 ("What", "Images", "Programs", "Modules", "Source"),
                 (
-                    (r.label, *map(_several, (r.images, r.programs, r.modules)), r.source)
+                    (r.label, *map(_several, (r.images, r.programs, r.modules)), sources(r.source))
                     for r in NO_ENGINES
                 ),
             ),
+            *sources.lines(),
         ]
     )
 

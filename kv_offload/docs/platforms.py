@@ -5,7 +5,7 @@ from kv_offload.docs.markdown import HEADER, code, page, table
 
 
 def text() -> str:
-    """The page."""
+    """Return the page."""
     rows = (
         (
             p.name,
@@ -21,11 +21,10 @@ def text() -> str:
     return page(
         [
             HEADER.format(source="function/facts/platforms.yaml"),
-            "# Platforms",
+            "# What does my platform need?",
             "",
-            "An agent must run on each node that runs engines (`spec.nodes`), and see every GPU of "
-            "it without claiming one (`spec.gpuVisibility`). Both depend on the platform. A tier "
-            "says nothing of its platform: set what the row of yours names.",
+            "An agent must run on each node with engines (`spec.nodes`) and see all its GPUs "
+            "without claiming one (`spec.gpuVisibility`). Set what your platform's row names.",
             "",
             *table(
                 (
@@ -40,35 +39,34 @@ def text() -> str:
                 rows,
             ),
             "",
-            "A label without a value has the type of the GPU or of the machine as its value.",
+            "A label without a value has the type of the GPU or machine as its value.",
             "",
-            "**Tolerations.** Agents on engines' nodes (LMCache's server, Mooncake's store as a "
-            "DaemonSet) tolerate these taints where `spec.nodes.tolerations` is absent:",
+            "## Tolerations",
+            "",
+            "Agents on engines' nodes (LMCache's server, Mooncake's stores as a DaemonSet) "
+            "tolerate these taints if `spec.nodes.tolerations` is absent:",
             "",
             *(f"- {code(_toleration(t.dump()))}" for t in usual_tolerations()),
             "",
-            "A list of your own stands in place of them, so repeat those that you need; an empty "
-            "one tolerates nothing. Master, etcd and stores of a StatefulSet tolerate only what "
-            "the tier names.",
+            "Your own list replaces them; an empty list tolerates nothing. Master, etcd and "
+            "stores of a StatefulSet tolerate only what the tier names.",
             "",
-            "Where an engine cannot do without an agent on its node (LMCache's server), its pods "
-            "are tied to the labels of `nodes.selector`. Its tolerations stay its author's: one "
-            "that goes beyond the agents' is a note behind `Wired`, since such an engine would "
-            "start on a node with that taint without an agent, and fail. Whether a node has the "
-            "taint is not known: the function sees no Node of a workload cluster.",
+            "Pods that need an agent (LMCache) are bound to the labels of `nodes.selector`. If an "
+            "engine tolerates a taint that its agents do not, a note follows `Wired`: on such a "
+            "node the engine would find no agent and fail.",
             "",
-            "**When it does not fit, the tier says so.** An agent counts as started only when its "
-            "container sees a GPU: with the wrong source its pod stays unready, the kubelet's "
-            "events name the reason (`Startup probe failed: no GPU is visible ...`), and "
-            "`AgentsReady` lists what usually stands in the way once the start has taken too "
-            "long. Pods that the cluster refuses to create (no such RuntimeClass, Pod Security, a "
-            "quota) are counted apart. No node with the labels and without other "
-            "taints is `NoMatchingNodes`.",
+            "## How a wrong setting shows",
             "",
-            "`None` adds nothing to the pods. It is for clusters where something else shows GPUs "
-            "to the agents, such as an admission policy; the check of the start holds there too. "
-            "Agents without any GPU are not offered: LMCache's other way of copying "
-            "(`engine_driven`) unpickles what any wired pod sends, in the agent and in engines.",
+            "- No GPU visible: the agent stays unready, the kubelet's event says `Startup probe "
+            "failed: no GPU is visible ...`, and after the start-up time `AgentsReady` lists the "
+            "usual causes.",
+            "- Pods that the cluster refuses to create (no such RuntimeClass, Pod Security, a "
+            "quota) are counted in `AgentsReady`.",
+            "- No node with the labels and without other taints: `NoMatchingNodes`.",
+            "",
+            "`None` adds nothing to the pods: use it if something else shows GPUs to agents, such "
+            "as an admission policy. Agents without GPUs are not offered: LMCache's "
+            "`engine_driven` copies unpickle what any wired pod sends.",
         ]
     )
 

@@ -161,23 +161,23 @@ def text() -> str:
     lines = [
         "<!-- Generated from tests/corpus/shapes by `python -m tests.corpus.judged`; edit those,"
         " not this page. -->",
-        "# Shapes of public workloads",
+        "# What happens to public workloads?",
         "",
-        "What the smallest tier of each backend does with workloads as public charts, operators "
-        "and guides write them, without a word added but the request for a tier. Each is judged by "
-        "hand; a test holds the code to the judgement. `wired` means that the connector is written "
-        "and everything else stays as it was; a reason stands for its page in docs/reasons.md. "
-        f"{len(SHAPES)} shapes; {wired_at_all} are wired by at least one backend. NodeServer and "
-        "InProcess are modes of LMCache.",
+        "Verdicts on workloads as public charts, operators and guides write them, with only the "
+        "request for the smallest tier of each backend added. Each is judged by hand, and a test "
+        "holds the code to it. *Wired by*: the connector is added and everything else stays. "
+        f"Otherwise the [reason](reasons.md). {len(SHAPES)} shapes; {wired_at_all} are wired by at "
+        "least one backend. NodeServer and InProcess are modes of LMCache.",
     ]
     for kind, shapes in sorted(kinds.items()):
         lines += ["", f"## {kind}", ""]
         lines += table(
-            ("Shape", *TIERS, "Why"),
+            ("Shape", "Wired by", "Refused", "Why"),
             (
                 (
                     f"{shape['name']} ({shape['after']})",
-                    *(_cell(shape["verdicts"][tier]) for tier in TIERS),
+                    ", ".join(t for t in TIERS if shape["verdicts"][t] == WIRED),
+                    _refused(shape["verdicts"]),
                     shape["why"],
                 )
                 for shape in shapes
@@ -186,8 +186,16 @@ def text() -> str:
     return page(lines)
 
 
-def _cell(found: str) -> str:
-    return "**wired**" if found == WIRED else found if found == NO_WORKLOAD else code(found)
+def _refused(verdicts: Mapping[str, str]) -> str:
+    """Return each reason with its tiers; alone where it is of all of them."""
+    found: dict[str, list[str]] = {}
+    for tier in TIERS:
+        if verdicts[tier] != WIRED:
+            found.setdefault(verdicts[tier], []).append(tier)
+    said = ((reason if reason == NO_WORKLOAD else code(reason), of) for reason, of in found.items())
+    return "; ".join(
+        f"{reason}: {'all' if of == list(TIERS) else ', '.join(of)}" for reason, of in said
+    )
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "shapes.md"

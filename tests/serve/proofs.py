@@ -1,8 +1,8 @@
-"""What a run has shown, case by case: docs/proofs.md has it whole, README a line for each pair.
+"""What a run has shown, case by case: docs/proofs.md.
 
 `proven.json` holds what was seen, without times: equal runs leave equal bytes. A run adds to it
-(`make serve-test PROOFS=1`), and `python -m tests.serve.proofs` writes both from it and from the
-harness's rows; a unit test holds them to it, and the versions to those that are pinned.
+(`make serve-test PROOFS=1`), and `python -m tests.serve.proofs` writes the page from it and the
+harness's rows; a unit test holds it to them, and the versions to those that are pinned.
 """
 
 import json
@@ -12,14 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kv_offload.docs.markdown import renewed, table
 from tests.conformance.envs import REQUIREMENTS
 from tests.serve.pairs import ELSEWHERE, PAIRS, Pair
 
 ROOT = Path(__file__).parents[2]
 PROVEN = Path(__file__).parent / "proven.json"
 PAGE = ROOT / "docs" / "proofs.md"
-README = ROOT / "README.md"
 # A word of a pair's name -> a package that its proof is about.
 SAID = (
     ("vllm", "vllm"),
@@ -96,21 +94,17 @@ def _figure(name: str, value: object) -> str:
 # the page
 
 INTRODUCTION = """\
-# What is proven, with tokens and without
+<!-- Written by `python -m tests.serve.proofs` from what ran; not by hand. -->
+# What is proven, and how?
 
-Written by `python -m tests.serve.proofs` from what ran; not by hand.
+- **tokens**: a real engine generated tokens on a CPU, from the wired pod, beside the tier's real
+  servers. Texts and log-probabilities equal those of an engine without a tier (`make serve-test`).
+  The model has two layers with random weights, so a wrong block changes the text.
+- **server**: a real server took blocks from a client and returned them (`make conformance`).
+- **parser**: the engine's own parser and checks took what is emitted (`make conformance`).
 
-Four degrees, from the strongest:
-
-- **GPU**: on a GPU. Nothing is: no machine with one was there.
-- **tokens**: a real engine generated tokens on a CPU, from the pod as it was wired, beside the
-  tier's real servers as they were composed. Texts and log-probabilities were compared with those
-  of an engine that never had a tier (`make serve-test`). The model has two layers and wide random
-  weights, so that a wrong block changes the text.
-- **server**: a real server took blocks from a client and gave them back (`make conformance`).
-- **parser**: the real engine's parser and checks took what is emitted (`make conformance`).
-
-What a machine without a GPU cannot do is stood in for as each pair says, and only that.
+Nothing has run on a GPU or an RDMA device: CUDA IPC, GPUDirect and RDMA are not proven. Each
+section names what replaced a part that needs a GPU.
 """
 
 
@@ -123,23 +117,10 @@ def page(proven: Mapping[str, Any]) -> str:
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
-def readme(text: str, proven: Mapping[str, Any]) -> str:
-    """README with its table: each pair, by what it is proven, and with which versions."""
-    rows = []
-    for name in PAIRS:
-        if name in proven:
-            versions = proven[name]["versions"].items()
-            rows.append([name, "tokens", ", ".join(f"{one} {which}" for one, which in versions)])
-        else:
-            rows.append([name, "nothing yet", ""])
-    rows += [[row.name, row.degree, ""] for row in ELSEWHERE.values()]
-    return renewed(text, "proofs", table(["Engine and backend", "Proven by", "Of"], rows))
-
-
 def _summary(proven: Mapping[str, Any]) -> Iterator[str]:
-    yield "| Engine and backend | Degree | Why not tokens |\n|---|---|---|"
+    yield "| Engine and backend | Proven by | Why not tokens |\n|---|---|---|"
     for name in PAIRS:
-        said = "tokens | |" if name in proven else "none | no run of it has been kept |"
+        said = "tokens | |" if name in proven else "nothing yet | no run of it has been kept |"
         yield f"| {f'[{name}](#{name})' if name in proven else name} | {said}"
     for row in ELSEWHERE.values():
         yield f"| {row.name} | {row.degree} (`{row.shown}`) | {row.why} |"
@@ -162,10 +143,9 @@ def _section(pair: Pair, seen: Mapping[str, Any]) -> Iterator[str]:
 
 
 def main() -> int:
-    """Write the page, and README's table."""
+    """Write the page."""
     proven = json.loads(PROVEN.read_text())
     PAGE.write_text(page(proven))
-    README.write_text(readme(README.read_text(), proven))
     return 0
 
 

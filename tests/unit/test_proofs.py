@@ -1,20 +1,16 @@
-"""docs/proofs.md and README's table are what was seen, and that is of the harness as it is."""
+"""docs/proofs.md is what was seen, and that is of the harness as it is."""
 
 import ast
 import json
 
 from tests.serve.pairs import ELSEWHERE, PAIRS
-from tests.serve.proofs import PAGE, PROVEN, README, ROOT, page, pinned, readme
+from tests.serve.proofs import PAGE, PROVEN, ROOT, page, pinned
 
 SEEN = json.loads(PROVEN.read_text())
 
 
 def test_the_page_is_what_was_seen() -> None:
     assert PAGE.read_text() == page(SEEN)
-
-
-def test_readmes_table_is_what_was_seen() -> None:
-    assert README.read_text() == readme(README.read_text(), SEEN)
 
 
 def test_what_was_seen_is_of_the_pairs_with_what_is_pinned() -> None:

@@ -1,0 +1,82 @@
+"""docs/versions.md: which connector goes with which version of an engine, and what it emits."""
+
+from collections.abc import Iterator, Sequence
+
+from function.api.engines import ENGINES, VLLM
+from function.backends.registry import gate_rows
+from function.contract.gate import Caution, Feature, Row
+from function.contract.versions import undeclared_versions
+from kv_offload.docs.markdown import HEADER, Sources, code, first_and_last, grouped, page, table
+
+
+def text() -> str:
+    """Return the page."""
+    undeclared = "; ".join(
+        f"{name} {first_and_last(undeclared_versions(name))}" for name in ENGINES
+    )
+    out = [
+        HEADER.format(source="each backend's gate.py"),
+        "# Which engine versions work with which connector?",
+        "",
+        "What is not here is refused (`EngineUnsupported`, `VersionMismatch`). An engine of "
+        f"unknown version counts as any of {undeclared}: a tier then uses only what all of them "
+        "have. If they differ in whether the connector exists, declare the version by the "
+        "annotation `modelplane.ai/kv-offload-engine-version`.",
+        "",
+        "*ran*: the engine's own parser and checks took it in that version. Nothing ran on a GPU.",
+    ]
+    sources = Sources()
+    for engine in ENGINES:
+        out += _engine(engine, [row for row in gate_rows() if row.engine == engine], sources)
+    return page([*out, *sources.lines()])
+
+
+def _engine(engine: str, rows: Sequence[Row], sources: Sources) -> Iterator[str]:
+    name = "Connector" if engine == VLLM else "Offload"
+    connectors = (
+        (code(row.connector), code(row.versions), _package(row), sources(row.source))
+        for row in rows
+    )
+    yield from ("", f"## {engine}", "")
+    yield from table((name, engine, "The tier's package", "Source"), grouped(connectors))
+    features = grouped(_feature(row, feature, sources) for row in rows for feature in row.features)
+    yield from ("", f"### {engine}: what is emitted from which version on", "")
+    yield from table(("Of", "Emitted", "From", "Source"), _bases(features, rows))
+    cautions = grouped(_caution(row, caution, sources) for row in rows for caution in row.cautions)
+    yield from ("", f"### {engine}: warnings and refusals", "")
+    yield from table(("Of", "When", "What", "Source"), _bases(cautions, rows))
+
+
+def _bases(lines: Iterator[tuple[str, ...]], rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
+    """Say `HiCache` and its variants where a line is of each connector `HiCache/...`."""
+    names = [code(row.connector) for row in rows]
+    for first, *rest in lines:
+        for base in dict.fromkeys(name.partition("/")[0].strip("`") for name in names):
+            variants = {name for name in names if name.startswith(f"`{base}/")}
+            of = first.split(", ")
+            if len(variants) > 1 and variants <= set(of):
+                kept = [name for name in of if name not in variants]
+                first = ", ".join([*kept, f"`{base}/*`"])
+        yield (first, *rest)
+
+
+def _package(row: Row) -> str:
+    return f"{row.package} {code(row.package_versions)}" if row.package else ""
+
+
+def _feature(row: Row, feature: Feature, sources: Sources) -> tuple[str, ...]:
+    where = [code(feature.engine) and f"{row.engine} {code(feature.engine)}"]
+    where.append(code(feature.backend) and f"{row.package} {code(feature.backend)}")
+    whole = f"{row.engine} {code(row.versions)}"
+    found = ", ".join(w for w in where if w) or whole
+    return code(row.connector), code(feature.name), found, sources(feature.source)
+
+
+def _caution(row: Row, caution: Caution, sources: Sources) -> tuple[str, ...]:
+    when = [code(caution.engine) and f"{row.engine} {code(caution.engine)}"]
+    when.append(code(caution.backend) and f"{row.package} {code(caution.backend)}")
+    when.append(f"CUDA {caution.cuda}" if caution.cuda else "")
+    when.append(f"image {caution.repository}" if caution.repository else "")
+    what = f"Refused: {caution.message}" if caution.refuse else caution.message
+    when_all = ", ".join(w for w in when if w) or "always"
+    return code(row.connector), when_all, what, sources(caution.source)
