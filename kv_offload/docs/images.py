@@ -18,25 +18,26 @@ from function.contract.stock_images.repositories import REPOSITORIES
 from function.contract.versions import Release, known_versions, releases
 from function.edge.structs import encode
 from function.problems import Refused
-from kv_offload.docs.markdown import HEADER, about, code, page, table
+from kv_offload.docs.markdown import HEADER, about, code, grouped, page, table
 
-_FACTS = (*PACKAGES, "LMCache built for this torch")
+_FACTS = (*PACKAGES, "LMCache's native code")
 _NATIVE = {True: "yes", False: "no", None: "**?**"}
 
 
 def text() -> str:
+    """Return the page."""
     return page(
         [
             HEADER.format(source="function/facts"),
-            "# What is inside an image",
+            "# What is inside my image, and which tier takes it?",
             "",
-            "A connector loads what the *engine's* image holds, so these tables decide about "
-            "versions as much as the engine's own does. Plain: stated by an upstream file, or "
-            "found by somebody who looked inside. *Italic*: derived, as each section says. Two "
-            "versions: it is one of them. **?**: nobody says. We opened none of these images.",
+            "A connector loads packages from the *engine's* image, so these tables decide about "
+            "versions too. Plain: stated by an upstream file, or seen inside the image by its "
+            "reporter. *Italic*: derived, as each section says. Several versions: one of them. "
+            "**?**: unknown. We opened none of these images.",
             "",
-            "What is missing or wrong here can be declared on a pod template, and "
-            "`kv-offload probe` reads it inside the image:",
+            "Declare what is missing or wrong on the pod template; `kv-offload probe` reads it "
+            "inside the image:",
             "",
             "```yaml",
             'modelplane.ai/kv-offload-packages: "lmcache=0.5.6,mooncake=0.3.13,nixl=none"',
@@ -55,7 +56,7 @@ def text() -> str:
 
 
 def _takers() -> list[str]:
-    """Which tier takes a dense model in which image: what the gate says, of every backend."""
+    """Return the tiers that take a dense model in each image, as the gate decides."""
     plans = [
         (variant.says, _plan(variant))
         for backend in (BACKENDS[name] for name in BACKENDS.specs)
@@ -68,17 +69,17 @@ def _takers() -> list[str]:
     for (_, taken), group in groupby(cells, lambda cell: (_kind(cell[0]), cell[1])):
         names = [image for image, _ in group]
         first, last = code(names[0]), code(_tag(names[-1]))
-        rows.append((first if len(names) == 1 else f"{first} to {last}", *taken))
+        tiers = (says for (says, _), yes in zip(plans, taken, strict=True) if yes)
+        rows.append((first if len(names) == 1 else f"{first} to {last}", "; ".join(tiers)))
     return [
         "## Which tier takes which image",
         "",
-        "A dense model on one NVIDIA GPU, by the settings of the tier; `kv-offload explain` tries "
-        "the same for a whole pod and says which tiers would take it. No agent of LMCache serves "
-        "images before 0.27: their lmcache speaks another protocol, so LMCache runs inside the "
-        "engine there, or Native takes its place, which needs nothing of an image and takes tags "
-        "that move too.",
+        "For a dense model on one NVIDIA GPU. `kv-offload explain` answers for a whole pod. No "
+        "agent of LMCache serves images before 0.27: their lmcache speaks another protocol. Use "
+        "`mode: InProcess` there, or Native, which needs nothing of an image and takes moving "
+        "tags too.",
         "",
-        *table(("Image", *(says for says, _ in plans)), rows),
+        *table(("Image", "Tiers"), rows),
         "",
     ]
 
@@ -234,36 +235,36 @@ def _repositories() -> list[str]:
     return [
         "## Repositories",
         "",
-        "By the end of the path, whatever the registry: mirrors keep it. Packages are known of "
-        "what the engines' projects publish under their own path; a repository that bears the "
-        "last element alone starts the same and may hold anything. A tag that moves (`latest`, "
-        "`nightly`) says nothing, unless a digest stands beside a version.",
+        "An image matches by the end of its path, whatever the registry. Its packages are known "
+        "only under the project's own path; a repository with the last element alone starts the "
+        "same and may hold anything. A moving tag (`latest`, `nightly`) says nothing without a "
+        "version and a digest.",
         "",
-        *table(head, rows),
+        *table(head, grouped(rows)),
         "",
     ]
 
 
 def _sources() -> list[str]:
-    """Which release's package is known from what, releases with the same source together."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    """Return the source of each package, releases with the same source together."""
+    found: dict[tuple[str, str], list[str]] = {}
     for image in (*_vllm(), *_other(), *_sglang(), *_builds()):
         held = contents(image)
         for name, fact in held.packages.items() if held else ():
-            found.setdefault((name, fact.known, fact.source), []).append(image)
+            found.setdefault((name, fact.source), []).append(image)
     order = {name: i for i, name in enumerate(PACKAGES)}
     rows = (
-        (name, known, _first_and_last(images), source)
-        for (name, known, source), images in sorted(found.items(), key=lambda e: order[e[0][0]])
+        (name, _first_and_last(images), source)
+        for (name, source), images in sorted(found.items(), key=lambda e: order[e[0][0]])
     )
-    return ["## Sources", "", *table(("Package", "Known", "In", "Source"), rows)]
+    return ["## Sources", "", *table(("Package", "In", "Source"), grouped(rows))]
 
 
 def _first_and_last(images: Sequence[str]) -> str:
-    """The tags of each series, in the tables' order."""
-    parts = []
+    """Return the tags of each series in the tables' order, each repository named once."""
+    parts: dict[str, list[str]] = {}
     for (repository, _), group in groupby(images, _kind):
         tags = [_tag(image) for image in group]
         ends = tags[0] if len(tags) == 1 else f"{tags[0]} to {tags[-1]}"
-        parts.append(f"{repository.removeprefix('ghcr.io/')} {ends}")
-    return ", ".join(parts)
+        parts.setdefault(repository.removeprefix("ghcr.io/"), []).append(ends)
+    return "; ".join(f"{repository} {', '.join(ends)}" for repository, ends in parts.items())

@@ -11,16 +11,14 @@ from kv_offload.docs.markdown import HEADER, Sources, code, first_and_last, grou
 
 def text() -> str:
     """Return the page."""
-    undeclared = "; ".join(
-        f"{name} {first_and_last(undeclared_versions(name))}" for name in ENGINES
-    )
+    spans = [f"{name} {first_and_last(undeclared_versions(name))}" for name in ENGINES]
     out = [
         HEADER.format(source="each backend's gate.py"),
         "# Which engine versions work with which connector?",
         "",
         "What is not here is refused (`EngineUnsupported`, `VersionMismatch`). An engine of "
-        f"unknown version counts as any of {undeclared}: a tier then uses only what all of them "
-        "have. If they differ in whether the connector exists, declare the version by the "
+        f"unknown version counts as any of {'; '.join(spans)}: a tier then uses only what all of "
+        "them have. If they differ in whether the connector exists, declare the version by the "
         "annotation `modelplane.ai/kv-offload-engine-version`.",
         "",
         "*ran*: the engine's own parser and checks took it in that version. Nothing ran on a GPU.",
