@@ -14,7 +14,7 @@ include tests/tools/tools.mk
 -include tests/cluster/cluster.mk
 -include tests/modelplane/modelplane.mk
 
-.PHONY: help venv render test-render test goldens generate lint types bench image-check fuzz evictor-test
+.PHONY: help venv render test-render test goldens generate lint types bench image-check fuzz evictor-test docs
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort | expand -t24
 
@@ -67,6 +67,11 @@ generate: venv ## XRDs, the Input's CRD, the generated pages
 
 bench: venv ## What a call costs, beside an empty function
 	@$(BIN)/python -m tests.bench.run $(if $(CALLS),--calls $(CALLS))
+
+docs: venv ## The site in dist/site, with search; a broken link fails it
+	@$(BIN)/python -m uv pip install $(UV_QUIET) --python $(BIN)/python --group docs >&2
+	@$(BIN)/python -m kv_offload.docs.site
+	@$(BIN)/properdocs build
 
 lint: venv types ## Style, formatting and types
 	@$(BIN)/ruff check function kv_offload programs tests && $(BIN)/ruff format --check function kv_offload programs tests

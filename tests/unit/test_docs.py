@@ -18,7 +18,7 @@ from function.engines.vllm.connectors import CONNECTORS
 from function.pods.other_injectors import INJECTORS
 from function.reasons import REASONS, Pods, Reason
 from kv_offload import docs
-from kv_offload.docs import matrix
+from kv_offload.docs import links, matrix, site
 
 ROOT = Path(__file__).parents[2]
 
@@ -107,6 +107,47 @@ def test_which_engines_have_the_torch_of_lmcaches_wheel() -> None:
         f"LMCache's wheel {newest} is built for torch {torch} and CUDA {cuda}. vLLM {minors[0]} to "
         f"{minors[1]} and SGLang {sglangs[0]} to {sglangs[-1]} have that torch"
     ) in (ROOT / "docs/lmcache.md").read_text()
+
+
+def test_every_link_leads_somewhere():
+    assert links.broken(ROOT) == []
+
+
+def test_broken_links_are_found(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text(
+        "[a](docs/a.md#the-first-one) [b](docs/a.md#second) [c](c.md) [d](https://x.example/y)\n"
+        "```\n[e](in-a-fence.md)\n```\n`[f](in-code.md)` [g](#readme) \n"
+    )
+    (tmp_path / "docs/a.md").write_text("## The `first` one\n[h](../README.md)\n")
+    assert links.broken(tmp_path) == [
+        "README.md: docs/a.md#second",
+        "README.md: c.md",
+        "README.md: #readme",
+    ]
+
+
+def test_the_index_and_the_site_list_every_page():
+    index = {path for path, _ in links.targets(ROOT / "docs/index.md")}
+    nav = (ROOT / "properdocs.yml").read_text()
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    assert pages - index == set()
+    assert {page for page in pages if f"docs/{page}\n" not in nav} == set()
+
+
+def test_the_site_has_every_page_and_what_it_links_to(tmp_path, monkeypatch):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text("[a](docs/a.md) [x](example/x.yaml) [dir](example)")
+    (tmp_path / "docs/a.md").write_text("[y](../example/y.yaml#first)")
+    (tmp_path / "example").mkdir()
+    for name in ("x.yaml", "y.yaml", "z.yaml"):
+        (tmp_path / "example" / name).write_text(name)
+    monkeypatch.chdir(tmp_path)
+    assert site.main() == 0
+    staged = {
+        str(f.relative_to(tmp_path / site.STAGE)) for f in (tmp_path / site.STAGE).rglob("*.*")
+    }
+    assert staged == {"README.md", "docs/a.md", "example/x.yaml", "example/y.yaml"}
 
 
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
