@@ -1,6 +1,6 @@
-"""The backends a tier can name: one line each, from which the tier's schema is derived.
+"""The backends that a tier can name; the tier's schema is derived from them.
 
-The key is the value of `spec.backend`; the settings object's field is the key in lower case.
+The key is the value of `spec.backend`; the field of the settings object is the key in lower case.
 """
 
 from function.api.base import ApiModel
@@ -20,5 +20,5 @@ SPECS: dict[str, type[ApiModel]] = {
 
 
 def field_name(backend: str) -> str:
-    """The name of a backend's settings object in a tier's spec."""
+    """Return the name of a backend's settings object in a tier's spec."""
     return backend.lower()

@@ -1,9 +1,9 @@
-"""The base of every type that users write: closed objects, rules written once, every problem said.
+"""The base of all types that users write: closed objects, and rules written once.
 
-One definition per field: type, default, bounds, unit and description live in the pydantic model;
+One definition per field: type, default, bounds, unit and description are in the pydantic model;
 XRDs, the Input's CRD and the reference tables are generated from it (`make generate`). A rule over
-several fields is one `Rule` row in CEL. The XRD holds it, and the function checks it itself: it
-also sees documents that no API server has validated (a local render, an older XRD).
+several fields is one `FieldRule` in CEL. The XRD holds it, and the function checks it too: it also
+sees documents that no API server has validated (a local render, an older XRD).
 """
 
 import json
@@ -18,8 +18,8 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from function.api.cel import predicate
-from function.api.messages import explain
-from function.api.walk import Loc, Unknown, View, nested
+from function.api.messages import describe_error
+from function.api.walk import DocumentView, Loc, UnreadableField, walk_objects
 from function.problems import Problem, field_path
 
 # Units and acronyms that keep their own spelling inside a camelCase name.
@@ -27,17 +27,17 @@ _SPELLING = {"gib": "GiB", "mib": "MiB"}
 
 
 def camel(name: str) -> str:
-    """`size_gib` -> `sizeGiB`; a trailing underscore (Python's keywords) is dropped."""
+    """Return the field name in documents: `size_gib` -> `sizeGiB`, `from_` -> `from`."""
     first, *rest = name.rstrip("_").split("_")
     return first + "".join(_SPELLING.get(word, word.capitalize()) for word in rest)
 
 
 @dataclass(frozen=True)
-class Rule:
+class FieldRule:
     """A rule over the fields of an object, as CEL over `self`.
 
-    `message`: names the fields and says what must be. `field`: the camelCase field to blame, "" for
-    the object.
+    `message`: names the fields and says what must hold. `field`: the camelCase field to report, ""
+    for the object.
     """
 
     cel: str
@@ -45,32 +45,32 @@ class Rule:
     field: str = ""
 
     @cached_property
-    def holds(self) -> Callable[[View], bool] | None:
+    def holds(self) -> Callable[[DocumentView], bool] | None:
         """Return the rule in Python; None for one that only an API server can check."""
         return None if "oldSelf" in self.cel else predicate(self.cel)
 
 
 def union(
     discriminator: str, members: Mapping[str, str], optional: tuple[str, ...] = ()
-) -> tuple[Rule, ...]:
-    """The rules of a discriminated union: the object that the discriminator names, and no other.
+) -> tuple[FieldRule, ...]:
+    """Return the rules of a discriminated union: only the object that matches is set.
 
-    `members`: value -> snake_case field. `optional`: values whose object may be left out.
+    `members`: value -> snake_case field. `optional`: values whose object may be absent.
     """
-    rules: list[Rule] = []
+    rules: list[FieldRule] = []
     tag = camel(discriminator)
 
     for value, field in members.items():
         name = camel(field)
         if value not in optional:
             rules.append(
-                Rule(
+                FieldRule(
                     f"self.{tag} != '{value}' || has(self.{name})",
                     f"{name} must be set when {tag} is {value}",
                 )
             )
         rules.append(
-            Rule(
+            FieldRule(
                 f"self.{tag} == '{value}' || !has(self.{name})",
                 f"{name} may only be set when {tag} is {value}",
                 name,
@@ -79,45 +79,48 @@ def union(
     return tuple(rules)
 
 
-def exactly_one(*fields: str) -> Rule:
-    """Exactly one of the optional fields is set."""
+def exactly_one(*fields: str) -> FieldRule:
+    """Return the rule that exactly one of the optional fields is set."""
     names = [camel(field) for field in fields]
-    return Rule(
+    return FieldRule(
         "[" + ", ".join(f"has(self.{name})" for name in names) + "].exists_one(x, x)",
         f"exactly one of {', '.join(names[:-1])} and {names[-1]} must be set",
     )
 
 
-def immutable(field: str, why: str) -> Rule:
-    """A field that cannot change after creation (checked by the API server alone)."""
+def immutable(field: str, why: str) -> FieldRule:
+    """Return the rule that a field cannot change after creation.
+
+    Only the API server checks it.
+    """
     name = camel(field)
     cel = escape(name)
-    return Rule(f"self.{cel} == oldSelf.{cel}", f"{name} cannot be changed: {why}", name)
+    return FieldRule(f"self.{cel} == oldSelf.{cel}", f"{name} cannot be changed: {why}", name)
 
 
 @dataclass(frozen=True)
 class ForbiddenField:
-    """A field that every tier has and that a backend does not use: set, it is refused.
+    """A field of every tier that a backend does not use, and refuses when it is set.
 
     `why`: ends the sentence "FIELD may not be set: ...". `when`: CEL over the tier (`self`) that
-    narrows it down to some settings of the backend, "" for all.
+    limits it to some settings of the backend, "" for all.
     """
 
     field: str
     why: str
     when: str = ""
 
-    def rule(self, backend: str) -> Rule:
+    def rule(self, backend: str) -> FieldRule:
         """Return the rule on a tier of this backend."""
         narrowed = f" || !({self.when})" if self.when else ""
-        return Rule(
+        return FieldRule(
             f"self.backend != '{backend}'{narrowed} || !({_SET[self.field]})",
             f"{self.field} may not be set: {self.why}",
             self.field,
         )
 
 
-# Some fields have a default that says nothing; an API server fills it in before it checks rules.
+# An API server fills in defaults before it checks rules: a default does not count as set.
 _SET = {
     "gpuVisibility": "has(self.gpuVisibility)",
     "monitoring": "has(self.monitoring)",
@@ -127,7 +130,7 @@ _SET = {
 }
 
 
-# Field names that are words of the CEL grammar are escaped by the API server.
+# The API server escapes field names that are words of the CEL grammar.
 _CEL_WORDS = frozenset(
     {"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function"}
     | {"if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while"}
@@ -135,17 +138,17 @@ _CEL_WORDS = frozenset(
 
 
 def escape(name: str) -> str:
-    """A field's name as CEL must spell it (`namespace` -> `__namespace__`)."""
+    """Return a field name as CEL spells it (`namespace` -> `__namespace__`)."""
     return f"__{name}__" if name in _CEL_WORDS else name
 
 
 class ApiModel(BaseModel):
     """A closed object with camelCase field names, frozen so that it can be memoised.
 
-    `rules`: the class's own rules; those of its bases hold too. `machinery`: keys that the host
-    puts beside the user's fields (a composite's `spec.crossplane`), skipped by `parse`. `forbids`,
-    of a backend's settings: fields of every tier that the backend does not use. `elsewhere`: fields
-    that people look for here, and what to use instead.
+    `rules`: the class's own rules; those of its bases hold too. `ignored_keys`: keys that the host
+    adds to the user's fields (a composite's `spec.crossplane`). `forbids`: fields of every tier
+    that a backend does not use. `field_hints`: fields that users look for here, and what to use
+    instead.
     """
 
     model_config = ConfigDict(
@@ -157,13 +160,13 @@ class ApiModel(BaseModel):
         validate_default=False,
     )
 
-    rules: ClassVar[tuple[Rule, ...]] = ()
-    machinery: ClassVar[frozenset[str]] = frozenset()
+    rules: ClassVar[tuple[FieldRule, ...]] = ()
+    ignored_keys: ClassVar[frozenset[str]] = frozenset()
     forbids: ClassVar[tuple[ForbiddenField, ...]] = ()
-    elsewhere: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    field_hints: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def dump(self) -> dict[str, Any]:
-        """The object as users write it: camelCase, without absent fields."""
+        """Return the object as users write it: camelCase, without absent fields."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     @classmethod
@@ -181,8 +184,8 @@ class ApiModel(BaseModel):
         return schema
 
 
-def _rules(model: type[BaseModel]) -> Iterator[Rule]:
-    """The rules of a model's bases, then its own."""
+def _rules(model: type[BaseModel]) -> Iterator[FieldRule]:
+    """Yield the rules of a model's bases, then its own."""
     for base in reversed(model.__mro__):
         yield from vars(base).get("rules", ())
 
@@ -192,7 +195,7 @@ Field = TypeVar("Field")
 
 
 def present(value: Field | None) -> Field:
-    """The member of a union that its discriminator promises: the rules have seen to it."""
+    """Return a union's member whose presence the rules guarantee."""
     assert value is not None
     return value
 
@@ -202,10 +205,10 @@ _EXACT = 2**53
 
 
 def normalise(value: Any) -> Any:
-    """A document as the API server would see it: whole floats are integers, nulls are absent.
+    """Return a document as the API server stores it.
 
-    Numbers that went through protobuf's Struct are all floats; a null in an object is what the
-    API server prunes.
+    Whole floats become integers (protobuf's Struct holds floats only); nulls in objects are
+    dropped.
     """
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) <= _EXACT else value
@@ -217,14 +220,14 @@ def normalise(value: Any) -> Any:
 
 
 def parse(model: type[Model], document: Any, root: str = "") -> tuple[Model | None, list[Problem]]:
-    """The document as `model`, or None and everything wrong with it, sorted by path.
+    """Return the document as `model`, or None and all problems, sorted by path.
 
     `document`: plain data (dicts, lists, scalars). `root`: the path of the document, e.g. "spec".
-    Pure: the same document gives the same answer, so callers may memoise by content.
+    The result depends on the document alone, so callers may memoise by content.
     """
     raw = normalise(document)
-    if isinstance(raw, dict) and model.machinery:
-        raw = {key: item for key, item in raw.items() if key not in model.machinery}
+    if isinstance(raw, dict) and model.ignored_keys:
+        raw = {key: item for key, item in raw.items() if key not in model.ignored_keys}
     parsed: Model | None = None
     problems: set[Problem] = set()
     bad: set[Loc] = set()
@@ -235,26 +238,25 @@ def parse(model: type[Model], document: Any, root: str = "") -> tuple[Model | No
         )
     except ValidationError as error:
         for item in error.errors(include_url=False):
-            loc, message = explain(model, raw, item)
+            loc, message = describe_error(model, raw, item)
             bad.add(loc)
             problems.add(Problem(field_path((*filter(None, [root]), *loc)), message))
-    for loc, message in broken(model, raw, frozenset(bad)):
+    for loc, message in broken_rules(model, raw, frozenset(bad)):
         problems.add(Problem(field_path((*filter(None, [root]), *loc)), message))
     return (None if problems else parsed), sorted(problems)
 
 
-def broken(model: type[ApiModel], raw: Any, bad: frozenset[Loc]) -> Iterator[tuple[Loc, str]]:
-    """(place, message) of every rule that a document breaks, at any depth.
+def broken_rules(model: type[ApiModel], raw: Any, bad: frozenset[Loc]) -> Iterator[tuple[Loc, str]]:
+    """Yield (place, message) of every rule that a document breaks, at any depth.
 
-    Rules that read a field which is itself in `bad` are left out: that field's own problem is
-    said already, and what follows from it is noise.
+    Rules that read a field in `bad` are skipped: that field's own problem is already reported.
     """
-    for view in nested(View(model, raw, (), bad)):
+    for view in walk_objects(DocumentView(model, raw, (), bad)):
         yield from view.duplicates()
         for rule in _rules(view.model):
             try:
                 broken = rule.holds is not None and not rule.holds(view)
-            except Unknown:
+            except UnreadableField:
                 continue
             if broken:
                 yield (*view.loc, *([rule.field] if rule.field else [])), rule.message

@@ -1,4 +1,4 @@
-"""CEL rules in Python: the part of the language that the rules of our types use.
+"""CEL rules in Python: the part of the language that rules of the API types use.
 
 The XRD holds a rule as CEL. The function checks the same text on documents that no API server has
 validated (a local render, an older XRD), so no rule is written twice.
@@ -34,7 +34,7 @@ _METHODS = {
 
 
 def predicate(cel: str) -> Callable[[Any], bool]:
-    """Return the rule as a function of `self`, whose fields are items and None where absent.
+    """Return the rule as a function of `self`; fields are items, None where absent.
 
     Raise ValueError or SyntaxError for a text that is not of this part of CEL.
     """
@@ -46,7 +46,7 @@ def predicate(cel: str) -> Callable[[Any], bool]:
 
 
 class _Reader:
-    """Reads one rule and writes it in Python."""
+    """A parser of one rule that writes it in Python."""
 
     def __init__(self, cel: str) -> None:
         if _TOKEN.sub("", cel).strip():

@@ -1,6 +1,6 @@
 """InferenceCluster for use without Modelplane: an existing cluster and its tiers.
 
-The shape is Modelplane's where both have a field, so that a manifest moves over unchanged.
+Fields that Modelplane has too keep its shape, so that manifests move over unchanged.
 """
 
 from typing import Annotated, Literal
@@ -23,25 +23,25 @@ class KubeconfigRef(ApiModel):
 
 
 class Existing(ApiModel):
-    """A cluster that is there already."""
+    """An existing cluster."""
 
     secret_ref: KubeconfigRef = Field(description="The cluster's kubeconfig.")
 
 
 class Cluster(ApiModel):
-    """Where the cluster comes from."""
+    """The origin of the cluster."""
 
     rules = union("source", {"Existing": "existing"})
 
-    source: Literal["Existing"] = Field(description="Existing: a cluster that is there already.")
+    source: Literal["Existing"] = Field(description="Existing: an existing cluster.")
     existing: Existing | None = Field(default=None, description="Settings of source Existing.")
 
 
 class _Inline(TierSettings):
-    """A tier declared with its cluster; it becomes a KVOffloadTier of its own."""
+    """A tier that is declared with its cluster; it becomes a KVOffloadTier."""
 
     name: Annotated[str, f.text(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", most=40)] = Field(
-        description="Name by which consumers on this cluster name the tier."
+        description="Name that consumers on this cluster use for the tier."
     )
 
 
@@ -51,9 +51,9 @@ InlineTier = with_backends("InlineTier", _Inline, SPECS)
 class InferenceClusterSpec(ApiModel):
     """A cluster, and the tiers on it."""
 
-    machinery = frozenset({"crossplane"})
+    ignored_keys = frozenset({"crossplane"})
 
-    cluster: Cluster = Field(description="Where the cluster comes from.")
+    cluster: Cluster = Field(description="The origin of the cluster.")
     kv_offload_tiers: Annotated[
         list[InlineTier],  # type: ignore[valid-type] # a class that is made at run time
         f.items(8, keys=("name",)),

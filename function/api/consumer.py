@@ -1,4 +1,4 @@
-"""How a consumer names a tier: the reference that any composite's spec may hold."""
+"""The reference to a tier that any composite's spec may hold."""
 
 from typing import Annotated, Literal
 
@@ -15,7 +15,7 @@ PackageVersion = Annotated[str, f.text(f.PACKAGE_VERSION, most=32)]
 
 
 class ImagePackages(ApiModel):
-    """What is inside an engine's image, by package; `none` says that it is not there."""
+    """Versions of packages in an engine's image; `none` means not installed."""
 
     lmcache: PackageVersion | None = Field(default=None, description="LMCache, e.g. 0.5.6.")
     mooncake: PackageVersion | None = Field(
@@ -27,41 +27,42 @@ class ImagePackages(ApiModel):
 
 
 class KVOffloadTierRef(ApiModel):
-    """The tier of a workload, and how strictly it is needed."""
+    """The tier of a workload, and whether the workload needs it."""
 
     name: f.DnsName = Field(
         description="Name of a KVOffloadTier, or of the fleet or inline tier it was stamped from."
     )
     namespace: f.DnsLabel | None = Field(
         default=None,
-        description="Namespace of the tier. Default: the step's tierNamespace, modelplane-system"
-        " where it has none.",
+        description="Namespace of the tier. Default: the step's tierNamespace, or else "
+        "modelplane-system.",
     )
     policy: Literal["Required", "Optional", "Off"] = Field(
         default="Required",
-        description="Required holds the first creation of the workload back until the tier is "
-        "ready. Optional never holds back: a workload created while the tier is not ready stays "
-        "unwired until its pod template changes. Off unwires on purpose.",
+        description="Required delays the creation of the workload until the tier is ready. "
+        "Optional never delays: a workload created before the tier is ready stays unwired until "
+        "its pod template changes. Off removes the wiring.",
     )
     engine: EngineName | None = Field(
-        default=None, description="The engine in the pods. Default: looked up, never guessed."
+        default=None,
+        description="The engine in the pods. Default: derived from the command and the image.",
     )
     engine_version: f.Version | None = Field(
-        default=None, description="The engine's version. Default: the image's tag, where it is one."
+        default=None,
+        description="The engine's version. Default: the image's tag, if it is a version.",
     )
     cache_identity: Annotated[str, f.text(r"^[A-Za-z0-9._/@:-]+$")] | None = Field(
         default=None,
-        description="What tells this workload's cached blocks from others'. Workloads with the "
-        "same identity share blocks. Default: computed from the model, its data types and the "
-        "engine.",
+        description="Identity of this workload's cached blocks. Workloads with the same identity "
+        "share blocks. Default: computed from the model, its data types and the engine.",
     )
     packages: ImagePackages | None = Field(
         default=None,
-        description="What the engine's image holds, where no table knows it; `kv-offload probe` "
-        "reads it inside the image.",
+        description="Package versions in the engine's image, if it is not a known image. "
+        "`kv-offload probe` reads them inside the image.",
     )
     model_family: Annotated[list[Family], f.items(8)] = Field(
         default=[],
-        description="What the model's layers are, and what is done with it, where neither the "
-        "model's name nor the engine's flags tell (docs/models.md).",
+        description="Kinds of the model's layers and of its use, if neither the model's name nor "
+        "the engine's flags show them (docs/models.md).",
     )

@@ -1,6 +1,6 @@
-"""ModelDeployment for use without Modelplane: engines on one cluster, wired to a tier.
+"""ModelDeployment for use without Modelplane: engines on one cluster.
 
-The shape is Modelplane's where both have a field. Beyond it: the pod's spec is any PodSpec, the
+Fields that Modelplane has too keep its shape. In addition, the pod's spec is any PodSpec, the
 cluster is named rather than scheduled, and the tier is a field.
 """
 
@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, Rule
+from function.api.base import ApiModel, FieldRule
 from function.api.consumer import KVOffloadTierRef
 from function.api.placement import LocalRef
 
@@ -30,7 +30,7 @@ class PodSpec(ApiModel):
 
     model_config = ConfigDict(extra="allow")
     rules = (
-        Rule(
+        FieldRule(
             f"self.containers.exists_one(c, c.name == '{ENGINE_CONTAINER}')",
             f"containers must have exactly one container named {ENGINE_CONTAINER}",
             "containers",
@@ -46,7 +46,7 @@ class PodMetadata(ApiModel):
     """Metadata of the pods."""
 
     rules = (
-        Rule(
+        FieldRule(
             "!has(self.labels) || self.labels.all(k, !k.startsWith('modelplane.ai/'))",
             "labels must not use the reserved prefix modelplane.ai/",
             "labels",
@@ -68,7 +68,7 @@ class Worker(ApiModel):
     """Settings of a Worker member."""
 
     nodes: Annotated[int, Field(ge=1, le=63)] = Field(
-        description="How many nodes the workers span: one worker pod on each."
+        description="Number of nodes with one worker pod each."
     )
 
 
@@ -76,7 +76,7 @@ class Member(ApiModel):
     """One role in an engine."""
 
     rules = (
-        Rule(
+        FieldRule(
             "!has(self.worker) || self.role == 'Worker'",
             "worker may only be set when role is Worker",
             "worker",
@@ -86,7 +86,7 @@ class Member(ApiModel):
     # No schema default for `worker`: defaults are applied before CEL and would trip the rule.
     role: Literal["Standalone", "Leader", "Worker"] = Field(
         default="Standalone",
-        description="Standalone is a lone pod. A Leader serves, and its Workers join it.",
+        description="Standalone is a lone pod. A Leader serves requests, and its Workers join it.",
     )
     worker: Worker | None = Field(
         default=None, description="Settings of a Worker; absent means one node."
@@ -95,15 +95,15 @@ class Member(ApiModel):
 
     @property
     def pods(self) -> int:
-        """How many pods the member has in one copy of its engine."""
+        """Return the pods of the member in one copy of its engine."""
         return self.worker.nodes if self.worker else 1
 
 
-class Engine(ApiModel):
+class EngineSpec(ApiModel):
     """One serving unit: a pod, or a gang of a Leader and its Workers."""
 
     rules = (
-        Rule(
+        FieldRule(
             "(self.members.size() == 1 && self.members[0].role == 'Standalone') || "
             "(self.members.size() == 2 && self.members.exists_one(m, m.role == 'Leader') && "
             "self.members.exists_one(m, m.role == 'Worker'))",
@@ -119,7 +119,7 @@ class Engine(ApiModel):
         default=1, description="Identical copies of the engine in each replica."
     )
     phase: Literal["Prefill", "Decode"] | None = Field(
-        default=None, description="Its phase where prefill and decode are separate engines."
+        default=None, description="The engine's phase, if prefill and decode are separate engines."
     )
     members: Annotated[list[Member], f.items(2, least=1)] = Field(
         description="One Standalone member, or a Leader and a Worker."
@@ -133,10 +133,10 @@ class Service(ApiModel):
 
 
 class DeploymentSettings(ApiModel):
-    """What a replica is."""
+    """The settings of a replica."""
 
     inference_cluster_ref: LocalRef = Field(description="The InferenceCluster to run on.")
-    engines: Annotated[list[Engine], f.items(8, least=1, keys=("name",))] = Field(
+    engines: Annotated[list[EngineSpec], f.items(8, least=1, keys=("name",))] = Field(
         description="The engines of a replica."
     )
     kv_offload_tier_ref: KVOffloadTierRef | None = Field(
@@ -148,13 +148,13 @@ class DeploymentSettings(ApiModel):
 class DeploymentTemplate(ApiModel):
     """The template of a deployment's replicas."""
 
-    spec: DeploymentSettings = Field(description="What a replica is.")
+    spec: DeploymentSettings = Field(description="The settings of a replica.")
 
 
 class ModelDeploymentSpec(ApiModel):
     """A model served by engines on one cluster."""
 
-    machinery = frozenset({"crossplane"})
+    ignored_keys = frozenset({"crossplane"})
 
     replicas: Annotated[int, Field(ge=1, le=10)] = Field(
         description="How many replicas of the template run."

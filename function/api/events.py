@@ -1,4 +1,4 @@
-"""`spec.events` of a KVOffloadTier: what its engines publish of their blocks.
+"""`spec.events` of a KVOffloadTier: the block events that its engines publish.
 
 Facts are of vLLM 0.20 to 0.33, SGLang 0.5.5 to 0.5.23 and llm-d's router of August 2026.
 """
@@ -7,41 +7,41 @@ from typing import Annotated
 
 from pydantic import Field
 
-from function.api.base import ApiModel, Rule
+from function.api.base import ApiModel, FieldRule
 
 
 class Events(ApiModel):
-    """What engines publish of their blocks, for a router that sends a request where its prefix is.
+    """Block events of engines, for a router that prefers engines that hold a prefix.
 
-    A pod's own `--kv-events-config` stays as it is, and nothing is published twice.
+    A pod's own `--kv-events-config` stays as it is; such a pod publishes no second stream.
     """
 
     port: Annotated[int, Field(ge=1024, le=65000)] = Field(
         default=5557,
-        description="Port of the engines' pods at which events are published; each rank of data "
-        "parallelism adds its number.",
+        description="Port at which engines publish events; each data-parallel rank adds its "
+        "number.",
     )
     replay_port: Annotated[int, Field(ge=1024, le=65000)] | None = Field(
         default=None,
-        description="Port at which a router asks for events that it missed; each rank of data "
-        "parallelism adds its number. Absent: none.",
+        description="Port at which a router requests missed events; each data-parallel rank adds "
+        "its number. Absent: no replay.",
     )
     block_tokens: Annotated[int, Field(ge=1, le=4096)] | None = Field(
         default=None,
-        description="Tokens of a block (--block-size, --page-size) in every engine of the tier, "
-        "for routers that compute an engine's own hashes; an engine with another is refused. "
-        "Absent: each engine's own.",
+        description="Tokens per block (--block-size, --page-size) of every engine, for routers "
+        "that compute block hashes themselves. An engine with another value is refused. Absent: "
+        "each engine's own.",
     )
     hash_seed: Annotated[int, Field(ge=0, le=4294967295)] | None = Field(
         default=None,
-        description="PYTHONHASHSEED of every engine of the tier, for the same routers; an engine "
-        "with another is refused. Absent: each engine's own.",
+        description="PYTHONHASHSEED of every engine, for the same routers. An engine with "
+        "another value is refused. Absent: each engine's own.",
     )
 
     rules = (
-        Rule(
+        FieldRule(
             "!has(self.replayPort) || self.replayPort != self.port",
-            "replayPort must be another port than port",
+            "replayPort must differ from port",
             "replayPort",
         ),
     )

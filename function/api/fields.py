@@ -1,7 +1,7 @@
 """Field types that several kinds share: names, references, bounded lists and maps.
 
-Everything that CEL may iterate has an upper bound, or the API server's cost estimate of a rule
-assumes the largest document there can be and refuses the whole XRD.
+Everything that CEL may iterate has an upper bound. Without one the API server estimates a rule's
+cost for the largest possible document, and refuses the whole XRD.
 """
 
 import re
@@ -50,7 +50,7 @@ PATTERNS = {
 
 
 def text(pattern: str | None = None, *, least: int = 1, most: int = 253) -> FieldInfo:
-    """Constraints of a string: how long, and what it looks like."""
+    """Return the constraints of a string: its length and pattern."""
     constraints: FieldInfo = Field(min_length=least, max_length=most, pattern=pattern)
     return constraints
 
@@ -72,9 +72,10 @@ Text = Annotated[str, text(most=1024)]
 
 
 def items(most: int, *, least: int = 0, keys: tuple[str, ...] = ()) -> FieldInfo:
-    """Constraints of a list: how many, and its list type (a map by `keys`, else atomic).
+    """Return the constraints of a list: its length and list type.
 
-    Items of a list of type map differ in `keys`; `parse` checks that as the API server does.
+    The list type is a map by `keys`, or else atomic. Items of a map differ in `keys`; `parse`
+    checks that as the API server does.
     """
     extra: dict[str, Any] = {"x-kubernetes-list-type": "map" if keys else "atomic"}
     if keys:
@@ -86,7 +87,7 @@ def items(most: int, *, least: int = 0, keys: tuple[str, ...] = ()) -> FieldInfo
 
 
 def entries(most: int, *, least: int = 0) -> FieldInfo:
-    """Constraints of a map: how many entries."""
+    """Return the constraints of a map: its number of entries."""
     constraints: FieldInfo = Field(min_length=least or None, max_length=most)
     return constraints
 

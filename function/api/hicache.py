@@ -1,6 +1,6 @@
-"""`spec.hicache` of a KVOffloadTier: SGLang's own hierarchy of GPU, host memory and a store.
+"""`spec.hicache` of a KVOffloadTier: SGLang's hierarchical cache.
 
-Nothing of it runs on the cluster: engines are told what to keep where. Values that SGLang itself
+No process runs on the cluster, except an evictor; engines get flags. Values that SGLang itself
 reads (`write_through`, `page_first`) keep its spelling. The storages are in
 `function.api.hicache_storage`. Facts are of SGLang 0.5.5 to 0.5.23.
 """
@@ -9,44 +9,43 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from function.api.base import ApiModel, ForbiddenField, Rule, exactly_one, present
+from function.api.base import ApiModel, FieldRule, ForbiddenField, exactly_one, present
 from function.api.hicache_storage import HiCacheStorage
 
 
 class HiCacheRatio(ApiModel):
-    """Host memory by the GPU's KV pool, whose size SGLang knows only when it runs."""
+    """Host memory relative to the GPU's KV pool, whose size only SGLang knows."""
 
     percent: Annotated[int, Field(ge=101, le=10000)] = Field(
         description="Size of the host pool in percent of the GPU's KV pool (--hicache-ratio)."
     )
     memory_gib: Annotated[int, Field(ge=1, le=16384)] = Field(
-        description="What that comes to on the tier's GPUs at most, for each rank, in GiB: added to"
-        " the pod's memory. Nobody else counts it."
+        description="The largest resulting size for each rank on the tier's GPUs, in GiB; added "
+        "to the pod's memory."
     )
 
 
 class HiCacheHost(ApiModel):
-    """The host memory of an engine's pod; every rank has a pool of its own."""
+    """The host memory of an engine's pod; every rank has its own pool."""
 
     rules = (exactly_one("size_gib", "ratio"),)
 
     size_gib: Annotated[int, Field(ge=1, le=16384)] | None = Field(
         default=None,
-        description="Memory of each rank's pool, in GiB (--hicache-size); the pod's memory request "
-        "and limit, where it has them, are raised by that of its ranks.",
+        description="Memory of each rank's pool, in GiB (--hicache-size). The sum over its ranks "
+        "is added to the pod's memory request and limit, if set.",
     )
     ratio: HiCacheRatio | None = Field(
-        default=None, description="Memory of each rank's pool by that of its GPU."
+        default=None, description="Memory of each rank's pool relative to its GPU's."
     )
     buffer_only: bool = Field(
         default=False,
-        description="Keep nothing in host memory: it is the buffer through which pages go to the "
-        "storage (SGLang 0.5.19).",
+        description="Use host memory only as a buffer between GPU and storage (SGLang 0.5.19).",
     )
 
     @property
     def memory_gib(self) -> int:
-        """Memory of one rank's pool, in GiB, at the most."""
+        """Return the largest memory of one rank's pool, in GiB."""
         return self.size_gib if self.size_gib is not None else present(self.ratio).memory_gib
 
 
@@ -67,17 +66,16 @@ class HiCacheSpec(ApiModel):
     """The HiCache backend."""
 
     forbids = (
-        ForbiddenField(
-            "gpuVisibility", "HiCache runs inside the engines, and no agent looks at a GPU"
-        ),
+        ForbiddenField("gpuVisibility", "HiCache has no agents that use a GPU"),
         ForbiddenField(
             "nodes",
-            "without hicache.storage.evictor HiCache runs nothing: engines run where they like",
+            "without hicache.storage.evictor HiCache has no pods to place",
             _NOTHING_RUNS,
         ),
         ForbiddenField(
             "monitoring",
-            "without hicache.storage.evictor HiCache runs nothing: SGLang's own metrics tell of it",
+            "without hicache.storage.evictor HiCache has no pods to scrape; SGLang exports "
+            "HiCache metrics",
             _NOTHING_RUNS,
         ),
         ForbiddenField(
@@ -87,63 +85,63 @@ class HiCacheSpec(ApiModel):
         ),
     )
 
-    host: HiCacheHost = Field(description="The memory that engines keep pages in.")
+    host: HiCacheHost = Field(description="The host memory for pages.")
     write_policy: Literal["write_through", "write_through_selective", "write_back"] = Field(
         default="write_through",
-        description="When a page goes down. write_through: at once. write_through_selective: once"
-        " it was hit again. write_back: when its memory is needed.",
+        description="When a page is written to the next level. write_through: at once. "
+        "write_through_selective: after a further hit. write_back: when its memory is needed.",
     )
     io_backend: Literal["kernel", "direct"] = Field(
         default="kernel", description="How pages move between GPU and host memory."
     )
     memory_layout: Literal["layer_first", "page_first", "page_first_direct"] = Field(
         default="page_first",
-        description="How pages lie in host memory and in the storage. page_first_direct goes with "
-        "ioBackend direct, page_first with kernel.",
+        description="Layout of pages in host memory and storage. page_first_direct needs "
+        "ioBackend direct, page_first needs kernel.",
     )
     page_tokens: Annotated[int, Field(ge=2, le=1024)] = Field(
         default=64,
-        description="Tokens of a page (--page-size), where the pod does not say it. SGLang's own "
-        "default would be 1 on CUDA.",
+        description="Tokens per page (--page-size), unless the pod sets it. SGLang's default is "
+        "1 on CUDA.",
     )
     decode: Literal["Leave", "Offload"] = Field(
         default="Leave",
-        description="Decode engines of a disaggregated pair. Leave: they are left alone; a prefix "
-        "is found by the prefill engine. Offload: what they generate goes to the storage, so that "
-        "the next turn finds it (SGLang 0.5.10).",
+        description="Decode engines under prefill/decode disaggregation. Leave: they are not "
+        "wired; the prefill engine looks up prefixes. Offload: generated tokens go to the "
+        "storage, so that the next turn finds them (SGLang 0.5.10).",
     )
     storage: HiCacheStorage | None = Field(
         default=None, description="A store below the host memory. Absent: none."
     )
 
     rules = (
-        Rule(
+        FieldRule(
             "self.memoryLayout == 'layer_first' || (self.memoryLayout == 'page_first') =="
             " (self.ioBackend == 'kernel')",
-            "memoryLayout must be layer_first or page_first with ioBackend kernel, and layer_first"
-            " or page_first_direct with direct: SGLang changes any other without a word",
+            "memoryLayout must be layer_first or page_first with ioBackend kernel, and "
+            "layer_first or page_first_direct with direct: SGLang silently changes any other",
             "memoryLayout",
         ),
-        Rule(
+        FieldRule(
             "self.memoryLayout != 'layer_first' || !has(self.storage) ||"
             " self.storage.type != 'Mooncake'",
-            "memoryLayout layer_first does not go with storage.type Mooncake: SGLang changes it"
-            " without a word",
+            "memoryLayout layer_first may not be set with storage.type Mooncake: SGLang silently "
+            "changes it",
             "memoryLayout",
         ),
-        Rule(
+        FieldRule(
             "!self.host.bufferOnly || has(self.storage)",
-            "storage must be set when host.bufferOnly is true: pages would be kept nowhere",
+            "storage must be set when host.bufferOnly is true: nothing else stores pages",
         ),
-        Rule(
+        FieldRule(
             "!self.host.bufferOnly || self.writePolicy != 'write_back'",
-            "writePolicy write_back does not go with host.bufferOnly: there is no memory to write"
-            " back from",
+            "writePolicy write_back may not be set with host.bufferOnly: host memory keeps no "
+            "pages",
             "writePolicy",
         ),
-        Rule(
+        FieldRule(
             "self.decode != 'Offload' || (has(self.storage) && !self.host.bufferOnly)",
-            "decode Offload needs a storage, and host.bufferOnly false",
+            "decode Offload needs storage, and host.bufferOnly false",
             "decode",
         ),
     )

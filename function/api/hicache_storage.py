@@ -1,9 +1,8 @@
 """`spec.hicache.storage`: where SGLang keeps pages beyond its host memory.
 
-Every storage of SGLang keys a page by its tokens and by the name that the model is served under,
-which says nothing of weights or layout. So each needs a place for the cache identity: a tag in the
-key (Mooncake), a directory of its own (File, NIXL with POSIX), or a store for one identity alone
-(`identity`: NIXL with OBJ, HF3FS, Raw).
+Every storage of SGLang keys a page by its tokens and the served model name, but not by weights or
+layout. So each needs a place for the cache identity: a tag in the key (Mooncake), a directory
+(File, NIXL with POSIX), or a whole store for one identity (`identity`: NIXL with OBJ, HF3FS, Raw).
 """
 
 from typing import Annotated, Literal
@@ -11,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, Rule, exactly_one, union
+from function.api.base import ApiModel, FieldRule, exactly_one, union
 from function.api.evictor import Evictor
 from function.api.mooncake import MooncakeExternal
 from function.api.placement import LocalRef
@@ -30,7 +29,7 @@ f.PATTERNS.update(
 
 
 class HiCachePrefetch(ApiModel):
-    """Bringing pages from the storage before a request needs them."""
+    """How pages are fetched from the storage before a request needs them."""
 
     policy: Literal["timeout", "best_effort", "wait_complete"] = Field(
         default="timeout",
@@ -38,28 +37,28 @@ class HiCachePrefetch(ApiModel):
         "best_effort: as soon as the GPU is free. wait_complete: never.",
     )
     threshold_tokens: Annotated[int, Field(ge=1, le=1048576)] = Field(
-        default=256, description="How many tokens the storage must hold to be asked for them."
+        default=256, description="Smallest number of tokens in the storage that are fetched."
     )
     timeout_base_millis: Annotated[int, Field(ge=0, le=600000)] = Field(
-        default=1000, description="How long a request waits at the least, in milliseconds."
+        default=1000, description="Shortest wait of a request, in milliseconds."
     )
     timeout_per_ki_token_millis: Annotated[int, Field(ge=0, le=600000)] = Field(
-        default=250, description="And how much longer for each 1024 tokens, in milliseconds."
+        default=250, description="Additional wait per 1024 tokens, in milliseconds."
     )
 
 
 class HiCacheMooncakeExternal(MooncakeExternal):
-    """A Mooncake pool that somebody else runs."""
+    """An existing Mooncake pool outside of this tier."""
 
     protocol: Literal["tcp", "rdma"] = Field(
         default="tcp",
-        description="How pages travel. rdma needs spec.rdma; without a device it fails and never "
-        "falls back to TCP.",
+        description="Transport of pages. rdma needs spec.rdma; without a device it fails and "
+        "never falls back to TCP.",
     )
     version: f.Version | None = Field(
         default=None,
-        description="Version of Mooncake that the pool runs. Where it is said, an engine image "
-        "that is known to hold another release line is refused.",
+        description="Mooncake version of the pool. If set, an engine image of another release "
+        "line is refused.",
     )
     rdma_claim_template_name: f.DnsName | None = Field(
         default=None,
@@ -69,14 +68,14 @@ class HiCacheMooncakeExternal(MooncakeExternal):
 
 
 class HiCacheMooncake(ApiModel):
-    """A Mooncake pool: a tier of the same cluster, or one that somebody else runs."""
+    """A Mooncake pool: a tier of the same cluster, or an existing one."""
 
     rules = (exactly_one("storage_tier_ref", "external"),)
 
     storage_tier_ref: LocalRef | None = Field(
         default=None,
-        description="A KVOffloadTier of backend Mooncake in this tier's namespace: that of the "
-        "name, or a fleet tier's child, on the same cluster. This tier is ready when it is.",
+        description="A KVOffloadTier of backend Mooncake in this tier's namespace and on its "
+        "cluster, or a fleet tier's child there. This tier is ready when that one is.",
     )
     external: HiCacheMooncakeExternal | None = Field(
         default=None, description="The pool's addresses."
@@ -84,26 +83,28 @@ class HiCacheMooncake(ApiModel):
 
 
 class HiCacheEvictor(Evictor):
-    """What keeps the tier's pages on the claim under a size: those of all pods and identities, of
-    models too that no engine serves any more."""
+    """The evictor of the tier's pages on the claim.
+
+    It counts pages of all pods and identities, including models that no engine serves any more.
+    """
 
     namespace: f.DnsLabel = Field(
         default="default",
-        description="Namespace of the claim, and of the engines' pods, on the workload cluster. "
-        "Engines of another are refused: their claim would have no bound.",
+        description="Namespace of the claim and of the engines' pods on the workload cluster. "
+        "Engines of another namespace are refused: nothing would bound their claim.",
     )
     size_gib: Annotated[int, Field(ge=1, le=1048576)] = Field(
         description="Space for pages of all engines together, in GiB."
     )
     max_files: Annotated[int, Field(ge=1000, le=1000000000)] | None = Field(
         default=None,
-        description="Files and directories at most. Absent: as many as sizeGiB and the file "
-        "system's own inodes allow (keepFreePercent).",
+        description="Largest number of files and directories. Absent: bounded by sizeGiB and the "
+        "file system's inodes (keepFreePercent).",
     )
     run_as_user: Annotated[int, Field(ge=0, le=2147483647)] = Field(
         default=0,
-        description="User id of the evictor: the engines' own, or it may not remove their files. "
-        "0: root without any capability.",
+        description="User id of the evictor. It must be the engines' user id to remove their "
+        "files. 0: root without any capability.",
     )
 
 
@@ -114,39 +115,41 @@ class HiCacheClaim(ApiModel):
 
 
 class HiCacheFile(ApiModel):
-    """A file for each page."""
+    """One file per page."""
 
     claim: HiCacheClaim | None = Field(
         default=None,
-        description="The volume. ReadWriteMany shares pages between pods; sizeGiB then bounds what"
-        " each pod keeps there, not their sum. Absent: a directory of the pod's own, lost with it.",
+        description="The volume. ReadWriteMany shares pages between pods; sizeGiB then bounds "
+        "each pod's pages, not their sum. Absent: a directory of the pod, deleted with it.",
     )
     size_gib: Annotated[int, Field(ge=1, le=1048576)] = Field(
-        description="How much a pod keeps, in GiB; the least recently used pages leave first. Its "
-        "ranks have an equal part each."
+        description="Space for a pod's pages, in GiB, split equally between its ranks. Least "
+        "recently used pages are evicted first."
     )
 
 
 class HiCachePOSIX(ApiModel):
-    """A file for each page, through NIXL."""
+    """One file per page, through NIXL."""
 
     rules = (
-        Rule(
+        FieldRule(
             "self.lowWatermarkPercent < self.highWatermarkPercent",
             "lowWatermarkPercent must be less than highWatermarkPercent",
             "lowWatermarkPercent",
         ),
     )
 
-    claim: HiCacheClaim = Field(description="The volume: SGLang measures how full it is.")
+    claim: HiCacheClaim = Field(description="The volume. SGLang measures its use.")
     direct_io: bool = Field(
-        default=True, description="Open files with O_DIRECT; false for what cannot (tmpfs, NFS)."
+        default=True,
+        description="Open files with O_DIRECT; false for file systems without it (tmpfs, NFS).",
     )
     high_watermark_percent: Annotated[int, Field(ge=1, le=99)] = Field(
-        default=80, description="How full the volume may get before the oldest pages leave."
+        default=80,
+        description="Use of the volume at which eviction of the oldest pages starts, in percent.",
     )
     low_watermark_percent: Annotated[int, Field(ge=1, le=99)] = Field(
-        default=70, description="How full it is left."
+        default=70, description="Use of the volume at which eviction ends, in percent."
     )
 
 
@@ -163,10 +166,13 @@ class HiCacheCredentials(ApiModel):
 
 
 class HiCacheObjectStore(ApiModel):
-    """An object for each page, in a bucket of the tier's own. Nothing bounds it but the bucket."""
+    """One object per page, in a bucket of the tier's own.
+
+    Only the bucket's own rules bound it.
+    """
 
     rules = (
-        Rule(
+        FieldRule(
             "!has(self.caConfigMap) || self.scheme == 'https'",
             "caConfigMap needs scheme https",
             "caConfigMap",
@@ -177,23 +183,23 @@ class HiCacheObjectStore(ApiModel):
         description="The bucket; it must exist."
     )
     endpoint: f.Host | None = Field(
-        default=None, description="Host of the store. Absent: AWS's own of the region."
+        default=None, description="Host of the store. Absent: AWS's endpoint of the region."
     )
     port: f.Port = Field(default=443, description="Port of the store.")
-    scheme: Literal["http", "https"] = Field(default="https", description="How it is spoken to.")
+    scheme: Literal["http", "https"] = Field(default="https", description="Protocol of the store.")
     region: Annotated[str, f.text(_REGION, most=63)] = Field(
         default="us-east-1", description="Region of the bucket."
     )
     virtual_addressing: bool = Field(
-        default=False, description="The bucket's name in the host's: true for AWS."
+        default=False, description="Address the bucket by host name: true for AWS."
     )
     credentials: HiCacheCredentials | None = Field(
         default=None,
-        description="Absent: the pod's own way, such as a role of its service account.",
+        description="Absent: the pod's own credentials, such as a role of its service account.",
     )
     ca_config_map: TrustBundle | None = Field(
         default=None,
-        description="Whom to trust for the endpoint. Absent: whom the engine's image trusts.",
+        description="CA certificates for the endpoint. Absent: those of the engine's image.",
     )
 
 
@@ -203,35 +209,38 @@ class HiCacheNIXL(ApiModel):
     rules = union("plugin", {"POSIX": "posix", "OBJ": "obj"})
 
     plugin: Literal["POSIX", "OBJ"] = Field(
-        description="POSIX: files. OBJ: an object store that speaks S3 (the plugin loads with NIXL "
-        "for CUDA 12; that of CUDA 13 up to 1.5.1 lacks a library)."
+        description="POSIX: files. OBJ: an object store with the S3 protocol. It loads with NIXL "
+        "for CUDA 12; NIXL for CUDA 13 up to 1.5.1 lacks a library."
     )
     posix: HiCachePOSIX | None = Field(default=None, description="Settings of plugin POSIX.")
     obj: HiCacheObjectStore | None = Field(default=None, description="Settings of plugin OBJ.")
 
 
 class HiCacheHF3FS(ApiModel):
-    """DeepSeek's 3FS: one file for each rank, whose pages a metadata server hands out."""
+    """DeepSeek's 3FS: one file per rank; a metadata server assigns its pages."""
 
     claim: HiCacheClaim = Field(description="A volume of the 3FS file system.")
     file_size_gib: Annotated[int, Field(ge=1, le=1048576)] = Field(
         description="Size of each rank's file, in GiB."
     )
     metadata_host: f.Host = Field(
-        description="Host of SGLang's metadata server (mini_3fs_metadata_server), which must serve "
-        "this tier alone: without one, two pods would write over each other's pages."
+        description="Host of SGLang's metadata server (mini_3fs_metadata_server). It must serve "
+        "this tier alone; otherwise two pods overwrite each other's pages."
     )
-    metadata_port: f.Port = Field(default=18000, description="Its port.")
+    metadata_port: f.Port = Field(default=18000, description="Port of the metadata server.")
     threads: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=16, description="Threads of each rank that read and write."
+        default=16, description="I/O threads of each rank."
     )
     entries: Annotated[int, Field(ge=1, le=1024)] = Field(
-        default=8, description="Pages that one of them moves at a time."
+        default=8, description="Pages that one thread moves at a time."
     )
 
 
 class HiCacheRaw(ApiModel):
-    """A storage backend of SGLang's that has no fields here. The pod brings what it needs."""
+    """Another storage backend of SGLang.
+
+    The pod provides what it needs.
+    """
 
     backend: Literal[
         "aibrix",
@@ -246,8 +255,8 @@ class HiCacheRaw(ApiModel):
     ] = Field(description="The value of --hicache-storage-backend.")
     extra_config: Annotated[str, f.text(least=2, most=8192)] = Field(
         default="{}",
-        description="A JSON object, its configuration (--hicache-storage-backend-extra-config). It"
-        " stands in the pods' arguments, so it must hold no credential.",
+        description="Its configuration, a JSON object (--hicache-storage-backend-extra-config). "
+        "It becomes an argument of the pods, so it must contain no credential.",
     )
 
 
@@ -265,14 +274,14 @@ class HiCacheStorage(ApiModel):
                 "Raw": "raw",
             },
         ),
-        Rule(
+        FieldRule(
             "!has(self.identity) || self.type in ['HF3FS', 'Raw'] || (self.type == 'NIXL' &&"
             " has(self.nixl) && self.nixl.plugin == 'OBJ')",
-            "identity may only be set for a storage that keeps pages of one model alone: NIXL with"
-            " OBJ, HF3FS and Raw; the others keep each identity apart",
+            "identity may only be set for NIXL with OBJ, HF3FS and Raw: the others separate "
+            "identities themselves",
             "identity",
         ),
-        Rule(
+        FieldRule(
             "!has(self.evictor) || (has(self.file) && has(self.file.claim)) ||"
             " (has(self.nixl) && has(self.nixl.posix))",
             "evictor may only be set for files on a claim: type File with a claim, or NIXL with"
@@ -291,21 +300,21 @@ class HiCacheStorage(ApiModel):
     raw: HiCacheRaw | None = Field(default=None, description="Settings of type Raw.")
     evictor: HiCacheEvictor | None = Field(
         default=None,
-        description="Bounds files on a claim as a whole, by a pod beside it. Absent: each engine "
-        "removes pages of its own identity alone.",
+        description="Runs a pod that bounds all files on a claim. Absent: each engine removes "
+        "pages of its own identity only.",
     )
     prefetch: HiCachePrefetch = Field(
-        default=HiCachePrefetch(), description="Bringing pages before they are needed."
+        default=HiCachePrefetch(), description="How pages are fetched before they are needed."
     )
     identity: Annotated[str, f.text(_IDENTITY, least=12, most=12)] | None = Field(
         default=None,
-        description="The cache identity whose pages the store holds, where its keys have no place "
-        "for one (NIXL with OBJ, HF3FS, Raw): engines of any other are refused, and all while it is"
-        " absent. `kv-offload explain` prints an engine's.",
+        description="The one cache identity whose pages the store holds, for NIXL with OBJ, "
+        "HF3FS and Raw. Engines of other identities are refused; while it is absent, all are. "
+        "`kv-offload explain` prints an engine's identity.",
     )
     wait_seconds: Annotated[int, Field(ge=0, le=3600)] = Field(
         default=300,
-        description="How long a pod waits for a store that is away at its start, in seconds; then "
-        "it ends and says why. 0: it does not wait, and SGLang stops. Where SGLang itself waits "
-        "(Mooncake with a known admin server: ten minutes), this does not count.",
+        description="How long a starting pod waits for the store, in seconds, before it fails "
+        "with the reason. 0: no wait; SGLang stops. Not used where SGLang itself waits (Mooncake "
+        "with an admin server: ten minutes).",
     )

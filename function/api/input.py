@@ -1,11 +1,11 @@
-"""Input: what a Composition tells the step."""
+"""The Input of the step in a Composition."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, Rule, exactly_one
+from function.api.base import ApiModel, FieldRule, exactly_one
 from function.api.consumer import ImagePackages
 from function.api.engines import EngineName
 from function.names import TIER_NAMESPACE
@@ -25,13 +25,13 @@ class EngineImage(ApiModel):
     )
     packages: ImagePackages | None = Field(
         default=None,
-        description="What the image holds, where no table knows it; `kv-offload probe` reads it "
-        "inside the image.",
+        description="Package versions in the image, if it is not a known image. `kv-offload "
+        "probe` reads them inside the image.",
     )
 
 
 class PodTemplatePath(ApiModel):
-    """Where pod templates stand in a workload of a kind that the function does not know."""
+    """Places of pod templates in a workload of an unknown kind."""
 
     rules = (exactly_one("resource", "kind"),)
 
@@ -48,11 +48,11 @@ class PodTemplatePath(ApiModel):
 
 
 class Input(ApiModel):
-    """What the step does, and what it cannot look up by itself."""
+    """The step's mode, and facts that it cannot look up by itself."""
 
-    machinery = frozenset({"apiVersion", "kind", "metadata"})
+    ignored_keys = frozenset({"apiVersion", "kind", "metadata"})
     rules = (
-        Rule(
+        FieldRule(
             "!has(self.engineVersion) || has(self.engine)",
             "engine must be set when engineVersion is set",
             "engine",
@@ -61,20 +61,20 @@ class Input(ApiModel):
 
     mode: Literal["Wire", "Compose"] = Field(
         default="Wire",
-        description="Wire patches what earlier steps desire. Compose makes the workloads of "
+        description="Wire patches workloads of earlier steps. Compose creates the workloads of "
         "standalone InferenceClusters and ModelDeployments.",
     )
     engine: EngineName | None = Field(
-        default=None, description="The engine of every pod that says nothing itself."
+        default=None, description="The engine of pods that do not set it themselves."
     )
     engine_version: f.Version | None = Field(
-        default=None, description="Its version, where a pod says nothing itself."
+        default=None, description="The engine's version, for pods that do not set it themselves."
     )
     engine_images: Annotated[dict[Annotated[str, f.text(most=128)], EngineImage], f.entries(64)] = (
         Field(
             default={},
-            description="Engines by image: the last path element of the repository. Added to the "
-            "function's own table of public images, and wins over it.",
+            description="Engines by image: the last path element of the repository. Takes "
+            "precedence over the function's table of public images.",
         )
     )
     container: f.DnsLabel = Field(
@@ -85,8 +85,8 @@ class Input(ApiModel):
     )
     control_plane_cluster: f.DnsName | None = Field(
         default=None,
-        description="The InferenceCluster that bare workloads run on: those that a Composition "
-        "puts onto the control plane itself rather than into an Object.",
+        description="The InferenceCluster of bare workloads: those that a Composition creates on "
+        "the control plane rather than in an Object.",
     )
     tier_namespace: f.DnsLabel = Field(
         default=TIER_NAMESPACE,

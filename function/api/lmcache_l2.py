@@ -1,7 +1,7 @@
-"""`spec.lmcache.l2[]`: the levels below the node's memory, one object for each type.
+"""`spec.lmcache.l2[]`: the levels below the node's memory, one object per type.
 
-Every level that we could fill without a bound has a size: LMCache's own accounting starts at zero
-with each start of a server, so a size is enforced by what holds the bytes (see docs/lmcache.md).
+Every level that could fill up without a bound has a size. LMCache's own accounting starts at zero
+with each start of a server, so the process that holds the bytes enforces it (docs/lmcache.md).
 """
 
 from typing import Annotated, Literal
@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, Rule, exactly_one, union
+from function.api.base import ApiModel, FieldRule, exactly_one, union
 
 SizeGiB = Annotated[int, Field(ge=1, le=1048576)]
 
 
 class SecretKeyRef(ApiModel):
-    """One key of a Secret on the workload cluster, in the namespace of what uses it."""
+    """One key of a Secret on the workload cluster, in its user's namespace."""
 
     name: f.DnsName = Field(description="Name of the Secret.")
     key: f.SecretKey = Field(description="Key in the Secret.")
@@ -25,7 +25,7 @@ class HostPath(ApiModel):
     """A directory of the node."""
 
     path: f.AbsolutePath = Field(
-        description="The directory, created if absent. It survives the agent's pod."
+        description="The directory, created if absent and kept when the agent's pod is deleted."
     )
 
 
@@ -38,14 +38,14 @@ class Ephemeral(ApiModel):
 
 
 class Disk(ApiModel):
-    """Files on a disk of the node. Needs no other image."""
+    """Files on a disk of the node. Works with the stock image."""
 
     size_gib: SizeGiB = Field(description="Space for cached blocks on each node, in GiB.")
     host_path: HostPath | None = Field(
-        default=None, description="A directory of the node: keeps blocks over upgrades."
+        default=None, description="A directory of the node. It keeps blocks over upgrades."
     )
     ephemeral: Ephemeral | None = Field(
-        default=None, description="A volume with the pod's lifetime: no access to the host."
+        default=None, description="A volume with the pod's lifetime, without access to the host."
     )
     direct_io: bool = Field(
         default=False, description="Bypass the page cache (O_DIRECT), for fast local NVMe."
@@ -56,17 +56,18 @@ class Disk(ApiModel):
 
 
 class SharedFileSystem(ApiModel):
-    """Files on a file system that all nodes mount (ReadWriteMany). Needs no other image."""
+    """Files on a file system that all nodes mount (ReadWriteMany)."""
 
     size_gib: SizeGiB = Field(
-        description="Space for cached blocks of all nodes together, in GiB; also the size of the "
-        "volume where we claim it."
+        description="Space for cached blocks of all nodes together, in GiB; also the size of a "
+        "composed claim."
     )
     claim_name: f.DnsName | None = Field(
         default=None, description="An existing ReadWriteMany claim in the tier's namespace."
     )
     storage_class_name: f.DnsName | None = Field(
-        default=None, description="StorageClass of a claim that we compose and never delete."
+        default=None,
+        description="StorageClass of a claim that the tier composes and never deletes.",
     )
     sub_path: Annotated[str, f.text(r"^[A-Za-z0-9][-A-Za-z0-9_./]*$")] | None = Field(
         default=None, description="Directory inside the volume. Absent: one named after the tier."
@@ -77,7 +78,7 @@ class SharedFileSystem(ApiModel):
 
 
 class ManagedImage(ApiModel):
-    """The image of a Redis that we run; it must have redis-server and redis-cli on its path."""
+    """The image of a managed Redis; it needs redis-server and redis-cli on its path."""
 
     repository: f.ImageRepository = Field(default="redis", description="Repository without tag.")
     tag: f.ImageTag = Field(default="7.4", description="Tag.")
@@ -87,7 +88,7 @@ class ManagedImage(ApiModel):
 
 
 class Persistence(ApiModel):
-    """Keeping the data of a Redis that we run over restarts of its pod."""
+    """A volume that keeps the data of a managed Redis over restarts of its pod."""
 
     storage_class_name: f.DnsName | None = Field(
         default=None, description="StorageClass of its volume. Absent: the cluster's default."
@@ -95,19 +96,20 @@ class Persistence(ApiModel):
 
 
 class ManagedRedis(ApiModel):
-    """A single Redis that we run beside the agents, bounded by its memory."""
+    """A single Redis that the tier runs, bounded by its memory."""
 
     size_gib: Annotated[int, Field(ge=1, le=4096)] = Field(
-        description="Memory for cached blocks, in GiB; the least recently used leave first."
+        description="Memory for cached blocks, in GiB. Least recently used blocks are evicted "
+        "first."
     )
     image: ManagedImage = Field(default=ManagedImage(), description="The image of Redis.")
     persistence: Persistence | None = Field(
-        default=None, description="Absent: a restart of its pod empties it."
+        default=None, description="Absent: a restart of its pod loses all blocks."
     )
 
 
 class Redis(ApiModel):
-    """A Redis that speaks RESP without TLS: one that exists, or one that we run."""
+    """A Redis that speaks RESP without TLS: an existing one or a managed one."""
 
     host: f.Host | None = Field(
         default=None, description="Host of an existing Redis: a single node, not a cluster."
@@ -118,22 +120,22 @@ class Redis(ApiModel):
     )
     auth_secret: SecretKeyRef | None = Field(
         default=None,
-        description="The password, in the tier's namespace. It reaches processes by environment "
-        "and never stands in an argument.",
+        description="The password, in the tier's namespace. Processes get it in their "
+        "environment, never as an argument.",
     )
-    managed: ManagedRedis | None = Field(default=None, description="A Redis that we run.")
+    managed: ManagedRedis | None = Field(default=None, description="A Redis that the tier runs.")
     workers: Annotated[int, Field(ge=1, le=64)] = Field(
         default=8, description="Connections of each agent."
     )
 
     rules = (
         exactly_one("host", "managed"),
-        Rule(
+        FieldRule(
             "!has(self.username) || has(self.authSecret)",
             "authSecret must be set when username is set",
             "username",
         ),
-        Rule(
+        FieldRule(
             "!has(self.username) || has(self.host)",
             "username may only be set with host: a managed Redis has the default user only",
             "username",
@@ -142,19 +144,19 @@ class Redis(ApiModel):
 
 
 class ValkeyNode(ApiModel):
-    """A node of a Valkey to begin with."""
+    """A seed node of a Valkey."""
 
     host: f.Host = Field(description="Host.")
     port: f.Port = Field(default=6379, description="Port.")
 
 
 class Valkey(ApiModel):
-    """A Valkey without a password, standalone or a cluster. The stock image has no client."""
+    """A Valkey or Valkey cluster without a password; the stock image has no client."""
 
     nodes: Annotated[list[ValkeyNode], f.items(16, least=1)] = Field(
-        description="Nodes to begin with; standalone uses the first."
+        description="Seed nodes; standalone uses the first."
     )
-    cluster: bool = Field(default=False, description="It is a Valkey cluster.")
+    cluster: bool = Field(default=False, description="Whether it is a Valkey cluster.")
     tls: bool = Field(default=False, description="Use TLS.")
     database: Annotated[int, Field(ge=0, le=1023)] | None = Field(
         default=None, description="Logical database, standalone only."
@@ -167,12 +169,12 @@ class Valkey(ApiModel):
     )
     password_secret: SecretKeyRef | None = Field(
         default=None,
-        description="Refused: LMCache takes the password of a Valkey in an argument only. Use "
-        "type Redis, whose protocol Valkey speaks.",
+        description="Refused: LMCache takes the password of a Valkey as an argument only. Use "
+        "type Redis; Valkey supports its protocol.",
     )
 
     rules = (
-        Rule(
+        FieldRule(
             "!has(self.database) || !self.cluster",
             "database may only be set when cluster is false",
             "database",
@@ -193,10 +195,10 @@ class S3Credentials(ApiModel):
 
 
 class S3(ApiModel):
-    """A bucket. The stock image lacks boto3, by which credentials stay out of the arguments."""
+    """A bucket. The stock image lacks boto3, which keeps credentials out of arguments."""
 
     bucket: Annotated[str, f.text(r"^[a-z0-9][-a-z0-9.]*[a-z0-9]$", most=63)] = Field(
-        description="Bucket; it is addressed by host name (BUCKET.ENDPOINT)."
+        description="Bucket, addressed by host name (BUCKET.ENDPOINT)."
     )
     endpoint: f.Host = Field(
         description="Host of the service without the bucket, e.g. s3.eu-central-1.amazonaws.com."
@@ -211,7 +213,7 @@ class S3(ApiModel):
     )
 
 
-class NIXL(ApiModel):
+class NIXLLevel(ApiModel):
     """Files through NIXL (GPUDirect Storage, 3FS, POSIX). The stock image lacks NIXL."""
 
     plugin: Literal["POSIX", "GDS", "GDS_MT", "HF3FS"] = Field(
@@ -224,10 +226,10 @@ class NIXL(ApiModel):
 
 
 class Raw(ApiModel):
-    """An adapter of LMCache that has no type here, as its own JSON."""
+    """An adapter of LMCache without a type here, as its own JSON."""
 
     json_: Annotated[str, f.text(most=8192)] = Field(
-        description='A JSON object with a "type", given to --l2-adapter as it is. It stands in an '
+        description='A JSON object with a "type", passed to --l2-adapter unchanged. It is an '
         "argument: no secrets."
     )
     host_path: HostPath | None = Field(
@@ -236,17 +238,17 @@ class Raw(ApiModel):
 
 
 class AESGCM(ApiModel):
-    """Encryption of what leaves the node's memory."""
+    """Encryption of blocks that leave the node's memory."""
 
     key_secret: SecretKeyRef = Field(
         description="The master key, in the tier's namespace: at least as many random bytes as "
-        "the key has."
+        "keyBits asks for."
     )
     key_bits: Literal[128, 256] = Field(default=256, description="Length of the AES key, in bits.")
 
 
 class Serde(ApiModel):
-    """What happens to blocks on their way to the level."""
+    """How blocks are encoded for the level."""
 
     type: Literal["FP8", "AESGCM"] = Field(
         description="FP8: half the bytes, lossy. AESGCM: encrypted and authenticated."
@@ -264,7 +266,7 @@ class L2Level(ApiModel):
         description="Name of the level, unique in the tier."
     )
     type: Literal["Disk", "SharedFileSystem", "Redis", "Valkey", "S3", "NIXL", "Raw"] = Field(
-        description="What the level is; the object of that name holds its settings."
+        description="Type of the level; the object of that name holds its settings."
     )
     disk: Disk | None = Field(default=None, description="Settings of type Disk.")
     shared_file_system: SharedFileSystem | None = Field(
@@ -273,9 +275,9 @@ class L2Level(ApiModel):
     redis: Redis | None = Field(default=None, description="Settings of type Redis.")
     valkey: Valkey | None = Field(default=None, description="Settings of type Valkey.")
     s3: S3 | None = Field(default=None, description="Settings of type S3.")
-    nixl: NIXL | None = Field(default=None, description="Settings of type NIXL.")
+    nixl: NIXLLevel | None = Field(default=None, description="Settings of type NIXL.")
     raw: Raw | None = Field(default=None, description="Settings of type Raw.")
-    serde: Serde | None = Field(default=None, description="Absent: blocks are stored as they are.")
+    serde: Serde | None = Field(default=None, description="Absent: blocks are stored unchanged.")
 
     rules = (
         *union(
@@ -290,7 +292,7 @@ class L2Level(ApiModel):
                 "Raw": "raw",
             },
         ),
-        Rule(
+        FieldRule(
             "!has(self.serde) || self.type != 'Raw'",
             "serde may not be set with type Raw: write it into raw.json",
             "serde",

@@ -1,4 +1,4 @@
-"""What is wrong with a value, in plain words: pydantic's errors as a table of sentences."""
+"""Sentences for pydantic's errors: what is wrong with a value."""
 
 import difflib
 from collections.abc import Callable
@@ -20,8 +20,8 @@ _JSON_TYPES = {
 }
 
 
-def _got(value: Any) -> str:
-    """A value in a message: short scalars literally, else what it is."""
+def _show(value: Any) -> str:
+    """Return a value for a message: short scalars verbatim, else their type."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -31,11 +31,11 @@ def _got(value: Any) -> str:
     return next((name for kind, name in _JSON_TYPES.items() if isinstance(value, kind)), "this")
 
 
-def _wanted(kind: str) -> Callable[[dict[str, Any], Any], str]:
-    return lambda ctx, value: f"must be {kind}, not {_got(value)}"
+def _must_be(kind: str) -> Callable[[dict[str, Any], Any], str]:
+    return lambda ctx, value: f"must be {kind}, not {_show(value)}"
 
 
-def _items(bound: str, noun: str) -> Callable[[dict[str, Any], Any], str]:
+def _must_have(bound: str, noun: str) -> Callable[[dict[str, Any], Any], str]:
     def say(ctx: dict[str, Any], value: Any) -> str:
         limit = ctx.get("max_length", ctx.get("min_length"))
         plural = noun if limit != 1 else noun.removesuffix("s")
@@ -48,50 +48,50 @@ def _items(bound: str, noun: str) -> Callable[[dict[str, Any], Any], str]:
 
 def _choice(ctx: dict[str, Any], value: Any) -> str:
     names = [part.strip("'") for part in ctx["expected"].replace(" or ", ", ").split(", ")]
-    near = _near(value, names) if isinstance(value, str) else None
+    near = _closest(value, names) if isinstance(value, str) else None
     hint = f"; did you mean {near}?" if near else ""
     if len(names) == 1:
-        return f"must be {names[0]}, not {_got(value)}{hint}"
-    return f"must be one of {', '.join(names)}, not {_got(value)}{hint}"
+        return f"must be {names[0]}, not {_show(value)}{hint}"
+    return f"must be one of {', '.join(names)}, not {_show(value)}{hint}"
 
 
 def _pattern(ctx: dict[str, Any], value: Any) -> str:
     says = PATTERNS.get(ctx["pattern"], f"something that matches {ctx['pattern']}")
-    return f"must be {says}, not {_got(value)}"
+    return f"must be {says}, not {_show(value)}"
 
 
 # pydantic's error type -> sentence over the error's context and the value.
 _SENTENCES: dict[str, Callable[[dict[str, Any], Any], str]] = {
     "missing": lambda ctx, value: "must be set",
-    "greater_than": lambda ctx, value: f"must be greater than {ctx['gt']}, not {_got(value)}",
-    "greater_than_equal": lambda ctx, value: f"must be at least {ctx['ge']}, not {_got(value)}",
-    "less_than": lambda ctx, value: f"must be less than {ctx['lt']}, not {_got(value)}",
-    "less_than_equal": lambda ctx, value: f"must be at most {ctx['le']}, not {_got(value)}",
+    "greater_than": lambda ctx, value: f"must be greater than {ctx['gt']}, not {_show(value)}",
+    "greater_than_equal": lambda ctx, value: f"must be at least {ctx['ge']}, not {_show(value)}",
+    "less_than": lambda ctx, value: f"must be less than {ctx['lt']}, not {_show(value)}",
+    "less_than_equal": lambda ctx, value: f"must be at most {ctx['le']}, not {_show(value)}",
     "multiple_of": lambda ctx, value: (
-        f"must be a multiple of {ctx['multiple_of']}, not {_got(value)}"
+        f"must be a multiple of {ctx['multiple_of']}, not {_show(value)}"
     ),
-    "string_too_short": _items("at least", "characters"),
-    "string_too_long": _items("at most", "characters"),
-    "too_short": _items("at least", "items"),
-    "too_long": _items("at most", "items"),
+    "string_too_short": _must_have("at least", "characters"),
+    "string_too_long": _must_have("at most", "characters"),
+    "too_short": _must_have("at least", "items"),
+    "too_long": _must_have("at most", "items"),
     "string_pattern_mismatch": _pattern,
     "literal_error": _choice,
     "enum": _choice,
-    "count_or_percent": _wanted(COUNT_OR_PERCENT),
-    "int_type": _wanted("an integer"),
-    "int_from_float": _wanted("an integer"),
-    "float_type": _wanted("a number"),
-    "string_type": _wanted("a string"),
-    "bool_type": _wanted("true or false"),
-    "list_type": _wanted("a list"),
-    "dict_type": _wanted("an object"),
-    "model_type": _wanted("an object"),
-    "model_attributes_type": _wanted("an object"),
+    "count_or_percent": _must_be(COUNT_OR_PERCENT),
+    "int_type": _must_be("an integer"),
+    "int_from_float": _must_be("an integer"),
+    "float_type": _must_be("a number"),
+    "string_type": _must_be("a string"),
+    "bool_type": _must_be("true or false"),
+    "list_type": _must_be("a list"),
+    "dict_type": _must_be("an object"),
+    "model_type": _must_be("an object"),
+    "model_attributes_type": _must_be("an object"),
 }
 
 
-def explain(model: type[BaseModel], raw: Any, error: ErrorDetails) -> tuple[Loc, str]:
-    """(place, sentence) of one pydantic error of `model` over the document `raw`."""
+def describe_error(model: type[BaseModel], raw: Any, error: ErrorDetails) -> tuple[Loc, str]:
+    """Return (place, sentence) of one pydantic error over the document `raw`."""
     loc: Loc = _place(model, raw, error["loc"])
     kind, ctx, value = error["type"], error.get("ctx", {}), error.get("input")
     if kind == "extra_forbidden":
@@ -101,10 +101,10 @@ def explain(model: type[BaseModel], raw: Any, error: ErrorDetails) -> tuple[Loc,
 
 
 def _place(model: type[BaseModel], raw: Any, loc: Loc) -> Loc:
-    """The part of pydantic's location that stands in the document.
+    """Return the part of pydantic's location that is in the document.
 
-    Unions of scalars add the branch's name, and keys of maps the mark `[key]`; neither was
-    written by the user. A field that is missing is the last part, though the document lacks it.
+    Unions of scalars add the branch's name, and keys of maps the mark `[key]`; the user wrote
+    neither. A missing field is the last part, though the document lacks it.
     """
     place: list[str | int] = []
     here = raw
@@ -123,18 +123,18 @@ def _place(model: type[BaseModel], raw: Any, loc: Loc) -> Loc:
 
 def _unknown(model: type[BaseModel], loc: Loc) -> str:
     holder, name = _model_at(model, loc[:-1]), str(loc[-1])
-    other = getattr(holder, "elsewhere", {}).get(name)
+    other = getattr(holder, "field_hints", {}).get(name)
     if other:
         return f"unknown field: {other}"
     names = list(fields(holder))
-    near = _near(name, names)
+    near = _closest(name, names)
     if near:
         return f"unknown field; did you mean {near}?"
     return f"unknown field; known here: {', '.join(sorted(names))}"
 
 
 def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel]:
-    """The type of the object at a location."""
+    """Return the type of the object at a location."""
     here: type[BaseModel] = model
     for part in loc:
         field = fields(here).get(part) if isinstance(part, str) else None
@@ -143,8 +143,8 @@ def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel]:
     return here
 
 
-def _near(word: str, known: list[str]) -> str | None:
-    """The known word nearest to a misspelt one, ignoring case and underscores."""
+def _closest(word: str, known: list[str]) -> str | None:
+    """Return the known word closest to a misspelt one, ignoring case and underscores."""
     flat = {name.lower(): name for name in known}
     nearest = difflib.get_close_matches(word.replace("_", "").lower(), flat, n=1, cutoff=0.6)
     return flat[nearest[0]] if nearest else None

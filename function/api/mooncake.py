@@ -1,4 +1,4 @@
-"""`spec.mooncake` of a KVOffloadTier: a Mooncake Store pool that engines reach over the network.
+"""`spec.mooncake` of a KVOffloadTier: a Mooncake Store pool on the network.
 
 Values that Mooncake itself reads (`tcp`, `p2p`, `local_first`) keep its spelling; sizes are whole
 numbers with the unit in the name, because Mooncake misreads most others. Facts are of 0.3.13. The
@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, ForbiddenField, Rule
+from function.api.base import ApiModel, FieldRule, ForbiddenField
 from function.api.mooncake_master import MooncakeEtcd, MooncakeMaster
 from function.api.mooncake_store import MooncakeStore
 from function.api.mooncake_tenants import MooncakeTenants
@@ -33,10 +33,10 @@ f.PATTERNS.update(
 
 
 class MooncakeExternal(ApiModel):
-    """A master that somebody else runs. It must be of the same release line as spec.image."""
+    """An existing master. It must be of the same release line as spec.image."""
 
     rules = (
-        Rule(
+        FieldRule(
             "self.masterAddress.startsWith('etcd://') || !self.masterAddress.contains(';')",
             "masterAddress may list several addresses only as etcd://HOST:PORT;HOST:PORT",
             "masterAddress",
@@ -44,8 +44,8 @@ class MooncakeExternal(ApiModel):
     )
 
     master_address: Annotated[str, f.text(_ADDRESS, most=1024)] = Field(
-        description="HOST:PORT of the master, or etcd://HOST:PORT[;HOST:PORT] of the etcd that "
-        "names the leader."
+        description="HOST:PORT of the master, or etcd://HOST:PORT[;HOST:PORT] of the etcd with "
+        "the leader."
     )
     admin_address: Annotated[str, f.text(_HOST_PORT)] | None = Field(
         default=None,
@@ -54,63 +54,63 @@ class MooncakeExternal(ApiModel):
     )
     metadata_server: Annotated[str, f.text(_METADATA, most=1024)] | None = Field(
         default=None,
-        description="Metadata server, http://HOST:PORT/metadata or etcd://HOST:PORT; with metadata "
-        "http and etcd.",
+        description="Metadata server, http://HOST:PORT/metadata or etcd://HOST:PORT, with "
+        "metadata http or etcd.",
     )
     cluster_id: Annotated[str, f.text(_CLUSTER_ID, most=63)] | None = Field(
-        default=None, description="Cluster id of the masters, where it is not Mooncake's default."
+        default=None, description="Cluster id of the masters, if it is not Mooncake's default."
     )
 
 
 class MooncakeEngine(ApiModel):
-    """What wired engines get beside the address."""
+    """Settings of wired engines."""
 
     buffer_mib: Annotated[int, Field(ge=64, le=65536)] = Field(
         default=512,
         description="Transfer buffer of each vLLM worker, in MiB; added to the pod's memory. "
-        "Mooncake's own default would be 4096. SGLang's is fixed at 16.",
+        "Mooncake's default is 4096. SGLang's is fixed at 16.",
     )
     host_gib: Annotated[int, Field(ge=1, le=16384)] | None = Field(
         default=None,
-        description="Memory of each SGLang rank's host pool, in GiB (--hicache-size), between its "
-        "GPU and the tier's pool; added to the pod's memory. A size, ratio or fraction of the pod's"
-        " own is kept. Absent: 16; before SGLang 0.5.15, which stops where it is not larger than "
-        "the GPU's pool, SGLang's own, which nobody counts. backend HiCache says more of it.",
+        description="Memory of each SGLang rank's host pool, in GiB (--hicache-size); added to "
+        "the pod's memory. A size, ratio or fraction in the pod takes precedence. Absent: 16. "
+        "Before SGLang 0.5.15, which requires more than the GPU's pool: SGLang's default, not "
+        "added to the pod. See backend HiCache.",
     )
     rdma_claim_template_name: f.DnsName | None = Field(
         default=None,
         description="ResourceClaimTemplate in the engines' namespace that gives a pod its RDMA "
-        "device, with spec.rdma.source DRA. Absent: the pod's own claim must hold one beside the "
-        "GPU, which is also the only way to align the two.",
+        "device, with spec.rdma.source DRA. Absent: the pod's own claim must hold one with the "
+        "GPU, which is the only way to align the two.",
     )
 
 
 class MooncakePorts(ApiModel):
-    """Ports of master and stores; ranges are pinned so that a NetworkPolicy can name them."""
+    """Ports of master and stores; fixed, so that a NetworkPolicy can name them."""
 
     rules = (
-        Rule(
+        FieldRule(
             "[self.rpc, self.admin, self.metadata].all(p, [self.rpc, self.admin, "
             "self.metadata].exists_one(q, p == q))",
             "rpc, admin and metadata must differ",
         ),
-        Rule(
+        FieldRule(
             "self.transferLast - self.transferFirst >= 7",
             "transferLast must be at least transferFirst + 7",
             "transferLast",
         ),
-        Rule(
+        FieldRule(
             "self.segmentLast - self.segmentFirst >= 7",
             "segmentLast must be at least segmentFirst + 7",
             "segmentLast",
         ),
-        Rule(
+        FieldRule(
             "self.transferLast < self.segmentFirst || self.segmentLast < self.transferFirst",
             "transferFirst to transferLast and segmentFirst to segmentLast must not overlap",
             "transferFirst",
         ),
         *(
-            Rule(
+            FieldRule(
                 f"[self.rpc, self.admin, self.metadata, 8088, 2379, 2380].all(p,"
                 f" p < self.{first} || p > self.{last})",
                 f"{first} to {last} must not cover rpc, admin or metadata, nor 8088, 2379 and 2380:"
@@ -119,12 +119,12 @@ class MooncakePorts(ApiModel):
             )
             for first, last in (("transferFirst", "transferLast"), ("segmentFirst", "segmentLast"))
         ),
-        Rule(
+        FieldRule(
             "self.health < self.transferFirst || self.health > self.transferLast",
             "health must not be within transferFirst and transferLast",
             "health",
         ),
-        Rule(
+        FieldRule(
             "self.health < self.segmentFirst || self.health > self.segmentLast",
             "health must not be within segmentFirst and segmentLast",
             "health",
@@ -146,10 +146,10 @@ class MooncakePorts(ApiModel):
         default=15031, description="Last port of a store's handshakes and data."
     )
     segment_first: f.Port = Field(
-        default=12300, description="First port of those that name a store's segment."
+        default=12300, description="First port of the range for store segments."
     )
     segment_last: f.Port = Field(
-        default=12331, description="Last port of those that name a store's segment."
+        default=12331, description="Last port of the range for store segments."
     )
 
 
@@ -167,131 +167,132 @@ class MooncakeSpec(ApiModel):
 
     protocol: Literal["tcp", "rdma"] = Field(
         default="tcp",
-        description="How blocks travel. rdma needs spec.rdma; without a device it fails and never "
-        "falls back to TCP.",
+        description="Transport of blocks. rdma needs spec.rdma; without a device it fails and "
+        "never falls back to TCP.",
     )
     metadata: Literal["p2p", "http", "etcd"] = Field(
         default="p2p",
-        description="How clients find each other. p2p: stores tell their address themselves. http: "
-        "at the master, lost with it and told again. etcd: in etcd.",
+        description="How clients find each other. p2p: stores announce their addresses. http: "
+        "the master stores them in memory. etcd: in etcd.",
     )
     allocation_strategy: Literal[
         "random", "free_ratio_first", "local_first", "ssd_free_ratio_first"
     ] = Field(
         default="random",
         description="Which store takes a new block. local_first: the one on the engine's node, "
-        "where it has one. ssd_free_ratio_first: the one with most room on its SSD.",
+        "if there is one. ssd_free_ratio_first: the one with most free space on its SSD.",
     )
     store: MooncakeStore | None = Field(
         default=None,
-        description="The stores that make up the pool. May be absent with external, whose pool is "
-        "then used as it is.",
+        description="The stores that form the pool. May be absent with external, whose pool is "
+        "then used unchanged.",
     )
     master: MooncakeMaster | None = Field(
         default=None, description="The master. Absent: one, with defaults; with external: none."
     )
     tenants: MooncakeTenants | None = Field(
         default=None,
-        description="A bounded share of the memory for each namespace. Absent: one pool for all.",
+        description="A bounded share of the memory for each namespace. Absent: all share one pool.",
     )
     etcd: MooncakeEtcd | None = Field(
         default=None, description="etcd, for several masters, the oplog and metadata etcd."
     )
     control_plane_nodes: Nodes = Field(
         default=Nodes(),
-        description="The nodes of master and etcd, in place of spec.nodes. By default any without "
-        "a taint: they need no GPU, and an autoscaler may take GPU nodes away.",
+        description="The nodes of master and etcd, instead of spec.nodes. Default: any without a "
+        "taint. They need no GPU, and an autoscaler may remove GPU nodes.",
     )
     external: MooncakeExternal | None = Field(
-        default=None, description="A master that somebody else runs, in place of one of ours."
+        default=None, description="An existing master, instead of one that the tier runs."
     )
     engine: MooncakeEngine = Field(
-        default=MooncakeEngine(), description="What wired engines get beside the address."
+        default=MooncakeEngine(), description="Settings of wired engines."
     )
     ports: MooncakePorts = Field(default=MooncakePorts(), description="Ports of master and stores.")
     rdma_gid_index: Annotated[int, Field(ge=0, le=255)] | None = Field(
         default=None,
         description="GID index of RoCE devices (MC_GID_INDEX), for stores and engines. Absent: "
-        "Mooncake picks one.",
+        "Mooncake chooses one.",
     )
     alerts: bool = Field(
         default=False,
-        description="Compose a PrometheusRule with alerts; the Prometheus operator's CRDs must be "
-        "there, and spec.monitoring set.",
+        description="Compose a PrometheusRule with alerts. Needs spec.monitoring and the "
+        "Prometheus operator's CRDs.",
     )
 
     rules = (
-        Rule(
+        FieldRule(
             "!has(self.external) || (size(self.controlPlaneNodes.selector) == 0"
             " && !has(self.controlPlaneNodes.tolerations)"
             " && !has(self.controlPlaneNodes.priorityClassName))",
-            "controlPlaneNodes may not be set with external: there is no master of ours",
+            "controlPlaneNodes may not be set with external: the tier then runs no master",
             "controlPlaneNodes",
         ),
-        Rule(
+        FieldRule(
             "has(self.store) || has(self.external)",
-            "store must be set unless external is",
+            "store must be set unless external is set",
         ),
-        Rule(
+        FieldRule(
             "!has(self.master) || !has(self.external)",
-            "master may not be set with external: it is run by somebody else",
+            "master may not be set with external: the tier then runs no master",
             "master",
         ),
-        Rule(
+        FieldRule(
             "!has(self.etcd) || !has(self.external)",
-            "etcd may not be set with external: external names the etcd there is",
+            "etcd may not be set with external: name the existing etcd in external",
             "etcd",
         ),
-        Rule(
+        FieldRule(
             "!has(self.tenants) || !has(self.external)",
-            "tenants may not be set with external: its master's quotas are set where it is run",
+            "tenants may not be set with external: the tier cannot set quotas of an existing "
+            "master",
             "tenants",
         ),
-        Rule(
+        FieldRule(
             "!has(self.tenants) || !has(self.store) || !has(self.store.offload)",
-            "tenants may not be set with store.offload: Mooncake counts memory alone, and one "
-            "namespace would fill the disk of all",
+            "tenants may not be set with store.offload: Mooncake bounds memory only, and one "
+            "namespace could fill the disk",
             "tenants",
         ),
-        Rule(
+        FieldRule(
             "!has(self.tenants) || !has(self.master) || !self.master.oplog",
-            "tenants may not be set with master.oplog: what a new leader reads of it was not "
-            "measured with tenants",
+            "tenants may not be set with master.oplog: recovery of a new leader is untested with "
+            "tenants",
             "tenants",
         ),
-        Rule(
+        FieldRule(
             "has(self.etcd) || !has(self.master) || (self.master.replicas == 1 && "
             "!self.master.oplog)",
-            "etcd must be set when master.replicas is more than 1 or master.oplog is on",
+            "etcd must be set when master.replicas is more than 1 or master.oplog is true",
         ),
-        Rule(
+        FieldRule(
             "has(self.etcd) || has(self.external) || self.metadata != 'etcd'",
             "etcd must be set when metadata is etcd",
         ),
-        Rule(
+        FieldRule(
             "!has(self.etcd) || self.metadata == 'etcd' || (has(self.master) && "
             "(self.master.replicas > 1 || self.master.oplog))",
             "etcd may only be set with several masters, master.oplog or metadata etcd",
             "etcd",
         ),
-        Rule(
+        FieldRule(
             "self.metadata != 'http' || !has(self.master) || (self.master.replicas == 1 && "
             "!self.master.oplog)",
-            "metadata http is kept by one master: use p2p or etcd with several, or with oplog",
+            "metadata http needs a single master without oplog: use p2p or etcd",
             "metadata",
         ),
-        Rule(
+        FieldRule(
             "!has(self.external) || (self.metadata == 'p2p') != has(self.external.metadataServer)",
             "external must have a metadataServer when metadata is http or etcd, and none with p2p",
             "external",
         ),
-        Rule(
+        FieldRule(
             "self.allocationStrategy != 'local_first' || self.metadata == 'http'",
-            "allocationStrategy local_first needs metadata http: only there a client can go by the "
-            "name of its node",
+            "allocationStrategy local_first needs metadata http: only there a client has its "
+            "node's name",
             "allocationStrategy",
         ),
-        Rule(
+        FieldRule(
             "self.allocationStrategy != 'ssd_free_ratio_first' || (has(self.store) && "
             "has(self.store.offload))",
             "allocationStrategy ssd_free_ratio_first needs store.offload",
@@ -301,11 +302,11 @@ class MooncakeSpec(ApiModel):
 
     @property
     def master_or_default(self) -> MooncakeMaster:
-        """The master's settings, written or not."""
+        """Return the master's settings, or their defaults."""
         return self.master or MooncakeMaster()
 
     @property
     def ha(self) -> bool:
-        """Whether masters elect a leader in etcd."""
+        """Return whether masters elect a leader in etcd."""
         master = None if self.external else self.master
         return master is not None and (master.replicas > 1 or master.oplog)

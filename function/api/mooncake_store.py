@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, Rule, exactly_one
+from function.api.base import ApiModel, FieldRule, exactly_one
 
 
 class MooncakeHostPath(ApiModel):
@@ -25,31 +25,31 @@ class MooncakeClaim(ApiModel):
 
 
 class MooncakeOffload(ApiModel):
-    """Blocks that leave memory go to a disk of the store."""
+    """A disk of each store, for blocks that leave its memory."""
 
     rules = (exactly_one("host_path", "claim"),)
 
     size_gib: Annotated[int, Field(ge=1, le=1048576)] = Field(
-        description="Space for blocks on each store's disk, in GiB; the least recently used leave "
-        "first."
+        description="Space for blocks on each store's disk, in GiB. Least recently used blocks "
+        "are evicted first."
     )
     host_path: MooncakeHostPath | None = Field(
-        default=None, description="A directory of the node: keeps blocks over restarts."
+        default=None, description="A directory of the node. It keeps blocks over restarts."
     )
     claim: MooncakeClaim | None = Field(
         default=None,
-        description="A claim of that size: with a DaemonSet it lives as long as the pod, with a "
-        "StatefulSet as long as the tier.",
+        description="A claim of that size. With a DaemonSet it is deleted with the pod, with a "
+        "StatefulSet it is kept with the tier.",
     )
 
 
 class MooncakeDrain(ApiModel):
-    """Moving a store's blocks to the others before it stops."""
+    """How a store's blocks move to other stores before it stops."""
 
     max_seconds: Annotated[int, Field(ge=0, le=7200)] = Field(
         default=300,
-        description="How long it may take, in seconds; what is left then is lost, counted and "
-        "logged. 16 blocks a second were measured, after leases of 10 s have ended. 0: never.",
+        description="Longest drain, in seconds; blocks left then are lost, counted and logged. "
+        "16 blocks per second were measured, after leases of 10 s ended. 0: no drain.",
     )
     max_concurrency: Annotated[int, Field(ge=1, le=256)] = Field(
         default=16, description="Blocks that move at the same time."
@@ -57,15 +57,15 @@ class MooncakeDrain(ApiModel):
 
 
 class MooncakeStore(ApiModel):
-    """Stores: one on each node of spec.nodes, or a number of them wherever there is room."""
+    """Stores: one on each node of spec.nodes, or a fixed number of them."""
 
     form: Literal["DaemonSet", "StatefulSet"] = Field(
         default="DaemonSet",
-        description="DaemonSet: one on each node of spec.nodes. StatefulSet: replicas of them on "
-        "nodes of spec.nodes, no two on one where possible; for pools off the GPU nodes.",
+        description="DaemonSet: one on each node of spec.nodes. StatefulSet: a number of "
+        "replicas on nodes of spec.nodes, spread if possible; for pools outside of the GPU nodes.",
     )
     replicas: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        default=None, description="How many stores, with form StatefulSet."
+        default=None, description="Number of stores, with form StatefulSet."
     )
     size_gib: Annotated[int, Field(ge=1, le=16384)] = Field(
         description="Memory for blocks in each store, in GiB."
@@ -76,13 +76,13 @@ class MooncakeStore(ApiModel):
     )
     memory_gib: Annotated[int, Field(ge=1, le=32768)] | None = Field(
         default=None,
-        description="Memory of the pod without hugepages, request and limit, in GiB. Absent: 2 "
-        "beside sizeGiB, 4 with offload.",
+        description="Memory request and limit of the pod without hugepages, in GiB. Absent: "
+        "sizeGiB and 2 more, 4 more with offload.",
     )
     node_memory_gib: Annotated[int, Field(ge=1, le=32768)] | None = Field(
         default=None,
-        description="Allocatable memory of the smallest node, in GiB. Where it is said, a store "
-        "that does not fit is refused instead of staying Pending.",
+        description="Allocatable memory of the smallest node, in GiB. If set, a store that does "
+        "not fit is refused instead of staying Pending.",
     )
     cpu_cores: Annotated[int, Field(ge=1, le=256)] = Field(
         default=4, description="CPU cores requested; there is no limit."
@@ -91,37 +91,37 @@ class MooncakeStore(ApiModel):
         default=None, description="A disk below the memory. Absent: none."
     )
     drain: MooncakeDrain = Field(
-        default=MooncakeDrain(), description="Moving blocks away before a store stops."
+        default=MooncakeDrain(), description="How blocks move away before a store stops."
     )
 
     rules = (
-        Rule(
+        FieldRule(
             "(self.form == 'StatefulSet') == has(self.replicas)",
-            "replicas must be set when form is StatefulSet, and may not be otherwise",
+            "replicas must be set when form is StatefulSet, and only then",
             "replicas",
         ),
-        Rule(
+        FieldRule(
             "!has(self.memoryGiB) || self.memoryGiB >= (has(self.hugepages) ? 0 : self.sizeGiB) + "
             "(has(self.offload) ? 3 : 1)",
             "memoryGiB must hold sizeGiB (unless hugepages do) and 1 more, 3 more with offload",
             "memoryGiB",
         ),
-        Rule(
+        FieldRule(
             "!has(self.nodeMemoryGiB) || self.sizeGiB + (has(self.offload) ? 4 : 2) <= "
             "self.nodeMemoryGiB",
             "sizeGiB and 2 more, 4 more with offload, must fit into nodeMemoryGiB",
             "sizeGiB",
         ),
-        Rule(
+        FieldRule(
             "!has(self.nodeMemoryGiB) || !has(self.memoryGiB) || self.memoryGiB + "
             "(has(self.hugepages) ? self.sizeGiB : 0) <= self.nodeMemoryGiB",
-            "memoryGiB, and hugepages of sizeGiB beside it, must fit into nodeMemoryGiB",
+            "memoryGiB and hugepages of sizeGiB must fit into nodeMemoryGiB",
             "memoryGiB",
         ),
     )
 
     @property
     def pod_memory_gib(self) -> int:
-        """Memory of the pod without hugepages."""
+        """Return the pod's memory without hugepages, in GiB."""
         beside = 2 if self.offload is None else 4
         return self.memory_gib or beside + (0 if self.hugepages else self.size_gib)

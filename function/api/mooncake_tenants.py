@@ -1,14 +1,14 @@
-"""`spec.mooncake.tenants`: how much of the pool's memory each namespace may fill."""
+"""`spec.mooncake.tenants`: the share of the pool's memory of each namespace."""
 
 from typing import Annotated
 
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, Rule
+from function.api.base import ApiModel, FieldRule
 
-# Mooncake's own name of a client that names no tenant.
-OTHERS = "default"
+# Mooncake's own name of a client without a tenant.
+DEFAULT_TENANT = "default"
 
 
 class MooncakeQuota(ApiModel):
@@ -18,32 +18,31 @@ class MooncakeQuota(ApiModel):
         description="Namespace of the consumers on the control plane (spec.allowedNamespaces)."
     )
     size_gib: Annotated[int, Field(ge=1, le=16777216)] = Field(
-        description="Memory of the pool that its blocks may fill, in GiB."
+        description="Memory of the pool for its blocks, in GiB."
     )
 
 
 class MooncakeTenants(ApiModel):
-    """A bounded share of the pool's memory for each namespace, so that none fills it for all.
+    """A bounded share of the pool's memory for each namespace.
 
-    It is fairness and not isolation: nothing proves a tenant.
+    It provides fairness, not isolation: Mooncake does not authenticate tenants.
     """
 
     rules = (
-        Rule(
-            f"self.quotas.all(q, q.__namespace__ != '{OTHERS}')",
-            f"quotas may not name the namespace {OTHERS}, which is Mooncake's name for all that "
-            "name none: set othersSizeGiB",
+        FieldRule(
+            f"self.quotas.all(q, q.__namespace__ != '{DEFAULT_TENANT}')",
+            f"quotas may not name the namespace {DEFAULT_TENANT}, Mooncake's name of clients "
+            "without a tenant: set othersSizeGiB",
             "quotas",
         ),
     )
 
     quotas: Annotated[list[MooncakeQuota], f.items(32, keys=("namespace",))] = Field(
         default=[],
-        description="Namespaces with a share of their own. At its end the namespace's own oldest "
-        "blocks make room, and nobody else's. None is taken away while consumers in it use the "
-        "tier.",
+        description="Namespaces with their own share. A full share evicts only blocks of its own "
+        "namespace. A share cannot be removed while consumers of its namespace use the tier.",
     )
     others_size_gib: Annotated[int, Field(ge=1, le=16777216)] = Field(
-        description="The one share of all other namespaces together, in GiB. Engines that were "
-        "wired before the tier had tenants count here too.",
+        description="The share of all other namespaces together, in GiB. It includes engines "
+        "that were wired before the tier had tenants.",
     )

@@ -1,6 +1,6 @@
-"""`spec.native` of a KVOffloadTier: vLLM's own offloading, inside the engine; nothing to install.
+"""`spec.native` of a KVOffloadTier: vLLM's own offloading inside the engine.
 
-Names are ours where a unit would have to be guessed, vLLM's elsewhere. Facts are of vLLM 0.33.0.
+Fields keep vLLM's names, except where a unit would have to be guessed. Facts are of vLLM 0.33.0.
 """
 
 from typing import Annotated, Literal
@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, ForbiddenField, Rule, exactly_one, union
+from function.api.base import ApiModel, FieldRule, ForbiddenField, exactly_one, union
 from function.api.evictor import Evictor
-from function.api.trust import OF_HTTPS, TrustBundle
+from function.api.trust import BUNDLE_NEEDS_HTTPS, TrustBundle
 
 _URL = r"^https?://[A-Za-z0-9][-A-Za-z0-9.]*(:[0-9]{1,5})?$"
 f.PATTERNS.update({_URL: "http://HOST[:PORT] or https://HOST[:PORT]"})
@@ -21,16 +21,16 @@ class NativeCPU(ApiModel):
 
     size_gib: Annotated[int, Field(ge=1, le=16384)] | None = Field(
         default=None,
-        description="Memory in each pod of an engine, in GiB; the engines of data parallelism in "
-        "a pod share it out.",
+        description="Memory in each pod of an engine, in GiB; data-parallel engines in a pod "
+        "divide it.",
     )
     size_gib_per_rank: Annotated[int, Field(ge=1, le=4096)] | None = Field(
         default=None, description="Memory for each GPU of an engine, in GiB."
     )
     overhead_percent: Annotated[int, Field(ge=0, le=200)] = Field(
         default=5,
-        description="Memory that the pod asks for beside it, in percent. vLLM 0.26 was measured to "
-        "take 1.92 times the size for a hybrid model: 92 there.",
+        description="Additional memory that the pod requests, in percent. vLLM 0.26 took 1.92 "
+        "times the size for a hybrid model: set 92 there.",
     )
 
     rules = (exactly_one("size_gib", "size_gib_per_rank"),)
@@ -41,28 +41,32 @@ class NativeClaim(ApiModel):
 
     name: f.DnsName | None = Field(default=None, description="An existing claim there.")
     storage_class_name: f.DnsName | None = Field(
-        default=None, description="StorageClass of a claim that we compose and never delete."
+        default=None,
+        description="StorageClass of a claim that the tier composes and never deletes.",
     )
     namespace: f.DnsLabel = Field(
         default="default",
         description="Namespace of the engines' pods on the workload cluster. Engines of another "
-        "are refused: a volume is of one namespace.",
+        "namespace are refused: they cannot mount the claim.",
     )
 
     rules = (exactly_one("name", "storage_class_name"),)
 
 
 class NativeFileSystem(ApiModel):
-    """Files on a volume that all engines share. vLLM removes none: the tier's evictor does."""
+    """Files on a volume that all engines share.
+
+    vLLM deletes none of them; the tier's evictor does.
+    """
 
     size_gib: Annotated[int, Field(ge=1, le=1048576)] = Field(
-        description="Space for blocks of all engines together, in GiB; also the size of the claim "
-        "that we compose."
+        description="Space for blocks of all engines together, in GiB; also the size of a "
+        "composed claim."
     )
     max_files: Annotated[int, Field(ge=1000, le=1000000000)] | None = Field(
         default=None,
-        description="Files and directories at most. Absent: as many as sizeGiB and the file "
-        "system's own inodes allow (evictor.keepFreePercent).",
+        description="Largest number of files and directories. Absent: bounded by sizeGiB and the "
+        "file system's inodes (evictor.keepFreePercent).",
     )
     claim: NativeClaim = Field(description="The volume.")
 
@@ -82,10 +86,10 @@ class NativeCredentials(ApiModel):
 class NativeBucket(ApiModel):
     """A bucket, through NIXL in the engine's image."""
 
-    rules = (OF_HTTPS,)
+    rules = (BUNDLE_NEEDS_HTTPS,)
 
     bucket: Annotated[str, f.text(r"^[a-z0-9][-a-z0-9.]*[a-z0-9]$", most=63)] = Field(
-        description="Bucket; its lifecycle rules bound it."
+        description="Bucket, bounded by its lifecycle rules."
     )
     endpoint: Annotated[str, f.text(_URL)] = Field(
         description="Address of the service, e.g. https://s3.eu-central-1.amazonaws.com."
@@ -98,46 +102,48 @@ class NativeBucket(ApiModel):
     )
     ca_config_map: TrustBundle | None = Field(
         default=None,
-        description="Whom to trust for the endpoint. Absent: whom the engine's image trusts.",
+        description="CA certificates for the endpoint. Absent: those of the engine's image.",
     )
 
 
 class NativePeers(ApiModel):
-    """What other engines of the tier hold, from their memory, by NIXL; nothing is stored.
+    """Blocks in the memory of other engines of the tier, read through NIXL.
 
-    It needs a router that names, in each request, the engine to ask (llm-d's).
+    A router must name, in each request, the engine to ask (llm-d's does). Nothing is stored.
     """
 
     port: Annotated[int, Field(ge=1024, le=65000)] = Field(
         default=5710,
-        description="Port of the engines' pods at which others ask; each rank of data parallelism "
-        "adds its number.",
+        description="Port at which engines serve others; each data-parallel rank adds its number.",
     )
 
 
 class NativeDisk(ApiModel):
-    """A disk of each engine's pod. vLLM fills one file for each GPU, which ends with the engine."""
+    """A disk of each engine's pod.
+
+    vLLM fills one file per GPU and deletes it with the engine.
+    """
 
     size_gib_per_rank: Annotated[int, Field(ge=1, le=65536)] = Field(
         description="Space for blocks of each GPU, in GiB."
     )
     storage_class_name: f.DnsName | None = Field(
         default=None,
-        description="StorageClass of a volume that each pod gets and that goes with it (local "
-        "NVMe, say). Absent: an emptyDir on the node's own disk.",
+        description="StorageClass of an ephemeral volume of each pod (for example local NVMe). "
+        "Absent: an emptyDir on the node's own disk.",
     )
 
 
 class NativeSimple(ApiModel):
-    """vLLM's SimpleCPUOffloadConnector: memory of the process's own, without /dev/shm."""
+    """vLLM's SimpleCPUOffloadConnector: the process's own memory, no /dev/shm."""
 
     lazy: bool = Field(
         default=False,
-        description="Keep a block only when the GPU gives it up, and not as soon as it is full.",
+        description="Store a block when the GPU evicts it, not as soon as it is full.",
     )
     disk: NativeDisk | None = Field(
         default=None,
-        description="Keep blocks on a disk in place of memory; vLLM 0.28 and newer.",
+        description="Keep blocks on a disk instead of in memory; vLLM 0.28 and newer.",
     )
 
 
@@ -148,7 +154,7 @@ class NativeLevel(ApiModel):
         description="Name of the level, unique in the tier."
     )
     type: Literal["FileSystem", "Bucket", "Peers"] = Field(
-        description="What the level is; the object of that name holds its settings."
+        description="Type of the level; the object of that name holds its settings."
     )
     file_system: NativeFileSystem | None = Field(
         default=None, description="Settings of type FileSystem."
@@ -168,7 +174,7 @@ class NativeSpec(ApiModel):
 
     forbids = (
         ForbiddenField("rdma", "Native does not use RDMA"),
-        ForbiddenField("gpuVisibility", "nothing of a Native tier looks at a GPU"),
+        ForbiddenField("gpuVisibility", "Native has no agents that use a GPU"),
     )
 
     cpu: NativeCPU | None = Field(
@@ -177,41 +183,41 @@ class NativeSpec(ApiModel):
     )
     simple: NativeSimple | None = Field(
         default=None,
-        description="Use vLLM's simple connector, which has no levels below. Absent: its "
+        description="Use vLLM's simple connector, which has no lower levels. Absent: its "
         "OffloadingConnector.",
     )
     eviction_policy: Literal["LRU", "ARC"] = Field(
-        default="LRU", description="Which blocks leave the memory first."
+        default="LRU", description="Which blocks are evicted from memory first."
     )
     blocks_per_chunk: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         default=None,
-        description="Blocks of the GPU that are moved as one, and stored as one file; vLLM 0.26 "
-        "and newer. Absent: one. Levels below the memory want more.",
+        description="GPU blocks that are moved together and stored as one file; vLLM 0.26 and "
+        "newer. Absent: one. Levels below the memory need more.",
     )
     secondary: Annotated[list[NativeLevel], f.items(4, keys=("name",))] = Field(
         default=[],
-        description="Levels below the memory, nearest first, which engines share; vLLM 0.23 and "
+        description="Levels below the memory, nearest first, shared by engines; vLLM 0.23 and "
         "newer.",
     )
     evictor: Evictor = Field(
-        default=Evictor(), description="What keeps the levels that are files under their sizes."
+        default=Evictor(), description="How levels that are files are kept below their sizes."
     )
     run_as_user: Annotated[int, Field(ge=0, le=2147483647)] = Field(
         default=0,
-        description="User id of the evictor: the engines' own, or it may not remove their files. "
-        "0: root without any capability.",
+        description="User id of the evictor. It must be the engines' user id to remove their "
+        "files. 0: root without any capability.",
     )
 
     rules = (
-        Rule(
+        FieldRule(
             "has(self.cpu) != (has(self.simple) && has(self.simple.disk))",
-            "cpu must be set, unless simple.disk takes its place",
+            "cpu must be set unless simple.disk is set, and only then",
             "cpu",
         ),
-        Rule(
+        FieldRule(
             "!has(self.simple) || (size(self.secondary) == 0 && !has(self.blocksPerChunk)"
             " && self.evictionPolicy == 'LRU')",
-            "simple has no secondary, no blocksPerChunk and no evictionPolicy but LRU",
+            "simple allows no secondary, no blocksPerChunk and only evictionPolicy LRU",
             "simple",
         ),
     )

@@ -1,11 +1,11 @@
-"""Where agents run, what they see there, and from which image: the parts of a tier's spec."""
+"""Parts of a tier's spec: nodes, devices and images of its agents."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, Rule, union
+from function.api.base import ApiModel, FieldRule, union
 
 
 class LocalRef(ApiModel):
@@ -18,17 +18,17 @@ class Toleration(ApiModel):
     """A Kubernetes toleration of the agents' pods."""
 
     rules = (
-        Rule(
+        FieldRule(
             "self.operator == 'Exists' || has(self.key)",
             "key must be set when operator is Equal",
             "key",
         ),
-        Rule(
+        FieldRule(
             "self.operator == 'Equal' || !has(self.value)",
             "value may only be set when operator is Equal",
             "value",
         ),
-        Rule(
+        FieldRule(
             "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
             "tolerationSeconds may only be set when effect is NoExecute",
             "tolerationSeconds",
@@ -51,21 +51,21 @@ class Toleration(ApiModel):
 
 
 class Nodes(ApiModel):
-    """The nodes that run an agent, and so the nodes that wired engines need."""
+    """The nodes that run an agent, and therefore the nodes that wired engines need."""
 
     selector: f.Labels = Field(
         default={}, description="Labels of the nodes. An empty map: every node."
     )
     tolerations: Annotated[list[Toleration], f.items(16)] | None = Field(
         default=None,
-        description="Tolerations of the tier's pods. Absent: agents on engines' nodes tolerate the "
-        "usual taints of GPU nodes (docs/platforms.md). A list stands in place of those; an empty "
-        "one tolerates nothing.",
+        description="Tolerations of the tier's pods. Absent: agents on engines' nodes tolerate "
+        "the usual taints of GPU nodes (docs/platforms.md). A list replaces those; an empty one "
+        "tolerates nothing.",
     )
     priority_class_name: f.DnsName | None = Field(
         default=None,
-        description="PriorityClass of the agents' pods. An agent that is evicted takes its node's "
-        "cache with it.",
+        description="PriorityClass of the agents' pods. When an agent is evicted, its node's "
+        "cache is lost.",
     )
 
 
@@ -82,7 +82,7 @@ class CDI(ApiModel):
 
 
 class DRAAdminAccess(ApiModel):
-    """GPUs through a resource claim with admin access, which takes no device from anyone."""
+    """GPUs through a resource claim with admin access, which allocates no device."""
 
     device_class_name: f.DnsName = Field(
         default="gpu.nvidia.com", description="DeviceClass of the GPUs."
@@ -99,12 +99,12 @@ class GPUVisibility(ApiModel):
     )
 
     source: Literal["RuntimeClass", "DefaultRuntime", "CDI", "DRAAdminAccess", "None"] = Field(
-        description="RuntimeClass: a runtime class that shows all GPUs. DefaultRuntime: the nodes' "
-        "default runtime shows them by NVIDIA_VISIBLE_DEVICES (EKS, AKS, Nebius). CDI: an "
-        "annotation, on nodes whose runtime injects devices (GPU Operator with NRI). "
-        "DRAAdminAccess: a claim with admin access (Kubernetes 1.34; not proven on a GPU). None: "
-        "nothing is added, because something else shows them (an admission policy, say). An agent "
-        "that sees no GPU is not ready, whatever the source."
+        description="RuntimeClass: a runtime class that exposes all GPUs. DefaultRuntime: the "
+        "nodes' default runtime exposes them by NVIDIA_VISIBLE_DEVICES (EKS, AKS, Nebius). CDI: "
+        "an annotation, on nodes whose runtime injects devices (GPU Operator with NRI). "
+        "DRAAdminAccess: a claim with admin access (Kubernetes 1.34; not yet tested on a GPU). "
+        "None: something else exposes them, for example an admission policy. An agent without a "
+        "visible GPU is not ready."
     )
     runtime_class: LocalRef | None = Field(
         default=None, description="The RuntimeClass, with source RuntimeClass."
@@ -116,12 +116,12 @@ class GPUVisibility(ApiModel):
 
     @property
     def cdi_or_default(self) -> CDI:
-        """The CDI settings, written or not."""
+        """Return the CDI settings, or their defaults."""
         return self.cdi or CDI()
 
     @property
     def dra_or_default(self) -> DRAAdminAccess:
-        """The admin-access settings, written or not."""
+        """Return the admin-access settings, or their defaults."""
         return self.dra_admin_access or DRAAdminAccess()
 
 
@@ -130,7 +130,7 @@ class DevicePlugin(ApiModel):
 
     resource_name: f.Qualified = Field(description="Extended resource, e.g. rdma/hca.")
     count: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=1, description="How many of it each pod requests."
+        default=1, description="Number that each pod requests."
     )
 
 
@@ -145,7 +145,7 @@ class DRA(ApiModel):
 
     device_class_name: f.DnsName = Field(description="DeviceClass of the RDMA devices.")
     count: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=1, description="How many devices each pod claims."
+        default=1, description="Number of devices that each pod claims."
     )
     selectors: Annotated[list[DRASelector], f.items(8)] = Field(
         default=[], description="Conditions on a device; all must hold."
@@ -157,12 +157,12 @@ class RDMA(ApiModel):
 
     rules = (
         *union("source", {"DevicePlugin": "device_plugin", "DRA": "dra"}),
-        Rule(
+        FieldRule(
             "self.source != 'None' || size(self.devices) == 0",
             "devices may only be set when source is DevicePlugin or DRA",
             "devices",
         ),
-        Rule(
+        FieldRule(
             "self.source != 'None' || size(self.podAnnotations) == 0",
             "podAnnotations may only be set when source is DevicePlugin or DRA",
             "podAnnotations",
@@ -178,14 +178,13 @@ class RDMA(ApiModel):
     dra: DRA | None = Field(default=None, description="The claim, with source DRA.")
     pod_annotations: f.Annotations = Field(
         default={},
-        description="Annotations of the agents' pods by which the cluster attaches their RDMA "
-        "network, e.g. k8s.v1.cni.cncf.io/networks (Multus). Engines need their own, in their pod "
-        "template.",
+        description="Annotations of the agents' pods that attach their RDMA network, e.g. "
+        "k8s.v1.cni.cncf.io/networks (Multus). Engines need them in their own pod template.",
     )
     devices: Annotated[list[Annotated[str, f.text(r"^[A-Za-z0-9_.-]+$", most=63)]], f.items(32)] = (
         Field(
             default=[],
-            description="Devices the transport may use, e.g. mlx5_0. Empty: it picks by itself.",
+            description="Devices the transport may use, e.g. mlx5_0. Empty: it chooses.",
         )
     )
 
@@ -196,13 +195,13 @@ class PullSecret(ApiModel):
     name: f.DnsName = Field(description="Name of the Secret.")
 
 
-class Image(ApiModel):
-    """The agents' image. What is absent comes from the backend's own default."""
+class AgentImage(ApiModel):
+    """The agents' image. Absent fields come from the backend's default."""
 
     rules = (
-        Rule(
+        FieldRule(
             "!has(self.digest) || has(self.version)",
-            "version must be set when digest is set: a digest does not tell the version",
+            "version must be set when digest is set: a digest does not show the version",
             "version",
         ),
     )
@@ -213,11 +212,11 @@ class Image(ApiModel):
     tag: f.ImageTag | None = Field(default=None, description="Tag. Default: the backend's own.")
     version: f.Version | None = Field(
         default=None,
-        description="Version of the backend in the image: what flags and config keys are written "
-        "for. Default: the tag, where it is one.",
+        description="Version of the backend in the image, which decides flags and config keys. "
+        "Default: the tag, if it is a version.",
     )
     digest: f.ImageDigest | None = Field(
-        default=None, description="Digest; wins over the tag. Needs version."
+        default=None, description="Digest, used instead of the tag. Needs version."
     )
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
         default="IfNotPresent", description="When the kubelet pulls the image."

@@ -1,6 +1,7 @@
-"""What the function writes into a status. Conditions are Crossplane's own and stand beside it.
+"""The fields that the function writes into a status, in addition to conditions.
 
-No times, no counters that flap: every change of a status field is an event for every watcher.
+It writes no times and no counters that flap: every change of a status field is an event for every
+watcher.
 """
 
 from typing import Annotated, Literal
@@ -13,13 +14,13 @@ from function.api.base import ApiModel
 Count = Annotated[int, Field(ge=0)]
 
 
-class Agents(ApiModel):
+class AgentsStatus(ApiModel):
     """The agents of a tier."""
 
     desired: Count = Field(default=0, description="Nodes that should run an agent.")
     ready: Count = Field(default=0, description="Nodes whose agent is ready.")
     summary: Annotated[str, f.text(most=32)] | None = Field(
-        default=None, description="ready/desired, for people."
+        default=None, description="ready/desired, as text."
     )
 
 
@@ -32,7 +33,7 @@ class ConsumerEntry(ApiModel):
     kind: Annotated[str, f.text(most=63)] = Field(description="Kind of the consumer.")
     name: f.DnsName = Field(description="Name of the consumer.")
     identity: Annotated[str, f.text(most=253)] | None = Field(
-        default=None, description="Its cache identity: consumers with the same one share blocks."
+        default=None, description="Its cache identity. Consumers with the same one share blocks."
     )
 
 
@@ -43,28 +44,30 @@ class FleetEntry(ApiModel):
     tier: f.DnsName = Field(description="Name of the child KVOffloadTier.")
     ready: bool = Field(default=False, description="Whether the child is ready.")
     reason: Annotated[str, f.text(most=63)] | None = Field(
-        default=None, description="Why it is not, as the child's condition says."
+        default=None, description="Reason of the child's condition when it is not ready."
     )
     message: Annotated[str, f.text(most=1024)] | None = Field(
-        default=None, description="What to do, as the child's condition says."
+        default=None, description="Message of the child's condition."
     )
 
 
 class ProviderConfigRef(ApiModel):
-    """The way to a workload cluster."""
+    """The ProviderConfig of a workload cluster."""
 
     name: f.DnsName = Field(description="Name of a provider-kubernetes ClusterProviderConfig.")
 
 
 class WiringStatus(ApiModel):
-    """How far the consumers are with the tier's wiring, under `spec.wiring.update: Rolling`."""
+    """Progress of the consumers under `spec.wiring.update: Rolling`."""
 
-    behind: Count = Field(default=0, description="How many have another wiring than the tier's.")
+    behind: Count = Field(
+        default=0, description="Number of consumers with another wiring than the tier's."
+    )
     moving: Annotated[list[Annotated[str, f.text(most=512)]], f.items(256)] = Field(
-        default=[], description="Whose pods are being replaced: kind/namespace/name."
+        default=[], description="Consumers whose pods are being replaced: kind/namespace/name."
     )
     turns: Annotated[list[Annotated[str, f.text(most=512)]], f.items(256)] = Field(
-        default=[], description="Who may move now."
+        default=[], description="Consumers that may replace their pods now."
     )
 
 
@@ -74,33 +77,35 @@ class EventsStatus(ApiModel):
     pod_selector: Annotated[str, f.text(most=512)] = Field(
         description="Label selector of the pods that publish, in any namespace."
     )
-    port: f.Port = Field(description="Of the first rank; each further one adds its number.")
+    port: f.Port = Field(description="Port of the first rank; each further one adds its number.")
     replay_port: f.Port | None = Field(
-        default=None, description="For events that were missed, counted alike."
+        default=None, description="Port for missed events, by rank in the same way."
     )
     topic_filter: Annotated[str, f.text(most=63)] = Field(
-        description="What the topic of every event begins with."
+        description="Prefix of the topic of every event."
     )
     block_tokens: Count | None = Field(
-        default=None, description="Tokens of a block in every engine, where the tier says it."
+        default=None, description="Tokens per block of every engine, if the tier sets it."
     )
     hash_seed: Count | None = Field(
-        default=None, description="PYTHONHASHSEED of every engine, where the tier says it."
+        default=None, description="PYTHONHASHSEED of every engine, if the tier sets it."
     )
 
 
 class KVOffloadTierStatus(ApiModel):
-    """What is there of a tier."""
+    """The observed state of a tier."""
 
     cluster: Annotated[str, f.text(most=253)] | None = Field(
         default=None,
-        description="The cluster the tier stands on; of a fleet, how many of its clusters are "
-        "ready, e.g. 3/4 clusters.",
+        description="The tier's cluster, or the number of ready clusters of a fleet, e.g. 3/4 "
+        "clusters.",
     )
     provider_config_ref: ProviderConfigRef | None = Field(
         default=None, description="The ClusterProviderConfig of that cluster."
     )
-    agents: Agents | None = Field(default=None, description="The agents on the cluster's nodes.")
+    agents: AgentsStatus | None = Field(
+        default=None, description="The agents on the cluster's nodes."
+    )
     capacity_gib: Count | None = Field(
         default=None, description="Memory that the ready agents hold for cached blocks, in GiB."
     )
@@ -120,24 +125,23 @@ class KVOffloadTierStatus(ApiModel):
         | None
     ) = Field(
         default=None,
-        description="Settings that cannot change under what runs, by their path, as they are in "
-        "force.",
+        description="Settings in force that cannot change while pods run, by path.",
     )
     events: EventsStatus | None = Field(
-        default=None, description="What a router needs that follows the engines' events."
+        default=None, description="What a router needs to follow the engines' events."
     )
     wiring: WiringStatus | None = Field(
         default=None,
-        description="How far the consumers are with the tier's wiring, while it rolls.",
+        description="Progress of the consumers while the tier's wiring rolls.",
     )
     consumers: Annotated[str, f.text(most=16)] | None = Field(
-        default=None, description="How many composites use the tier, for people."
+        default=None, description="Number of composites that use the tier, as text."
     )
     used_by: Annotated[list[ConsumerEntry], f.items(256)] | None = Field(
         default=None, description="The composites that use the tier; the first 256."
     )
     clusters: Annotated[list[FleetEntry], f.items(1024, keys=("name",))] | None = Field(
-        default=None, description="Of a fleet: its child on each matching cluster."
+        default=None, description="A fleet's child on each matching cluster."
     )
 
 
@@ -146,7 +150,9 @@ class InlineTierEntry(ApiModel):
 
     name: f.DnsName = Field(description="Name of the tier, as consumers write it.")
     tier: f.DnsName = Field(description="Name of its KVOffloadTier.")
-    namespace: f.DnsLabel | None = Field(default=None, description="Namespace of that.")
+    namespace: f.DnsLabel | None = Field(
+        default=None, description="Namespace of its KVOffloadTier."
+    )
     backend: Annotated[str, f.text(most=32)] | None = Field(
         default=None, description="Its backend."
     )
@@ -154,7 +160,7 @@ class InlineTierEntry(ApiModel):
 
 
 class InferenceClusterStatus(ApiModel):
-    """What is there of a cluster."""
+    """The observed state of a cluster."""
 
     provider_config_ref: ProviderConfigRef | None = Field(
         default=None, description="The ClusterProviderConfig that reaches the cluster."
@@ -172,7 +178,7 @@ class Replicas(ApiModel):
 
 
 class ModelDeploymentStatus(ApiModel):
-    """What is there of a deployment."""
+    """The observed state of a deployment."""
 
     replicas: Replicas | None = Field(default=None, description="The deployment's replicas.")
     cluster: f.DnsName | None = Field(default=None, description="The cluster it runs on.")

@@ -1,4 +1,4 @@
-"""KVOffloadTier: what a platform team declares, once per cluster or for a set of clusters."""
+"""KVOffloadTier: an offload backend for one cluster or for a set of clusters."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -7,9 +7,9 @@ from pydantic import Field, create_model
 
 from function.api import fields as f
 from function.api.backends import SPECS, field_name
-from function.api.base import ApiModel, Rule, exactly_one, immutable, union
+from function.api.base import ApiModel, FieldRule, exactly_one, immutable, union
 from function.api.events import Events
-from function.api.placement import RDMA, GPUVisibility, Image, LocalRef, Nodes
+from function.api.placement import RDMA, AgentImage, GPUVisibility, LocalRef, Nodes
 
 
 class ClusterSelector(ApiModel):
@@ -21,10 +21,10 @@ class ClusterSelector(ApiModel):
 
 
 class AllowedNamespaces(ApiModel):
-    """Whose consumers may name the tier."""
+    """The namespaces whose consumers may name the tier."""
 
     rules = (
-        Rule(
+        FieldRule(
             "self.from == 'Names' ? size(self.names) > 0 : size(self.names) == 0",
             "names must list at least one namespace when from is Names, and be empty otherwise",
             "names",
@@ -41,16 +41,16 @@ class AllowedNamespaces(ApiModel):
 
 
 class Monitoring(ApiModel):
-    """Who may scrape the agents, and whether a PodMonitor is composed."""
+    """Access of Prometheus to the agents, and the PodMonitor."""
 
     rules = (
-        Rule(
+        FieldRule(
             "size(self.namespaceLabels) > 0",
-            "namespaceLabels must name at least one label: none would open a port without"
-            " authentication, which shows the agents' environment, to every pod of the cluster",
+            "namespaceLabels must have at least one label: otherwise every pod of the cluster "
+            "could read the agents' environment at a port without authentication",
             "namespaceLabels",
         ),
-        Rule(
+        FieldRule(
             "self.podMonitor || size(self.enginePorts) == 0",
             "enginePorts may only be set with podMonitor",
             "enginePorts",
@@ -64,19 +64,19 @@ class Monitoring(ApiModel):
     )
     pod_monitor: bool = Field(
         default=False,
-        description="Compose a PodMonitor; the Prometheus operator's CRDs must be there.",
+        description="Compose a PodMonitor. Needs the Prometheus operator's CRDs.",
     )
     pod_monitor_labels: f.Labels = Field(
-        default={}, description="Labels of the PodMonitor, by which a Prometheus selects it."
+        default={}, description="Labels of the PodMonitor that a Prometheus selects."
     )
     interval_seconds: Annotated[int, Field(ge=5, le=3600)] = Field(
         default=30, description="Scrape interval, in seconds."
     )
     engine_ports: Annotated[list[f.Port], f.items(8)] = Field(
         default=[],
-        description="Container ports at which wired engines serve /metrics (8000 for vLLM, 30000 "
-        "for SGLang, by default). Set, a PodMonitor scrapes the tier's engines in every namespace; "
-        "needs podMonitor, and a Prometheus that may reach those pods.",
+        description="Container ports at which wired engines serve /metrics (default 8000 for "
+        "vLLM, 30000 for SGLang). A PodMonitor then scrapes the tier's engines in every "
+        "namespace. Needs podMonitor, and network access of Prometheus to those pods.",
     )
 
 
@@ -85,28 +85,28 @@ class UpgradePolicy(ApiModel):
 
     type: Literal["RollingUpdate", "OnDelete", "Recreate"] = Field(
         default="RollingUpdate",
-        description="RollingUpdate: node by node. OnDelete: when an administrator deletes the pod. "
-        "Recreate: all at once, and what they hold is lost; the only way from one release line to "
-        "another where the two do not interoperate.",
+        description="RollingUpdate: node by node. OnDelete: when an administrator deletes the "
+        "pod. Recreate: all at once; their blocks are lost. It is the only way between release "
+        "lines that do not interoperate.",
     )
     max_unavailable: f.CountOrPercent = Field(
-        default=1, description="How many agents may be down at once: a number, or a percentage."
+        default=1, description="Number or percentage of agents that may be down at once."
     )
 
 
 class WiringUpdate(ApiModel):
-    """When engine pods come to another wiring, after the tier was changed."""
+    """When engine pods get the new wiring after the tier was changed."""
 
     update: Literal["OnChange", "Rolling", "Pinned"] = Field(
         default="OnChange",
-        description="OnChange: with the next change of their pod template. Rolling: that, or in"
-        " turn, as maxUnavailable allows. Pinned: a changed pod template too keeps the wiring that"
-        " it had, as long as the engine in it (version, cache identity, parallelism) is the same.",
+        description="OnChange: with the next change of their pod template. Rolling: also without "
+        "one, maxUnavailable consumers at a time. Pinned: never, as long as the engine in the "
+        "pod template (version, cache identity, parallelism) is the same.",
     )
     max_unavailable: f.CountOrPercent = Field(
         default=1,
-        description="Rolling: how many consumers may have their pods replaced at once: a number, or"
-        " a percentage.",
+        description="Number or percentage of consumers whose pods may be replaced at once, with "
+        "Rolling.",
     )
 
 
@@ -115,30 +115,30 @@ class Readiness(ApiModel):
 
     min_available: f.CountOrPercent = Field(
         default="90%",
-        description="How many agents must be ready, while they roll too: a number, or a percentage"
-        " of the nodes that should run one. One bad node of many then freezes no deployment.",
+        description="Number or percentage of agents that must be ready, also during updates. "
+        "With less than 100% a single bad node does not block deployments.",
     )
     min_nodes: Annotated[int, Field(ge=0, le=10000)] = Field(
         default=1,
-        description="How many nodes must run an agent at the least. 0: nodes may come with the"
-        " first engine (scale from zero); the tier is then ready without any.",
+        description="Smallest number of nodes that must run an agent. 0: the tier is ready "
+        "without nodes, for clusters that scale from zero.",
     )
 
 
-# Namespaces whose pods are not a tier's: whoever may write there would own the nodes.
-FOREIGN_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+# Users who may write to these namespaces must not gain the agents' access to nodes.
+DISALLOWED_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
 class TierBase(ApiModel):
-    """What every tier has, whichever the backend and wherever it is declared."""
+    """The fields of every tier, whichever its backend and wherever it is declared."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    rules: ClassVar[tuple[FieldRule, ...]] = (
+        FieldRule(
             "!(self.__namespace__ in "
             + "["
-            + ", ".join(f"'{name}'" for name in FOREIGN_NAMESPACES)
+            + ", ".join(f"'{name}'" for name in DISALLOWED_NAMESPACES)
             + "])",
-            "namespace must be one of the tiers' own, not " + " or ".join(FOREIGN_NAMESPACES),
+            "namespace must not be " + " or ".join(DISALLOWED_NAMESPACES),
             "namespace",
         ),
     )
@@ -149,32 +149,31 @@ class TierBase(ApiModel):
         "absent, never deleted.",
     )
     allowed_namespaces: AllowedNamespaces = Field(
-        default=AllowedNamespaces(), description="Whose consumers may name the tier."
+        default=AllowedNamespaces(), description="Namespaces whose consumers may name the tier."
     )
     nodes: Nodes = Field(default=Nodes(), description="The nodes that run an agent.")
     gpu_visibility: GPUVisibility | None = Field(
         default=None,
-        description="How agents see the GPUs of their node. Default, where agents need it: the"
-        " RuntimeClass nvidia.",
+        description="How agents see the GPUs of their node. Default, if agents need it: the "
+        "RuntimeClass nvidia.",
     )
     rdma: RDMA = Field(default=RDMA(source="None"), description="RDMA devices.")
-    image: Image = Field(default=Image(), description="The agents' image.")
+    image: AgentImage = Field(default=AgentImage(), description="The agents' image.")
     readiness: Readiness = Field(default=Readiness(), description="When the agents count as ready.")
     startup_timeout_seconds: Annotated[int, Field(ge=30, le=7200)] = Field(
         default=300,
-        description="How long an agent may take to start, and how long an engine waits for it, in "
-        "seconds.",
+        description="How long an agent may take to start and an engine waits for it, in seconds.",
     )
     monitoring: Monitoring | None = Field(
-        default=None, description="Absent: nobody but wired engines reaches the agents."
+        default=None, description="Absent: only wired engines reach the agents."
     )
     events: Events | None = Field(
         default=None,
-        description="What engines publish of their blocks, for a router. Absent: nothing.",
+        description="Block events that engines publish for a router. Absent: none.",
     )
     wiring: WiringUpdate = Field(
         default=WiringUpdate(),
-        description="When engine pods come to another wiring, after the tier was changed.",
+        description="When engine pods get the new wiring after the tier was changed.",
     )
     upgrade_policy: UpgradePolicy = Field(
         default=UpgradePolicy(), description="How agents are replaced when the tier changes."
@@ -182,20 +181,20 @@ class TierBase(ApiModel):
 
 
 class TierSettings(TierBase):
-    """A tier without its place: what a KVOffloadTier and an inline tier have in common.
+    """A tier without its place: the fields that KVOffloadTier and inline tiers share.
 
-    The settings of the backends, and which values `backend` has, come with `with_backends`.
+    `with_backends` adds the settings of the backends and the values of `backend`.
     """
 
-    rules: ClassVar[tuple[Rule, ...]] = (
-        immutable("namespace", "what runs in the old one would be left behind"),
+    rules: ClassVar[tuple[FieldRule, ...]] = (
+        immutable("namespace", "the old namespace would keep its objects"),
     )
 
     backend: str = Field(description="The backend; the object of that name holds its settings.")
 
     @property
     def settings(self) -> ApiModel:
-        """The settings object of the tier's backend."""
+        """Return the settings object of the tier's backend."""
         settings: ApiModel = getattr(self, field_name(self.backend))
         return settings
 
@@ -203,23 +202,23 @@ class TierSettings(TierBase):
 class TierSpec(TierSettings):
     """One offload backend, on one cluster or stamped onto many."""
 
-    machinery = frozenset({"crossplane"})
-    rules: ClassVar[tuple[Rule, ...]] = (
+    ignored_keys = frozenset({"crossplane"})
+    rules: ClassVar[tuple[FieldRule, ...]] = (
         exactly_one("inference_cluster_ref", "cluster_selector"),
-        Rule(
+        FieldRule(
             "!has(oldSelf.inferenceClusterRef) || (has(self.inferenceClusterRef) &&"
             " self.inferenceClusterRef.name == oldSelf.inferenceClusterRef.name)",
-            "inferenceClusterRef cannot be changed: what runs on the old cluster would be left"
-            " behind; make a second tier and move its consumers",
+            "inferenceClusterRef cannot be changed: the old cluster would keep its objects. "
+            "Create a second tier and move the consumers",
             "inferenceClusterRef",
         ),
     )
 
     inference_cluster_ref: LocalRef | None = Field(
-        default=None, description="The InferenceCluster that the tier stands on."
+        default=None, description="The InferenceCluster of the tier."
     )
     cluster_selector: ClusterSelector | None = Field(
-        default=None, description="The InferenceClusters that each get a tier of their own."
+        default=None, description="The InferenceClusters that each get a child tier."
     )
 
 
@@ -229,7 +228,7 @@ Settings = TypeVar("Settings", bound=TierSettings)
 def with_backends(
     name: str, base: type[Settings], specs: Mapping[str, type[ApiModel]]
 ) -> type[Settings]:
-    """`base` with these backends: the enum, an optional object of each, and their rules."""
+    """Return `base` with the enum of these backends, their objects and their rules."""
     fields: dict[str, Any] = {
         "backend": (Literal[tuple(specs)], base.model_fields["backend"]),
         **{

@@ -1,25 +1,23 @@
-"""Certificates that an engine is to trust."""
+"""Certificates that an engine trusts."""
 
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, Rule
+from function.api.base import ApiModel, FieldRule
 
 
 class TrustBundle(ApiModel):
-    """Certificates of authorities, in a ConfigMap of the engines' namespace.
+    """CA certificates in a ConfigMap of the engines' namespace.
 
     trust-manager writes such a ConfigMap into every namespace. A pod does not start without it.
     """
 
     name: f.DnsName = Field(description="Name of the ConfigMap.")
-    key: f.SecretKey = Field(
-        default="ca.crt", description="Its key that holds the certificates, in PEM."
-    )
+    key: f.SecretKey = Field(default="ca.crt", description="Key with the certificates, in PEM.")
 
 
-# Of an object with `endpoint`, a URL, and `caConfigMap`.
-OF_HTTPS = Rule(
+# For objects with `endpoint`, a URL, and `caConfigMap`.
+BUNDLE_NEEDS_HTTPS = FieldRule(
     "!has(self.caConfigMap) || self.endpoint.startsWith('https:')",
     "caConfigMap needs an endpoint with https",
     "caConfigMap",

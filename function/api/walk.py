@@ -1,7 +1,7 @@
-"""A document seen through its model's types, also where parts of it are wrong.
+"""A document read through its model's types, even where parts of it are invalid.
 
-pydantic builds an object only when all of it is valid; the rules must be checked on the rest of a
-document too, or a user meets one problem after the other.
+pydantic builds an object only when all of it is valid. The rules must hold for the rest of a
+document too, so that a user sees all problems at once.
 """
 
 import types
@@ -16,8 +16,8 @@ from pydantic.fields import FieldInfo
 Loc = tuple[str | int, ...]
 
 
-class Unknown(Exception):
-    """Raised where a rule reads a field whose own value is wrong: the rule says nothing then."""
+class UnreadableField(Exception):
+    """A rule read a field with an invalid value, so it cannot be evaluated."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Field:
     """A field of a model by its types.
 
     `model`: of the objects in it, None for plain values. `container`: `list` for lists and tuples,
-    `dict` for maps, None for a value that stands alone. `keys`: of a list of type map.
+    `dict` for maps, None for other annotations. `keys`: of a list of type map.
     """
 
     info: FieldInfo
@@ -39,33 +39,33 @@ def fields(model: type[BaseModel]) -> dict[str, Field]:
     """Return the model's fields by the name that users write."""
     return {
         info.alias or name: Field(
-            info, model_of(info.annotation), _container_of(info.annotation), _map_keys(info)
+            info, find_model(info.annotation), _container_type(info.annotation), _map_keys(info)
         )
         for name, info in model.model_fields.items()
     }
 
 
-def model_of(annotation: Any) -> type[BaseModel] | None:
-    """Return the model behind an annotation: itself, optional, or in a list, a tuple or a map."""
+def find_model(annotation: Any) -> type[BaseModel] | None:
+    """Return the model behind an annotation: optional, or in a list, tuple or map."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if get_origin(annotation) in (Union, types.UnionType, list, tuple, dict) or hasattr(
         annotation, "__metadata__"
     ):
         for argument in get_args(annotation):
-            if model := model_of(argument):
+            if model := find_model(argument):
                 return model
     return None
 
 
-def _container_of(annotation: Any) -> type | None:
+def _container_type(annotation: Any) -> type | None:
     origin = get_origin(annotation)
     if origin in (list, tuple):
         return list
     if origin is dict:
         return dict
     if origin in (Union, types.UnionType) or hasattr(annotation, "__metadata__"):
-        containers = (_container_of(argument) for argument in get_args(annotation))
+        containers = (_container_type(argument) for argument in get_args(annotation))
         return next((container for container in containers if container), None)
     return None
 
@@ -76,10 +76,11 @@ def _map_keys(info: FieldInfo) -> tuple[str, ...]:
     return tuple(str(key) for key in keys) if isinstance(keys, list) else ()
 
 
-class View:
-    """One object of a document: its items are its fields, defaults filled in, None where absent.
+class DocumentView:
+    """One object of a document: its items are its fields, None where absent.
 
-    Reading a field that is in `bad`, or missing though required, raises Unknown.
+    Defaults are filled in. Reading a field in `bad`, or a required one that is missing, raises
+    UnreadableField.
     """
 
     def __init__(self, model: type[BaseModel], raw: Any, loc: Loc, bad: frozenset[Loc]) -> None:
@@ -91,40 +92,43 @@ class View:
     def __getitem__(self, name: str) -> Any:
         field, loc = fields(self.model)[name], (*self.loc, name)
         if self._bad and (loc in self._bad or self.loc in self._bad):
-            raise Unknown(loc)
+            raise UnreadableField(loc)
         if name in self._raw:
             return self._wrap(field, self._raw[name], loc)
         if field.info.is_required():
-            raise Unknown(loc)
+            raise UnreadableField(loc)
         default = field.info.get_default(call_default_factory=True)
         if isinstance(default, BaseModel):
             default = default.model_dump(by_alias=True, exclude_none=True)
         return self._wrap(field, default, loc) if default is not None else None
 
     def _wrap(self, field: Field, value: Any, loc: Loc) -> Any:
-        """Return a value with Views for the objects in it, where it has the shape of its type."""
+        """Return a value with views for its objects, if its shape is valid."""
         model = field.model
         if model is None:
             return value
         if field.container is list and isinstance(value, list):
-            return [View(model, item, (*loc, i), self._bad) for i, item in enumerate(value)]
+            return [DocumentView(model, item, (*loc, i), self._bad) for i, item in enumerate(value)]
         if field.container is dict and isinstance(value, dict):
-            return {key: View(model, item, (*loc, key), self._bad) for key, item in value.items()}
-        return View(model, value if field.container is None else {}, loc, self._bad)
+            return {
+                key: DocumentView(model, item, (*loc, key), self._bad)
+                for key, item in value.items()
+            }
+        return DocumentView(model, value if field.container is None else {}, loc, self._bad)
 
-    def children(self) -> Iterator["View"]:
-        """Yield the nested objects that the document itself holds."""
+    def children(self) -> Iterator["DocumentView"]:
+        """Yield the nested objects in the document."""
         for name, field in fields(self.model).items():
             if name not in self._raw or field.model is None:
                 continue
             value = self._wrap(field, self._raw[name], (*self.loc, name))
-            if isinstance(value, View):
+            if isinstance(value, DocumentView):
                 yield value
             else:
                 yield from value.values() if isinstance(value, dict) else value
 
     def duplicates(self) -> Iterator[tuple[Loc, str]]:
-        """Yield (place, message) of each item of a list of type map whose key was used before."""
+        """Yield (place, message) of each list item whose map key is repeated."""
         for name, field in fields(self.model).items():
             items = self._raw.get(name)
             if not field.keys or not isinstance(items, list):
@@ -136,12 +140,12 @@ class View:
                 key = tuple(str(item[part]) for part in field.keys)
                 first = seen.setdefault(key, i)
                 if first != i:
-                    said = ", ".join(f'{n} "{v}"' for n, v in zip(field.keys, key, strict=True))
-                    yield (*self.loc, name, i), f"{said} is used by {name}[{first}] already"
+                    values = ", ".join(f'{n} "{v}"' for n, v in zip(field.keys, key, strict=True))
+                    yield (*self.loc, name, i), f"{values} is already used by {name}[{first}]"
 
 
-def nested(view: View) -> Iterator[View]:
-    """Yield the view and all below it, outermost first."""
+def walk_objects(view: DocumentView) -> Iterator[DocumentView]:
+    """Yield the view and all views below it, outermost first."""
     yield view
     for child in view.children():
-        yield from nested(child)
+        yield from walk_objects(child)

@@ -11,7 +11,7 @@ from typing import Any
 
 from function import names
 from function.api.base import parse
-from function.api.deployment import Engine, Member, ModelDeploymentSpec
+from function.api.deployment import EngineSpec, Member, ModelDeploymentSpec
 from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers import conditions as c
@@ -84,7 +84,7 @@ def _status(
     return status
 
 
-def _ready_copies(call: Call, engine: Engine) -> int:
+def _ready_copies(call: Call, engine: EngineSpec) -> int:
     path = (*objects.STATUS_MANIFEST, "status", "readyReplicas")
     return int(call.observed_value(_key(engine), *path) or 0)
 
@@ -96,7 +96,7 @@ def _serving(call: Call) -> str:
     return naming.label(name, unique=(namespace, name), limit=50)
 
 
-def _key(engine: Engine) -> str:
+def _key(engine: EngineSpec) -> str:
     kind = "deployment" if len(engine.members) == 1 else "leaderworkerset"
     return f"{kind}-{engine.name}"
 
@@ -142,7 +142,7 @@ def _compose_workloads(
     call.desire({key: dict(v.manifest) for key, v in answer.resources.items()})
 
 
-def _workload(engine: Engine, serving: str, replicas: int) -> tuple[dict[str, Any], str]:
+def _workload(engine: EngineSpec, serving: str, replicas: int) -> tuple[dict[str, Any], str]:
     """The manifest and the readiness query of one engine."""
     name = naming.label(serving, engine.name, limit=52)
     selector = {LABEL_ENGINE: name}

@@ -20,7 +20,7 @@ class Image:
     pull_secrets: tuple[str, ...]
 
     @classmethod
-    def of(cls, spec: placement.Image, repository: str, tag: str) -> Self:
+    def of(cls, spec: placement.AgentImage, repository: str, tag: str) -> Self:
         """The image of a tier (`spec.image`), the backend's stock one where the spec is silent.
 
         A digest tells no version: the schema asks for `version` beside it.

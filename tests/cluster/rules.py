@@ -182,8 +182,7 @@ ROWS: list[Row] = [
     ),
     (
         "spec",
-        "namespace must be one of the tiers' own, not default or kube-node-lease or kube-public or"
-        " kube-system",
+        "namespace must not be default or kube-node-lease or kube-public or kube-system",
         {"namespace": "kv-offload-system"},
         {"namespace": "kube-system"},
     ),
@@ -203,14 +202,14 @@ ROWS: list[Row] = [
     ),
     (
         "events",
-        "replayPort must be another port than port",
+        "replayPort must differ from port",
         {"replayPort": 5558},
         {"replayPort": 5557},
     ),
     (
         "monitoring",
-        "namespaceLabels must name at least one label: none would open a port without"
-        " authentication, which shows the agents' environment, to every pod of the cluster",
+        "namespaceLabels must have at least one label: otherwise every pod of the cluster could "
+        "read the agents' environment at a port without authentication",
         {"namespaceLabels": {"a": "b"}},
         {"namespaceLabels": {}},
     ),
@@ -258,7 +257,7 @@ ROWS: list[Row] = [
     ),
     (
         "image",
-        "version must be set when digest is set: a digest does not tell the version",
+        "version must be set when digest is set: a digest does not show the version",
         {"digest": "sha256:" + "0" * 64, "version": "0.5.6"},
         {"digest": "sha256:" + "0" * 64},
     ),
@@ -300,7 +299,7 @@ ROWS: list[Row] = [
     ),
     (
         "l1",
-        "initialSizeGiB may not be set with hugepages: they are taken all at start",
+        "initialSizeGiB may not be set with hugepages: they are allocated at start",
         {"hugepages": True},
         {"hugepages": True, "initialSizeGiB": 8},
     ),
@@ -363,8 +362,8 @@ ROWS: list[Row] = [
     *union("remote", "type", _REMOTE),
     (
         "remote",
-        "serde must be naive when redis.authSecret is set: LMCache's client with a password stores"
-        " whole chunks only",
+        "serde must be naive when redis.authSecret is set: with a password LMCache stores whole "
+        "chunks only",
         {"type": "Redis", "redis": {"host": "r"}, "serde": "cachegen"},
         {"type": "Redis", "redis": {"host": "r", "authSecret": _SECRET}, "serde": "cachegen"},
     ),
@@ -372,9 +371,9 @@ ROWS: list[Row] = [
 
 # Rules over the old and the new document, which the judge exercises by an update.
 TRANSITIONS = {
-    "namespace": "namespace cannot be changed: what runs in the old one would be left behind",
-    "inferenceClusterRef": "inferenceClusterRef cannot be changed: what runs on the old cluster"
-    " would be left behind; make a second tier and move its consumers",
+    "namespace": "namespace cannot be changed: the old namespace would keep its objects",
+    "inferenceClusterRef": "inferenceClusterRef cannot be changed: the old cluster would keep its "
+    "objects. Create a second tier and move the consumers",
 }
 # Rules that no document of a user breaks: bounds of a status that only the function writes, a union
 # of which there is one member yet, and key lengths that the pattern of the key bounds too.

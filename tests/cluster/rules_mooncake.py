@@ -86,10 +86,10 @@ ROWS: list[Row] = [
         {"mooncake": {"store": _STORE, "protocol": "rdma"}} | _RDMA,
         {"mooncake": {"store": _STORE, "protocol": "tcp"}} | _RDMA,
     ),
-    ("mooncake", "store must be set unless external is", _ELSEWHERE, {"store": None}),
+    ("mooncake", "store must be set unless external is set", _ELSEWHERE, {"store": None}),
     (
         "mooncake",
-        "controlPlaneNodes may not be set with external: there is no master of ours",
+        "controlPlaneNodes may not be set with external: the tier then runs no master",
         _ELSEWHERE,
         _ELSEWHERE | {"controlPlaneNodes": {"selector": {"pool": "cpu"}}},
     ),
@@ -108,46 +108,46 @@ ROWS: list[Row] = [
     *TOLERATIONS,
     (
         "mooncake",
-        "master may not be set with external: it is run by somebody else",
+        "master may not be set with external: the tier then runs no master",
         _ELSEWHERE,
         _ELSEWHERE | {"master": {}},
     ),
     (
         "mooncake",
-        "etcd may not be set with external: external names the etcd there is",
+        "etcd may not be set with external: name the existing etcd in external",
         _ELSEWHERE,
         _ELSEWHERE | {"etcd": _ETCD},
     ),
     (
         "mooncake",
-        "tenants may not be set with external: its master's quotas are set where it is run",
+        "tenants may not be set with external: the tier cannot set quotas of an existing master",
         {"tenants": _SHARES},
         _ELSEWHERE | {"tenants": _SHARES},
     ),
     (
         "mooncake",
-        "tenants may not be set with store.offload: Mooncake counts memory alone, and one "
-        "namespace would fill the disk of all",
+        "tenants may not be set with store.offload: Mooncake bounds memory only, and one "
+        "namespace could fill the disk",
         {"tenants": _SHARES},
         {"tenants": _SHARES, "store": _STORE | {"offload": {"sizeGiB": 1, "claim": {}}}},
     ),
     (
         "mooncake",
-        "tenants may not be set with master.oplog: what a new leader reads of it was not "
-        "measured with tenants",
+        "tenants may not be set with master.oplog: recovery of a new leader is untested with "
+        "tenants",
         {"tenants": _SHARES, "master": {"replicas": 3}, "etcd": _ETCD},
         {"tenants": _SHARES, "master": {"oplog": True}, "etcd": _ETCD},
     ),
     (
         "tenants",
-        "quotas may not name the namespace default, which is Mooncake's name for all that name "
-        "none: set othersSizeGiB",
+        "quotas may not name the namespace default, Mooncake's name of clients without a tenant: "
+        "set othersSizeGiB",
         _SHARES | {"quotas": [{"namespace": "team-a", "sizeGiB": 1}]},
         _SHARES | {"quotas": [{"namespace": "default", "sizeGiB": 1}]},
     ),
     (
         "mooncake",
-        "etcd must be set when master.replicas is more than 1 or master.oplog is on",
+        "etcd must be set when master.replicas is more than 1 or master.oplog is true",
         {"master": {"replicas": 3}, "etcd": _ETCD},
         {"master": {"replicas": 3}},
     ),
@@ -165,7 +165,7 @@ ROWS: list[Row] = [
     ),
     (
         "mooncake",
-        "metadata http is kept by one master: use p2p or etcd with several, or with oplog",
+        "metadata http needs a single master without oplog: use p2p or etcd",
         _HTTP,
         _HTTP | {"master": {"replicas": 3}, "etcd": _ETCD},
     ),
@@ -177,8 +177,8 @@ ROWS: list[Row] = [
     ),
     (
         "mooncake",
-        "allocationStrategy local_first needs metadata http: only there a client can go by the name"
-        " of its node",
+        "allocationStrategy local_first needs metadata http: only there a client has its node's "
+        "name",
         _HTTP | {"allocationStrategy": "local_first"},
         {"allocationStrategy": "local_first"},
     ),
@@ -193,7 +193,7 @@ ROWS: list[Row] = [
     ),
     (
         "store",
-        "replicas must be set when form is StatefulSet, and may not be otherwise",
+        "replicas must be set when form is StatefulSet, and only then",
         {"form": "StatefulSet", "replicas": 2},
         {"replicas": 2},
     ),
@@ -211,7 +211,7 @@ ROWS: list[Row] = [
     ),
     (
         "store",
-        "memoryGiB, and hugepages of sizeGiB beside it, must fit into nodeMemoryGiB",
+        "memoryGiB and hugepages of sizeGiB must fit into nodeMemoryGiB",
         {"memoryGiB": 100, "nodeMemoryGiB": 100},
         {"memoryGiB": 101, "nodeMemoryGiB": 100},
     ),

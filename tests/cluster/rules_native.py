@@ -57,19 +57,19 @@ ROWS: list[Row] = [
     ("spec", "rdma may not be set: Native does not use RDMA", {}, _RDMA),
     (
         "spec",
-        "gpuVisibility may not be set: nothing of a Native tier looks at a GPU",
+        "gpuVisibility may not be set: Native has no agents that use a GPU",
         {},
         {"gpuVisibility": {"source": "CDI"}},
     ),
     (
         "native",
-        "cpu must be set, unless simple.disk takes its place",
+        "cpu must be set unless simple.disk is set, and only then",
         {"simple": {"disk": {"sizeGiBPerRank": 1}}},
         {"simple": {}},
     ),
     (
         "native",
-        "simple has no secondary, no blocksPerChunk and no evictionPolicy but LRU",
+        "simple allows no secondary, no blocksPerChunk and only evictionPolicy LRU",
         {"cpu": {"sizeGiB": 8}, "simple": {}},
         {"cpu": {"sizeGiB": 8}, "simple": {}, "blocksPerChunk": 16},
     ),

@@ -94,7 +94,9 @@ def client_config(tier: Tier, engine: Engine) -> Json:
         "device_name": rdma.device_names(tier),
         "enable_offload": spec.store is not None and spec.store.offload is not None,
     }
-    known = {"tenant_id": engine.tenant or facts.OTHERS} if TENANT in engine.features else {}
+    known = (
+        {"tenant_id": engine.tenant or facts.DEFAULT_TENANT} if TENANT in engine.features else {}
+    )
     return config | known
 
 

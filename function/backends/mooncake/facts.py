@@ -7,7 +7,7 @@ from packaging.version import Version
 
 from function.api.base import present
 from function.api.mooncake import MooncakeSpec
-from function.api.mooncake_tenants import OTHERS as OTHERS
+from function.api.mooncake_tenants import DEFAULT_TENANT as DEFAULT_TENANT
 from function.contract.backend import Tier as AnyTier
 from function.contract.image import Image
 

@@ -26,7 +26,7 @@ def config_map(tier: Tier) -> list[Part]:
     if tenants is None:
         return []
     shares = {quota.namespace: quota.size_gib for quota in tenants.quotas}
-    shares[facts.OTHERS] = tenants.others_size_gib
+    shares[facts.DEFAULT_TENANT] = tenants.others_size_gib
     rows = [{"name": name, "quota": gib * _GIB} for name, gib in sorted(shares.items())]
     manifest: Manifest = {
         "apiVersion": "v1",

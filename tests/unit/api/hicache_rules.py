@@ -163,7 +163,7 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
     ),
     (
         "HiCacheSpec",
-        "memoryLayout layer_first does not go with",
+        "memoryLayout layer_first may not be set with",
         [_spec(storage=POOL), _spec(storage=FILES, memoryLayout="layer_first")],
         [_spec(storage=POOL, memoryLayout="layer_first")],
     ),
@@ -175,7 +175,7 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
     ),
     (
         "HiCacheSpec",
-        "writePolicy write_back does not go with host.bufferOnly",
+        "writePolicy write_back may not be set with host.bufferOnly",
         [_spec(writePolicy="write_back"), {"host": {**HOST, "bufferOnly": True}, "storage": POOL}],
         [
             {
@@ -187,7 +187,7 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
     ),
     (
         "HiCacheSpec",
-        "decode Offload needs a storage",
+        "decode Offload needs storage",
         [_spec(), _spec(decode="Offload", storage=POOL)],
         [
             _spec(decode="Offload"),

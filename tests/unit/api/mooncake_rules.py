@@ -49,7 +49,7 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
     ),
     (
         "MooncakeSpec",
-        "metadata http is kept",
+        "metadata http needs",
         [{"store": STORE, "metadata": "http"}],
         [{"store": STORE, "metadata": "http", "master": {"replicas": 3}, "etcd": ETCD}],
     ),
@@ -105,7 +105,7 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
     ),
     (
         "MooncakeStore",
-        "memoryGiB, and hugepages",
+        "memoryGiB and hugepages",
         [
             {**STORE, "nodeMemoryGiB": 20, "memoryGiB": 20},
             {**STORE, "nodeMemoryGiB": 20, "memoryGiB": 12, "hugepages": "2Mi"},

@@ -30,7 +30,7 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
     ),
     (
         "NativeSpec",
-        "cpu must be set, unless simple.disk takes its place",
+        "cpu must be set unless simple.disk is set",
         [{"cpu": {"sizeGiB": 8}}, {"simple": {"disk": {"sizeGiBPerRank": 1}}}],
         [
             {},
@@ -40,7 +40,7 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
     ),
     (
         "NativeSpec",
-        "simple has no secondary",
+        "simple allows no secondary",
         [{"cpu": {"sizeGiB": 8}, "simple": {}}],
         [
             {"cpu": {"sizeGiB": 8}, "simple": {}, "blocksPerChunk": 16},
@@ -74,7 +74,7 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
         for model in ("KVOffloadTierSpec", "InlineTier")
         for field, why, value in (
             ("rdma", "Native", RDMA),
-            ("gpuVisibility", "nothing of a Native", {"source": "CDI"}),
+            ("gpuVisibility", "Native", {"source": "CDI"}),
         )
     ),
 ]

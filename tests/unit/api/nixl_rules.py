@@ -56,7 +56,7 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
             ),
             (
                 model,
-                "nodes may not be set: NIXL",
+                "nodes may not be set: without nixl.preflight",
                 [
                     TIER,
                     {**TIER, "nodes": {"selector": {}}},

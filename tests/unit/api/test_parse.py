@@ -134,7 +134,7 @@ CASES: list[tuple[str, type[ApiModel], Any, list[str]]] = [
             'spec.lmcache.l2[1].disk.sizeGiB: must be an integer, not "40Gi"',
             "spec.lmcache.l2[1].type: must be one of Disk, SharedFileSystem, Redis, Valkey, S3, "
             'NIXL, Raw, not "Disc"; did you mean Disk?',
-            'spec.lmcache.l2[1]: name "nvme" is used by l2[0] already',
+            'spec.lmcache.l2[1]: name "nvme" is already used by l2[0]',
             "spec.lmcache.l2[2].redis.authSecret.key: must be set",
             "spec.lmcache.l2[2].redis.authSecret.name: must be set",
             "spec.startupTimeoutSeconds: must be an integer, not 0.5",
@@ -186,7 +186,7 @@ CASES: list[tuple[str, type[ApiModel], Any, list[str]]] = [
         [
             "spec.image.repository: must be an image repository without tag or digest (they have "
             'fields of their own), not "lmcache/standalone:v0.5.6"',
-            "spec.image.version: version must be set when digest is set: a digest does not tell "
+            "spec.image.version: version must be set when digest is set: a digest does not show "
             "the version",
         ],
     ),
@@ -212,7 +212,7 @@ CASES: list[tuple[str, type[ApiModel], Any, list[str]]] = [
             ],
         },
         [
-            'spec.kvOffloadTiers[1]: name "chat" is used by kvOffloadTiers[0] already',
+            'spec.kvOffloadTiers[1]: name "chat" is already used by kvOffloadTiers[0]',
             "spec.kvOffloadTiers[1].lmcache.l1.sizeGiB: must be at least 1, not -1",
             "spec.kvOffloadTiers[2].inferenceClusterRef: unknown field; known here: "
             + ", ".join(sorted({*OF_A_TIER, *map(field_name, SPECS)})),
@@ -275,7 +275,7 @@ CASES: list[tuple[str, type[ApiModel], Any, list[str]]] = [
             kvOffloadTierRef={"name": "chat", "policy": "required"},
         ),
         [
-            'spec.template.spec.engines[1]: name "a" is used by engines[0] already',
+            'spec.template.spec.engines[1]: name "a" is already used by engines[0]',
             "spec.template.spec.engines[0].members: members must be one Standalone, or one Leader "
             "and one Worker",
             "spec.template.spec.engines[1].members: members must be one Standalone, or one Leader "

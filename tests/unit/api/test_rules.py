@@ -10,9 +10,9 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from function.api.base import ApiModel, Rule, broken, parse
+from function.api.base import ApiModel, FieldRule, broken_rules, parse
 from function.api.input import Input
-from function.api.walk import model_of
+from function.api.walk import find_model
 from kv_offload.crds.generate import KINDS
 from tests.unit.api import hicache_rules, mooncake_rules, native_rules, nixl_rules
 
@@ -39,7 +39,7 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
     *nixl_rules.ROWS,
     (
         "Events",
-        "replayPort must be another port than port",
+        "replayPort must differ from port",
         [{}, {"replayPort": 5558}],
         [{"replayPort": 5557}, {"port": 6000, "replayPort": 6000}],
     ),
@@ -52,7 +52,7 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
     *(
         (
             model,
-            "namespace must be one of the tiers' own",
+            "namespace must not be",
             [{**SERVER}, {**SERVER, "namespace": "kv"}],
             [{**SERVER, "namespace": "kube-system"}, {**SERVER, "namespace": "default"}],
         )
@@ -60,7 +60,7 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
     ),
     (
         "Monitoring",
-        "namespaceLabels must name",
+        "namespaceLabels must have",
         [{}, {"namespaceLabels": {"a": "b"}}],
         [{"namespaceLabels": {}}],
     ),
@@ -172,7 +172,7 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
         [{"source": "None", "podAnnotations": {"a": "b"}}],
     ),
     (
-        "Image",
+        "AgentImage",
         "version must be set",
         [{}, {"tag": "v1"}, {"digest": "sha256:0", "version": "1"}],
         [{"digest": "sha256:0"}],
@@ -199,7 +199,7 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
         [{"worker": {"nodes": 2}}, {"role": "Leader", "worker": {"nodes": 2}}],
     ),
     (
-        "Engine",
+        "EngineSpec",
         "members must be one Standalone",
         [
             {"members": [{}]},
@@ -328,7 +328,7 @@ def models() -> dict[str, type[ApiModel]]:
         assert issubclass(model, ApiModel)
         found[model.__name__] = model
         for info in model.model_fields.values():
-            if below := model_of(info.annotation):
+            if below := find_model(info.annotation):
                 visit(below)
 
     for kind in KINDS:
@@ -341,7 +341,7 @@ def models() -> dict[str, type[ApiModel]]:
 MODELS = models()
 
 
-def rules() -> Iterator[tuple[type[ApiModel], Rule]]:
+def rules() -> Iterator[tuple[type[ApiModel], FieldRule]]:
     for model in MODELS.values():
         for base in model.__mro__:
             for rule in vars(base).get("rules", ()):
@@ -350,7 +350,7 @@ def rules() -> Iterator[tuple[type[ApiModel], Rule]]:
 
 def messages(model: str, document: Any) -> list[str]:
     """What a document breaks in the object itself, not below it."""
-    found = broken(MODELS[model], document, frozenset())
+    found = broken_rules(MODELS[model], document, frozenset())
     return [message for loc, message in found if len(loc) <= 1]
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pydantic import Field
 
-from function.api.base import ApiModel, Rule, escape, parse
+from function.api.base import ApiModel, FieldRule, escape, parse
 from function.api.input import API_VERSION, KIND, Input
 from kv_offload.crds.generate import KINDS, drift, input_crd, outputs, xrd
 from kv_offload.crds.schema import Schema, structural
@@ -236,7 +236,7 @@ def test_a_model_becomes_a_structural_schema() -> None:
     class Leaf(ApiModel):
         """A leaf."""
 
-        rules = (Rule("self.size > 0", "size must be positive", "size"),)
+        rules = (FieldRule("self.size > 0", "size must be positive", "size"),)
         size: int = Field(default=1, gt=0, lt=9)
 
     class Root(ApiModel):

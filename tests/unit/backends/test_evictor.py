@@ -25,7 +25,7 @@ from tests.unit.backends.native import FILES, native
 from tests.unit.programs.evictor import fill, left
 
 DISK = {"name": "d", "type": "Disk", "disk": {"sizeGiB": 1, "hostPath": {"path": "/mnt/kv"}}}
-IMAGE = Image.of(placement.Image(), "an/image", "1")
+IMAGE = Image.of(placement.AgentImage(), "an/image", "1")
 
 # (settings, directory, its row, the fields of all)
 CONFIG: tuple[tuple[Evictor, Directory, dict[str, Any], dict[str, Any]], ...] = (

@@ -7,7 +7,7 @@ from packaging.version import Version
 from function.api.base import parse, present
 from function.api.hicache_storage import HiCacheMooncakeExternal
 from function.api.mooncake import MooncakeEngine, MooncakeExternal, MooncakeSpec
-from function.api.placement import Image
+from function.api.placement import AgentImage
 from function.api.tier import KVOffloadTierSpec
 from function.backends.hicache import facts
 from function.backends.hicache.facts import Tier
@@ -58,7 +58,7 @@ def pool(tier: Tier) -> mooncake.Tier:
         return mooncake.Tier(name, namespace, remote_name(namespace, name), found, found.settings)
     external = present(present(present(tier.settings.storage).mooncake).external)
     # Nothing of the tier runs: what the pool runs is what somebody says of it, and no default.
-    image = Image(tag="unknown", version=external.version)
+    image = AgentImage(tag="unknown", version=external.version)
     there = tier.spec.model_copy(update={"image": image})
     return mooncake.Tier(tier.name, tier.namespace, tier.remote_name, there, _settings(external))
 
