@@ -15,6 +15,9 @@ from function.redact import redacted
 
 # Of one refusal that stands for several: how many it says, and in how many characters.
 _MOST, _ROOM = 8, 6000
+# Characters of any message and path. A message quotes what strangers wrote: it is cut before it is
+# searched for credentials, with room for those that are hidden, and after.
+_SEARCHED, _LONGEST, _LONGEST_PATH = 32768, 8192, 1024
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][-\w$]*")
 
 
@@ -51,7 +54,8 @@ class Refused(Exception):
     """
 
     def __init__(self, reason: Reason, message: str, path: str = "") -> None:
-        message = redacted(message)
+        message = cut(redacted(message[:_SEARCHED]), _LONGEST)
+        path = cut(path, _LONGEST_PATH)
         super().__init__(f"{path}: {message}" if path else message)
         self.reason = reason
         self.message = message
@@ -69,12 +73,13 @@ class Refused(Exception):
             return parts[0]
         shown = parts[:_MOST]
         room = _ROOM // len(shown)
-        texts = [f"({i}) {_cut(str(part), room)}" for i, part in enumerate(shown, 1)]
+        texts = [f"({i}) {cut(str(part), room)}" for i, part in enumerate(shown, 1)]
         more = f" And {len(parts) - len(shown)} more." if len(parts) > len(shown) else ""
         whole = cls(parts[0].reason, f"{len(parts)} things: {' '.join(texts)}{more}")
         whole.parts = tuple(parts)
         return whole
 
 
-def _cut(text: str, room: int) -> str:
+def cut(text: str, room: int) -> str:
+    """Return the text in at most `room` characters, with an ellipsis where it was longer."""
     return text if len(text) <= room else f"{text[: room - 3]}..."

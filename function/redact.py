@@ -11,11 +11,13 @@ HIDDEN = "(hidden)"
 # Names of settings that hold a credential, as they stand in flags, JSON keys and variables.
 _NAMES = (
     r"pass(?:word|wd|phrase)|secret(?:[-_]?(?:access[-_]?)?key)?|(?:api|access|account|private|auth)"
-    r"[-_]?key|(?:[a-z]+[-_])?token|credentials?|connection[-_]?string|sas|bearer"
+    r"[-_]?key|token|credentials?|connection[-_]?string|sas|bearer"
 )
+# What stands in front of such a name (`AWS_`, `kv.`) is not matched: it is kept anyway, and a chain
+# of a-a-a-... would be read from each of its links to its end.
 _NAMED = re.compile(
     rf"""(?ix)
-    (?P<name> (?<![a-z0-9]) (?:[a-z0-9]+[-_.])* (?:{_NAMES}) (?![a-z0-9_-]) ["']? )
+    (?P<name> (?<![a-z0-9]) (?:{_NAMES}) (?![a-z0-9_-]) ["']? )
     (?P<between> \s*[:=]\s*["']? | \s+is\s+["']? | \s+["']? (?=\S{{8}}) | ["']?,\s*["'] )
     (?P<value> [^\s"',}}\]]{{4,}} )
     """
@@ -27,7 +29,9 @@ _VALUES = re.compile(
     r"|\b(?:sk|pk|rk)-[A-Za-z0-9_-]{20,}"  # OpenAI and its like
     r"|\bgh[pousr]_[A-Za-z0-9]{20,}\b"  # GitHub
     r"|\bnvapi-[A-Za-z0-9_-]{20,}"  # NVIDIA
-    r"|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*"  # a JSON Web Token
+    # A JSON Web Token. What follows its head is optional: all that is read is then taken, where
+    # eyJ-eyJ-... would be read from each of its links to its end, in search of a dot.
+    r"|\beyJ[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]+)*"
     r"|(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"  # user:password in a URL
 )
 

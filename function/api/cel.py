@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-_TOKEN = re.compile(r"\s*(\d+|'[^']*'|\w+|&&|\|\||[=!<>]=|[-+<>!?:.,()\[\]])")
+_TOKEN = re.compile(r"(\d+|'[^']*'|\w+|&&|\|\||[=!<>]=|[-+<>!?:.,()\[\]])")
 # {operator: (how tightly it binds, the same in Python)}
 _BINARY = {
     "||": (1, "or"),

@@ -30,7 +30,8 @@ _INJECTED = frozenset({"LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 # What may stand around such texts and leaves the whole as harmless.
 _PLAIN = re.compile(rb"[A-Za-z0-9._:/-]*\Z")
-_SERVICE_LINK = re.compile(r"[A-Z][A-Z0-9_]*_(SERVICE_(HOST|PORT\w*)|PORT\w*)\Z")
+# The first _PORT decides, so no later one is tried: a name of many would cost its square.
+_SERVICE_LINK = re.compile(r"[A-Z](?:(?>[A-Z0-9_]*?_PORT)\w*+|[A-Z0-9_]*_SERVICE_HOST)\Z")
 
 
 @dataclass

@@ -7,7 +7,10 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from function.edge import structs
 from function.edge.answer import FALSE, TRUE, Answer, Condition, Requirement
+from function.problems import cut
 
+# Characters of one message: the limit of metav1.Condition. What it quotes can be anyone's.
+_LONGEST = 32768
 _STATUS = {TRUE: fnv1.STATUS_CONDITION_TRUE, FALSE: fnv1.STATUS_CONDITION_FALSE}
 _READY = {None: fnv1.READY_UNSPECIFIED, True: fnv1.READY_TRUE, False: fnv1.READY_FALSE}
 
@@ -42,9 +45,9 @@ def write(req: fnv1.RunFunctionRequest, answer: Answer) -> fnv1.RunFunctionRespo
         response.require_schema(rsp, name, api_version, kind)
     rsp.conditions.extend(_condition(c) for c in answer.conditions)
     for message in answer.warnings:
-        response.warning(rsp, message)
+        response.warning(rsp, cut(message, _LONGEST))
     if answer.fatal:
-        response.fatal(rsp, answer.fatal)
+        response.fatal(rsp, cut(answer.fatal, _LONGEST))
     return rsp
 
 
@@ -60,7 +63,7 @@ def _condition(condition: Condition) -> fnv1.Condition:
         type=condition.type,
         status=_STATUS.get(condition.status, fnv1.STATUS_CONDITION_UNKNOWN),
         reason=condition.reason,
-        message=condition.message or None,
+        message=cut(condition.message, _LONGEST) or None,
         target=fnv1.TARGET_COMPOSITE,
     )
 

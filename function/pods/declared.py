@@ -36,6 +36,8 @@ _ANNOTATIONS = (
     names.ANNOTATION_MODEL_FAMILY,
 )
 
+# Characters of an annotation's value: a list of every package and family has 300.
+_LONGEST = 1024
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
@@ -111,6 +113,8 @@ def _annotated(templates: Iterable[Mapping[str, Any]], tier_namespace: str) -> D
             if value is None:
                 continue
             value = str(value).strip()
+            if len(value) > _LONGEST:
+                raise _invalid(f"has {len(value)} characters; at most {_LONGEST} are read", name)
             if texts.setdefault(name, value) != value and policies != {Policy.OFF}:
                 raise Refused(
                     Reason.TIER_CONFLICT,

@@ -21,7 +21,7 @@ _REQUIREMENT = re.compile(
     r"([A-Za-z0-9][\w.-]*)(?:\[[\w,.-]{0,64}\])?(?:([=<>!~@ ].*))?", re.DOTALL
 )
 _WHEEL = re.compile(r"([\w.]+)-([^-]+)-[^/]*\.whl")
-_SOURCE = re.compile(r"git\+.*/([\w.-]+?)(?:\.git)?(?:[@#].*)?")
+_SOURCE = re.compile(r"git\+.*/([\w.-]+?)(?:\.git)?(?:[@#].*)?", re.DOTALL)
 _UPGRADES = frozenset(("-U", "--upgrade", "--pre", "--force-reinstall", "--reinstall"))
 
 

@@ -29,7 +29,9 @@ _TYPES: tuple[tuple[str, str, str], ...] = (
     (_BOOLEANS, r"true|false", "true or false"),
     (_TEXTS, r".*", "a text"),
 )
-_KNOWN = {name: row[1:] for row in _TYPES for name in row[0].split()}
+_KNOWN = {
+    name: (re.compile(pattern), kind) for names, pattern, kind in _TYPES for name in names.split()
+}
 _CHOICES = {"memory_allocator": ("offset", "cachelib")}
 
 # Flags that have a field of their own.
@@ -88,7 +90,7 @@ def known(name: str, value: str) -> str:
     if name not in _KNOWN:
         return "is no flag of mooncake_master that may be set here; it would stop the master"
     pattern, kind = _KNOWN[name]
-    if not re.fullmatch(pattern, value):
+    if not pattern.fullmatch(value):
         return f"must be {kind}, not {value!r}"
     choices = _CHOICES.get(name)
     if choices and value not in choices:

@@ -17,7 +17,7 @@ from function.command.shell.state import State, TextValue, WordsValue
 
 _IDENTIFIER = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 _WORD = re.compile(r"\w+")
-_ASSIGNED = re.compile(r"(\w+)\+?=")
+_ASSIGNED = re.compile(r"(?<!\w)(\w++)\+?=")
 
 # Commands that set the variables that their arguments name.
 _READERS = frozenset({"read", "mapfile", "readarray", "getopts", "let", "printf", "wait"})

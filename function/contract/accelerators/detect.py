@@ -6,7 +6,7 @@ none of these tells is unknown, which is the normal case under DRA with opaque c
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from function.contract.accelerators.kinds import (
@@ -42,6 +42,11 @@ class Hint:
     accelerator: str
     source: str
     sharing: str = ""
+    pattern: re.Pattern[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Compile the key; a newline is a character like others, or failing costs a square."""
+        object.__setattr__(self, "pattern", re.compile(self.key, re.DOTALL))
 
 
 RESOURCES: tuple[Hint, ...] = (
@@ -187,7 +192,7 @@ def _selector(pod: Json) -> dict[str, list[str]]:
 def _first(names: Iterable[str], hints: Sequence[Hint], what: str) -> Accelerator:
     for name in names:
         for hint in hints:
-            if re.fullmatch(hint.key, name.lower()):
+            if hint.pattern.fullmatch(name.lower()):
                 return Accelerator(hint.accelerator, hint.sharing, f"{what} {name}")
     return Accelerator()
 
