@@ -20,6 +20,8 @@ Json = dict[str, Any]
 
 ENTRYPOINT = "Ray Serve LLM"
 _KV_TRANSFER = "kv_transfer_config"
+# vLLM copies variables of some prefixes to its Ray workers, and those that this one names.
+RAY_COPY = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
 
 
 def program(entry: Mapping[str, Any]) -> Program:

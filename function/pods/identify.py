@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from function import command
+from function.api.engines import ENGINES
 from function.api.input import EngineImage
 from function.command import ImageCall, Program
 from function.command.programs import OTHER_STACK_REASONS
@@ -200,10 +201,10 @@ def _advice(pods: Sequence[tuple[Mapping[str, Any], Program]]) -> str:
     if all(program.inert for _, program in pods):
         return "its command starts no engine: remove the request for a tier, if that is so"
     if all(container.get("command") for container, _ in pods):
+        starts = ", ".join(kind(name).start for name in ENGINES)
         return (
             "its command hides what it starts: if that is an engine, start it by a command line "
-            "that shows it (vllm serve, python3 -m sglang.launch_server); else remove the request "
-            "for a tier"
+            f"that shows it ({starts}); else remove the request for a tier"
         )
     return (
         "if it is an engine, annotate the pod template with modelplane.ai/kv-offload-engine, or "
@@ -240,9 +241,10 @@ def _check_scope(pods: Sequence[tuple[Mapping[str, Any], Program]], declared: De
             f"the {declared.engine_source} says {declared.engine}, and the container visibly "
             f"starts {others[0]}; remove the {declared.engine_source}, and the request for a tier",
         )
+    engines = " and ".join(f"no {name}" for name in ENGINES)
     raise Refused(
         Reason.OUT_OF_SCOPE,
-        f"it starts {others[0]}, which is no vLLM and no SGLang server; it is left alone",
+        f"it starts {others[0]}, which is {engines} server; it is left alone",
     )
 
 

@@ -1,93 +1,46 @@
 """The container of a pod template that serves the model: by name or by proof."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from function import names
 from function.contract.image_reference import ImageReference
+from function.facts import Table
 from function.problems import Refused
 from function.reasons import Reason
 
 Json = dict[str, Any]
 
-# Names that serving stacks give the engine's container, the most specific first: Modelplane,
-# KServe, llm-d and production-stack, OME, kthena, KubeAI, LeaderWorkerSet examples, KubeRay.
-NAMES: tuple[str, ...] = (
-    "engine",
-    "kserve-container",
-    "main",
-    "vllm",
-    "sglang",
-    "ome-container",
-    "runner",
-    "inference-server",
-    "model-server",
-    "server",
-    "vllm-leader",
-    "vllm-worker",
-    "sglang-leader",
-    "sglang-worker",
-    "leader",
-    "worker",
-    "ray-head",
-    "ray-worker",
-)
 
-# Names of containers that are no engine: proxies, meshes, log and metrics shippers, downloaders.
-SIDECAR_NAMES = frozenset(
-    (
-        "routing-proxy",
-        "routing-sidecar",
-        "llm-d-routing-sidecar",
-        "istio-proxy",
-        "linkerd-proxy",
-        "envoy",
-        "queue-proxy",
-        "kube-rbac-proxy",
-        "oauth-proxy",
-        "cloud-sql-proxy",
-        "vault-agent",
-        "fluent-bit",
-        "fluentd",
-        "otel-collector",
-        "otc-container",
-        "dcgm-exporter",
-        "node-exporter",
-        "aibrix-runtime",
-        "runtime-sidecar",
-        "storage-initializer",
-        "modelcar",
-        "lora-sidecar",
-        "tokenizer",
-        "proxy",
-        "sidecar",
-    )
-)
+@dataclass(frozen=True)
+class _Containers:
+    """Containers by their names, and by the last element of their image's repository."""
 
-# The same by the last element of the image's repository.
-SIDECAR_IMAGES = frozenset(
-    (
-        "llm-d-routing-sidecar",
-        "llm-d-router-disagg-sidecar",
-        "proxyv2",
-        "proxy",
-        "envoy",
-        "nginx",
-        "haproxy",
-        "kube-rbac-proxy",
-        "oauth2-proxy",
-        "fluent-bit",
-        "fluentd",
-        "opentelemetry-collector",
-        "opentelemetry-collector-contrib",
-        "dcgm-exporter",
-        "busybox",
-        "pause",
-        "storage-initializer",
-        "sgl-model-gateway",
-        "sglang-router",
-    )
-)
+    names: tuple[str, ...]
+    source: str
+    images: tuple[str, ...] = ()
+
+
+_ENGINES = Table(_Containers, "containers", "engines")
+_SIDECARS = Table(_Containers, "containers", "sidecars")
+
+
+@cache
+def _engine_names() -> tuple[str, ...]:
+    """Return names of containers that serve a model, the most specific first."""
+    return tuple(name for row in _ENGINES for name in row.names)
+
+
+@cache
+def _sidecar_names() -> frozenset[str]:
+    return frozenset(name for row in _SIDECARS for name in row.names)
+
+
+@cache
+def _sidecar_images() -> frozenset[str]:
+    return frozenset(image for row in _SIDECARS for image in row.images)
 
 
 def find_engine_container(
@@ -111,12 +64,12 @@ def find_engine_container(
             return i
     candidates = [i for i, c in enumerate(containers) if not is_sidecar(c)]
     proven = [i for i in candidates if proves(containers[i])]
-    named = [i for i in candidates if containers[i].get("name") in NAMES]
+    named = [i for i in candidates if containers[i].get("name") in _engine_names()]
     # Proof beats a name; among several proven or named ones, the most specific name decides.
     for group in (proven,) if proven else (named, candidates):
         if len(group) == 1:
             return group[0]
-    for specific in NAMES:
+    for specific in _engine_names():
         for i in proven or named:
             if containers[i].get("name") == specific:
                 return i
@@ -128,8 +81,8 @@ def find_engine_container(
 def is_sidecar(container: Json) -> bool:
     """Return whether a container's name or image is that of a known sidecar."""
     return (
-        container.get("name") in SIDECAR_NAMES
-        or ImageReference.parse(str(container.get("image") or "")).name in SIDECAR_IMAGES
+        container.get("name") in _sidecar_names()
+        or ImageReference.parse(str(container.get("image") or "")).name in _sidecar_images()
     )
 
 

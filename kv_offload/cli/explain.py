@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from function.api.engines import ENGINES
 from kv_offload.cli.errors import Fatal, user_errors
 from kv_offload.render import emit, files
 
@@ -22,7 +23,9 @@ _FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
 @click.option(
     "--all-tiers", is_flag=True, help="--tier holds several: say of each whether it would do."
 )
-@click.option("--engine", help="Declare the engine (vLLM, SGLang) instead of looking it up.")
+@click.option(
+    "--engine", help=f"Declare the engine ({', '.join(ENGINES)}) instead of looking it up."
+)
 @click.option("--engine-version", help="Declare its version, e.g. 0.33.0; with --engine.")
 @click.option("--namespace", help="Namespace of the consumer: the tier must admit it.")
 @click.option(

@@ -10,6 +10,7 @@ from rich.tree import Tree
 
 from function import command, workloads
 from function.api.consumer import KVOffloadTierRef
+from function.api.engines import ENGINES
 from function.api.input import Input
 from function.backends.registry import BACKENDS
 from function.composers import tier_plan
@@ -36,7 +37,7 @@ _FILES_NAME = "CONSUMER-kv-offload"
 
 # What the command itself can be told, by reason.
 _HERE = {
-    Reason.ENGINE_UNKNOWN: "--engine vLLM, or --engine SGLang",
+    Reason.ENGINE_UNKNOWN: ", or ".join(f"--engine {name}" for name in ENGINES),
     Reason.VERSION_MISMATCH: "--engine vLLM --engine-version 0.33.0, or what the image has",
 }
 

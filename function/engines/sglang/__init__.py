@@ -19,6 +19,7 @@ def _phase(flags: Flags) -> str:
 KIND = EngineKind(
     name=SGLANG,
     distribution="sglang",
+    start="python3 -m sglang.launch_server",
     model_flag="--model-path",
     port=30000,
     ranks=RankFlags(

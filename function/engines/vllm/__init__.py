@@ -11,6 +11,7 @@ from function.engines.vllm.identity import INPUTS
 KIND = EngineKind(
     name=VLLM,
     distribution="vllm",
+    start="vllm serve",
     model_flag="--model",
     port=8000,
     # vLLM's ParallelConfig.world_size.

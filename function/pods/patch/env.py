@@ -8,12 +8,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from function.engines.ray_serve import RAY_COPY
 from function.pods.patch.draft import Draft, conflict, items
 
 Json = dict[str, Any]
-
-# vLLM copies variables of some prefixes to its Ray workers, and those that this one names.
-RAY_COPY = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
 
 # `$(NAME)`, unless the dollar is escaped by another one.
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.][-A-Za-z0-9_.]*)\)")
