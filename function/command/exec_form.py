@@ -227,7 +227,7 @@ def _module(name: str, words: Sequence[Word], at: int) -> Outcome:
         return Engine(programs.MODULES[name], at)
     if name in programs.MODULE_COMMANDS:
         return _command(programs.MODULE_COMMANDS[name], words, at)
-    label = programs.FOREIGN_MODULES.get(name.split(".", 1)[0])
+    label = programs.OTHER_STACK_MODULES.get(name.split(".", 1)[0])
     if label:
         return OtherStack(label)
     if name in programs.HIDES_ENGINE:

@@ -1,12 +1,12 @@
 """Programs by name: the engines, serving engines of others, and what surely starts no engine.
 
-Facts: vLLM 0.33 and SGLang 0.5.23 start as `vllm serve`, `vllm-rs serve`, `sglang serve` or as a
-Python module (reference: their entry points); `-m` modules of the old spelling still run.
+The rows are facts: `starts` of each engine's file, and programs.yaml.
 """
 
 from dataclasses import dataclass
 
-from function.api.engines import SGLANG, VLLM
+from function.api.engines import ENGINES
+from function.facts import Table
 
 
 @dataclass(frozen=True)
@@ -18,94 +18,78 @@ class Start:
     positional_model: bool = False
 
 
+@dataclass(frozen=True)
+class _EntryPoint:
+    """`command`: program and subcommand, or `module`; `command_of`: the program it is a door to."""
+
+    source: str
+    command: tuple[str, ...] = ()
+    module: str = ""
+    command_of: str = ""
+    positional_model: bool = False
+
+
+@dataclass(frozen=True)
+class _Stack:
+    """A serving engine that is not wired here: programs, folders of programs, Python modules."""
+
+    label: str
+    source: str
+    programs: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class _Names:
+    """Programs, Python modules and variables of one kind."""
+
+    source: str
+    programs: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+
+
+_ENTRY_POINTS = [(e, row) for e in ENGINES for row in Table(_EntryPoint, e.lower(), "starts")]
+_STACKS = Table(_Stack, "programs", "stacks")
+_INERT = Table(_Names, "programs", "inert")
+_WRAPPERS = Table(_Names, "programs", "wrappers")
+
 # (program, subcommand)
-COMMANDS: dict[tuple[str, str], Start] = {
-    ("vllm", "serve"): Start(VLLM, "vllm serve", True),
-    ("vllm-rs", "serve"): Start(VLLM, "vllm-rs serve", True),
-    ("sglang", "serve"): Start(SGLANG, "sglang serve", True),
+COMMANDS: dict[tuple[str, ...], Start] = {
+    row.command: Start(engine, " ".join(row.command), row.positional_model)
+    for engine, row in _ENTRY_POINTS
+    if row.command
 }
 MODULES: dict[str, Start] = {
-    name: Start(engine, f"python3 -m {name}")
-    for engine, name in (
-        (VLLM, "vllm.entrypoints.openai.api_server"),
-        (VLLM, "vllm.entrypoints.api_server"),
-        (SGLANG, "sglang.launch_server"),
-    )
+    row.module: Start(engine, f"python3 -m {row.module}", row.positional_model)
+    for engine, row in _ENTRY_POINTS
+    if row.module and not row.command_of
 }
 # Modules that are a command line of their own: `python3 -m vllm.entrypoints.cli.main serve`.
-MODULE_COMMANDS = {"vllm.entrypoints.cli.main": "vllm", "vllm": "vllm", "sglang.cli.main": "sglang"}
+MODULE_COMMANDS = {row.module: row.command_of for _, row in _ENTRY_POINTS if row.command_of}
 
 # Serving engines and frameworks that manage their own KV cache: recognised, left alone.
-FOREIGN: dict[str, str] = {
-    "tritonserver": "NVIDIA Triton",
-    "trtllm-serve": "TensorRT-LLM",
-    "trtllm-llmapi-launch": "TensorRT-LLM",
-    "text-generation-launcher": "Text Generation Inference",
-    "text-generation-server": "Text Generation Inference",
-    "text-generation-router": "Text Generation Inference",
-    "text-embeddings-router": "Text Embeddings Inference",
-    "llama-server": "llama.cpp",
-    "llama-cli": "llama.cpp",
-    "ollama": "Ollama",
-    "lmdeploy": "LMDeploy",
-    "mlc_llm": "MLC LLM",
-    "dynamo": "NVIDIA Dynamo",
-    "dynamo-run": "NVIDIA Dynamo",
-    "nim_llm": "NVIDIA NIM",
-}
-# NIM's own scripts have plain names: their folder tells.
-FOREIGN_FOLDERS: dict[str, str] = {"/opt/nim/": "NVIDIA NIM"}
-FOREIGN_MODULES: dict[str, str] = {
-    "dynamo": "NVIDIA Dynamo",
-    "tensorrt_llm": "TensorRT-LLM",
-    "tritonserver": "NVIDIA Triton",
-    "vllm_nvext": "NVIDIA NIM",
-    "nim_llm": "NVIDIA NIM",
-    "nimlib": "NVIDIA NIM",
-    "lmdeploy": "LMDeploy",
-    "mlc_llm": "MLC LLM",
-    "llama_cpp": "llama.cpp",
-}
-
-# Of those that LMCache has a plug for: why they are not wired all the same (docs/lmcache.md).
-OTHER_STACK_REASONS: dict[str, str] = {
-    "NVIDIA Dynamo": "its vLLM workers take vLLM's connector flags, but its router, events and "
-    "hand-over are set beside them, and nobody here has run one with a tier",
-    "TensorRT-LLM": "LMCache's plug for it shares GPU memory by plain CUDA IPC, which needs the "
-    "host's /dev/shm and no isolation, and keys blocks by no identity",
-}
+OTHER_STACK_MODULES = {module: row.label for row in _STACKS for module in row.modules}
+OTHER_STACK_REASONS = {row.label: row.reason for row in _STACKS if row.reason}
+_OTHER_STACK_PROGRAMS = {program: row.label for row in _STACKS for program in row.programs}
+_OTHER_STACK_FOLDERS = {folder: row.label for row in _STACKS for folder in row.folders}
 
 SHELLS = frozenset({"bash", "sh", "dash", "ash"})
 
 # Programs that start no engine, whatever their words; shell builtins among them.
-_INERT = """
- : [ [[ alias apk apt apt-get basename bg break cat cd chmod chown continue cp curl cut date
- declare df dig dirname disown du echo exit export false fg free getent getopts git grep head
- hash help hf hostname huggingface-cli id ip jobs jq kill ldconfig let ln local ls lscpu lspci
- mapfile mkdir mknod modprobe mount mv nc nproc nslookup numfmt nvidia-smi pgrep pip pip3 pkill
- popd printenv printf ps pushd pwd read readarray readlink readonly realpath return rm rmdir
- sed seq set sha256sum shift shopt sleep sort ss stat sync sysctl tail tar tee test times touch tr
- true trap tty type typeset ulimit umask umount unalias uname uniq unset unzip wait wc wget which
- whoami yes ibv_devinfo ibstat rdma ray ray_init etcd redis-server redis-cli nginx envoy
- mooncake_master lmcache lmcache_server sglang_router sglang-router vllm-router
- multi-node-serving.sh"""
-_INERT_MODULES = """pip ensurepip venv http.server json.tool compileall site
- sglang_router.launch_router sglang.launch_router sglang.check_env
- sglang.bench_serving sglang.bench_one_batch vllm.collect_env lmcache.v1.multiprocess.server
- lmcache.v1.multiprocess.http_server lmcache.v1.server mooncake.mooncake_store_service
- mooncake.http_metadata_server"""
-INERT = frozenset(_INERT.split())
-INERT_MODULES = frozenset(_INERT_MODULES.split())
-# Variables that an operator sets to a command line that starts no engine: KubeRay's own
-# `ray start ...`, for a script that takes the container's command over.
-IDLE_VARIABLES = frozenset({"KUBERAY_GEN_RAY_START_CMD"})
-# sglang_router.launch_server starts engines itself, from the router's flags.
-HIDES_ENGINE = frozenset({"sglang_router.launch_server"})
+INERT = frozenset(program for row in _INERT for program in row.programs)
+INERT_MODULES = frozenset(module for row in _INERT for module in row.modules)
+# Variables that an operator sets to a command line that starts no engine.
+IDLE_VARIABLES = frozenset(name for row in _INERT for name in row.variables)
+# Modules that start engines themselves, with flags of their own.
+HIDES_ENGINE = frozenset(module for row in _WRAPPERS for module in row.modules)
 
 
 def other_stack(program: str) -> str:
-    """The label of a serving engine of others that `program` (a path or a name) starts, or ""."""
-    for folder, label in FOREIGN_FOLDERS.items():
+    """Return the serving engine of others that `program` (a path or a name) starts, or ""."""
+    for folder, label in _OTHER_STACK_FOLDERS.items():
         if program.startswith(folder):
             return label
-    return FOREIGN.get(program.rsplit("/", 1)[-1], "")
+    return _OTHER_STACK_PROGRAMS.get(program.rsplit("/", 1)[-1], "")

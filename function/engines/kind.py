@@ -101,8 +101,8 @@ class IdentityInputs:
 class EngineKind:
     """One engine.
 
-    `name`: as consumers write it. `distribution`: its package on PyPI. `start`: a command line that
-    starts it, for messages. `model_flag`: names the model. `port`: where it serves without `--port`.
+    `name`: as consumers write it. `distribution`: its package on PyPI. `start`: a command that
+    starts it, for messages. `model_flag`: names the model. `port`: where it serves by default.
 
     `read`: the effective flags of a call: canonical dashed names, the last use wins. None is a
     switch, or a value that is not static; of `--x` and `--no-x` the one that counts is there.
