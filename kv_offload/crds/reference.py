@@ -57,10 +57,10 @@ def _section(path: str, schema: Schema, page: Page) -> Iterator[str]:
         place = f"{path}.{name}{end}".lstrip(".")
         if place in page.linked:
             about = f"{_text(field)} {page.linked[place]}"
-            yield f"- `{name}` ({_about(name, field, required)}): {about}"
+            yield f"- `{name}`{_about(name, field, required)}: {about}"
         elif inner and path in dict(page.parts):
             link = re.sub(r"[^a-z0-9_-]", "", place.lower())
-            yield f"- [`{name}`](#{link}) ({_about(name, field, required)}): {_text(field)}"
+            yield f"- [`{name}`](#{link}){_about(name, field, required)}: {_text(field)}"
             below.append((place, inner))
         else:
             yield from _field(name, field, required, "")
@@ -71,7 +71,7 @@ def _section(path: str, schema: Schema, page: Page) -> Iterator[str]:
 
 def _field(name: str, field: Schema, required: list[str], indent: str) -> Iterator[str]:
     """Yield one entry of a list, and below it the fields of the object behind it."""
-    yield f"{indent}- `{name}` ({_about(name, field, required)}): {_text(field)}"
+    yield f"{indent}- `{name}`{_about(name, field, required)}: {_text(field)}"
     inner, _ = _object(field)
     if inner is None:
         return
@@ -103,15 +103,15 @@ def _object(field: Schema) -> tuple[Schema | None, str]:
 
 
 def _about(name: str, field: Schema, required: list[str]) -> str:
-    """Return type, bounds and default of a field."""
+    """Return type, bounds and default of a field; an empty default says nothing."""
     said = [_type(field)]
     if name in required:
         said.append("required")
-    elif "default" in field:
+    elif field.get("default", {}) not in ({}, []):
         own = {k: v["default"] for k, v in field.get("properties", {}).items() if "default" in v}
-        value = {} if field["default"] == own else field["default"]
-        said.append(f"default `{json.dumps(value)}`")
-    return ", ".join(said)
+        if field["default"] != own:
+            said.append(f"default `{json.dumps(field['default'])}`")
+    return f" ({', '.join(said)})" if said != ["object"] else ""
 
 
 def _type(field: Schema) -> str:

@@ -1,5 +1,6 @@
 """docs/accelerators.md: how a pod's accelerator is recognised, and which backend serves it."""
 
+import re
 from collections.abc import Iterator
 
 from function.backends.registry import accelerator_rows
@@ -10,7 +11,7 @@ from function.contract.accelerators.detect import (
     SHARED_NODES,
 )
 from function.contract.accelerators.kinds import NAMES
-from kv_offload.docs.markdown import HEADER, Sources, code, grouped, page, table
+from kv_offload.docs.markdown import HEADER, Sources, code, connectors, grouped, page, table
 
 _HINTS = (
     ("Shown by resources", RESOURCES),
@@ -44,13 +45,15 @@ def text() -> str:
 
 
 def _served(sources: Sources) -> Iterator[tuple[str, ...]]:
-    """Yield a row per connector and answer; accelerators with the same answer share one."""
-    places: dict[tuple[str, ...], list[str]] = {}
+    """Yield a row per connector and answer, with the accelerators that share it."""
+    name = connectors((row.connector, row.engine) for row in accelerator_rows())
+    places: dict[tuple[str, ...], dict[str, str]] = {}
     for row in accelerator_rows():
-        on = NAMES[row.accelerator]
         what = f"{row.served.value}: {row.message}" if row.message else row.served.value
-        connector = f"{code(row.connector)} ({row.engine})"
-        found = places.setdefault((connector, code(row.mode), what, sources(row.source)), [])
-        found.append(f"{on}, by {row.sharing}" if row.sharing else on)
-    for (connector, mode, what, source), on_all in places.items():
-        yield connector, "; ".join(on_all), mode, what, source
+        on = re.sub("^an? ", "", NAMES[row.accelerator])
+        on += f" by {row.sharing}" if row.sharing else ""
+        key = (name(row.connector, row.engine), code(row.mode), what)
+        places.setdefault(key, {})[on] = sources(row.source)
+    for (connector, mode, what), found in places.items():
+        where = " ".join(dict.fromkeys(found.values()))
+        yield connector, ", ".join(found), mode, what, where

@@ -33,8 +33,8 @@ def text() -> str:
             "",
             "A connector loads packages from the *engine's* image, so these tables decide about "
             "versions too. Plain: stated by an upstream file, or seen inside the image by its "
-            "reporter. *Italic*: derived, as each section says. Several versions: one of them. "
-            "**?**: unknown. We opened none of these images.",
+            "reporter. *Italic*: derived, as each section says. `1/2`: one of "
+            "them. **?**: unknown. We opened none of these images.",
             "",
             "Declare what is missing or wrong on the pod template; `kv-offload probe` reads it "
             "inside the image:",
@@ -150,7 +150,8 @@ def _packages(found: Contents) -> tuple[str, ...]:
 def _fact(fact: Fact | None) -> str:
     if fact is None or fact.versions is None:
         return "**?**"
-    shown = f"*{fact}*" if fact.known == DERIVED else str(fact)
+    versions = "/".join(fact.versions) or "none"
+    shown = f"*{versions}*" if fact.known == DERIVED else versions
     return f"{shown} ({fact.note})" if fact.note else shown
 
 
@@ -246,25 +247,13 @@ def _repositories() -> list[str]:
 
 
 def _sources() -> list[str]:
-    """Return the source of each package, releases with the same source together."""
-    found: dict[tuple[str, str], list[str]] = {}
+    """Return the sources of each package, with the repositories; the facts' files have releases."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
     for image in (*_vllm(), *_other(), *_sglang(), *_builds()):
         held = contents(image)
         for name, fact in held.packages.items() if held else ():
-            found.setdefault((name, fact.source), []).append(image)
+            found.setdefault((fact.source, name), {})[image.rpartition(":")[0]] = None
     order = {name: i for i, name in enumerate(PACKAGES)}
-    rows = (
-        (name, _first_and_last(images), source)
-        for (name, source), images in sorted(found.items(), key=lambda e: order[e[0][0]])
-    )
-    return ["## Sources", "", *table(("Package", "In", "Source"), grouped(rows))]
-
-
-def _first_and_last(images: Sequence[str]) -> str:
-    """Return the tags of each series in the tables' order, each repository named once."""
-    parts: dict[str, list[str]] = {}
-    for (repository, _), group in groupby(images, _kind):
-        tags = [_tag(image) for image in group]
-        ends = tags[0] if len(tags) == 1 else f"{tags[0]} to {tags[-1]}"
-        parts.setdefault(repository.removeprefix("ghcr.io/"), []).append(ends)
-    return "; ".join(f"{repository} {', '.join(ends)}" for repository, ends in parts.items())
+    rows = ((name, source, ", ".join(images)) for (source, name), images in found.items())
+    ordered = sorted(rows, key=lambda row: order[row[0]])
+    return ["## Sources", "", *table(("Package", "Source", "Images"), grouped(ordered))]

@@ -1,6 +1,6 @@
 """How the generated pages are written."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from function.facts import FOLDER, document
 
@@ -40,6 +40,14 @@ def grouped(rows: Iterable[Sequence[str]]) -> Iterator[tuple[str, ...]]:
         found.setdefault(tuple(rest), {})[first] = None
     for others, firsts in found.items():
         yield (", ".join(firsts), *others)
+
+
+def connectors(rows: Iterable[tuple[str, str]]) -> Callable[[str, str], str]:
+    """Return how a page names a connector: with its engine where two engines have one."""
+    engines: dict[str, set[str]] = {}
+    for connector, engine in rows:
+        engines.setdefault(connector, set()).add(engine)
+    return lambda name, engine: code(name) + (f" ({engine})" if len(engines[name]) > 1 else "")
 
 
 def page(lines: Iterable[str]) -> str:

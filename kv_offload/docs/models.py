@@ -19,7 +19,7 @@ from function.contract.models.families import (
     SPECULATIVE,
 )
 from function.contract.models.flags import FLAGS
-from kv_offload.docs.markdown import HEADER, Sources, code, grouped, page, table
+from kv_offload.docs.markdown import HEADER, Sources, code, connectors, grouped, page, table
 
 _MEANING = {
     DENSE: "one kind of attention in every layer",
@@ -59,7 +59,7 @@ def text() -> str:
             "",
             "A family without a row works, as far as known.",
             "",
-            *table(("Connector", "Family", "What", "Source"), grouped(_support(sources))),
+            *table(("Family", "Connector", "What", "Source"), grouped(_support(sources))),
             "",
             "## Families shown by flags",
             "",
@@ -96,13 +96,21 @@ def text() -> str:
 
 
 def _support(sources: Sources) -> Iterator[tuple[str, ...]]:
-    for row in model_rows():
-        yield (
-            f"{code(row.connector)} ({row.engine}{row.engines and f' {code(row.engines)}'})",
+    """Yield a row per family and answer, with the connectors that share it."""
+    name = connectors((row.connector, row.engine) for row in model_rows())
+    every = {name(row.connector, row.engine) for row in model_rows()}
+    rows = (
+        (
+            name(row.connector, row.engine)
+            + (row.engines and f" {row.engine} {code(row.engines)}"),
             _families(row.families),
             f"{row.support.value}: {row.message}" if row.message else row.support.value,
             sources(row.source),
         )
+        for row in model_rows()
+    )
+    for of, family, what, source in grouped(rows):
+        yield family, "every connector" if every <= set(of.split(", ")) else of, what, source
 
 
 def _flags(sources: Sources) -> Iterator[tuple[str, ...]]:

@@ -36,6 +36,7 @@ from kv_offload.docs.markdown import code, page, table
 Json = dict[str, Any]
 
 WIRED, NO_WORKLOAD = "wired", "no workload"
+HICACHE, _UNSUPPORTED = "HiCache", "EngineUnsupported"
 # The smallest tier of each backend, and what it adds to a command line.
 TIERS: Mapping[str, Json] = {
     "Native": {"backend": "Native", "native": {"cpu": {"sizeGiB": 64}}},
@@ -154,9 +155,6 @@ def templates(workload: Json) -> dict[str, Json]:
 
 def text() -> str:
     """docs/shapes.md."""
-    kinds: dict[str, list[Json]] = {}
-    for shape in SHAPES.values():
-        kinds.setdefault(shape["workload"]["kind"], []).append(shape)
     wired_at_all = sum(WIRED in shape["verdicts"].values() for shape in SHAPES.values())
     lines = [
         "<!-- Generated from tests/corpus/shapes by `python -m tests.corpus.judged`; edit those,"
@@ -166,23 +164,24 @@ def text() -> str:
         "Verdicts on workloads as public charts, operators and guides write them, with only the "
         "request for the smallest tier of each backend added. Each is judged by hand, and a test "
         "holds the code to it. *Wired by*: the connector is added and everything else stays. "
-        f"Otherwise the [reason](reasons.md). {len(SHAPES)} shapes; {wired_at_all} are wired by at "
-        "least one backend. NodeServer and InProcess are modes of LMCache.",
-    ]
-    for kind, shapes in sorted(kinds.items()):
-        lines += ["", f"## {kind}", ""]
-        lines += table(
-            ("Shape", "Wired by", "Refused", "Why"),
+        f"*Refused*: the [reason](reasons.md). {HICACHE} in neither column refuses with "
+        f"`{_UNSUPPORTED}`. NodeServer and InProcess are modes of LMCache. "
+        f"{len(SHAPES)} shapes; {wired_at_all} are wired by at least one backend.",
+        "",
+        *table(
+            ("Kind", "Shape", "Wired by", "Refused", "Why"),
             (
                 (
+                    shape["workload"]["kind"],
                     f"{shape['name']} ({shape['after']})",
                     ", ".join(t for t in TIERS if shape["verdicts"][t] == WIRED),
                     _refused(shape["verdicts"]),
                     shape["why"],
                 )
-                for shape in shapes
+                for shape in sorted(SHAPES.values(), key=lambda each: each["workload"]["kind"])
             ),
-        )
+        ),
+    ]
     return page(lines)
 
 
@@ -192,9 +191,14 @@ def _refused(verdicts: Mapping[str, str]) -> str:
     for tier in TIERS:
         if verdicts[tier] != WIRED:
             found.setdefault(verdicts[tier], []).append(tier)
-    said = ((reason if reason == NO_WORKLOAD else code(reason), of) for reason, of in found.items())
+    unsupported = found.get(_UNSUPPORTED, [])
+    if HICACHE in unsupported and unsupported != list(TIERS):
+        unsupported.remove(HICACHE)
     return "; ".join(
-        f"{reason}: {'all' if of == list(TIERS) else ', '.join(of)}" for reason, of in said
+        f"{reason if reason == NO_WORKLOAD else code(reason)}: "
+        f"{'all' if of == list(TIERS) else ', '.join(of)}"
+        for reason, of in found.items()
+        if of
     )
 
 

@@ -109,11 +109,11 @@ section names what replaced a part that needs a GPU.
 
 
 def page(proven: Mapping[str, Any]) -> str:
-    """The whole page, from what `proven.json` holds."""
-    parts = [INTRODUCTION, *_summary(proven)]
-    for name in PAIRS:
-        if name in proven:
-            parts += _section(PAIRS[name], proven[name])
+    """Return the whole page, from what `proven.json` holds."""
+    pairs = [name for name in PAIRS if name in proven]
+    parts = [INTRODUCTION, *_summary(proven), *_cases({name: proven[name] for name in pairs})]
+    for name in pairs:
+        parts += _section(PAIRS[name], proven[name])
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
@@ -127,19 +127,27 @@ def _summary(proven: Mapping[str, Any]) -> Iterator[str]:
     yield ""
 
 
+def _cases(proven: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a row per case and figure, with the pairs that have shown it."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for name, seen in proven.items():
+        for case, facts in seen["cases"].items():
+            figures = ", ".join(_figure(key, of) for key, of in facts.items() if key != "test")
+            found.setdefault((case, facts["test"], figures), []).append(name)
+    yield "## Cases\n\n| Case | Seen | By | Test |\n|---|---|---|---|"
+    every = list(proven)
+    for (case, test, figures), names in sorted(found.items()):
+        yield f"| {case} | {figures} | {'all' if names == every else ', '.join(names)} | `{test}` |"
+    yield ""
+
+
 def _section(pair: Pair, seen: Mapping[str, Any]) -> Iterator[str]:
-    yield f"## {pair.name}"
-    versions = ", ".join(f"{name} {version}" for name, version in seen["versions"].items())
-    yield f"{versions}\n"
+    yield f"## {pair.name}\n"
+    yield ", ".join(f"{name} {version}" for name, version in seen["versions"].items()) + ".\n"
     for stand_in in pair.stand_ins:
         yield f"- Instead of {stand_in.instead_of}: {stand_in.what}."
     if pair.stand_ins:
         yield ""
-    yield "| Case | Seen | Test |\n|---|---|---|"
-    for case, facts in seen["cases"].items():
-        figures = [_figure(name, value) for name, value in facts.items() if name != "test"]
-        yield f"| {case} | {', '.join(figures)} | `{facts['test']}` |"
-    yield ""
 
 
 def main() -> int:
