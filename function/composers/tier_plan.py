@@ -5,6 +5,7 @@ A consumer's step needs the same plan as the tier's own, so it stands in a modul
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from function import names
@@ -29,14 +30,22 @@ class TierPlan:
     tier: AnyTier
     backend: AnyBackend
     needs: tuple[Need, ...] = ()
-    parts: tuple[Part, ...] = ()
-    description: Description = field(default_factory=Description)
     objects: dict[str, dict[str, Json]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def is_fleet(self) -> bool:
         """Whether the tier is stamped onto clusters: its children compose the parts."""
         return self.tier.spec.cluster_selector is not None
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Return what runs on the cluster; a consumer of the tier never asks for it."""
+        return () if self.is_fleet else tuple(self.backend.parts(self.tier))
+
+    @cached_property
+    def description(self) -> Description:
+        """Return the facts of the tier's status."""
+        return Description() if self.is_fleet else self.backend.describe(self.tier)
 
     def wrapped(self, provider_config: str) -> dict[str, Json]:
         """The parts as Objects for one cluster, by key."""
@@ -116,9 +125,4 @@ def _draft(
 def _whole(drafted: TierPlan, needed: Mapping[str, Mapping[str, Any]]) -> TierPlan | Refusal:
     tier, backend = replace(drafted.tier, needed=needed), drafted.backend
     problems = backend.problems(tier)
-    if problems:
-        return Refusal(tuple(sorted(problems)))
-    if drafted.is_fleet:
-        return replace(drafted, tier=tier)
-    parts, description = tuple(backend.parts(tier)), backend.describe(tier)
-    return replace(drafted, tier=tier, parts=parts, description=description)
+    return Refusal(tuple(sorted(problems))) if problems else replace(drafted, tier=tier)

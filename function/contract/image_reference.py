@@ -5,7 +5,7 @@ the user's; what does not follow the grammar is split all the same, and never ra
 """
 
 from dataclasses import dataclass
-from typing import Self
+from functools import lru_cache
 
 
 @dataclass(frozen=True)
@@ -22,30 +22,36 @@ class ImageReference:
     digest: str
 
     @classmethod
-    def parse(cls, reference: str) -> Self:
-        rest, _, digest = reference.partition("@")
-        head, slash, last = rest.rpartition("/")
-        last, _, tag = last.partition(":")
-        first, more, path = (head + slash + last).partition("/")
-        # As in `docker pull`: a first element is a host only if it cannot be a user's name.
-        if more and (first == "localhost" or "." in first or ":" in first):
-            return cls(first, path, tag, digest)
-        return cls("", first + more + path, tag, digest)
+    def parse(cls, reference: str) -> "ImageReference":
+        """Take a reference apart; short ones are remembered."""
+        return _parse(reference) if len(reference) <= 512 else _parse.__wrapped__(reference)
 
     @property
     def repository(self) -> str:
-        """Registry and path as written, without tag and digest."""
+        """Return registry and path as written, without tag and digest."""
         return f"{self.registry}/{self.path}" if self.registry else self.path
 
     @property
     def name(self) -> str:
-        """The last element of the path: "vllm-openai" of any registry and mirror."""
+        """Return the last element of the path: "vllm-openai" of any registry and mirror."""
         return self.path.rpartition("/")[2]
 
     def ends_with(self, path: str) -> bool:
-        """Whether the repository ends in these path elements, as mirrors of it do.
+        """Return whether the repository ends in these path elements, as mirrors of it do.
 
         "vllm/vllm-openai" fits "docker.io/vllm/vllm-openai" and "mirror.corp/hub/vllm/vllm-openai",
         not "myvllm/vllm-openai". "" fits every image.
         """
         return not path or f"/{self.path}".endswith(f"/{path}")
+
+
+@lru_cache(1024)
+def _parse(reference: str) -> ImageReference:
+    rest, _, digest = reference.partition("@")
+    head, slash, last = rest.rpartition("/")
+    last, _, tag = last.partition(":")
+    first, more, path = (head + slash + last).partition("/")
+    # As in `docker pull`: a first element is a host only if it cannot be a user's name.
+    if more and (first == "localhost" or "." in first or ":" in first):
+        return ImageReference(first, path, tag, digest)
+    return ImageReference("", first + more + path, tag, digest)

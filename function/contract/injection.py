@@ -6,7 +6,7 @@ replay runs the same code on the same data. Secrets appear by reference only.
 """
 
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 Json = dict[str, Any]
@@ -82,17 +82,17 @@ class Injection:
     def to_json(self) -> Json:
         """The record's form: fields at their default are left out; keys sorted by the writer."""
         out: Json = {}
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if value == _default(f):
+        for name, default in _DEFAULTS.items():
+            value = getattr(self, name)
+            if value == default:
                 continue
-            if f.name == "shm":
+            if name == "shm":
                 value = {"bytes": value.bytes, "host": value.host}
             elif isinstance(value, tuple):
                 value = list(value)
             elif isinstance(value, Mapping):
                 value = dict(value)
-            out[f.name] = value
+            out[name] = value
         return out
 
     @classmethod
@@ -107,6 +107,5 @@ class Injection:
         return cls(**known)
 
 
-def _default(f: Field[Any]) -> Any:
-    factory = f.default_factory
-    return factory() if callable(factory) else f.default
+# {field: its default}, in the order of the fields.
+_DEFAULTS = vars(Injection())

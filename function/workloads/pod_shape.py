@@ -82,25 +82,39 @@ def find_serve_problem(body: Any) -> tuple[str, str]:
 
 
 def _problem(node: Any, shape: Any, path: str, required: bool = False) -> tuple[str, str]:
+    """Return (path, problem) of a node; plain values are judged without a call of their own."""
     if node is None:
         return (path, "This field is required.") if required else ("", "")
-    if shape is SCALAR:
-        return (path, "This is not a plain value.") if isinstance(node, dict | list) else ("", "")
-    if shape is str:
-        return ("", "") if isinstance(node, str) else (path, "This is not a string.")
     if isinstance(shape, list):
         if not isinstance(node, list):
             return path, "This is not a list."
-        inner = ((item, shape[0], f"{path}[{i}]", True) for i, item in enumerate(node))
+        inner = [(item, shape[0], f"{path}[{i}]", True) for i, item in enumerate(node)]
     elif not isinstance(node, Mapping):
         return path, "This is not an object."
     else:
         inner = _fields(node, shape, path)
-    return next((problem for each in inner if (problem := _problem(*each))[1]), ("", ""))
+    for value, wanted, place, needed in inner:
+        if wanted is str and value is not None:
+            found = ("", "") if isinstance(value, str) else (place, "This is not a string.")
+        elif wanted is SCALAR and value is not None:
+            plain = not isinstance(value, dict | list)
+            found = ("", "") if plain else (place, "This is not a plain value.")
+        elif value is not None or needed:
+            found = _problem(value, wanted, place, needed)
+        else:
+            continue
+        if found[1]:
+            return found
+    return "", ""
 
 
-def _fields(node: Mapping[str, Any], shape: Mapping[str, Any], path: str) -> Any:
+def _fields(
+    node: Mapping[str, Any], shape: Mapping[str, Any], path: str
+) -> list[tuple[Any, Any, str, bool]]:
+    found = []
     for key, inner in shape.items():
         name = key.removesuffix("!")
         for field in node if key == "*" else (name,):
-            yield node.get(field), inner, f"{path}.{field}" if path else field, name != key
+            place = f"{path}.{field}" if path else field
+            found.append((node.get(field), inner, place, name != key))
+    return found

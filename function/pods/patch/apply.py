@@ -1,4 +1,4 @@
-"""One pod template, one `Injection`: the template as it will run, or Refused."""
+"""Apply one `Injection` to one pod template."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,14 +18,14 @@ def apply(
     command_changes: Mapping[str, Any] | None = None,
     files_volume: Json | None = None,
 ) -> Json:
-    """A wired copy of a PodTemplateSpec; the input is never changed.
+    """Return a wired copy of a PodTemplateSpec; applying it to the copy again changes nothing.
 
     `container_index`: the serving container. `command_changes`: its new `command` and `args`, only
     the keys that change. `files_volume`: the Volume that holds `injection.files` (a ConfigMap's),
-    mounted at `injection.files_path`. Applying the result again changes nothing.
-    Raises Refused: PodConflict, SharedMemoryTooSmall, NodeMismatch, with a path from the template.
+    mounted at `injection.files_path`. Raise Refused (PodConflict, SharedMemoryTooSmall,
+    NodeMismatch) with a path from the template.
     """
-    draft = Draft.of(template, container_index)
+    draft = Draft(template, container_index)
     draft.container.update(command_changes or {})
     env.merge(
         draft,
@@ -49,14 +49,14 @@ def apply(
     security.merge(draft, injection.capabilities)
     scheduling.merge(draft, injection.node_selector, injection.node_expressions)
     _labels(draft, injection.labels)
-    # A Service named `vllm` would put VLLM_PORT=tcp://... into the pod. A user's own word stands.
+    # A Service named `vllm` would put VLLM_PORT=tcp://... into the pod. The user's own value stays.
     if not injection.service_links and draft.spec.get("enableServiceLinks") is None:
         draft.spec["enableServiceLinks"] = False
     return draft.template
 
 
 def _memory(injection: Injection) -> int:
-    """Memory-backed volumes count against the pod; the node's own /dev/shm does not."""
+    """Return the bytes that count against the pod: the node's own /dev/shm does not."""
     shared = injection.shm.bytes if injection.shm and not injection.shm.host else 0
     return injection.memory_bytes + shared
 

@@ -1,16 +1,11 @@
-"""A pod template being wired: a private copy, its serving container, and where things stand.
-
-The concerns of this package edit a `Draft` in place; the caller's template is never touched.
-"""
+"""The pod template that this package edits in place; the caller's stays as it is."""
 
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any
 
 from function import names
 from function.problems import Refused
 from function.reasons import Reason
-from function.workloads import pod_shape
 
 Json = dict[str, Any]
 
@@ -19,38 +14,27 @@ Json = dict[str, Any]
 ADDED = names.ANNOTATION_ADDED
 
 
-@dataclass
 class Draft:
-    """`template`: a PodTemplateSpec. `index`: the serving container's place in `containers`."""
+    """A private copy of a PodTemplateSpec of valid shape, and its serving container.
 
-    template: Json
-    index: int
+    `template`, `spec` and `container` are parts of one document: edit them in place.
+    """
 
-    @classmethod
-    def of(cls, template: Json, index: int) -> "Draft":
-        """A copy to edit. Raises Refused(PodConflict) for what is no PodTemplateSpec."""
-        path, wrong = pod_shape.find_template_problem(template)
-        if wrong:
-            raise conflict(wrong, path)
-        return cls(deepcopy(dict(template)), index)
-
-    @property
-    def spec(self) -> Json:
-        return child(self.template, "spec")
-
-    @property
-    def container(self) -> Json:
-        container: Json = self.spec["containers"][self.index]
-        return container
+    def __init__(self, template: Json, index: int) -> None:
+        """Copy the template; `index` is the serving container's place in `containers`."""
+        self.template: Json = deepcopy(dict(template))
+        self.spec: Json = self.template["spec"]
+        self.container: Json = self.spec["containers"][index]
+        self._index = index
 
     def at(self, field: str = "") -> str:
-        """The path of a field of the serving container, as people read it."""
-        name = self.container.get("name") or str(self.index)
+        """Return the path of a field of the serving container for a message."""
+        name = self.container.get("name") or str(self._index)
         return f"spec.containers[{name}]" + (f".{field}" if field else "")
 
 
 def child(parent: Json, key: str) -> Json:
-    """The object at `key`, made when it is absent or null."""
+    """Return the object at `key`; create it when it is absent or null."""
     value = parent.get(key)
     if value is None:
         value = parent[key] = {}
@@ -58,7 +42,7 @@ def child(parent: Json, key: str) -> Json:
 
 
 def items(parent: Json, key: str) -> list[Any]:
-    """The list at `key`, made when it is absent or null."""
+    """Return the list at `key`; create it when it is absent or null."""
     value = parent.get(key)
     if value is None:
         value = parent[key] = []
@@ -66,4 +50,5 @@ def items(parent: Json, key: str) -> list[Any]:
 
 
 def conflict(message: str, path: str) -> Refused:
+    """Return a PodConflict at a path of the template."""
     return Refused(Reason.POD_CONFLICT, message, path)

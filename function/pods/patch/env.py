@@ -24,11 +24,10 @@ def merge(
     ray_copy: Sequence[str] = (),
     search_paths: Mapping[str, str] | None = None,
 ) -> None:
-    """Add what is not there. Another value under the same name is a PodConflict.
+    """Add the variables that are missing. Raise PodConflict for another value of one that is set.
 
-    `search_paths`: {variable: directory} to stand last in a variable that lists directories.
-
-    `envFrom` is left as it is: what it brings cannot be seen here, and `env` wins over it.
+    `search_paths`: {variable: directory} to append to a variable that lists directories. `envFrom`
+    stays as it is: what it brings cannot be seen here, and `env` wins over it.
     """
     if not (variables or if_absent or ray_copy or search_paths):
         return
@@ -40,8 +39,8 @@ def merge(
             adding.append(dict(variable))
         elif _meaning(own) != _meaning(variable):
             raise conflict(
-                f"{variable['name']} is {_say(own)}, and the tier needs it to be "
-                f"{_say(variable)}; remove it, or set it to that",
+                f"{variable['name']} is {_describe(own)}, and the tier needs it to be "
+                f"{_describe(variable)}; remove it, or set it to that",
                 draft.at(f"env[{variable['name']}]"),
             )
     settled = present.keys() | {v["name"] for v in variables}
@@ -49,20 +48,20 @@ def merge(
     draft.container["env"] += _ordered(adding)
     _check_order(draft, variables)
     for name, directory in sorted((search_paths or {}).items()):
-        _list(draft, name, [directory], ":")
+        _append_missing(draft, name, [directory], ":")
     if ray_copy:
-        _list(draft, RAY_COPY, ray_copy, ",")
+        _append_missing(draft, RAY_COPY, ray_copy, ",")
     if not draft.container["env"]:
         del draft.container["env"]
 
 
 def references(text: object) -> list[str]:
-    """The names that `$(NAME)` expansions in a value refer to, in order."""
+    """Return the names that `$(NAME)` expansions in a value refer to, in order."""
     return [n for n in _REFERENCE.findall(text) if n] if isinstance(text, str) else []
 
 
 def literals(container: Mapping[str, Any]) -> dict[str, str | None]:
-    """The container's variables by name, the last one winning; None where it is not a literal."""
+    """Return the variables by name, the last one winning; None for one that is no literal."""
     return {
         e["name"]: None if e.get("valueFrom") else str(e.get("value") or "")
         for e in container.get("env") or ()
@@ -79,7 +78,7 @@ def _meaning(variable: Json) -> Any:
     return {"fieldRef": {"apiVersion": "v1", **field}} if field else source
 
 
-def _say(variable: Json) -> str:
+def _describe(variable: Json) -> str:
     source = variable.get("valueFrom")
     if not source:
         return repr(variable.get("value") or "")
@@ -93,7 +92,7 @@ def _key(reference: Json) -> Iterable[str]:
 
 
 def _ordered(adding: list[Json]) -> list[Json]:
-    """The same variables, each after those of them that it refers to; otherwise in order."""
+    """Return the variables, each after those that it refers to; otherwise in order."""
     by_name = {v["name"]: v for v in adding}
     out: dict[str, Json] = {}
 
@@ -109,7 +108,7 @@ def _ordered(adding: list[Json]) -> list[Json]:
 
 
 def _check_order(draft: Draft, variables: Sequence[Json]) -> None:
-    """A variable of the user's that we rely on must not refer to one that only follows it."""
+    """Raise PodConflict where a needed variable refers to one that is defined only after it."""
     env = draft.container["env"]
     needed = {v["name"] for v in variables}
     last = {e["name"]: i for i, e in enumerate(env)}
@@ -124,8 +123,8 @@ def _check_order(draft: Draft, variables: Sequence[Json]) -> None:
                 )
 
 
-def _list(draft: Draft, name: str, wanted: Sequence[str], separator: str) -> None:
-    """Let a variable that is a list hold all of `wanted`, behind what it has."""
+def _append_missing(draft: Draft, name: str, wanted: Sequence[str], separator: str) -> None:
+    """Append to a variable that is a list what it lacks of `wanted`."""
     env = draft.container["env"]
     for variable in reversed(env):
         if variable["name"] != name:

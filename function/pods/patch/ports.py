@@ -11,8 +11,8 @@ Json = dict[str, Any]
 def merge(draft: Draft, ports: Iterable[Json]) -> None:
     """Add core/v1 ContainerPorts.
 
-    Raises Refused(PodConflict) where a name or a number is taken; a number also by another
-    container, since all of a pod's share one address.
+    Raise PodConflict where a name or a number is taken; a number also by another container, since
+    all of a pod share one address.
     """
     for port in ports:
         declared = items(draft.container, "ports")
@@ -26,7 +26,7 @@ def merge(draft: Draft, ports: Iterable[Json]) -> None:
                         f"needs {port}; rename or remove it",
                         draft.at(f"ports[{other.get('name') or other.get('containerPort')}]"),
                     )
-        for where, other in _of_others(draft):
+        for where, other in _other_ports(draft):
             if other.get("containerPort") == port.get("containerPort"):
                 raise conflict(
                     f"the port {port['containerPort']} is another container's, and the tier needs "
@@ -36,10 +36,11 @@ def merge(draft: Draft, ports: Iterable[Json]) -> None:
         declared.append(dict(port))
 
 
-def _of_others(draft: Draft) -> Iterator[tuple[str, Json]]:
-    """(path of a container that runs beside the serving one, a port that it declares)."""
-    beside = [c for c in draft.spec.get("initContainers") or () if c.get("restartPolicy")]
-    for kind, containers in (("containers", draft.spec["containers"]), ("initContainers", beside)):
+def _other_ports(draft: Draft) -> Iterator[tuple[str, Json]]:
+    """Yield (path of another running container, a port that it declares)."""
+    sidecars = [c for c in draft.spec.get("initContainers") or () if c.get("restartPolicy")]
+    running = {"containers": draft.spec["containers"], "initContainers": sidecars}
+    for kind, containers in running.items():
         for container in containers:
             if container is not draft.container:
                 for port in container.get("ports") or ():

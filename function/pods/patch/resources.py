@@ -22,13 +22,15 @@ def merge(
     devices: Mapping[str, int],
     claims: Sequence[Json],
 ) -> None:
-    """`amounts`: bytes added to requests and limits of that name where they are set. `hugepages`:
-    {"2Mi": bytes}.
+    """Add quantities, devices and claims. Raise PodConflict where the pod's own contradict them.
+
+    `amounts`: bytes added to requests and limits of that name where they are set. `hugepages`:
+    {"2Mi": bytes}. `devices`: the least count of each.
     """
     before = _read_added(draft)
     after = dict(before)
     for name in sorted(amounts):
-        _raise(draft, name, amounts[name], before.get(name, 0), after)
+        _raise_quantity(draft, name, amounts[name], before.get(name, 0), after)
     for size in sorted(hugepages):
         _add_hugepages(draft, size, hugepages[size], before.get(f"hugepages-{size}", 0), after)
     _write_added(draft, after)
@@ -38,7 +40,7 @@ def merge(
         _add_claim(draft, claim)
 
 
-def _raise(draft: Draft, name: str, size: int, added: int, after: dict[str, int]) -> None:
+def _raise_quantity(draft: Draft, name: str, size: int, added: int, after: dict[str, int]) -> None:
     after.pop(name, None)
     places: tuple[tuple[Json, str], ...] = (
         (draft.container.get("resources") or {}, draft.at("resources")),

@@ -19,7 +19,7 @@ _PATH = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecuti
 def merge(draft: Draft, selector: Mapping[str, str], expressions: Sequence[Json]) -> None:
     """Require the labels of `selector` and the NodeSelectorRequirements of `expressions`.
 
-    NodeMismatch: the pod's own nodeSelector or affinity excludes the tier's nodes.
+    Raise NodeMismatch where the pod's own nodeSelector or affinity excludes the tier's nodes.
     """
     required = [
         {"key": key, "operator": "In", "values": [selector[key]]} for key in sorted(selector)
@@ -30,7 +30,7 @@ def merge(draft: Draft, selector: Mapping[str, str], expressions: Sequence[Json]
             raise Refused(
                 Reason.NODE_MISMATCH,
                 f"the pod wants nodes with {e['key']}={own[e['key']]}, and the tier runs on nodes "
-                f"with {_say(e)}; choose a tier on those nodes, or change the selector",
+                f"with {_describe(e)}; choose a tier on those nodes, or change the selector",
                 f"spec.nodeSelector[{e['key']}]",
             )
     # What the pod's own selector already says needs no saying twice.
@@ -49,7 +49,7 @@ def merge(draft: Draft, selector: Mapping[str, str], expressions: Sequence[Json]
         raise Refused(
             Reason.NODE_MISMATCH,
             "the pod's node affinity excludes the tier's nodes"
-            + (f" ({_say(first[0])} against {_say(first[1])})" if first else "")
+            + (f" ({_describe(first[0])} against {_describe(first[1])})" if first else "")
             + "; choose a tier on those nodes, or change the affinity",
             _PATH,
         )
@@ -67,7 +67,7 @@ def _in(key: str, value: str) -> Json:
 
 
 def _matches_some(term: Json) -> bool:
-    """An empty term matches no node; adding to it would open it."""
+    """Return whether a term matches any node: an empty one does not, and stays empty."""
     return bool(term.get("matchExpressions") or term.get("matchFields"))
 
 
@@ -80,7 +80,7 @@ def _contradiction(term: Json, required: Sequence[Json]) -> tuple[Json, Json] | 
 
 
 def _excludes(a: Json, b: Json) -> bool:
-    """Whether no node label can satisfy both (same key). Unknown combinations do not count."""
+    """Return whether no label satisfies both (same key); False for unknown combinations."""
     values_a, values_b = set(a.get("values") or ()), set(b.get("values") or ())
     match a.get("operator"), b.get("operator"):
         case "In", "In":
@@ -102,6 +102,6 @@ def _beyond(value: str, operator: str, bound: str) -> bool:
         return False
 
 
-def _say(e: Json) -> str:
+def _describe(e: Json) -> str:
     values = ", ".join(e.get("values") or ())
     return f"{e.get('key')} {e.get('operator')}" + (f" [{values}]" if values else "")

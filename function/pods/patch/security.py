@@ -7,7 +7,7 @@ from function.pods.patch.draft import Draft, child, conflict, items
 
 
 def merge(draft: Draft, capabilities: Sequence[str]) -> None:
-    """Add capabilities (`IPC_LOCK`). A privileged container has them all."""
+    """Add capabilities (`IPC_LOCK`), except to a privileged container, which has them all."""
     have = draft.container.get("securityContext") or {}
     if not capabilities or have.get("privileged"):
         return
@@ -26,8 +26,10 @@ def merge(draft: Draft, capabilities: Sequence[str]) -> None:
 
 
 def is_non_root(pod_spec: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
-    """Whether the container surely runs as another user than root: what is added to its
-    capabilities is then not effective."""
+    """Return whether the container surely runs as another user than root.
+
+    A capability that is added to it has no effect then.
+    """
     contexts = [holder.get("securityContext") or {} for holder in (container, pod_spec)]
     if any(context.get("privileged") for context in contexts):
         return False

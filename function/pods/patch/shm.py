@@ -28,10 +28,10 @@ _NODES_OWN = ("/dev/shm", "/run/shm")
 
 
 def merge(draft: Draft, shared: SharedMemory | None) -> None:
-    """Make `/dev/shm` fit `shared`, or refuse.
+    """Make `/dev/shm` fit `shared`.
 
-    SharedMemoryTooSmall: the user's limit is below what the connector keeps there.
-    PodConflict: what stands there cannot serve at all.
+    Raise SharedMemoryTooSmall where the user's limit is below what the connector keeps there, and
+    PodConflict where what is mounted there cannot serve.
     """
     if shared is None:
         return
@@ -66,7 +66,7 @@ def _is_nodes_own(volume: Json, mount: Json) -> bool:
 
 
 def _share(draft: Draft, volume: Json, mount: Json) -> None:
-    """The node's own in the place of what is mounted there."""
+    """Replace what is mounted there by the node's own."""
     if _is_nodes_own(volume, mount):
         return
     empty_dir = volumes.source(volume).get("emptyDir") or {}
@@ -86,7 +86,7 @@ def _share(draft: Draft, volume: Json, mount: Json) -> None:
 
 
 def _others_mount(draft: Draft, name: str) -> bool:
-    """Whether a volume is mounted anywhere but at the serving container's /dev/shm."""
+    """Return whether a volume is mounted anywhere but at the serving container's /dev/shm."""
     containers = [
         *(draft.spec.get("containers") or ()),
         *(draft.spec.get("initContainers") or ()),

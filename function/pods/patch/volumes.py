@@ -12,8 +12,7 @@ Json = dict[str, Any]
 def merge(draft: Draft, volumes: Sequence[Json], mounts: Sequence[Json]) -> None:
     """Add volumes to the pod and mounts to the serving container.
 
-    Where the user already mounts the same thing at the same path under a volume name of their own,
-    theirs is used and ours is not added.
+    A user's own mount of the same source at the same path is used instead of ours.
     """
     ours = {v["name"]: v for v in volumes}
     replaced: set[str] = set()
@@ -27,7 +26,7 @@ def merge(draft: Draft, volumes: Sequence[Json], mounts: Sequence[Json]) -> None
         if not _same_mount(found, mount) or not _same_source(volume(draft, found["name"]), wanted):
             raise conflict(
                 f"{mount['mountPath']} is taken by the volume {found['name']!r}, and the tier "
-                f"mounts {_say(wanted)} there; mount yours elsewhere",
+                f"mounts {_describe(wanted)} there; mount yours elsewhere",
                 draft.at(f"volumeMounts[{found['mountPath']}]"),
             )
         if found["name"] != mount["name"]:
@@ -41,8 +40,8 @@ def merge(draft: Draft, volumes: Sequence[Json], mounts: Sequence[Json]) -> None
             items(draft.spec, "volumes").append(dict(wanted))
         elif not _same_source(found_volume, wanted):
             raise conflict(
-                f"the name is taken by another volume than the tier's ({_say(wanted)}); rename "
-                "yours",
+                f"the name is taken by another volume than the tier's ({_describe(wanted)}); "
+                "rename yours",
                 f"spec.volumes[{name}]",
             )
     if adding:
@@ -50,12 +49,12 @@ def merge(draft: Draft, volumes: Sequence[Json], mounts: Sequence[Json]) -> None
 
 
 def volume(draft: Draft, name: str) -> Json | None:
-    """The pod's volume of that name."""
+    """Return the pod's volume of that name."""
     return next((v for v in draft.spec.get("volumes") or () if v.get("name") == name), None)
 
 
 def mount_at(container: Json, path: str) -> Json | None:
-    """The container's mount at exactly that path."""
+    """Return the container's mount at exactly that path."""
     normal = posixpath.normpath(path)
     mounts: list[Json] = container.get("volumeMounts") or []
     for mount in mounts:
@@ -65,7 +64,7 @@ def mount_at(container: Json, path: str) -> Json | None:
 
 
 def source(v: Mapping[str, Any]) -> Json:
-    """A volume without its name; API defaults filled in, so that equal meanings compare equal."""
+    """Return a volume without its name; API defaults are filled in, for comparing."""
     out = {k: value for k, value in v.items() if k != "name" and value is not None}
     if not out:
         return {"emptyDir": {}}
@@ -94,7 +93,7 @@ def _same_mount(have: Json, wanted: Json) -> bool:
     return all((have.get(k) or None) == (wanted.get(k) or None) for k in keys)
 
 
-def _say(v: Json | None) -> str:
+def _describe(v: Json | None) -> str:
     if v is None:
         return "a volume of its own"
     kind, value = next(iter(source(v).items()))

@@ -15,9 +15,9 @@ Json = dict[str, Any]
 
 
 def merge(draft: Draft, waits: Iterable[Json]) -> None:
-    """Add those that are not there yet, after the user's own.
+    """Add the missing ones after the user's own.
 
-    Raises Refused(PodConflict) where an init container of that name does something else.
+    Raise PodConflict where an init container of that name does something else.
     """
     for wait in waits:
         wanted = _container(draft, wait)

@@ -520,12 +520,6 @@ CONFLICTS = {
         "PodConflict",
         "spec.initContainers[kv-offload-await]",
     ),
-    "env that is no list": (
-        pod({"env": {"A": "1"}}),
-        Injection(env=tuple(env("A"))),
-        "PodConflict",
-        "spec.containers[0].env",
-    ),
 }
 
 
