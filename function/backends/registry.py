@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from pkgutil import iter_modules
 from types import MappingProxyType
 
 from function.api.backends import SPECS, field_name
@@ -44,27 +43,20 @@ BACKENDS = Registry(MappingProxyType(SPECS))
 
 
 def gate_rows() -> Iterator[Row]:
-    """The gate's rows of every backend, for the documentation."""
-    for folder in _folders():
-        yield from import_module(f"{folder}.gate").ROWS
+    """Yield the gate's rows of every backend, for the documentation."""
+    for backend in _backends():
+        yield from backend.rows.gate
 
 
 def model_rows() -> Iterator[FamilyRow]:
-    """Which models each backend serves, for the documentation; a row that two share once."""
-    yield from dict.fromkeys(
-        row for folder in _folders() for row in import_module(f"{folder}.models").MODELS
-    )
+    """Yield which models each backend serves, for the documentation; a shared row once."""
+    yield from dict.fromkeys(row for backend in _backends() for row in backend.rows.models)
 
 
 def accelerator_rows() -> Iterator[AcceleratorRow]:
-    """Which accelerators each backend serves, for the documentation; a row that two share once."""
-    yield from dict.fromkeys(
-        row for folder in _folders() for row in import_module(f"{folder}.accelerators").ACCELERATORS
-    )
+    """Yield which accelerators each backend serves, for the documentation; a shared row once."""
+    yield from dict.fromkeys(row for backend in _backends() for row in backend.rows.accelerators)
 
 
-def _folders() -> Iterator[str]:
-    package = import_module("function.backends")
-    for module in sorted(iter_modules(package.__path__), key=lambda module: module.name):
-        if module.ispkg:
-            yield f"function.backends.{module.name}"
+def _backends() -> Iterator[AnyBackend]:
+    return (BACKENDS[name] for name in sorted(BACKENDS.specs, key=field_name))

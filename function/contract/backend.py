@@ -14,7 +14,7 @@ from function import names
 from function.api.base import ApiModel
 from function.api.tier import TierSpec
 from function.contract.engine import Engine
-from function.contract.gate import Question
+from function.contract.gate import Question, Rows
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance
 from function.problems import Problem
@@ -173,6 +173,7 @@ class Backend(Protocol[OfSettings]):
     name: str
     field: str
     allows: Allowance
+    rows: Rows
 
     def variants(self) -> tuple[Variant, ...]:
         """Its tiers by which engines they take, the default first: for people who choose one."""

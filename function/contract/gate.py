@@ -3,98 +3,120 @@
 `check()` answers from the rows of the backend that asks; what no row covers is refused.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
 
 from packaging.version import Version
 
 from function.contract import models, pairings
 from function.contract.accelerators.serving import AcceleratorRow, Served, served
 from function.contract.engine import Engine
-from function.contract.image_reference import ImageReference
 from function.contract.models.support import FamilyRow, Support, judge
 from function.contract.pairings import Alternative, Pairing
-from function.contract.versions import parse, undeclared_versions, within
+from function.contract.versions import parse, supported_range, undeclared_versions, within
+from function.facts import Table, document
 from function.problems import Refused
 from function.reasons import Reason
 
 DECLARE = 'declare it by the annotation modelplane.ai/kv-offload-engine-version, e.g. "{example}"'
-_CUDA = re.compile(r"(?:^|[+._-])cu(\d{2})\d\b")
 
 
 @dataclass(frozen=True)
 class Feature:
     """Something of a connector that not every version has, e.g. a key of its configuration.
 
-    `engine`, `backend`: PEP 440 specifiers, "" for any.
+    `since`: the engine's first version that has it. `package`: a PEP 440 range of what the tier
+    runs. "" for any.
     """
 
     name: str
-    engine: str = ""
-    backend: str = ""
-    source: str = ""
+    source: str
+    since: str = ""
+    package: str = ""
+
+    @property
+    def engine(self) -> str:
+        """The engine's versions as a PEP 440 range, "" for any."""
+        return f">={self.since}" if self.since else ""
 
 
 @dataclass(frozen=True)
 class Caution:
-    """What works, but not as well as its reader would think. Specifiers as in Feature.
-
-    `cuda`: the CUDA major of the engine's build (from `+cu129` or the image's tag), 0 for any.
-    `repository`: how the image's repository must end, "" for any. `refuse`: it does not work at
-    all.
-    """
+    """What works with a drawback. `engine`, `package`: PEP 440 ranges, "" for any."""
 
     message: str
+    source: str
     engine: str = ""
-    backend: str = ""
-    cuda: int = 0
-    repository: str = ""
-    refuse: bool = False
-    source: str = ""
+    package: str = ""
 
 
 @dataclass(frozen=True)
 class Row:
-    """`connector` on `engine`, from its `versions` on, with `package`'s `package_versions`.
+    """`connector` on `engine`, from version `since` until before `until`.
 
-    `connector` is the value of `kv_connector`, or what SGLang calls it; for a variant
-    `Connector/variant`. `package`: what the tier itself runs.
+    `since`: "" for the oldest supported version. `until`: "" for the newest. `connector`: the value
+    of `kv_connector`, or SGLang's name for it; `Connector/variant` for a variant. `package` and
+    `package_versions`: what the tier itself must run.
     """
 
     connector: str
     engine: str
-    versions: str
     source: str
+    since: str = ""
+    until: str = ""
     package: str = ""
     package_versions: str = ""
     features: tuple[Feature, ...] = ()
     cautions: tuple[Caution, ...] = ()
 
+    @property
+    def versions(self) -> str:
+        """The engine's versions as a PEP 440 range."""
+        return supported_range(self.engine, self.since, self.until)
 
-def since(name: str, version: str, source: str) -> Feature:
-    """A feature that every version of the engine has from `version` on."""
-    return Feature(name, f">={version}", source=source)
+
+@dataclass(frozen=True)
+class Rows:
+    """A backend's facts: versions, models and accelerators that its connectors go with."""
+
+    gate: tuple[Row, ...] = ()
+    models: tuple[FamilyRow, ...] = ()
+    accelerators: tuple[AcceleratorRow, ...] = ()
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """Return the rows of a facts file, e.g. facts.yaml in a backend's folder."""
+        kinds = {"gate": Row, "models": FamilyRow, "accelerators": AcceleratorRow}
+        there = document(path).sections
+        return cls(**{n: Table(kind, path, n).rows for n, kind in kinds.items() if n in there})
+
+    def __add__(self, other: "Rows") -> "Rows":
+        """Return these rows and then the other ones."""
+        return Rows(
+            self.gate + other.gate,
+            self.models + other.models,
+            self.accelerators + other.accelerators,
+        )
 
 
 @dataclass(frozen=True)
 class Question:
     """What a backend asks the gate about one engine.
 
-    `rows`: the backend's own. `package_version`: of the tier's own package (`Row.package`), None
-    when it is unknown. `pairings`: what the engine's image must hold, with the `alternatives` of
-    the tier. `models`, `accelerators`: what the connector serves; `mode`: of the tier, where that
-    counts for an accelerator. `notes`: what a person should know of this engine with the tier.
+    `rows`: what is known of its connectors. `package_version`: of the tier's own package
+    (`Row.package`), None when unknown. `pairings`: what the engine's image must hold, with the
+    `alternatives` of the tier. `mode`: of the tier, where an accelerator depends on it. `notes`:
+    what a person should know of this engine with the tier.
     """
 
     connector: str
     engine: Engine
-    rows: tuple[Row, ...]
+    rows: Rows
     package_version: Version | None = None
     pairings: tuple[Pairing, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
-    models: tuple[FamilyRow, ...] = ()
-    accelerators: tuple[AcceleratorRow, ...] = ()
     mode: str = ""
     notes: tuple[str, ...] = ()
 
@@ -140,10 +162,10 @@ def check(question: Question) -> Verdict:
 def _accelerator(question: Question) -> str:
     """What holds on the pod's accelerator."""
     engine = question.engine
-    if not question.accelerators:
+    if not question.rows.accelerators:
         return ""
     answer, message = served(
-        question.accelerators,
+        question.rows.accelerators,
         question.connector,
         engine.name,
         question.mode,
@@ -167,7 +189,7 @@ def _model(question: Question) -> Verdict:
     the models that are not served are few, and nearly all of them stop the engine at its start."""
     engine = question.engine
     answer = judge(
-        question.models,
+        question.rows.models,
         question.connector,
         engine.name,
         parse(engine.version),
@@ -181,7 +203,7 @@ def _model(question: Question) -> Verdict:
 def versions(question: Question) -> Verdict:
     """What the engine's and the tier's versions have, whatever the image and the model."""
     connector, engine = question.connector, question.engine
-    rows = [r for r in question.rows if r.connector == connector and r.engine == engine.name]
+    rows = [r for r in question.rows.gate if r.connector == connector and r.engine == engine.name]
     if not rows:
         raise Refused(Reason.ENGINE_UNSUPPORTED, f"{connector} does not exist for {engine.name}")
     version, package = parse(engine.version), question.package_version
@@ -191,17 +213,7 @@ def versions(question: Question) -> Verdict:
     elif not matching:
         raise _unsupported(connector, engine, rows)
     matching = _by_package(connector, engine, matching, package, version)
-    cuda = cuda_major(engine)
-    warnings = _cautions(matching, engine, version, package, cuda)
-    return Verdict(warnings, _features(matching, version, package))
-
-
-def cuda_major(engine: Engine) -> int | None:
-    """The CUDA major that the engine's version or image tag names (`+cu129`, `-cu130`)."""
-    for text in (engine.version or "", ImageReference.parse(engine.image).tag):
-        if match := _CUDA.search(text):
-            return int(match[1])
-    return None
+    return Verdict(_cautions(matching, version, package), _features(matching, version, package))
 
 
 def _needs_no_version(connector: str, engine: Engine, rows: Sequence[Row]) -> None:
@@ -252,35 +264,15 @@ def _by_package(
 
 
 def _cautions(
-    rows: Sequence[Row],
-    engine: Engine,
-    version: Version | None,
-    package: Version | None,
-    cuda: int | None,
+    rows: Sequence[Row], version: Version | None, package: Version | None
 ) -> tuple[str, ...]:
-    messages: dict[str, None] = {}
-    for caution in (c for row in rows for c in row.cautions):
-        if not _applies(caution, engine, version, package, cuda):
-            continue
-        if caution.refuse:
-            raise Refused(Reason.VERSION_MISMATCH, caution.message)
-        messages[caution.message] = None
-    return tuple(messages)
-
-
-def _applies(
-    caution: Caution,
-    engine: Engine,
-    version: Version | None,
-    package: Version | None,
-    cuda: int | None,
-) -> bool:
-    return (
-        _known_in(version, caution.engine)
-        and _known_in(package, caution.backend)
-        and caution.cuda in (0, cuda)
-        and ImageReference.parse(engine.image).ends_with(caution.repository)
+    messages = (
+        caution.message
+        for row in rows
+        for caution in row.cautions
+        if _known_in(version, caution.engine) and _known_in(package, caution.package)
     )
+    return tuple(dict.fromkeys(messages))
 
 
 def _features(
@@ -293,7 +285,7 @@ def _features(
             {
                 f.name
                 for f in row.features
-                if all(within(v, f.engine) for v in may_be) and _known_in(package, f.backend)
+                if all(within(v, f.engine) for v in may_be) and _known_in(package, f.package)
             }
         )
     return frozenset(set.intersection(*per_row)) if per_row else frozenset()

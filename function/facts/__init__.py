@@ -138,7 +138,7 @@ def _of(kind: Any) -> Convert:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (tuple, frozenset):
         each = _of(arguments[0])
-        return lambda value: origin(map(each, value if isinstance(value, list) else [value]))
+        return lambda value: origin(map(each, _flat(value)))
     if origin is Mapping:
         value_of = _of(arguments[1])
         return lambda value: {name: value_of(each) for name, each in value.items()}
@@ -152,6 +152,15 @@ def _of(kind: Any) -> Convert:
         return kind
     found: Convert = _dataclass(kind) if is_dataclass(kind) else kind
     return found
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    """Yield the items of a list and of the lists in it; a single value is a list of one."""
+    for each in value if isinstance(value, list) else [value]:
+        if isinstance(each, list):
+            yield from each
+        else:
+            yield each
 
 
 def _dataclass(kind: Any) -> Convert:

@@ -40,7 +40,7 @@ def text() -> str:
     sources = Sources()
     return page(
         [
-            HEADER.format(source="function/facts/models.yaml and each backend's models.py"),
+            HEADER.format(source="function/facts/models.yaml and each backend's facts.yaml"),
             "# Which models can a tier serve?",
             "",
             "A connector moves what a model's layers keep between tokens, and not every connector "

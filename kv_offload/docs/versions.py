@@ -13,7 +13,7 @@ def text() -> str:
     """Return the page."""
     spans = [f"{name} {first_and_last(undeclared_versions(name))}" for name in ENGINES]
     out = [
-        HEADER.format(source="each backend's gate.py"),
+        HEADER.format(source="each backend's facts.yaml"),
         "# Which engine versions work with which connector?",
         "",
         "What is not here is refused (`EngineUnsupported`, `VersionMismatch`). An engine of "
@@ -64,7 +64,7 @@ def _package(row: Row) -> str:
 
 def _feature(row: Row, feature: Feature, sources: Sources) -> tuple[str, ...]:
     where = [code(feature.engine) and f"{row.engine} {code(feature.engine)}"]
-    where.append(code(feature.backend) and f"{row.package} {code(feature.backend)}")
+    where.append(code(feature.package) and f"{row.package} {code(feature.package)}")
     whole = f"{row.engine} {code(row.versions)}"
     found = ", ".join(w for w in where if w) or whole
     return code(row.connector), code(feature.name), found, sources(feature.source)
@@ -72,9 +72,6 @@ def _feature(row: Row, feature: Feature, sources: Sources) -> tuple[str, ...]:
 
 def _caution(row: Row, caution: Caution, sources: Sources) -> tuple[str, ...]:
     when = [code(caution.engine) and f"{row.engine} {code(caution.engine)}"]
-    when.append(code(caution.backend) and f"{row.package} {code(caution.backend)}")
-    when.append(f"CUDA {caution.cuda}" if caution.cuda else "")
-    when.append(f"image {caution.repository}" if caution.repository else "")
-    what = f"Refused: {caution.message}" if caution.refuse else caution.message
+    when.append(code(caution.package) and f"{row.package} {code(caution.package)}")
     when_all = ", ".join(w for w in when if w) or "always"
-    return code(row.connector), when_all, what, sources(caution.source)
+    return code(row.connector), when_all, caution.message, sources(caution.source)

@@ -1,22 +1,21 @@
 """HiCache: SGLang's own hierarchy of GPU, host memory and a store. Nothing runs on the cluster."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from function.api.engines import SGLANG
 from function.api.hicache import HiCacheSpec
-from function.backends import volumes
-from function.backends.hicache import agreement, checks, connector, evict, gate, storages
-from function.backends.hicache.accelerators import ACCELERATORS
+from function.backends import hierarchy_rows, volumes
+from function.backends.hicache import agreement, checks, connector, evict, storages
 from function.backends.hicache.facts import Tier
-from function.backends.hicache.models import MODELS
 from function.backends.hicache.storages import hf3fs, mooncake, objects
+from function.backends.mooncake import BACKEND as MOONCAKE
 from function.backends.mooncake import connector as mooncake_connector
-from function.backends.mooncake import gate as mooncake_gate
 from function.backends.mooncake import network
 from function.contract.backend import Defaults, Description, Need, Part, Pinned, Variant
 from function.contract.engine import Engine
-from function.contract.gate import Question
+from function.contract.gate import Question, Rows
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance
 from function.problems import Problem, Refused
@@ -27,7 +26,13 @@ _OTHER_LINE = (
     "every write fails where the engine's image holds one of another release line"
 )
 _HOST = {"host": {"sizeGiB": 1}}
-_ROWS = (*gate.ROWS, *gate.sized(mooncake_gate.UNSIZED))
+_ROWS = hierarchy_rows.of_storage(Path(__file__).with_name("facts.yaml"))
+# A HiCache tier sizes the host pool itself: its caution takes the place of Mooncake's.
+_OF_MOONCAKE = tuple(
+    replace(row, cautions=_ROWS.gate[0].cautions)
+    for row in MOONCAKE.rows.gate
+    if row.engine == SGLANG
+)
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class HiCache(Defaults[HiCacheSpec]):
     name: str = "HiCache"
     field: str = "hicache"
     allows: Allowance = connector.ALLOWS
+    rows = _ROWS
 
     def variants(self) -> tuple[Variant, ...]:
         """One: what is below the host pool changes little in what engines it takes."""
@@ -89,11 +95,9 @@ class HiCache(Defaults[HiCacheSpec]):
         return Question(
             row,
             engine,
-            _ROWS,
+            _ROWS + Rows(_OF_MOONCAKE),
             version,
             (mooncake_connector.pairing(mooncake.pool(tier)),) if version is not None else (),
-            models=MODELS,
-            accelerators=ACCELERATORS,
             notes=(_OTHER_LINE,) if pool and version is None else (),
         )
 

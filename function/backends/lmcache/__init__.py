@@ -5,6 +5,7 @@ What each mode is stands in one table; nothing else asks for the mode but the ro
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from packaging.version import Version
 
@@ -15,7 +16,6 @@ from function.backends.lmcache import (
     conflicts,
     connector,
     facts,
-    gate,
     gpu,
     inprocess,
     l2,
@@ -24,12 +24,10 @@ from function.backends.lmcache import (
     redis,
     server,
 )
-from function.backends.lmcache.accelerators import ACCELERATORS
 from function.backends.lmcache.facts import Tier
-from function.backends.lmcache.models import MODELS
 from function.contract.backend import Defaults, Description, Part, Pinned, Variant
 from function.contract.engine import Engine
-from function.contract.gate import Question
+from function.contract.gate import Question, Rows
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance
 from function.problems import Problem, Refused
@@ -127,6 +125,7 @@ class LMCache(Defaults[LMCacheSpec]):
     name: str = "LMCache"
     field: str = "lmcache"
     allows: Allowance = _ALLOWS
+    rows = Rows.of(Path(__file__).with_name("facts.yaml"))
 
     def variants(self) -> tuple[Variant, ...]:
         """By the mode, how memory is shared, and the agent's release."""
@@ -186,12 +185,10 @@ class LMCache(Defaults[LMCacheSpec]):
         return Question(
             _mode(tier).connector,
             engine,
-            gate.ROWS,
+            self.rows,
             _client_version(engine) if inside else facts.image(tier).version,
             pairings.pairings(tier, engine),
             pairings.alternatives(tier, engine),
-            MODELS,
-            ACCELERATORS,
             "" if inside else str(tier.settings.ipc),
             inprocess.notes(tier, engine) if inside else (),
         )

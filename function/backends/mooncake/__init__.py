@@ -2,22 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from function.api.mooncake import MooncakeSpec
+from function.backends import hierarchy_rows
 from function.backends.mooncake import (
     checks,
     connector,
     etcd,
     facts,
-    gate,
     master,
     network,
     store,
     upgrade,
 )
-from function.backends.mooncake.accelerators import ACCELERATORS
 from function.backends.mooncake.facts import Tier
-from function.backends.mooncake.models import MODELS
 from function.contract.backend import Defaults, Description, Part, Pinned, Variant
 from function.contract.engine import Engine
 from function.contract.gate import Question
@@ -34,6 +33,7 @@ class Mooncake(Defaults[MooncakeSpec]):
     name: str = "Mooncake"
     field: str = "mooncake"
     allows: Allowance = connector.ALLOWS
+    rows = hierarchy_rows.of_storage(Path(__file__).with_name("facts.yaml"))
 
     def variants(self) -> tuple[Variant, ...]:
         """One: its stores are of one release line."""
@@ -68,11 +68,9 @@ class Mooncake(Defaults[MooncakeSpec]):
         return Question(
             connector.row(engine),
             engine,
-            gate.ROWS,
+            self.rows,
             facts.image(tier).version,
             (connector.pairing(tier),),
-            models=MODELS,
-            accelerators=ACCELERATORS,
         )
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:

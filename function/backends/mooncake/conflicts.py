@@ -12,8 +12,7 @@ from function.api.mooncake import MooncakeSpec
 from function.backends import seeds
 from function.backends.hierarchy_rows import DECODE_RADIX
 from function.backends.mooncake import facts
-from function.backends.mooncake.facts import Tier
-from function.backends.mooncake.gate import TENANT
+from function.backends.mooncake.facts import TENANT, Tier
 from function.contract import conflicts
 from function.contract.conflicts import Row
 from function.contract.engine import Engine

@@ -16,8 +16,7 @@ from function.backends import hierarchy, seeds
 from function.backends.hierarchy import Storage
 from function.backends.hierarchy_rows import SMALL_POOL
 from function.backends.mooncake import conflicts, facts, rdma
-from function.backends.mooncake.facts import Tier
-from function.backends.mooncake.gate import SEEDED, TENANT
+from function.backends.mooncake.facts import SEEDED, TENANT, Tier
 from function.backends.rdma import CAPABILITIES
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json

@@ -20,6 +20,12 @@ STOCK_TAG = "0.3.13.post1"
 OLDEST = Version("0.3.13")
 NEWEST = Version("0.3.13.post1")
 
+# Features of facts.yaml. Every process begins its chains of block hashes alike; before, with random
+# bytes of its own unless PYTHONHASHSEED is set.
+SEEDED = "fixed-seed"
+# A client may say whose blocks it writes.
+TENANT = "tenant_id"
+
 P2P = "P2PHANDSHAKE"
 DEFAULT_CLUSTER_ID = "mooncake_cluster"
 

@@ -2,18 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from function.api.engines import VLLM
 from function.api.native import NativeSpec
 from function.backends import evictor, volumes
-from function.backends.native import connector, evict, facts, gate
-from function.backends.native.accelerators import ACCELERATORS
+from function.backends.native import connector, evict, facts
 from function.backends.native.facts import Tier
-from function.backends.native.models import MODELS
 from function.contract.backend import Defaults, Description, Part, Pinned, Variant
 from function.contract.engine import Engine
-from function.contract.gate import Question
+from function.contract.gate import Question, Rows
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance
 from function.problems import Problem, Refused
@@ -33,6 +32,7 @@ class Native(Defaults[NativeSpec]):
     name: str = "Native"
     field: str = "native"
     allows: Allowance = connector.ALLOWS
+    rows = Rows.of(Path(__file__).with_name("facts.yaml"))
 
     def variants(self) -> tuple[Variant, ...]:
         """One: levels below the memory change little in what engines it takes."""
@@ -76,9 +76,7 @@ class Native(Defaults[NativeSpec]):
                 f"Native is vLLM's own offloading, and this engine is {engine.name}: use a tier of "
                 "backend HiCache, or Mooncake for both engines.",
             )
-        return Question(
-            facts.row(tier), engine, gate.ROWS, models=MODELS, accelerators=ACCELERATORS
-        )
+        return Question(facts.row(tier), engine, self.rows)
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
         """What a pod of this engine gets. Raises Refused."""

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from function.api.engines import SGLANG, VLLM
 from function.api.nixl import NIXLSpec
-from function.backends.nixl import agreement, connector, facts, gate, nodes
-from function.backends.nixl.accelerators import ACCELERATORS
+from function.backends.nixl import agreement, connector, facts, nodes
 from function.backends.nixl.facts import Tier
-from function.backends.nixl.models import MODELS
 from function.contract.backend import Defaults, Description, Part, Pinned, Variant
 from function.contract.engine import Engine
-from function.contract.gate import Question
+from function.contract.gate import Question, Rows
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance
 from function.problems import Problem
@@ -24,6 +23,7 @@ class NIXL(Defaults[NIXLSpec]):
     name: str = "NIXL"
     field: str = "nixl"
     allows: Allowance = connector.ALLOWS
+    rows = Rows.of(Path(__file__).with_name("facts.yaml"))
 
     def kinds(self) -> tuple[Variant, ...]:
         """One. It keeps no blocks, so that nobody chooses it in the place of another."""
@@ -56,9 +56,7 @@ class NIXL(Defaults[NIXLSpec]):
         return Question(
             facts.ROWS[engine.name],
             engine,
-            gate.ROWS,
-            models=MODELS,
-            accelerators=ACCELERATORS,
+            self.rows,
             notes=tuple(_notes(tier, engine)),
         )
 

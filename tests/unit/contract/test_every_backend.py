@@ -9,7 +9,6 @@ import re
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -61,22 +60,17 @@ def test_it_is_found_by_its_name(of: goldens.Goldens) -> None:
     assert backend.field in SPECS[backend.name].__module__
 
 
-def _table(of: goldens.Goldens, name: str) -> set[Any]:
-    """The rows in a file of the backend's folder."""
-    return {*getattr(import_module(f"{type(of.backend).__module__}.{name}"), name.upper())}
-
-
 @each_backend
 def test_its_tables_are_in_the_pages_and_decide(of: goldens.Goldens) -> None:
     """Rows that no page shows, nobody can check; rows that no question holds decide nothing."""
     questions = [of.backend.gate(of.of(c), e) for c in of.cases for e in of.engines.values()]
-    rows = {*import_module(f"{type(of.backend).__module__}.gate").ROWS}
-    assert rows and rows <= {*gate_rows()}
+    rows = of.backend.rows
+    assert rows.gate and {*rows.gate} <= {*gate_rows()}
     assert {q.connector for q in questions} <= {row.connector for row in gate_rows()}
-    models, accelerators = _table(of, "models"), _table(of, "accelerators")
-    assert models and models <= {*model_rows()} & {r for q in questions for r in q.models}
-    shown = {*accelerator_rows()}
-    assert accelerators and accelerators <= shown & {r for q in questions for r in q.accelerators}
+    models, accelerators = {*rows.models}, {*rows.accelerators}
+    assert models and models <= {*model_rows()} & {r for q in questions for r in q.rows.models}
+    asked = {r for q in questions for r in q.rows.accelerators}
+    assert accelerators and accelerators <= {*accelerator_rows()} & asked
     kinds = of.backend.kinds()
     assert kinds and {kind.spec["backend"] for kind in kinds} == {of.backend.name}
     assert {kind.says for kind in kinds} <= set(TIERS)

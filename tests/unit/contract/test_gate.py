@@ -8,26 +8,36 @@ from packaging.version import Version
 
 from function.api.engines import ENGINES
 from function.backends import hierarchy_rows as hicache
-from function.backends.hicache.gate import POOL_SIZE
-from function.backends.lmcache.gate import OTHER_WORDS
-from function.backends.mooncake.gate import HOST_POOL
 from function.backends.registry import gate_rows
 from function.contract import gate
 from function.contract.engine import Engine
-from function.contract.gate import Question, Verdict
+from function.contract.gate import Question, Rows, Verdict
 from function.contract.versions import known_versions, parse, undeclared_versions
 from function.engines.vllm.connectors import CONNECTORS
 from function.problems import Refused
 from function.reasons import REASONS
 
 TABLE = tuple(gate_rows())
+
+
+def cautions(connector: str, engine: str = "SGLang") -> list[str]:
+    return [
+        caution.message
+        for row in TABLE
+        if (row.connector, row.engine) == (connector, engine)
+        for caution in row.cautions
+    ]
+
+
+POOL_SIZE, HOST_POOL = cautions("HiCache")[0], cautions("HiCache/mooncake")[0]
+OTHER_WORDS = cautions("LMCacheMPConnector")[0]
 MP = "LMCacheMPConnector"
 TIERING = "OffloadingConnector/TieringOffloadingSpec"
 STORE = "MooncakeStoreConnector"
 
 
 def check(connector: str, engine: Engine, package: str | None) -> Verdict:
-    return gate.check(Question(connector, engine, TABLE, parse(package)))
+    return gate.check(Question(connector, engine, Rows(TABLE), parse(package)))
 
 
 def abi(torch: str) -> str:
@@ -79,26 +89,26 @@ ALLOWED = [
       "enable_lookup", "tenant_id"}, []),
     ("NixlConnector", vllm("0.33.0"), None,
      {"kv_lease_duration", "NixlPullConnector", "NixlPushConnector", "telemetry", "sleep mode"},
-     ["the engine's image must have nixl 1.5.0 or newer (vLLM 0.32 and 0.33)"]),
+     ["the engine's image must have nixl 1.5.0 or newer (vLLM 0.32 or newer)"]),
     (MP, sglang("0.5.23"), "0.5.6", {"lmcache_config_file", "lmcache_env"},
-     [OTHER_WORDS.message, abi("torch 2.14.1")]),
-    (MP, sglang("0.5.21"), "0.5.6", {"lmcache_config_file", "lmcache_env"}, [OTHER_WORDS.message]),
-    (MP, sglang("0.5.20"), "0.5.5", {"lmcache_config_file"}, [OTHER_WORDS.message]),
+     [OTHER_WORDS, abi("torch 2.14.1")]),
+    (MP, sglang("0.5.21"), "0.5.6", {"lmcache_config_file", "lmcache_env"}, [OTHER_WORDS]),
+    (MP, sglang("0.5.20"), "0.5.5", {"lmcache_config_file"}, [OTHER_WORDS]),
     (MP, sglang("0.5.15.post1"), "0.5.6", {"lmcache_config_file"},
-     [OTHER_WORDS.message, abi("torch 2.11.0")]),
-    (MP, sglang(), "0.5.6", {"lmcache_config_file"}, [OTHER_WORDS.message]),
+     [OTHER_WORDS, abi("torch 2.11.0")]),
+    (MP, sglang(), "0.5.6", {"lmcache_config_file"}, [OTHER_WORDS]),
     ("HiCache", sglang(), None, {*HICACHE, hicache.PIPELINE}, []),
     ("HiCache", sglang("0.5.20"), None, {*HICACHE, hicache.PIPELINE, hicache.BUFFER_ONLY}, []),
-    ("HiCache", sglang("0.5.5"), None, set(), [POOL_SIZE.message]),
+    ("HiCache", sglang("0.5.5"), None, set(), [POOL_SIZE]),
     ("HiCache", sglang("0.5.10"), None, {hicache.PIPELINE, hicache.DECODE_OFFLOAD},
-     [POOL_SIZE.message]),
+     [POOL_SIZE]),
     ("HiCache/mooncake", sglang("0.5.16"), "0.3.13", {*HICACHE, hicache.PIPELINE}, []),
     ("HiCache/mooncake", sglang("0.5.18"), "0.3.13", {*HICACHE, hicache.PIPELINE, "tenant_id"}, []),
-    ("HiCache/mooncake", sglang("0.5.5"), "0.3.13", set(), [HOST_POOL.message]),
+    ("HiCache/mooncake", sglang("0.5.5"), "0.3.13", set(), [HOST_POOL]),
     ("HiCache/nixl", sglang(), None, {*HICACHE, "use_direct_io", "l3_cleaner_enabled"}, []),
-    ("HiCache/nixl", sglang("0.5.9"), None, set(), [POOL_SIZE.message]),
+    ("HiCache/nixl", sglang("0.5.9"), None, set(), [POOL_SIZE]),
     ("HiCache/file", sglang("0.5.14"), None,
-     {*HICACHE, hicache.PIPELINE, "max_size"} - {hicache.SMALL_POOL}, [POOL_SIZE.message]),
+     {*HICACHE, hicache.PIPELINE, "max_size"} - {hicache.SMALL_POOL}, [POOL_SIZE]),
 ]  # fmt: skip
 
 
@@ -148,9 +158,10 @@ def test_rows_are_whole():
         assert row.engine in ENGINES and row.source
         assert any(Version(v) in SpecifierSet(row.versions) for v in known_versions(row.engine))
         assert bool(row.package) == bool(row.package_versions)
-        for item in (*row.features, *row.cautions):
-            SpecifierSet(item.engine), SpecifierSet(item.backend)  # type: ignore[attr-defined]
-            assert item.source  # type: ignore[attr-defined]
+        for feature in row.features:
+            assert SpecifierSet(feature.engine) is not None and feature.source
+        for caution in row.cautions:
+            assert SpecifierSet(caution.engine) is not None and caution.source
         if row.engine == "vLLM":
             assert row.connector.partition("/")[0] in CONNECTORS
     for engine in ENGINES:

@@ -10,9 +10,6 @@ from packaging.version import Version
 
 from function.backends.hierarchy_rows import SMALL_POOL
 from function.backends.mooncake import BACKEND
-from function.backends.mooncake.accelerators import ACCELERATORS
-from function.backends.mooncake.gate import ROWS
-from function.backends.mooncake.models import MODELS
 from function.contract.backend import Tier
 from function.contract.engine import Engine
 from function.contract.gate import check
@@ -303,8 +300,7 @@ def test_not_refused(engine: Engine) -> None:
 def test_what_the_version_gate_is_asked() -> None:
     for engine, row in ((vllm(), "MooncakeStoreConnector"), (sglang(), "HiCache/mooncake")):
         asked = BACKEND.gate(PLAIN, engine)
-        assert (asked.connector, asked.engine, asked.rows) == (row, engine, ROWS)
+        assert (asked.connector, asked.engine, asked.rows) == (row, engine, BACKEND.rows)
         assert asked.package_version == Version("0.3.13.post1")
         assert [(p.package, p.fits) for p in asked.pairings] == [("mooncake", "==0.3.13.*")]
-        assert (asked.models, asked.accelerators) == (MODELS, ACCELERATORS)
     assert BACKEND.assumes(PLAIN, "SGLang") == {"--page-size": "64"}

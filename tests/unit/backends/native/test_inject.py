@@ -6,7 +6,6 @@ import pytest
 
 from function.api.engines import SGLANG
 from function.backends.native import BACKEND
-from function.backends.native.gate import ROWS
 from function.contract import gate
 from function.contract.backend import Tier
 from function.contract.engine import Engine
@@ -242,7 +241,7 @@ def ask(tier: Tier, engine: Engine) -> str:
     """What the gate says: a reason, or nothing."""
     try:
         question = BACKEND.gate(tier, engine)
-        assert isinstance(question, Question) and question.rows is ROWS
+        assert isinstance(question, Question) and question.rows is BACKEND.rows
         gate.check(question)
     except Refused as refused:
         return str(refused.reason)

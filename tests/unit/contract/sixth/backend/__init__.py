@@ -1,17 +1,19 @@
 """The smallest backend: host memory inside the engine, and nothing on the cluster."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from function.api.sixth import SixthSpec
-from function.backends.sixth import gate
-from function.backends.sixth.accelerators import ACCELERATORS
-from function.backends.sixth.models import MODELS
 from function.contract.backend import Defaults, Description, Part, Tier, Variant
 from function.contract.engine import Engine
-from function.contract.gate import Question
+from function.contract.gate import Question, Rows
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance
 from function.problems import Problem
+
+CONNECTOR = "SimpleCPUOffloadConnector"
+ROW = f"{CONNECTOR}/sixth"
+ALLOWS = Allowance(connectors=frozenset({CONNECTOR}))
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,8 @@ class Sixth(Defaults[SixthSpec]):
 
     name: str = "Sixth"
     field: str = "sixth"
-    allows: Allowance = gate.ALLOWS
+    allows: Allowance = ALLOWS
+    rows = Rows.of(Path(__file__).with_name("facts.yaml"))
 
     def variants(self) -> tuple[Variant, ...]:
         """One."""
@@ -40,7 +43,7 @@ class Sixth(Defaults[SixthSpec]):
 
     def gate(self, tier: Tier[SixthSpec], engine: Engine) -> Question:
         """The row of its connector."""
-        return Question(gate.ROW, engine, gate.ROWS, models=MODELS, accelerators=ACCELERATORS)
+        return Question(ROW, engine, self.rows)
 
     def inject(self, tier: Tier[SixthSpec], engine: Engine) -> Injection:
         """The connector, and the memory that it takes."""
@@ -48,7 +51,7 @@ class Sixth(Defaults[SixthSpec]):
         return Injection(
             backend="Sixth",
             connector={
-                "kv_connector": gate.CONNECTOR,
+                "kv_connector": CONNECTOR,
                 "kv_role": "kv_both",
                 "kv_connector_extra_config": {"cpu_bytes_to_use": size},
             },
