@@ -207,15 +207,15 @@ def _native() -> list[str]:
         "",
         *about("lmcache_wheels"),
         "",
-        *table(("LMCache", "torch", "CUDA"), rows),
+        *table(("LMCache", "torch", "CUDA"), grouped(rows)),
         "",
     ]
 
 
 _READS = {
-    "version": "the engine's version",
-    "inside": "the engine's version, after its name",
-    "release": "a release of its own",
+    "version": "engine version",
+    "inside": "engine version after its name",
+    "release": "own release",
     "nothing": "nothing",
 }
 
@@ -223,16 +223,15 @@ _READS = {
 def _repositories() -> list[str]:
     rows = (
         (
-            code(row.path),
+            code(row.path) + (f" ({row.accelerator})" if row.accelerator else ""),
             row.engine,
-            code(" ".join(row.entrypoint)) or "the container's words",
+            code(" ".join(row.entrypoint)) or "container's command",
             _READS[row.tags],
-            row.accelerator,
             row.source,
         )
         for row in REPOSITORIES
     )
-    head = ("Repository", "Engine", "Starts", "The tag is", "For", "Source")
+    head = ("Repository", "Engine", "Starts", "Tag", "Source")
     return [
         "## Repositories",
         "",

@@ -215,9 +215,9 @@ ELSEWHERE: Mapping[str, Elsewhere] = {
             "sglang-lmcache",
             "server",
             "tests/conformance/test_lmcache_sglang.py",
-            "its engine serves here, and what it finds is not brought to where it computes: it "
-            "said other words once something else lay there. LMCache moves the KV pool on a CPU as "
-            "it registers it, which may be why, and which no GPU has been tried for",
+            "on a CPU its engine found all blocks and generated other tokens once another prompt "
+            "had used their place. LMCache's CPU path moves the KV pool, which may be why; no "
+            "GPU has been tried",
         ),
         Elsewhere(
             "sglang-hicache-hf3fs",
