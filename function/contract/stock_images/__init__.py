@@ -34,15 +34,6 @@ __all__ = [
     "find",
 ]
 
-# Where the engines' projects publish, and what mirrors keep of it. Under another name an image may
-# hold anything beside the engine.
-_OWN = (
-    "vllm/vllm-openai",
-    "vllm/vllm-openai-rocm",
-    "vllm/vllm-openai-xpu",
-    "vllm/vllm-openai-cpu",
-    "lmsysorg/sglang",
-)
 # How an engine's version is known that the tag itself is, or holds.
 TAG = "the image's tag"
 
@@ -60,18 +51,19 @@ def contents(image: str, declared: str = "") -> Contents | None:
     tag = read(reference.tag, whole_version=row.tags == VERSION)
     accelerator = tag.accelerator or row.accelerator
     moving = tag.moves and not reference.digest
-    if row.path == "lmcache/vllm-openai" and tag.dated:
-        return builds.lmcache_dated()
+    if tag.dated and (dated := builds.dated(row)):
+        return dated
     if row.tags == RELEASE and tag.release:
         return builds.contents(row, tag)
+    is_own = bool(row.home) and reference.ends_with(row.home)
     version = tag.inside or (tag.version if row.tags == VERSION else None)
     if row.tags not in (VERSION, INSIDE) or version is None:
         version, _, local = declared.partition("+")
         packages: Mapping[str, Fact] = {}
-        if row.tags == VERSION and version and any(map(reference.ends_with, _OWN)):
+        if row.tags == VERSION and version and is_own:
             packages = own.packages(row.engine, version, accelerator, cuda(local))
         return Contents(row.engine, packages=packages, accelerator=accelerator, moving=moving)
     packages = {}
-    if not tag.variant and any(map(reference.ends_with, _OWN)):
+    if not tag.variant and is_own:
         packages = own.packages(row.engine, version, accelerator, tag.cuda)
     return Contents(row.engine, version, STATED, TAG, packages, accelerator)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from function.contract.accelerators.kinds import CUDA
-from function.contract.packages import DERIVED, Fact, absent, derived, stated, unknown
+from function.contract.packages import Fact, absent, derived, stated, unknown
 from function.contract.stock_images import own
 from function.contract.stock_images.facts import Contents
 from function.contract.stock_images.repositories import Repository
@@ -21,7 +21,8 @@ class Build:
     """The `version` of the engine in a `release` of a repository, or of a publisher's all.
 
     `release`: whole, or its first two numbers. `before`: in place of it, the bound of every older
-    release without a row: its engine is no newer than `version`.
+    release without a row: its engine is no newer than `version`. `dated`: in place of it, images by
+    a date. `engine`: of the images meant, "" for all of the repository.
     """
 
     repository: str
@@ -30,6 +31,8 @@ class Build:
     source: str
     release: str = ""
     before: str = ""
+    dated: bool = False
+    engine: str = ""
     torch: str = ""
     cuda: str = ""
 
@@ -56,10 +59,10 @@ def contents(row: Repository, tag: Tag) -> Contents:
     return _contents(row, build, {})
 
 
-def lmcache_dated() -> Contents:
-    """Return what lmcache/vllm-openai holds by a date: images before LMCache 0.3.9."""
-    source = "no newer than LMCache's last dated image"
-    return Contents("vLLM", "0.10.2", DERIVED, source, accelerator=CUDA)
+def dated(row: Repository) -> Contents | None:
+    """Return what an image holds whose tag is a date; None where no row says it."""
+    build = next((b for b in BUILDS if b.dated and b.repository == row.path), None)
+    return _contents(row, build, {}) if build else None
 
 
 def names(repository: str) -> tuple[str, ...]:
@@ -86,16 +89,14 @@ def _contents(row: Repository, build: Build | None, packages: Mapping[str, Fact]
 
 
 def _lmcache(row: Repository, tag: Tag, build: Build | None) -> Contents:
-    is_vllm = row.path == "lmcache/vllm-openai"
-    note = f"LMCache's build for CUDA {tag.cuda}" if tag.cuda and is_vllm else ""
+    note = f"LMCache's build for CUDA {tag.cuda}" if tag.cuda and row.variants else ""
     lmcache = {"lmcache": stated(_TAG, tag.version or "", note=note)}
     if build is not None and build.before:
         return _contents(row, build, lmcache)
-    light = is_vllm and "lightweight" in tag.variant  # vllm/vllm-openai with LMCache on top
-    if build is None or tag.variant - ({"lightweight"} if is_vllm else set()):
+    if build is None or tag.variant - row.variants:
         return _contents(row, None, lmcache)
-    stock = own.packages(row.engine, build.version, CUDA, tag.cuda if is_vllm else "")
-    if not is_vllm:
+    stock = own.packages(row.engine, build.version, CUDA, tag.cuda if row.variants else "")
+    if build.torch:
         packages = {
             "torch": stated(build.source, build.torch),
             "cuda": stock["cuda"],
@@ -111,14 +112,14 @@ def _lmcache(row: Repository, tag: Tag, build: Build | None) -> Contents:
             "mooncake": absent("docker/Dockerfile of LMCache installs no Mooncake"),
             "nixl": unknown("nixl at its newest on the day"),
         }
-    if light:
+    if tag.variant:  # the engine's own image with LMCache on top
         packages |= {name: stock[name] for name in ("mooncake", "nixl")}
     return _contents(row, build, {**lmcache, **packages})
 
 
 def _llmd(row: Repository, tag: Tag, build: Build | None) -> Contents:
     """Return the engine where llm-d names it; its rocm and hpu images are of their own commits."""
-    if build is None or row.engine != "vLLM":
+    if build is None or row.engine != build.engine:
         return _contents(row, None, {})
     if build.before:
         return _contents(row, build, {})

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
 
-from function.api.engines import SGLANG, VLLM
 from function.contract.stock_images import builds, contents
+from function.contract.stock_images.repositories import REPOSITORIES
 from function.contract.versions import releases
 
 
@@ -36,7 +36,8 @@ def _series(repository: str, tags: list[str]) -> str:
 
 def _images(engine: str) -> Iterator[tuple[str, str]]:
     """Yield (repository, tag) of CUDA images, the releases of each repository in order."""
-    own = {VLLM: "vllm/vllm-openai", SGLANG: "lmsysorg/sglang"}
-    lmcache = {VLLM: "lmcache/vllm-openai", SGLANG: "lmcache/sglang"}
-    yield from ((own[engine], f"v{row.version}") for row in releases(engine))
-    yield from ((lmcache[engine], f"v{name}") for name in builds.names(lmcache[engine]))
+    for row in REPOSITORIES:
+        if row.suggested and row.engine == engine:
+            own = (release.version for release in releases(engine))
+            tags = own if row.home else builds.names(row.path)
+            yield from ((row.home or row.path, f"v{tag}") for tag in tags)

@@ -19,7 +19,13 @@ NOTHING = "nothing"
 
 @dataclass(frozen=True)
 class Repository:
-    """`entrypoint`: its ENTRYPOINT; () runs the container's arguments as a command line."""
+    """A repository of images of an engine, by the end of its path.
+
+    `entrypoint`: its ENTRYPOINT; () runs the container's arguments as a command line. `home`: where
+    the engine's project publishes it: under another path it may hold anything beside the engine.
+    `suggested`: whether messages name it as a way out. `variants`: words of a tag under which what
+    is inside is known.
+    """
 
     path: str
     engine: str
@@ -27,6 +33,9 @@ class Repository:
     entrypoint: tuple[str, ...] = ()
     tags: str = NOTHING
     accelerator: str = ""
+    home: str = ""
+    suggested: bool = False
+    variants: frozenset[str] = frozenset()
 
 
 REPOSITORIES = Table(Repository, "images", "repositories")

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from function.api.engines import ENGINES
 from function.contract.versions import parse
 
 _PRERELEASE = r"(?:\.?(?:post|rc|dev)\d+)?"
@@ -10,7 +11,8 @@ _PRERELEASE = r"(?:\.?(?:post|rc|dev)\d+)?"
 _VERSION = re.compile(rf"v?(\d+\.\d+\.\d+(?:\.\d+)?{_PRERELEASE})(?:[-_+](.+))?")
 _RELEASE = re.compile(rf"v?(\d+(?:\.\d+){{1,2}}{_PRERELEASE})(?:[-_+](.+))?")
 # AMD writes the engine's version into the middle of its tags: rocm6.2_..._vllm_0.6.4.
-_INSIDE = re.compile(r"(?:^|[_-])(?:vllm|sglang)[_-]v?(\d+\.\d+(?:\.\d+)?)(?=$|[_-])")
+_NAMES = "|".join(re.escape(name.lower()) for name in ENGINES)
+_INSIDE = re.compile(rf"(?:^|[_-])(?:{_NAMES})[_-]v?(\d+\.\d+(?:\.\d+)?)(?=$|[_-])")
 _DATE = re.compile(r"20\d\d-\d\d-\d\d(?:$|-)")
 _CUDA = re.compile(r"cu(\d{2})(\d)?")
 _WORDS = re.compile(r"[-_+]")
