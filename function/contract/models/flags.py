@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from function.contract.engine import Engine
-from function.contract.models.families import MLA, PIPELINE, of_architecture
+from function.contract.models.families import PIPELINE, of_architecture
 from function.facts import Table
 
 
@@ -21,7 +21,19 @@ class Flag:
     values: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class AttentionBackend:
+    """A word in the name of an attention backend, by a flag or else one of the variables."""
+
+    word: str
+    family: str
+    flag: str
+    variables: tuple[str, ...]
+    source: str
+
+
 FLAGS = Table(Flag, "models", "flags")
+ATTENTION = Table(AttentionBackend, "models", "attention")
 
 
 def of_flags(engine: Engine) -> Mapping[str, str]:
@@ -34,9 +46,10 @@ def of_flags(engine: Engine) -> Mapping[str, str]:
             hit = name == row.name or (row.name[-1] == "*" and name.startswith(row.name[:-1]))
             if hit and (not row.values or value in row.values):
                 found.setdefault(row.family, name)
-    backend = engine.flag("--attention-backend") or engine.env.get("VLLM_ATTENTION_BACKEND") or ""
-    if "MLA" in backend.upper():
-        found.setdefault(MLA, "--attention-backend")
+    for attention in ATTENTION:
+        given = (engine.flag(attention.flag), *map(engine.env.get, attention.variables))
+        if attention.word in (next(filter(None, given), None) or "").upper():
+            found.setdefault(attention.family, attention.flag)
     if "diffusion" in engine.image.rpartition(":")[2]:
         found.setdefault(PIPELINE, "the image's tag")
     for architecture in _architectures(engine):
