@@ -3,6 +3,7 @@
 `python -m kv_offload.docs.site` from the repository's root; then `properdocs build`.
 """
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 from kv_offload.docs.links import pages, targets
 
 STAGE = Path("dist/docs")
+# In a table GitHub reads `a\|b` as a|b; the site's Markdown would keep the backslash.
+_PIPES = re.compile(r"`([^`\n]*\\\|[^`\n]*)`")
 
 
 def main() -> int:
@@ -23,7 +26,14 @@ def main() -> int:
         if file.is_file():
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, to)
+            if to.suffix == ".md":
+                to.write_text(_PIPES.sub(_code, to.read_text()))
     return 0
+
+
+def _code(match: re.Match[str]) -> str:
+    plain = match[1].replace("\\|", "|")
+    return f"<code>{''.join(c if c.isalnum() else f'&#{ord(c)};' for c in plain)}</code>"
 
 
 if __name__ == "__main__":
