@@ -14,7 +14,7 @@ include tests/tools/tools.mk
 -include tests/cluster/cluster.mk
 -include tests/modelplane/modelplane.mk
 
-.PHONY: help venv render test-render test goldens generate lint types bench image-check fuzz evictor-test docs
+.PHONY: help venv render test-render test coverage goldens generate lint types bench image-check fuzz evictor-test docs
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort | expand -t24
 
@@ -59,6 +59,10 @@ goldens: venv ## Write the goldens anew (GOLDENS=consumer/wired: of these render
 # A file stays on one process: its fixtures are made once.
 test: venv ## Unit tests, on all cores (TEST_ARGS=tests/unit/api)
 	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(TEST_ARGS)
+
+# Twice the time of `make test`, so that only CI runs it.
+coverage: venv ## Unit tests, and the share of lines that they reach (limit in pyproject.toml)
+	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(TEST_ARGS) --cov
 
 generate: venv ## XRDs, the Input's CRD, the generated pages
 	@$(BIN)/python -m kv_offload.crds.generate
