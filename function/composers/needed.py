@@ -12,7 +12,7 @@ from typing import Any, Self
 from function.api.base import present
 from function.backends.registry import Registry
 from function.composers import pinned, tier_names, tier_plan, usage
-from function.composers.tier_plan import Refusal, TierPlan
+from function.composers.tier_plan import InvalidTier, TierPlan
 from function.contract.backend import Need
 from function.edge.answer import Requirement
 from function.edge.request import Call
@@ -124,7 +124,7 @@ def _unready(tier: Document, backends: Registry) -> str:
     namespace, name = (access.text(tier, "metadata", key) for key in ("namespace", "name"))
     identity = (namespace, name, spec, encode(spec), backends)
     drafted = tier_plan.draft(*identity)
-    if isinstance(drafted, Refusal) or drafted.needs:
+    if isinstance(drafted, InvalidTier) or drafted.needs:
         return ""  # whoever needs it says what is wrong with it; what it needs is not known here
     return pinned.unjudged(tier, tier_plan.plan(*identity))
 

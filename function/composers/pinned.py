@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from function.composers.tier_plan import Refusal, TierPlan
+from function.composers.tier_plan import InvalidTier, TierPlan
 from function.composers.usage import Consumer
 from function.contract.backend import Pinned
 from function.edge.request import Call
@@ -46,11 +46,11 @@ def kept(call: Call) -> dict[str, str]:
     return before if isinstance(before, dict) else {}
 
 
-def unjudged(tier: Mapping[str, Any], planned: TierPlan | Refusal) -> str:
+def unjudged(tier: Mapping[str, Any], planned: TierPlan | InvalidTier) -> str:
     """Which edit of a ready tier (its document, and what its spec means) it has not judged yet, or
     will refuse, as a sentence; "" for none. What runs is not what its spec says then.
     """
-    if isinstance(planned, Refusal):
+    if isinstance(planned, InvalidTier):
         paths = {problem.path for problem in planned.problems}
     else:
         paths = {row.path for row, _ in changed(access.mapping(tier, "status", "pinned"), planned)}

@@ -39,7 +39,7 @@ from function.composers.conditions import (
 )
 from function.composers.needed import Needed
 from function.composers.refusal import refused
-from function.composers.tier_plan import Refusal, TierPlan
+from function.composers.tier_plan import InvalidTier, TierPlan
 from function.composers.usage import Consumer, usages_of, used_by_status, user
 from function.contract.backend import AGENTS, CONTROL_PLANE, AnyTier
 from function.contract.events import TOPICS
@@ -82,13 +82,13 @@ def _answer(call: Call, backends: Registry) -> Answer:
     spec = call.composite_value("spec") or {}
     identity = (namespace, name, spec, call.composite_spec_bytes, backends)
     drafted = tier_plan.draft(*identity)
-    if isinstance(drafted, Refusal):
+    if isinstance(drafted, InvalidTier):
         return refuse(call, drafted.problems)
     needed = Needed.of(call, drafted, backends)
     if needed.unresolved:
         return waiting(call, needed)
     if needed.problems:
-        planned: TierPlan | Refusal = Refusal(needed.problems)
+        planned: TierPlan | InvalidTier = InvalidTier(needed.problems)
     else:
         planned = tier_plan.plan(*identity, needed.documents)
     answer = _judged(call, planned, spec, needed)
@@ -97,9 +97,9 @@ def _answer(call: Call, backends: Registry) -> Answer:
 
 
 def _judged(
-    call: Call, planned: TierPlan | Refusal, spec: dict[str, Any], needed: Needed
+    call: Call, planned: TierPlan | InvalidTier, spec: dict[str, Any], needed: Needed
 ) -> Answer:
-    if isinstance(planned, Refusal):
+    if isinstance(planned, InvalidTier):
         answer = refuse(call, planned.problems)
         if needed.requirements:  # which may be right in a moment, and core does not watch them
             answer.ttl = TTL_UNSETTLED

@@ -60,16 +60,16 @@ class TierPlan:
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """A tier that is not valid: everything that is wrong with it."""
+class InvalidTier:
+    """A tier that is not valid: all of its problems, sorted."""
 
     problems: tuple[Problem, ...]
 
 
 # By their documents' bytes: what is built from them is some ten times that, and 20 KiB at least.
 _LIMIT = 64 * 1024 * 1024
-_drafts: Cache[tuple[Hashable, ...], TierPlan | Refusal] = Cache(_LIMIT)
-_plans: Cache[tuple[Hashable, ...], TierPlan | Refusal] = Cache(_LIMIT)
+_drafts: Cache[tuple[Hashable, ...], TierPlan | InvalidTier] = Cache(_LIMIT)
+_plans: Cache[tuple[Hashable, ...], TierPlan | InvalidTier] = Cache(_LIMIT)
 
 
 def _size(*documents: bytes) -> int:
@@ -78,7 +78,7 @@ def _size(*documents: bytes) -> int:
 
 def draft(
     namespace: str, name: str, spec: Mapping[str, Any], key: bytes, backends: Registry
-) -> TierPlan | Refusal:
+) -> TierPlan | InvalidTier:
     """A tier as far as its own document says: `needs` are named, and nothing is built yet.
 
     `key`: the spec's bytes, by which the answer is remembered.
@@ -98,31 +98,31 @@ def plan(
     key: bytes,
     backends: Registry,
     needed: Mapping[str, Mapping[str, Any]] | None = None,
-) -> TierPlan | Refusal:
+) -> TierPlan | InvalidTier:
     """The whole plan of a tier. `needed`: what its draft's `needs` name, by the need's name."""
     others = encode(needed) if needed else b""
     memo = (id(backends), namespace, name, key, others)
     planned = _plans.get(memo)
     if planned is None:
         drafted = draft(namespace, name, spec, key, backends)
-        planned = drafted if isinstance(drafted, Refusal) else _whole(drafted, needed or {})
+        planned = drafted if isinstance(drafted, InvalidTier) else _whole(drafted, needed or {})
         _plans.put(memo, planned, _size(key, others))
     return planned
 
 
 def _draft(
     namespace: str, name: str, document: Mapping[str, Any], backends: Registry
-) -> TierPlan | Refusal:
+) -> TierPlan | InvalidTier:
     spec, problems = parse(backends.tier_spec, document, "spec")
     if spec is None:
-        return Refusal(tuple(sorted(problems)))
+        return InvalidTier(tuple(sorted(problems)))
     remote_name = names.remote_name(namespace, name)
     tier = Tier(name, namespace, remote_name, spec, spec.settings)
     backend = backends[spec.backend]
     return TierPlan(tier, backend, backend.needs(tier))
 
 
-def _whole(drafted: TierPlan, needed: Mapping[str, Mapping[str, Any]]) -> TierPlan | Refusal:
+def _whole(drafted: TierPlan, needed: Mapping[str, Mapping[str, Any]]) -> TierPlan | InvalidTier:
     tier, backend = replace(drafted.tier, needed=needed), drafted.backend
     problems = backend.problems(tier)
-    return Refusal(tuple(sorted(problems))) if problems else replace(drafted, tier=tier)
+    return InvalidTier(tuple(sorted(problems))) if problems else replace(drafted, tier=tier)

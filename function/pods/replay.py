@@ -64,7 +64,9 @@ def replay(request: OffloadRequest, record: Record, step_input: Input) -> Json:
     return manifest
 
 
-def again(request: OffloadRequest, record: Record, wired: Wired, step_input: Input) -> Wired | None:
+def carry_over(
+    request: OffloadRequest, record: Record, wired: Wired, step_input: Input
+) -> Wired | None:
     """A changed template under the wiring that it had; None where its engines are not the same,
     or the pod has outgrown that wiring. `wired`: as it would be wired anew.
     """
@@ -80,7 +82,7 @@ def again(request: OffloadRequest, record: Record, wired: Wired, step_input: Inp
     return replace(wired, manifest=manifest, record=moved)
 
 
-def kept(request: OffloadRequest, record: Record, observed: Json) -> Json | None:
+def with_running_templates(request: OffloadRequest, record: Record, observed: Json) -> Json | None:
     """The workload with its pod templates as they run; None where they are not what we wrote.
 
     Anyone who may write the observed resource may write anything there: nothing of it is taken but

@@ -210,7 +210,7 @@ def _planned(
             raise _Missing(f"{file}: {need.path}: {what} is needed: put it into the same file")
         needed[need.name] = found
     planned = tier_plan.plan(*identity, needed)
-    if isinstance(planned, tier_plan.Refusal):
+    if isinstance(planned, tier_plan.InvalidTier):
         lines = "\n".join(f"  {problem}" for problem in planned.problems)
         raise InputError(f"{file}: the tier is not valid:\n{lines}")
     return planned

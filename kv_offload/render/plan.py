@@ -95,10 +95,10 @@ def plan(now: Document, new: Document, given: Sequence[Document], file: str) -> 
             " name is another tier, and changes nothing of the first"
         )
     before, after = _planned(now, given), _planned(new, given)
-    if isinstance(before, tier_plan.Refusal):
+    if isinstance(before, tier_plan.InvalidTier):
         lines = "\n".join(f"  {problem}" for problem in before.problems)
         raise InputError(f"{file}: the tier that runs is not valid:\n{lines}")
-    if isinstance(after, tier_plan.Refusal):
+    if isinstance(after, tier_plan.InvalidTier):
         return [_refused(problem) for problem in after.problems]
     refused = [*_immutable(before, after), *_pinned(before, after)]
     if any(effect.verb is Verb.REFUSED for effect in refused):
@@ -114,20 +114,20 @@ def _named(document: Document, file: str) -> tuple[str, str]:
     return namespace, name
 
 
-def _planned(document: Document, given: Sequence[Document]) -> TierPlan | tier_plan.Refusal:
+def _planned(document: Document, given: Sequence[Document]) -> TierPlan | tier_plan.InvalidTier:
     """The plan of a tier; of a fleet, that of its tier on any one cluster."""
     namespace, name = _named(document, "")
     spec = dict(document.get("spec") or {})
     identity = (namespace, name, spec, encode(spec), BACKENDS)
     drafted = tier_plan.draft(*identity)
-    if isinstance(drafted, tier_plan.Refusal):
+    if isinstance(drafted, tier_plan.InvalidTier):
         return drafted
     if drafted.is_fleet:
         del spec["clusterSelector"]
         spec["inferenceClusterRef"] = {"name": _CLUSTER}
         identity = (namespace, name, spec, encode(spec), BACKENDS)
         drafted = tier_plan.draft(*identity)
-        if isinstance(drafted, tier_plan.Refusal):
+        if isinstance(drafted, tier_plan.InvalidTier):
             return drafted
     there, missing = {}, []
     for need in drafted.needs:
@@ -139,7 +139,7 @@ def _planned(document: Document, given: Sequence[Document]) -> TierPlan | tier_p
         else:
             there[need.name] = found
     if missing:
-        return tier_plan.Refusal(tuple(missing))
+        return tier_plan.InvalidTier(tuple(missing))
     return tier_plan.plan(*identity, there)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from function.backends.registry import BACKENDS
 from function.composers import tier_plan
-from function.composers.tier_plan import Refusal
+from function.composers.tier_plan import InvalidTier
 from function.edge.structs import encode
 
 Document = dict[str, Any]
@@ -32,13 +32,13 @@ def validate(document: Document) -> Said:
     if not isinstance(spec, dict):
         return Said(title, False, ("spec: must be an object",))
     drafted = tier_plan.draft(namespace, name, spec, encode(spec), BACKENDS)
-    if isinstance(drafted, Refusal):
+    if isinstance(drafted, InvalidTier):
         return Said(title, False, tuple(str(problem) for problem in sorted(drafted.problems)))
     if drafted.needs:
         needed = ", ".join(f"{n.kind} {n.namespace}/{n.object_name}" for n in drafted.needs)
         return Said(title, True, (f"warning: not looked up: {needed}",))
     planned = tier_plan.plan(namespace, name, spec, encode(spec), BACKENDS)
-    if isinstance(planned, Refusal):
+    if isinstance(planned, InvalidTier):
         return Said(title, False, tuple(str(problem) for problem in sorted(planned.problems)))
     warnings = planned.backend.describe(planned.tier).warnings
     return Said(title, True, tuple(f"warning: {text}" for text in warnings))

@@ -185,7 +185,7 @@ class _ConsumerComposer:
                     self.outcomes[i] = self._fallen_back(self.outcomes[i], refused)
 
     def _fallen_back(self, outcome: Outcome, refused: Refused) -> Outcome:
-        return self.decider.fall_back(outcome.request, refused.reason, str(refused), outcome.found)
+        return self.decider.fall_back(outcome.request, refused, outcome.found)
 
     def hold_back_together(self) -> None:
         """A composite's engines start together: one that waits holds back those not yet there."""

@@ -1,20 +1,20 @@
-"""What becomes of one workload that names a tier, or was wired before: the decision table.
+"""Decide one workload: wire, replay, hold back, refuse or leave untouched.
 
 | asks for a tier | tier | seen before | its pod template | then |
 |---|---|---|---|---|
-| not any more, or policy Off | | | | left as its author wrote it |
-| yes | not yet looked up | unwired | | left; nothing is decided on a guess |
-| yes | any | wired | the same | wired as recorded; its wiring is pinned to its template |
+| no longer, or policy Off | | | | left as its author wrote it |
+| yes | not yet looked up | unwired | | left as it is until the tier is looked up |
+| yes | any | wired | the same | wired as recorded |
 | yes, another | ready | wired | the same | wired anew: it names another, or is on another cluster |
 | yes | ready, its turn | wired | the same | wired anew (rollout.py) |
-| yes | ready | wired | changed | judged anew: wired; or refused, and what runs stays |
+| yes | ready | wired | changed | wired anew; or refused, and what runs stays |
 | yes | not usable | wired | changed | the edit waits: what runs stays |
 | yes | ready | never, or unwired | | wired, or refused with a reason |
 | yes, Required | not usable, or refused | never | | held back |
 | yes, Required | not usable, or refused | unwired | | left; wired as soon as it can be |
 | yes, Optional | not usable, or refused | | not as it was wired | unwired until it changes |
 
-A record that cannot be read says that the pods were wired and not how: they are judged anew.
+A workload whose record cannot be read is judged as if its template had changed.
 """
 
 import traceback
@@ -30,7 +30,7 @@ from function.backends.registry import Registry
 from function.composers import rollout, usage
 from function.composers.consumer import lookup
 from function.composers.rollout import Progress
-from function.composers.tier_plan import Refusal, TierPlan
+from function.composers.tier_plan import TierPlan
 from function.contract.engine import Engine
 from function.edge.answer import Requirement
 from function.edge.request import Call
@@ -55,7 +55,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is done with one workload, and the reason and message that say why.
+    """What is done with one workload, and the reason and message of its condition.
 
     `settled`: nothing is awaited, so no short TTL is needed. `engines`: as the present template has
     them. `keeps_running_template`: its pods run as recorded, and the change of their template
@@ -77,7 +77,7 @@ class Outcome:
 
     @property
     def is_wired(self) -> bool:
-        """Whether its pods carry a wiring after this call."""
+        """Return whether its pods carry a wiring after this call."""
         return self.action in (Action.WIRED, Action.REPLAYED)
 
     @property
@@ -88,7 +88,7 @@ class Outcome:
         if self.action is not Action.REPLAYED:
             return [usage.Share(engine.model, engine.identity) for engine in self.engines]
         record = self.request.record
-        if record is None or not record.wired or not _is_of(self.request, self.found):
+        if record is None or not record.wired or not _is_record_of(self.request, self.found):
             return []
         facts = record.engines.values()
         return [usage.Share(each.get("model", ""), each.get("identity", "")) for each in facts]
@@ -111,20 +111,18 @@ class Decider:
         self.bugs: list[str] = []
 
     def decide(self, request: OffloadRequest) -> Outcome:
-        """The table, top to bottom; a bug in it is this one workload's own condition."""
+        """Apply the table, top to bottom; a bug becomes this one workload's condition."""
         try:
-            return self._decide(request)
-        except Exception as bug:  # whatever a stranger's document has made of us
+            return self._decide(self._without_forged_record(request))
+        except Exception as bug:  # a stranger's document may have any content
             self.bugs.append(traceback.format_exc())
-            refused = internal_error(bug)
-            return self._keep(request, refused.reason, refused.message, None)
+            return self._keep_running(request, internal_error(bug))
 
     def _decide(self, request: OffloadRequest) -> Outcome:
-        request = self._checked(request)
-        if request.refused is not None and request.refused.reason is Reason.INTERNAL_ERROR:
-            return self._keep(request, request.refused.reason, str(request.refused), None)
         if request.refused is not None:
-            return self.fall_back(request, request.refused.reason, str(request.refused), None)
+            is_bug = request.refused.reason is Reason.INTERNAL_ERROR
+            refuse = self._keep_running if is_bug else self.fall_back
+            return refuse(request, request.refused)
         if request.ref is None:
             message = "It names no tier any more."
             return Outcome(request, Action.UNTOUCHED, Reason.NOT_REQUESTED, message, settled=True)
@@ -132,22 +130,25 @@ class Decider:
         if request.policy is Policy.OFF:
             message = "The policy is Off: unwired on purpose."
             return Outcome(request, Action.UNTOUCHED, Reason.TURNED_OFF, message, settled=True)
-        found = lookup.resolve(self.call, request, self.namespace)
-        if found.document is None:
-            return self.fall_back(request, found.state, found.message, found)
-        planned = lookup.plan(self.call, request.ref, found, self.backends)
-        self.requirements |= planned.requirements
-        if planned.state is not None:
-            return self.fall_back(request, planned.state, planned.message, found)
-        if isinstance(planned.plan, Refusal) or planned.plan is None:
-            message = f"KVOffloadTier {request.ref} is not valid: see its Accepted condition."
-            return self.fall_back(request, Reason.INVALID_TIER, message, found)
-        if _chose_unwired(request):
-            return self._unwired(request, found)
-        return self._wire(request, found, planned.plan)
+        found: lookup.Found | None = None
+        try:
+            found = lookup.resolve(self.call, request, self.namespace)
+            plan = lookup.plan(self.call, request.ref, found, self.backends, self.requirements)
+            if _chose_unwired(request):
+                return self._leave_unwired(request, found)
+            wired = self._wire(request, plan)
+        except Refused as refused:
+            return self.fall_back(request, refused, found)
+        if found.unready and not request.unreadable:
+            outcome = self.fall_back(request, Refused(Reason.TIER_NOT_READY, found.unready), found)
+        elif _has_recorded_template(request) and _is_record_of(request, found):
+            outcome = self._keep_recorded_wiring(request, wired, found, plan.tier.spec.wiring)
+        else:
+            outcome = self._wire_new_template(request, wired, found, plan.tier.spec.wiring)
+        return replace(outcome, plan=plan, engines=wired.engines)
 
-    def _checked(self, request: OffloadRequest) -> OffloadRequest:
-        """Whoever may write the resource may write a record: one that no backend wrote is none."""
+    def _without_forged_record(self, request: OffloadRequest) -> OffloadRequest:
+        """Drop a record that no backend could have written; the annotation can be forged."""
         record = request.record
         if record is None or not record.wired:
             return request
@@ -159,49 +160,36 @@ class Decider:
             problem = next((f"{record.backend} never injects {it}" for it in found if it), "")
         return replace(request, record=None, unreadable=problem) if problem else request
 
-    def _wire(self, request: OffloadRequest, found: lookup.Found, plan: TierPlan) -> Outcome:
-        try:
-            wired = request.derived.get(
-                lambda: wire.wire(
-                    request, plan.tier, plan.backend, self.files_name, self.namespace
-                ),
-                plan,
-                key=(self.files_name, self.namespace),
-            )
-        except Refused as refused:
-            return self.fall_back(request, refused.reason, str(refused), found)
-        if found.state is not Reason.WIRED and not request.unreadable:
-            outcome = self.fall_back(request, found.state, found.message, found)
-        elif _is_pinned(request) and _is_of(request, found):
-            outcome = self._pinned(request, wired, found, plan.tier.spec.wiring)
-        else:
-            outcome = self._changed(request, wired, found, plan.tier.spec.wiring)
-        return replace(outcome, plan=plan, engines=wired.engines)
+    def _wire(self, request: OffloadRequest, plan: TierPlan) -> wire.Wired:
+        return request.derived.get(
+            lambda: wire.wire(request, plan.tier, plan.backend, self.files_name, self.namespace),
+            plan,
+            key=(self.files_name, self.namespace),
+        )
 
     def _rewire(self, request: OffloadRequest, wired: wire.Wired, found: lookup.Found) -> Outcome:
-        notes = [found.message] if found.message else []
+        notes = [found.unready] if found.unready else []
         if request.unreadable:
             notes.append(f"Its record was replaced: {request.unreadable}.")
-        message = " ".join([wired.summary, *notes])
         return Outcome(
             request,
             Action.WIRED,
-            found.state,
-            message,
+            Reason.TIER_NOT_READY if found.unready else Reason.WIRED,
+            " ".join([wired.summary, *notes]),
             wired.manifest,
             wired.record,
             found,
-            settled=found.state is Reason.WIRED,
+            settled=not found.unready,
         )
 
-    def _changed(
+    def _wire_new_template(
         self, request: OffloadRequest, wired: wire.Wired, found: lookup.Found, update: WiringUpdate
     ) -> Outcome:
-        """A template that was never wired, or has changed since: judged anew."""
+        """Wire a template that never was, or has changed; a Pinned one keeps its old wiring."""
         before = request.record
-        pinned = update.update == "Pinned" and _is_of(request, found)
+        pinned = update.update == "Pinned" and _is_record_of(request, found)
         if pinned and before is not None and before.wired:
-            wired = replay.again(request, before, wired, self.step_input) or wired
+            wired = replay.carry_over(request, before, wired, self.step_input) or wired
         outcome = self._rewire(request, wired, found)
         if update.update != "Rolling":
             return outcome
@@ -212,20 +200,20 @@ class Decider:
             settled=outcome.settled and not moves,
         )
 
-    def _pinned(
+    def _keep_recorded_wiring(
         self, request: OffloadRequest, wired: wire.Wired, found: lookup.Found, update: WiringUpdate
     ) -> Outcome:
-        """The pods keep the wiring that their template was given, until it is their turn."""
-        record, message, comes = present(request.record), wired.summary, _COMES[update.update]
+        """Keep the wiring that the template was given, until it is the workload's turn to move."""
+        record, message = present(request.record), wired.summary
         is_behind = wired.record.wiring != record.wiring
         rolls = update.update == "Rolling"
-        if is_behind and rolls and rollout.is_turn(found.document or {}, self.who):
+        if is_behind and rolls and rollout.is_turn(found.document, self.who):
             outcome = self._rewire(request, wired, found)
             return replace(outcome, progress=Progress.MOVING, settled=False)
         if is_behind:
             message += (
                 f" It keeps wiring {record.wiring}; the tier's is {wired.record.wiring} now, and"
-                f" comes {comes}."
+                f" comes {_COMES[update.update]}."
             )
             message += _kept_identities(record, wired.record)
         outcome = self._replay(request, record, Reason.WIRED, message, found)
@@ -236,17 +224,18 @@ class Decider:
         return replace(outcome, progress=progress, settled=settled and progress is Progress.CURRENT)
 
     def _rollout_progress(self, request: OffloadRequest) -> Progress:
-        """Whether what was wired last is up again, as far as its cluster has said."""
+        """Return whether the pods that were wired last are up, as far as the cluster reported."""
         manifest = objects.STATUS_MANIFEST if request.manifest is not request.resource else ()
         seen = self.call.observed_value(request.key, *manifest) or {}
         done = self.call.observed_ready(request.key) and workloads.is_rolled_out(seen)
         return Progress.CURRENT if done else Progress.MOVING
 
     def fall_back(
-        self, request: OffloadRequest, reason: Reason, message: str, found: lookup.Found | None
+        self, request: OffloadRequest, refused: Refused, found: lookup.Found | None = None
     ) -> Outcome:
-        """It cannot be wired now: what then (see the table)."""
-        if _is_pinned(request):
+        """Decide for a workload that cannot be wired now (see the table)."""
+        reason, message = refused.reason, str(refused)
+        if _has_recorded_template(request):
             text = f"Still wired as recorded. {message}"
             return self._replay(request, present(request.record), reason, text, found)
         if reason is Reason.TIER_UNRESOLVED:
@@ -254,10 +243,10 @@ class Decider:
         if reason in LEFT_ALONE:
             return Outcome(request, Action.UNTOUCHED, reason, message, found=found, settled=True)
         if request.policy is Policy.OPTIONAL:
-            return self._unwired(request, found, reason, message)
+            return self._leave_unwired(request, found, refused)
         if not self.call.is_observed(request.key):
             return Outcome(request, Action.DEFERRED, reason, f"Held back. {message}", found=found)
-        return self._keep(request, reason, message, found)
+        return self._keep_running(request, refused, found)
 
     def _replay(
         self,
@@ -275,16 +264,17 @@ class Decider:
             )
         except Refused as refused:
             message = f"{message} The recorded wiring does not fit the pod any more: {refused}"
-            return self._keep(request, reason, message, found)
+            return self._keep_running(request, Refused(reason, message), found)
         return Outcome(request, Action.REPLAYED, reason, message, manifest, record, found)
 
-    def _keep(
-        self, request: OffloadRequest, reason: Reason, message: str, found: lookup.Found | None
+    def _keep_running(
+        self, request: OffloadRequest, refused: Refused, found: lookup.Found | None = None
     ) -> Outcome:
-        """What runs wired stays as it runs, where it is provably what we wrote; else unwired."""
-        record = request.record
+        """Keep pods that run as we provably wrote them; else leave them unwired."""
+        record, reason, message = request.record, refused.reason, str(refused)
         if record is not None and record.wired:
-            manifest = replay.kept(request, record, self.call.observed(request.key) or {})
+            observed = self.call.observed(request.key) or {}
+            manifest = replay.with_running_templates(request, record, observed)
             if manifest is not None:
                 text = f"Its pods stay as they run; the change of their template waits. {message}"
                 kept = Outcome(request, Action.REPLAYED, reason, text, manifest, record, found)
@@ -295,18 +285,22 @@ class Decider:
             return Outcome(request, Action.DEFERRED, reason, f"Held back. {message}", found=found)
         return Outcome(request, Action.UNTOUCHED, reason, f"Runs unwired. {message}", found=found)
 
-    def _unwired(
+    def _leave_unwired(
         self,
         request: OffloadRequest,
         found: lookup.Found | None,
-        reason: Reason = Reason.UNWIRED,
-        message: str = "",
+        refused: Refused | None = None,
     ) -> Outcome:
-        why = message or "The tier was not ready when the pods were created."
-        text = f"Unwired until the pod template changes (policy Optional). {why}"
-        record = wire.unwired(request)
+        why = str(refused or "The tier was not ready when the pods were created.")
         return Outcome(
-            request, Action.UNTOUCHED, reason, text, request.manifest, record, found, settled=True
+            request,
+            Action.UNTOUCHED,
+            refused.reason if refused else Reason.UNWIRED,
+            f"Unwired until the pod template changes (policy Optional). {why}",
+            request.manifest,
+            wire.unwired(request),
+            found,
+            settled=True,
         )
 
 
@@ -318,7 +312,7 @@ _COMES = {
 
 
 def _kept_identities(before: Record, now: Record) -> str:
-    """Which cache identities stay with the wiring that is kept, where others would come."""
+    """Return a sentence on the cache identities that stay with the kept wiring, "" for none."""
     kept, comes = (
         {facts.get("identity", "") for facts in record.engines.values()} for record in (before, now)
     )
@@ -327,7 +321,7 @@ def _kept_identities(before: Record, now: Record) -> str:
 
 
 def internal_error(bug: Exception) -> Refused:
-    """A bug of ours on one workload, as its condition says it."""
+    """Return the refusal for a bug of ours on one workload."""
     return Refused(
         Reason.INTERNAL_ERROR,
         f"The function has a bug on this workload ({type(bug).__name__}); its log has the"
@@ -335,15 +329,16 @@ def internal_error(bug: Exception) -> Refused:
     )
 
 
-def _is_pinned(request: OffloadRequest) -> bool:
-    """Whether the workload was wired with the very template that it has now."""
+def _has_recorded_template(request: OffloadRequest) -> bool:
+    """Return whether the workload was wired with the very template that it has now."""
     record = request.record
     return record is not None and record.wired and record.template == request.digest
 
 
-def _is_of(request: OffloadRequest, found: lookup.Found | None) -> bool:
-    """Whether the workload's record is of the tier that it names, on the cluster where it is: a
-    name in a field of the composite, the cluster, or who has that name may change while the pod
+def _is_record_of(request: OffloadRequest, found: lookup.Found | None) -> bool:
+    """Return whether the record is of the tier that the workload names, where it runs.
+
+    A name in a field of the composite, the cluster, or who has that name may change while the pod
     template does not.
     """
     record = request.record
@@ -360,7 +355,7 @@ def _is_of(request: OffloadRequest, found: lookup.Found | None) -> bool:
 
 
 def _chose_unwired(request: OffloadRequest) -> bool:
-    """Optional's choice holds until the pod template changes, or another tier is named."""
+    """Return whether Optional's choice holds: until the template changes or names another tier."""
     record = request.record
     return (
         request.policy is Policy.OPTIONAL

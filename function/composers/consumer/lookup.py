@@ -1,11 +1,10 @@
-"""Finding the tier that a consumer names, on the consumer's cluster.
+"""Find the tier that a consumer names, on the consumer's cluster.
 
 A name resolves to the tier of that name, or to the child of a fleet tier of that name; both are
-asked for at once. "Not yet resolved", "resolved and absent" and "present" stay three states.
+required at once. "Not yet resolved", "resolved and absent" and "present" stay three states.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from function import names
@@ -13,37 +12,28 @@ from function.backends.registry import Registry
 from function.composers import pinned, tier_names, tier_plan
 from function.composers.admission import admits
 from function.composers.needed import Needed
-from function.composers.tier_plan import Refusal, TierPlan
+from function.composers.tier_plan import InvalidTier, TierPlan
 from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.edge.structs import encode
 from function.kube import access
 from function.pods.offload_request import OffloadRequest
 from function.pods.refs import Ref
+from function.problems import Refused
 from function.reasons import Reason
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a name leads to on one cluster. `document` is the tier where there is one to use.
+    """The tier that a name means on one cluster.
 
-    `state`: the reason that a consumer's condition has for it, WIRED where the tier is ready.
+    `fleet`: the fleet tier whose child it is. `unready`: a sentence on why it cannot serve yet, ""
+    for a ready one.
     """
 
-    state: Reason
-    message: str = ""
-    document: dict[str, Any] | None = None
+    document: dict[str, Any]
     fleet: str = ""
-
-
-@dataclass(frozen=True)
-class Planned:
-    """The plan of a tier that was found. `state`: why there is none yet, with its `message`."""
-
-    plan: TierPlan | Refusal | None = None
-    state: Reason | None = None
-    message: str = ""
-    requirements: Mapping[str, Requirement] = field(default_factory=dict)
+    unready: str = ""
 
 
 def requirements(ref: Ref) -> dict[str, Requirement]:
@@ -52,83 +42,88 @@ def requirements(ref: Ref) -> dict[str, Requirement]:
 
 
 def resolve(call: Call, request: OffloadRequest, namespace: str) -> Found:
-    """The tier that a workload names, for a consumer in `namespace`, on the workload's cluster.
+    """Return the tier that a workload names, on its cluster, for a consumer in `namespace`.
 
-    The one tier on that cluster is chosen first, and then asked whether it admits the namespace:
-    another tier's admission is no help.
+    Raise Refused where there is none. The one tier on that cluster is chosen before it is asked
+    whether it admits the namespace: another tier's admission is no help.
     """
     ref = request.ref
     named, children = call.required(f"tier/{ref}"), call.required(f"children/{ref}")
     if named is None or children is None:
         message = f"Waiting for Crossplane to look up KVOffloadTier {ref}."
-        return Found(Reason.TIER_UNRESOLVED, message)
+        raise Refused(Reason.TIER_UNRESOLVED, message)
     single = [t for t in named if access.mapping(t, "spec", "inferenceClusterRef")]
     candidates = single + children
     if not named and not candidates:
-        return Found(
+        raise Refused(
             Reason.TIER_NOT_FOUND,
             f"There is no KVOffloadTier {ref}. Correct the name, or ask the platform team for it.",
         )
     here = [t for t in candidates if _provider_config(t) == request.provider_config]
     if not here:
-        return _elsewhere(ref, named, candidates, request.provider_config, namespace)
+        raise _elsewhere(ref, named, candidates, request.provider_config, namespace)
     if len(here) > 1:
         names_ = ", ".join(sorted(access.text(t, "metadata", "name") for t in here))
-        return Found(
+        raise Refused(
             Reason.TIER_CONFLICT,
             f"{ref} means several tiers on this cluster: {names_}. Rename the single one, or take"
             " the cluster out of the fleet's clusterSelector.",
         )
     tier = here[0]
     if not admits(tier, namespace):
-        return _not_allowed(ref, namespace)
-    if not tier_names.is_ready(tier):
-        return Found(
-            Reason.TIER_NOT_READY,
-            f"KVOffloadTier {ref} is not ready: {tier_names.unready(tier)}",
-            tier,
-            _fleet(tier),
-        )
-    return Found(Reason.WIRED, "", tier, _fleet(tier))
+        raise _not_allowed(ref, namespace)
+    unready = "" if tier_names.is_ready(tier) else _unready(ref, tier_names.unready(tier))
+    return Found(tier, access.texts(tier, "metadata", "labels").get(names.LABEL_FLEET, ""), unready)
 
 
-def _not_allowed(ref: Ref | None, namespace: str) -> Found:
-    return Found(
+def plan(
+    call: Call,
+    ref: Ref,
+    found: Found,
+    backends: Registry,
+    requirements: dict[str, Requirement],
+) -> TierPlan:
+    """Return the plan of the tier that was found; add what else it needs to `requirements`.
+
+    Raise Refused where it is refused, or not judged yet: its spec is not what runs then.
+    """
+    invalid = Refused(
+        Reason.INVALID_TIER, f"KVOffloadTier {ref} is not valid: see its Accepted condition."
+    )
+    if tier_names.is_refused(found.document):
+        raise invalid
+    spec = access.mapping(found.document, "spec")
+    namespace = access.text(found.document, "metadata", "namespace")
+    name = access.text(found.document, "metadata", "name")
+    identity = (namespace, name, spec, encode(spec), backends)
+    drafted = tier_plan.draft(*identity)
+    if isinstance(drafted, InvalidTier):
+        raise invalid
+    needed = Needed.of(call, drafted, backends, f"needs/{ref}")
+    requirements |= needed.requirements
+    if needed.unresolved:
+        message = "Waiting for Crossplane to look up " + ", ".join(needed.unresolved) + "."
+        raise Refused(Reason.TIER_UNRESOLVED, message)
+    if why := "; ".join(map(str, needed.problems)) or " ".join(needed.waiting):
+        raise Refused(Reason.TIER_NOT_READY, _unready(ref, why))
+    whole = tier_plan.plan(*identity, needed.documents)
+    if isinstance(whole, InvalidTier):
+        raise invalid
+    if edit := pinned.unjudged(found.document, whole):
+        raise Refused(Reason.TIER_NOT_READY, _unready(ref, edit))
+    return whole
+
+
+def _unready(ref: Ref | None, why: str) -> str:
+    return f"KVOffloadTier {ref} is not ready: {why}"
+
+
+def _not_allowed(ref: Ref | None, namespace: str) -> Refused:
+    return Refused(
         Reason.NAMESPACE_NOT_ALLOWED,
         f"KVOffloadTier {ref} does not allow consumers in namespace {namespace!r}. The platform"
         " team adds it under spec.allowedNamespaces.",
     )
-
-
-def plan(call: Call, ref: Ref, found: Found, backends: Registry) -> Planned:
-    """The plan of the tier that was found, with whatever else it needs.
-
-    What runs is not what its spec says where that is refused, or has not been judged yet.
-    """
-    if tier_names.is_refused(found.document or {}):
-        return Planned(Refusal(()))
-    spec = access.mapping(found.document, "spec")
-    namespace = access.text(found.document, "metadata", "namespace")
-    name = access.text(found.document, "metadata", "name")
-    identity = (namespace, name, spec, encode(spec))
-    drafted = tier_plan.draft(*identity, backends)
-    if isinstance(drafted, Refusal):
-        return Planned(drafted)
-    needed = Needed.of(call, drafted, backends, f"needs/{ref}")
-    if needed.unresolved:
-        message = "Waiting for Crossplane to look up " + ", ".join(needed.unresolved) + "."
-        return Planned(None, Reason.TIER_UNRESOLVED, message, needed.requirements)
-    if needed.problems:
-        message = f"KVOffloadTier {ref} is not ready: " + "; ".join(map(str, needed.problems))
-        return Planned(None, Reason.TIER_NOT_READY, message, needed.requirements)
-    if needed.waiting:
-        message = f"KVOffloadTier {ref} is not ready: " + " ".join(needed.waiting)
-        return Planned(None, Reason.TIER_NOT_READY, message, needed.requirements)
-    whole = tier_plan.plan(*identity, backends, needed.documents)
-    if isinstance(whole, TierPlan) and (edit := pinned.unjudged(found.document or {}, whole)):
-        message = f"KVOffloadTier {ref} is not ready: {edit}"
-        return Planned(None, Reason.TIER_NOT_READY, message, needed.requirements)
-    return Planned(whole, requirements=needed.requirements)
 
 
 def _elsewhere(
@@ -137,16 +132,16 @@ def _elsewhere(
     candidates: list[dict[str, Any]],
     provider_config: str,
     namespace: str,
-) -> Found:
-    """Nothing of that name on the cluster. Where tiers are is told to whom they admit only."""
+) -> Refused:
+    """Return why no tier of that name is on the cluster; only the admitted learn where it is."""
     if not any(admits(tier, namespace) for tier in (*named, *candidates)):
         return _not_allowed(ref, namespace)
     if not candidates or any(not _provider_config(t) for t in candidates):
         message = f"KVOffloadTier {ref} is not on its cluster yet: see its conditions."
-        return Found(Reason.TIER_NOT_READY, message)
+        return Refused(Reason.TIER_NOT_READY, message)
     path = ("spec", "inferenceClusterRef", "name")
     where = ", ".join(sorted(access.text(t, *path) for t in candidates))
-    return Found(
+    return Refused(
         Reason.CLUSTER_MISMATCH,
         f"KVOffloadTier {ref} runs on {where}, and this workload on the cluster of"
         f" ClusterProviderConfig {provider_config or '(none: the control plane itself)'}."
@@ -156,7 +151,3 @@ def _elsewhere(
 
 def _provider_config(tier: dict[str, Any]) -> str:
     return access.text(tier, "status", "providerConfigRef", "name")
-
-
-def _fleet(tier: dict[str, Any]) -> str:
-    return access.texts(tier, "metadata", "labels").get(names.LABEL_FLEET, "")
