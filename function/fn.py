@@ -11,29 +11,30 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import grpc
-from cachetools import LRUCache
 from crossplane.function import logging
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from crossplane.function.proto.v1 import run_function_pb2_grpc as grpcv1
+from google.protobuf.message import DecodeError
 
 from function.api.input import Input
 from function.backends.registry import BACKENDS, Registry
 from function.composers import cluster, deployment, deployment_report, tier
 from function.composers.consumer import composer as consumer
 from function.composers.step_input import BadInput, read_input
-from function.edge import metrics, response
+from function.edge import metrics, replies, response
 from function.edge.answer import TTL_UNRESPONSIVE, Answer
+from function.edge.replies import Counted, Replies, Reply
 from function.edge.request import Call
 from function.names import GROUP
 
 # The interpreter runs one at a time; a second lets short calls overtake a long one.
 THREADS = 4
-# What may be answered on the event loop, once it was seen to be so quick.
-QUICK_SECONDS = 0.02
-_TAG = 64
+# What of a request may be parsed on the event loop: about a millisecond.
+_QUICK_BYTES = 256 * 1024
 
 Composer = Callable[[Call, Input, Registry], Answer]
 # What gRPC knows of the call: nothing here looks at it, and a local render has none.
@@ -53,9 +54,9 @@ _CONSUMER: tuple[str, Composer] = ("consumer", consumer.compose)
 class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
     """Runs RunFunctionRequests; holds nothing between calls but bounded memos.
 
-    Composing is plain computing and would hold the event loop: it goes on in a few threads beside,
-    so that health, other composites' calls and SIGTERM are answered meanwhile. A request that was
-    seen before and was quick is answered at once: the way through a thread would cost more.
+    Composing is plain computing and would hold the event loop. It runs in a few threads, so that
+    health, other composites' calls and SIGTERM are answered meanwhile. A request that was answered
+    before gets the same reply from memory.
     """
 
     def __init__(
@@ -73,61 +74,98 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
         self.verbose = verbose
         self.log = logging.get_logger()
         self._threads = ThreadPoolExecutor(THREADS, "compose")
-        self._quick: LRUCache[str, bool] = LRUCache(4096)
+        self._replies = Replies()
 
     async def RunFunction(
         self, req: fnv1.RunFunctionRequest, _: Context | None
     ) -> fnv1.RunFunctionResponse:
-        tag = req.meta.tag[:_TAG]  # core's digest of the request
-        if tag and tag in self._quick:
-            return self.run(req)
-        loop, started = asyncio.get_running_loop(), time.perf_counter()
-        response = await loop.run_in_executor(self._threads, self.run, req)
-        if time.perf_counter() - started < QUICK_SECONDS:
-            self._quick[tag] = True
-        return response
+        """Answer a parsed request, without the memory of replies."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.run, req)
+
+    async def run_serialized(self, wire: bytes, context: Context) -> bytes:
+        """Answer a request as it came on the wire, from memory where that is valid."""
+        started = time.perf_counter()
+        untagged = replies.untagged(wire)
+        try:
+            # A key of many bytes is made in a thread.
+            reply = self._remembered(untagged) if len(untagged) <= _QUICK_BYTES else None
+            if reply is None:
+                serve = partial(self._serve, wire, untagged)
+                reply = await asyncio.get_running_loop().run_in_executor(self._threads, serve)
+        except DecodeError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"not a request: {error}")
+        _count(reply.counted, started)
+        return reply.wire
+
+    def _remembered(self, untagged: bytes) -> Reply | None:
+        key = replies.request_key(untagged)
+        return self._replies.get(key, self.clock()) if key else None
+
+    def _serve(self, wire: bytes, untagged: bytes) -> Reply:
+        if len(untagged) > _QUICK_BYTES and (reply := self._remembered(untagged)):
+            return reply
+        reply = self._reply(fnv1.RunFunctionRequest.FromString(wire))
+        key = replies.request_key(untagged)
+        if key and reply.counted.outcome == "ok":
+            self._replies.put(key, reply)
+        return reply
 
     def run(self, req: fnv1.RunFunctionRequest) -> fnv1.RunFunctionResponse:
-        """One call, whatever it holds: never raises."""
+        """Answer one call, whatever it holds. Never raises."""
         started = time.perf_counter()
-        name, outcome = "dispatch", "ok"
-        call = Call(req, self.clock())
+        counted = Counted()
+        try:
+            return self._run(Call(req, self.clock()), req, counted)
+        finally:
+            _count(counted, started)
+
+    def _reply(self, req: fnv1.RunFunctionRequest) -> Reply:
+        call, counted = Call(req, self.clock()), Counted()
+        wire = self._run(call, req, counted).SerializeToString()
+        return Reply(wire, counted, call.valid_until)
+
+    def _run(
+        self, call: Call, req: fnv1.RunFunctionRequest, counted: Counted
+    ) -> fnv1.RunFunctionResponse:
         try:
             step_input = read_input(call)
-            name, composer = _dispatch(call, step_input)
+            counted.composer, composer = _dispatch(call, step_input)
             answer = composer(call, step_input, self.backends)
             if call.is_unresponsive:
                 answer.ttl = min(answer.ttl, TTL_UNRESPONSIVE)
-            for reason in answer.refusals:
-                metrics.REFUSALS.labels(reason).inc()
+            counted.refusals = tuple(answer.refusals)
             for text in answer.bugs:
                 self.log.error("A workload failed", composite=call.name, traceback=text)
-            outcome = "fatal" if answer.fatal else "bug" if answer.bugs else "ok"
+            counted.outcome = "fatal" if answer.fatal else "bug" if answer.bugs else "ok"
             if self.verbose:
-                self.log.debug("Answered", composer=name, **_decided(call, answer))
+                self.log.debug("Answered", composer=counted.composer, **_decided(call, answer))
             return response.write(req, answer)
         except BadInput as bad:
-            outcome = "fatal"
+            counted.outcome = "fatal"
             return response.fatal(req, str(bad))
         except Exception as bug:
-            outcome = "bug"
+            counted.outcome = "bug"
             # Not log.exception: the SDK's log would print every local, the whole request with them.
             self.log.error(
                 "A composer failed",
-                composer=name,
+                composer=counted.composer,
                 composite=call.name,
                 tag=req.meta.tag,
                 traceback=traceback.format_exc(),
             )
             return response.fatal(
                 req,
-                f"function-kv-offload has a bug in its composer {name!r}"
+                f"function-kv-offload has a bug in its composer {counted.composer!r}"
                 f" ({type(bug).__name__}: {bug}); everything that runs is kept. The traceback is in"
                 " the function's log: please report it.",
             )
-        finally:
-            metrics.CALLS.labels(name, outcome).inc()
-            metrics.LATENCY.labels(name).observe(time.perf_counter() - started)
+
+
+def _count(counted: Counted, started: float) -> None:
+    for reason in counted.refusals:
+        metrics.REFUSALS.labels(reason).inc()
+    metrics.CALLS.labels(counted.composer, counted.outcome).inc()
+    metrics.LATENCY.labels(counted.composer).observe(time.perf_counter() - started)
 
 
 def _decided(call: Call, answer: Answer) -> dict[str, Any]:

@@ -5,7 +5,6 @@ nobody, not while agents roll either; and a start that outlasts its time says so
 stands in the way: pods that are refused leave no trace in what the provider reports.
 """
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -85,9 +84,9 @@ def needed(min_available: int | str, desired: int) -> int:
 
 
 def condition(
-    agents: Agents, spec: TierSpec, description: Description, waited: float | None
+    agents: Agents, spec: TierSpec, description: Description, timed_out: bool
 ) -> Condition:
-    """AgentsReady of a tier that has agents. `waited`: seconds that it has been False, if it is."""
+    """Return AgentsReady of a tier that has agents. `timed_out`: see `timed_out`."""
     if agents.enough(spec.readiness):
         if not agents.desired:
             message = "No node matches spec.nodes now; an agent starts with the first."
@@ -99,8 +98,7 @@ def condition(
         return Condition(c.CONDITION_AGENTS, TRUE, c.REASON_READY, message)
     if agents.reported and agents.desired < spec.readiness.min_nodes:
         return Condition(c.CONDITION_AGENTS, FALSE, c.REASON_NO_NODES, _no_nodes(agents, spec))
-    budget = description.startup_seconds + _PULL_SECONDS
-    if waited is None or waited <= budget:
+    if not timed_out:
         message = _counts(agents, spec)
         if agents.missing:
             message += _refused(agents, description)
@@ -108,7 +106,8 @@ def condition(
     causes = _of_refusal(description) if agents.missing else ["the image cannot be pulled"]
     hints = "; ".join([*causes, *description.startup_hints])
     message = (
-        f"{_counts(agents, spec)} It has been so for longer than a start takes ({budget} s)."
+        f"{_counts(agents, spec)} It has been so for longer than a start takes"
+        f" ({_budget(description)} s)."
         f" What usually stands in the way: {hints}."
         " kubectl describe on the agents' DaemonSet and pods, on the workload cluster, says which."
     )
@@ -130,22 +129,26 @@ def _of_refusal(description: Description) -> list[str]:
     return [f"spec.namespace does not admit Pod Security level {level}", "a quota is used up"]
 
 
-def waited(call: Call) -> float | None:
-    """Seconds that AgentsReady has been False, None where it is not, or where nobody says.
+def _budget(description: Description) -> int:
+    return description.startup_seconds + _PULL_SECONDS
+
+
+def timed_out(call: Call, description: Description) -> bool:
+    """Return whether AgentsReady has been False for longer than a start takes.
 
     Core counts a condition's time anew whenever its reason or message changes: one that has timed
     out stays so until it is True, or the tier is edited.
     """
     entry = call.composite_condition(c.CONDITION_AGENTS)
     if entry.get("status") != FALSE:
-        return None
+        return False
     if entry.get("reason") == c.REASON_TIMED_OUT and not _is_of_an_older_spec(call, entry):
-        return math.inf
+        return True
     try:
-        since = datetime.fromisoformat(str(entry.get("lastTransitionTime")))
-        return call.now - since.timestamp()
+        since = datetime.fromisoformat(str(entry.get("lastTransitionTime"))).timestamp()
     except ValueError:
-        return None
+        return False
+    return call.has_passed(since + _budget(description))
 
 
 def _is_of_an_older_spec(call: Call, entry: dict[str, Any]) -> bool:

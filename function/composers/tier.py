@@ -301,8 +301,9 @@ class _TierComposer:
             return self._none_needed(kind)
         if refused := self._refused(keys):
             return Condition(kind, FALSE, REASON_NOT_APPLIED, refused)
-        waited = agents.waited(self.call)
-        return agents.condition(self.agents, self.tier.spec, self.plan.description, waited)
+        description = self.plan.description
+        timed_out = agents.timed_out(self.call, description)
+        return agents.condition(self.agents, self.tier.spec, description, timed_out)
 
     def _no_cluster(self, kind: str) -> Condition:
         return Condition(kind, FALSE, REASON_WAITING, f"Waiting for cluster {self.cluster}.")

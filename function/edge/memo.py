@@ -50,6 +50,11 @@ class Cache(Generic[K, V]):
             self._entries[key] = (value, size)
             return True
 
+    def drop(self, key: K) -> None:
+        """Forget one entry, if it is held."""
+        with self._lock:
+            self._entries.pop(key, None)
+
     def _left(self, entry: tuple[V, int]) -> None:
         self._forget(entry[0])
 

@@ -1,5 +1,6 @@
 """A RunFunctionRequest as composers see it: plain values, read only where they are asked for."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +24,9 @@ class Call:
     def __init__(self, req: fnv1.RunFunctionRequest, now: float = 0.0) -> None:
         """`now`: the time of the call, in seconds since 1970."""
         self._req = req
-        self.now = now
+        self._now = now
+        # Up to when the same request has the same answer.
+        self.valid_until = math.inf
         self._added: dict[str, Document] = {}
 
     @property
@@ -91,6 +94,16 @@ class Call:
         return structs.read(schema, "properties", "status", "properties", field) is not None
 
     # Observed and desired composed resources --------------------------------------------------
+
+    def has_passed(self, moment: float) -> bool:
+        """Return whether the clock is past `moment`, in seconds since 1970.
+
+        The only way to the clock: an answer that was given before a moment is void after it.
+        """
+        if self._now > moment:
+            return True
+        self.valid_until = min(self.valid_until, moment)
+        return False
 
     @property
     def anything_observed(self) -> bool:

@@ -1,26 +1,40 @@
 """The gRPC server: what the SDK's serves (v1, v1beta1, reflection), with health and metrics.
 
-The SDK's own `runtime.serve` offers no health service and no place to add one, so the server is
-assembled here from the SDK's parts.
+The SDK's own `runtime.serve` offers no health service, no place to add one, and parses every
+request, so the server is assembled here from the SDK's parts.
 """
 
 import asyncio
 import signal
-from typing import Any
+from typing import Any, Protocol
 
-import crossplane.function.proto.v1.run_function_pb2_grpc as grpcv1
-import crossplane.function.proto.v1beta1.run_function_pb2_grpc as grpcv1beta1
 import grpc
 from crossplane.function import runtime
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+from crossplane.function.proto.v1beta1 import run_function_pb2 as fnv1beta1
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from prometheus_client import start_http_server
 
 MIB = 1024 * 1024
+_SERVICES = [
+    module.DESCRIPTOR.services_by_name["FunctionRunnerService"].full_name
+    for module in (fnv1, fnv1beta1)
+]
+
+
+class Runner(Protocol):
+    """What answers a serialised request."""
+
+    async def run_serialized(
+        self, wire: bytes, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> bytes:
+        """Return a serialised response."""
+        ...
 
 
 def serve(
-    runner: grpcv1.FunctionRunnerServiceServicer,
+    runner: Runner,
     *,
     address: str,
     tls_certs_dir: str | None,
@@ -49,15 +63,18 @@ def serve(
 
 
 async def _serve(
-    runner: grpcv1.FunctionRunnerServiceServicer,
+    runner: Runner,
     address: str,
     credentials: grpc.ServerCredentials | None,
     options: list[tuple[str, Any]],
 ) -> None:
     server = grpc.aio.server(options=options)
-    grpcv1.add_FunctionRunnerServiceServicer_to_server(runner, server)
-    grpcv1beta1.add_FunctionRunnerServiceServicer_to_server(
-        runtime.BetaFunctionRunner(wrapped=runner), server
+    # Bytes in, bytes out: v1beta1 has the same fields as v1, and a known request is not parsed.
+    run: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(
+        runner.run_serialized
+    )
+    server.add_generic_rpc_handlers(
+        [grpc.method_handlers_generic_handler(name, {"RunFunction": run}) for name in _SERVICES]
     )
     healthy = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)

@@ -4,7 +4,6 @@
 so that nothing of it can have been remembered.
 """
 
-import asyncio
 import functools
 import hashlib
 from collections.abc import Callable
@@ -140,6 +139,32 @@ def new_consumer(i: int, tier: str = "shared") -> fnv1.RunFunctionRequest:
     return request
 
 
+def workloads(i: int) -> fnv1.RunFunctionRequest:
+    """A composite with a hundred engines, wired and observed."""
+    request = new_consumer(i)
+    del request.desired.resources["model-serving-main"]
+    for number in range(100):
+        engine = resource.dict_to_struct(_engine(f"qwen-{i}-{number}", "shared"))
+        request.desired.resources[f"model-serving-{number}"].resource.CopyFrom(engine)
+    return _settled(request)
+
+
+def fleet(i: int) -> fnv1.RunFunctionRequest:
+    """A fleet tier with a hundred children, observed and ready."""
+    request = fnv1.RunFunctionRequest()
+    tier = _tier(f"fleet-{i}")
+    del tier["spec"]["inferenceClusterRef"]
+    tier["spec"]["clusterSelector"] = {"matchLabels": {"gpu": "h200"}}
+    request.observed.composite.resource.CopyFrom(resource.dict_to_struct(tier))
+    clusters = [_cluster() for _ in range(100)]
+    for number, cluster in enumerate(clusters):
+        cluster["metadata"] = {"name": f"gpu-{number}", "uid": f"uid-{number}"}
+        cluster["status"] = {"providerConfigRef": {"name": f"gpu-{number}"}}
+    _require(request, "clusters", *clusters)
+    _require(request, "usages")
+    return _settled(request)
+
+
 def _require(request: fnv1.RunFunctionRequest, name: str, *documents: Document) -> None:
     items = request.required_resources[name].items
     for document in documents:
@@ -150,7 +175,7 @@ def _require(request: fnv1.RunFunctionRequest, name: str, *documents: Document) 
 
 def _settled(request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionRequest:
     """The request as it comes once everything that it composes is there and ready."""
-    response = asyncio.run(FunctionRunner().RunFunction(request, None))
+    response = FunctionRunner().run(request)
     if response.results:
         raise RuntimeError(response.results[0].message)
     for key, desired in response.desired.resources.items():
@@ -166,6 +191,8 @@ def _settled(request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionRequest:
 
 
 CASES: dict[str, Callable[[int], fnv1.RunFunctionRequest]] = {
-    "LMCache tier": tier,
+    "LMCache tier of ten Objects": tier,
     "consumer": consumer,
+    "100 wired workloads": workloads,
+    "fleet of 100 children": fleet,
 }

@@ -111,18 +111,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=2000, help="calls per steady row")
     calls = parser.parse_args().calls
-    table = Table("case", "p50 ms", "p99 ms", "CPU ms/call", "peak MiB", title="RunFunction")
+    columns = ("case", "p50 ms", "p99 ms", "CPU ms/call", "of empty", "peak MiB")
+    table = Table(*columns, title="RunFunction")
     with serving("tests.bench.empty") as empty, serving("function.main") as ours:
         for name, build in requests.CASES.items():
-            steady = asyncio.run(call(empty, [build(0)], calls))
-            _row(table, f"{name}: empty function", steady)
-            _row(table, f"{name}: steady", asyncio.run(call(ours, [build(0)], calls)))
-            cold = [build(i + 1) for i in range(calls // 10)]
-            _row(
-                table,
-                f"{name}: cold (every call a new document)",
-                asyncio.run(call(ours, cold, len(cold))),
-            )
+            nothing = asyncio.run(call(empty, [build(0)], calls))
+            _row(table, f"{name}: empty function", nothing, nothing)
+            _row(table, f"{name}: steady", asyncio.run(call(ours, [build(0)], calls)), nothing)
+            cold = [build(i + 1) for i in range(max(10, calls // (10 if nothing.cpu < 2 else 50)))]
+            figures = asyncio.run(call(ours, cold, len(cold)))
+            _row(table, f"{name}: cold (every call a new document)", figures, nothing)
             table.add_section()
         starts = (
             f"cold start, exec to listening: empty {empty.started_ms:.0f} ms,"
@@ -133,8 +131,9 @@ def main() -> None:
     console.print(starts)
 
 
-def _row(table: Table, name: str, f: Figures) -> None:
-    table.add_row(name, f"{f.p50:.2f}", f"{f.p99:.2f}", f"{f.cpu:.2f}", f"{f.peak:.0f}")
+def _row(table: Table, name: str, f: Figures, empty: Figures) -> None:
+    ratio = f"{f.cpu / empty.cpu:.2f}x" if empty.cpu else ""
+    table.add_row(name, f"{f.p50:.2f}", f"{f.p99:.2f}", f"{f.cpu:.2f}", ratio, f"{f.peak:.0f}")
 
 
 if __name__ == "__main__":

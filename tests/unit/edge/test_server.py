@@ -76,16 +76,6 @@ async def test_one_long_call_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) ->
         assert (await asyncio.wait_for(long, LIMIT)).meta.tag == "slow"
 
 
-async def test_what_was_quick_is_answered_without_a_thread() -> None:
-    runner = fn.FunctionRunner()
-    first = await runner.RunFunction(request("t"), None)
-    runner._threads.shutdown()
-    again = await runner.RunFunction(request("t"), None)
-    assert again == first
-    with pytest.raises(RuntimeError):
-        await runner.RunFunction(request("never seen"), None)
-
-
 def test_sigterm_ends_it() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
