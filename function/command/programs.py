@@ -3,7 +3,8 @@
 The rows are facts: `starts` of each engine's file, and programs.yaml.
 """
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 
 from function.api.engines import ENGINES
 from function.facts import Table
@@ -31,14 +32,24 @@ class _EntryPoint:
 
 @dataclass(frozen=True)
 class _Stack:
-    """A serving engine that is not wired here: programs, folders of programs, Python modules."""
+    """A serving engine that is not wired here: programs, folders of programs, Python modules.
+
+    `images`: patterns of the repository. `env`: how the names of its variables begin.
+    """
 
     label: str
     source: str
     programs: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
     reason: str = ""
+    image_patterns: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Compile the patterns of images."""
+        object.__setattr__(self, "image_patterns", tuple(map(re.compile, self.images)))
 
 
 @dataclass(frozen=True)
@@ -93,3 +104,14 @@ def other_stack(program: str) -> str:
         if program.startswith(folder):
             return label
     return _OTHER_STACK_PROGRAMS.get(program.rsplit("/", 1)[-1], "")
+
+
+def other_stack_of_image(repository: str) -> str:
+    """Return the serving engine of others that an image starts, or ""."""
+    rows = (row for row in _STACKS if any(p.search(repository) for p in row.image_patterns))
+    return next((row.label for row in rows), "")
+
+
+def other_stack_of_env(variable: str) -> str:
+    """Return the serving engine of others that a variable configures, or ""."""
+    return next((row.label for row in _STACKS if row.env and variable.startswith(row.env)), "")

@@ -165,11 +165,11 @@ def _flat(value: Any) -> Iterator[Any]:
 
 def _dataclass(kind: Any) -> Convert:
     hints = get_type_hints(kind)
-    known = {field.name: _of(hints[field.name]) for field in fields(kind)}
+    known = {field.name: _of(hints[field.name]) for field in fields(kind) if field.init}
     needed = {
         field.name
         for field in fields(kind)
-        if field.default is MISSING and field.default_factory is MISSING
+        if field.init and field.default is MISSING and field.default_factory is MISSING
     }
 
     def convert(data: Any) -> Any:

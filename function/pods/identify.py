@@ -12,8 +12,7 @@ from typing import Any
 from function import command
 from function.api.engines import ENGINES
 from function.api.input import EngineImage
-from function.command import ImageCall, Program
-from function.command.programs import OTHER_STACK_REASONS
+from function.command import ImageCall, Program, programs
 from function.contract import no_engines
 from function.contract.engine import IMAGE, IMAGE_DERIVED, IMAGE_TAG, Engine
 from function.contract.image_reference import ImageReference
@@ -33,20 +32,6 @@ from function.reasons import Reason
 INSTALLED = "pip install"
 _VERSION = r"v?(\d{1,4}\.\d{1,4}\.\d{1,4})(?=$|[-_+.])"
 _LEADING = re.compile(_VERSION)
-
-# Serving stacks with a KV tier of their own: by repository, and by environment variable.
-_OTHER_STACK_IMAGES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"(^|/)nim/"), "NVIDIA NIM"),
-    (re.compile(r"(^|/)ai-dynamo/"), "NVIDIA Dynamo"),
-    (re.compile(r"(^|/)tritonserver$"), "NVIDIA Triton"),
-    (re.compile(r"(^|/)text-generation-inference$"), "Text Generation Inference"),
-    (re.compile(r"(^|/)tgi$"), "Text Generation Inference"),
-)
-_OTHER_STACK_ENV: tuple[tuple[str, str], ...] = (
-    ("DYN_KVBM_", "Dynamo KVBM"),
-    ("NIM_CACHE_PATH", "NVIDIA NIM"),
-    ("NIM_MODEL_NAME", "NVIDIA NIM"),
-)
 
 
 def image_call(
@@ -219,7 +204,7 @@ def _image_engine(image: str, engine_images: Mapping[str, EngineImage]) -> str:
 
 
 def _why(label: str) -> str:
-    reason = OTHER_STACK_REASONS.get(label)
+    reason = programs.OTHER_STACK_REASONS.get(label)
     return f" ({reason})" if reason else ""
 
 
@@ -257,18 +242,13 @@ def _no_engine(container: Mapping[str, Any], program: Program) -> NoEngine | Non
 
 
 def other_stack(container: Mapping[str, Any], proven: bool = False) -> str:
-    """The name of a serving stack that manages its own cache; "" for any other container.
+    """Return the serving stack that manages a container's KV cache; "" for any other container.
 
     `proven`: the argv shows a plain engine, which an image's name does not outweigh.
     """
     for entry in container.get("env") or ():
         name = str(entry.get("name", "")) if isinstance(entry, dict) else ""
-        for prefix, label in _OTHER_STACK_ENV:
-            if name.startswith(prefix):
-                return label
+        if label := programs.other_stack_of_env(name):
+            return label
     repository = ImageReference.parse(str(container.get("image") or "")).repository
-    if not proven:
-        for pattern, label in _OTHER_STACK_IMAGES:
-            if pattern.search(repository):
-                return label
-    return ""
+    return "" if proven else programs.other_stack_of_image(repository)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from function.facts import Table
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -25,36 +26,7 @@ class Injector:
     values: tuple[str, ...] = ()
 
 
-LABELS, ANNOTATIONS = "labels", "annotations"
-
-_GPUSTACK = "gpustack-operator's docs/modules/kv-cache/injection.md"
-_LMCACHE = "LMCache 0.5.6's operator/internal/webhook"
-_CLUSTER = "for the cache of a KVCachePoolBinding"
-
-INJECTORS: tuple[Injector, ...] = (
-    Injector("GPUStack", LABELS, "kvcache.gpustack.ai/inject", _CLUSTER, _GPUSTACK, ("true",)),
-    Injector("GPUStack", ANNOTATIONS, "kvcache.gpustack.ai/binding", _CLUSTER, _GPUSTACK),
-    Injector(
-        "LMCache's operator", LABELS, "lmcache.ai/lmcache-inject", "for an LMCacheEngine", _LMCACHE,
-        ("true",),
-    ),
-    Injector(
-        "LMCache's operator", ANNOTATIONS, "lmcache.ai/lmcache-engine", "for an LMCacheEngine",
-        _LMCACHE,
-    ),
-    Injector(
-        "LMCache's operator", ANNOTATIONS, "lmcache.ai/lmcache-injected", "for an LMCacheEngine",
-        _LMCACHE,
-    ),
-    Injector(
-        "LMCache's operator", LABELS, "lmcache.ai/cacheblend-inject", "for a CacheBlendEngine",
-        _LMCACHE, ("true",),
-    ),
-    Injector(
-        "LMCache's operator", ANNOTATIONS, "lmcache.ai/cacheblend-engine", "for a CacheBlendEngine",
-        _LMCACHE,
-    ),
-)  # fmt: skip
+INJECTORS = Table(Injector, "neighbours", "injectors")
 
 
 @dataclass(frozen=True)
@@ -68,15 +40,7 @@ class Field:
     source: str
 
 
-_KSERVE = "KServe's docs, LLMInferenceService, KV cache offloading"
-FIELDS: tuple[Field, ...] = (
-    Field("KServe", "LLMInferenceService", "serving.kserve.io", ("spec", "kvCacheOffloading"),
-          _KSERVE),
-    Field("KServe", "LLMInferenceService", "serving.kserve.io",
-          ("spec", "workload", "kvCacheOffloading"), _KSERVE),
-    Field("KServe", "LLMInferenceService", "serving.kserve.io",
-          ("spec", "prefill", "kvCacheOffloading"), f"{_KSERVE}; the prefill workload's"),
-)  # fmt: skip
+FIELDS = Table(Field, "neighbours", "fields")
 
 
 def of_template(template: Mapping[str, Any]) -> Injector | None:

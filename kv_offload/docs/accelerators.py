@@ -25,7 +25,7 @@ def text() -> str:
     """Return the page."""
     sources = Sources()
     out = [
-        HEADER.format(source="function/contract/accelerators and each backend's facts.yaml"),
+        HEADER.format(source="function/facts/accelerators.yaml and each backend's facts.yaml"),
         "# Which accelerators can a tier serve?",
         "",
         "A pod's accelerator is shown by its container's resources, by the device classes of its "

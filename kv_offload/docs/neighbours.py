@@ -23,9 +23,7 @@ def text() -> str:
     ]
     return page(
         [
-            HEADER.format(
-                source="function/pods/other_injectors.py and function/contract/no_engines.py"
-            ),
+            HEADER.format(source="function/facts/neighbours.yaml"),
             "# Which pods are left alone?",
             "",
             "## Pods that another controller wires",

@@ -1,7 +1,8 @@
 """Accelerators by name, and the ways of sharing one between containers."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 CUDA = "cuda"
 ROCM = "rocm"
@@ -39,3 +40,18 @@ class Accelerator:
     name: str = ""
     sharing: str = ""
     because: str = ""
+
+
+@dataclass(frozen=True)
+class Hint:
+    """`key`: a whole name, or a pattern (fullmatch) of one. `sharing`: "" where it shows none."""
+
+    key: str
+    accelerator: str
+    source: str
+    sharing: str = ""
+    pattern: re.Pattern[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Compile the key; a newline is a character like others, or failing costs a square."""
+        object.__setattr__(self, "pattern", re.compile(self.key, re.DOTALL))

@@ -4,7 +4,9 @@ import re
 from dataclasses import dataclass
 
 from function.api.engines import ENGINES
+from function.contract.accelerators.kinds import Hint
 from function.contract.versions import parse
+from function.facts import Table
 
 _PRERELEASE = r"(?:\.?(?:post|rc|dev)\d+)?"
 # vLLM released 0.9.0.1.
@@ -20,15 +22,7 @@ _WORDS = re.compile(r"[-_+]")
 _MOVES = frozenset(("latest", "nightly", "dev", "main", "stable", "edge", "rolling"))
 # Words that change nothing of what is inside.
 _SAME = re.compile(r"x86|64|amd64|arm64|aarch64|ubuntu(\d{4})?|runtime|py3|py312")
-_ACCELERATORS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"rocm.*|mi\d+x?|gfx\d+"), "rocm"),
-    (re.compile(r"xpu"), "xpu"),
-    (re.compile(r"hpu|gaudi.*"), "hpu"),
-    (re.compile(r"npu|cann.*|910[bc]?|a[235]|310p"), "npu"),
-    (re.compile(r"tpu"), "tpu"),
-    (re.compile(r"neuron.*"), "neuron"),
-    (re.compile(r"cpu|xeon"), "cpu"),
-)
+_ACCELERATORS = Table(Hint, "accelerators", "tag_words")
 
 
 @dataclass(frozen=True)
@@ -79,7 +73,7 @@ def cuda(word: str) -> str:
 
 
 def _accelerator(word: str) -> str:
-    return next((name for pattern, name in _ACCELERATORS if pattern.fullmatch(word)), "")
+    return next((h.accelerator for h in _ACCELERATORS if h.pattern.fullmatch(word)), "")
 
 
 def _parsed(text: str) -> str | None:

@@ -22,6 +22,7 @@ from function.api.backends import SPECS
 from function.api.engines import ENGINES
 from function.contract.models import families
 from function.engines.registry import kind
+from function.facts import Table
 from function.pods import identify
 from function.redact import is_credential, redacted
 from tests.unit.house.test_imports import imported
@@ -79,7 +80,7 @@ def _patterns_of(value: Any, depth: int = 3) -> Iterator[re.Pattern[Any]]:
     elif depth and isinstance(value, dict):
         for item in (*value.keys(), *value.values()):
             yield from _patterns_of(item, depth - 1)
-    elif depth and isinstance(value, tuple | list | set | frozenset):
+    elif depth and isinstance(value, tuple | list | set | frozenset | Table):
         for item in value:
             yield from _patterns_of(item, depth - 1)
     elif depth and hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
