@@ -107,7 +107,8 @@ class EngineKind:
     `read`: the effective flags of a call: canonical dashed names, the last use wins. None is a
     switch, or a value that is not static; of `--x` and `--no-x` the one that counts is there.
     `plan`: what must be set on a call so that it uses the injection; raises Refused. `phase`:
-    Prefill or Decode where the flags say so, else "". `transfers`: the user's own connectors that
+    Prefill or Decode where the flags say so, else "". `pair`: {phase: the flags that say so}, none
+    where a connector's configuration does. `transfers`: the user's own connectors that
     move blocks from prefill to decode, as written.
     """
 
@@ -121,6 +122,7 @@ class EngineKind:
     read: Callable[[EngineCall], dict[str, str | None]]
     plan: Callable[[EngineCall, Engine, Injection], FlagPlan]
     phase: Callable[[Flags], str] = lambda flags: ""
+    pair: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     transfers: Callable[[Flags], list[Json]] = lambda flags: []
     images: ImageNames = field(default_factory=ImageNames)
     events: EventFlags | None = None

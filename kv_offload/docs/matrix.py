@@ -10,16 +10,17 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from function.api.engines import ENGINES, SGLANG, VLLM
+from function.api.engines import ENGINES
 from function.backends.registry import BACKENDS
 from function.composers.tier_plan import TierPlan, plan
 from function.contract import gate
 from function.contract.accelerators.kinds import CUDA, Accelerator
 from function.contract.engine import Engine
 from function.contract.models.families import DENSE, FAMILIES, LAYOUTS
-from function.contract.stock_images import contents
+from function.contract.stock_images import contents, repositories
 from function.contract.versions import known_versions
 from function.edge.structs import encode
+from function.engines.registry import kind
 from function.problems import Refused
 from function.workloads.model import DECODE, PREFILL, UNIFIED
 from kv_offload.docs.markdown import HEADER, code, first_and_last, page, table
@@ -34,64 +35,59 @@ TIERS: Mapping[str, Json] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Shape:
-    """How an engine lies over pods. `flags`: by engine; one without does not take the shape."""
+    """How an engine lies over pods.
+
+    `tensor`, `pipeline`: ranks that share a KV cache. `replicas`: of data parallelism, `local` of
+    them in one pod. `phase`: half of a pair where it is one.
+    """
 
     name: str
-    flags: Mapping[str, Mapping[str, str]]
+    tensor: int = 0
+    pipeline: int = 0
+    replicas: int = 0
+    local: int = 0
     pods: int = 1
     phase: str = UNIFIED
 
     def of(self, usual: "Shape") -> "Shape":
-        """This shape of a tier that takes `usual` at least: half a pair stays one."""
+        """Return this shape of a tier that takes `usual` at least: half a pair stays one."""
         if usual.phase in (self.phase, UNIFIED) or self.phase != UNIFIED:
             return self
-        flags = {engine: {**usual.flags[engine], **own} for engine, own in self.flags.items()}
-        return Shape(self.name, flags, self.pods, usual.phase)
+        return replace(self, phase=usual.phase)
+
+    def flags(self, engine: str) -> Mapping[str, str] | None:
+        """Return an engine's flags for this shape; None where it has none for it."""
+        ranks = kind(engine).ranks
+        wanted = (
+            (self.tensor, ranks.shared[:1]),
+            (self.pipeline, ranks.shared[1:2]),
+            (self.replicas, (ranks.replicas,)),
+            (self.local, filter(None, (ranks.local,))),
+        )
+        found: dict[str, str] = {}
+        for count, names in wanted:
+            name = next(iter(names), "")
+            if count and not name:
+                return None
+            found |= {name: str(count)} if count else {}
+        if self.pods > 1 and not self.local:
+            found[ranks.nodes] = str(self.pods)
+        return {**found, **kind(engine).pair.get(self.phase, {})}
 
 
-ONE = Shape("one pod", {VLLM: {}, SGLANG: {}})
-HALF = Shape(
-    "prefill of a pair",
-    {VLLM: {}, SGLANG: {"--disaggregation-mode": "prefill", "--host": "0.0.0.0"}},
-    phase=PREFILL,
-)
+ONE = Shape("one pod")
+HALF = Shape("prefill of a pair", phase=PREFILL)
 SHAPES = (
-    Shape(
-        "tensor parallel in a pod",
-        {VLLM: {"--tensor-parallel-size": "8"}, SGLANG: {"--tp-size": "8"}},
-    ),
-    Shape(
-        "data parallel in a pod",
-        {VLLM: {"--data-parallel-size": "8"}, SGLANG: {"--dp-size": "8"}},
-    ),
-    Shape(
-        "tensor parallel over pods",
-        {VLLM: {"--tensor-parallel-size": "16"}, SGLANG: {"--tp-size": "16", "--nnodes": "2"}},
-        pods=2,
-    ),
-    Shape(
-        "pipeline over pods",
-        {
-            VLLM: {"--tensor-parallel-size": "8", "--pipeline-parallel-size": "2"},
-            SGLANG: {"--tp-size": "8", "--pp-size": "2", "--nnodes": "2"},
-        },
-        pods=2,
-    ),
-    Shape(
-        "data parallel over pods",
-        {VLLM: {"--data-parallel-size": "16", "--data-parallel-size-local": "8"}},
-        pods=2,
-    ),
+    Shape("tensor parallel in a pod", tensor=8),
+    Shape("data parallel in a pod", replicas=8),
+    Shape("tensor parallel over pods", tensor=16, pods=2),
+    Shape("pipeline over pods", tensor=8, pipeline=2, pods=2),
+    Shape("data parallel over pods", replicas=16, local=8, pods=2),
     HALF,
-    Shape(
-        "decode of a pair",
-        {VLLM: {}, SGLANG: {"--disaggregation-mode": "decode"}},
-        phase=DECODE,
-    ),
+    Shape("decode of a pair", phase=DECODE),
 )
-_STOCK = {VLLM: "vllm/vllm-openai:v{}", SGLANG: "lmsysorg/sglang:v{}"}
 
 
 @dataclass(frozen=True)
@@ -175,7 +171,7 @@ def _shapes(name: str, engine: str, usual: Shape) -> Iterable[str]:
     within = answers(name, engine, usual, DENSE).wired
     yield from (name, engine)
     for shape in SHAPES:
-        known = engine in shape.flags
+        known = shape.flags(engine) is not None
         yield answers(name, engine, shape.of(usual), DENSE).text(within) if known else ""
 
 
@@ -227,13 +223,14 @@ def _said(
 
 
 def _engine(name: str, version: str, shape: Shape, family: str, stock: bool) -> Engine:
-    image = _STOCK[name].format(version)
+    own = repositories.own(name)
+    image = f"{own.home}:v{version}" if own else ""
     held = contents(image) if stock else None
     return Engine(
         name,
         version,
         image=image,
-        flags=shape.flags[name],
+        flags=shape.flags(name) or {},
         pods=shape.pods,
         namespace="default",
         phase=shape.phase,

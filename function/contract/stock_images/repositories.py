@@ -6,6 +6,7 @@ The rows are in function/facts/images.yaml, keyed by the end of the path, which 
 from dataclasses import dataclass
 from functools import cache
 
+from function.contract.accelerators.kinds import CUDA
 from function.contract.image_reference import ImageReference
 from function.facts import Table
 
@@ -46,6 +47,12 @@ def find(reference: ImageReference) -> Repository | None:
     elements = reference.path.split("/")
     by_path = _by_path()
     return by_path.get("/".join(elements[-2:])) or by_path.get(elements[-1])
+
+
+def own(engine: str) -> Repository | None:
+    """Return the repository of an engine's own images for CUDA; None where no row names it."""
+    rows = (row for row in REPOSITORIES if row.home and row.engine == engine)
+    return next((row for row in rows if row.accelerator == CUDA), None)
 
 
 @cache

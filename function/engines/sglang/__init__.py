@@ -9,11 +9,12 @@ from function.engines.sglang.config import CONFIG
 from function.engines.sglang.identity import INPUTS
 from function.workloads.model import DECODE, PREFILL
 
+_MODE = "--disaggregation-mode"
 _PHASES = {"prefill": PREFILL, "decode": DECODE}
 
 
 def _phase(flags: Flags) -> str:
-    return _PHASES.get(flags.get("--disaggregation-mode") or "", "")
+    return _PHASES.get(flags.get(_MODE) or "", "")
 
 
 KIND = EngineKind(
@@ -31,6 +32,8 @@ KIND = EngineKind(
     read=read.effective,
     plan=plan.plan,
     phase=_phase,
+    # Decode engines reach a prefill engine at its --host.
+    pair={PREFILL: {_MODE: "prefill", "--host": "0.0.0.0"}, DECODE: {_MODE: "decode"}},
     images=ImageNames(stock=re.compile(r"(?:^|-)sglang(?:-|$)")),
     events=EventFlags(block="--page-size"),
     config=CONFIG,
