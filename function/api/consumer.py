@@ -7,23 +7,11 @@ from pydantic import Field
 from function.api import fields as f
 from function.api.base import ApiModel
 from function.api.engines import EngineName
+from function.api.packages import ImagePackages
 
 Family = Literal[
     "dense", "hybrid", "mla", "sparse", "sliding", "multimodal", "speculative", "pooling"
 ]
-PackageVersion = Annotated[str, f.text(f.PACKAGE_VERSION, most=32)]
-
-
-class ImagePackages(ApiModel):
-    """Versions of packages in an engine's image; `none` means not installed."""
-
-    lmcache: PackageVersion | None = Field(default=None, description="LMCache, e.g. 0.5.6.")
-    mooncake: PackageVersion | None = Field(
-        default=None, description="mooncake-transfer-engine, e.g. 0.3.13."
-    )
-    nixl: PackageVersion | None = Field(default=None, description="NIXL, e.g. 1.5.0.")
-    torch: PackageVersion | None = Field(default=None, description="PyTorch, e.g. 2.13.0.")
-    cuda: PackageVersion | None = Field(default=None, description="CUDA, e.g. 13.0.")
 
 
 class KVOffloadTierRef(ApiModel):

@@ -6,8 +6,8 @@ from pydantic import Field
 
 from function.api import fields as f
 from function.api.base import ApiModel, FieldRule, exactly_one
-from function.api.consumer import ImagePackages
 from function.api.engines import EngineName
+from function.api.packages import ImagePackages
 from function.names import TIER_NAMESPACE
 
 API_VERSION = "kvoffload.fn.modelplane.ai/v1alpha1"

@@ -1,6 +1,6 @@
 """What is known of a package in an engine's image, and how it is known."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from packaging.specifiers import SpecifierSet
@@ -11,42 +11,6 @@ from packaging.version import Version
 STATED = "stated"
 DERIVED = "derived"
 UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class Package:
-    """Something in an engine's image whose version counts.
-
-    `distributions`: what brings it, by their names on PyPI. `said`: image names and the variable
-    NAME_VERSION of Dockerfiles, which people repeat in a pod, are read for its version.
-    """
-
-    name: str
-    distributions: tuple[str, ...] = ()
-    said: bool = False
-
-
-_TABLE = (
-    Package("lmcache", ("lmcache",), said=True),
-    Package(
-        "mooncake",
-        (
-            "mooncake-transfer-engine",
-            "mooncake-transfer-engine-cuda13",
-            "mooncake-transfer-engine-non-cuda",
-            "mooncake-transfer-engine-efa-cuda13",
-            "mooncake-transfer-engine-npu",
-            "mooncake-transfer-engine-rocm",
-        ),
-        said=True,
-    ),
-    Package("nixl", ("nixl", "nixl-cu13", "nixl-cu12", "nixl-rocm"), said=True),
-    Package("torch"),
-    Package("cuda"),
-)
-PACKAGES: Mapping[str, Package] = {package.name: package for package in _TABLE}
-# A distribution's name on PyPI -> the package that it brings.
-BROUGHT: Mapping[str, str] = {name: p.name for p in _TABLE for name in p.distributions}
 
 
 @dataclass(frozen=True)

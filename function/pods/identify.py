@@ -12,12 +12,13 @@ from typing import Any
 from function import command
 from function.api.engines import ENGINES
 from function.api.input import EngineImage
+from function.api.packages import PACKAGES
 from function.command import ImageCall, Program, programs
 from function.contract import no_engines
 from function.contract.engine import IMAGE, IMAGE_DERIVED, IMAGE_TAG, Engine
 from function.contract.image_reference import ImageReference
 from function.contract.no_engines import NoEngine
-from function.contract.packages import PACKAGES, Fact, either
+from function.contract.packages import Fact, either
 from function.contract.stock_images import STATED, TAG, contents, find
 from function.contract.stock_images.declared import of_fields
 from function.contract.stock_images.named import named

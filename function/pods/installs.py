@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from function.contract.packages import BROUGHT, Fact, stated, unknown
+from function.api.packages import BROUGHT
+from function.contract.packages import Fact, stated, unknown
 from function.contract.versions import parse
 
 # A version that cannot be read, and a name alone, which takes what is there or else the newest.

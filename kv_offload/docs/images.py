@@ -5,13 +5,14 @@ from itertools import groupby
 
 from function.api.base import present
 from function.api.engines import SGLANG, VLLM
+from function.api.packages import PACKAGES
 from function.backends.registry import BACKENDS
 from function.composers import tier_plan
 from function.contract import gate
 from function.contract.accelerators.kinds import Accelerator
 from function.contract.backend import Variant
 from function.contract.engine import Engine
-from function.contract.packages import DERIVED, PACKAGES, Fact
+from function.contract.packages import DERIVED, Fact
 from function.contract.stock_images import builds, contents, lmcache_builds
 from function.contract.stock_images.facts import Contents
 from function.contract.stock_images.repositories import REPOSITORIES

@@ -8,8 +8,9 @@ it inside the image.
 
 from collections.abc import Mapping
 
+from function.api.packages import PACKAGES
 from function.contract.image_reference import ImageReference
-from function.contract.packages import DERIVED, PACKAGES, STATED, UNKNOWN, Fact
+from function.contract.packages import DERIVED, STATED, UNKNOWN, Fact
 from function.contract.stock_images import builds, own
 from function.contract.stock_images.facts import Contents
 from function.contract.stock_images.repositories import (

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from packaging.version import Version
 
-from function.contract.packages import BROUGHT, PACKAGES, STATED, Fact
+from function.api.packages import BROUGHT, PACKAGES
+from function.contract.packages import STATED, Fact
 from function.contract.versions import parse as parsed
 
 _NONE = "none"

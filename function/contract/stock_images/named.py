@@ -3,7 +3,8 @@
 import re
 from collections.abc import Mapping
 
-from function.contract.packages import PACKAGES, STATED, Fact
+from function.api.packages import PACKAGES
+from function.contract.packages import STATED, Fact
 from function.contract.versions import parse
 
 _SAID = tuple(name for name, package in PACKAGES.items() if package.said)

@@ -1,120 +1,87 @@
 """A sixth backend as a stranger adds it, in a copy of the tree: `sixth/` holds all that is written.
 
-What one more backend may touch is a promise of docs/backends.md; whatever here does not pass
-without another file touched breaks it.
+It brings what no other has: a wheel that engines' images must hold, and variables of its own. What
+one more backend may touch is a promise of docs/backends.md; whatever here does not pass without
+another file touched breaks it.
 """
 
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-WRITTEN = Path(__file__).parent / "sixth"
-COPIED = (
-    "README.md",
-    "pyproject.toml",
-    "docs",
-    "function",
-    "kv_offload",
-    "package/input",
-    "programs",
-    "xrd",
-)
-TESTS = ("__init__.py", "render", "unit")
+from tests.unit.contract import stranger
 
-# What is written by hand: path in the tree -> file or folder in `sixth/`.
-OWN = {
-    "function/api/sixth.py": "api.py",
-    "function/backends/sixth": "backend",
-    "tests/unit/backends/sixth/golden.py": "golden.py",
-    "tests/render/cases/tier/sixth/smallest/xr.yaml": "xr.yaml",
-}
-# The one line, and its import.
-REGISTRY = "function/api/backends.py"
-LINE, IMPORT = '    "Sixth": SixthSpec,\n', "from function.api.sixth import SixthSpec\n"
-# `make generate` and `make goldens`, as far as a tier's are concerned, in one process.
-GENERATE = """
-from kv_offload import docs
-from kv_offload.crds import generate
-from tests.unit.backends import goldens
-generate.main()
-docs.main([])
-for one in goldens.every():
-    one.write()
-"""
-# What the first may write anew.
+# What `make generate` may write anew.
 GENERATED = {
     "docs/accelerators.md",
     "docs/api.md",
+    "docs/api/input.md",
     "docs/api/kvoffloadtier-sixth.md",
     "docs/api/kvoffloadtier.md",
+    "docs/api/modeldeployment.md",
     "docs/connectors.md",
     "docs/images.md",
     "docs/models.md",
     "docs/support.md",
     "docs/versions.md",
+    "package/input/kvoffload.fn.modelplane.ai_inputs.yaml",
     "xrd/kvoffloadtier.yaml",
     "xrd/standalone/inferencecluster.yaml",
+    "xrd/standalone/modeldeployment.yaml",
 }
-
-
-def _copy(source: Path, to: Path) -> None:
-    to.parent.mkdir(parents=True, exist_ok=True)
-    if source.is_dir():
-        shutil.copytree(source, to, ignore=shutil.ignore_patterns("__pycache__"))
-    else:
-        shutil.copy(source, to)
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The copy, with the sixth in it and nothing generated yet."""
+    """The copy, with the sixth in it and everything generated."""
     root = tmp_path_factory.mktemp("sixth")
-    for path in (*COPIED, *(f"tests/{name}" for name in TESTS)):
-        _copy(ROOT / path, root / path)
-    for path, source in OWN.items():
-        _copy(WRITTEN / source, root / path)
-    (root / "tests/unit/backends/sixth/__init__.py").touch()
-    (root / "tests/unit/backends/sixth/golden").mkdir()
-    registry = (root / REGISTRY).read_text()
-    end, imports = "}\n\n\ndef field_name", "\nSPECS: "
-    assert (registry.count(end), registry.count(imports)) == (1, 1)
-    registry = registry.replace(end, LINE + end).replace(imports, IMPORT + imports)
-    (root / REGISTRY).write_text(registry)
-    _python(root, "-c", GENERATE)
+    stranger.copy_tree(root)
+    stranger.add_sixth_backend(root)
+    stranger.generate(root)
     return root
-
-
-def _python(root: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=root, text=True, capture_output=True, timeout=300
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_it_keeps_the_contract(tree: Path) -> None:
     suites = ("contract/test_every_backend.py", "backends/test_golden.py", "house")
-    paths = [f"tests/unit/{suite}" for suite in suites]
-    said = _python(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths, "-k", "Sixth")
-    assert "Sixth" not in said and " passed" in said, said
-
-
-def _same(path: Path, before: Path) -> bool:
-    return before.is_file() and path.read_text() == before.read_text()
+    assert "Sixth" not in stranger.run_tests(tree, "Sixth", *suites)
 
 
 def test_pages_and_types_know_it(tree: Path) -> None:
-    changed = {
-        str(path.relative_to(tree))
-        for folder in ("docs", "package", "xrd")
-        for path in [tree / folder, *(tree / folder).rglob("*")]
-        if path.is_file() and not _same(path, ROOT / path.relative_to(tree))
-    }
-    assert changed <= GENERATED
+    assert stranger.generated(tree) <= GENERATED
     assert "| Sixth | vLLM | all |" in (tree / "docs/support.md").read_text()
     assert "SimpleCPUOffloadConnector/sixth" in (tree / "docs/versions.md").read_text()
     assert "Settings of backend Sixth." in (tree / "xrd/kvoffloadtier.yaml").read_text()
+    assert "sixthcache" in (tree / "xrd/standalone/modeldeployment.yaml").read_text()
+
+
+WIRING = """
+from tests.unit.composers import documents as d
+from tests.unit.composers.calls import call, observe
+from function.contract.stock_images import declared, named
+
+KEY, READY = "model-serving-main", "KVOffloadReady"
+required = d.requirements(d.ready_tier(backend="Sixth", lmcache=None, sixth={"sizeGiB": 1}))
+
+def wire(held, observed=None, required=required):
+    document = d.engine()
+    pod = d.wired_pod(document)
+    pod["metadata"]["annotations"]["modelplane.ai/kv-offload-packages"] = held
+    return call(d.replica(), desired={KEY: document}, observed=observed or {}, required=required)
+
+for held in ("sixthcache=1.1.0", "lmcache=0.5.6"):
+    status, reason = wire(held).conditions[READY]
+    assert (status, reason) == ("False", "VersionMismatch"), (held, status, reason)
+once = wire("sixth-cache-cu13=1.2.3")
+assert once.conditions[READY] == ("True", "Wired"), once.conditions
+env = {e["name"]: e for e in d.wired_pod(once.desired[KEY])["spec"]["containers"][0]["env"]}
+assert env["SIXTH_CACHE_ADDRESS"]["value"].endswith(":7000")
+assert env["SIXTH_CACHE_TOKEN"]["valueFrom"] == {"secretKeyRef": {"name": "sixth", "key": "token"}}
+lost = wire("sixth-cache-cu13=1.2.3", observe(once), d.requirements())
+assert lost.desired[KEY] == once.desired[KEY], lost.conditions
+assert set(named.named("me/serve:1-sixthcache1.2.3", {})) == {"sixthcache"}
+"""
+
+
+def test_its_wheel_and_its_variables_are_its_own(tree: Path) -> None:
+    """A pod is refused without the wheel, wired with it, and stays wired when the tier is lost."""
+    stranger.python(tree, "-c", WIRING)

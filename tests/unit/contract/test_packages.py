@@ -2,8 +2,7 @@
 
 import pytest
 
-from function.api.consumer import ImagePackages
-from function.contract.packages import BROUGHT, PACKAGES
+from function.api.packages import BROUGHT, PACKAGES, ImagePackages
 from function.contract.stock_images import declared, named
 from function.pods import installs
 from programs import probe

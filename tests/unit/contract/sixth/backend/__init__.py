@@ -1,19 +1,34 @@
-"""The smallest backend: host memory inside the engine, and nothing on the cluster."""
+"""A small backend with a wheel and variables of its own, and nothing on the cluster."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from function.api.engines import VLLM
 from function.api.sixth import SixthSpec
 from function.contract.backend import Defaults, Description, Part, Tier, Variant
 from function.contract.engine import Engine
 from function.contract.gate import Question, Rows
 from function.contract.injection import Injection
+from function.contract.pairings import Pairing
 from function.contract.recorded import Allowance
 from function.problems import Problem
 
 CONNECTOR = "SimpleCPUOffloadConnector"
 ROW = f"{CONNECTOR}/sixth"
-ALLOWS = Allowance(connectors=frozenset({CONNECTOR}))
+ADDRESS, TOKEN = "SIXTH_CACHE_ADDRESS", "SIXTH_CACHE_TOKEN"
+ALLOWS = Allowance(
+    connectors=frozenset({CONNECTOR}),
+    flags=frozenset({"--sixth-cache-gib"}),
+    env=frozenset({ADDRESS}),
+    secrets=frozenset({TOKEN}),
+)
+WHEEL = Pairing(
+    "sixthcache",
+    ">=1.2,<2",
+    "backend Sixth",
+    "the engine stops at its start",
+    "the sixth's release notes",
+)
 
 
 @dataclass(frozen=True)
@@ -42,22 +57,31 @@ class Sixth(Defaults[SixthSpec]):
         return Description(outlives_pods=False)
 
     def gate(self, tier: Tier[SixthSpec], engine: Engine) -> Question:
-        """The row of its connector."""
-        return Question(ROW, engine, self.rows)
+        """The row of its connector, and the wheel that its connector loads."""
+        return Question(ROW, engine, self.rows, pairings=(WHEEL,))
 
     def inject(self, tier: Tier[SixthSpec], engine: Engine) -> Injection:
-        """The connector, and the memory that it takes."""
+        """What the engine gets, the memory that it takes, and variables of the sixth's own."""
         size = tier.settings.size_gib * 2**30
-        return Injection(
+        secret = {"secretKeyRef": {"name": "sixth", "key": "token"}}
+        injection = Injection(
             backend="Sixth",
-            connector={
-                "kv_connector": CONNECTOR,
-                "kv_role": "kv_both",
-                "kv_connector_extra_config": {"cpu_bytes_to_use": size},
-            },
+            env=(
+                {"name": ADDRESS, "value": f"{tier.remote_name}.{tier.remote_namespace}:7000"},
+                {"name": TOKEN, "valueFrom": secret},
+            ),
             memory_bytes=size,
             labels=tier.wired_labels,
         )
+        if engine.name != VLLM:
+            flags = {"--sixth-cache-gib": str(tier.settings.size_gib)}
+            return replace(injection, flags=flags)
+        connector = {
+            "kv_connector": CONNECTOR,
+            "kv_role": "kv_both",
+            "kv_connector_extra_config": {"cpu_bytes_to_use": size},
+        }
+        return replace(injection, connector=connector)
 
 
 BACKEND = Sixth()
