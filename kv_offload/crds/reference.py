@@ -4,10 +4,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from kv_offload.crds.schema import Schema
 
 _HEADER = "<!-- Generated from function/api by `make generate`; edit the types, not this file. -->"
+# What makes two objects equal; a description is the field's own.
+_COMPARED = ("properties", "required", "x-kubernetes-validations")
 _INTRO = """\
 Each entry is a field: its type and bounds, then *required*, its default, or nothing if it may be
 left out. Bounds of a list or map count its items. Rules (*in italics*) stand below the object that
@@ -32,53 +35,82 @@ class Page:
 
 def reference(pages: Iterable[Page]) -> dict[str, str]:
     """Return the index and every page: path below the repository's root -> content."""
-    files = {"docs/api.md": "", **{f"docs/api/{page.file}": _page(page) for page in pages}}
+    pages = list(pages)
+    writer = _Writer()
+    files = {f"docs/api/{page.file}": writer.page(page) for page in pages}
     rows = (f"- [{page.title}](api/{page.file}): {page.about}" for page in pages)
-    files["docs/api.md"] = "\n".join((_HEADER, "# API reference", "", _INTRO, *rows, ""))
-    return files
+    index = "\n".join((_HEADER, "# API reference", "", _INTRO, *rows, ""))
+    return {"docs/api.md": index, **files}
 
 
-def _page(page: Page) -> str:
-    out = [_HEADER, f"# {page.title}", "", page.about, "How to read a field: [api.md](../api.md)."]
-    for path, schema in page.parts:
-        out += _section(path, schema, page)
-    return "\n".join((*out, ""))
+class _Writer:
+    """Writes pages one after another; an object of several fields is described once."""
 
+    def __init__(self) -> None:
+        self._described: dict[str, tuple[Page, str]] = {}
 
-def _section(path: str, schema: Schema, page: Page) -> Iterator[str]:
-    """Yield the object at `path`; objects directly below a page's part have headings."""
-    if path:
-        yield from ("", f"## `{path}`")
-    yield ""
-    below = []
-    required = schema.get("required", [])
-    for name, field in schema["properties"].items():
-        inner, end = _object(field)
-        place = f"{path}.{name}{end}".lstrip(".")
-        if place in page.linked:
-            about = f"{_text(field)} {page.linked[place]}"
-            yield f"- `{name}`{_about(name, field, required)}: {about}"
-        elif inner and path in dict(page.parts):
-            link = re.sub(r"[^a-z0-9_-]", "", place.lower())
-            yield f"- [`{name}`](#{link}){_about(name, field, required)}: {_text(field)}"
-            below.append((place, inner))
-        else:
-            yield from _field(name, field, required, "")
-    yield from _rules(schema, "")
-    for place, inner in below:
-        yield from _section(place, inner, page)
+    def page(self, page: Page) -> str:
+        head = (
+            _HEADER,
+            f"# {page.title}",
+            "",
+            page.about,
+            "How to read a field: [api.md](../api.md).",
+        )
+        sections = (self._section(path, schema, page) for path, schema in page.parts)
+        return "\n".join((*head, *chain.from_iterable(sections), ""))
 
+    def _section(self, path: str, schema: Schema, page: Page) -> Iterator[str]:
+        """Yield the object at `path`; objects directly below a page's part have headings."""
+        if path:
+            yield from ("", f"## `{path}`")
+        yield ""
+        below = []
+        required = schema.get("required", [])
+        for name, field in schema["properties"].items():
+            inner, end = _object(field)
+            place = f"{path}.{name}{end}".lstrip(".")
+            about = f"{_about(name, field, required)}: {_text(field)}"
+            if place in page.linked:
+                yield f"- `{name}`{about} {page.linked[place]}"
+            elif inner and path in dict(page.parts):
+                link = re.sub(r"[^a-z0-9_-]", "", place.lower())
+                yield f"- [`{name}`](#{link}){about}"
+                below.append((place, inner))
+            else:
+                yield from self._field(place, field, f"`{name}`{about}", page, "")
+        yield from _rules(schema, "")
+        for place, inner in below:
+            if elsewhere := self._elsewhere(place, inner, page):
+                yield from ("", f"## `{place}`", "", elsewhere)
+            else:
+                yield from self._section(place, inner, page)
 
-def _field(name: str, field: Schema, required: list[str], indent: str) -> Iterator[str]:
-    """Yield one entry of a list, and below it the fields of the object behind it."""
-    yield f"{indent}- `{name}`{_about(name, field, required)}: {_text(field)}"
-    inner, _ = _object(field)
-    if inner is None:
-        return
-    deeper = f"{indent}    "
-    for each, nested in inner["properties"].items():
-        yield from _field(each, nested, inner.get("required", []), deeper)
-    yield from _rules(inner, deeper)
+    def _field(
+        self, place: str, field: Schema, about: str, page: Page, indent: str
+    ) -> Iterator[str]:
+        """Yield one entry of a list, and below it the fields of the object behind it."""
+        inner, _ = _object(field)
+        elsewhere = self._elsewhere(place, inner, page) if inner else ""
+        yield f"{indent}- {about}{elsewhere and f' {elsewhere}'}"
+        if inner is None or elsewhere:
+            return
+        deeper = f"{indent}    "
+        for each, nested in inner["properties"].items():
+            said = f"`{each}`{_about(each, nested, inner.get('required', []))}: {_text(nested)}"
+            end = _object(nested)[1]
+            yield from self._field(f"{place}.{each}{end}", nested, said, page, deeper)
+        yield from _rules(inner, deeper)
+
+    def _elsewhere(self, place: str, schema: Schema, page: Page) -> str:
+        """Return where an equal object of three or more fields is described already, else ""."""
+        fields = {key: schema[key] for key in _COMPARED if key in schema}
+        if len(schema["properties"]) < 3:
+            return ""
+        found, at = self._described.setdefault(json.dumps(fields, sort_keys=True), (page, place))
+        if (found, at) == (page, place):
+            return ""
+        return f"Fields as in `{at}` ([{found.title}]({found.file}))."
 
 
 def _rules(schema: Schema, indent: str) -> Iterator[str]:
