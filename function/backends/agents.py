@@ -1,4 +1,4 @@
-"""The pods of a tier: what agents and control plane of every backend have in common."""
+"""The pods of a tier: what agents and control planes of all backends share."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,11 +7,18 @@ from typing import Any
 from packaging.version import Version
 
 from function.api.placement import Nodes
+from function.api.tier import Monitoring
 from function.contract import platforms
 from function.contract.backend import AGENTS, AnyTier, Manifest, Part
 from function.contract.image import Image
 from function.kube import manifests as k
 from function.problems import Problem
+
+# Of evictors and waiters.
+HELPER_RESOURCES: Manifest = {
+    "requests": {"cpu": "10m", "memory": "64Mi"},
+    "limits": {"memory": "128Mi"},
+}
 
 
 def pod(
@@ -22,10 +29,10 @@ def pod(
     colocated_with_engines: bool = False,
     nodes: Nodes | None = None,
 ) -> Manifest:
-    """A hardened pod of user `uid` that pulls `image`, on the tier's nodes or on `nodes`.
+    """Return a hardened pod spec of user `uid` that pulls `image`.
 
-    `colocated_with_engines`: it must run on every node with engines, so it tolerates the usual
-    taints of GPU nodes.
+    `nodes`: instead of the tier's. `colocated_with_engines`: the pod must run on every node with
+    engines, so it tolerates the usual taints of GPU nodes.
     """
     nodes = nodes or tier.spec.nodes
     spec: Manifest = k.pod_defaults(uid)
@@ -44,7 +51,7 @@ def pod(
 def daemonset(
     tier: AnyTier, key: str, meta: Manifest, selector: Mapping[str, str], template: Manifest
 ) -> Part:
-    """The agents, one on each of the tier's nodes, replaced as its upgradePolicy says."""
+    """Return the agents' DaemonSet, updated by the tier's upgradePolicy."""
     policy = tier.spec.upgrade_policy
     manifest: Manifest = {
         "apiVersion": "apps/v1",
@@ -61,21 +68,24 @@ def daemonset(
 
 
 def image_problems(image: Image, backend: str, oldest: Version, why: str) -> Iterator[Problem]:
-    """What is wrong with the version in the agents' image; `why` nobody can do without one."""
+    """Yield problems with the version in the agents' image.
+
+    `why`: why the version must be known.
+    """
     if image.version is None:
         yield Problem(
             "spec.image.version",
-            f"must be set: {image.reference} does not tell which {backend} it contains, and {why}",
+            f"must be set: the {backend} version in {image.reference} is unknown, and {why}",
         )
     elif image.version < oldest:
         yield Problem(
             "spec.image",
-            f"{backend} {image.version} is too old: the oldest that is supported is {oldest}",
+            f"{backend} {image.version} is too old: use {oldest} or newer",
         )
 
 
 def container(image: Image, name: str, **fields: Any) -> Manifest:
-    """A container of `image` without any capability."""
+    """Return a container of `image` without any capability."""
     return {
         "name": name,
         "image": image.reference,
@@ -86,12 +96,12 @@ def container(image: Image, name: str, **fields: Any) -> Manifest:
 
 
 def resources(cpu: int, memory: Mapping[str, str]) -> Manifest:
-    """Memory is limited to what it asks for; CPU is asked for and not limited."""
+    """Return resources with a memory limit equal to the request, and no CPU limit."""
     return {"requests": {"cpu": str(cpu), **memory}, "limits": dict(memory)}
 
 
 def ports(**named: int) -> list[Manifest]:
-    """Container ports by name."""
+    """Return container ports by name."""
     return [{"name": n, "containerPort": p, "protocol": "TCP"} for n, p in named.items()]
 
 
@@ -102,54 +112,55 @@ def pod_monitor(
     ports: Sequence[str],
     pod_labels: Sequence[str] = ("app.kubernetes.io/instance",),
 ) -> Manifest | None:
-    """A PodMonitor of the pods of `selector`, where the tier asks for one."""
+    """Return a PodMonitor of the pods of `selector`, None unless the tier asks for it."""
     monitoring = tier.spec.monitoring
     if monitoring is None or not monitoring.pod_monitor:
         return None
+    endpoints = [{"port": port} for port in ports]
+    return _monitor(tier, monitoring, name, {"selector": selector}, endpoints, pod_labels)
+
+
+def engine_monitor(tier: AnyTier) -> list[Part]:
+    """Return a PodMonitor of the tier's wired engines, if the tier asks for it."""
+    monitoring = tier.spec.monitoring
+    if monitoring is None or not monitoring.engine_ports:
+        return []
+    labels = tier.wired_labels
+    pods: Manifest = {"namespaceSelector": {"any": True}, "selector": {"matchLabels": labels}}
+    endpoints = [{"portNumber": port} for port in monitoring.engine_ports]
+    name = f"{tier.remote_name}-engines"
+    return [
+        Part("podmonitor-engines", _monitor(tier, monitoring, name, pods, endpoints, [*labels]))
+    ]
+
+
+def _monitor(
+    tier: AnyTier,
+    monitoring: Monitoring,
+    name: str,
+    pods: Manifest,
+    endpoints: Sequence[Manifest],
+    pod_labels: Sequence[str],
+) -> Manifest:
+    every = f"{monitoring.interval_seconds}s"
     labels = {**monitoring.pod_monitor_labels, **tier.labels}
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PodMonitor",
         "metadata": k.metadata(name, tier.remote_namespace, labels),
         "spec": {
-            "selector": selector,
+            **pods,
             "podMetricsEndpoints": [
-                {"port": port, "path": "/metrics", "interval": f"{monitoring.interval_seconds}s"}
-                for port in ports
+                {**endpoint, "path": "/metrics", "interval": every} for endpoint in endpoints
             ],
             "podTargetLabels": list(pod_labels),
         },
     }
 
 
-def engine_monitor(tier: AnyTier) -> list[Part]:
-    """A PodMonitor of the tier's wired engines in every namespace, where the tier asks for one."""
-    monitoring = tier.spec.monitoring
-    if monitoring is None or not monitoring.engine_ports:
-        return []
-    name = f"{tier.remote_name}-engines"
-    labels = {**monitoring.pod_monitor_labels, **tier.labels}
-    every = f"{monitoring.interval_seconds}s"
-    manifest: Manifest = {
-        "apiVersion": "monitoring.coreos.com/v1",
-        "kind": "PodMonitor",
-        "metadata": k.metadata(name, tier.remote_namespace, labels),
-        "spec": {
-            "namespaceSelector": {"any": True},
-            "selector": {"matchLabels": tier.wired_labels},
-            "podMetricsEndpoints": [
-                {"portNumber": port, "path": "/metrics", "interval": every}
-                for port in monitoring.engine_ports
-            ],
-            "podTargetLabels": list(tier.wired_labels),
-        },
-    }
-    return [Part("podmonitor-engines", manifest)]
-
-
 @dataclass(frozen=True)
 class Alert:
-    """One alert: a PromQL expression that holds for so long, and what it means for users."""
+    """One alert: a PromQL expression, how long it must hold, and a summary for users."""
 
     name: str
     expression: str
@@ -158,7 +169,7 @@ class Alert:
 
 
 def prometheus_rule(tier: AnyTier, name: str, alerts: Iterable[Alert]) -> Manifest:
-    """A PrometheusRule of a tier's alerts, found by the labels of its PodMonitor."""
+    """Return a PrometheusRule with the labels of the tier's PodMonitor."""
     monitoring = tier.spec.monitoring
     labels = {**(monitoring.pod_monitor_labels if monitoring else {}), **tier.labels}
     rules = [

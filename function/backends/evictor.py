@@ -1,7 +1,7 @@
-"""The evictor of file tiers (`programs.evictor`), as what a tier composes: one for all backends.
+"""The evictor of file tiers (`programs.evictor`), as a container and a ConfigMap.
 
-Its text comes from a ConfigMap of the tier, and is taken up by running containers when it changes:
-a release of the function rolls no agent for it. Any image with Python 3.9 will do.
+Running containers reload its text when the ConfigMap changes: a release of the function rolls no
+agent for it. Any image with Python 3.9 can run it.
 """
 
 import json
@@ -18,20 +18,19 @@ from function.kube import manifests as k
 NAME = "evictor"
 PORT = 8081
 PORT_NAME = "evictor"
-# Of a tier that asks for dryRun.
-IDLE = "evictor.dryRun is on: nothing is removed, and the files grow until the disk is full."
-_ABOVE = "/etc/kv-offload"
+DRY_RUN_WARNING = "evictor.dryRun is true: nothing is removed; files grow until the disk is full."
+_PROGRAM_ROOT = "/etc/kv-offload"
 
-# Seconds between two walks at least; a long walk has longer pauses (`programs.evictor.directory`).
+# Shortest seconds between two walks; a long walk has longer pauses (`programs.evictor.directory`).
 LOCAL_PERIOD = 30
 SHARED_PERIOD = 60
 
 
 @dataclass(frozen=True)
-class Directory:
-    """A directory in the pod and what it may hold. `files`: inodes, 0 for any number.
+class BoundedDirectory:
+    """A directory in the pod and its bounds. `files`: inodes, 0 for no bound.
 
-    `empties`: directories that stay empty are removed: only where whoever writes makes them again.
+    `empties`: whether empty directories are removed. Set it only if their writer recreates them.
     """
 
     path: str
@@ -42,34 +41,35 @@ class Directory:
 
 
 def program(tier: AnyTier) -> Part:
-    """The ConfigMap with the program's text, in the tier's namespace."""
-    return Part(f"configmap-{NAME}", program_in(tier, tier.remote_namespace))
+    """Return the ConfigMap with the program's text, in the tier's namespace."""
+    return Part(f"configmap-{NAME}", config_map(tier, tier.remote_namespace))
 
 
-def program_in(tier: AnyTier, namespace: str) -> Manifest:
-    """The same in another namespace."""
-    meta = k.metadata(_config_map(tier), namespace, tier.labels)
+def config_map(tier: AnyTier, namespace: str) -> Manifest:
+    """Return the manifest of that ConfigMap in any namespace."""
+    meta = k.metadata(_config_map_name(tier), namespace, tier.labels)
     data = programs.texts("evictor")
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
 
 
 def volume(tier: AnyTier) -> Manifest:
-    """The pod's volume with the program."""
-    return {"name": NAME, "configMap": {"name": _config_map(tier)}}
+    """Return the pod's volume with the program."""
+    return {"name": NAME, "configMap": {"name": _config_map_name(tier)}}
 
 
 def container(
     image: Image,
     python: str,
     settings: Evictor,
-    directories: Iterable[Directory],
+    directories: Iterable[BoundedDirectory],
     mounts: Sequence[Manifest],
     **fields: Manifest,
 ) -> Manifest:
-    """The container that works for the directories, or waits until the one that does is gone.
+    """Return the container that evicts from the directories.
 
-    `fields`: of the container, beside these. Beside an agent its readiness is nobody's: an agent
-    serves from memory whatever becomes of its files.
+    Of several for one directory all but the elected one wait. `fields`: other fields of the
+    container. As a sidecar of an agent it has no readiness probe: an agent serves from memory
+    without files.
     """
     config = {
         "directories": [_row(settings, directory) for directory in directories],
@@ -81,22 +81,19 @@ def container(
         NAME,
         command=[python, "-m", NAME],
         args=[k.literal(json.dumps(config, separators=(",", ":")))],
-        workingDir=_ABOVE,
+        workingDir=_PROGRAM_ROOT,
         ports=agents.ports(**{PORT_NAME: PORT}),
-        resources={
-            "requests": {"cpu": "10m", "memory": "64Mi"},
-            "limits": {"memory": "128Mi"},
-        },
+        resources=agents.HELPER_RESOURCES,
         livenessProbe=k.http_probe("/healthz", PORT_NAME, period=60, failures=3),
         volumeMounts=[
             *mounts,
-            {"name": NAME, "mountPath": f"{_ABOVE}/{NAME}", "readOnly": True},
+            {"name": NAME, "mountPath": f"{_PROGRAM_ROOT}/{NAME}", "readOnly": True},
         ],
         **fields,
     )
 
 
-def _row(settings: Evictor, directory: Directory) -> Manifest:
+def _row(settings: Evictor, directory: BoundedDirectory) -> Manifest:
     row: Manifest = {
         "path": directory.path,
         "bytes": directory.size_gib * 2**30 * settings.high_percent // 100,
@@ -110,15 +107,15 @@ def _row(settings: Evictor, directory: Directory) -> Manifest:
 
 
 def _defaults(settings: Evictor) -> Manifest:
-    """The low mark is a share of the high one there."""
-    found: Manifest = {
+    """Return the default settings; the low mark is a share of the high one there."""
+    defaults: Manifest = {
         "low": settings.low_percent * 100 // settings.high_percent,
         "free": settings.keep_free_percent,
     }
     if settings.dry_run:
-        found["dry_run"] = True
-    return found
+        defaults["dry_run"] = True
+    return defaults
 
 
-def _config_map(tier: AnyTier) -> str:
+def _config_map_name(tier: AnyTier) -> str:
     return f"{tier.remote_name}-{NAME}"

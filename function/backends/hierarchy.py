@@ -1,6 +1,6 @@
-"""SGLang's hierarchical cache and the storage below it, as flags: what every tier of it shares.
+"""SGLang's hierarchical cache and the storage below it, as flags.
 
-Mooncake's tiers use it too: SGLang has no other way to a Mooncake pool.
+Mooncake tiers use it too: SGLang has no other way to a Mooncake pool.
 """
 
 import json
@@ -21,11 +21,10 @@ _GB = 10**9
 
 @dataclass(frozen=True)
 class Storage:
-    """A storage backend of SGLang's as one engine gets it.
+    """A storage backend of SGLang for one engine.
 
-    `backend`: the value of --hicache-storage-backend. `extra`: its configuration, which must hold
-    no credential: it stands in the arguments. `pod`: what else the pod gets, as fields of an
-    Injection.
+    `backend`: the value of --hicache-storage-backend. `extra`: its configuration, which becomes an
+    argument, so it must hold no credential. `pod`: other fields of the Injection.
     """
 
     backend: str
@@ -36,21 +35,23 @@ class Storage:
 def flags(
     engine: Engine, storage: Storage | None, page_tokens: int, enable: str = ENABLE
 ) -> dict[str, str | None]:
-    """What turns the cache on, with its storage. `enable`: by which switch.
+    """Return the flags that enable the cache with its storage. `enable`: the switch.
 
-    The page size is written where the user does not: absent it is one token on CUDA. The user's own
+    The page size is set unless the user sets it: its default is one token on CUDA. The user's value
     is part of the cache identity.
     """
-    found: dict[str, str | None] = {enable: None}
+    words: dict[str, str | None] = {enable: None}
     if storage is not None:
-        found[STORAGE] = storage.backend
-        found[CONFIG] = json.dumps(storage.extra, separators=(",", ":"), sort_keys=True)
+        words[STORAGE] = storage.backend
+        words[CONFIG] = json.dumps(storage.extra, separators=(",", ":"), sort_keys=True)
     if not engine.has(PAGE_SIZE):
-        found[PAGE_SIZE] = str(page_tokens)
-    return found
+        words[PAGE_SIZE] = str(page_tokens)
+    return words
 
 
-def size(gib: int) -> str:
-    """The host pool of a rank, for SIZE: SGLang takes whole GB of 10^9 bytes. What is left of a
-    GiB is its room for rounding up."""
+def format_pool_size(gib: int) -> str:
+    """Return the host pool of a rank as the value of SIZE: whole GB of 10^9 bytes.
+
+    The rest of a GiB is SGLang's room for rounding up.
+    """
     return str(gib * GIB // _GB)

@@ -1,9 +1,9 @@
-"""Directories of a node that a tier may use: its own, never one of the node's."""
+"""Checks of hostPath directories: a tier may not use directories of the node."""
 
 from function.problems import Problem
 
-# Directories of the node that are its own, and what is below them: the system's, the kubelet's,
-# etcd's, and those of container runtimes and distributions of Kubernetes.
+# Directories of the node, with all below them: the system's, the kubelet's, etcd's, and those of
+# container runtimes and Kubernetes distributions.
 _SYSTEM = (
     "/bin",
     "/boot",
@@ -45,23 +45,26 @@ _SYSTEM = (
     "/opt/containerd",
     "/home/kubernetes",
 )
-# Directories that hold other people's; one below them is fine.
+# Directories that others use too; one below them is fine.
 _SHARED = ("/", "/home", "/media", "/mnt", "/opt", "/srv", "/var", "/var/lib", "/var/cache")
 
 
-def normal(path: str) -> str:
-    """An absolute path without empty parts and dots; `..` stays, for `problem` to refuse."""
+def normalise(path: str) -> str:
+    """Return an absolute path without empty parts and dots.
+
+    `..` stays, for `find_problem` to refuse.
+    """
     return "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
 
 
-def problem(path: str, field: str) -> Problem | None:
-    """What is wrong with a directory of the node that `field` names, or None."""
-    at = normal(path)
+def find_problem(path: str, field: str) -> Problem | None:
+    """Return the problem of a hostPath that `field` names, None for a valid one."""
+    at = normalise(path)
     if ".." in at.split("/"):
         return Problem(field, "must not contain ..")
     above = any(own.startswith(f"{at.rstrip('/')}/") for own in _SYSTEM)
     if above or any(at == own or at.startswith(f"{own}/") for own in _SYSTEM):
-        return Problem(field, f"{at} belongs to the node itself; choose a directory of its own")
+        return Problem(field, f"{at} belongs to the node: choose a directory of the tier's own")
     if at in _SHARED:
-        return Problem(field, f"{at} is not the tier's alone; choose a directory below it")
+        return Problem(field, f"{at} is not the tier's alone: choose a directory below it")
     return None

@@ -1,4 +1,4 @@
-"""RDMA devices of a tier's own pods: by a device plugin, or by a claim of their own."""
+"""RDMA devices of a tier's own pods: by a device plugin, or by a resource claim."""
 
 from dataclasses import dataclass, field
 
@@ -6,15 +6,18 @@ from function.api.base import present
 from function.contract.backend import AnyTier, Manifest, Part
 from function.kube import manifests as k
 
-# Memory can only be registered by root: the capability to lock it is not effective for any other
-# user, unless the runtime lifts memlock.
+# Only root can register memory: the capability to lock it has no effect for other users, unless
+# the runtime raises memlock.
 CAPABILITIES = ("IPC_LOCK",)
 _CLAIM = "rdma"
 
 
 @dataclass(frozen=True)
 class Device:
-    """What a pod and its container get; empty without RDMA. `parts`: what must be there first."""
+    """Additions to a pod and its container, empty without RDMA.
+
+    `parts`: objects that must exist first.
+    """
 
     capabilities: tuple[str, ...] = ()
     extended: dict[str, int] = field(default_factory=dict)
@@ -24,7 +27,7 @@ class Device:
 
 
 def device(tier: AnyTier) -> Device:
-    """The device of `spec.rdma`; empty with source None."""
+    """Return the device of `spec.rdma`, empty with source None."""
     rdma = tier.spec.rdma
     if rdma.source == "None":
         return Device()

@@ -1,4 +1,4 @@
-"""From `spec.backend` to the module that answers for it, imported when it is first asked."""
+"""The modules of backends by the value of `spec.backend`, imported on first use."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from function.contract.models.support import FamilyRow
 class Registry:
     """The backends that a tier may name.
 
-    `specs`: {value of spec.backend: type of its settings}. `package`: where the modules are, one of
-    the settings field's name for each.
+    `specs`: {value of spec.backend: type of its settings}. `package`: the package of their modules,
+    named like the fields of their settings.
     """
 
     specs: Mapping[str, type[ApiModel]]
@@ -28,11 +28,11 @@ class Registry:
 
     @cached_property
     def tier_spec(self) -> type[TierSpec]:
-        """The type of a tier's spec with these backends."""
+        """Return the type of a tier's spec with these backends."""
         return with_backends("KVOffloadTierSpec", TierSpec, self.specs)
 
     def __getitem__(self, name: str) -> AnyBackend:
-        """The backend of that name. Raises KeyError for a name that is not one."""
+        """Return the backend of that name. Raise KeyError for an unknown one."""
         if name not in self.specs:
             raise KeyError(f"{name} is not a backend; known: {', '.join(self.specs)}")
         backend: AnyBackend = import_module(f"{self.package}.{field_name(name)}").BACKEND

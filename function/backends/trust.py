@@ -1,4 +1,4 @@
-"""Certificates that an engine is to trust, as a file in its pod."""
+"""CA certificates of a TrustBundle, as a file in an engine's pod."""
 
 from function.api.trust import TrustBundle
 from function.contract.injection import Json
@@ -7,11 +7,11 @@ _FILE = "ca.crt"
 
 
 def volume(bundle: TrustBundle, name: str) -> Json:
-    """The volume of that name, of the bundle's one key."""
+    """Return a volume of the bundle's key."""
     items = [{"key": bundle.key, "path": _FILE}]
     return {"name": name, "configMap": {"name": bundle.name, "items": items}}
 
 
 def path(mounted: str) -> str:
-    """The file, where the volume is mounted there."""
+    """Return the path of the file below the mount path."""
     return f"{mounted}/{_FILE}"

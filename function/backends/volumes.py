@@ -1,6 +1,6 @@
-"""What keeps a volume that engines share under its size: an evictor of its own, beside it.
+"""Evictors of volumes that engines share, in pods of their own.
 
-A volume is of one namespace, that of the engines' pods, so what works on it stands there too.
+A claim belongs to one namespace, that of the engines' pods, so its evictor runs there too.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from function.api.evictor import Evictor
 from function.backends import agents, evictor
-from function.backends.evictor import Directory
+from function.backends.evictor import BoundedDirectory
 from function.contract.backend import CONTROL_PLANE, AnyTier, Manifest, Part
 from function.contract.image import Image
 from function.kube import manifests as k
@@ -19,26 +19,29 @@ STOCK_TAG = "3.13-slim"
 
 @dataclass(frozen=True)
 class Volume:
-    """`name`: unique in the tier. `claim`: in `namespace`. `mount`: where engines have it, above
-    `directory`. `user`: who may remove what engines write; 0: root without any capability.
+    """A shared volume and its evictor.
+
+    `name`: unique in the tier. `claim`: in `namespace`. `mount`: the engines' mount path, above
+    `directory`. `user`: the user id that may remove the engines' files; 0: root without any
+    capability.
     """
 
     name: str
     namespace: str
     claim: str
     mount: str
-    directory: Directory
+    directory: BoundedDirectory
     settings: Evictor
     user: int
 
 
 def pod_security(volumes: Sequence[Volume]) -> str:
-    """The strictest Pod Security level that admits their evictors."""
+    """Return the strictest Pod Security level that admits the evictors."""
     return "restricted" if all(volume.user for volume in volumes) else "baseline"
 
 
 def parts(tier: AnyTier, volumes: Sequence[Volume]) -> list[Part]:
-    """The program in each namespace, an evictor for each volume, and its network."""
+    """Return the evictors, and in each namespace their program, policy and PodMonitor."""
     namespaces = sorted({volume.namespace for volume in volumes})
     return [
         *(_program(tier, namespace) for namespace in namespaces),
@@ -49,7 +52,7 @@ def parts(tier: AnyTier, volumes: Sequence[Volume]) -> list[Part]:
 
 
 def _program(tier: AnyTier, namespace: str) -> Part:
-    manifest = evictor.program_in(tier, namespace)
+    manifest = evictor.config_map(tier, namespace)
     return Part(f"configmap-evictor-{namespace}", manifest, namespace_override=namespace)
 
 
@@ -58,7 +61,7 @@ def _labels(tier: AnyTier) -> dict[str, str]:
 
 
 def _deployment(tier: AnyTier, volume: Volume) -> Part:
-    """One pod: two would be no harm, since they elect one of them."""
+    """Return the evictor of a volume. Further ones do no harm: they elect one."""
     image = Image.of(tier.spec.image, STOCK_REPOSITORY, STOCK_TAG)
     labels = {**_labels(tier), "modelplane.ai/kv-offload-level": volume.name}
     container = evictor.container(
@@ -88,19 +91,18 @@ def _deployment(tier: AnyTier, volume: Volume) -> Part:
         },
     }
     key = f"deployment-evictor-{volume.name}"
-    namespace_override = volume.namespace
     return Part(
         key,
         manifest,
         CONTROL_PLANE,
         k.DEPLOYMENT_READY,
         watch=True,
-        namespace_override=namespace_override,
+        namespace_override=volume.namespace,
     )
 
 
 def _policy(tier: AnyTier, namespace: str) -> Part:
-    """Metrics for the monitoring namespaces, nothing else."""
+    """Return the policy that admits the monitoring namespaces only."""
     rules = []
     if tier.spec.monitoring is not None:
         namespaces = tier.spec.monitoring.namespace_labels

@@ -211,6 +211,11 @@ def claim(storage_class: str | None, size_gib: int, access_mode: str = "ReadWrit
     return spec
 
 
+def persistent_volume_claim(meta: Manifest, spec: Manifest) -> Manifest:
+    """Return a PersistentVolumeClaim."""
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+
+
 def env(values: Mapping[str, str]) -> list[Manifest]:
     """Return EnvVars of literal values, in order."""
     return [{"name": name, "value": value} for name, value in values.items()]

@@ -113,7 +113,7 @@ def warnings(tier: Tier) -> list[str]:
             "Nothing removes the pages of models that no engine serves any more: remove their"
             " directories on the claim, or ask for storage.evictor.",
         ),
-        (bounded is not None and bounded.dry_run, f"storage.{evictor.IDLE}"),
+        (bounded is not None and bounded.dry_run, f"storage.{evictor.DRY_RUN_WARNING}"),
         (kind == "HF3FS", "3FS is proven on no cluster by us."),
         (kind == "Raw", "The storage is proven by nobody here: its settings are passed on."),
         (rdma, "RDMA is proven on no device by us."),

@@ -70,7 +70,7 @@ def _pages(tier: Tier) -> dict[str, str]:
 def _host(tier: Tier) -> dict[str, str]:
     host = tier.settings.host
     if host.size_gib is not None:
-        found = {hierarchy.SIZE: hierarchy.size(host.size_gib)}
+        found = {hierarchy.SIZE: hierarchy.format_pool_size(host.size_gib)}
     else:
         found = {hierarchy.RATIO: f"{present(host.ratio).percent / 100:g}"}
     return found | ({BUFFER_ONLY: "buffer_only"} if host.buffer_only else {})

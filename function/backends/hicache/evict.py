@@ -5,7 +5,7 @@ starts: empty ones stay.
 """
 
 from function.backends import volumes
-from function.backends.evictor import SHARED_PERIOD, Directory
+from function.backends.evictor import SHARED_PERIOD, BoundedDirectory
 from function.backends.hicache import facts
 from function.backends.hicache.facts import Tier
 from function.backends.volumes import Volume
@@ -29,7 +29,9 @@ def bounded(tier: Tier) -> list[Volume]:
         asked.namespace,
         claim,
         facts.SHARED,
-        Directory(facts.directory(tier), asked.size_gib, SHARED_PERIOD, files=asked.max_files or 0),
+        BoundedDirectory(
+            facts.directory(tier), asked.size_gib, SHARED_PERIOD, files=asked.max_files or 0
+        ),
         asked,
         asked.run_as_user,
     )

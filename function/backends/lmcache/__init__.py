@@ -1,6 +1,6 @@
 """LMCache: a server on each node, or inside the engine.
 
-What each mode is stands in one table; nothing else asks for the mode but the rows that name it.
+The table `_MODES` holds what differs between the modes.
 """
 
 from collections.abc import Callable
@@ -25,6 +25,7 @@ from function.backends.lmcache import (
     server,
 )
 from function.backends.lmcache.facts import Tier
+from function.contract import conflicts as contract_conflicts
 from function.contract.backend import Defaults, Description, Part, Pinned, Variant
 from function.contract.engine import Engine
 from function.contract.gate import Question, Rows
@@ -120,7 +121,7 @@ _ALLOWS = Allowance(
 
 @dataclass(frozen=True)
 class LMCache(Defaults[LMCacheSpec]):
-    """The backend (see `function.contract.backend.Backend`)."""
+    """The LMCache backend (see `function.contract.backend.Backend`)."""
 
     name: str = "LMCache"
     field: str = "lmcache"
@@ -128,7 +129,7 @@ class LMCache(Defaults[LMCacheSpec]):
     rows = Rows.of(Path(__file__).with_name("facts.yaml"))
 
     def variants(self) -> tuple[Variant, ...]:
-        """By the mode, how memory is shared, and the agent's release."""
+        """Return the variants by mode, IPC and the agent's release."""
         return (
             Variant("LMCache", _ISOLATED),
             Variant("LMCache, ipc SharedMemory", _SHARED),
@@ -140,7 +141,7 @@ class LMCache(Defaults[LMCacheSpec]):
         )
 
     def kinds(self) -> tuple[Variant, ...]:
-        """By the mode, and how memory is shared."""
+        """Return the variants by mode and IPC."""
         return (
             Variant("LMCache NodeServer", _ISOLATED),
             Variant("LMCache NodeServer, SharedMemory", _SHARED),
@@ -148,15 +149,12 @@ class LMCache(Defaults[LMCacheSpec]):
         )
 
     def problems(self, tier: Tier) -> list[Problem]:
-        """Everything wrong with the tier that its schema cannot say."""
         return checks.problems(tier)
 
     def parts(self, tier: Tier) -> list[Part]:
-        """What runs on the cluster."""
         return _mode(tier).parts(tier)
 
     def describe(self, tier: Tier) -> Description:
-        """Facts for the tier's status."""
         mode = _mode(tier)
         return Description(
             endpoints=mode.endpoints(tier),
@@ -170,17 +168,17 @@ class LMCache(Defaults[LMCacheSpec]):
         )
 
     def gate(self, tier: Tier, engine: Engine) -> Question:
-        """The row of the mode, and LMCache's version in what runs it.
+        """Return the gate's question: the mode's connector and LMCache's version.
 
-        Raises Refused for an engine that has no connector for the mode, naming what serves it.
+        Raise Refused for an engine without a connector for the mode, with an alternative.
         """
         inside = tier.settings.mode == facts.IN_PROCESS
         if inside and engine.name == SGLANG:
             raise Refused(
                 Reason.ENGINE_UNSUPPORTED,
-                "SGLang has no connector for LMCache inside the engine (it is a client of an agent "
-                "only): use a tier with spec.lmcache.mode NodeServer and ipc SharedMemory, or one "
-                "of backend HiCache or Mooncake",
+                "SGLang has no connector for LMCache inside the engine. Use a tier with "
+                "spec.lmcache.mode NodeServer and ipc SharedMemory, or of backend HiCache or "
+                "Mooncake.",
             )
         return Question(
             _mode(tier).connector,
@@ -194,17 +192,15 @@ class LMCache(Defaults[LMCacheSpec]):
         )
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
-        """What a pod of this engine gets. Raises Refused."""
-        conflicts.check(tier, engine)
+        contract_conflicts.check(conflicts.ROWS, tier, engine)
         return _mode(tier).inject(tier, engine)
 
     def pinned(self, tier: Tier) -> tuple[Pinned, ...]:
-        """What engines and agents must have in common (see the protocol)."""
         return _mode(tier).pinned(tier)
 
 
 def _client_version(engine: Engine) -> Version | None:
-    """LMCache's version in the engine's image, where there is only one that it may be."""
+    """Return LMCache's version in the engine's image, None if several are possible."""
     versions = engine.package("lmcache").versions or ()
     return Version(versions[0]) if len(versions) == 1 else None
 

@@ -1,6 +1,6 @@
-"""What is wrong with an LMCache tier beyond its schema, and what is right but worth knowing.
+"""Checks of an LMCache tier beyond its schema: problems and warnings.
 
-One function for each subject, called in order; every one returns all it finds.
+Each check is one function; all of them run, so that a user sees every problem.
 """
 
 import json
@@ -19,39 +19,35 @@ from function.redact import is_credential
 
 _SPEC = "spec.lmcache"
 
-# What a level needs that upstream's server image does not contain (its LMCache was built without,
-# or the Python package is missing).
+# What upstream's server image lacks for a level: a Python package, or a feature of its build.
 _MISSING = {
     "Valkey": "valkey-glide-sync",
     "NIXL": "nixl",
-    "S3": "boto3, without which its credentials would stand in an argument",
+    "S3": "boto3, which keeps its credentials out of the arguments",
 }
 
-# Adapters of LMCache that need what is in no wheel or image of a release.
+# Adapters of LMCache whose requirements no release image contains.
 _RAW_MISSING = {
     "valkey": "valkey-glide-sync",
     "nixl_store": "nixl",
     "nixl_store_dynamic": "nixl",
-    "mooncake_store": "a build of LMCache with Mooncake, which no release image has",
+    "mooncake_store": "a build of LMCache with Mooncake",
 }
 
 
 def problems(tier: Tier) -> list[Problem]:
-    """Everything wrong with the tier, sorted by path."""
-    found: list[Problem] = []
-    for subject in _SUBJECTS[tier.settings.mode]:
-        found += subject(tier)
-    return sorted(set(found))
+    """Return all problems of the tier, sorted by path."""
+    return sorted({problem for check in _CHECKS[tier.settings.mode] for problem in check(tier)})
 
 
 def _image(tier: Tier) -> Iterator[Problem]:
-    """A version that the arguments can be written for."""
+    """Yield a problem if the version that decides the arguments is unknown or too old."""
     why = f"the agents' arguments depend on it (e.g. {facts.STOCK_TAG.lstrip('v')})"
     yield from agents.image_problems(facts.image(tier), "LMCache", facts.OLDEST, why)
 
 
 def _features(tier: Tier) -> Iterator[Problem]:
-    """Settings that a newer LMCache has first."""
+    """Yield settings that need a newer LMCache than the agents'."""
     spec = tier.settings
     l1 = facts.first_level(tier)
     image = facts.image(tier)
@@ -67,13 +63,13 @@ def _features(tier: Tier) -> Iterator[Problem]:
             field, _, value = feature.partition(" ")
             yield Problem(
                 f"{_SPEC}.{field}",
-                f"{value or 'this setting'} needs LMCache {facts.SINCE[feature]} or newer, "
+                f"{value or 'this setting'} needs LMCache {facts.SINCE[feature]} or newer: "
                 f"spec.image has {image.version}",
             )
 
 
 def _image_lacks(tier: Tier) -> Iterator[Problem]:
-    """Levels that upstream's server image cannot serve."""
+    """Yield levels that upstream's server image cannot serve."""
     if not facts.image(tier).stock:
         return
     for path, level in _levels(tier):
@@ -83,28 +79,30 @@ def _image_lacks(tier: Tier) -> Iterator[Problem]:
         if lacks:
             yield Problem(
                 f"{path}.type",
-                f"{level.type} needs an image with {lacks}: {facts.STOCK_REPOSITORY} is without. "
-                "Set spec.image to one of your own that has it",
+                f"{level.type} needs an image with {lacks}. {facts.STOCK_REPOSITORY} has none: set "
+                "spec.image to an image with it",
             )
 
 
-def _one_credential(tier: Tier) -> Iterator[Problem]:
-    """LMCache reads the credentials of all levels of a type from the same variables."""
+def _differing_credentials(tier: Tier) -> Iterator[Problem]:
+    """Yield levels of one type with different credentials.
+
+    LMCache reads the credentials of all levels of a type from the same variables.
+    """
     redis = [(path, level.redis) for path, level in _levels(tier) if level.redis is not None]
     for path, level in redis[1:]:
         first = redis[0][1]
         if (level.auth_secret, level.username) != (first.auth_secret, first.username):
             yield Problem(
                 f"{path}.redis.authSecret",
-                f"must be that of {redis[0][0]}: an agent has one password for all of its Redis "
-                "levels",
+                f"must equal that of {redis[0][0]}: an agent has one password for all Redis levels",
             )
     buckets = [(path, level.s3) for path, level in _levels(tier) if level.s3 is not None]
     for path, bucket in buckets[1:]:
         if bucket.credentials_secret != buckets[0][1].credentials_secret:
             yield Problem(
                 f"{path}.s3.credentialsSecret",
-                f"must be that of {buckets[0][0]}: an agent has one access key for all buckets",
+                f"must equal that of {buckets[0][0]}: an agent has one access key for all buckets",
             )
 
 
@@ -113,27 +111,27 @@ def _valkey_password(tier: Tier) -> Iterator[Problem]:
         if level.valkey is not None and level.valkey.password_secret is not None:
             yield Problem(
                 f"{path}.valkey.passwordSecret",
-                "LMCache takes a Valkey's password in an argument only, where everyone who may "
-                "read pods sees it (CredentialInArgv). Use type Redis with authSecret for a single "
-                "Valkey with a password, or a Valkey without one behind a NetworkPolicy",
+                "LMCache takes a Valkey's password as an argument only, visible to all who may "
+                "read pods (CredentialInArgv). Use type Redis with authSecret for a single Valkey, "
+                "or a Valkey without a password behind a NetworkPolicy",
             )
 
 
 def _directories(tier: Tier) -> Iterator[Problem]:
-    """Directories that are not the node's own, and not used twice."""
+    """Yield directories that belong to the node or that two levels use."""
     seen: dict[tuple[str, str], str] = {}
     for path, level in _levels(tier):
         for field, key in _places(level):
             where = f"{path}.{field}"
             kind, place = key
             if kind == "host":
-                key = (kind, host_paths.normal(place))
-                if wrong := host_paths.problem(place, where):
-                    yield wrong
+                key = (kind, host_paths.normalise(place))
+                if problem := host_paths.find_problem(place, where):
+                    yield problem
             elif ".." in place.split("/"):
                 yield Problem(where, "must not contain ..")
             if key in seen:
-                yield Problem(where, f"is the same as {seen[key]}: each level needs its own")
+                yield Problem(where, f"is the same as {seen[key]}: give each level its own")
             seen.setdefault(key, where)
 
 
@@ -152,7 +150,7 @@ def _places(level: L2Level) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _raw(tier: Tier) -> Iterator[Problem]:
-    """Raw JSON that LMCache would refuse, or that would show a secret."""
+    """Yield problems of raw JSON: text that LMCache refuses, or a visible secret."""
     for path, level in _levels(tier):
         if level.raw is None:
             continue
@@ -171,14 +169,16 @@ def _raw(tier: Tier) -> Iterator[Problem]:
         for key in sorted(set(_secret_keys(body))):
             yield Problem(
                 where,
-                f"{key} would stand in an argument, where everyone who may read pods sees it "
+                f"{key} would be in an argument, visible to all who may read pods "
                 "(CredentialInArgv). Use a typed level, which takes it from a Secret",
             )
 
 
 def _monitoring(tier: Tier) -> Iterator[Problem]:
     if tier.settings.alerts and tier.spec.monitoring is None:
-        yield Problem(f"{_SPEC}.alerts", "needs spec.monitoring: without it nobody may scrape")
+        yield Problem(
+            f"{_SPEC}.alerts", "needs spec.monitoring: without it no pod may scrape the agents"
+        )
 
 
 def _secret_keys(value: Any) -> Iterator[str]:
@@ -211,7 +211,7 @@ def _levels(tier: Tier) -> Iterator[tuple[str, L2Level]]:
 
 
 def warnings(tier: Tier) -> list[str]:
-    """What is true of a valid tier and worth knowing, for its Accepted condition."""
+    """Return the warnings about a valid tier, for its Accepted condition."""
     spec = tier.settings
     image = facts.image(tier)
     types = {level.type for level in spec.l2}
@@ -220,47 +220,46 @@ def warnings(tier: Tier) -> list[str]:
     rows = (
         (
             not server,
-            "mode InProcess is deprecated by LMCache; use NodeServer where the engine allows it.",
+            "LMCache has deprecated mode InProcess. Use NodeServer if the engine allows it.",
         ),
         (
             server and spec.ipc == facts.ISOLATED,
-            "ipc Isolated needs lmcache 0.5.5 or newer in the engines' image too, which cannot be "
-            "seen from here; it is proven on no GPU by us.",
+            "ipc Isolated is not yet tested on a GPU. The engines' images need lmcache 0.5.5 or "
+            "newer too.",
         ),
         (
-            server and gpu.wanted(tier).source == "DRAAdminAccess",
-            "gpuVisibility DRAAdminAccess is proven on no GPU.",
+            server and gpu.setting(tier).source == "DRAAdminAccess",
+            "gpuVisibility DRAAdminAccess is not yet tested on a GPU.",
         ),
         (
             server and not tier.spec.nodes.selector,
-            "spec.nodes.selector is empty: an agent runs on every node, also on those without a "
-            "GPU.",
+            "spec.nodes.selector is empty: an agent runs on every node, also without a GPU.",
         ),
         (
             server and spec.l1 is not None and spec.l1.eviction_policy == "IsolatedLRU",
-            "IsolatedLRU evicts by quotas that have to be set through the agents' HTTP API.",
+            "IsolatedLRU evicts by quotas: set them through the agents' HTTP API.",
         ),
         (
             server and spec.run_as_user != 0 and host_paths,
-            f"hostPath directories must exist and be writable for uid {spec.run_as_user}: the "
-            "kubelet creates missing ones as root's.",
+            f"hostPath directories must exist and be writable for uid {spec.run_as_user}: root "
+            "owns those that the kubelet creates.",
         ),
         (
             server and spec.evictor.dry_run and any(lv.bounded for lv in l2.levels(tier)),
-            evictor.IDLE,
+            evictor.DRY_RUN_WARNING,
         ),
         ("S3" in types, "LMCache does not bound a bucket: give it a lifecycle rule."),
-        ("Raw" in types, "A Raw level is bounded by what its own JSON says, or not at all."),
+        ("Raw" in types, "Only its own JSON bounds a Raw level."),
         (
             server and image.version is not None and image.version > Version("0.5.6"),
-            f"LMCache {image.version} is newer than 0.5.6, for which arguments are written.",
+            f"LMCache {image.version} is newer than 0.5.6, the newest tested version.",
         ),
     )
-    return [text for is_so, text in rows if is_so]
+    return [text for applies, text in rows if applies]
 
 
 def pod_security(tier: Tier) -> str:
-    """The strictest Pod Security level that admits the agents (and a Redis of ours)."""
+    """Return the strictest Pod Security level for the agents and a managed Redis."""
     spec = tier.settings
     if spec.mode != facts.NODE_SERVER:
         return "restricted"
@@ -270,12 +269,12 @@ def pod_security(tier: Tier) -> str:
     return "restricted" if spec.run_as_user else "baseline"
 
 
-_SUBJECTS: dict[str, tuple[Callable[[Tier], Iterator[Problem]], ...]] = {
+_CHECKS: dict[str, tuple[Callable[[Tier], Iterator[Problem]], ...]] = {
     facts.NODE_SERVER: (
         _image,
         _features,
         _image_lacks,
-        _one_credential,
+        _differing_credentials,
         _valkey_password,
         _directories,
         _raw,

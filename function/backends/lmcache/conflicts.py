@@ -1,14 +1,15 @@
-"""What in an engine pod cannot go with LMCache: one row for each thing, read in order.
+"""Conflicts of an engine pod with LMCache: one row each.
 
-Sources: LMCache 0.5.6 and vLLM 0.33 (why each, in docs/lmcache.md); which versions go together in
-detail is the version gate's. A value that is not static (`valueFrom`, an expansion) is nobody's to
-judge and passes.
+Sources: LMCache 0.5.6 and vLLM 0.33 (reasons in docs/lmcache.md); the version gate decides which
+versions go together. A value that is not static (`valueFrom`, an expansion) cannot be checked, and
+passes.
 """
 
 from collections.abc import Callable
 
 from function.api.engines import SGLANG, VLLM
 from function.api.lmcache import LMCacheSpec
+from function.backends import conflict_texts
 from function.backends.lmcache import facts, inprocess, modules
 from function.backends.lmcache.facts import Tier
 from function.contract import conflicts
@@ -18,16 +19,11 @@ from function.engines import ranks
 from function.reasons import Reason
 
 
-def check(tier: Tier, engine: Engine) -> None:
-    """Raise Refused with every row that holds."""
-    conflicts.check(ROWS, tier, engine)
-
-
-def _several_pods(_: Tier, engine: Engine) -> str | None:
+def _spans_pods(_: Tier, engine: Engine) -> str | None:
     return None if ranks.is_node_local(engine) else str(engine.pods)
 
 
-def _one_process(_: Tier, engine: Engine) -> str | None:
+def _single_process(_: Tier, engine: Engine) -> str | None:
     return "0" if engine.env.get("VLLM_ENABLE_V1_MULTIPROCESSING") == "0" else None
 
 
@@ -47,22 +43,22 @@ def _block_size(*names: str) -> Callable[[Tier, Engine], str | None]:
     return holds
 
 
-def _in(
+def _in_mode(
     mode: str, holds: Callable[[Tier, Engine], str | None]
 ) -> Callable[[Tier, Engine], str | None]:
-    """`holds`, of tiers of this mode."""
+    """Return `holds` limited to tiers of this mode."""
     return lambda tier, engine: holds(tier, engine) if tier.settings.mode == mode else None
 
 
-def _no_identity(tier: Tier, engine: Engine) -> str | None:
-    shared = tier.settings.mode == facts.NODE_SERVER or inprocess.shares(tier)
+def _lacks_identity(tier: Tier, engine: Engine) -> str | None:
+    shared = tier.settings.mode == facts.NODE_SERVER or inprocess.shares_blocks(tier)
     return (engine.model or "unknown") if shared and not engine.identity else None
 
 
-def _left_out(_: Tier, engine: Engine) -> str | None:
-    wanted = engine.env.get("SGLANG_PLUGINS")
-    names = {name.strip() for name in (wanted or "").split(",")}
-    return wanted if wanted and modules.SGLANG_NAME not in names else None
+def _plugins_without_ours(_: Tier, engine: Engine) -> str | None:
+    plugins = engine.env.get("SGLANG_PLUGINS")
+    names = {name.strip() for name in (plugins or "").split(",")}
+    return plugins if plugins and modules.SGLANG_NAME not in names else None
 
 
 def _disaggregated(_: Tier, engine: Engine) -> str | None:
@@ -72,73 +68,70 @@ def _disaggregated(_: Tier, engine: Engine) -> str | None:
 ROWS: tuple[Row[LMCacheSpec], ...] = (
     Row(
         Reason.ENGINE_UNSUPPORTED,
-        "the engine spans {found} pods, and with LMCache's NodeServer every lookup needs all its "
-        "workers on one agent: nothing would ever be found. Run it by data parallelism with whole "
-        "replicas in each pod (--data-parallel-size-local), or use a tier with spec.lmcache.mode "
-        "InProcess, or one of another backend.",
-        _in(facts.NODE_SERVER, _several_pods),
+        "The engine spans {found} pods, but with LMCache's NodeServer every lookup needs all its "
+        "workers on one agent: no lookup would hit. Run whole data-parallel replicas in each pod "
+        "(--data-parallel-size-local), or use spec.lmcache.mode InProcess or another backend.",
+        _in_mode(facts.NODE_SERVER, _spans_pods),
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,
-        "{found} has expandable_segments:True: vLLM does not start with it and a connector, and "
-        "memory of that allocator cannot be shared with an agent. Remove it.",
+        "{found} sets expandable_segments:True: vLLM then does not start with a connector, and an "
+        "agent cannot share that memory. Remove it.",
         conflicts.expandable_segments,
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,
-        "{found} puts the KV cache into memory that cannot be shared with LMCache's agent. Remove "
-        "the flag.",
-        _in(facts.NODE_SERVER, conflicts.flags("--enable-sleep-mode", "--enable-memory-saver")),
+        "{found} puts the KV cache into memory that LMCache's agent cannot share. Remove the flag.",
+        _in_mode(
+            facts.NODE_SERVER, conflicts.flags("--enable-sleep-mode", "--enable-memory-saver")
+        ),
     ),
     Row(
         Reason.ENGINE_UNSUPPORTED,
-        "VLLM_ENABLE_V1_MULTIPROCESSING={found} makes the worker process 1 of its container, as "
-        "the agent is of its own, and LMCache tells the two apart by that number. Remove it.",
-        _in(facts.NODE_SERVER, _one_process),
+        "VLLM_ENABLE_V1_MULTIPROCESSING={found} makes the worker process 1 of its container. So is "
+        "the agent, and LMCache distinguishes them by that number. Remove it.",
+        _in_mode(facts.NODE_SERVER, _single_process),
         engine=VLLM,
     ),
     Row(
         Reason.CACHE_IDENTITY_CONFLICT,
-        "what stands behind the model argument ({found}) is not known, and without it engines with "
-        "other weights under one name would read each other's blocks. Declare it by the annotation "
-        "modelplane.ai/kv-offload-cache-identity.",
-        _no_identity,
+        conflict_texts.UNKNOWN_MODEL,
+        _lacks_identity,
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,
-        "SGLANG_PLUGINS is {found} and leaves out kv-offload-lmcache, the plugin by which SGLang's "
-        "keys hold the cache identity: the engine would not start. Add that name to it.",
-        _in(facts.NODE_SERVER, _left_out),
+        "SGLANG_PLUGINS is {found}, without kv-offload-lmcache, which adds the cache identity to "
+        "SGLang's keys: the engine would not start. Add that name.",
+        _in_mode(facts.NODE_SERVER, _plugins_without_ours),
         engine=SGLANG,
     ),
     Row(
         Reason.CACHE_IDENTITY_CONFLICT,
-        "{found}: SGLang's client of LMCache has no place for the adapter in its keys, so an "
-        "answer of one could be computed from blocks of another. Run LoRA adapters without this "
-        "tier.",
+        "{found}: the keys of SGLang's LMCache client do not contain the adapter, so one adapter "
+        "could read another's blocks. Run LoRA adapters without this tier.",
         conflicts.flags("--enable-lora", "--lora-paths"),
         engine=SGLANG,
     ),
     Row(
         Reason.CACHE_IDENTITY_CONFLICT,
-        "{found}: LMCache inside the engine does not hold the adapter in its keys, so an answer of "
-        "one could be computed from blocks of another. Use a tier with spec.lmcache.mode "
-        "NodeServer, or run LoRA adapters without this tier.",
-        _in(facts.IN_PROCESS, conflicts.flags("--enable-lora", "--lora-modules")),
+        "{found}: the keys of LMCache inside the engine do not contain the adapter, so one adapter "
+        "could read another's blocks. Use spec.lmcache.mode NodeServer, or run LoRA adapters "
+        "without this tier.",
+        _in_mode(facts.IN_PROCESS, conflicts.flags("--enable-lora", "--lora-modules")),
         engine=VLLM,
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,
         "{found}: a chunk must hold whole blocks. Choose a block size that divides "
-        "spec.lmcache.chunkTokens, or change that of the tier.",
+        "spec.lmcache.chunkTokens, or change the tier's.",
         _block_size("--block-size"),
         engine=VLLM,
     ),
     Row(
         Reason.ENGINE_UNSUPPORTED,
-        "SGLang cannot use a tier with spec.lmcache.ipc {found}. Give it a tier of its own with "
-        "ipc SharedMemory: one agent has one way.",
-        _in(facts.NODE_SERVER, _isolated),
+        "SGLang cannot use a tier with spec.lmcache.ipc {found}. Give it another tier with ipc "
+        "SharedMemory.",
+        _in_mode(facts.NODE_SERVER, _isolated),
         engine=SGLANG,
     ),
     Row(
@@ -150,7 +143,7 @@ ROWS: tuple[Row[LMCacheSpec], ...] = (
     Row(
         Reason.CONNECTOR_CONFLICT,
         "{found}: a chunk must hold whole pages. Choose a page size that divides "
-        "spec.lmcache.chunkTokens, or change that of the tier.",
+        "spec.lmcache.chunkTokens, or change the tier's.",
         _block_size("--page-size"),
         engine=SGLANG,
     ),

@@ -1,4 +1,4 @@
-"""What an engine pod gets from a NodeServer tier."""
+"""The wiring of engine pods by a NodeServer tier."""
 
 import json
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from function.kube.naming import file_name
 
 
 def inject(tier: Tier, engine: Engine) -> Injection:
-    """The wiring of one engine pod. Raises Refused where it cannot work or would be wrong."""
+    """Return the wiring of one engine pod. Raise Refused where it cannot work."""
     return _ENGINES[engine.name](tier, engine)
 
 
@@ -54,10 +54,10 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
 
 
 def _sglang(tier: Tier, engine: Engine) -> Injection:
-    """By environment where SGLang reads it; older ones want a file and stop without.
+    """Return the wiring of SGLang: by environment, or by a file for older releases.
 
-    Its cache is ours, by name: one that has not loaded our plugin stops rather than keep blocks
-    under the model argument alone.
+    The flag names our cache: an SGLang that has not loaded our plugin stops, rather than keeping
+    blocks under the model argument alone.
     """
     extra = {"lmcache.mp.mq_timeout": facts.startup_seconds(tier)}
     flags = {"--enable-lmcache": None, "--radix-cache-backend": modules.SGLANG_NAME}
@@ -87,7 +87,7 @@ def _sglang(tier: Tier, engine: Engine) -> Injection:
 
 
 def _common(tier: Tier) -> Json:
-    """What every engine gets: the node, the label, shared memory, no telemetry."""
+    """Return the fields for every engine: nodes, labels, shared memory, no telemetry."""
     spec = tier.settings
     return {
         "backend": "LMCache",

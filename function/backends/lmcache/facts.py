@@ -1,6 +1,6 @@
-"""Names, ports, images and versions of LMCache that more than one module needs.
+"""Names, ports, images and versions of LMCache.
 
-The versions were read off the argument parsers of the wheels 0.5.4, 0.5.5 and 0.5.6.
+The versions were read from the argument parsers of the wheels 0.5.4, 0.5.5 and 0.5.6.
 """
 
 from packaging.version import Version
@@ -19,7 +19,7 @@ SHARED_MEMORY = "SharedMemory"
 MQ_PORT = 5555
 HTTP_PORT = 8080
 
-# Between an engine's pings; also how long it waits for the answer to one.
+# Seconds between an engine's pings, and its timeout for each.
 HEARTBEAT_SECONDS = 2
 
 STOCK_REPOSITORY = "lmcache/standalone"
@@ -27,7 +27,7 @@ STOCK_TAG = "v0.5.6"
 PYTHON = "/opt/venv/bin/python3"  # of upstream's images
 
 OLDEST = Version("0.5.4")
-# What a server of that version knows first.
+# The first version with a feature.
 SINCE = {
     "ipc Isolated": Version("0.5.5"),
     "registration.sessionSeconds": Version("0.5.6"),
@@ -44,39 +44,40 @@ class AgentImage(Image):
 
     @property
     def stock(self) -> bool:
-        """Whether it is upstream's own server image (or a mirror that kept its name)."""
+        """Return whether it is upstream's server image, or a mirror of that name."""
         return self.repository.rpartition("/")[2] == STOCK_REPOSITORY.rpartition("/")[2]
 
     def has(self, feature: str) -> bool:
-        """Whether its LMCache knows a feature of SINCE."""
+        """Return whether its LMCache has a feature of SINCE."""
         return self.version is not None and self.version >= SINCE[feature]
 
 
 def image(tier: Tier) -> AgentImage:
-    """The image of a tier's agents, the stock one where the spec says nothing."""
+    """Return the image of a tier's agents; default: the stock image."""
     return AgentImage.of(tier.spec.image, STOCK_REPOSITORY, STOCK_TAG)
 
 
 def host(tier: Tier) -> str:
-    """The DNS name behind which an engine finds its own node's agent."""
+    """Return the DNS name by which an engine reaches its own node's agent."""
     return f"{tier.remote_name}.{tier.remote_namespace}.svc"
 
 
 def first_level(tier: Tier) -> LMCacheL1:
-    """`spec.lmcache.l1`, which mode NodeServer has."""
+    """Return `spec.lmcache.l1`, which is set in mode NodeServer."""
     return present(tier.settings.l1)
 
 
 def in_process(tier: Tier) -> LMCacheInProcess:
-    """`spec.lmcache.inProcess`, which mode InProcess has."""
+    """Return `spec.lmcache.inProcess`, which is set in mode InProcess."""
     return present(tier.settings.in_process)
 
 
 def startup_seconds(tier: Tier) -> int:
-    """How long an agent may take to start: the tier's own limit, or what pinning memory may take.
+    """Return the longest start of an agent, in seconds.
 
-    The kubelet and the engines (`lmcache.mp.mq_timeout`) wait equally long. Two seconds a GiB is
-    the budget that LMCache's operator has; with lazy pinning only the initial size counts.
+    It is the tier's limit, or the time to pin memory if that is longer. The kubelet and the engines
+    (`lmcache.mp.mq_timeout`) wait equally long. LMCache's operator allows two seconds per GiB; with
+    lazy pinning only the initial size counts.
     """
     l1 = first_level(tier)
     pinned = l1.size_gib if l1.hugepages else initial_size(tier)
@@ -84,6 +85,6 @@ def startup_seconds(tier: Tier) -> int:
 
 
 def initial_size(tier: Tier) -> int:
-    """GiB that are pinned at start without hugepages (LMCache's default is 20)."""
+    """Return the GiB that are pinned at start without hugepages (default 20)."""
     l1 = first_level(tier)
     return l1.initial_size_gib or min(20, l1.size_gib)

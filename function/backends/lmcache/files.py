@@ -1,15 +1,15 @@
-"""Levels that are files: where they lie in the agents' pod, and what keeps them under their size.
+"""Levels that are files: their directories and the evictor that bounds them.
 
-LMCache counts what a server wrote since its own start: files of an earlier process, or of another
-node on a shared file system, are in nobody's count, and its limit alone bounds nothing. Its own
-eviction begins at 80 % of the size and knows what is in use; beside it the evictor looks at the
-disk and holds the directory under 95 %. A block that is gone is a miss.
+LMCache counts only bytes that a server wrote since its own start, not files of an earlier process
+or of other nodes on a shared file system. So its limit alone bounds nothing. LMCache's own eviction
+starts at 80 % of the size and knows which blocks are in use; the evictor measures the disk and
+keeps the directory below 95 %. A removed block is a miss.
 """
 
 from collections.abc import Sequence
 
 from function.backends import evictor
-from function.backends.evictor import Directory
+from function.backends.evictor import BoundedDirectory
 from function.backends.lmcache import facts
 from function.backends.lmcache.facts import Tier
 from function.backends.lmcache.level import Level
@@ -23,27 +23,27 @@ EVICTION = {"eviction_policy": "LRU", "trigger_watermark": 0.8, "eviction_ratio"
 
 
 def mount_path(level: str) -> str:
-    """Where a level's volume is mounted."""
     return f"{_ROOT}/{level}"
 
 
 def directory(tier: Tier, level: str, sub_path: str | None = None) -> str:
-    """Where a level's files are: a directory of the tier's own, so that two may share a disk."""
+    """Return the directory of a level's files.
+
+    Each tier has its own, so that two can share a disk.
+    """
     return f"{mount_path(level)}/{sub_path or tier.remote_name}"
 
 
 def volume_name(level: str) -> str:
-    """The name of a level's volume in the pod."""
     return f"l2-{level}"
 
 
 def mount(level: str) -> Manifest:
-    """The mount of a level's volume."""
     return {"name": volume_name(level), "mountPath": mount_path(level)}
 
 
 def host_path(level: str, path: str) -> Manifest:
-    """A directory of the node as a level's volume; created as root where it is missing."""
+    """Return a directory of the node as a volume; root creates a missing one."""
     return {
         "name": volume_name(level),
         "hostPath": {"path": path, "type": "DirectoryOrCreate"},
@@ -51,7 +51,7 @@ def host_path(level: str, path: str) -> Manifest:
 
 
 def ephemeral(tier: Tier, level: str, storage_class: str | None, size_gib: int) -> Manifest:
-    """A volume that is claimed with the pod and deleted with it."""
+    """Return a volume that is claimed with the pod and deleted with it."""
     template = {
         "metadata": {"labels": tier.labels},
         "spec": k.claim(storage_class, size_gib),
@@ -60,12 +60,12 @@ def ephemeral(tier: Tier, level: str, storage_class: str | None, size_gib: int) 
 
 
 def program(tier: Tier, levels: Sequence[Level]) -> list[Part]:
-    """The program that keeps the levels' directories under their sizes, where there are any."""
+    """Return the evictor's ConfigMap, if any level is files."""
     return [evictor.program(tier)] if _bounded(levels) else []
 
 
 def containers(tier: Tier, levels: Sequence[Level]) -> list[Manifest]:
-    """The container that does it; at most one."""
+    """Return the evictor's container, if any level is files."""
     bounded = _bounded(levels)
     if not bounded:
         return []
@@ -75,14 +75,14 @@ def containers(tier: Tier, levels: Sequence[Level]) -> list[Manifest]:
 
 
 def volumes(tier: Tier, levels: Sequence[Level]) -> list[Manifest]:
-    """What that container needs beside the levels' own."""
+    """Return the evictor's volume, if any level is files."""
     return [evictor.volume(tier)] if _bounded(levels) else []
 
 
 def ports(levels: Sequence[Level]) -> dict[str, int]:
-    """Further ports that are measured."""
+    """Return the evictor's metrics port, if any level is files."""
     return {evictor.PORT_NAME: evictor.PORT} if _bounded(levels) else {}
 
 
-def _bounded(levels: Sequence[Level]) -> list[Directory]:
+def _bounded(levels: Sequence[Level]) -> list[BoundedDirectory]:
     return [level.bounded for level in levels if level.bounded is not None]

@@ -1,4 +1,4 @@
-"""How an agent sees every GPU of its node without taking one from the scheduler."""
+"""How an agent sees all GPUs of its node without allocating one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ _ADMIN_LABEL = {"resource.kubernetes.io/admin-access": "true"}
 
 @dataclass(frozen=True)
 class Visibility:
-    """What one source adds to the agents' pod, its container, its namespace and the parts."""
+    """Additions of one source to the agents' pod, container and namespace."""
 
     pod: Manifest = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
@@ -30,36 +30,36 @@ class Visibility:
 
 
 def visibility(tier: Tier, container: str) -> Visibility:
-    """What `spec.gpuVisibility` adds for the container of that name."""
-    return _SOURCES[wanted(tier).source](tier, container)
+    """Return the additions of `spec.gpuVisibility` for the container of that name."""
+    return _SOURCES[setting(tier).source](tier, container)
 
 
 def hints(tier: Tier) -> tuple[str, ...]:
-    """What usually keeps an agent from starting, by how it is to see the GPUs."""
-    source = wanted(tier).source
-    found = [f"{_HINTS[source]} ({_instead(source)})"]
+    """Return the usual reasons why an agent cannot start, by the GPU source."""
+    source = setting(tier).source
+    reasons = [f"{_HINTS[source]} ({_suggest_sources(source)})"]
     if not tier.spec.nodes.selector:
-        found.append("spec.nodes.selector is empty, and some nodes have no GPU")
-    return tuple(found)
+        reasons.append("spec.nodes.selector is empty, and some nodes have no GPU")
+    return tuple(reasons)
 
 
-def wanted(tier: Tier) -> GPUVisibility:
-    """`spec.gpuVisibility`, or what stands for its absence."""
+def setting(tier: Tier) -> GPUVisibility:
+    """Return `spec.gpuVisibility` or its default."""
     return tier.spec.gpu_visibility or _DEFAULT
 
 
 def _runtime_class(tier: Tier, container: str) -> Visibility:
-    name = present(wanted(tier).runtime_class).name
+    name = present(setting(tier).runtime_class).name
     return Visibility(pod={"runtimeClassName": name}, env=_NVIDIA)
 
 
 def _cdi(tier: Tier, container: str) -> Visibility:
-    cdi = wanted(tier).cdi_or_default
+    cdi = setting(tier).cdi_or_default
     return Visibility(annotations={f"{cdi.annotation_prefix}/container.{container}": cdi.device})
 
 
 def _dra(tier: Tier, container: str) -> Visibility:
-    device_class = wanted(tier).dra_or_default.device_class_name
+    device_class = setting(tier).dra_or_default.device_class_name
     name = f"{tier.remote_name}-gpus"
     request: Manifest = {
         "name": "gpus",
@@ -78,8 +78,8 @@ def _dra(tier: Tier, container: str) -> Visibility:
     )
 
 
-def _instead(source: str) -> str:
-    """What spec.gpuVisibility.source should be elsewhere, by platform."""
+def _suggest_sources(source: str) -> str:
+    """Return a sentence with the values of gpuVisibility.source by platform."""
     others = (name for name in _HINTS if name != source)
     fits = ((name, "; ".join(platforms_with(name))) for name in others)
     rows = ", ".join(f"{name} on {where}" for name, where in fits if where)
@@ -89,11 +89,10 @@ def _instead(source: str) -> str:
 _HINTS = {
     "RuntimeClass": "the cluster has no RuntimeClass of the name in"
     " spec.gpuVisibility.runtimeClass",
-    "DefaultRuntime": "the nodes' default runtime does not show GPUs to a container that claims "
-    "none",
+    "DefaultRuntime": "the nodes' default runtime exposes no GPUs to a container without a claim",
     "CDI": "the nodes' runtime does not inject the CDI device into pods of spec.namespace",
     "DRAAdminAccess": "the cluster's DRA driver grants no admin access (Kubernetes 1.34)",
-    "None": "nothing shows GPUs to the agents",
+    "None": "nothing exposes GPUs to the agents",
 }
 
 _SOURCES: dict[str, Callable[[Tier, str], Visibility]] = {

@@ -1,9 +1,9 @@
-"""Mode InProcess: LMCache inside the engine, told by a file that the consumer's step mounts.
+"""Mode InProcess: LMCache inside the engine, configured by a mounted file.
 
-Deprecated upstream, and what is left for engines over several pods. The file holds no secret: a
-Redis password comes by environment, and the scheme is `resp` because LMCache logs URLs, the only
-place where `redis` takes one. YAML that LMCache reads: an
-unknown key is a warning there, so every key is one of 0.5.6 (in older ones since 0.3).
+It is deprecated upstream, but engines over several pods need it. The file holds no secret: a Redis
+password is in the environment, and the scheme is `resp`, because `redis` takes one only in the URL,
+which LMCache logs. LMCache only warns about unknown keys of its YAML: every key here exists in
+0.5.6 (and since 0.3).
 """
 
 from typing import Any
@@ -26,10 +26,10 @@ _SHARED = "/mnt/kv-offload"
 
 
 def inject(tier: Tier, engine: Engine) -> Injection:
-    """The wiring of one vLLM pod. Raises Refused where the cache would be wrong."""
+    """Return the wiring of one vLLM pod. Raise Refused where the cache would be wrong."""
     spec = facts.in_process(tier)
     config = configuration(tier, engine)
-    _not_overridden(engine, config)
+    _refuse_overrides(engine, config)
     text = yaml.safe_dump(config, sort_keys=False)
     file = file_name("lmcache", text, "yaml")
     env: list[Json] = [{"name": "LMCACHE_CONFIG_FILE", "value": f"{modules.PATH}/{file}"}]
@@ -44,14 +44,16 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         claim = {"claimName": remote.shared_file_system.claim_name}
         volumes.append({"name": "kv-offload-shared", "persistentVolumeClaim": claim})
         mounts.append({"name": "kv-offload-shared", "mountPath": _SHARED})
-    room = spec.local_disk.size_gib * ranks.workers(engine) if spec.local_disk is not None else 0
-    if room:
-        volumes.append({"name": "kv-offload-disk", "emptyDir": {"sizeLimit": f"{room}Gi"}})
+    disk_gib = (
+        spec.local_disk.size_gib * ranks.workers(engine) if spec.local_disk is not None else 0
+    )
+    if disk_gib:
+        volumes.append({"name": "kv-offload-disk", "emptyDir": {"sizeLimit": f"{disk_gib}Gi"}})
         mounts.append({"name": "kv-offload-disk", "mountPath": _DISK})
     connector: Json = {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}
     files = {file: text}
     search_paths: Json = {}
-    if _by_name_alone(tier):
+    if _needs_identity_in_key(tier):
         ours = modules.module(modules.V1_CONNECTOR)
         connector["kv_connector_module_path"] = ours.name
         connector["kv_connector_extra_config"] = {modules.IDENTITY: engine.identity}
@@ -74,12 +76,12 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         mounts=tuple(mounts),
         labels=tier.wired_labels,
         memory_bytes=spec.memory_gib * ranks.workers(engine) * 2**30,
-        storage_bytes=room * 2**30,
+        storage_bytes=disk_gib * 2**30,
     )
 
 
 def pinned(tier: Tier) -> tuple[Pinned, ...]:
-    """What engines that share blocks must have in common."""
+    """Return the settings that engines with shared blocks must have in common."""
     spec = tier.settings
     why = "engines of before and after would not find each other's blocks"
     return (
@@ -90,7 +92,7 @@ def pinned(tier: Tier) -> tuple[Pinned, ...]:
 
 
 def configuration(tier: Tier, engine: Engine) -> dict[str, Any]:
-    """LMCache's own configuration of one engine; sizes are of each worker, in GiB."""
+    """Return LMCache's configuration of an engine; sizes per worker, in GiB."""
     spec = facts.in_process(tier)
     out: dict[str, Any] = {
         "chunk_size": tier.settings.chunk_tokens,
@@ -110,49 +112,52 @@ def configuration(tier: Tier, engine: Engine) -> dict[str, Any]:
 
 
 def _url(tier: Tier, remote: InProcessRemote, engine: Engine) -> str:
-    """Where blocks are shared; a directory for each identity, since the key holds the name only."""
+    """Return the URL of the shared level.
+
+    On a file system each identity has a directory, since the key holds the name only.
+    """
     if remote.redis is not None:
         scheme = "resp" if remote.redis.auth_secret is not None else "redis"
         return f"{scheme}://{remote.redis.host}:{remote.redis.port}"
     return f"fs://localhost:0{_SHARED}/{tier.remote_name}/{engine.identity}"
 
 
-def _not_overridden(engine: Engine, config: dict[str, Any]) -> None:
-    """LMCache lets its variables win over the file."""
+def _refuse_overrides(engine: Engine, config: dict[str, Any]) -> None:
+    """Refuse variables that take precedence over the tier's file."""
     for key in config:
         name = f"LMCACHE_{key.upper()}"
         if name in engine.env:
             raise Refused(
                 Reason.CONNECTOR_CONFLICT,
-                f"{name} is set in the pod and would win over the tier's {key}. Remove it.",
+                f"{name} in the pod would override the tier's {key}. Remove it.",
             )
 
     if engine.env.get("PYTHONHASHSEED") == "random":
         raise Refused(
             Reason.CONNECTOR_CONFLICT,
-            "PYTHONHASHSEED is random in the pod: every process would make other hashes, and find "
-            "nothing. Remove it.",
+            "PYTHONHASHSEED is random in the pod: each process would compute other hashes, and no "
+            "lookup would hit. Remove it.",
         )
 
 
 def notes(tier: Tier, engine: Engine) -> tuple[str, ...]:
-    """Blocks of another seed are never found: an engine then shares with its own kind only."""
+    """Return a note about another hash seed: engines share blocks by equal seeds."""
     seed = str(facts.in_process(tier).hash_seed)
     given = engine.env.get("PYTHONHASHSEED")
     if "PYTHONHASHSEED" not in engine.env or given == seed:
         return ()
     return (
         f"PYTHONHASHSEED is {given or 'not a plain value'} in the pod and {seed} in the tier "
-        "(spec.lmcache.inProcess.hashSeed): it shares blocks only with engines of the same one",
+        "(spec.lmcache.inProcess.hashSeed): it shares blocks only with engines of the same seed",
     )
 
 
-def shares(tier: Tier) -> bool:
-    """Whether engines of the tier share blocks at all: then each needs an identity."""
+def shares_blocks(tier: Tier) -> bool:
+    """Return whether engines of the tier share blocks, and so need an identity."""
     return facts.in_process(tier).remote is not None
 
 
-def _by_name_alone(tier: Tier) -> bool:
-    """Whether the store has no place for an identity but the key, where LMCache's holds a name."""
+def _needs_identity_in_key(tier: Tier) -> bool:
+    """Return whether only the key separates identities in the shared level."""
     remote = facts.in_process(tier).remote
     return remote is not None and remote.redis is not None

@@ -1,9 +1,8 @@
-"""The levels below the node's memory: each type as an `--l2-adapter` and what it needs around it.
+"""The levels below the node's memory: an `--l2-adapter` and objects for each type.
 
-One small function for a type, one row in the table. Sizes are in GiB on both sides (LMCache's
-`max_capacity_gb` is multiplied by 2^30). `shared` tells LMCache that other servers use the same
-storage. A Redis is bounded by its own maxmemory, a bucket by its lifecycle rules, files by
-the evictor.
+Each type is one function and one row in the table. Sizes are in GiB on both sides (LMCache
+multiplies `max_capacity_gb` by 2^30). `shared` tells LMCache that other servers use the same
+storage. maxmemory bounds a Redis, lifecycle rules bound a bucket, the evictor bounds files.
 """
 
 import json
@@ -12,7 +11,7 @@ from typing import Any
 
 from function.api.base import present
 from function.api.lmcache_l2 import L2Level
-from function.backends.evictor import LOCAL_PERIOD, SHARED_PERIOD, Directory
+from function.backends.evictor import LOCAL_PERIOD, SHARED_PERIOD, BoundedDirectory
 from function.backends.lmcache import files, redis
 from function.backends.lmcache.facts import Tier
 from function.backends.lmcache.level import Awaited, Level, adapter
@@ -21,20 +20,20 @@ from function.kube import manifests as k
 
 
 def hints(tier: Tier) -> tuple[str, ...]:
-    """What keeps an agent from starting: the servers that it waits for."""
-    found = zip(tier.settings.l2, levels(tier), strict=True)
-    away = [f"{spec.name} ({level.awaited.nodes})" for spec, level in found if level.awaited]
-    if not away:
+    """Return a hint for each server that an agent waits for at its start."""
+    compiled = zip(tier.settings.l2, levels(tier), strict=True)
+    awaited = [f"{spec.name} ({level.awaited.nodes})" for spec, level in compiled if level.awaited]
+    if not awaited:
         return ()
-    names = " or ".join(away)
+    names = " or ".join(awaited)
     return (
-        f"level {names} of spec.lmcache.l2 does not answer: kubectl logs -c await-levels of an"
-        " agent says why; taken out of l2, it is waited for no longer",
+        f"level {names} of spec.lmcache.l2 does not answer: see kubectl logs -c await-levels of an "
+        "agent, or remove the level",
     )
 
 
 def levels(tier: Tier) -> list[Level]:
-    """The tier's levels, nearest first."""
+    """Return the tier's levels, nearest first."""
     return [_TYPES[level.type](tier, level) for level in tier.settings.l2]
 
 
@@ -54,7 +53,7 @@ def _disk(tier: Tier, level: L2Level) -> Level:
         "max_capacity_gb": disk.size_gib,
         "eviction": files.EVICTION,
     }
-    bounded = Directory(path, disk.size_gib, LOCAL_PERIOD)
+    bounded = BoundedDirectory(path, disk.size_gib, LOCAL_PERIOD)
     return _level(level, body, volume=volume, bounded=bounded)
 
 
@@ -76,14 +75,11 @@ def _shared_file_system(tier: Tier, level: L2Level) -> Level:
     }
     parts: tuple[Part, ...] = ()
     if shared.claim_name is None:
-        manifest: Manifest = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": k.metadata(claim, tier.remote_namespace, tier.labels),
-            "spec": k.claim(shared.storage_class_name, shared.size_gib, "ReadWriteMany"),
-        }
+        meta = k.metadata(claim, tier.remote_namespace, tier.labels)
+        spec = k.claim(shared.storage_class_name, shared.size_gib, "ReadWriteMany")
+        manifest = k.persistent_volume_claim(meta, spec)
         parts = (Part(f"persistentvolumeclaim-{level.name}", manifest, keep=True),)
-    bounded = Directory(path, shared.size_gib, SHARED_PERIOD)
+    bounded = BoundedDirectory(path, shared.size_gib, SHARED_PERIOD)
     return _level(level, body, volume=volume, bounded=bounded, parts=parts)
 
 
@@ -164,7 +160,7 @@ def _nixl(tier: Tier, level: L2Level) -> Level:
         "eviction": files.EVICTION,
     }
     volume = files.host_path(level.name, store.host_path.path)
-    bounded = Directory(path, store.size_gib, LOCAL_PERIOD)
+    bounded = BoundedDirectory(path, store.size_gib, LOCAL_PERIOD)
     return _level(level, body, volume=volume, bounded=bounded)
 
 
@@ -184,11 +180,11 @@ def _level(
     *,
     env: tuple[Manifest, ...] = (),
     volume: Manifest | None = None,
-    bounded: Directory | None = None,
+    bounded: BoundedDirectory | None = None,
     awaited: Awaited | None = None,
     parts: tuple[Part, ...] = (),
 ) -> Level:
-    """The level with its volume mounted, and with what its blocks go through on their way."""
+    """Return the level with its volume and its serde."""
     volumes = [volume] if volume else []
     mounts: list[Manifest] = []
     if level.serde is not None:
@@ -214,7 +210,7 @@ def _fp8(_: L2Level) -> tuple[dict[str, Any], Manifest | None]:
 
 
 def _aesgcm(level: L2Level) -> tuple[dict[str, Any], Manifest | None]:
-    """The key as a file: of the pod's group, so that a uid other than root reads it too."""
+    """Return the serde and its key as a file that the pod's group may read."""
     settings = present(present(level.serde).aesgcm)
     serde = {
         "type": "aesgcm",

@@ -1,19 +1,20 @@
-"""What one level below the node's memory comes to."""
+"""One level below the node's memory, compiled for the agents' pod."""
 
 import json
 from dataclasses import dataclass
 from typing import Any
 
-from function.backends.evictor import Directory
+from function.backends.evictor import BoundedDirectory
 from function.contract.backend import Manifest, Part
 from function.kube import manifests as k
 
 
 @dataclass(frozen=True)
 class Awaited:
-    """A server that must answer before an agent starts: one of its nodes, "host:port,host:port".
+    """A server that must answer before an agent starts.
 
-    `way`: `ping` logs in to a Redis by the level's environment, `connect` only connects.
+    `nodes`: "host:port,host:port", one of which must answer. `way`: `ping` logs in to a Redis with
+    the level's environment, `connect` only connects.
     """
 
     way: str
@@ -22,10 +23,10 @@ class Awaited:
 
 @dataclass(frozen=True)
 class Level:
-    """One level: the words of its `--l2-adapter`, and what the agents' pod needs for it.
+    """One level: its `--l2-adapter` argument and additions to the agents' pod.
 
-    `data`: the mount of its files, where it has any; `mounts`: further ones (keys). `bounded`: the
-    directory that is kept under its size.
+    `data`: the mount of its files, if any; `mounts`: others (keys). `bounded`: the directory that
+    the evictor bounds.
     """
 
     adapter: str
@@ -33,16 +34,16 @@ class Level:
     volumes: tuple[Manifest, ...] = ()
     data: Manifest | None = None
     mounts: tuple[Manifest, ...] = ()
-    bounded: Directory | None = None
+    bounded: BoundedDirectory | None = None
     awaited: Awaited | None = None
     parts: tuple[Part, ...] = ()
 
     @property
     def all_mounts(self) -> tuple[Manifest, ...]:
-        """Every mount of the agent's container."""
+        """Return every mount of the agent's container."""
         return (*((self.data,) if self.data else ()), *self.mounts)
 
 
 def adapter(body: dict[str, Any]) -> str:
-    """An adapter as one argument: compact JSON, keys in the order they are written."""
+    """Return an adapter as one argument: compact JSON, keys in written order."""
     return k.literal(json.dumps(body, separators=(",", ":"), ensure_ascii=False))

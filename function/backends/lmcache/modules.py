@@ -1,9 +1,4 @@
-"""Python modules of ours that an engine imports: mounted as files, named by its configuration.
-
-LMCache's key holds no more than the model argument, so a class of ours, around LMCache's or
-SGLang's own, puts the cache identity into it (programs/lmcache: `mp_connector.py`,
-`v1_connector.py`, `sglang_cache.py`). An engine whose LMCache has no such place stops and says why.
-"""
+"""Return the module of programs/lmcache/`program`.py."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -18,18 +13,21 @@ PATH = "/etc/kv-offload/lmcache"
 IDENTITY = "kv_offload.identity"  # the key of kv_connector_extra_config that the classes read
 MP_CONNECTOR, V1_CONNECTOR = "mp_connector", "v1_connector"
 SGLANG_CACHE = "sglang_cache"
-# What SGLang calls it: as a plugin, and as a cache (NAME and IDENTITY of sglang_cache.py).
+# SGLang's name of the plugin and of the cache (NAME and IDENTITY of sglang_cache.py).
 SGLANG_NAME = "kv-offload-lmcache"
 SGLANG_IDENTITY = "KV_OFFLOAD_IDENTITY"
-# SHA-256 of what earlier releases mounted, and records still hold.
+# SHA-256 of texts of earlier releases that records still name.
 _RELEASED: tuple[str, ...] = ()
 PREFIX = f"{MODULE_PREFIX}lmcache"
 
 
 @dataclass(frozen=True)
 class Module:
-    """`name`: what the engine imports; it carries a digest of `text`, so that a pod that needs
-    another text imports another module."""
+    """A module and the name by which the engine imports it.
+
+    The name carries a digest of `text`, so that a pod that needs another text imports another
+    module.
+    """
 
     name: str
     text: str
@@ -39,7 +37,7 @@ class Module:
         return {f"{self.name}.py": self.text}
 
     def plugin(self, group: str, entry: str) -> dict[str, str]:
-        """As an installed distribution, by whose entry point an engine finds `register`."""
+        """Return the files of a distribution whose entry point is `register`."""
         home = f"{self.name}.dist-info"
         return self.files | {
             f"{home}/METADATA": f"Metadata-Version: 2.1\nName: {self.name}\nVersion: 1\n",
@@ -55,17 +53,17 @@ def module(program: str) -> Module:
 
 
 def sglang_plugin() -> dict[str, str]:
-    """The files by which SGLang loads its cache of ours."""
+    """Return the files by which SGLang loads our cache."""
     return module(SGLANG_CACHE).plugin("sglang.srt.plugins", SGLANG_NAME)
 
 
 def digests() -> frozenset[str]:
-    """SHA-256 of every text beside YAML and JSON that pods have ever been given."""
+    """Return the SHA-256 of every program text that pods were ever given."""
     texts = [module(name).text for name in (MP_CONNECTOR, V1_CONNECTOR)]
     texts += sglang_plugin().values()
     return frozenset((*_RELEASED, *(sha256(text.encode()).hexdigest() for text in texts)))
 
 
 def search_path() -> Json:
-    """The variable by which Python finds the modules; it goes behind what a pod has there."""
+    """Return the variable by which Python finds the modules, appended to the pod's."""
     return {"PYTHONPATH": PATH}

@@ -1,4 +1,4 @@
-"""Who may talk to the agents: neither of their ports asks for a password.
+"""Network access to the agents: neither of their ports has authentication.
 
 5555 takes tensors and, for engine-driven transfers, pickles; 8080 shows the environment with the
 Redis password in it and empties the cache on request.
@@ -14,12 +14,12 @@ from function.kube import manifests as k
 
 
 def agent_labels(tier: Tier) -> dict[str, str]:
-    """The agents' own selector."""
+    """Return the agents' selector."""
     return k.component(tier.labels, "agent")
 
 
 def service(tier: Tier) -> Part:
-    """The one name of all agents; node-local, so that an engine reaches its own node's."""
+    """Return the agents' Service; node-local, so that engines reach their own node's."""
     meta = k.metadata(tier.remote_name, tier.remote_namespace, tier.labels)
     return Part(
         "service-agent",
@@ -28,8 +28,10 @@ def service(tier: Tier) -> Part:
 
 
 def policy(tier: Tier, measured: Mapping[str, int]) -> Part:
-    """5555 for wired pods of any namespace, the measured ports (name: number) for the monitoring
-    namespaces, nothing else."""
+    """Return the policy that admits wired pods to 5555, and monitoring to the metrics.
+
+    `measured`: metrics ports by name, for the monitoring namespaces only.
+    """
     rules = [k.ingress([MQ_PORT], pods=tier.wired_labels)]
     if tier.spec.monitoring is not None:
         namespaces = tier.spec.monitoring.namespace_labels
@@ -39,9 +41,9 @@ def policy(tier: Tier, measured: Mapping[str, int]) -> Part:
 
 
 def monitoring(tier: Tier, measured: Mapping[str, int]) -> list[Part]:
-    """Who is scraped, and the alerts, where the tier asks for them.
+    """Return the PodMonitor and the alerts, where the tier asks for them.
 
-    `--prometheus-port` is ignored by the server: its metrics are on the HTTP port.
+    The server ignores `--prometheus-port`: its metrics are on the HTTP port.
     """
     selector = {"matchLabels": agent_labels(tier)}
     name = f"{tier.remote_name}-agent"
@@ -54,7 +56,7 @@ def monitoring(tier: Tier, measured: Mapping[str, int]) -> list[Part]:
 
 
 def alerts(tier: Tier) -> tuple[Alert, ...]:
-    """What a Prometheus that scrapes the agents is to say."""
+    """Return the alerts on the agents' metrics."""
     mine = f'{{namespace="{tier.remote_namespace}",pod=~"{tier.remote_name}-agent-.*"}}'
     rows = [
         Alert(

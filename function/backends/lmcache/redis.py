@@ -1,8 +1,8 @@
-"""A Redis that we run for a tier: one pod, bounded by maxmemory, reachable by the agents alone.
+"""A Redis that the tier runs: one pod, bounded by maxmemory, for the agents only.
 
-One pod, because LMCache's client knows neither clusters nor sentinels. Its password, where the tier
-names one, is read from the environment into a configuration file in memory: an argument would show
-it to everyone who may list processes or pods.
+One pod, because LMCache's client supports neither clusters nor sentinels. Its password, if the tier
+sets one, goes from the environment into a configuration file in memory: an argument would show it
+to everyone who may list processes or pods.
 """
 
 from function.api.base import present
@@ -22,22 +22,25 @@ _START = (
     """"$(printf %s "$REDISCLI_AUTH" | sed 's/[\\\\"]/\\\\&/g')" > {config}\n"""
     'exec redis-server {config} "$@"\n'
 )
-# Without jq or grep the reply alone tells an error from an answer: redis-cli exits 0 for both.
+# Without jq or grep: redis-cli exits 0 for errors too, so the reply is compared.
 _PING = ["sh", "-c", 'test "$(redis-cli -h 127.0.0.1 -p "$0" ping)" = PONG']
 
 
 def host(tier: Tier, level: L2Level) -> str:
-    """The DNS name of a level's Redis."""
+    """Return the DNS name of a level's Redis."""
     return f"{name(tier, level)}.{tier.remote_namespace}.svc"
 
 
 def name(tier: Tier, level: L2Level) -> str:
-    """A StatefulSet's pods carry its name and a hash in a label: 52 characters at most."""
+    """Return the name of a level's Redis.
+
+    A StatefulSet's pods carry it and a hash in a label: at most 52 characters.
+    """
     return naming.label(tier.remote_name, level.name, limit=50)
 
 
 def parts(tier: Tier, level: L2Level) -> list[Part]:
-    """The parts of a level's Redis; none where the Redis is somebody else's."""
+    """Return the parts of a managed Redis, none for an existing one."""
     redis = present(level.redis)
     managed = redis.managed
     if managed is None:
@@ -77,12 +80,7 @@ def parts(tier: Tier, level: L2Level) -> list[Part]:
     if managed.persistence is not None:
         # Twice the memory: a snapshot is written beside the one before it.
         spec = k.claim(managed.persistence.storage_class_name, 2 * managed.size_gib)
-        claim: Manifest = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": dict(meta),
-            "spec": spec,
-        }
+        claim = k.persistent_volume_claim(dict(meta), spec)
         out.insert(0, Part(f"persistentvolumeclaim-redis-{level.name}", claim, keep=True))
     return out
 
@@ -109,7 +107,7 @@ def _pod(redis: Redis, managed: ManagedRedis, claim: str) -> Manifest:
 
 
 def _grace(managed: ManagedRedis) -> int:
-    """Seconds to write the last snapshot (half a GiB in each), or just to end."""
+    """Return the seconds to write a last snapshot (half a GiB per second), or to stop."""
     return 30 + 2 * managed.size_gib if managed.persistence else 30
 
 
@@ -144,7 +142,7 @@ def _container(redis: Redis, managed: ManagedRedis) -> Manifest:
 
 
 def memory_gib(managed: ManagedRedis) -> int:
-    """Memory of the pod: a quarter beside the blocks, half where snapshots fork the process."""
+    """Return the pod's memory: blocks and a quarter, a half more with snapshots."""
     share = 2 if managed.persistence else 4
     return managed.size_gib + -(-managed.size_gib // share) + 1
 

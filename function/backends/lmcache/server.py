@@ -1,8 +1,9 @@
-"""What runs on the cluster for mode NodeServer: a DaemonSet of `lmcache server`, and its network.
+"""Mode NodeServer on the cluster: a DaemonSet of `lmcache server` and its network.
 
 The server is PID 1 of its container: the stock image has no entrypoint, signals must arrive, and
-isolated IPC tells server and engine apart by their process ids. Requests equal limits, because
-memory that is pinned cannot be reclaimed. GPUs are seen, never claimed: the engines' are the same.
+isolated IPC distinguishes server and engine by their process ids. Requests equal limits, because
+pinned memory cannot be reclaimed. The agent sees GPUs without allocating them: they belong to the
+engines.
 
 Rejected: hostNetwork with status.hostIP (opens both unauthenticated ports on the node, and two
 tiers on a node collide); upstream's operator (cluster-wide rights to Secrets, one L2, TCP probes).
@@ -24,7 +25,7 @@ _STARTUP_PERIOD = 5
 
 
 def parts(tier: Tier) -> list[Part]:
-    """Everything of a NodeServer tier, in the order it is applied."""
+    """Return the parts of a NodeServer tier, in the order in which they are applied."""
     seen = gpu.visibility(tier, CONTAINER)
     levels = l2.levels(tier)
     measured = {"http": HTTP_PORT, **files.ports(levels)}
@@ -41,7 +42,7 @@ def parts(tier: Tier) -> list[Part]:
 
 
 def pinned(tier: Tier) -> tuple[Pinned, ...]:
-    """What engines and their node's agent must have in common."""
+    """Return the settings that engines and their node's agent must have in common."""
     spec = tier.settings
     why = "engines that run were started for it"
     return (
@@ -52,7 +53,7 @@ def pinned(tier: Tier) -> tuple[Pinned, ...]:
 
 
 def arguments(tier: Tier, levels: Sequence[Level]) -> list[str]:
-    """The arguments of `lmcache server`; one element a word, Kubernetes expands `$(NAME)`."""
+    """Return the arguments of `lmcache server`; Kubernetes expands `$(NAME)`."""
     spec = tier.settings
     image = facts.image(tier)
     l1 = facts.first_level(tier)
@@ -133,7 +134,7 @@ def _container(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Man
         # The root is read-only: caches of torch, numba and CuPy go to the scratch volume.
         *k.env({"HOME": "/tmp", "LMCACHE_TRACK_USAGE": "false", **seen.env}),
     ]
-    # Levels of one type share their credentials (see `checks`): each variable stands once.
+    # Levels of one type share their credentials (see `checks`): each variable is set once.
     for level in levels:
         env += [variable for variable in level.env if variable not in env]
     mounts = [
@@ -155,7 +156,7 @@ def _container(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Man
 
 
 def _resources(tier: Tier, seen: gpu.Visibility) -> Manifest:
-    """Hugepages stand beside the memory; a claim of GPUs beside both."""
+    """Return memory and hugepages, and a claim of GPUs in addition."""
     spec = tier.settings
     l1 = facts.first_level(tier)
     overhead = spec.resources.memory_overhead_gib
@@ -167,13 +168,11 @@ def _resources(tier: Tier, seen: gpu.Visibility) -> Manifest:
 
 
 def _probes(tier: Tier) -> Manifest:
-    """Start-up within the budget, and only with a GPU in sight; then out of the Service at once,
-    restarted only when hung.
+    """Return the probes; the start-up probe needs a visible GPU.
 
-    A server without a GPU is healthy and of no use: no engine can register with it.
-
-    A restart loses the engines' registrations and every block in memory, so liveness waits five
-    minutes. `/healthcheck` answers 503 until the engine exists, and does not look at lower levels.
+    A server without a GPU looks healthy, but no engine can register with it. A restart loses the
+    engines' registrations and every block in memory, so liveness waits five minutes. `/healthcheck`
+    answers 503 until the server's cache engine exists, and does not check lower levels.
     """
     budget = facts.startup_seconds(tier)
     failures = -(-budget // _STARTUP_PERIOD)
@@ -190,12 +189,12 @@ def _probes(tier: Tier) -> Manifest:
 
 
 def _shared_memory(tier: Tier) -> list[Manifest]:
-    """The node's own /dev/shm with ipc SharedMemory: an emptyDir would be the pod's alone."""
+    """Return the node's /dev/shm for ipc SharedMemory; an emptyDir is per pod."""
     if tier.settings.ipc == facts.ISOLATED:
         return []
     return [{"name": "host-shm", "hostPath": {"path": "/dev/shm", "type": "Directory"}}]
 
 
 def _share(percent: int) -> str:
-    """Percent as the fraction that the server takes: 80 -> 0.8, 100 -> 1.0."""
+    """Return percent as the fraction that the server takes: 80 -> 0.8, 100 -> 1.0."""
     return repr(percent / 100)

@@ -70,7 +70,7 @@ def _directory(tier: Tier) -> Iterator[Problem]:
     if store is None or store.offload is None or store.offload.host_path is None:
         return
     where = f"{_SPEC}.store.offload.hostPath.path"
-    if wrong := host_paths.problem(store.offload.host_path.path, where):
+    if wrong := host_paths.find_problem(store.offload.host_path.path, where):
         yield wrong
     if store.form == "StatefulSet":
         yield Problem(

@@ -65,7 +65,7 @@ def _own_seed(_: Tier, engine: Engine) -> str | None:
     Ours comes back where a pod is wired once more, by a second step say.
     """
     own = "cache_prefix" not in engine.features and seeds.SEED in engine.env
-    if not own or engine.env[seeds.SEED] == seeds.of_identity(engine.identity):
+    if not own or engine.env[seeds.SEED] == seeds.seed_from_identity(engine.identity):
         return None
     return engine.version or "unknown"
 

@@ -138,7 +138,7 @@ def _seed(engine: Engine) -> str:
     identities under one model name meet once in four thousand million pairs.
     """
     if "cache_prefix" not in engine.features:
-        return seeds.of_identity(engine.identity)
+        return seeds.seed_from_identity(engine.identity)
     hash_of_blocks = engine.flag("--prefix-caching-hash-algo") or ""
     return "0" if SEEDED not in engine.features or hash_of_blocks.startswith("xxhash") else ""
 
@@ -171,7 +171,7 @@ def _sglang(tier: Tier, engine: Engine) -> Injection:
     flags = hierarchy.flags(engine, found, PAGE_TOKENS)
     gib = _host_gib(tier, engine)
     if gib:
-        flags[hierarchy.SIZE] = hierarchy.size(gib)
+        flags[hierarchy.SIZE] = hierarchy.format_pool_size(gib)
     return Injection(
         flags=flags, memory_bytes=gib * hierarchy.GIB * ranks.workers(engine), **found.pod
     )
@@ -185,7 +185,7 @@ def _host_gib(tier: Tier, engine: Engine) -> int:
     said = facts.spec(tier).engine.host_gib
     gib = said or (_HOST_GIB if SMALL_POOL in engine.features else 0)
     own = engine.flag(hierarchy.SIZE) if engine.has(hierarchy.SIZE) else None
-    if gib and own == hierarchy.size(gib):
+    if gib and own == hierarchy.format_pool_size(gib):
         return gib  # ours, in a pod that is wired once more
     users = (hierarchy.SIZE, hierarchy.RATIO, hierarchy.FRACTION)
     return 0 if any(engine.has(flag) for flag in users) else gib

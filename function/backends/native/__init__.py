@@ -151,7 +151,7 @@ def _warnings(tier: Tier) -> Iterator[str]:
     if any(not files.claim.name for _, files in facts.file_systems(tier)):
         yield "the claim is not deleted with the tier."
     if "FileSystem" in types and tier.settings.evictor.dry_run:
-        yield evictor.IDLE
+        yield evictor.DRY_RUN_WARNING
 
 
 BACKEND = Native()

@@ -5,7 +5,7 @@ A tier without such a level runs nothing.
 
 from function.api.native import NativeFileSystem, NativeLevel
 from function.backends import volumes
-from function.backends.evictor import SHARED_PERIOD, Directory
+from function.backends.evictor import SHARED_PERIOD, BoundedDirectory
 from function.backends.native import facts
 from function.backends.native.facts import Tier
 from function.backends.volumes import Volume
@@ -28,7 +28,7 @@ def bounded(tier: Tier) -> list[Volume]:
             files.claim.namespace,
             facts.claim(tier, level),
             facts.mount(level),
-            Directory(
+            BoundedDirectory(
                 facts.directory(tier, level),
                 files.size_gib,
                 SHARED_PERIOD,

@@ -46,7 +46,7 @@ def seed(tier: Tier, engine: Engine) -> str:
     """
     if not tier.settings.secondary:
         return ""
-    return seeds.of_identity(engine.identity) if peers(tier) else "0"
+    return seeds.seed_from_identity(engine.identity) if peers(tier) else "0"
 
 
 def claim(tier: Tier, level: NativeLevel) -> str:

@@ -14,7 +14,7 @@ import programs
 from function.api import placement
 from function.api.evictor import Evictor
 from function.backends import evictor
-from function.backends.evictor import Directory
+from function.backends.evictor import BoundedDirectory
 from function.backends.lmcache import BACKEND
 from function.backends.registry import BACKENDS
 from function.contract.backend import AnyTier
@@ -28,16 +28,16 @@ DISK = {"name": "d", "type": "Disk", "disk": {"sizeGiB": 1, "hostPath": {"path":
 IMAGE = Image.of(placement.AgentImage(), "an/image", "1")
 
 # (settings, directory, its row, the fields of all)
-CONFIG: tuple[tuple[Evictor, Directory, dict[str, Any], dict[str, Any]], ...] = (
+CONFIG: tuple[tuple[Evictor, BoundedDirectory, dict[str, Any], dict[str, Any]], ...] = (
     (
         Evictor(),
-        Directory("/a", 100, 30),
+        BoundedDirectory("/a", 100, 30),
         {"path": "/a", "bytes": 95 * 2**30, "period": 30},
         {"low": 94, "free": 5},
     ),
     (
         Evictor(high_percent=80, low_percent=40, keep_free_percent=0, dry_run=True),
-        Directory("/a", 10, 60, files=1000, empties=True),
+        BoundedDirectory("/a", 10, 60, files=1000, empties=True),
         {"path": "/a", "bytes": 8 * 2**30, "period": 60, "inodes": 800, "empties": True},
         {"low": 50, "free": 0, "dry_run": True},
     ),
@@ -46,7 +46,7 @@ CONFIG: tuple[tuple[Evictor, Directory, dict[str, Any], dict[str, Any]], ...] = 
 
 @pytest.mark.parametrize(("settings", "directory", "row", "defaults"), CONFIG)
 def test_what_it_is_told(
-    settings: Evictor, directory: Directory, row: dict[str, Any], defaults: dict[str, Any]
+    settings: Evictor, directory: BoundedDirectory, row: dict[str, Any], defaults: dict[str, Any]
 ) -> None:
     container = evictor.container(IMAGE, "python3", settings, [directory], [])
     (told,) = container["args"]
@@ -117,11 +117,17 @@ IDLE, WORKS = {"dryRun": True}, {"dryRun": False}
 ON_A_CLAIM = {"sizeGiB": 8, "claim": {"claimName": "c"}}
 # (tier, what the condition says of its evictor)
 SAID: tuple[tuple[AnyTier, str], ...] = (
-    *((server(DISK, evictor=how), said) for how, said in ((IDLE, evictor.IDLE), (WORKS, ""))),
+    *(
+        (server(DISK, evictor=how), said)
+        for how, said in ((IDLE, evictor.DRY_RUN_WARNING), (WORKS, ""))
+    ),
     (server(evictor=IDLE), ""),
-    *((native(FILES, evictor=how), said) for how, said in ((IDLE, evictor.IDLE), (WORKS, ""))),
+    *(
+        (native(FILES, evictor=how), said)
+        for how, said in ((IDLE, evictor.DRY_RUN_WARNING), (WORKS, ""))
+    ),
     (native(evictor=IDLE), ""),
-    (stored("File", {"evictor": {"sizeGiB": 9, **IDLE}}, **ON_A_CLAIM), evictor.IDLE),
+    (stored("File", {"evictor": {"sizeGiB": 9, **IDLE}}, **ON_A_CLAIM), evictor.DRY_RUN_WARNING),
     (stored("File", {"evictor": {"sizeGiB": 9, **IDLE}}, **ON_A_CLAIM), "not their sum"),
     (stored("File", {"evictor": {"sizeGiB": 9}}, **ON_A_CLAIM), ""),
 )

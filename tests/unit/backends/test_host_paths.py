@@ -15,11 +15,11 @@ FINE = ("/mnt/nvme", "/data/kv", "/var/lib/kv-offload", "/home/kv", "/opt/kv", "
 
 @pytest.mark.parametrize("path", [*NODES_OWN, *SHARED, *ABOVE])
 def test_refused(path: str) -> None:
-    found = host_paths.problem(path, "spec.x")
+    found = host_paths.find_problem(path, "spec.x")
     assert found is not None
     assert found.path == "spec.x"
 
 
 @pytest.mark.parametrize("path", FINE)
 def test_fine(path: str) -> None:
-    assert host_paths.problem(path, "spec.x") is None
+    assert host_paths.find_problem(path, "spec.x") is None

@@ -57,7 +57,7 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
     "SGLang on a GPU, inside the engine": (
         INSIDE, "lmsysorg/sglang:v0.5.23", SGLANG, {}, {"nvidia.com/gpu": "1"},
         "EngineUnsupported",
-        ("SGLang has no connector for LMCache inside the engine", "or one of backend HiCache"),
+        ("SGLang has no connector for LMCache inside the engine", "or of backend HiCache"),
     ),
     "a hybrid model on an engine of unknown version": (
         NATIVE, "vllm/vllm-openai:nightly", ["Qwen/Qwen3.6-27B"], {}, {}, "EngineUnsupported",
@@ -620,7 +620,7 @@ FOUND: dict[str, tuple[dict[str, Any], list[str], str, str]] = {
     ),
     "one engine over the pods of a StatefulSet": (
         {}, ["--nnodes", "2", "--node-rank", "0", "--tensor-parallel-size", "16"],
-        "EngineUnsupported", "the engine spans 2 pods",
+        "EngineUnsupported", "The engine spans 2 pods",
     ),
 }  # fmt: skip
 

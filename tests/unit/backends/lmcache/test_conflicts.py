@@ -128,13 +128,13 @@ REFUSED: tuple[tuple[str, Tier, Engine, str, str], ...] = (
         for name, of in (("server", ISOLATED), ("files", FILES), ("redis", REDIS))
         for part in ("kv-offload-cache-identity",)
     ),
-    ("no identity, SGLang", SHARED, _sglang(identity=""), "CacheIdentityConflict", "not known"),
+    ("no identity, SGLang", SHARED, _sglang(identity=""), "CacheIdentityConflict", "are unknown"),
     (
         "other plugins",
         SHARED,
         _sglang(env={"SGLANG_PLUGINS": "tracer, my-kv-offload-lmcache"}),
         "ConnectorConflict",
-        "Add that name to it",
+        "Add that name",
     ),
 )
 

@@ -99,8 +99,8 @@ BACKEND_FINDS = (
         {},
         {"image": {"tag": "latest"}},
         [
-            "spec.image.version: must be set: lmcache/standalone:latest does not tell which "
-            "LMCache it contains, and the agents' arguments depend on it (e.g. 0.5.6)"
+            "spec.image.version: must be set: the LMCache version in lmcache/standalone:latest "
+            "is unknown, and the agents' arguments depend on it (e.g. 0.5.6)"
         ],
     ),
     ({}, {"image": {"tag": "latest", "version": "0.5.6"}}, []),
@@ -109,40 +109,40 @@ BACKEND_FINDS = (
     (
         {"ipc": "SharedMemory"},
         {"image": {"tag": "v0.4.7"}},
-        ["spec.image: LMCache 0.4.7 is too old: the oldest that is supported is 0.5.4"],
+        ["spec.image: LMCache 0.4.7 is too old: use 0.5.4 or newer"],
     ),
     (
         {"l1": {"sizeGiB": 1, "hugepages": True, "evictionPolicy": "ARC"}},
         {"image": {"tag": "v0.5.4"}},
         [
-            "spec.lmcache.ipc: Isolated needs LMCache 0.5.5 or newer, spec.image has 0.5.4",
-            "spec.lmcache.l1.evictionPolicy: ARC needs LMCache 0.5.6 or newer, spec.image has "
+            "spec.lmcache.ipc: Isolated needs LMCache 0.5.5 or newer: spec.image has 0.5.4",
+            "spec.lmcache.l1.evictionPolicy: ARC needs LMCache 0.5.6 or newer: spec.image has "
             "0.5.4",
-            "spec.lmcache.l1.hugepages: this setting needs LMCache 0.5.6 or newer, spec.image has "
-            "0.5.4",
+            "spec.lmcache.l1.hugepages: this setting needs LMCache 0.5.6 or newer: spec.image "
+            "has 0.5.4",
         ],
     ),
     (
         {"registration": {"sessionSeconds": 900}},
         {"image": {"tag": "v0.5.5"}},
         [
-            "spec.lmcache.registration.sessionSeconds: this setting needs LMCache 0.5.6 or newer, "
-            "spec.image has 0.5.5"
+            "spec.lmcache.registration.sessionSeconds: this setting needs LMCache 0.5.6 or "
+            "newer: spec.image has 0.5.5"
         ],
     ),
     ({}, {"image": {"tag": "v0.5.5"}}, []),
     (
         {"alerts": True},
         {},
-        ["spec.lmcache.alerts: needs spec.monitoring: without it nobody may scrape"],
+        ["spec.lmcache.alerts: needs spec.monitoring: without it no pod may scrape the agents"],
     ),
     ({"alerts": True}, {"monitoring": {}}, []),
     (
         {"l2": [_level("Valkey", "valkey", {"nodes": [{"host": "v"}]})]},
         {},
         [
-            "spec.lmcache.l2[0].type: Valkey needs an image with valkey-glide-sync: "
-            "lmcache/standalone is without. Set spec.image to one of your own that has it"
+            "spec.lmcache.l2[0].type: Valkey needs an image with valkey-glide-sync. "
+            "lmcache/standalone has none: set spec.image to an image with it"
         ],
     ),
     ({"l2": [_level("Valkey", "valkey", {"nodes": [{"host": "v"}]})]}, OWN, []),
@@ -158,18 +158,18 @@ BACKEND_FINDS = (
         },
         OWN,
         [
-            "spec.lmcache.l2[0].valkey.passwordSecret: LMCache takes a Valkey's password in an "
-            "argument only, where everyone who may read pods sees it (CredentialInArgv). Use type "
-            "Redis with authSecret for a single Valkey with a password, or a Valkey without one "
-            "behind a NetworkPolicy"
+            "spec.lmcache.l2[0].valkey.passwordSecret: LMCache takes a Valkey's password as an "
+            "argument only, visible to all who may read pods (CredentialInArgv). Use type Redis "
+            "with authSecret for a single Valkey, or a Valkey without a password behind a "
+            "NetworkPolicy"
         ],
     ),
     (
         {"l2": [_redis("a", **AUTH), _redis("b")]},
         {},
         [
-            "spec.lmcache.l2[1].redis.authSecret: must be that of spec.lmcache.l2[0]: an agent has "
-            "one password for all of its Redis levels"
+            "spec.lmcache.l2[1].redis.authSecret: must equal that of spec.lmcache.l2[0]: an "
+            "agent has one password for all Redis levels"
         ],
     ),
     ({"l2": [_redis("a", **AUTH), _redis("b", **AUTH)]}, {}, []),
@@ -177,18 +177,18 @@ BACKEND_FINDS = (
         {"l2": [_s3("a", "one"), _s3("b", "two")]},
         OWN,
         [
-            "spec.lmcache.l2[1].s3.credentialsSecret: must be that of spec.lmcache.l2[0]: an agent "
-            "has one access key for all buckets"
+            "spec.lmcache.l2[1].s3.credentialsSecret: must equal that of spec.lmcache.l2[0]: an "
+            "agent has one access key for all buckets"
         ],
     ),
     (
         {"l2": [_disk("/var/lib/kubelet/kv", "a"), _disk("/", "b"), _disk("/mnt/../etc", "c")]},
         {},
         [
-            "spec.lmcache.l2[0].disk.hostPath.path: /var/lib/kubelet/kv belongs to the node itself;"
-            " choose a directory of its own",
-            "spec.lmcache.l2[1].disk.hostPath.path: / belongs to the node itself; choose a "
-            "directory of its own",
+            "spec.lmcache.l2[0].disk.hostPath.path: /var/lib/kubelet/kv belongs to the node: "
+            "choose a directory of the tier's own",
+            "spec.lmcache.l2[1].disk.hostPath.path: / belongs to the node: choose a directory of "
+            "the tier's own",
             "spec.lmcache.l2[2].disk.hostPath.path: must not contain ..",
         ],
     ),
@@ -197,7 +197,7 @@ BACKEND_FINDS = (
         {},
         [
             "spec.lmcache.l2[1].disk.hostPath.path: is the same as "
-            "spec.lmcache.l2[0].disk.hostPath.path: each level needs its own"
+            "spec.lmcache.l2[0].disk.hostPath.path: give each level its own"
         ],
     ),
     (
@@ -222,9 +222,8 @@ BACKEND_FINDS = (
         {"l2": [_raw('{"type":"resp","host":"r","port":1,"password":"hunter2"}')]},
         {},
         [
-            "spec.lmcache.l2[0].raw.json: password would stand in an argument, where everyone who "
-            "may read pods sees it (CredentialInArgv). Use a typed level, which takes it from a "
-            "Secret"
+            "spec.lmcache.l2[0].raw.json: password would be in an argument, visible to all who "
+            "may read pods (CredentialInArgv). Use a typed level, which takes it from a Secret"
         ],
     ),
     ({"l2": [_raw('{"type":"fs","serde":{"type":"aesgcm","master_key_path":"/k"}}')]}, {}, []),
@@ -232,9 +231,8 @@ BACKEND_FINDS = (
         {"l2": [_raw('{"type":"mooncake_store"}')]},
         {},
         [
-            "spec.lmcache.l2[0].type: Raw needs an image with a build of LMCache with Mooncake, "
-            "which no release image has: lmcache/standalone is without. Set spec.image to one of "
-            "your own that has it"
+            "spec.lmcache.l2[0].type: Raw needs an image with a build of LMCache with Mooncake. "
+            "lmcache/standalone has none: set spec.image to an image with it"
         ],
     ),
 )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from function.backends.native import BACKEND
-from function.backends.seeds import of_identity
+from function.backends.seeds import seed_from_identity
 from function.problems import Refused
 from function.reasons import Reason
 from tests.unit.backends.native import FILES, IDENTITY, PEERS, native, vllm
@@ -34,9 +34,9 @@ def test_other_identities_are_no_peers() -> None:
         identity: BACKEND.inject(native(PEERS), vllm(identity=identity)).env_if_absent
         for identity in (IDENTITY, "ba9876543210")
     }
-    assert seeds[IDENTITY] == ({"name": SEED, "value": of_identity(IDENTITY)},)
+    assert seeds[IDENTITY] == ({"name": SEED, "value": seed_from_identity(IDENTITY)},)
     assert len({variables[0]["value"] for variables in seeds.values()}) == 2
-    assert 0 <= int(of_identity(IDENTITY)) < 2**32
+    assert 0 <= int(seed_from_identity(IDENTITY)) < 2**32
 
 
 def test_without_peers_files_keep_their_seed() -> None:

@@ -1,0 +1,7 @@
+"""Messages that rows of conflicts share between backends."""
+
+UNKNOWN_MODEL = (
+    "The weights behind the model argument ({found}) are unknown. Engines with other weights under "
+    "one name would read each other's blocks. Set the annotation "
+    "modelplane.ai/kv-offload-cache-identity."
+)
