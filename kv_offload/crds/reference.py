@@ -13,7 +13,7 @@ _HEADER = "<!-- Generated from function/api by `make generate`; edit the types, 
 _COMPARED = ("properties", "required", "x-kubernetes-validations")
 _INTRO = """\
 Each entry is a field: its type and bounds, then *required*, its default, or nothing if it may be
-left out. Bounds of a list or map count its items. Rules (*in italics*) stand below the object that
+left out. Bounds of a list or map count its items. Rules (*in italics*) are below the object that
 they concern; the function reports every violation at once, with paths.
 """
 

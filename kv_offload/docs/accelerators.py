@@ -31,8 +31,8 @@ def text() -> str:
         "A pod's accelerator is shown by its container's resources, by the device classes of its "
         "claim templates, by its image (a word such as `-rocm`, or [a known image](images.md)), or "
         "by its node selector, in this order. Otherwise it counts as served. Without a row for it "
-        "the pod is left alone (`OutOfScope`). A variant (`HiCache/file`) is held to its "
-        "connector's rows too.",
+        "the pod is left alone (`OutOfScope`). A variant (`HiCache/file`) needs its connector's "
+        "rows too.",
         "",
         "## Which connector serves them",
         "",

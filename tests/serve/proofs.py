@@ -97,7 +97,7 @@ INTRODUCTION = """\
 <!-- Written by `python -m tests.serve.proofs` from what ran; not by hand. -->
 # What is proven, and how?
 
-- **tokens**: a real engine generated tokens on a CPU, from the wired pod, beside the tier's real
+- **tokens**: a real engine generated tokens on a CPU, from the wired pod, with the tier's real
   servers. Texts and log-probabilities equal those of an engine without a tier (`make serve-test`).
   The model has two layers with random weights, so a wrong block changes the text.
 - **server**: a real server took blocks from a client and returned them (`make conformance`).
