@@ -59,7 +59,7 @@ _ROLES = {"Decode": "kv_consumer"}
 
 def row(engine: Engine) -> str:
     """The version gate's row for an engine."""
-    return _CONNECTOR[engine.name]
+    return _CONNECTOR.get(engine.name, "Mooncake")
 
 
 def pairing(tier: Tier) -> Pairing:

@@ -54,7 +54,7 @@ class NIXL(Defaults[NIXLSpec]):
     def gate(self, tier: Tier, engine: Engine) -> Question:
         """The row of the engine's transport."""
         return Question(
-            facts.ROWS[engine.name],
+            facts.ROWS.get(engine.name, "NIXL"),
             engine,
             self.rows,
             notes=tuple(_notes(tier, engine)),
