@@ -1,4 +1,4 @@
-"""Whom a tier admits: the namespaces whose consumers it serves, and whose Usages it counts."""
+"""Decide which namespaces a tier serves, and whose Usages it counts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,8 +7,9 @@ from function.kube import access
 
 
 def admits(tier: Mapping[str, Any], namespace: str) -> bool:
-    """Whether a KVOffloadTier serves consumers in `namespace`; "" is a cluster-scoped consumer's,
-    which only a tier open to all admits.
+    """Return whether a KVOffloadTier serves consumers in `namespace`.
+
+    "" is a cluster-scoped consumer's, which only a tier open to all admits.
     """
     allowed = access.mapping(tier, "spec", "allowedNamespaces")
     source = allowed.get("from", "Same")
@@ -19,12 +20,10 @@ def admits(tier: Mapping[str, Any], namespace: str) -> bool:
 
 
 def admitted(tier: Mapping[str, Any], usages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The Usages that count: in namespaces that the tier admits, and beside the tier, where those
-    of tiers that need it are. Anyone may write a Usage of anything in a namespace of his own, and
-    must neither be counted nor get in anybody's way by it.
+    """Return the Usages that count: of namespaces that the tier admits.
 
-    A namespace that is closed while engines of it run counts until it has no Usage any more: they
-    run on, and `status.usedBy`, which we alone write, knows them.
+    Also those beside the tier, where cluster-scoped consumers put theirs, and of namespaces whose
+    consumers came before the tier stopped admitting them: their engines still run.
     """
     served = {
         access.text(tier, "metadata", "namespace"),

@@ -1,4 +1,4 @@
-"""Whether a tier's agents are there: by a share of the nodes, and never by arithmetic alone.
+"""Judge whether a tier's agents are ready: by a share of the nodes that need one.
 
 No agent at all is not ready, whatever the DaemonSet's numbers say; one bad node of many freezes
 nobody, not while agents roll either; and a start that outlasts its time says so, with what usually
@@ -115,7 +115,7 @@ def condition(
 
 
 def _refused(agents: Agents, description: Description) -> str:
-    """What keeps a cluster from creating pods, which no status of a DaemonSet says."""
+    """Return what keeps a cluster from creating pods; no status of a DaemonSet holds it."""
     hints = "; ".join([*description.startup_hints, *_of_refusal(description)])
     return (
         f" {agents.missing} of their pods do not exist. If it stays so, the cluster refuses to"

@@ -1,4 +1,4 @@
-"""InferenceCluster: standalone (Compose), and a report of the tiers on Modelplane's (Wire).
+"""Compose a standalone InferenceCluster, or report the tiers on Modelplane's.
 
 Standalone, an existing cluster's kubeconfig Secret becomes its ClusterProviderConfig, and tiers
 declared inline become child tiers. Beside Modelplane the cluster is Modelplane's: only conditions
@@ -50,7 +50,7 @@ Json = dict[str, Any]
 
 
 def compose(call: Call, step_input: Input, _: Registry) -> Answer:
-    """The ClusterProviderConfig of an existing cluster, and one child per inline tier."""
+    """Compose the ClusterProviderConfig of an existing cluster, and a child per inline tier."""
     document = call.composite
     name = document.get("metadata", {}).get("name", "")
     spec, problems = parse(InferenceClusterSpec, document.get("spec", {}), "spec")
@@ -84,7 +84,7 @@ def compose(call: Call, step_input: Input, _: Registry) -> Answer:
 
 
 def _removed(call: Call, document: Json) -> dict[str, tuple[Json, Requirement]]:
-    """The inline tiers that run and are declared no more, by name: as they run, and who uses them.
+    """Return inline tiers that still run but are declared no more: {name: (tier, its users)}.
 
     The observed document serves the tier that it is: only what `fleet.child` writes is taken over.
     """

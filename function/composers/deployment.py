@@ -1,4 +1,4 @@
-"""ModelDeployment, standalone: engine workloads and a Service on its cluster, then their wiring.
+"""Compose a standalone ModelDeployment: engine workloads and a Service, then their wiring.
 
 An engine with a Standalone member becomes a Deployment; a Leader with Workers becomes a
 LeaderWorkerSet. What a pod looks like is the user's template: nothing is injected here; wiring is
@@ -48,7 +48,7 @@ READY_GANG = "object.status.conditions.exists(c, c.type == 'Available' && c.stat
 
 
 def compose(call: Call, step_input: Input, backends: Registry) -> Answer:
-    """The engines' workloads and Service on the chosen cluster, wired to the tier they name."""
+    """Compose the engines' workloads and Service on the chosen cluster, wired to their tier."""
     document = call.composite
     spec, problems = parse(ModelDeploymentSpec, document.get("spec", {}), "spec")
     if spec is None or problems:
@@ -90,7 +90,7 @@ def _ready_copies(call: Call, engine: EngineSpec) -> int:
 
 
 def _serving(call: Call) -> str:
-    """The name of the Service, and the stem of the workloads' names."""
+    """Return the name of the Service, with which the workloads' names begin."""
     name = str(call.composite_value("metadata", "name"))
     namespace = str(call.composite_value("metadata", "namespace") or "")
     return naming.label(name, unique=(namespace, name), limit=50)
@@ -143,7 +143,7 @@ def _compose_workloads(
 
 
 def _workload(engine: EngineSpec, serving: str, replicas: int) -> tuple[dict[str, Any], str]:
-    """The manifest and the readiness query of one engine."""
+    """Return the manifest and the readiness query of one engine."""
     name = naming.label(serving, engine.name, limit=52)
     selector = {LABEL_ENGINE: name}
     copies = replicas * engine.copies
@@ -215,7 +215,7 @@ def _derive_readiness(answer: Answer) -> None:
 
 
 def _merged(own: Answer, wiring: Answer) -> Answer:
-    """What this step composes, as wiring left it."""
+    """Return what this step composes, as wiring left it."""
     for key, manifest in wiring.patched.items():
         if key in own.resources:
             own.resources[key] = Composed(manifest, own.resources[key].ready)

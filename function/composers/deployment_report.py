@@ -1,4 +1,4 @@
-"""ModelDeployment beside Modelplane (Wire): its replicas' word on their tier, for the ML team.
+"""Report on Modelplane's ModelDeployment what its replicas' conditions say of their tier.
 
 Modelplane's own function composes ModelReplicas, and each says under KVOffloadReady whether its
 pods are wired; the ML team looks at the ModelDeployment. Conditions only, from what is observed:
@@ -32,13 +32,13 @@ REPLICA = "ModelReplica"
 
 # The worst first; of a condition that cannot be read nothing is known.
 _STATUSES = (FALSE, UNKNOWN, TRUE)
-# A condition is read by people: what many say alike is said once, and a long list is cut.
+# People read a condition: equal messages stand once, and a long list is cut.
 _MAX_NAMES, _MAX_TEXTS, _MAX_CHARACTERS = 5, 5, 2000
 
 
 @dataclass(frozen=True)
-class _Said:
-    """What one replica says of its tier."""
+class _ReplicaReport:
+    """One replica's condition."""
 
     name: str
     status: str
@@ -47,42 +47,42 @@ class _Said:
 
 
 def compose(call: Call, step_input: Input, backends: Registry) -> Answer:
-    """What the replicas say, in one condition; or the wiring of workloads that stand here."""
+    """Report the replicas' conditions in one; wire workloads that this step itself desires."""
     replicas = [key for key in call.desired_keys() if _is_replica(call, key)]
     if not replicas or any(_is_workload(call, key) for key in call.desired_keys()):
         return consumer.compose(call, step_input, backends)
-    said = [found for key in replicas if (found := _said(call, key)) is not None]
-    if not said:
+    reports = [found for key in replicas if (found := _read_replica(call, key)) is not None]
+    if not reports:
         return _nothing_asked(call)
-    said.sort(key=lambda each: _STATUSES.index(each.status))
-    wired = sum(each.status == TRUE for each in said)
-    text = f"{wired} of {len(said)} replicas are wired. {_texts(said)}"
-    worst = said[0]
+    reports.sort(key=lambda each: _STATUSES.index(each.status))
+    wired = sum(each.status == TRUE for each in reports)
+    text = f"{wired} of {len(reports)} replicas are wired. {_texts(reports)}"
+    worst = reports[0]
     condition = Condition(consumer.CONDITION, worst.status, worst.reason, text)
     return Answer(conditions=[condition], ttl=TTL_WITH_REQUIREMENTS)
 
 
-def _said(call: Call, key: str) -> _Said | None:
-    """None where the replica asks for nothing."""
+def _read_replica(call: Call, key: str) -> _ReplicaReport | None:
+    """Return what a replica reports, None where it requests nothing."""
     name = str(call.observed_value(key, "metadata", "name") or key)
     found = call.observed_whole_condition(key, consumer.CONDITION)
     asks = call.desired_mentions(key, names.KEY_PREFIX)
     if not found:
         message = "It says nothing of the tier that it names." if asks else ""
-        return _Said(name, UNKNOWN, Reason.NOT_REPORTED, message) if asks else None
+        return _ReplicaReport(name, UNKNOWN, Reason.NOT_REPORTED, message) if asks else None
     reason = access.text(found, "reason")
     if not asks and reason in (Reason.NOT_REQUESTED, Reason.WIRED):
         return None  # it was wired once, or is about to be unwired
     status = access.text(found, "status")
     if status not in _STATUSES or reason not in REASONS:
         status, reason = UNKNOWN, Reason.NOT_REPORTED
-    return _Said(name, status, reason, access.text(found, "message")[:_MAX_CHARACTERS])
+    return _ReplicaReport(name, status, reason, access.text(found, "message")[:_MAX_CHARACTERS])
 
 
-def _texts(said: Iterable[_Said]) -> str:
-    """Each thing that is said, once, behind the names of those who say it."""
+def _texts(reports: Iterable[_ReplicaReport]) -> str:
+    """Join the messages, each once, behind the names of its replicas."""
     names_by_text: dict[tuple[str, str], list[str]] = {}
-    for each in said:
+    for each in reports:
         names_by_text.setdefault((each.reason, each.message), []).append(each.name)
     texts = [f"{_listed(who)}: {message}" for (_, message), who in names_by_text.items()]
     more = len(texts) - _MAX_TEXTS
@@ -95,7 +95,7 @@ def _listed(who: list[str]) -> str:
 
 
 def _nothing_asked(call: Call) -> Answer:
-    """A composite that never asked gets no condition; core would keep one from before."""
+    """Clear a condition that core still keeps; a composite that never asked gets none."""
     if not call.composite_condition(consumer.CONDITION):
         return Answer(ttl=TTL_SETTLED)
     message = "No replica of this deployment names a tier."

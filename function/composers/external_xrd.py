@@ -1,4 +1,4 @@
-"""A KVOffloadTier whose XRD another package brought: what of our status its schema takes.
+"""Fit a tier's status to the schema of an XRD that another package installed.
 
 Two packages cannot own one XRD, and Modelplane may bring this very kind one day (docs/handover.md).
 An undeclared status field would make core fail the whole status apply, so what the schema lacks is
@@ -28,7 +28,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def fitted(call: Call, answer: Answer) -> Answer:
-    """The answer, without what the schema of another's XRD does not declare."""
+    """Return the answer without what an external XRD's schema does not declare."""
     stored = call.composite_value("metadata", "resourceVersion")
     if not stored or call.composite_value(*_OURS) is not None:
         return answer

@@ -1,4 +1,4 @@
-"""KVOffloadTier over a `clusterSelector`: one child tier per matching cluster, and a fleet status.
+"""Compose a tier over a `clusterSelector`: a child tier per matching cluster, a fleet status.
 
 A child in use stays desired although its cluster no longer matches: a denied delete would make core
 swallow the conflict and stop composing new children (measured, reference section 5). A cluster that
@@ -57,7 +57,7 @@ _LEAVING = "Being taken off, where the ProviderConfig is kept until nothing is l
 def child(
     fleet: str, cluster: str, namespace: str, spec: dict[str, Any], cluster_uid: str = ""
 ) -> dict[str, Any]:
-    """The child tier of a fleet (or inline) tier on one cluster."""
+    """Return the child tier of a fleet (or inline) tier on one cluster."""
     metadata: dict[str, Any] = {
         "name": naming.label(fleet, cluster, limit=63),
         "namespace": namespace,
@@ -77,7 +77,7 @@ def child(
 
 
 def children(call: Call) -> dict[str, str]:
-    """Cluster -> name of the child tier that runs there now."""
+    """Return {cluster: name of the child tier that runs there now}."""
     found = {}
     for key in call.observed_keys():
         if not key.startswith(PREFIX):
@@ -89,7 +89,7 @@ def children(call: Call) -> dict[str, str]:
 
 
 def compose(call: Call, tier: AnyTier, spec: dict[str, Any]) -> Answer:
-    """One child per matching cluster; what is used is kept."""
+    """Compose one child per matching cluster; keep those that are used."""
     return _FleetComposer(call, tier, spec).compose()
 
 
@@ -162,13 +162,13 @@ class _FleetComposer:
         self.clusters = sorted(staying | kept.keys())
 
     def _stamped_for(self, cluster: str) -> str:
-        """The uid of the cluster that a child was stamped for, which it keeps while it stays."""
+        """Return the uid of the cluster that a child was stamped for."""
         if self.call.observed_value(PREFIX + cluster, *_DELETION):
             return ""
         return self.call.observed_value(PREFIX + cluster, *_STAMPED_FOR) or ""
 
     def leave_clusters(self) -> None:
-        """A child goes once its ProviderConfig is held, and the hold once the child is gone."""
+        """Remove a child once its ProviderConfig is guarded, then the guard once it is gone."""
         going = children(self.call).keys() - set(self.clusters)
         for cluster in going:
             config = self.held.get(cluster) or self.call.observed_value(PREFIX + cluster, *_CONFIG)
@@ -182,7 +182,7 @@ class _FleetComposer:
         self.answer.resources |= provider_config_guard.compose(self.holds, self.tier.spec.namespace)
 
     def _lingering(self) -> set[str] | None:
-        """The clusters of children that go and are not gone; None where nobody has looked.
+        """Return the clusters of children that are being deleted; None while unresolved.
 
         What core looks up may be a moment old: a child that nobody wants, or that is observed no
         more, is taken to be going.
@@ -254,7 +254,7 @@ class _FleetComposer:
             self.answer.status |= used_by_status(self.usages)
 
     def protect(self) -> None:
-        """A Usage of the fleet tier itself while a child is used; as it was, while unresolved.
+        """Compose a Usage of the fleet tier while a child is used; keep it while unresolved.
 
         Somebody whose deletion was refused does not wait minutes for the last consumer's end to be
         seen.
@@ -279,7 +279,7 @@ class _FleetComposer:
 
 
 def _first_problem(conditions: list[dict[str, Any]]) -> dict[str, str]:
-    """Reason and message of the first of a child's own conditions that is not True."""
+    """Return reason and message of the first of a child's conditions that is not True."""
     by_type = {entry.get("type"): entry for entry in conditions}
     for kind in c.TIER_CONDITIONS:
         entry = by_type.get(kind, {})

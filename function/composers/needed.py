@@ -1,4 +1,4 @@
-"""What a tier needs beside itself, as far as core has looked it up.
+"""Look up what a tier needs besides itself, such as another tier's store.
 
 A KVOffloadTier is needed as a consumer names one: the tier of that name, or the child of a fleet
 tier of that name, on the same cluster. It must be ready, by the spec that it has now, and it is
@@ -25,8 +25,9 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Needed:
-    """`documents`: by the need's name. `unresolved`: what core has not looked up yet, for people.
+    """What a tier needs, as far as core has looked it up.
 
+    `documents`: by the need's name. `unresolved`: what core has not looked up yet, for people.
     `problems`: what is not there. `waiting`: sentences on what is there and not ready.
     `requirements`: all of it, asked for on every call.
     """
@@ -39,9 +40,10 @@ class Needed:
 
     @classmethod
     def of(cls, call: Call, drafted: TierPlan, backends: Registry, prefix: str = "need") -> Self:
-        """`prefix`: of the requirements' names, so that several tiers' needs stand side by side.
+        """Look up what a tier's draft needs.
 
-        A fleet tier needs nothing: its children do, each on its cluster.
+        `prefix`: of the requirements' names, so that several tiers' needs do not collide. A fleet
+        tier needs nothing: its children do, each on its cluster.
         """
         documents: dict[str, Document] = {}
         requirements: dict[str, Requirement] = {}
@@ -64,7 +66,7 @@ class Needed:
         return cls(documents, tuple(unresolved), tuple(problems), tuple(waiting), requirements)
 
     def usages(self, drafted: TierPlan) -> dict[str, dict[str, Any]]:
-        """The Usages by which the tier marks the tiers that it needs, by resource key."""
+        """Return the Usages by which the tier marks the tiers that it needs, by resource key."""
         return {
             f"usage-needed-{need.name}": usage.of_needed(
                 (drafted.tier.namespace, drafted.tier.name), self.documents[need.name]
@@ -92,7 +94,7 @@ def _requirements(key: str, need: Need) -> dict[str, Requirement]:
 def _choose(
     need: Need, found: Sequence[Document], drafted: TierPlan
 ) -> tuple[Document | None, str]:
-    """The one that is meant, or why there is none."""
+    """Return the document that a need means, or why there is none."""
     if not found:
         return None, f"there is no {_who(need)}; create it, or correct the name"
     if not _is_tier(need):
@@ -117,7 +119,7 @@ def _cluster(tier: Document) -> str:
 
 
 def _unready(tier: Document, backends: Registry) -> str:
-    """What keeps a tier from being used as its spec says; "" for nothing."""
+    """Return why a tier cannot be used as its spec says, "" where it can."""
     if not tier_names.is_ready(tier):
         return tier_names.unready(tier)
     spec = access.mapping(tier, "spec")

@@ -1,4 +1,4 @@
-"""Settings that cannot change under what runs: kept in the status, and held against the spec."""
+"""Refuse changes of settings that running pods do not survive; keep them in the status."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ def settings(
     before: Mapping[str, str] | None = None,
     users: Collection[Consumer] | None = None,
 ) -> dict[str, str]:
-    """The pinned settings as `status.pinned` keeps them, by path; what has no value has no row.
+    """Return the pinned settings for `status.pinned`, by path; absent values have no row.
 
     Namespaces that a tier lists no more stay while they have consumers: those were started for the
     list. `before`: the settings as they were kept; `users`: None where nobody has looked.
@@ -35,20 +35,21 @@ def settings(
 
 
 def problems(call: Call, plan: TierPlan, users: Collection[Consumer]) -> list[Problem]:
-    """What of the spec cannot take the place of what is in force; all of it at once."""
+    """Return every setting of the spec that cannot replace the one in force."""
     found = changed(kept(call), plan, _used(users))
     return [problem for row, problem in found if row.always or users]
 
 
 def kept(call: Call) -> dict[str, str]:
-    """The settings in force, as the tier's status has them."""
+    """Return the settings in force, from the tier's status."""
     before = call.composite_value("status", "pinned")
     return before if isinstance(before, dict) else {}
 
 
 def unjudged(tier: Mapping[str, Any], planned: TierPlan | InvalidTier) -> str:
-    """Which edit of a ready tier (its document, and what its spec means) it has not judged yet, or
-    will refuse, as a sentence; "" for none. What runs is not what its spec says then.
+    """Return a sentence on the edit of a ready tier that it has not judged yet, or will refuse.
+
+    "" for none. What runs is not what the tier's spec says while there is one.
     """
     if isinstance(planned, InvalidTier):
         paths = {problem.path for problem in planned.problems}
@@ -58,8 +59,9 @@ def unjudged(tier: Mapping[str, Any], planned: TierPlan | InvalidTier) -> str:
 
 
 def _used(users: Collection[Consumer]) -> set[str] | None:
-    """The namespaces that have consumers; None where any may: who uses a tier through another one
-    cannot be seen here.
+    """Return the namespaces that have consumers; None where any may have.
+
+    Who uses a tier through another one cannot be seen here.
     """
     through = any(user.kind == "KVOffloadTier" for user in users)
     return None if through else {user.namespace for user in users}
@@ -68,7 +70,7 @@ def _used(users: Collection[Consumer]) -> set[str] | None:
 def changed(
     before: Mapping[str, str], plan: TierPlan, used: Collection[str] | None = None
 ) -> list[tuple[Pinned, Problem]]:
-    """The pinned settings that the plan has otherwise than `before`, with what to say of each.
+    """Return the pinned settings that differ from `before`, each with its problem.
 
     `used`: the namespaces that have consumers; None where any may.
     """
@@ -100,7 +102,7 @@ def _rows(plan: TierPlan) -> tuple[Pinned, ...]:
 
 
 def _fitted(value: str) -> str:
-    """A value as the status may hold it: one that it may not would fail all of the status."""
+    """Shorten a value to what the status may hold; a longer one would fail all of the status."""
     if len(value) <= Pinned.LONGEST:
         return value
     return f"{value[: Pinned.LONGEST - 20]}... {naming.digest(value)}"

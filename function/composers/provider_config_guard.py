@@ -1,4 +1,4 @@
-"""What keeps a cluster's ClusterProviderConfig while a child tier leaves that cluster.
+"""Guard a cluster's ClusterProviderConfig while a child tier leaves that cluster.
 
 Core deletes what it composes in the foreground. So the garbage collector takes an Object's
 ProviderConfigUsage, its dependent, before the Object; and provider-kubernetes v1.2.1 deletes
@@ -23,7 +23,7 @@ _KEY = "hold-"
 
 
 def compose(clusters: dict[str, str], namespace: str) -> dict[str, Composed]:
-    """The holds on these clusters' ProviderConfigs, by key.
+    """Compose the guards of these clusters' ProviderConfigs, by key.
 
     `namespace`: what is observed there, which need not exist.
     """
@@ -35,13 +35,13 @@ def compose(clusters: dict[str, str], namespace: str) -> dict[str, Composed]:
 
 
 def observed(call: Call) -> dict[str, str]:
-    """Cluster -> the ProviderConfig that is held there now."""
+    """Return {cluster: the ProviderConfig that is guarded there now}."""
     keys = [key for key in call.observed_keys() if key.startswith(_KEY)]
     return {key.removeprefix(_KEY): _provider_config(call, key) for key in keys}
 
 
 def in_force(call: Call, clusters: Iterable[str]) -> set[str]:
-    """Of these clusters, those whose hold the provider has looked at.
+    """Return those of the clusters whose guard the provider has observed.
 
     It marks the ProviderConfig as used before anything else, and can be right or wrong after that.
     """

@@ -1,4 +1,4 @@
-"""The answer to a composite whose spec is not valid: all problems at once, and nothing is lost."""
+"""Answer a composite whose spec is not valid: all problems at once, and what runs stays."""
 
 from collections.abc import Iterable
 

@@ -1,7 +1,7 @@
-"""A tier's new wiring, consumer by consumer: who is behind, who moves, and whose turn it is.
+"""Roll out a tier's new wiring, one consumer after the other.
 
 A wired workload keeps its wiring until its pod template changes. Under `update: Rolling` the tier
-hands out turns beside that: each consumer says in its Usage how far it is, the tier lists in its
+hands out turns: each consumer reports its progress in its Usage, the tier lists in its
 status who may move, and a consumer that finds itself there moves. Everything is read anew on each
 call, so nothing is lost by a restart; a consumer that does not come up again keeps its place, and
 the roll stops there.
@@ -51,17 +51,20 @@ class Rollout:
 
 
 def reference(who: Consumer) -> str:
-    """A consumer as the status lists it: kind/namespace/name, or kind/name."""
+    """Return a consumer as the status lists it: kind/namespace/name, or kind/name."""
     return "/".join(part for part in (who.kind, who.namespace, who.name) if part)
 
 
 def worst(found: set[Progress]) -> Progress:
-    """Of a consumer with several engines: moving as long as one is, then behind."""
+    """Return the progress of a consumer with several engines: moving, else behind, else current."""
     return max(found, key=list(Progress).index, default=Progress.CURRENT)
 
 
 def of(usages: list[dict[str, Any]], wiring: WiringUpdate, *, ready: bool) -> Rollout:
-    """The tier's view. `usages`: those that it admits; `ready`: whether it can serve who moves."""
+    """Derive a tier's rollout from the progress that its consumers report.
+
+    `usages`: those that it admits. `ready`: whether it can serve a consumer that moves.
+    """
     found: dict[str, set[Progress]] = {}
     for usage in usages:
         text = access.texts(usage, "metadata", "annotations").get(names.ANNOTATION_PROGRESS, "")
@@ -76,6 +79,6 @@ def of(usages: list[dict[str, Any]], wiring: WiringUpdate, *, ready: bool) -> Ro
 
 
 def is_turn(tier: Mapping[str, Any], who: Consumer) -> bool:
-    """Whether a KVOffloadTier lets the consumer move now."""
+    """Return whether a KVOffloadTier lets the consumer move now."""
     turns = access.mapping(tier, "status", "wiring").get("turns")
     return isinstance(turns, list) and reference(who) in turns

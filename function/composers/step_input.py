@@ -1,4 +1,4 @@
-"""The step's Input, parsed once for the same bytes."""
+"""Parse the step's Input, once for the same bytes."""
 
 from cachetools import LRUCache, cached
 
@@ -13,7 +13,7 @@ class BadInput(ValueError):
 
 
 def read_input(call: Call) -> Input:
-    """The Input, every default filled in. Raises BadInput with all of its problems."""
+    """Return the Input with its defaults. Raise BadInput with all of its problems."""
     return _parse(repr(call.input), call) if call.input else _DEFAULT
 
 

@@ -1,4 +1,4 @@
-"""KVOffloadTier on one cluster: agents, control plane and network of its backend, in Objects.
+"""Compose a tier on one cluster: its backend's agents, control plane and network, in Objects.
 
 The observed documents are read path by path, and everything that follows from the spec alone
 (validation, manifests, their encoded Structs) is remembered by the spec's bytes: a steady call
@@ -72,7 +72,7 @@ _MAX_QUOTED = 512
 
 
 def compose(call: Call, _: Input, backends: Registry) -> Answer:
-    """A tier: refused with all its problems, stamped onto a fleet, or composed on its cluster."""
+    """Refuse a tier with all its problems, stamp it onto a fleet, or compose it on its cluster."""
     return external_xrd.fitted(call, _answer(call, backends))
 
 
@@ -110,7 +110,7 @@ def _judged(
 
 
 def waiting(call: Call, needed: Needed) -> Answer:
-    """Nothing is judged before what the tier needs has been looked up: core calls again at once.
+    """Answer while what the tier needs is not looked up yet; core calls again at once.
 
     Never a fatal: core would look nothing up.
     """
@@ -125,8 +125,9 @@ def waiting(call: Call, needed: Needed) -> Answer:
 
 
 def refuse(call: Call, problems: Iterable[Problem]) -> Answer:
-    """Nothing of a refused tier is judged further; its status is kept, which says what engines run
-    with: they may where nothing is composed.
+    """Refuse a tier; keep its status, which says what engines run with.
+
+    Engines may run where nothing is composed.
     """
     runs = bool(call.composite_value("status", "pinned"))
     return refused(call, "tier", problems, TIER_CONDITIONS[1:], runs=runs)
@@ -178,7 +179,7 @@ class _TierComposer:
             )
 
     def refused_change(self) -> list[Problem]:
-        """What stands against the change from what runs.
+        """Return what forbids the change from what runs.
 
         As long as the consumers are not looked up, nothing: core calls again before it applies.
         """
@@ -195,11 +196,11 @@ class _TierComposer:
         return problems
 
     def _users(self) -> list[Consumer] | None:
-        """Who uses the tier; None while nobody has looked."""
+        """Return who uses the tier; None while unresolved."""
         return None if self.usages is None else [user(usage) for usage in self.usages]
 
     def left_fleet(self) -> list[Problem]:
-        """A fleet tier that became a tier of one cluster: its children stay while they are used.
+        """Refuse to turn a fleet tier into a tier of one cluster while its children are used.
 
         As long as their consumers are not looked up, nothing: core calls again before it applies.
         """
@@ -216,7 +217,7 @@ class _TierComposer:
         return [Problem("spec.clusterSelector", said)]
 
     def resolve_cluster(self) -> None:
-        """The cluster's ClusterProviderConfig; what runs keeps the one it was composed with."""
+        """Find the cluster's ClusterProviderConfig; what runs keeps its own."""
         found = self.call.required_values(REQUIRED_CLUSTER, _PROVIDER_CONFIG, _DELETION)
         status, reason, message = TRUE, REASON_RESOLVED, f"Runs on InferenceCluster {self.cluster}."
         if found is None:
@@ -262,7 +263,7 @@ class _TierComposer:
             self.answer.resources[part.key] = Composed(wrapped[part.key], ready)
 
     def mark_needed(self) -> None:
-        """Usages of the tiers that this one needs: never awaited."""
+        """Mark the tiers that this one needs, by Usages that it never awaits."""
         for key, manifest in self.needed.usages(self.plan).items():
             self.answer.resources[key] = Composed(manifest, True)
 
@@ -275,7 +276,7 @@ class _TierComposer:
         )
 
     def _control_plane(self) -> Condition:
-        """All but the agents: what supports the control plane counts as a part of it."""
+        """Judge everything but the agents: what supports the control plane is a part of it."""
         kind = CONDITION_CONTROL_PLANE
         if not self.provider_config:
             return self._no_cluster(kind)
@@ -313,7 +314,7 @@ class _TierComposer:
         return Condition(kind, TRUE, REASON_NONE_NEEDED, message)
 
     def _refused(self, keys: Iterable[str]) -> str:
-        """What the cluster said to the parts that could not be written."""
+        """Return the cluster's errors for the parts that it refused."""
         found = ((key, self.refused_writes[key]) for key in keys)
         return "; ".join(f"{key}: {said[:_MAX_QUOTED]}" for key, said in found if said)
 
@@ -338,7 +339,7 @@ class _TierComposer:
         self.answer.status = status
 
     def roll(self) -> None:
-        """Whose turn it is to come to the tier's wiring."""
+        """Hand out turns to move to the tier's new wiring."""
         wiring = self.tier.spec.wiring
         if wiring.update == "Rolling" and self.usages is not None:
             self.rollout = rollout.of(self.usages, wiring, ready=self.answer.ready is True)
@@ -354,7 +355,7 @@ class _TierComposer:
 
 
 def published(tier: AnyTier, asked: Events) -> dict[str, Any]:
-    """`status.events`: what a router needs that follows the events of the tier's engines."""
+    """Return `status.events`: what a router needs to follow the events of the tier's engines."""
     found = {
         "podSelector": ",".join(f"{name}={value}" for name, value in tier.wired_labels.items()),
         "port": asked.port,

@@ -1,4 +1,4 @@
-"""A KVOffloadTier by a name that somebody gives: the tier's own, or that of the fleet it is of."""
+"""Look up a tier by a name: its own, or that of its fleet."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ _DELETION = ("metadata", "deletionTimestamp")
 
 
 def requirements(key: str, children_key: str, namespace: str, name: str) -> dict[str, Requirement]:
-    """Both of what the name may mean, looked up at once."""
+    """Require both that the name may mean: the tier itself and a fleet's children."""
     fleet = {names.LABEL_FLEET: name}
     return {
         key: Requirement(*TIER, name=name, namespace=namespace),
@@ -26,31 +26,31 @@ def requirements(key: str, children_key: str, namespace: str, name: str) -> dict
 
 
 def is_refused(tier: Mapping[str, Any]) -> bool:
-    """Whether the spec that a tier has is not the one that runs."""
+    """Return whether the spec that a tier has is not the one that runs."""
     return access.condition(tier, CONDITION_ACCEPTED).get("status") == FALSE
 
 
 def is_ready(tier: Mapping[str, Any]) -> bool:
-    """Whether a tier is ready, by the spec that it has, and stays."""
+    """Return whether a tier is ready by its present spec and is not being deleted."""
     return not access.text(tier, *_DELETION) and _is_ready(
         lambda kind: access.condition(tier, kind).get("status", "")
     )
 
 
 def is_ready_child(call: Call, key: str) -> bool:
-    """The same of a tier that is composed."""
+    """Return whether a composed tier is ready and is not being deleted."""
     return not call.observed_value(key, *_DELETION) and _is_ready(
         lambda kind: call.observed_condition(key, kind)
     )
 
 
 def _is_ready(status: Callable[[str], str]) -> bool:
-    """Core leaves Ready as it was where an edit is refused: that is of the spec before."""
+    """Return whether Ready is of the present spec: core leaves it when an edit is refused."""
     return status("Ready") == TRUE and status(CONDITION_ACCEPTED) != FALSE
 
 
 def unready(tier: Mapping[str, Any]) -> str:
-    """What keeps a tier from being ready: that it goes, or which of its conditions."""
+    """Return what keeps a tier from being ready: its deletion, or its conditions."""
     if access.text(tier, *_DELETION):
         return "it is being deleted."
     found = sorted(

@@ -1,4 +1,4 @@
-"""What follows from a tier's name and spec: validated once, built once, and remembered.
+"""Plan a tier from its name and spec: validated once, built once, and remembered.
 
 A consumer's step needs the same plan as the tier's own, so it stands in a module of its own.
 """
@@ -34,7 +34,7 @@ class TierPlan:
 
     @property
     def is_fleet(self) -> bool:
-        """Whether the tier is stamped onto clusters: its children compose the parts."""
+        """Return whether the tier is stamped onto clusters: its children compose the parts."""
         return self.tier.spec.cluster_selector is not None
 
     @cached_property
@@ -48,7 +48,7 @@ class TierPlan:
         return Description() if self.is_fleet else self.backend.describe(self.tier)
 
     def wrapped(self, provider_config: str) -> dict[str, Json]:
-        """The parts as Objects for one cluster, by key."""
+        """Return the parts as Objects for one cluster, by key."""
         if provider_config not in self.objects:
             self.objects[provider_config] = {
                 p.key: objects.wrap(
@@ -79,7 +79,7 @@ def _size(*documents: bytes) -> int:
 def draft(
     namespace: str, name: str, spec: Mapping[str, Any], key: bytes, backends: Registry
 ) -> TierPlan | InvalidTier:
-    """A tier as far as its own document says: `needs` are named, and nothing is built yet.
+    """Return a tier as far as its own document says; its `needs` are named and not looked up.
 
     `key`: the spec's bytes, by which the answer is remembered.
     """
@@ -99,7 +99,10 @@ def plan(
     backends: Registry,
     needed: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> TierPlan | InvalidTier:
-    """The whole plan of a tier. `needed`: what its draft's `needs` name, by the need's name."""
+    """Return the whole plan of a tier.
+
+    `needed`: what its draft's `needs` name, by the need's name.
+    """
     others = encode(needed) if needed else b""
     memo = (id(backends), namespace, name, key, others)
     planned = _plans.get(memo)

@@ -1,4 +1,4 @@
-"""Usages: who uses a tier. Marker and deletion protection in one, composed by each consumer.
+"""Compose and read Usages: each marks a tier as used by a consumer, and protects it.
 
 The Usage stands in the consumer's namespace, `of` the tier and `by` what keeps the engine running:
 the composed Object (or bare workload) of one of the consumer's wired engines. That goes before the
@@ -34,7 +34,7 @@ Rejected:
 
 import json
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
@@ -70,21 +70,18 @@ class Share:
 
 @dataclass(frozen=True)
 class Consumer:
-    """Who a Usage speaks for. `namespace` is "" for a cluster-scoped one.
-
-    `owner`: the uid of its controller, "" without one: replicas of one parent have it in common.
-    """
+    """The consumer that a Usage is of. `namespace` is "" for a cluster-scoped one."""
 
     namespace: str
     kind: str
     name: str
-    owner: str = ""
 
 
 @dataclass(frozen=True)
 class UsageOwner:
-    """What holds a tier: the composed resource that runs an engine, by its name on the control
-    plane. `namespace` is "" for a cluster-scoped resource.
+    """The composed resource that runs an engine, by its name on the control plane.
+
+    `namespace` is "" for a cluster-scoped resource.
     """
 
     api_version: str
@@ -94,17 +91,15 @@ class UsageOwner:
 
 
 def consumer(composite: dict[str, Any]) -> Consumer:
-    """The consumer that a composite is."""
+    """Return the consumer that a composite is."""
     metadata = composite.get("metadata", {})
-    owners = metadata.get("ownerReferences") or ()
-    owner = next((o.get("uid", "") for o in owners if o.get("controller")), "")
     return Consumer(
-        metadata.get("namespace", ""), composite.get("kind", ""), metadata.get("name", ""), owner
+        metadata.get("namespace", ""), composite.get("kind", ""), metadata.get("name", "")
     )
 
 
 def owner(call: Call, key: str, resource: dict[str, Any]) -> UsageOwner:
-    """The composed resource under `key`, under the name that core has given it or will give it."""
+    """Return the composed resource of `key`, by the name that core has given or will give it."""
     metadata = resource.get("metadata") or {}
     name = call.observed_value(key, "metadata", "name") or metadata.get("name")
     if not name:
@@ -135,7 +130,7 @@ def compose(
     held: Iterable[tuple[Share, UsageOwner]],
     progress: str = "",
 ) -> dict[str, dict[str, Any]]:
-    """The Usages by which a consumer marks `tier` (namespace, name): one per model string, by key.
+    """Return the Usages that mark `tier` (namespace, name), one per model string, by key.
 
     `held`: what the consumer's engines share, each with what runs it; the first of a model string
     is the one that holds the tier. `progress`: how far the consumer is with the tier's wiring,
@@ -156,17 +151,16 @@ def compose(
 
 
 def _key(who: Consumer, tier: tuple[str, str], model: str, by: UsageOwner) -> str:
-    """Core never moves what it has composed: a cluster-scoped consumer's Usage changes its key
-    with its namespace.
+    """Return a Usage's key; a cluster-scoped consumer's holds the namespace.
+
+    Core never moves what it has composed.
     """
-    where = () if who.namespace else (_home(by, tier),)
+    where = () if who.namespace else (_namespace(by, tier),)
     return f"{_KEY}{naming.digest(*tier, model, *where)}"
 
 
-def _home(by: UsageOwner, tier: tuple[str, str]) -> str:
-    """Where the Usage stands: beside what holds the tier, or where that has no namespace, beside
-    the tier.
-    """
+def _namespace(by: UsageOwner, tier: tuple[str, str]) -> str:
+    """Return the Usage's namespace: the owner's, or the tier's where the owner has none."""
     return by.namespace or tier[0]
 
 
@@ -187,10 +181,12 @@ def _usage(
         },
     }
     if not who.namespace:
-        metadata["namespace"] = _home(by, tier)
+        metadata["namespace"] = _namespace(by, tier)
     reason = f"{who.kind} {who.namespace}/{who.name} offloads KV cache to it"
     of = {"name": name, "namespace": namespace}
-    return _document({"of": _of(of), "by": _by(by), "reason": reason}, metadata)
+    return _document(
+        {"of": _tier_reference(of), "by": _owner_reference(by), "reason": reason}, metadata
+    )
 
 
 def _document(spec: dict[str, Any], metadata: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -198,7 +194,7 @@ def _document(spec: dict[str, Any], metadata: dict[str, Any] | None = None) -> d
     return identity | ({"metadata": metadata} if metadata else {}) | {"spec": spec}
 
 
-def _of(reference: dict[str, str]) -> dict[str, Any]:
+def _tier_reference(reference: dict[str, str]) -> dict[str, Any]:
     return {
         "apiVersion": names.API_VERSION,
         "kind": "KVOffloadTier",
@@ -207,22 +203,22 @@ def _of(reference: dict[str, str]) -> dict[str, Any]:
 
 
 def _consumer_text(who: Consumer) -> str:
-    fields = {"namespace": who.namespace, "kind": who.kind, "name": who.name, "owner": who.owner}
-    return json.dumps({k: v for k, v in fields.items() if v}, separators=(",", ":"))
+    fields = {key: value for key, value in asdict(who).items() if value}
+    return json.dumps(fields, separators=(",", ":"))
 
 
-def _by(by: UsageOwner) -> dict[str, Any]:
+def _owner_reference(by: UsageOwner) -> dict[str, Any]:
     return {"apiVersion": by.api_version, "kind": by.kind, "resourceRef": {"name": by.name}}
 
 
 def of_fleet(name: str) -> dict[str, Any]:
-    """A fleet tier's Usage of itself, while a child is used. It has no `by`, and so never waits."""
+    """Return a fleet tier's Usage of itself; it has no `by`, and so never waits."""
     reason = "consumers use its tiers on their clusters: see status.usedBy"
-    return _document({"of": _of({"name": name}), "reason": reason})
+    return _document({"of": _tier_reference({"name": name}), "reason": reason})
 
 
 def of_needed(tier: tuple[str, str], needed: Mapping[str, Any]) -> dict[str, Any]:
-    """The Usage by which `tier` (namespace, name) marks the tier that it needs, in its namespace.
+    """Return the Usage by which `tier` (namespace, name) marks the tier that it needs.
 
     It has no `by`, and so never waits: the tier's own consumers keep it, and with it this.
     """
@@ -237,15 +233,14 @@ def of_needed(tier: tuple[str, str], needed: Mapping[str, Any]) -> dict[str, Any
         names.ANNOTATION_USED_TIER: f"{namespace}/{used}",
     }
     reason = f"KVOffloadTier {namespace}/{name} keeps its blocks there"
-    spec = {"of": _of({"name": used}), "reason": reason}
+    spec = {"of": _tier_reference({"name": used}), "reason": reason}
     return _document(spec, {"labels": labels, "annotations": annotations})
 
 
 def observed(call: Call, models: Container[str], by: UsageOwner) -> dict[str, dict[str, Any]]:
-    """The Usages of these model strings that the consumer has composed before, as it would compose
-    them again.
+    """Return the observed Usages of these model strings, as the consumer composes them now.
 
-    `by`: what holds the tier now; a release before this one wrote the consumer itself.
+    `by`: what owns the tier now; a release before this one wrote the consumer itself.
     """
     found = {}
     for key in _composed_before(call):
@@ -253,12 +248,12 @@ def observed(call: Call, models: Container[str], by: UsageOwner) -> dict[str, di
             share.model for share in shares({"metadata": call.observed_value(key, "metadata")})
         }
         if any(model in models for model in marked):
-            found[key] = _again(call, key, by)
+            found[key] = _recomposed(call, key, by)
     return found
 
 
 def released(call: Call, made: Container[str], stays: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The Usages that the consumer has composed before, and needs no more, let go of.
+    """Return the observed Usages that are no longer needed, with nobody in `by`.
 
     Core deletes a Usage only once what its `by` names is gone; an engine that is unwired, or moves
     to another tier, stays. So such a Usage first comes to name nobody, and is dropped by the call
@@ -270,7 +265,7 @@ def released(call: Call, made: Container[str], stays: Iterable[str]) -> dict[str
         by = call.observed_value(key, "spec", "by") or {}
         if key not in made and by.get("resourceRef", {}).get("name") in engines:
             nobody = UsageOwner(by.get("apiVersion", ""), by.get("kind", ""), "", key)
-            found[key] = _again(call, key, nobody)
+            found[key] = _recomposed(call, key, nobody)
     return found
 
 
@@ -278,29 +273,29 @@ def _composed_before(call: Call) -> list[str]:
     return [key for key in call.observed_keys() if key.startswith(_KEY)]
 
 
-def _again(call: Call, key: str, by: UsageOwner) -> dict[str, Any]:
-    """An observed Usage as the consumer would compose it again, for what holds the tier now."""
+def _recomposed(call: Call, key: str, by: UsageOwner) -> dict[str, Any]:
+    """Return an observed Usage as the consumer composes it now, for its present owner."""
     who = consumer(call.composite)
     metadata = call.observed_value(key, "metadata") or {}
     kept: dict[str, Any] = {
-        "labels": _ours(metadata.get("labels", {})),
-        "annotations": _ours(metadata.get("annotations", {}))
+        "labels": _own_keys(metadata.get("labels", {})),
+        "annotations": _own_keys(metadata.get("annotations", {}))
         | {names.ANNOTATION_CONSUMER: _consumer_text(who)},
     }
     if not who.namespace:
         kept["namespace"] = metadata.get("namespace", "")
     spec = dict(call.observed_value(key, "spec") or {})
     if who.namespace or by.namespace in ("", kept["namespace"]):
-        spec["by"] = _by(by)
+        spec["by"] = _owner_reference(by)
     return _document(spec, kept)
 
 
-def _ours(values: dict[str, str]) -> dict[str, str]:
+def _own_keys(values: dict[str, str]) -> dict[str, str]:
     return {key: value for key, value in values.items() if key.startswith(f"{names.GROUP}/")}
 
 
 def shares(usage: dict[str, Any]) -> list[Share]:
-    """What the consumer behind a Usage shares; [] where the annotation cannot be read."""
+    """Return what the consumer of a Usage shares; [] where the annotation cannot be read."""
     text = access.texts(usage, "metadata", "annotations").get(names.ANNOTATION_SHARES, "[]")
     try:
         rows = json.loads(text)
@@ -310,8 +305,10 @@ def shares(usage: dict[str, Any]) -> list[Share]:
 
 
 def user(usage: dict[str, Any]) -> Consumer:
-    """The consumer that a Usage speaks for. The namespace is never taken from what the Usage says
-    of itself, except that a consumer may be cluster-scoped.
+    """Return the consumer of a Usage.
+
+    The namespace is the Usage's own: the annotation only says whether the consumer is
+    cluster-scoped.
     """
     namespace = access.text(usage, "metadata", "namespace")
     text = access.texts(usage, "metadata", "annotations").get(names.ANNOTATION_CONSUMER)
@@ -321,15 +318,14 @@ def user(usage: dict[str, Any]) -> Consumer:
         return Consumer(namespace, access.text(usage, *by, "kind"), name)
     try:
         said = json.loads(text)
-        fields = {key: said.get(key, "") for key in ("namespace", "kind", "name", "owner")}
+        scope, kind, name = (said.get(key, "") for key in ("namespace", "kind", "name"))
     except (ValueError, AttributeError, RecursionError):
         return Consumer(namespace, "", "")
-    kind, name, owner = (str(fields[key]) for key in ("kind", "name", "owner"))
-    return Consumer(namespace if fields["namespace"] else "", kind, name, owner)
+    return Consumer(namespace if scope else "", str(kind), str(name))
 
 
 def used_by_status(usages: list[dict[str, Any]]) -> dict[str, Any]:
-    """`status.usedBy` and `status.consumers`: who uses the tier, grouped by what they share.
+    """Return `status.usedBy` and `status.consumers`: who uses the tier, by what they share.
 
     `usages`: those that count (`admission.admitted`).
     """
@@ -348,7 +344,7 @@ def used_by_status(usages: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _well_formed(entry: dict[str, str]) -> bool:
-    """Whether the status may hold it: one entry that it may not would fail all of the status."""
+    """Return whether the status may hold an entry; an invalid one would fail all of the status."""
     try:
         ConsumerEntry.model_validate(entry)
     except ValidationError:

@@ -35,7 +35,7 @@ class IgnoredAnnotation:
 def ignored_annotations(
     document: Mapping[str, Any], read: Collection[tuple[str, str]], known: bool
 ) -> tuple[IgnoredAnnotation, ...]:
-    """The keys of a document that nobody reads, in the order in which they stand there.
+    """Return the keys of a document that nothing reads, in their order.
 
     `read`: (key, value) of every annotation of a pod template in it. `known`: whether its kind is
     one that is looked into.

@@ -1,4 +1,4 @@
-"""What a desired resource asks for: the workload in it, its engines, the tier they name.
+"""Read a desired resource: the workload in it, its engines, the tier that they name.
 
 A tier is named by the annotation of a pod template (one member's counts for its gang), or by
 `kvOffloadTierRef` of the composite, which then counts for every engine of the composite that names
@@ -7,8 +7,8 @@ of the composite proves to be one, whatever might be one is doubtful, and is tol
 running unwired.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -44,13 +44,14 @@ _FIELDS = (("spec", "template", "spec", "kvOffloadTierRef"), ("spec", "kvOffload
 
 @dataclass(frozen=True)
 class OffloadRequest:
-    """A workload of which at least one engine asks for a tier, or was wired before.
+    """A workload of which at least one engine requests a tier, or was wired before.
 
-    `resource`: what the earlier step desires under `key`; `manifest`: the workload in it.
-    `ref` is None when nothing asks any more. `refused`: why the asking itself is wrong.
+    `resource`: what the earlier step desires under `key`; `manifest`: the workload in it. `ref` is
+    None when no engine requests a tier any more. `refused`: why the request itself is wrong.
     `digest`: of the pod templates as their author wrote them, and of the flags that their engines
-    read from ConfigMaps. `record`: of an earlier wiring, and
-    `unreadable`: why it cannot be read. `siblings`: what else the composite desires.
+    read from ConfigMaps. `record`: of an earlier wiring, and `unreadable`: why it cannot be read.
+    `doubtful`: a field of the composite names the tier, and nothing shows that this is an engine.
+    `siblings`: what else the composite desires.
     """
 
     key: str
@@ -73,18 +74,17 @@ class OffloadRequest:
 
     @property
     def remote_namespace(self) -> str:
-        metadata = self.manifest.get("metadata")
-        namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
-        return str(namespace or "default")
+        """Return the namespace of its pods on the workload cluster."""
+        return _namespace(self.manifest)
 
     @cached_property
     def texts(self) -> Texts:
-        """The texts of the ConfigMaps that its pods may mount, as far as they can be seen."""
-        return self.siblings.config_maps.mountable_by(self.resource, self.remote_namespace)
+        """Return the texts of the visible ConfigMaps that its pods may mount."""
+        return _texts(self.resource, self.manifest, self.siblings)
 
 
 def composite_reference(composite: Mapping[str, Any]) -> KVOffloadTierRef | Refused | None:
-    """The tier that a field of the composite names; None without one, Refused where it is wrong."""
+    """Return the tier that a field of the composite names: None without one, Refused if wrong."""
     for path in _FIELDS:
         value = access.at(composite, *path)
         if value is None:
@@ -106,7 +106,7 @@ def find(
     recorded: str,
     siblings: SiblingResources = NO_SIBLINGS,
 ) -> OffloadRequest | None:
-    """What the desired resource asks for; None when it is no workload, or asks for nothing.
+    """Return the request in a desired resource; None where it is no workload, or has none.
 
     `reference`: what `composite_reference` found. `recorded`: the text of the record on the
     observed resource, "" without one. `siblings`: what its pods may refer to.
@@ -118,29 +118,31 @@ def find(
     cluster = step_input.control_plane_cluster or ""
     if manifest is not resource:
         cluster = objects.provider_config(resource)
-    request = OffloadRequest(
-        key, resource, manifest, cluster, record=known, unreadable=unreadable, siblings=siblings
-    )
+    found: dict[str, Any] = {"record": known, "unreadable": unreadable, "siblings": siblings}
     try:
         workload = workloads.find(manifest, paths(key, manifest, step_input))
         if workload is None:
             return None
-        request = replace(request, workload=workload, digest=_digest(workload, ()))
-        engines = _asking(request, reference, step_input)
+        found |= {"workload": workload, "digest": record.digest(_bodies(workload))}
+        texts = _texts(resource, manifest, siblings)
+        gangs = [GangReader(gang, step_input, texts) for gang in workload.engines]
+        engines = _read_requesting(gangs, reference, step_input)
         if not engines and reference is not None and manifest.get("kind") not in _ENDING:
-            request = replace(request, doubtful=True)
-            engines = _doubtful(request, reference, step_input)
-        request = replace(request, digest=_digest(workload, engines))
+            found["doubtful"] = True
+            engines = _read_all(gangs, reference, step_input)
+        if files := _flag_files(engines):
+            found["digest"] = record.digest(_bodies(workload) | files)
         named, policy = _agreed(engines)
     except Refused as refused:
-        return replace(request, refused=refused)
+        return OffloadRequest(key, resource, manifest, cluster, refused=refused, **found)
     if named is None and known is None and not unreadable:
         return None
-    return replace(request, engines=engines, ref=named, policy=policy)
+    found |= {"engines": engines, "ref": named, "policy": policy}
+    return OffloadRequest(key, resource, manifest, cluster, **found)
 
 
 def unread(key: str, resource: Json, recorded: str, why: Refused) -> OffloadRequest:
-    """A workload of which nothing is known but its record: reading it failed."""
+    """Return the request of a workload that could not be read: its record is all that is known."""
     known, unreadable = record.load(recorded) if recorded else (None, "")
     manifest = objects.unwrap(resource) or {}
     return OffloadRequest(
@@ -151,7 +153,7 @@ def unread(key: str, resource: Json, recorded: str, why: Refused) -> OffloadRequ
 def ignored_annotations_in(
     key: str, resource: Json, step_input: Input, request: OffloadRequest | None
 ) -> tuple[IgnoredAnnotation, ...]:
-    """The requests in a desired resource that nobody reads. `asking`: what `find` gave for it."""
+    """Return the annotations that nothing reads; `request` is what `find` returned for it."""
     manifest = objects.unwrap(resource)
     if manifest is None:
         return ignored_annotations(resource, (), known=False)
@@ -180,54 +182,69 @@ def ignored_annotations_in(
 
 
 def paths(key: str, manifest: Json, step_input: Input) -> tuple[str, ...]:
-    """Where the Input says that pod templates of this workload stand."""
+    """Return where the Input says that pod templates of this workload stand."""
     kind = manifest.get("kind")
     return tuple(p.path for p in step_input.paths if p.resource == key or p.kind == kind)
 
 
-def _digest(workload: Workload, engines: tuple[EngineRequest, ...]) -> str:
-    """Of the templates, and of what their engines read beside the argv: comments are no change."""
-    bodies: Json = {template.path: template.body for template in workload.templates}
+def _texts(resource: Json, manifest: Json, siblings: SiblingResources) -> Texts:
+    return siblings.config_maps.mountable_by(resource, _namespace(manifest))
+
+
+def _namespace(manifest: Json) -> str:
+    metadata = manifest.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    return str(namespace or "default")
+
+
+def _bodies(workload: Workload) -> Json:
+    return {template.path: template.body for template in workload.templates}
+
+
+def _flag_files(engines: tuple[EngineRequest, ...]) -> Json:
+    """Return the flags that engines read from files, by template: comments are no change."""
+    found: Json = {}
     for pod in (pod for engine in engines for pod in engine.pods):
         files = [list(call.config.words) for call in pod.calls if call.config is not None]
         if any(files):
-            bodies[f"{pod.template.path}: {config_file.FLAG}"] = files
-    return record.digest(bodies)
+            found[f"{pod.template.path}: {config_file.FLAG}"] = files
+    return found
 
 
-def _asking(
-    request: OffloadRequest, reference: KVOffloadTierRef | Refused | None, step_input: Input
+def _read_requesting(
+    gangs: Iterable[GangReader], reference: KVOffloadTierRef | Refused | None, step_input: Input
 ) -> tuple[EngineRequest, ...]:
-    """The engines that ask, each read once."""
-    by_field = None if isinstance(reference, Refused) else reference
+    """Read the engines that request a tier, each once."""
     out = []
-    for gang in request.workload.engines:
-        pods = GangReader(gang, step_input, request.texts)
-        own = declared((t.body for t in gang.templates), None, step_input)
-        if own.ref is None and not (reference is not None and pods.is_engine(own)):
+    for reader in gangs:
+        bodies = [template.body for template in reader.gang.templates]
+        own = declared(bodies, None, step_input)
+        if own.ref is None and not (reference is not None and reader.is_engine(own)):
             continue
-        if own.ref is None and isinstance(reference, Refused):
-            raise reference
-        out.append(pods.engine(declared((t.body for t in gang.templates), by_field, step_input)))
+        if isinstance(reference, Refused):
+            if own.ref is None:
+                raise reference
+            out.append(reader.engine(own))
+        else:
+            whole = own if reference is None else declared(bodies, reference, step_input)
+            out.append(reader.engine(whole))
     return tuple(out)
 
 
-def _doubtful(
-    request: OffloadRequest, reference: KVOffloadTierRef | Refused, step_input: Input
+def _read_all(
+    gangs: Iterable[GangReader], reference: KVOffloadTierRef | Refused, step_input: Input
 ) -> tuple[EngineRequest, ...]:
-    """All gangs, as if each were the engine that the composite's field speaks of."""
+    """Read every gang as if it were the engine that the composite's field means."""
     if isinstance(reference, Refused):
         raise reference
     return tuple(
-        GangReader(gang, step_input, request.texts).engine(
-            declared((t.body for t in gang.templates), reference, step_input)
-        )
-        for gang in request.workload.engines
+        reader.engine(declared((t.body for t in reader.gang.templates), reference, step_input))
+        for reader in gangs
     )
 
 
 def _agreed(engines: tuple[EngineRequest, ...]) -> tuple[Ref | None, Policy]:
-    """The one tier and policy of the workload's engines. Raises TierConflict."""
+    """Return the one tier and policy of the workload's engines. Raise TierConflict for several."""
     requests = {
         (engine.declared.ref, engine.declared.policy or Policy.REQUIRED) for engine in engines
     }

@@ -1,4 +1,4 @@
-"""The record: what was injected, complete enough to be applied again when the tier is gone.
+"""Write and read the record of what was injected, to apply it again without the tier.
 
 It stands in an annotation of the Object, or of the workload's own metadata when it is bare; never
 on the pod template, where writing it would roll the pods.
@@ -28,8 +28,10 @@ WIRED, UNWIRED = "Wired", "Unwired"
 
 @dataclass(frozen=True)
 class TemplateRecord:
-    """One template's wiring. `container`: the serving container's name. `files_name`: the ConfigMap
-    that holds `injection.files`, "" without files.
+    """One template's wiring.
+
+    `container`: the serving container's name. `files_name`: the ConfigMap that holds
+    `injection.files`, "" without files.
     """
 
     injection: Injection
@@ -39,14 +41,13 @@ class TemplateRecord:
 
 @dataclass(frozen=True)
 class Record:
-    """`state`: Wired, or Unwired (Optional's choice, bound to `template`, a digest).
+    """What was injected into one workload, complete enough to be applied again.
 
-    `tier`: "namespace/name" as the workload names it; `child`: the fleet's child that it was, ""
-    where the name is the tier's own. `template`: a digest of the pod templates as their author
-    wrote them; `applied`: of the wired ones as we wrote them, so that they are known again when
-    they are seen.
-    `engines`: {gang name: facts as {fact: value}}, with their sources and the cache identity.
-    `templates`: {template path: TemplateRecord}.
+    `state`: Wired, or Unwired (Optional's choice, bound to `template`). `tier`: "namespace/name" as
+    the workload names it; `child`: the fleet's child that it was, "" where the name is the tier's
+    own. `template`: a digest of the pod templates as their author wrote them; `applied`: of the
+    wired ones as we wrote them. `engines`: {gang name: facts as {fact: value}}, with their sources
+    and the cache identity. `templates`: {template path: TemplateRecord}.
     """
 
     state: str
@@ -65,47 +66,38 @@ class Record:
 
     @cached_property
     def wiring(self) -> str:
-        """A digest of what was injected: two records of one wiring have the same."""
+        """Return a digest of what was injected: equal for two records of one wiring."""
         return digest({path: kept.injection.to_json() for path, kept in self.templates.items()})[:8]
 
     @cached_property
     def text(self) -> str:
-        """The record as `dump` writes it."""
-        return _dump(self)
-
-
-def dump(record: Record) -> str:
-    """Compact canonical JSON. Raises Refused(PodConflict) above 16 KiB."""
-    return record.text
-
-
-def _dump(record: Record) -> str:
-    data: Json = {"version": VERSION, "state": record.state, "tier": record.tier}
-    for key, value in (
-        ("child", record.child),
-        ("backend", record.backend),
-        ("policy", record.policy),
-        ("template", record.template),
-        ("applied", record.applied),
-        ("engines", {k: dict(v) for k, v in record.engines.items()}),
-        ("templates", {k: _dump_template(v) for k, v in record.templates.items()}),
-    ):
-        if value:
-            data[key] = value
-    text = _canonical(data)
-    size = len(text.encode())
-    if size > MAX_BYTES:
-        raise Refused(
-            Reason.POD_CONFLICT,
-            f"the record of this wiring would take {size} bytes, more than {MAX_BYTES}: the tier "
-            "gives its pods too many or too long files; shorten them",
-            f"metadata.annotations[{names.ANNOTATION_RECORD}]",
-        )
-    return text
+        """Return the record as compact canonical JSON. Raise PodConflict above 16 KiB."""
+        data: Json = {"version": VERSION, "state": self.state, "tier": self.tier}
+        for key, value in (
+            ("child", self.child),
+            ("backend", self.backend),
+            ("policy", self.policy),
+            ("template", self.template),
+            ("applied", self.applied),
+            ("engines", {k: dict(v) for k, v in self.engines.items()}),
+            ("templates", {k: _dump_template(v) for k, v in self.templates.items()}),
+        ):
+            if value:
+                data[key] = value
+        text = _canonical(data)
+        size = len(text.encode())
+        if size > MAX_BYTES:
+            raise Refused(
+                Reason.POD_CONFLICT,
+                f"the record of this wiring would take {size} bytes, more than {MAX_BYTES}: the "
+                "tier gives its pods too many or too long files; shorten them",
+                f"metadata.annotations[{names.ANNOTATION_RECORD}]",
+            )
+        return text
 
 
 def load(text: str | None) -> tuple[Record | None, str]:
-    """The record and "", or None and why there is none. Never raises: records come from outside."""
+    """Return the record and "", or None and why there is none; records can be forged."""
     if not text:
         return None, "there is no record"
     if len(text) > 4 * MAX_BYTES:
@@ -128,13 +120,13 @@ def load(text: str | None) -> tuple[Record | None, str]:
 
 
 def read(metadata: Mapping[str, Any] | None) -> tuple[Record | None, str]:
-    """`load` from the annotation of an object's metadata."""
+    """Read the record in the annotation of an object's metadata, as `load` does."""
     annotations = (metadata or {}).get("annotations") or {}
     return load(annotations.get(names.ANNOTATION_RECORD))
 
 
 def digest(templates: Mapping[str, Any]) -> str:
-    """A digest of pod templates ({path: body}) as their author wrote them, order of keys aside."""
+    """Return a digest of pod templates ({path: body}); the order of keys does not count."""
     return hashlib.sha256(_canonical(templates).encode()).hexdigest()[:16]
 
 

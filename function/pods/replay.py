@@ -1,4 +1,4 @@
-"""A workload wired again from its record, by the code that wired it."""
+"""Wire a workload again from its record, by the code that wired it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 def replay(request: OffloadRequest, record: Record, step_input: Input) -> Json:
-    """The workload's manifest wired as recorded. Raises Refused where the pod has outgrown it."""
+    """Return the manifest wired as recorded. Raise Refused where the record no longer fits."""
     read = {
         pod.template.path: (pod, asking.engine) for asking in request.engines for pod in asking.pods
     }
@@ -67,8 +67,10 @@ def replay(request: OffloadRequest, record: Record, step_input: Input) -> Json:
 def carry_over(
     request: OffloadRequest, record: Record, wired: Wired, step_input: Input
 ) -> Wired | None:
-    """A changed template under the wiring that it had; None where its engines are not the same,
-    or the pod has outgrown that wiring. `wired`: as it would be wired anew.
+    """Wire a changed template as it was wired before.
+
+    `wired`: as it would be wired now. Return None where its engines are not the same, or the old
+    wiring no longer fits the pod.
     """
     new = wired.record
     if record.engines != new.engines or record.templates.keys() != new.templates.keys():
@@ -83,7 +85,7 @@ def carry_over(
 
 
 def with_running_templates(request: OffloadRequest, record: Record, observed: Json) -> Json | None:
-    """The workload with its pod templates as they run; None where they are not what we wrote.
+    """Return the manifest with the running pod templates; None where we did not write them.
 
     Anyone who may write the observed resource may write anything there: nothing of it is taken but
     templates whose digest the record has. All else is as the earlier step desires it now. Bare
@@ -107,7 +109,7 @@ def with_running_templates(request: OffloadRequest, record: Record, observed: Js
 
 
 def _recorded_engine(record: Record, gang: Gang) -> Mapping[str, str]:
-    """What the record says of a gang; its only engine where the gang has another name by now."""
+    """Return the recorded facts of a gang; of the only engine where the gang was renamed."""
     found = record.engines.get(gang.name)
     return found or (next(iter(record.engines.values())) if len(record.engines) == 1 else {})
 
@@ -115,8 +117,11 @@ def _recorded_engine(record: Record, gang: Gang) -> Mapping[str, str]:
 def _as_recorded(
     pod: Pod, engine: Engine | None, kept: TemplateRecord, recorded: Mapping[str, str]
 ) -> bool:
-    """Whether a template reads today as it did when it was wired: what was declared then of the
-    engine or the container may be gone from the composite or from the step's Input."""
+    """Return whether a template reads today as it did when it was wired.
+
+    What was declared then of the engine or the container may be gone from the composite or from the
+    step's Input.
+    """
     return (
         engine is not None
         and engine.name == recorded.get("engine")
@@ -141,7 +146,7 @@ def _recorded(
     step_input: Input,
     texts: Texts,
 ) -> Pod:
-    """A template that was wired before, by what the record says of it."""
+    """Read a template that was wired before, by its record."""
     if template.problem:
         raise Refused(Reason.POD_CONFLICT, template.problem)
     if template.kind == workloads.SERVE:

@@ -30,11 +30,11 @@ class ConfigMaps:
 
     @classmethod
     def among(cls, resources: Iterable[Json]) -> Self:
-        """The ConfigMaps among desired resources, bare or in Objects."""
+        """Return the ConfigMaps among desired resources, bare or in Objects."""
         return cls(tuple(found for each in resources if (found := _config_map(each))))
 
     def mountable_by(self, resource: Json, namespace: str) -> Texts:
-        """Those that a pod in `resource` may mount. `namespace`: the pod's."""
+        """Return the texts that a pod in `resource` may mount. `namespace`: the pod's."""
         cluster, found = _cluster(resource), dict[str, Mapping[str, str] | None]()
         for place, of, name, texts in self.seen:
             if (place, of) == (cluster, namespace):
@@ -45,14 +45,14 @@ class ConfigMaps:
 
 @dataclass(frozen=True)
 class SiblingResources:
-    """`claims`: what pods may claim devices by. `config_maps`: what they may mount."""
+    """Desired resources that pods refer to: claims for devices, and ConfigMaps to mount."""
 
     claims: Claims = field(default_factory=Claims)
     config_maps: ConfigMaps = field(default_factory=ConfigMaps)
 
     @classmethod
     def among(cls, resources: Iterable[Json]) -> Self:
-        """What stands among desired resources, bare or in Objects."""
+        """Find claims and ConfigMaps among desired resources, bare or in Objects."""
         held = list(resources)
         manifests = (objects.unwrap(each) for each in held)
         claims = Claims.among(each for each in manifests if each is not None)

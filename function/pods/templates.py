@@ -1,4 +1,4 @@
-"""Pod templates: with what a backend injects in them, and found again by their paths."""
+"""Wire one pod template, and find templates by their paths."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -25,7 +25,7 @@ FILES_VOLUME = "kv-offload-files"
 def apply(
     pod: Pod, engine: Engine, injection: Injection, files_name: str
 ) -> tuple[Json, list[FlagPlan]]:
-    """One pod template wired: argv where it starts an engine, the pod's rest always."""
+    """Wire one pod template: argv where it starts an engine, the rest of the pod always."""
     template, program = pod.template, pod.program
     if template.kind == workloads.SERVE:
         plans = [kind(engine.name).plan(call, engine, injection) for call in pod.calls]
@@ -53,7 +53,7 @@ def apply(
 
 
 def _files_volume(injection: Injection, files_name: str) -> Json:
-    """The ConfigMap as a volume; as a whole where no file stands in a folder."""
+    """Return the ConfigMap as a volume, with `items` where a file stands in a folder."""
     source: Json = {"name": files_name}
     if any("/" in path for path in injection.files):
         source["items"] = [
@@ -63,12 +63,12 @@ def _files_volume(injection: Injection, files_name: str) -> Json:
 
 
 def of(manifest: Json) -> tuple[Template, ...]:
-    """The templates of a workload; none where it is no workload that is known."""
+    """Return the templates of a workload, () for an unknown kind."""
     workload = workloads.find(manifest)
     return workload.templates if workload else ()
 
 
 def found(manifest: Json, paths: Iterable[str]) -> dict[str, Any]:
-    """The bodies of those of the paths that the workload has, in their order."""
+    """Return {path: body} for those of the paths that the workload has, in their order."""
     there = {template.path: template.body for template in of(manifest)}
     return {path: there[path] for path in paths if path in there}

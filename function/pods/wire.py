@@ -52,7 +52,7 @@ def wire(
     files_name: str,
     namespace: str = "",
 ) -> Wired:
-    """The workload wired to `tier`, all of its asking engines or none. Raises Refused.
+    """Wire all requesting engines of a workload to `tier`, or raise Refused.
 
     `backend`: the tier's. `files_name`: of the ConfigMap that holds the files of its pods.
     `namespace`: the consumer's own, on the control plane.
@@ -99,14 +99,17 @@ def wire(
         templates=templates,
         applied=records.digest(bodies),
     )
-    records.dump(record)  # refuse now what could not be recorded
+    _ = record.text  # refuse now what could not be recorded
     summary = f"Wired to {tier.spec.backend} tier {request.ref}: {' '.join(lines)}"
     return Wired(manifest, record, tuple(wired), summary)
 
 
 def _without_load_failure_policy(injection: Injection, engine: Engine) -> Injection:
-    """What a decode engine may do when a transfer fails is its author's choice: with "recompute",
-    which a cache wants, it would prefill without a word; vLLM's default fails the request."""
+    """Leave out the load failure policy for an engine that transfers blocks itself.
+
+    What a decode engine does when a transfer fails is its author's choice: with "recompute", which
+    a cache wants, it would prefill silently; vLLM's default fails the request.
+    """
     if not kind(engine.name).transfers(engine.flags):
         return injection
     options = {k: v for k, v in injection.connector_options.items() if k != LOAD_FAILURE}
@@ -116,8 +119,11 @@ def _without_load_failure_policy(injection: Injection, engine: Engine) -> Inject
 def _without_ineffective_capabilities(
     injection: Injection, pods: Sequence[Pod]
 ) -> tuple[Injection, tuple[str, ...]]:
-    """A capability that is added to a container of another user than root has no effect, and a
-    restricted namespace refuses it: there the node must allow what it stands for."""
+    """Leave out capabilities for containers of another user than root, with a note.
+
+    They have no effect there, and a restricted namespace refuses them: the node must allow what
+    they stand for.
+    """
     plain = all(
         patch.is_non_root(pod.template.body.get("spec") or {}, pod.container) for pod in pods
     )
@@ -132,7 +138,7 @@ def _without_ineffective_capabilities(
 
 
 class _DecodeLeft(Exception):
-    """A decode engine that the tier leaves alone: its prefill engine is wired all the same."""
+    """Raised for a decode engine that the tier leaves alone; its prefill engine is wired."""
 
     def __init__(self, engine: EngineRequest, refused: Refused) -> None:
         super().__init__(f"{_engine_prefix(engine)}{refused}")
@@ -141,7 +147,7 @@ class _DecodeLeft(Exception):
 
 @dataclass(frozen=True)
 class _WiredEngine:
-    """What one engine gets: each pod's template, wired."""
+    """One engine's wiring: each pod's template, wired."""
 
     engine: Engine
     identity: Identity
@@ -151,7 +157,7 @@ class _WiredEngine:
 
 
 def _serving(request: OffloadRequest) -> tuple[list[EngineRequest], list[EngineRequest]]:
-    """The engines of a workload, and what stands beside them and is none: a router, a picker.
+    """Split a workload's containers into engines and others, such as a router or a picker.
 
     Raises Refused where nothing is an engine, or somebody else configures the pods' cache.
     """
@@ -166,7 +172,7 @@ def _serving(request: OffloadRequest) -> tuple[list[EngineRequest], list[EngineR
 
 
 def _expands(pods: Sequence[Pod]) -> bool:
-    """Whether Kubernetes expands `$(VAR)` in what starts the engine."""
+    """Return whether Kubernetes expands `$(VAR)` in what starts the engine."""
     return all(pod.template.kind != workloads.SERVE for pod in pods)
 
 
@@ -183,8 +189,11 @@ def _wire_engine(
     described: Description,
     namespace: str,
 ) -> _WiredEngine:
-    """One engine wired. Raises Refused with everything that stands in the way, and _DecodeLeft
-    where the tier has nothing for that half of a pair."""
+    """Wire one engine.
+
+    Raise Refused with every problem at once, and _DecodeLeft where the tier has nothing for the
+    decode engine of a pair.
+    """
     outlives = described.outlives_pods
     engine, cache_identity = engine_of(engine_request, request, tier, backend, outlives, namespace)
     pods = engine_request.pods
@@ -235,7 +244,7 @@ def _unseen(engine_request: EngineRequest) -> Refused:
 
 
 def _unread_files(pods: Sequence[Pod]) -> Iterator[Refused]:
-    """Files of flags that cannot be seen: whatever they hold, the engine is not known."""
+    """Yield a refusal for each file of flags that cannot be read: it may hold any flag."""
     for call in dict.fromkeys(call for pod in pods for call in pod.calls):
         try:
             config_file.check(kind(call.engine).config, call)
@@ -250,7 +259,7 @@ def _injection(
     backend: AnyBackend,
     features: frozenset[str],
 ) -> Injection:
-    """What the tier's backend gives the engine. Raises Refused, _DecodeLeft."""
+    """Return what the tier's backend gives the engine. Raise Refused or _DecodeLeft."""
     try:
         return backend.inject(tier, replace(engine, features=features))
     except Refused as refused:
@@ -260,7 +269,7 @@ def _injection(
 
 
 def unwired(request: OffloadRequest) -> Record:
-    """The record of Optional's choice: unwired until the pod templates change."""
+    """Return the record of Optional's choice: unwired until the pod templates change."""
     return Record(
         state=records.UNWIRED,
         tier=str(request.ref),
@@ -270,7 +279,7 @@ def unwired(request: OffloadRequest) -> Record:
 
 
 def put_back(request: OffloadRequest, manifest: Json, record: Record | None) -> Json:
-    """The desired resource with the workload replaced and the record on it, all else as it was."""
+    """Return the desired resource with the workload replaced and the record on it."""
     resource = manifest
     if request.manifest is not request.resource:
         resource = objects.with_manifest(request.resource, manifest)
@@ -279,7 +288,7 @@ def put_back(request: OffloadRequest, manifest: Json, record: Record | None) -> 
     metadata = resource.get("metadata") or {}
     annotations = {
         **(metadata.get("annotations") or {}),
-        names.ANNOTATION_RECORD: records.dump(record),
+        names.ANNOTATION_RECORD: record.text,
     }
     return {**resource, "metadata": {**metadata, "annotations": annotations}}
 
@@ -297,7 +306,7 @@ def _recorded_facts(engine: Engine, cache_identity: Identity) -> dict[str, str]:
 
 
 def _unwired_containers(pods: Iterable[Pod]) -> list[str]:
-    """Engines that stay unwired in pods whose own is wired, each once."""
+    """Return a note for each other engine in a wired pod: it stays unwired."""
     return list(
         dict.fromkeys(
             f"container {name} of the same pod starts an engine too, and stays as it is: one "
@@ -309,7 +318,7 @@ def _unwired_containers(pods: Iterable[Pod]) -> list[str]:
 
 
 def _notes(plans: Iterable[FlagPlan]) -> list[str]:
-    """What a person should know of the flags as they are now, each once."""
+    """Return the notes on the flags that were set, each once."""
     return list(dict.fromkeys(note for plan in plans for note in plan.notes))
 
 

@@ -28,8 +28,8 @@ ROOT = f"{Path(function.__file__).parent}/"
 # The most that a call may count whose tier is remembered, and one whose tier is new as well.
 # Lowered whenever a change takes something away.
 BUDGET = {
-    "known tier": {"calls": 1270, "files": 640, "rooms": 280, "objects": 190, "classes": 76},
-    "new tier": {"calls": 1480, "files": 670, "rooms": 300, "objects": 212, "classes": 80},
+    "known tier": {"calls": 1275, "files": 650, "rooms": 295, "objects": 180, "classes": 76},
+    "new tier": {"calls": 1490, "files": 685, "rooms": 320, "objects": 205, "classes": 80},
 }
 
 

@@ -1,4 +1,4 @@
-"""What stands beside a consumer's pods: the files they mount, and what else they refer to."""
+"""Compose what a consumer's pods mount or refer to: their files and other objects."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,7 +14,7 @@ _CLUSTER = ("spec", "providerConfigRef", "name")
 
 
 def name(composite: dict[str, Any]) -> str:
-    """The ConfigMap's name on the workload cluster: the consumer's name is in it."""
+    """Return the ConfigMap's name on the workload cluster; it holds the consumer's name."""
     metadata = composite.get("metadata", {})
     kind, namespace = composite.get("kind", ""), metadata.get("namespace", "")
     consumer = metadata.get("name", "")
@@ -24,7 +24,7 @@ def name(composite: dict[str, Any]) -> str:
 def compose(
     call: Call, wired: Iterable[tuple[OffloadRequest, Record]]
 ) -> dict[str, dict[str, Any]]:
-    """Whatever the pods of these workloads mount or reference, by resource key.
+    """Compose what the pods of these workloads mount or reference, by resource key.
 
     One ConfigMap holds the files of all records. File names carry the digest of their text, so that
     engines with other settings do not collide and a pod never finds another text than the one it
@@ -39,8 +39,8 @@ def compose(
             data |= {naming.config_key(path): text for path, text in files.items()}
             home = home or (request if files else None)
             for key, manifest in sorted(template.injection.companions.items()):
-                beside = _beside(request, manifest)
-                out[_key(call, f"kv-offload-{key}", beside)] = beside
+                companion = _wrap(request, manifest)
+                out[_key(call, f"kv-offload-{key}", companion)] = companion
     if home is not None:
         manifest = {
             "apiVersion": "v1",
@@ -48,17 +48,17 @@ def compose(
             "metadata": {"name": name(call.composite)},
             "data": dict(sorted(data.items())),
         }
-        beside = _beside(home, manifest)
-        out[_key(call, KEY, beside)] = beside
+        companion = _wrap(home, manifest)
+        out[_key(call, KEY, companion)] = companion
     return out
 
 
-def _key(call: Call, key: str, beside: dict[str, Any]) -> str:
-    """The resource key of an Object: another one once the consumer has moved to another cluster.
+def _key(call: Call, key: str, companion: dict[str, Any]) -> str:
+    """Return the resource key of an Object; another one once the consumer changed its cluster.
 
     The provider follows no Object to another cluster: what it had made would stay on the old one.
     """
-    cluster = access.text(beside, *_CLUSTER)
+    cluster = access.text(companion, *_CLUSTER)
     moved = f"{key}-{cluster}"
     for known in (key, moved):
         if call.observed_value(known, *_CLUSTER) == cluster:
@@ -66,7 +66,7 @@ def _key(call: Call, key: str, beside: dict[str, Any]) -> str:
     return moved if cluster and call.is_observed(key) else key
 
 
-def _beside(request: OffloadRequest, manifest: dict[str, Any]) -> dict[str, Any]:
-    """A manifest in the namespace of a workload's pods, on their cluster."""
+def _wrap(request: OffloadRequest, manifest: dict[str, Any]) -> dict[str, Any]:
+    """Wrap a manifest for the namespace of a workload's pods, on their cluster."""
     metadata = {**manifest["metadata"], "namespace": request.remote_namespace}
     return objects.wrap_like(request.resource, {**manifest, "metadata": metadata})

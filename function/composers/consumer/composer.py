@@ -1,4 +1,4 @@
-"""Any composite whose pods may name a tier: what earlier steps desire is wired, all else stays.
+"""Wire the workloads that earlier steps desire, in any composite whose pods may name a tier.
 
 The manners of a step among others: pods are patched in place; keys, names, kinds, readiness,
 context and status of others stay untouched; on a composite that is not ours conditions only. A
@@ -50,13 +50,13 @@ def compose(call: Call, step_input: Input, backends: Registry) -> Answer:
 
 
 def is_wired(answer: Answer) -> bool:
-    """Whether an answer of `compose` says that everything that asks is wired."""
+    """Return whether an answer of `compose` says that every requesting workload is wired."""
     return any(c.type == CONDITION and c.status == TRUE for c in answer.conditions)
 
 
 @dataclass
 class _Mark:
-    """What is to be said to one tier: the fleet it is of, and what is shared by which engine."""
+    """The marks on one tier: its fleet, what each engine shares, and the rollout's progress."""
 
     fleet: str
     held: list[tuple[usage.Share, usage.UsageOwner]] = field(default_factory=list)
@@ -111,13 +111,13 @@ class _ConsumerComposer:
 
     @cached_property
     def siblings(self) -> SiblingResources:
-        """What the pods of this composite may refer to."""
+        """Return what the pods of this composite may refer to."""
         keys = self.call.desired_keys()
         found = (k for k in keys if self.call.desired_kind(k)[1] in siblings.KINDS)
         return SiblingResources.among(self.call.desired(key) for key in found)
 
     def _could_ask(self, key: str) -> bool:
-        """Whether a desired resource need be looked at: most of what others compose need not."""
+        """Return whether a desired resource may hold a workload; most cannot."""
         api_version, kind = self.call.desired_kind(key)
         return (
             workloads.is_known(api_version, kind)
@@ -142,7 +142,7 @@ class _ConsumerComposer:
         )
 
     def find_ignored_annotations(self) -> None:
-        """Requests that nobody reads, in what the composite desires and on itself."""
+        """Collect annotations that nothing reads, in desired resources and on the composite."""
         found = {workload.key: workload for workload in self.workloads}
         for key in self.call.desired_keys():
             if self.call.desired_mentions(key, names.KEY_PREFIX):
@@ -168,7 +168,7 @@ class _ConsumerComposer:
     # All workloads of the composite together -------------------------------------------------
 
     def refuse_disagreement(self) -> None:
-        """Engines that are wired to one tier together must go together, or none of them is."""
+        """Refuse engines of one tier that do not go together, such as a prefill and decode pair."""
         together: dict[str, list[int]] = {}
         for i, outcome in enumerate(self.outcomes):
             if outcome.is_wired and outcome.plan is not None and not outcome.keeps_running_template:
@@ -188,7 +188,7 @@ class _ConsumerComposer:
         return self.decider.fall_back(outcome.request, refused, outcome.found)
 
     def hold_back_together(self) -> None:
-        """A composite's engines start together: one that waits holds back those not yet there."""
+        """Hold back every engine that does not run yet while one of the composite waits."""
         if not any(o.action is Action.DEFERRED for o in self.outcomes):
             return
         message = "Held back with the composite's other engines."
@@ -209,7 +209,7 @@ class _ConsumerComposer:
                 )
 
     def compose_companions(self) -> None:
-        """What the consumer's pods mount or reference, on their cluster."""
+        """Compose what the consumer's pods mount or reference, on their cluster."""
         wired = [(o.request, o.record) for o in self.outcomes if o.is_wired and o.record]
         for key, manifest in companions.compose(self.call, wired).items():
             there = self.call.is_observed(key) and not objects.is_object(manifest)
@@ -239,8 +239,9 @@ class _ConsumerComposer:
                 self.answer.resources[key] = Composed(manifest, True)
 
     def _keep_marks(self, outcome: Outcome, by: usage.UsageOwner) -> None:
-        """The tier is gone, or closed to us; what is wired still counts as a user of it. The first
-        engine holds it, as it did.
+        """Keep the Usages of what is wired to a tier that is gone or closed.
+
+        The first engine holds it, as it did.
         """
         facts = outcome.record.engines.values() if outcome.record else ()
         models = {engine.get("model", "") for engine in facts}
@@ -248,7 +249,7 @@ class _ConsumerComposer:
             self.answer.resources.setdefault(key, Composed(manifest, True))
 
     def release(self) -> None:
-        """Tiers that the engines do not use any more are let go of, while the engines run on."""
+        """Release tiers that the engines no longer use while the engines keep running."""
         stays = set(self.call.desired_keys()) - self.answer.removed
         for key, manifest in usage.released(self.call, self.answer.resources, stays).items():
             self.answer.resources[key] = Composed(manifest, True)
@@ -269,7 +270,7 @@ class _ConsumerComposer:
         self.answer.conditions = [condition]
 
     def _half_asked(self) -> list[str]:
-        """That one half of a prefill and decode pair asks, and the other says nothing."""
+        """Return notes on prefill and decode pairs of which only one phase names a tier."""
         request = [
             group for o in self.outcomes for group in disaggregation.requested_groups(o.request)
         ]
@@ -282,7 +283,7 @@ class _ConsumerComposer:
         )
 
     def _silent(self, key: str) -> list[disaggregation.PhaseGroup]:
-        """The halves in a desired resource that asks for nothing."""
+        """Return the phases of a desired resource that names no tier."""
         manifest = objects.unwrap(self.call.desired(key))
         try:
             found = workloads.find(manifest) if manifest else None
@@ -291,14 +292,14 @@ class _ConsumerComposer:
         return disaggregation.silent_groups(key, found) if found else []
 
     def warn(self) -> None:
-        """An event for each request that nobody reads, once: when the condition comes to say so."""
+        """Emit an event for each ignored annotation once: when the condition first names it."""
         said = str(self.call.composite_condition(CONDITION).get("message"))
         self.answer.warnings = [
             ignored for ignored in self.ignored_annotations if ignored not in said
         ]
 
     def say_nothing_is_wired(self) -> None:
-        """A field that names a tier for nothing; or a condition that core still keeps from before.
+        """Report a request that has no engine, or clear a condition that core still keeps.
 
         A composite that has never asked for anything gets no condition at all.
         """

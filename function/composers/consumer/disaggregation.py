@@ -1,7 +1,7 @@
-"""One half of a prefill and decode pair asks for a tier, and the other says nothing of it.
+"""Note a prefill and decode pair of which only one phase names a tier.
 
-It runs: blocks pass from one to the other without the tier. What the silent half computes is not
-kept there, and nothing in it is found again, which is easily forgotten and seldom meant.
+Blocks pass from one engine to the other without the tier. What the silent one computes is not
+kept and never found again, which is easily forgotten and seldom meant.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ class PhaseGroup:
 
 
 def requested_groups(request: OffloadRequest) -> list[PhaseGroup]:
-    """The halves in a workload of which some engine asks, or has asked."""
+    """Return the phases of a workload of which some engine names a tier, or did."""
     off = request.policy is Policy.OFF
     named = {engine.gang.name for engine in request.engines} if request.ref is not None else set()
     return [
@@ -43,7 +43,7 @@ def requested_groups(request: OffloadRequest) -> list[PhaseGroup]:
 
 
 def silent_groups(key: str, workload: Workload) -> list[PhaseGroup]:
-    """The halves in a workload that says nothing of any tier."""
+    """Return the phases of a workload that names no tier."""
     engines = [(gang, _phase(gang)) for gang in workload.engines]
     return [
         PhaseGroup(_name(key, gang), phase, False, True)
@@ -53,7 +53,7 @@ def silent_groups(key: str, workload: Workload) -> list[PhaseGroup]:
 
 
 def notes(disaggregation: Iterable[PhaseGroup]) -> list[str]:
-    """A sentence for each phase that asks while all of the other one are silent."""
+    """Return a sentence for each phase that names a tier while the other one says nothing."""
     disaggregation = list(disaggregation)
     said = []
     for phase, other in _OTHER.items():

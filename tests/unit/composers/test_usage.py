@@ -32,11 +32,7 @@ def only(desired: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_usage_of_an_engine_that_core_will_name() -> None:
     composite = d.replica()
-    parent = {"kind": "ModelDeployment", "name": "qwen", "uid": "uid-parent", "controller": True}
-    composite["metadata"] |= {
-        "ownerReferences": [{"kind": "Other", "uid": "uid-other"}, parent],
-        "labels": {"crossplane.io/composite": "root"},
-    }
+    composite["metadata"]["labels"] = {"crossplane.io/composite": "root"}
     got = call(composite, desired={KEY: d.engine()}, required=d.requirements(d.ready_tier()))
     found = only(got.desired)
     shares = json.loads(found["metadata"]["annotations"].pop(SHARES))
@@ -48,8 +44,7 @@ def test_a_usage_of_an_engine_that_core_will_name() -> None:
         "kind": "Usage",
         "metadata": {
             "annotations": {
-                CONSUMER: '{"namespace":"team-a","kind":"ModelReplica","name":"qwen",'
-                '"owner":"uid-parent"}',
+                CONSUMER: '{"namespace":"team-a","kind":"ModelReplica","name":"qwen"}',
                 TIER: "modelplane-system/chat",
             }
         },
@@ -272,8 +267,12 @@ def said(**annotations: Any) -> dict[str, Any]:
 USERS = {
     "nothing": (said(), usage.Consumer("team-a", "ModelReplica", "old")),
     "itself": (
+        said(consumer='{"namespace":"team-a","kind":"K","name":"n"}'),
+        usage.Consumer("team-a", "K", "n"),
+    ),
+    "an older release, with its parent": (
         said(consumer='{"namespace":"team-a","kind":"K","name":"n","owner":"u"}'),
-        usage.Consumer("team-a", "K", "n", "u"),
+        usage.Consumer("team-a", "K", "n"),
     ),
     "another's namespace": (
         said(consumer='{"namespace":"team-b","kind":"K","name":"n"}'),

@@ -14,7 +14,6 @@ from function.pods.record import (
     Record,
     TemplateRecord,
     digest,
-    dump,
     load,
     read,
 )
@@ -42,19 +41,19 @@ CHOICE = Record(
 
 @pytest.mark.parametrize("record", [FULL, CHOICE], ids=["wired", "unwired"])
 def test_round_trip(record):
-    text = dump(record)
+    text = record.text
     assert load(text) == (record, "")
-    assert dump(load(text)[0]) == text
+    assert load(text)[0].text == text
     assert read({"annotations": {names.ANNOTATION_RECORD: text}}) == (record, "")
     assert record.wired == (record.state == WIRED)
 
 
 def test_the_text_is_canonical_and_pinned():
-    assert dump(CHOICE) == (
+    assert CHOICE.text == (
         '{"policy":"Optional","state":"Unwired","template":"26d8f627195ab421","tier":"a/b",'
         '"version":1}'
     )
-    assert "\n" not in dump(FULL)
+    assert "\n" not in FULL.text
 
 
 def test_a_digest_is_of_the_content():
@@ -119,5 +118,5 @@ def test_any_text_never_raises(text):
 def test_a_record_is_bounded():
     long = Injection(files={"f": "x" * 17000})
     with pytest.raises(Refused, match="16384") as refused:
-        dump(Record(state=WIRED, tier="a/b", templates={"p": TemplateRecord(long)}))
+        _ = Record(state=WIRED, tier="a/b", templates={"p": TemplateRecord(long)}).text
     assert refused.value.path == f"metadata.annotations[{names.ANNOTATION_RECORD}]"

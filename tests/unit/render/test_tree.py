@@ -96,7 +96,7 @@ def test_a_wired_replica() -> None:
     rendered = Rendered(
         xr=XR | {"status": {"conditions": conditions, "phase": "Running", "n": 3.0, "none": []}},
         composed=[
-            _object("deployment", DEPLOYMENT, **{names.ANNOTATION_RECORD: record.dump(RECORD)}),
+            _object("deployment", DEPLOYMENT, **{names.ANNOTATION_RECORD: RECORD.text}),
             _object("service", service),
             USAGE,
         ],
