@@ -1,4 +1,4 @@
-"""`kv-offload`: what a person does at a terminal. The function itself is served by `function`."""
+"""The command line `kv-offload`; the program `function` serves the function itself."""
 
 import importlib
 
@@ -9,16 +9,16 @@ _COMMANDS = {
     "render": ("kv_offload.cli.render", "Show what Crossplane would compose, without a cluster."),
     "add-step": (
         "kv_offload.cli.add_step",
-        "Append our step to a Composition or to its copy.",
+        "Append our step to a Composition or its copy.",
     ),
-    "explain": ("kv_offload.cli.explain", "Say what a pod would get from a tier, and why."),
-    "validate": ("kv_offload.cli.validate", "Say what is wrong with tiers; for a check in CI."),
-    "plan": ("kv_offload.cli.plan", "Say what an edit of a tier would refuse, restart and change."),
+    "explain": ("kv_offload.cli.explain", "Show what a pod would get from a tier, and why."),
+    "validate": ("kv_offload.cli.validate", "Check tiers, for CI."),
+    "plan": ("kv_offload.cli.plan", "Show what an edit of a tier refuses, restarts and changes."),
     "probe": (
         "kv_offload.cli.probe",
-        "Say what an image holds, from inside it, and how to declare it.",
+        "List what an image holds, from inside it.",
     ),
-    "doctor": ("kv_offload.cli.doctor", "Say whether our step runs, and will tomorrow."),
+    "doctor": ("kv_offload.cli.doctor", "Check that our step runs, and will keep running."),
 }
 
 
@@ -40,7 +40,7 @@ class _Lazy(click.Group):
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="function-kv-offload", prog_name="kv-offload")
 def main() -> None:
-    """Work with KV-cache offload tiers: render, explain, and add the step to a Composition.
+    """Render, explain and check KV-cache offload tiers, and add the step to Compositions.
 
     \b
     Exit codes: 0 done, 1 Crossplane would fail or a problem was found, 2 wrong usage or input,

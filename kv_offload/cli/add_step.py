@@ -1,4 +1,4 @@
-"""`kv-offload add-step`: our step in a Composition, a copy of a packaged one, or a package."""
+"""`kv-offload add-step`: add our step to a Composition, to its copy, or to a package."""
 
 from pathlib import Path
 
@@ -24,8 +24,8 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     type=click.Choice([POLICY, REFERENCE]),
     default=POLICY,
     show_default=True,
-    help="How composites come to the copy. Policy: by an admission policy that comes with it"
-    " (Kubernetes 1.36). Reference: each names it in spec.crossplane.compositionRef.",
+    help="How composites choose the copy. Policy: by an admission policy (Kubernetes 1.36)."
+    " Reference: each names it in spec.crossplane.compositionRef.",
 )
 @click.option(
     "--package",
@@ -60,16 +60,15 @@ def command(
 ) -> None:
     """Append our step to the end of a Composition's pipeline.
 
-    SOURCE is a file with a Composition. One of your own gets three lines and is otherwise left as
-    it is, byte for byte. Of one that a package brought (as `kubectl get -o yaml` shows it) you get
-    a copy of another name, because Crossplane undoes an edit of it at its next restart, and what
-    has composites use the copy, because Crossplane picks one of two Compositions for the same kind
-    at random. Make the copy again when the package is upgraded; `kv-offload doctor` says when.
+    SOURCE is a file with a Composition. Your own gets three lines; every other byte stays. For one
+    that a package brought (`kubectl get -o yaml`) you get a copy under another name, because
+    Crossplane undoes edits of packaged Compositions at its next start. An admission policy comes
+    with it, because Crossplane otherwise picks one of both Compositions at random. Renew the copy
+    when the package is upgraded; `kv-offload doctor` tells when.
 
-    With --package, SOURCE is what `crossplane xpkg extract` makes of a Configuration package, and
-    the step goes into that.
+    With --package, SOURCE is the output of `crossplane xpkg extract`, and the step is added there.
 
-    With Modelplane the step belongs into ModelReplica's Composition.
+    With Modelplane, add the step to ModelReplica's Composition.
 
     \b
     Examples:
@@ -93,7 +92,7 @@ def command(
     if not write:
         click.echo(changed, nl=False)
     elif changed == text:
-        click.echo(f"{source}: has the step already", err=True)
+        click.echo(f"{source}: already has the step", err=True)
     else:
         _write(source, changed)
         click.echo(f"{source}: step {step_name} added", err=True)
@@ -108,7 +107,7 @@ def _copy(
     function: str,
     where: str,
 ) -> str:
-    """The copy of a packaged Composition, and what selects it, as a YAML stream."""
+    """Return the copy of a packaged Composition and its admission policy as a YAML stream."""
     original = str(composition["metadata"]["name"])
     made = packaged.copied(composition, name or f"{original}-kv-offload", step, function, where)
     if made["metadata"]["name"] == original:
@@ -118,8 +117,8 @@ def _copy(
         documents += packaged.selection(made, original)
     else:
         click.echo(
-            f"Note: name it in spec.crossplane.compositionRef.name ({made['metadata']['name']}) of"
-            " every composite: Crossplane picks one of the two Compositions at random otherwise.",
+            f"Note: set spec.crossplane.compositionRef.name: {made['metadata']['name']} in every"
+            " composite. Otherwise Crossplane picks one of the two Compositions at random.",
             err=True,
         )
     return emit.to_yaml(documents)
@@ -135,7 +134,7 @@ def _rebuild(source: Path, folder: Path, kind: str, step: str, function: str) ->
         _write(folder / file, text)
     click.echo(
         f"{folder}: step {step} added. Build it with `crossplane xpkg build --package-root"
-        f" {folder}`, push it under an address of your own, and have the Configuration name that.",
+        f" {folder}`, push it under your own address, and install that.",
         err=True,
     )
 
@@ -144,14 +143,14 @@ def _say_where_it_belongs(composition: files.Document) -> None:
     kind = (composition.get("spec") or {}).get("compositeTypeRef", {}).get("kind")
     if kind == "ModelDeployment":
         click.echo(
-            "Note: with Modelplane the pods appear in ModelReplica's pipeline, not in"
-            " ModelDeployment's: the step belongs there. Here it repeats what the replicas say.",
+            "Note: with Modelplane, pods are composed by ModelReplica. Add the step to its"
+            " Composition; in ModelDeployment's it only repeats the replicas' conditions.",
             err=True,
         )
 
 
 def _read(path: Path) -> str:
-    """The text with its own line ends."""
+    """Return the text with its own line ends."""
     files.read_text(path)  # the errors for people
     return path.read_bytes().decode()
 

@@ -1,4 +1,4 @@
-"""`kv-offload doctor`: does our step run, last, and will it tomorrow?"""
+"""`kv-offload doctor`: check that our step runs, and that it will keep running."""
 
 import sys
 from pathlib import Path
@@ -21,13 +21,11 @@ _PATH = click.Path(path_type=Path, exists=True, allow_dash=True)
 )
 @user_errors()
 def command(documents: tuple[Path, ...], function_name: str) -> None:
-    """Say whether our step runs in the pipelines of the composites in DOCUMENTS, and whether it
-    will tomorrow.
+    """Check that our step runs for the composites in DOCUMENTS, and that it will keep running.
 
-    DOCUMENTS are files or folders of what `kubectl get -o yaml` prints; without any, or with -, it
-    is read from standard input. Nothing is changed and nothing is asked of the cluster. Crossplane
-    keeps a condition after the step that wrote it has gone: KVOffloadReady counts only where this
-    finds no fault. The exit code is 1 where there is a problem.
+    DOCUMENTS are files or folders with the output of `kubectl get -o yaml`; default: the standard
+    input. The cluster is not contacted. Crossplane keeps a condition after its step has left the
+    pipeline: trust KVOffloadReady only if this command finds no problem. Exit code 1: a problem.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Errors for people: one line on stderr and an exit code, never a traceback."""
+"""Errors for people: a message on stderr and an exit code, never a traceback."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,26 +9,26 @@ from kv_offload.render.files import InputError
 
 
 class Failed(click.ClickException):
-    """Crossplane would fail. Printed as `Error: MESSAGE`, like those below."""
+    """Crossplane would fail, or a problem was found; printed as `Error: MESSAGE`."""
 
     exit_code = 1
 
 
 class Unusable(click.ClickException):
-    """Wrong usage, or input that cannot be used."""
+    """The usage is wrong, or the input cannot be used."""
 
     exit_code = 2
 
 
 class Fatal(click.ClickException):
-    """The function refused, by a fatal result."""
+    """The function refused."""
 
     exit_code = 3
 
 
 @contextlib.contextmanager
 def user_errors() -> Iterator[None]:
-    """Input that cannot be used ends the command with exit code 2."""
+    """End the command with exit code 2 when its input cannot be used."""
     try:
         yield
     except InputError as error:

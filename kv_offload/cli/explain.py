@@ -1,4 +1,4 @@
-"""`kv-offload explain`: what a pod would get from a tier, and why."""
+"""`kv-offload explain`: show what a pod would get from a tier, and why."""
 
 import sys
 from pathlib import Path
@@ -21,7 +21,7 @@ _FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
     help="YAML file with the KVOffloadTier, and those that it needs; - reads stdin.",
 )
 @click.option(
-    "--all-tiers", is_flag=True, help="--tier holds several: say of each whether it would do."
+    "--all-tiers", is_flag=True, help="--tier holds several: show for each whether it fits."
 )
 @click.option(
     "--engine", help=f"Declare the engine ({', '.join(ENGINES)}) instead of looking it up."
@@ -46,12 +46,11 @@ def command(
     namespace: str | None,
     output: str,
 ) -> None:
-    """Say what the pods of WORKLOAD would get from a tier, and why, or why they get nothing.
+    """Show what the pods of WORKLOAD would get from a tier, and why, or why they get nothing.
 
-    WORKLOAD is a YAML file (or - for the standard input) with a Pod, a Deployment, a
-    LeaderWorkerSet, an Object that holds one, or any other workload that the function knows; of
-    several documents those that are workloads count. Nothing is looked up: the tier counts as ready
-    and as standing on the workload's cluster. The exit code is 3 where something is not wired.
+    WORKLOAD is a YAML file (- for the standard input) with a Pod, a Deployment, a LeaderWorkerSet,
+    any other known workload, or an Object that holds one; other documents are ignored. Nothing is
+    looked up: the tier is assumed ready, and on the workload's cluster. Exit code 3: not wired.
 
     \b
     Examples:
@@ -79,13 +78,15 @@ def command(
             if len(documents) > 1:
                 click.echo(explain.Explained(document).title)
             for each in tiers:
-                click.echo(explain.line(document, each, step_input, str(tier), siblings, tiers))
+                click.echo(
+                    explain.summary_line(document, each, step_input, str(tier), siblings, tiers)
+                )
         return
-    asked = explain.asked_for(tiers)
-    if len(asked) != 1:
+    chosen = explain.top_tiers(tiers)
+    if len(chosen) != 1:
         raise files.InputError(f"{tier}: {len(tiers)} documents, expected one tier (--all-tiers)")
     found = [
-        explain.explain(d, asked[0], step_input, str(tier), namespace, siblings, tiers)
+        explain.explain(d, chosen[0], step_input, str(tier), namespace, siblings, tiers)
         for d in documents
     ]
     for explained in found:

@@ -1,4 +1,4 @@
-"""`kv-offload plan`: what an edit of a tier would do, before it is applied."""
+"""`kv-offload plan`: show what an edit of a tier would do before it is applied."""
 
 import sys
 from pathlib import Path
@@ -38,10 +38,10 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
 )
 @user_errors()
 def command(new: Path, now: Path, required: tuple[Path, ...], output: str) -> None:
-    """Say what applying the tier in NEW would refuse, restart, change, and leave as it runs.
+    """Show what applying the tier in NEW would refuse, restart, change and leave running.
 
-    Nothing is looked up: whether consumers use the tier is not known, and what is refused only
-    then says so.
+    Nothing is looked up: effects that depend on whether consumers use the tier say so. Exit code
+    3: the edit is refused.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`kv-offload probe`: what an image holds, read inside it."""
+"""`kv-offload probe`: list what an image holds, from inside it."""
 
 import subprocess
 import sys
@@ -15,10 +15,9 @@ import programs
 @click.option("--quick", is_flag=True, help="Import nothing; read files only.")
 @click.option("--model", default="", help="A folder with the model's config.json.")
 def command(show: bool, python: str, as_json: bool, quick: bool, model: str) -> None:
-    """Say which engine, connectors and packages an environment holds, and how to declare them.
+    """List the engine, connectors and packages of an environment, and how to declare them.
 
-    Nobody can see from outside what is in an image that no table knows. The probe is one file
-    that needs the image's own Python and no GPU:
+    The probe is one file that needs the image's own Python and no GPU:
 
     \b
     Examples:
@@ -27,7 +26,7 @@ def command(show: bool, python: str, as_json: bool, quick: bool, model: str) -> 
           --image=IMAGE --command -- python3 -
       kv-offload probe --python /opt/venv/bin/python3
 
-    Exit code 1 where there is no vLLM and no SGLang.
+    Exit code 1: neither vLLM nor SGLang is there.
     """
     script = programs.text("probe.py")
     if show:

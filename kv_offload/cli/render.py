@@ -1,4 +1,4 @@
-"""`kv-offload render`: a composite through its pipeline, in process."""
+"""`kv-offload render`: render a composite through its pipeline, in process."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`kv-offload validate`: whether tiers are valid, for a check in CI."""
+"""`kv-offload validate`: check tiers, for CI."""
 
 import sys
 from pathlib import Path
@@ -16,7 +16,7 @@ _FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
 @click.argument("paths", type=_FILE, nargs=-1, required=True)
 @user_errors()
 def command(paths: tuple[Path, ...]) -> None:
-    """Say everything that is wrong with the KVOffloadTiers in PATHS, with the fields' paths.
+    """Check the KVOffloadTiers in PATHS and list every problem with its field's path.
 
     A path is a file, a directory, or - for the standard input; other kinds in it are passed over.
     Of a directory the YAML files in it and in all folders below count that name the kind at all;
@@ -33,18 +33,18 @@ def command(paths: tuple[Path, ...]) -> None:
 
     found = [
         (path, document)
-        for path in (file for path in paths for file in files.naming(path, _KIND))
+        for path in (file for path in paths for file in files.containing(path, _KIND))
         for document in files.load_items(path)
         if document["kind"] == _KIND
     ]
     if not found:
-        raise files.InputError(f"{', '.join(map(str, paths))}: no {_KIND} in there")
+        raise files.InputError(f"{', '.join(map(str, paths))}: no {_KIND} found")
     valid = True
     for path, document in found:
-        said = validate.validate(document)
-        valid &= said.valid
-        click.echo(f"{'✔' if said.valid else '✘'} {said.name} ({path})")
-        for text in said.lines:
+        verdict = validate.validate(document)
+        valid &= verdict.valid
+        click.echo(f"{'✔' if verdict.valid else '✘'} {verdict.name} ({path})")
+        for text in verdict.lines:
             click.echo(f"  {text}")
     if not valid:
         sys.exit(Failed.exit_code)

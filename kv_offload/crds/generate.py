@@ -1,7 +1,7 @@
-"""Writes what the API types determine: XRDs, the Input's CRD and the reference tables.
+"""Write what the API types determine: XRDs, the Input's CRD and the reference pages.
 
-`python -m kv_offload.crds.generate` writes them below the current directory; `--check` only says
-which differ, and exits with 1 if any does.
+`python -m kv_offload.crds.generate` writes them below the current directory; `--check` lists those
+that differ and exits with 1 if any does.
 """
 
 import argparse
@@ -94,7 +94,7 @@ KINDS = (
 
 
 def xrd(kind: Kind) -> dict[str, Any]:
-    """The CompositeResourceDefinition of a kind."""
+    """Return the CompositeResourceDefinition of a kind."""
     version: dict[str, Any] = {
         "name": VERSION,
         "served": True,
@@ -141,7 +141,7 @@ def xrd(kind: Kind) -> dict[str, Any]:
 
 
 def input_crd() -> dict[str, Any]:
-    """The CustomResourceDefinition of the step's Input; nothing ever stores one."""
+    """Return the CustomResourceDefinition of the step's Input; nothing ever stores one."""
     schema: Schema = structural(step.Input)
     schema["properties"] = {
         "apiVersion": {"type": "string"},
@@ -176,19 +176,19 @@ def input_crd() -> dict[str, Any]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """No anchors: whoever reads a CRD wants it in full."""
+    """Write no anchors: readers of a CRD want it in full."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def emit(document: dict[str, Any]) -> str:
-    """A generated manifest as YAML, keys in the order they were made."""
+    """Return a generated manifest as YAML, keys in the order they were made."""
     return _HEADER + yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=100)
 
 
 def outputs() -> dict[str, str]:
-    """Every generated file: path below the repository's root -> content."""
+    """Return every generated file: path below the repository's root -> content."""
     files = {kind.path: emit(xrd(kind)) for kind in KINDS}
     group = step.API_VERSION.split("/")[0]
     files[f"package/input/{group}_inputs.yaml"] = emit(input_crd())
@@ -221,7 +221,7 @@ def pages() -> list[Page]:
 
 
 def drift(root: Path) -> list[str]:
-    """The generated files that differ from what the types say."""
+    """Return the generated files that differ from what the types say."""
     return [
         path
         for path, content in outputs().items()

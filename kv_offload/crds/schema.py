@@ -1,4 +1,4 @@
-"""From a model to a structural OpenAPI v3 schema, as Kubernetes wants it.
+"""Turn a model into a structural OpenAPI v3 schema for Kubernetes.
 
 pydantic writes JSON Schema 2020-12; a CustomResourceDefinition takes a small part of OpenAPI v3:
 no references, no unions, no closed objects, exclusive bounds as booleans, keys of maps by CEL only.
@@ -27,7 +27,10 @@ _DROPPED = frozenset({"title", "$defs"})
 
 
 def structural(model: type[ApiModel]) -> Schema:
-    """The structural schema of a model, everything inlined. Raises ValueError for what has none."""
+    """Return the structural schema of a model, everything inlined.
+
+    Raise ValueError for a model that has none.
+    """
     raw = model.model_json_schema(by_alias=True, mode="validation")
     return _convert(raw, raw.get("$defs", {}), model.__name__)
 
@@ -64,9 +67,9 @@ def _convert(node: Schema, defs: dict[str, Schema], path: str) -> Schema:
 
 
 def _inline(node: Schema, defs: dict[str, Schema]) -> Schema:
-    """The node with its reference and its `or null` replaced by what they stand for.
+    """Return the node with its reference and its `or null` replaced by their targets.
 
-    What stands beside a reference (a field's own description and default) wins.
+    A field's own description and default win over those of the reference.
     """
     if "$ref" in node:
         target = defs[node["$ref"].rpartition("/")[2]]
@@ -80,7 +83,7 @@ def _inline(node: Schema, defs: dict[str, Schema]) -> Schema:
 
 
 def _keys(node: Schema) -> Schema:
-    """A map whose keys have a pattern, with the pattern moved to `propertyNames`."""
+    """Return a map whose keys have a pattern, with the pattern moved to `propertyNames`."""
     if "patternProperties" not in node:
         return node
     [(pattern, value)] = node["patternProperties"].items()
@@ -98,7 +101,7 @@ def _additional(value: Any, defs: dict[str, Schema], path: str) -> Schema:
 
 
 def _key_rules(names: Schema) -> list[Schema]:
-    """CEL for the keys of a map: a structural schema cannot describe them otherwise."""
+    """Return CEL rules for the keys of a map; a structural schema has no other way."""
     rules = []
     if longest := names.get("maxLength"):
         rules.append(

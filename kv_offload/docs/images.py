@@ -112,14 +112,17 @@ def _takes(plan: tier_plan.TierPlan, image: str) -> str:
 def _section(
     title: str, words: Sequence[str], images: Iterable[str], engine: bool = False
 ) -> list[str]:
-    """`engine`: with a column for it, where the tag is not its version."""
+    """Return a table of one engine's images.
+
+    `engine`: adds a column for it, where the tag is not its version.
+    """
     head = ("Image", *(["Engine"] if engine else []), *_FACTS)
     rows = _rows(images, engine)
     return [f"## {title}", "", *words, *([""] if words else []), *table(head, rows), ""]
 
 
 def _rows(images: Iterable[str], engine: bool) -> Iterable[tuple[str, ...]]:
-    """A row per image; images of one repository in a row that hold the same share one."""
+    """Return a row per image; neighbouring images of a repository with equal contents share one."""
     known = [(image, found) for image in images if (found := contents(image))]
     cells = [
         (_kind(image), (*([_engine(found)] if engine else []), *_packages(found)))
@@ -132,7 +135,7 @@ def _rows(images: Iterable[str], engine: bool) -> Iterable[tuple[str, ...]]:
 
 
 def _kind(image: str) -> tuple[str, str]:
-    """The repository, and what follows the version in the tag: what makes a series of tags."""
+    """Return the repository and the suffix behind the version: one series of tags."""
     repository, _, tag = image.rpartition(":")
     return repository, tag.partition("-")[2]
 

@@ -1,4 +1,4 @@
-"""How the generated pages are written."""
+"""Write tables, links and sections of the generated pages."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -8,7 +8,7 @@ HEADER = "<!-- Generated from {source} by `make generate`; edit that, not this p
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table without the rows that are there already."""
+    """Return a table without repeated rows."""
     seen: dict[str, None] = {}
     for row in rows:
         seen["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"] = None

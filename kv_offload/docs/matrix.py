@@ -92,7 +92,7 @@ SHAPES = (
 
 @dataclass(frozen=True)
 class Answers:
-    """What becomes of one engine in each of its versions: {version: YES, CAREFUL or NO}."""
+    """The answer for one engine in each of its versions: {version: YES, CAREFUL or NO}."""
 
     of: Mapping[str, str] = field(default_factory=dict)
 
@@ -101,8 +101,10 @@ class Answers:
         return tuple(version for version, answer in self.of.items() if answer != NO)
 
     def text(self, within: Iterable[str]) -> str:
-        """One word where all of these versions are alike; else each run of versions with its own,
-        what is refused left out."""
+        """Return one word if all of these versions are alike, else one per run of versions.
+
+        Refused versions are left out.
+        """
         versions = list(within)
         runs = [(answer, list(run)) for answer, run in groupby(versions, lambda v: self.of[v])]
         if len(runs) == 1:
@@ -155,7 +157,7 @@ def lines() -> list[str]:
 
 
 def _usual(name: str, engine: str) -> Shape | None:
-    """The plainest shape that the tier takes: one pod, or for what hands over alone half a pair."""
+    """Return the plainest shape that the tier takes: one pod, or half a pair for transfers."""
     return next((s for s in (ONE, HALF) if answers(name, engine, s, DENSE).wired), None)
 
 
@@ -183,7 +185,7 @@ def _versions(found: Answers, engine: str) -> str:
 
 
 def _span(run: list[str], versions: list[str]) -> str:
-    """A run of versions among all of them, as a range."""
+    """Return a run of versions as a range."""
     after = versions.index(run[-1]) + 1
     start = f">={run[0]}" if run[0] != versions[0] else ""
     end = f"<{versions[after]}" if after < len(versions) else ""
@@ -191,10 +193,10 @@ def _span(run: list[str], versions: list[str]) -> str:
 
 
 def answers(name: str, engine: str, shape: Shape, family: str, *, stock: bool = False) -> Answers:
-    """What the tier's backend says of the engine, version by version.
+    """Return what the tier's backend answers for the engine, version by version.
 
-    `family`: what the model is; a use (multimodal, say) is that of a dense one. `stock`: in the
-    engine's own image of that version; else in one that holds what the tier wants.
+    `family`: what the model is; a use (multimodal, say) is that of a dense one. `stock`: judge the
+    engine's own image of that version; else an image that holds what the tier wants.
     """
     found = {}
     for version in known_versions(engine):
@@ -211,7 +213,7 @@ def answers(name: str, engine: str, shape: Shape, family: str, *, stock: bool = 
 def _said(
     name: str, engine: str, version: str, shape: Shape, family: str, stock: bool
 ) -> frozenset[str] | None:
-    """What the condition of an engine that is wired says; None for one that is refused."""
+    """Return the condition of a wired engine; None for a refused one."""
     tier, asked = _plan(name), _engine(engine, version, shape, family, stock)
     try:
         question = tier.backend.gate(tier.tier, asked)

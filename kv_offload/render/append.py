@@ -1,8 +1,8 @@
-"""Appending our step to a Composition's text, without touching anything else in it.
+"""Append our step to the text of a Composition and leave everything else as it is.
 
-The document is not written again: the place behind the last step is found by the marks of a YAML
-parser and lines are inserted there, so comments, order, quoting and anchors stay byte for byte. The
-result is read back and must be the old document plus the step, or nothing is changed.
+The document is not written again: a YAML parser's marks tell where the last step ends, and lines
+are inserted there, so comments, order, quoting and anchors stay byte for byte. The result is read
+back and must be the old document plus the step, or nothing is changed.
 
 Rejected: a round-tripping YAML library. It keeps comments but not indentation, folding and quotes,
 and a platform's reviewers would see a diff of the whole file.
@@ -19,9 +19,9 @@ Document = dict[str, Any]
 
 
 def append_step(text: str, file: str, step: str, function: str) -> str:
-    """The text with the step at the end of the pipeline; the same text if it is there already.
+    """Return the text with the step at the end of the pipeline, or unchanged if it has it.
 
-    Raises InputError where the text holds no single Composition in block style.
+    Raise InputError where the text holds no single Composition in block style.
     """
     documents = parse(text, file)
     index = only(documents, file)
@@ -38,7 +38,7 @@ def append_step(text: str, file: str, step: str, function: str) -> str:
 
 
 def append_to(composition: Document, file: str, step: str, function: str) -> bool:
-    """Append the step to a Composition; False if it is there already. Raises InputError."""
+    """Append the step to a Composition; return False if it has it. Raise InputError."""
     spec = composition.get("spec") or {}
     if spec.get("mode") != "Pipeline":
         raise InputError(f"{file}: spec.mode is {spec.get('mode')!r}, expected Pipeline")
@@ -59,13 +59,13 @@ def append_to(composition: Document, file: str, step: str, function: str) -> boo
 
 
 def has_step(composition: Document, function: str) -> bool:
-    """Whether a Composition's pipeline calls our function already."""
+    """Return whether a Composition's pipeline already calls our function."""
     pipeline = (composition.get("spec") or {}).get("pipeline") or ()
     return any((s.get("functionRef") or {}).get("name") == function for s in pipeline)
 
 
 def only(documents: list[Document], file: str) -> int:
-    """The index of the one Composition among some documents. Raises InputError."""
+    """Return the index of the one Composition among documents. Raise InputError."""
     indexes = [i for i, document in enumerate(documents) if document.get("kind") == "Composition"]
     if len(indexes) != 1:
         raise InputError(f"{file}: {len(indexes)} Compositions, expected one")
@@ -112,7 +112,7 @@ def _column_of_keys(item: yaml.Node) -> int:
 
 
 def _last_line(node: yaml.Node, lines: list[str]) -> int:
-    """The line that a node's last scalar ends on; a block scalar's mark is one line further."""
+    """Return the line that a node's last scalar ends on; a block scalar's mark is one below."""
     if isinstance(node, yaml.MappingNode) and node.value and not node.flow_style:
         return max(_last_line(part, lines) for pair in node.value for part in pair)
     if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:

@@ -26,7 +26,7 @@ def reconcile_error(message: str) -> Condition:
 
 
 def read(document: Mapping[str, Any]) -> list[Condition]:
-    """`status.conditions` through core's own type: unknown fields drop, required ones are there."""
+    """Return `status.conditions` through core's type: unknown fields drop, required ones appear."""
     conditions = (document.get("status") or {}).get("conditions") or ()
     return [_typed(condition) for condition in conditions]
 
@@ -45,7 +45,7 @@ def put(document: dict[str, Any], *conditions: Condition, generation: int = 0) -
 
 
 def fix_times(document: dict[str, Any]) -> None:
-    """Every condition at the fixed time, in place: so the CLI prints what has a status."""
+    """Set every condition to the fixed time, in place, as the CLI prints them."""
     status = document.get("status")
     if not isinstance(status, dict):
         return

@@ -1,4 +1,4 @@
-"""What is rendered when no Composition is given: our own one-step pipeline for that kind."""
+"""Our own one-step pipeline for a kind, for renders without a Composition."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ _MODES: dict[str, str | None] = {
 
 
 def composition(xr: Mapping[str, Any]) -> Document:
-    """The Composition for one of our kinds; InputError for any other."""
+    """Return the Composition for one of our kinds. Raise InputError for any other."""
     api_version, kind = str(xr.get("apiVersion")), str(xr.get("kind"))
     if api_version.partition("/")[0] != GROUP or kind not in _MODES:
         ours = ", ".join(_MODES)

@@ -1,4 +1,4 @@
-"""What Crossplane core 2.3.4 derives for a composite and what it composes, reproduced.
+"""Derive names, references and metadata of composites as Crossplane core 2.3.4 does.
 
 Sources: `internal/names/names.go`, `internal/controller/apiextensions/composite/` and
 `internal/render/composite/render.go` of crossplane v2.3.4; checked against the real engine by
@@ -27,26 +27,26 @@ class DeriveError(Exception):
 
 
 def uid(api_version: str, kind: str, namespace: str, name: str) -> str:
-    """The uid core gives to a composite without one when it renders."""
+    """Return the uid that core gives to a composite without one when it renders."""
     group_version = api_version if "/" in api_version else f"/{api_version}"
     return str(uuid.uuid5(_NIL, f"{group_version}, Kind={kind}\0{namespace}\0{name}"))
 
 
 def valid_name(name: str, api_version: str, kind: str) -> bool:
-    """Whether core would apply a composed resource of this name."""
+    """Return whether core would apply a composed resource of this name."""
     if kind in _RBAC_KINDS and api_version.startswith("rbac.authorization.k8s.io/"):
         name = name.replace(":", "")
     return len(name) <= 253 and _SUBDOMAIN.fullmatch(name) is not None
 
 
 def controller(document: Mapping[str, Any]) -> Document | None:
-    """The ownerReference that controls a document, if there is one."""
+    """Return the ownerReference that controls a document, if any."""
     owners = (document.get("metadata") or {}).get("ownerReferences") or ()
     return next((owner for owner in owners if owner.get("controller")), None)
 
 
 def add_metadata(composed: Document, xr: Document, key: str) -> None:
-    """Namespace, key annotation, labels, controller and name of a composed resource, in place."""
+    """Set a composed resource's namespace, key, labels, controller and name, in place."""
     metadata = composed.setdefault("metadata", {})
     owner = xr["metadata"]
     labels = owner.get("labels") or {}
@@ -104,7 +104,7 @@ def _own(composed: Document, xr: Document, key: str) -> None:
 
 
 def resource_refs(composed: Iterable[Document], *, namespaced: bool) -> list[Document]:
-    """`spec.crossplane.resourceRefs`, in core's order."""
+    """Return `spec.crossplane.resourceRefs` in core's order."""
     refs = []
     for document in composed:
         metadata = document.get("metadata") or {}
@@ -121,7 +121,7 @@ def resource_refs(composed: Iterable[Document], *, namespaced: bool) -> list[Doc
 
 
 def first_and_more(names: Iterable[str], limit: int = 3) -> str:
-    """Core's way to shorten a list of names in a condition's message."""
+    """Shorten a list of names as core's condition messages do."""
     ordered = sorted(names)
     if len(ordered) > limit:
         return f"{', '.join(ordered[:limit])}, and {len(ordered) - limit} more"
@@ -131,6 +131,6 @@ def first_and_more(names: Iterable[str], limit: int = 3) -> str:
 
 
 def quote(text: str) -> str:
-    """Go's %q for the texts that stand in messages."""
+    """Quote a text as Go's %q does, for messages."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + escaped.replace("\n", "\\n").replace("\t", "\\t") + '"'

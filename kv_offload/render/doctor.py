@@ -1,11 +1,10 @@
-"""What `kubectl get -o yaml` shows about our step: does it run, last, and will it tomorrow?
+"""Check from `kubectl get -o yaml` that our step runs, last, and will keep running.
 
-Core keeps a condition that no step writes any more: once our step has gone from a pipeline (an
-edit of a packaged Composition is undone, another Composition was picked), `KVOffloadReady=True`
-stays, and nothing in it shows that. Core says of no condition when it was last written, and a time
-in ours would have every composite written without end. What proves that the step ran in the last
-reconcile is the revision that the composite names: the condition counts if our step is in its
-pipeline.
+Core keeps a condition after the step that wrote it has left the pipeline (an edit of a packaged
+Composition is undone, another Composition was picked): `KVOffloadReady=True` stays. Core does not
+say when a condition was last written, and a time in ours would write every composite without end.
+The revision that a composite names proves that the step ran: the condition counts only if our step
+is in that revision's pipeline.
 """
 
 from collections import defaultdict
@@ -24,7 +23,7 @@ CONDITION = "KVOffloadReady"
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """`is_problem`: something is wrong now, or will be; else it is only worth knowing."""
+    """One finding. `is_problem`: something is wrong now or will be; else it is a note."""
 
     is_problem: bool
     subject: str
@@ -33,14 +32,14 @@ class Finding:
 
 @dataclass
 class Report:
-    """`healthy`: how many composites run with our step at the end."""
+    """All findings. `healthy`: how many composites run with our step at the end."""
 
     findings: list[Finding] = field(default_factory=list)
     healthy: int = 0
 
 
 def examine(documents: Iterable[Document], function: str) -> Report:
-    """Everything that the documents show; Lists are opened."""
+    """Examine the documents and return what they show; Lists are opened."""
     return _Examination(documents, function).report()
 
 
@@ -84,22 +83,22 @@ class _Examination:
             elif _kind_of(document) in stepped:
                 other = _reference(document, "compositionRef")
                 message = (
-                    f"uses Composition {other}, which has no step of {self.function}: a tier that"
-                    " its pods name does nothing, and no condition says so."
+                    f"uses Composition {other}, which has no step of {self.function}: its pods are"
+                    " not wired, and no condition says so. Use a Composition with the step."
                 )
                 yield _problem(document, message)
 
     def _unknown(self, revision: str) -> str:
         return (
-            f"its CompositionRevision {revision or '(none yet)'} is not among the documents:"
-            " whether our step runs for it cannot be told. Get compositionrevisions too."
+            f"its CompositionRevision {revision or '(none yet)'} is not among the documents. Add"
+            " compositionrevisions to the kubectl get."
         )
 
     def _stale(self, condition: Mapping[str, Any], revision: str) -> str:
         return (
-            f"{CONDITION}={condition.get('status')} ({condition.get('reason')}) is left over: its"
-            f" CompositionRevision {revision} has no step of {self.function}. Its pods are what the"
-            " other steps make of them, not wired. Have it use a Composition with the step again."
+            f"{CONDITION}={condition.get('status')} ({condition.get('reason')}) is stale: its"
+            f" CompositionRevision {revision} has no step of {self.function}, so its pods are not"
+            " wired. Use a Composition with the step."
         )
 
     # Compositions ----------------------------------------------------------------------------
@@ -108,7 +107,7 @@ class _Examination:
         return self.function in _functions(composition)
 
     def stepped(self) -> dict[str, list[str]]:
-        """{composite kind: the Compositions of it that have our step}."""
+        """Return the Compositions that have our step: composite kind -> names."""
         found: dict[str, list[str]] = defaultdict(list)
         for name, document in sorted(self.compositions.items()):
             if self.has_step(document):
@@ -124,14 +123,14 @@ class _Examination:
             if behind:
                 yield _note(
                     document,
-                    f"steps run behind ours ({', '.join(behind)}): what they add or change in pods"
-                    " is not wired. function-auto-ready may stand there.",
+                    f"steps run after ours ({', '.join(behind)}): pods that they add or change are"
+                    " not wired. Only function-auto-ready belongs there.",
                 )
             if packaged.is_packaged(document) and used[0] != self.function:
                 yield _note(
                     document,
-                    "belongs to a package. That is well if the package was built with the step; an"
-                    " edit is undone when Crossplane starts again.",
+                    "belongs to a package. Crossplane undoes an edit at its next start; a package"
+                    " built with the step keeps it.",
                 )
             yield from self._copy(document)
 
@@ -142,12 +141,12 @@ class _Examination:
             return
         original = self.compositions.get(name)
         if original is None:
-            yield _note(document, f"is a copy of Composition {name}, which is not among these.")
+            yield _note(document, f"is a copy of Composition {name}, which is not given.")
         elif packaged.digest(original) != digest:
             yield _problem(
                 document,
-                f"is a copy of Composition {name} as it was before its package was upgraded. Make"
-                " it again: kubectl get composition, kv-offload add-step, kubectl apply.",
+                f"is a copy of an older Composition {name}. Renew it: kubectl get composition"
+                f" {name} -o yaml > f.yaml; kv-offload add-step f.yaml | kubectl apply -f -",
             )
 
     # Which Composition a new composite gets ----------------------------------------------------
@@ -163,16 +162,16 @@ class _Examination:
             if own and packaged.is_packaged(definition or {}):
                 yield _problem(
                     definition or {},
-                    "belongs to a package: its default Composition is gone when Crossplane starts"
-                    " again. Use the admission policy of kv-offload add-step, or a package built"
+                    "belongs to a package: Crossplane removes its default Composition at its next"
+                    " start. Use the admission policy of kv-offload add-step, or a package built"
                     " with the step.",
                 )
             elif len(all_names) > 1 and not defaulted and not any(map(self._selected, stepped)):
                 yield Finding(
                     True,
                     kind,
-                    f"has several Compositions ({', '.join(all_names)}) and nothing that chooses:"
-                    " Crossplane picks one at random for each composite that names none.",
+                    f"has several Compositions ({', '.join(all_names)}) and no default: Crossplane"
+                    " picks one at random. Apply the admission policy of kv-offload add-step.",
                 )
 
     def _definition(self, kind: str) -> Document | None:
@@ -183,7 +182,7 @@ class _Examination:
         return None
 
     def _selected(self, composition: str) -> bool:
-        """Whether the admission policy that comes with a copy is in force."""
+        """Return whether the admission policy of a copy is in force."""
         bound = {
             access.text(binding, "spec", "policyName")
             for binding in self.by_kind["MutatingAdmissionPolicyBinding"]
@@ -199,7 +198,7 @@ class _Examination:
             return
         ours = known.get(self.function)
         if ours is None:
-            message = "is not installed, and a pipeline calls it."
+            message = "is not installed, but a pipeline calls it. Install it."
             yield Finding(True, f"Function {self.function}", message)
         elif not access.is_true(ours, "Healthy"):
             said = access.condition(ours, "Healthy").get("message", "")
@@ -219,13 +218,13 @@ def _name(document: Mapping[str, Any]) -> str:
 
 
 def _reference(document: Mapping[str, Any], field_name: str) -> str:
-    """The name in a reference of a composite's, of either generation of definitions."""
+    """Return the name in a composite's reference, in either generation of definitions."""
     path = ("spec", "crossplane", field_name, "name")
     return access.text(document, *path) or access.text(document, "spec", field_name, "name")
 
 
 def _default(definition: Mapping[str, Any]) -> str:
-    """The Composition that a definition names for composites that name none, "" without one."""
+    """Return the Composition that a definition chooses by default, "" without one."""
     fields = ("enforcedCompositionRef", "defaultCompositionRef")
     found = (access.text(definition, "spec", name, "name") for name in fields)
     return next(filter(None, found), "")
@@ -244,7 +243,7 @@ def _composes(composition: Mapping[str, Any]) -> str:
 
 
 def _functions(composition: Mapping[str, Any]) -> list[str]:
-    """The functions of a Composition's (or a revision's) pipeline, in order."""
+    """Return the functions of a Composition's or revision's pipeline, in order."""
     steps = access.objects(composition, "spec", "pipeline")
     return [access.text(step, "functionRef", "name") for step in steps]
 

@@ -1,4 +1,4 @@
-"""The one canonical emitter: our own output and Crossplane's both go through it.
+"""Write documents as canonical YAML or JSON: our output and Crossplane's alike.
 
 Two streams are equal when they hold the same documents in the same order with the same values. The
 emitter removes what carries no meaning: the order of keys, quoting, line folding, whether a whole
@@ -46,7 +46,7 @@ _Dumper.add_representer(str, _string)
 
 
 def plain(value: Any) -> Any:
-    """The value with whole floats as integers, keys as strings, everywhere."""
+    """Return the value with whole floats as integers and keys as strings, everywhere."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -57,14 +57,14 @@ def plain(value: Any) -> Any:
 
 
 def canonical(documents: Iterable[Mapping[str, Any]]) -> list[Document]:
-    """The documents in canonical values and order: Results last, sorted; all else as it came."""
+    """Return the documents in canonical values and order: Results last, sorted."""
     values = [plain(document) for document in documents]
     results = sorted((v for v in values if _is_result(v)), key=_sort_key)
     return [value for value in values if not _is_result(value)] + results
 
 
 def to_yaml(documents: Iterable[Mapping[str, Any]]) -> str:
-    """A YAML stream, each document after `---`; "" for no documents."""
+    """Return a YAML stream, each document after `---`; "" for no documents."""
     return "".join(
         "---\n"
         + yaml.dump(
@@ -75,7 +75,7 @@ def to_yaml(documents: Iterable[Mapping[str, Any]]) -> str:
 
 
 def to_json(documents: Iterable[Mapping[str, Any]]) -> str:
-    """One `v1 List` with the documents as items, indented, keys sorted."""
+    """Return one `v1 List` with the documents as items, indented, keys sorted."""
     items = {"apiVersion": "v1", "kind": "List", "items": canonical(documents)}
     return json.dumps(items, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 

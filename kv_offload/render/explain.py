@@ -1,4 +1,4 @@
-"""What a workload would get from a tier: the wiring of `function.pods`, asked by a person."""
+"""Explain what a workload would get from a tier, by the wiring of `function.pods`."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,24 +35,20 @@ Document = dict[str, Any]
 # The ConfigMap's name is made of the composite's, which is not known here.
 _FILES_NAME = "CONSUMER-kv-offload"
 
-# What the command itself can be told, by reason.
-_HERE = {
-    Reason.ENGINE_UNKNOWN: ", or ".join(f"--engine {name}" for name in ENGINES),
-    Reason.VERSION_MISMATCH: "--engine vLLM --engine-version 0.33.0, or what the image has",
-}
 
-
-class _Missing(InputError):
-    """A tier that another one needs is not there."""
+class _MissingTier(InputError):
+    """A tier that another one needs is missing."""
 
 
 @dataclass(frozen=True)
 class Explained:
-    """`before`, `after`: the workload; `after` is None when it was refused, and `refused` says why.
+    """The answer for one workload.
 
+    `before`, `after`: the workload; `after` is None when it was refused, and `refused` says why.
     `changes`: {template path: the lines of the container's command, args and $KV_OFFLOAD_ARGS that
-    wiring takes away ("- ...") and adds ("+ ...")}. `notes`: what a person should know besides.
-    `takers`: the tiers that would take what this one refuses, by their settings.
+    wiring takes away ("- ...") and adds ("+ ...")}. `blockers`: why it stays unwired although the
+    tier would take it. `notes`: what else to know. `alternatives`: settings of tiers that would
+    take a refused workload. `hints`: what to type.
     """
 
     before: Document
@@ -60,13 +56,14 @@ class Explained:
     wired: wire.Wired | None = None
     refused: Refused | None = None
     changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    stopped: tuple[Refused, ...] = ()
+    blockers: tuple[Refused, ...] = ()
     notes: tuple[str, ...] = ()
-    takers: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
 
     @property
     def is_wired(self) -> bool:
-        return self.refused is None and not self.stopped
+        return self.refused is None and not self.blockers
 
     @property
     def title(self) -> str:
@@ -74,7 +71,7 @@ class Explained:
         return f"{self.before.get('kind')} {metadata.get('name', '')}"
 
     def diff(self) -> str:
-        """What wiring changes, as a unified diff of the canonical YAML."""
+        """Return what wiring changes, as a unified diff of the canonical YAML."""
         texts = [emit.to_yaml([document]) for document in (self.before, self.after or self.before)]
         old, new = (text.splitlines(keepends=True) for text in texts)
         return "".join(difflib.unified_diff(old, new, "as written", "wired"))
@@ -89,68 +86,82 @@ def explain(
     siblings: SiblingResources = NO_SIBLINGS,
     given: Sequence[Document] = (),
 ) -> Explained:
-    """Wire a Pod, a workload or an Object with one to a tier. Raises InputError for a bad tier.
+    """Wire a Pod, a workload or an Object with one to a tier. Raise InputError for a bad tier.
 
-    `namespace`: of the consumer, where it is known: the tier must admit it. `siblings`: what its
-    pods may refer to, as far as that is known. `given`: where the tiers are that the tier needs.
+    `namespace`: of the consumer, if known: the tier must admit it. `siblings`: what its pods may
+    refer to, as far as known. `given`: the tiers that the tier may need.
     """
     planned, notes = _plan(tier, tier_file, given)
     named = Ref(planned.tier.namespace, planned.tier.name)
     manifest = objects.unwrap(workload) or workload
-    held = _held(manifest)
+    deployment = _as_deployment(manifest)
     ref = KVOffloadTierRef(name=named.name, namespace=named.namespace)
-    asked = find("explained", held, ref, step_input, "", siblings)
-    if asked is None:
-        asked = find("explained", _naming(held, planned.tier), None, step_input, "", siblings)
-    if asked is None:
+    request = find("explained", deployment, ref, step_input, "", siblings)
+    if request is None:
+        named_here = _name_tier(deployment, planned.tier)
+        request = find("explained", named_here, None, step_input, "", siblings)
+    if request is None:
         raise InputError(f"{manifest.get('kind')} is no workload that is known to hold pods")
-    if asked.refused is not None:
-        return Explained(manifest, refused=asked.refused)
+    if request.refused is not None:
+        return Explained(manifest, refused=request.refused, hints=_hints(request.refused, request))
     if namespace is None and manifest is not workload:
         namespace = (workload.get("metadata") or {}).get("namespace")
     try:
-        wired = wire.wire(asked, planned.tier, planned.backend, _FILES_NAME, namespace or "")
+        wired = wire.wire(request, planned.tier, planned.backend, _FILES_NAME, namespace or "")
     except Refused as refused:
+        others = tuple(alternatives(deployment, step_input, siblings))
         return Explained(
-            manifest, refused=refused, takers=tuple(takers(held, step_input, siblings))
+            manifest, refused=refused, hints=_hints(refused, request), alternatives=others
         )
-    stopped = tuple(_stopped(asked, named, tier, namespace))
+    blockers = tuple(_blockers(request, named, tier, namespace))
     if namespace is None and not admits(tier, ""):
         notes.append(
             "whether spec.allowedNamespaces admits the consumer is not known here; --namespace says"
             " where it is"
         )
-    after = wired.manifest["spec"]["template"] if held is not manifest else wired.manifest
-    changes = _changes(held, wired)
-    return Explained(manifest, after, wired, None, changes, stopped, tuple(notes))
+    after = wired.manifest["spec"]["template"] if deployment is not manifest else wired.manifest
+    changes = _changes(deployment, wired)
+    return Explained(manifest, after, wired, None, changes, blockers, tuple(notes))
 
 
-def takers(
+def _hints(refused: Refused, request: OffloadRequest) -> tuple[str, ...]:
+    """Return what to type for a refusal, from what is known about this workload's engines."""
+    if refused.reason is Reason.ENGINE_UNKNOWN:
+        return (REASONS[refused.reason].fix, " or ".join(f"--engine {name}" for name in ENGINES))
+    if refused.reason is not Reason.VERSION_MISMATCH:
+        return ()
+    unversioned = dict.fromkeys(
+        each.engine.name for each in request.engines if each.engine and not each.engine.version
+    )
+    return tuple(f"--engine {name} --engine-version VERSION" for name in unversioned)
+
+
+def alternatives(
     workload: Document, step_input: Input, siblings: SiblingResources = NO_SIBLINGS
 ) -> Iterator[str]:
-    """The settings of tiers that would take a workload, each tried with it; sizes aside."""
+    """Yield the settings of tiers that would take a workload; sizes aside."""
     for backend in (BACKENDS[name] for name in BACKENDS.specs):
         for variant in backend.variants():
             spec = {"inferenceClusterRef": {"name": "any"}, **variant.spec}
             planned = _planned("any", "any", spec, variant.says)
-            asked = find(
-                "explained", _naming(workload, planned.tier), None, step_input, "", siblings
+            request = find(
+                "explained", _name_tier(workload, planned.tier), None, step_input, "", siblings
             )
             try:
-                if asked is not None and asked.refused is None:
-                    wire.wire(asked, planned.tier, planned.backend, _FILES_NAME)
+                if request is not None and request.refused is None:
+                    wire.wire(request, planned.tier, planned.backend, _FILES_NAME)
                     yield variant.says
             except Refused:
                 continue
 
 
-def _stopped(
-    asked: OffloadRequest, named: Ref, tier: Document, namespace: str | None
+def _blockers(
+    request: OffloadRequest, named: Ref, tier: Document, namespace: str | None
 ) -> Iterator[Refused]:
-    if asked.ref != named:
-        text = f"the pods name KVOffloadTier {asked.ref}, and the tier given is {named}"
+    if request.ref != named:
+        text = f"the pods name KVOffloadTier {request.ref}, and the tier given is {named}"
         yield Refused(Reason.TIER_NOT_FOUND, text)
-    if asked.policy is Policy.OFF:
+    if request.policy is Policy.OFF:
         text = (
             f"the pods say {ANNOTATION_POLICY}: Off: nothing of this happens until that is removed"
         )
@@ -160,8 +171,8 @@ def _stopped(
         yield Refused(Reason.NAMESPACE_NOT_ALLOWED, text)
 
 
-def asked_for(tiers: Sequence[Document]) -> list[Document]:
-    """The tiers of a file that no other one in it needs: those are there for that one's sake."""
+def top_tiers(tiers: Sequence[Document]) -> list[Document]:
+    """Return the tiers of a file that no other tier in it needs."""
     needed = {key for tier in tiers for key in _needs(tier)}
     return [tier for tier in tiers if _key(tier) not in needed]
 
@@ -180,7 +191,7 @@ def _key(tier: Document) -> tuple[str, str]:
 
 
 def _plan(document: Document, file: str, given: Sequence[Document]) -> tuple[TierPlan, list[str]]:
-    """The tier's plan, that of a fleet's child on any one cluster, and what to know of it."""
+    """Return the tier's plan and notes; a fleet's plan is that of a child on any cluster."""
     if document.get("kind") != "KVOffloadTier":
         raise InputError(f"{file}: kind is {document.get('kind')}, expected KVOffloadTier")
     metadata, spec = document.get("metadata") or {}, document.get("spec") or {}
@@ -207,7 +218,7 @@ def _planned(
         found = next((tier for tier in given if _key(tier) == wanted), None)
         if found is None:
             what = f"{need.kind} {need.namespace}/{need.object_name}"
-            raise _Missing(f"{file}: {need.path}: {what} is needed: put it into the same file")
+            raise _MissingTier(f"{file}: {need.path}: {what} is needed: put it into the same file")
         needed[need.name] = found
     planned = tier_plan.plan(*identity, needed)
     if isinstance(planned, tier_plan.InvalidTier):
@@ -216,7 +227,7 @@ def _planned(
     return planned
 
 
-def line(
+def summary_line(
     workload: Document,
     tier: Document,
     step_input: Input,
@@ -224,29 +235,29 @@ def line(
     siblings: SiblingResources = NO_SIBLINGS,
     given: Sequence[Document] = (),
 ) -> str:
-    """Whether a tier would take a workload, and what is missing, in one line."""
+    """Return in one line whether a tier would take a workload, and what is missing."""
     metadata = tier.get("metadata") or {}
     name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
     try:
-        # Which tier it names is no matter here: every one is asked.
+        # Which tier it names is no matter here: every one is tried.
         planned, _ = _plan(tier, tier_file, given)
         manifest = objects.unwrap(workload) or workload
-        named = _naming(_held(manifest), planned.tier)
-        asked = find("explained", named, None, step_input, "", siblings)
-        if asked is None:
+        named = _name_tier(_as_deployment(manifest), planned.tier)
+        request = find("explained", named, None, step_input, "", siblings)
+        if request is None:
             raise InputError(f"{manifest.get('kind')} is no workload that is known to hold pods")
-        if asked.refused is not None:
-            raise asked.refused
-        wired = wire.wire(asked, planned.tier, planned.backend, _FILES_NAME)
+        if request.refused is not None:
+            raise request.refused
+        wired = wire.wire(request, planned.tier, planned.backend, _FILES_NAME)
     except Refused as refused:
         return f"✘ {name}  {refused.reason}: {refused}"
-    except _Missing as missing:
+    except _MissingTier as missing:
         return f"✘ {name}  {missing}"
     return f"✔ {name}  {wired.summary}"
 
 
 def workloads_in(documents: list[Document], file: str) -> list[Document]:
-    """Those of several documents that hold pods; a single one is whatever it is."""
+    """Return the documents that hold pods; a single document is returned as it is."""
     if len(documents) == 1:
         return documents
     found = [d for d in documents if _is_workload(objects.unwrap(d) or d)]
@@ -256,17 +267,17 @@ def workloads_in(documents: list[Document], file: str) -> list[Document]:
 
 
 def siblings_in(documents: list[Document]) -> SiblingResources:
-    """What a workload among several documents may refer to in the others, clusters aside."""
+    """Return what a workload may refer to among several documents, clusters aside."""
     return SiblingResources.among(objects.unwrap(d) or d for d in documents)
 
 
 def _is_workload(manifest: Document) -> bool:
-    held = _held(manifest)
-    return workloads.is_known(held.get("apiVersion"), held.get("kind"))
+    deployment = _as_deployment(manifest)
+    return workloads.is_known(deployment.get("apiVersion"), deployment.get("kind"))
 
 
-def _held(manifest: Document) -> Document:
-    """A bare Pod as the template of a Deployment, which is what wiring knows."""
+def _as_deployment(manifest: Document) -> Document:
+    """Wrap a bare Pod into a Deployment, which wiring knows; return others unchanged."""
     if (manifest.get("apiVersion"), manifest.get("kind")) != ("v1", "Pod"):
         return manifest
     metadata = manifest.get("metadata") or {}
@@ -279,12 +290,12 @@ def _held(manifest: Document) -> Document:
 
 
 def _changes(before: Document, wired: wire.Wired) -> dict[str, tuple[str, ...]]:
-    old, new = (_lines(document, wired.record) for document in (before, wired.manifest))
+    old, new = (_start_lines(document, wired.record) for document in (before, wired.manifest))
     return {path: _differing(old.get(path, []), lines) for path, lines in new.items()}
 
 
-def _lines(manifest: Document, written: Record) -> dict[str, list[str]]:
-    """{template path: what its serving container starts with, in lines}"""
+def _start_lines(manifest: Document, written: Record) -> dict[str, list[str]]:
+    """Return what each serving container starts with: template path -> lines."""
     by_path: dict[str, list[str]] = {}
     workload = workloads.find(manifest)
     for template in workload.templates if workload else ():
@@ -298,8 +309,8 @@ def _lines(manifest: Document, written: Record) -> dict[str, list[str]]:
 def _start(container: Document) -> list[str]:
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
     lines = [line for word in words for line in str(word).splitlines() or [""]]
-    asked = [e for e in container.get("env") or () if e.get("name") == command.OPT_IN]
-    return lines + [f"${command.OPT_IN}: {e.get('value', '')}" for e in asked]
+    opted_in = [e for e in container.get("env") or () if e.get("name") == command.OPT_IN]
+    return lines + [f"${command.OPT_IN}: {e.get('value', '')}" for e in opted_in]
 
 
 def _differing(old: list[str], new: list[str]) -> tuple[str, ...]:
@@ -307,8 +318,8 @@ def _differing(old: list[str], new: list[str]) -> tuple[str, ...]:
     return tuple(f"{line[0]} {line[1:]}" for line in lines if not line.startswith("@@"))
 
 
-def _naming(manifest: Document, tier: AnyTier) -> Document:
-    """The workload with every pod template naming the tier, as its author would write it."""
+def _name_tier(manifest: Document, tier: AnyTier) -> Document:
+    """Return the workload with every pod template naming the tier, as its author would."""
     workload = workloads.find(manifest)
     for template in workload.templates if workload else ():
         metadata = template.body.get("metadata") or {}
@@ -321,13 +332,13 @@ def _naming(manifest: Document, tier: AnyTier) -> Document:
 
 
 def as_tree(explained: Explained) -> Tree:
-    """For people: who is wired with what, or why not and what to do."""
+    """Return a tree for people: what is wired with what, or why not and what to do."""
     title = explained.title
     if explained.refused is not None:
-        return _refusal(title, explained.refused, explained.takers)
+        return _refusal(explained, explained.refused)
     word = ("✔ can be wired", "green") if explained.is_wired else ("✘ is not wired", "red")
     root = Tree(Text.assemble((title, "bold"), "  ", word))
-    for why in explained.stopped:
+    for why in explained.blockers:
         root.add(Text.assemble((why.reason, "red"), f": {why}"))
     if explained.wired is not None:
         root.add(Text(("" if explained.is_wired else "Else: ") + explained.wired.summary))
@@ -343,7 +354,7 @@ def as_tree(explained: Explained) -> Tree:
 
 
 def _add_start(pods: Tree, lines: tuple[str, ...] | None) -> None:
-    """What changes in how the container starts."""
+    """Add what changes in how the container starts."""
     if lines is None:
         return
     if not lines:
@@ -355,15 +366,12 @@ def _add_start(pods: Tree, lines: tuple[str, ...] | None) -> None:
         start.add(Text(line, style="green" if line.startswith("+") else "red"))
 
 
-def _refusal(title: str, refused: Refused, takers: Sequence[str]) -> Tree:
-    root = Tree(Text.assemble((title, "bold"), "  ", ("✘ is not wired", "red")))
+def _refusal(explained: Explained, refused: Refused) -> Tree:
+    root = Tree(Text.assemble((explained.title, "bold"), "  ", ("✘ is not wired", "red")))
     root.add(Text.assemble((refused.reason, "red"), f": {refused}"))
-    known, here = REASONS.get(refused.reason), _HERE.get(refused.reason)
-    if known is not None:
-        root.add(Text.assemble(("what it means: ", "cyan"), known.meaning))
-        root.add(Text.assemble(("what to do: ", "cyan"), known.fix))
-    if takers:
-        root.add(Text.assemble(("tiers that would take it: ", "cyan"), "; ".join(takers)))
-    if here is not None:
-        root.add(Text.assemble(("to try it here: ", "cyan"), here))
+    for hint in explained.hints:
+        root.add(Text.assemble(("try: ", "cyan"), hint))
+    if explained.alternatives:
+        others = "; ".join(explained.alternatives)
+        root.add(Text.assemble(("tiers that would take it: ", "cyan"), others))
     return root

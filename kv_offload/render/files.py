@@ -1,4 +1,4 @@
-"""Reading YAML as Crossplane reads it, with errors that name the file, the line and the field.
+"""Read YAML as Crossplane does; errors name the file, the line and the field.
 
 A path is a file of one or more documents, or a directory whose `.yaml` and `.yml` files are read in
 the order of their names, without its subdirectories (as `crossplane composition render` does).
@@ -51,7 +51,7 @@ class _Loader(_Base):
 
 
 def _key(key: Any) -> str:
-    """JSON has only strings as keys: `yes: 1` is `{"true": 1}`, as Kubernetes reads it."""
+    """Return a key as a string: Kubernetes reads `yes: 1` as `{"true": 1}`."""
     return "null" if key is None else str(key).lower() if isinstance(key, bool) else str(key)
 
 
@@ -62,7 +62,7 @@ _Loader.add_constructor(
 
 
 def parse(text: str, name: str) -> list[Document]:
-    """The documents of a YAML stream; empty ones are left out. `name` stands in errors."""
+    """Return the non-empty documents of a YAML stream. `name` is used in errors."""
     try:
         yamls.check(text)
         loaded = list(yaml.load_all(text, Loader=_Loader))
@@ -88,7 +88,7 @@ def parse(text: str, name: str) -> list[Document]:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; of the standard input for `-`."""
+    """Return the text of a file, or of the standard input for `-`."""
     try:
         return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
     except OSError as error:
@@ -98,7 +98,7 @@ def read_text(path: Path) -> str:
 
 
 def load(path: Path) -> list[Document]:
-    """The documents of a file, or of the YAML files of a directory, checked to be objects."""
+    """Return the documents of a file, or of the YAML files of a directory, all objects."""
     if path.is_dir():
         names = sorted(p for p in path.iterdir() if p.suffix in (".yaml", ".yml"))
         if not names:
@@ -110,11 +110,11 @@ def load(path: Path) -> list[Document]:
     return documents
 
 
-def naming(path: Path, word: str) -> list[Path]:
-    """The path itself; of a directory the YAML files in it and below in which the word stands.
+def containing(path: Path, word: str) -> list[Path]:
+    """Return the path itself, or the YAML files below a directory that contain the word.
 
     The others are not parsed: a repository holds templates and values that are no objects. Hidden
-    folders and files, and links to directories, are passed over.
+    folders and files, and links to directories, are skipped.
     """
     if not path.is_dir():
         return [path]
@@ -127,7 +127,7 @@ def naming(path: Path, word: str) -> list[Path]:
 
 
 def load_items(path: Path) -> list[Document]:
-    """As `load`, the items of a List (`kubectl get -o yaml`) in its place."""
+    """Load documents as `load` does, with Lists (`kubectl get -o yaml`) opened."""
     documents = []
     for document in load(path):
         items = document.get("items")
@@ -147,7 +147,7 @@ def load_all(paths: Iterable[Path]) -> list[Document]:
 
 
 def load_one(path: Path, what: str) -> Document:
-    """The only document of a file. `what` says what it should be, for the error."""
+    """Return the only document of a file. `what` names it in the error."""
     documents = load(path)
     if len(documents) != 1:
         raise InputError(f"{path}: {len(documents)} documents, expected one {what}")
@@ -155,7 +155,7 @@ def load_one(path: Path, what: str) -> Document:
 
 
 def load_schemas(path: Path) -> list[Document]:
-    """OpenAPI v3 documents: the .json files under a directory, subdirectories included."""
+    """Return OpenAPI v3 documents: the .json files below a directory."""
     if not path.is_dir():
         raise InputError(f"{path}: not a directory of OpenAPI v3 documents (.json)")
     names = sorted(path.rglob("*.json"))

@@ -1,4 +1,4 @@
-"""What a person gives to `kv-offload render`, checked before anything runs."""
+"""Check what a person gives to `kv-offload render`, before anything runs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ _PRESET = "file for step "
 
 
 class Preset:
-    """Stands for a function that does not run here: adds documents to desired state.
+    """A stand-in for a function that does not run here: it adds documents to desired state.
 
     The documents are composed resources as `crossplane composition render` prints them: the key is
     in the annotation crossplane.io/composition-resource-name. Core derives the owner, and the name
@@ -56,7 +56,7 @@ class Preset:
 
 
 def check_pair(xr: Mapping[str, Any], composition: Mapping[str, Any], file: str) -> None:
-    """That the Composition is a pipeline for this kind. Raises InputError, naming the field."""
+    """Raise InputError unless the Composition is a pipeline for this kind."""
     if composition.get("kind") != "Composition":
         raise InputError(f"{file}: kind is {composition.get('kind')}, expected Composition")
     spec = composition.get("spec") or {}
@@ -87,7 +87,7 @@ def check_pair(xr: Mapping[str, Any], composition: Mapping[str, Any], file: str)
 
 
 def check_composite(xr: Mapping[str, Any], file: str) -> None:
-    """That Crossplane would run functions for it. Raises InputError."""
+    """Raise InputError unless Crossplane would run functions for the composite."""
     metadata = xr.get("metadata") or {}
     if not metadata.get("name"):
         raise InputError(f"{file}: metadata.name is missing")
@@ -104,7 +104,7 @@ def check_composite(xr: Mapping[str, Any], file: str) -> None:
 
 
 def check_required(xr: Document, required: Sequence[Document], file: str) -> None:
-    """That the composite is not among what may be looked up. Raises InputError."""
+    """Raise InputError if the composite is among the required resources."""
     if key_of(xr) in {key_of(document) for document in required}:
         kind, name = xr.get("kind"), (xr.get("metadata") or {}).get("name")
         raise InputError(
@@ -116,9 +116,9 @@ def check_required(xr: Document, required: Sequence[Document], file: str) -> Non
 def with_presets(
     composition: Document, ours: str, presets: Mapping[str, Path]
 ) -> tuple[Document, dict[str, Preset]]:
-    """The Composition with the steps of `presets` answered from files; runners for those.
+    """Return the Composition with preset steps, and the runners of those steps.
 
-    Raises InputError for a step of another function without a file, and a file without a step.
+    Raise InputError for a step of another function without a file, and a file without a step.
     """
     spec = composition["spec"]
     steps = {step["step"]: step for step in spec.get("pipeline") or ()}

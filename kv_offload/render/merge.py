@@ -1,4 +1,4 @@
-"""The composite with its spec, as `crossplane composition render -x` prints it."""
+"""Merge a composite with its spec, as `crossplane composition render -x` prints it."""
 
 import copy
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `over` laid on it: objects are merged, all else (lists too) is replaced."""
+    """Return `base` overlaid by `over`: objects merge, everything else is replaced."""
     out = copy.deepcopy(dict(base))
     for key, value in over.items():
         if isinstance(value, Mapping) and isinstance(out.get(key), Mapping):

@@ -1,17 +1,17 @@
-"""Our step beside a Composition that belongs to a package: a copy of it, and what selects the copy.
+"""Copy a Composition that belongs to a package, with our step, and select the copy.
 
-Crossplane's package manager writes back whatever it installed: an edited Composition, and a
-`defaultCompositionRef` or `enforcedCompositionRef` set on a packaged XRD, are gone two seconds
-after core's next start (tried, tests/cluster/test_85_packages.py). What lasts:
+Crossplane's package manager restores what it installed: an edited Composition, and a
+`defaultCompositionRef` or `enforcedCompositionRef` set on a packaged XRD, are undone two seconds
+after core's next start (tests/cluster/test_85_packages.py). Three ways last:
 
-- a copy of another name, and an admission policy of one's own by which every composite of the kind
-  names the copy, whoever creates it: composites that another composite composes have no other place
-  to say so. Without it core picks one of the two Compositions at random;
+- a copy of another name, and an admission policy that makes every composite of the kind name it.
+  Composites that another composite composes have no other place to choose. Without the policy core
+  picks one of the two Compositions at random;
 - a copy of another name, named by each composite in `spec.crossplane.compositionRef`, where people
   write the composites;
-- the package built anew with the step in it, under an address of one's own.
+- the package built anew with the step in it, under another address.
 
-A copy does not follow the package: it says what it is a copy of, so that `kv-offload doctor` sees
+A copy does not follow the package. It records its original, so that `kv-offload doctor` can tell
 when the packaged Composition has changed.
 """
 
@@ -35,20 +35,21 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def is_packaged(composition: Mapping[str, Any]) -> bool:
-    """Whether a Composition, as `kubectl get` shows it, belongs to a package's revision."""
+    """Return whether a Composition from `kubectl get` belongs to a package's revision."""
     owners = (composition.get("metadata") or {}).get("ownerReferences") or ()
     return any(str(o.get("apiVersion", "")).startswith("pkg.crossplane.io/") for o in owners)
 
 
 def digest(composition: Mapping[str, Any]) -> str:
-    """What a Composition composes, as twelve hex digits."""
+    """Return a digest of what a Composition composes: twelve hex digits."""
     text = json.dumps(composition.get("spec") or {}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def copied(composition: Document, name: str, step: str, function: str, where: str) -> Document:
-    """The Composition under another name with our step behind the others, and nothing of what the
-    cluster and the package wrote into its metadata.
+    """Return the Composition under another name, with our step last.
+
+    Metadata that the cluster and the package wrote is left out.
     """
     metadata = composition.get("metadata") or {}
     annotations = {
@@ -70,9 +71,10 @@ def copied(composition: Document, name: str, step: str, function: str, where: st
 
 
 def selection(composition: Mapping[str, Any], packaged: str) -> list[Document]:
-    """The admission policy by which composites of the kind name this Composition, and its binding.
+    """Return the admission policy that makes composites of the kind name this Composition.
 
-    A composite that names another one than the packaged keeps it. Kubernetes 1.36 or newer.
+    Its binding comes with it. A composite that names a Composition other than the packaged one
+    keeps it. Needs Kubernetes 1.36 or newer.
     """
     name = composition["metadata"]["name"]
     kind = composition["spec"]["compositeTypeRef"]
@@ -125,10 +127,10 @@ def selection(composition: Mapping[str, Any], packaged: str) -> list[Document]:
 
 
 def rebuilt(path: Path, kind: str, step: str, function: str) -> dict[str, str]:
-    """{file name: text} of a package's root with our step in its Composition of a kind.
+    """Return a package's files with our step in its Composition: file name -> text.
 
-    `path`: the package's YAML stream, or what `crossplane xpkg extract` makes of a package (the
-    same with gzip). Raises InputError.
+    `path`: the package's YAML stream, or what `crossplane xpkg extract` writes (the same, gzipped).
+    Raise InputError.
     """
     documents = parse(_stream(path), str(path))
     metas = [d for d in documents if str(d.get("apiVersion", "")).startswith(_PACKAGE_META)]

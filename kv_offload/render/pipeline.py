@@ -1,4 +1,4 @@
-"""A Composition's pipeline, run in process as Crossplane core 2.3.4 runs it.
+"""Run a Composition's pipeline in process as Crossplane core 2.3.4 does.
 
 Source: `internal/controller/apiextensions/composite/composition_functions.go` (the loop over steps)
 and `internal/xfn/required_resources.go` (rounds of requirements).
@@ -45,7 +45,7 @@ class PipelineError(Exception):
 
 
 class PipelineFatal(PipelineError):
-    """A step returned a fatal result: the conditions so far are kept, and nothing is changed."""
+    """A step returned a fatal result: its conditions are kept, nothing is changed."""
 
     def __init__(self, step: str, message: str, outcome: "Outcome") -> None:
         super().__init__(f"pipeline step {quote(step)} returned a fatal result: {message}")
@@ -54,7 +54,7 @@ class PipelineFatal(PipelineError):
 
 @dataclass(frozen=True)
 class Event:
-    """`kind` is Normal or Warning."""
+    """One event. `kind` is Normal or Warning."""
 
     kind: str
     reason: str
@@ -75,7 +75,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What requests are built from. `runners`: by the name that `functionRef` has."""
+    """The parts of every request. `runners`: by the name that `functionRef` has."""
 
     xr: Document
     observed: Mapping[str, Document]
@@ -85,7 +85,7 @@ class Surroundings:
 
 
 async def run(steps: list[Document], around: Surroundings, context: Document) -> Outcome:
-    """Run every step. Raises PipelineFatal after a fatal result, PipelineError where core fails."""
+    """Run every step. Raise PipelineFatal on a fatal result, PipelineError where core fails."""
     outcome = Outcome(context=context)
     for step in steps:
         request = _request(step, around, outcome)
@@ -144,7 +144,7 @@ def _add_credential(
 async def _rounds(
     step: Document, request: fnv1.RunFunctionRequest, around: Surroundings, outcome: Outcome
 ) -> fnv1.RunFunctionResponse:
-    """Call until the requirements are those of the call before, as core does."""
+    """Call the function until its requirements are those of the call before."""
     name = step["functionRef"]["name"]
     runner = around.runners.get(name)
     if runner is None:
@@ -186,7 +186,7 @@ def _next_request(
 
 
 def _selector(required: Document) -> fnv1.ResourceSelector:
-    """A Composition's own `requiredResources` entry as the selector core makes of it."""
+    """Return a `requiredResources` entry of a Composition as core's selector."""
     selector = fnv1.ResourceSelector(api_version=required["apiVersion"], kind=required["kind"])
     if required.get("namespace") is not None:
         selector.namespace = required["namespace"]
@@ -198,7 +198,7 @@ def _selector(required: Document) -> fnv1.ResourceSelector:
 
 
 def _fetch(selector: fnv1.ResourceSelector, store: Store) -> fnv1.Resources:
-    """What the selector finds; "resolved and absent" is an empty list."""
+    """Return what the selector finds; an empty list means "resolved and absent"."""
     kind = (selector.api_version, selector.kind, selector.namespace)
     if selector.WhichOneof("match") == "match_name":
         named = store.get((*kind, selector.match_name))

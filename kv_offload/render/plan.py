@@ -1,8 +1,8 @@
-"""What an edit of a tier would do before it is applied: `kv-offload plan`.
+"""Tell what an edit of a tier would do before it is applied, for `kv-offload plan`.
 
-Two documents of one tier become two plans, as the tier's composer makes them, and the parts, the
-pinned settings and the wiring of reference engines are held against each other. Nothing is looked
-up: whether the tier is used now is not known, so what depends on it says so.
+Two documents of one tier become two plans, as the tier's composer makes them; their parts, pinned
+settings and the wiring of reference engines are compared. Nothing is looked up: effects that depend
+on whether the tier is in use say so.
 """
 
 import json
@@ -41,7 +41,7 @@ _OF_PODS = frozenset({"DaemonSet", "StatefulSet", "Deployment", "Job"})
 
 
 class Verb(StrEnum):
-    """What happens to something when the new document is applied."""
+    """What happens to a part when the new document is applied."""
 
     REFUSED = "refused"
     REFUSED_IN_USE = "refused while in use"
@@ -59,9 +59,10 @@ REFUSALS = frozenset({Verb.REFUSED, Verb.REFUSED_IN_USE})
 
 @dataclass(frozen=True)
 class Effect:
-    """`what`: a field, a part's key, or engines. `why`: a sentence.
+    """One effect of the edit.
 
-    `differences`: "PATH: WAS -> BECOMES", or the items that go and come in a list.
+    `what`: a field, a part's key, or engines. `why`: a sentence. `differences`: "PATH: WAS ->
+    BECOMES", or the items that a list loses and gains.
     """
 
     verb: Verb
@@ -70,7 +71,7 @@ class Effect:
     differences: tuple[str, ...] = ()
 
     def to_json(self) -> Document:
-        """For programs: every field, `verb` under the name of what it is."""
+        """Return every field for programs; the key of `verb` is "effect"."""
         return {
             "effect": self.verb.value,
             "what": self.what,
@@ -80,10 +81,10 @@ class Effect:
 
 
 def plan(now: Document, new: Document, given: Sequence[Document], file: str) -> list[Effect]:
-    """What becomes of what `now` composes, and of the pods it wires, when `new` is applied.
+    """Return the effects of applying `new` over `now` on its parts and wired pods.
 
-    `given`: what the tiers need beside themselves. Raises InputError where the two are not one
-    tier, or `now` is not valid.
+    `given`: other objects that the tiers need. Raise InputError if the two are different tiers, or
+    if `now` is not valid.
     """
     for document in (now, new):
         if document.get("kind") != "KVOffloadTier":
@@ -91,13 +92,13 @@ def plan(now: Document, new: Document, given: Sequence[Document], file: str) -> 
     names = [_named(document, file) for document in (now, new)]
     if names[0] != names[1]:
         raise InputError(
-            f"{file}: the documents are of {'/'.join(names[0])} and {'/'.join(names[1])}: another"
-            " name is another tier, and changes nothing of the first"
+            f"{file}: the documents are of {'/'.join(names[0])} and {'/'.join(names[1])}:"
+            " compare two versions of one tier"
         )
     before, after = _planned(now, given), _planned(new, given)
     if isinstance(before, tier_plan.InvalidTier):
         lines = "\n".join(f"  {problem}" for problem in before.problems)
-        raise InputError(f"{file}: the tier that runs is not valid:\n{lines}")
+        raise InputError(f"{file}: the tier of --now is not valid:\n{lines}")
     if isinstance(after, tier_plan.InvalidTier):
         return [_refused(problem) for problem in after.problems]
     refused = [*_immutable(before, after), *_pinned(before, after)]
@@ -115,7 +116,7 @@ def _named(document: Document, file: str) -> tuple[str, str]:
 
 
 def _planned(document: Document, given: Sequence[Document]) -> TierPlan | tier_plan.InvalidTier:
-    """The plan of a tier; of a fleet, that of its tier on any one cluster."""
+    """Return the plan of a tier; for a fleet, that of its child on any cluster."""
     namespace, name = _named(document, "")
     spec = dict(document.get("spec") or {})
     identity = (namespace, name, spec, encode(spec), BACKENDS)
@@ -135,7 +136,7 @@ def _planned(document: Document, given: Sequence[Document]) -> TierPlan | tier_p
         found = next((d for d in given if _identity(d) == wanted), None)
         if found is None:
             what = f"{need.kind} {need.namespace}/{need.object_name}"
-            missing.append(Problem(need.path, f"{what} is needed: give its file with --required"))
+            missing.append(Problem(need.path, f"{what} is missing: give its file with --required"))
         else:
             there[need.name] = found
     if missing:
@@ -158,7 +159,7 @@ def _refused(problem: Problem) -> Effect:
 
 
 def _immutable(before: TierPlan, after: TierPlan) -> Iterator[Effect]:
-    """What the API server refuses: the transition rules of the spec."""
+    """Yield what the API server refuses: the transition rules of the spec."""
     was, becomes = before.tier.spec.dump(), after.tier.spec.dump()
     for kind in type(after.tier.spec).__mro__:
         for rule in vars(kind).get("rules", ()):
@@ -167,7 +168,7 @@ def _immutable(before: TierPlan, after: TierPlan) -> Iterator[Effect]:
 
 
 def _pinned(before: TierPlan, after: TierPlan) -> Iterator[Effect]:
-    """What the function refuses, and keeps what runs."""
+    """Yield what the function refuses because running engines depend on it."""
     for row, problem in pinned.changed(pinned.settings(before), after):
         verb = Verb.REFUSED if row.always else Verb.REFUSED_IN_USE
         yield Effect(verb, row.path, problem.message)
@@ -186,7 +187,7 @@ def _parts(before: Iterable[Part], after: Iterable[Part]) -> Iterator[Effect]:
     was, becomes = ({part.key: part for part in parts} for parts in (before, after))
     for key in sorted({*was, *becomes}):
         if key not in becomes:
-            why = "It stays on the cluster, and is no longer ours." if was[key].keep else ""
+            why = "It stays on the cluster, unmanaged." if was[key].keep else ""
             yield Effect(Verb.REMOVED, key, why)
         elif key not in was:
             yield Effect(Verb.ADDED, key)
@@ -206,21 +207,21 @@ def _changed(key: str, manifest: Document, paths: tuple[str, ...]) -> Effect:
 
 
 def _rollout(manifest: Document) -> str:
-    """How many pods are replaced at once, in words."""
+    """Return in words how many pods are replaced at once."""
     spec = manifest["spec"]
     strategy = spec.get("updateStrategy") or spec.get("strategy") or {}
     if strategy.get("type") == "OnDelete":
-        return "Each when an administrator deletes it (upgradePolicy OnDelete)."
+        return "Each pod when you delete it (upgradePolicy OnDelete)."
     if strategy.get("type") == "Recreate":
         return "All at once."
     at_once = (strategy.get("rollingUpdate") or {}).get("maxUnavailable")
     if at_once == "100%":
         return "All at once."
-    return f"At most {at_once} at a time." if at_once else "One after the other."
+    return f"At most {at_once} at a time." if at_once else "One at a time."
 
 
 def _differing(old: Any, new: Any, path: str = "") -> Iterator[str]:
-    """Where two JSON values differ, and how: as deep as both have a place for it."""
+    """Yield where two JSON values differ, as deep as both have the path."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}):
             yield from _differing(old.get(key), new.get(key), f"{path}.{key}" if path else key)
@@ -238,13 +239,13 @@ def _differing(old: Any, new: Any, path: str = "") -> Iterator[str]:
 
 
 def _brief(value: Any) -> str:
-    """A value on one line: a file's text, or a whole container, is not read here."""
+    """Return a value on one line; files and whole containers are abbreviated."""
     text = "none" if value is None else value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= _LONGEST and "\n" not in text else "..."
 
 
 def _wiring(before: TierPlan, after: TierPlan) -> Iterator[Effect]:
-    """What pods of every supported engine would get; versions that change alike are one line."""
+    """Yield changes of the wiring per engine; versions that change alike share a line."""
     for name in ENGINES:
         lines: dict[tuple[Verb, tuple[str, ...], str], dict[str, None]] = {}
         for version in known_versions(name):
@@ -282,14 +283,14 @@ def _injection(planned: TierPlan, engine: Engine) -> Document | Refused:
 
 
 def _range(engine: str, versions: Sequence[str]) -> str:
-    """vLLM 0.20.0 to 0.33.0; the versions are in order, and known ones between them are rare."""
+    """Return "vLLM 0.20.0 to 0.33.0" for versions in order."""
     if len(versions) == 1:
         return f"{engine} {versions[0]}"
     return f"{engine} {versions[0]} to {versions[-1]}"
 
 
 def as_tree(tier: Document, effects: Sequence[Effect]) -> Tree:
-    """For people: what stands in the way, what restarts, what changes, what keeps running."""
+    """Return a tree for people: refusals first, then restarts, changes and what stays."""
     metadata: Mapping[str, Any] = tier.get("metadata") or {}
     root = Tree(
         Text.assemble(
@@ -310,26 +311,26 @@ def as_tree(tier: Document, effects: Sequence[Effect]) -> Tree:
     if any(effect.verb is Verb.REWIRED for effect in effects):
         spec: Mapping[str, Any] = tier.get("spec") or {}
         update = str((spec.get("wiring") or {}).get("update"))
-        root.add(Text(_COMES.get(update, _COMES["OnChange"])))
+        root.add(Text(_REWIRED_WHEN.get(update, _REWIRED_WHEN["OnChange"])))
     return root
 
 
-# When engine pods come to another wiring, by `spec.wiring.update`.
-_COMES = {
-    "OnChange": "Engine pods that are wired keep their wiring until their own template changes; no"
-    " engine restarts by this edit.",
-    "Rolling": "Engine pods that are wired are replaced in turns, as spec.wiring.maxUnavailable"
-    " allows, once the tier is ready.",
-    "Pinned": "Engine pods that are wired keep their wiring, also when their own template changes;"
-    " no engine restarts by this edit.",
+# When wired engine pods get the new wiring, by `spec.wiring.update`.
+_REWIRED_WHEN = {
+    "OnChange": "Wired engine pods keep their wiring until their own template changes."
+    " No engine restarts.",
+    "Rolling": "Wired engine pods are replaced once the tier is ready, as"
+    " spec.wiring.maxUnavailable allows.",
+    "Pinned": "Wired engine pods keep their wiring, even when their own template changes."
+    " No engine restarts.",
 }
 
 
 def _verdict(effects: Sequence[Effect]) -> tuple[str, str]:
     if any(effect.verb is Verb.REFUSED for effect in effects):
-        return "✘ is refused; what runs is kept", "red"
+        return "✘ is refused; nothing changes", "red"
     if any(effect.verb is Verb.REFUSED_IN_USE for effect in effects):
-        return "? is refused while consumers use the tier; what runs is then kept", "yellow"
+        return "? is refused while consumers use the tier", "yellow"
     if not effects:
         return "✔ changes nothing that runs", "green"
     return "✔ can be applied", "green"

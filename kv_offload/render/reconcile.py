@@ -1,4 +1,4 @@
-"""One reconcile of a composite, in process, with the output of `crossplane composition render`.
+"""Reconcile a composite once, in process, as `crossplane composition render` does.
 
 Source: `internal/render/composite/render.go` and
 `internal/controller/apiextensions/composite/reconciler.go` of crossplane v2.3.4. Only what a modern
@@ -27,12 +27,12 @@ _RESOURCE_VERSION = "999"
 
 
 class RenderError(Exception):
-    """Core fails and prints nothing but this message (exit 1)."""
+    """Core fails and prints only this message (exit 1)."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What is rendered: documents as they were read, and the functions that run in process.
+    """The inputs of a render: documents as read, and the functions that run in process.
 
     `runners`: by the name that the steps' `functionRef` has. `schemas`: OpenAPI v3 documents.
     `context`: seeds the pipeline's context.
@@ -50,7 +50,7 @@ class Inputs:
 
 @dataclass
 class Rendered:
-    """What a reconcile wrote.
+    """The writes of a reconcile.
 
     `xr`: the composite (on a fatal: all of it, its status updated). `composed`: by key, ordered.
     `deleted`: what core would delete. `events`: what `-r` prints. `fatal`: the message of a step's
@@ -70,11 +70,11 @@ class Rendered:
     ttl_seconds: float = 0.0
 
     def documents(self) -> list[Document]:
-        """What the CLI prints without further flags."""
+        """Return what the CLI prints without further flags."""
         return [self.xr, *self.composed]
 
     def results(self) -> list[Document]:
-        """The events as the documents that `-r` prints."""
+        """Return the events as the documents that `-r` prints."""
         return [
             {
                 "apiVersion": "render.crossplane.io/v1beta1",
@@ -88,7 +88,7 @@ class Rendered:
 
 
 def render(inputs: Inputs) -> Rendered:
-    """Render once. Raises RenderError where core fails without output."""
+    """Render once. Raise RenderError where core fails without output."""
     xr = _prepare(inputs)
     store = Store([xr])
     for documents in (inputs.observed, inputs.required, inputs.credentials):
@@ -98,7 +98,7 @@ def render(inputs: Inputs) -> Rendered:
 
 
 def _prepare(inputs: Inputs) -> Document:
-    """The composite as core puts it before the reconcile: uid, resourceVersion, references."""
+    """Return the composite as core sees it: with uid, resourceVersion and references."""
     xr = copy.deepcopy(inputs.xr)
     metadata = xr.setdefault("metadata", {})
     api_version, kind, namespace, name = key_of(xr)
@@ -129,7 +129,7 @@ def _prepare(inputs: Inputs) -> Document:
 
 
 def _machinery(xr: Document) -> Document:
-    """`spec.crossplane`, made where it is missing."""
+    """Return `spec.crossplane`, made if missing."""
     machinery: Document = xr.setdefault("spec", {}).setdefault("crossplane", {})
     return machinery
 
@@ -166,7 +166,7 @@ class _Reconcile:
         return rendered
 
     def _select_composition(self) -> None:
-        """Sets compositionRef in memory only, and the label with an update of the composite."""
+        """Set compositionRef in memory only, and the label by an update of the composite."""
         name = self.inputs.composition["metadata"]["name"]
         machinery = _machinery(self.xr)
         if machinery.get("compositionRef") != {"name": name}:
@@ -181,7 +181,7 @@ class _Reconcile:
             self.store.put(self.updated)
 
     def _observe(self) -> dict[str, Document]:
-        """Observed resources by key, in the order of the composite's references."""
+        """Return observed resources by key, in the order of the composite's references."""
         observed = {}
         namespace = self.xr["metadata"].get("namespace") or ""
         for ref in _machinery(self.xr).get("resourceRefs") or ():
@@ -277,7 +277,7 @@ class _Reconcile:
         self.store.put(self.applied)
 
     def _keep(self, outcome: pipeline.Outcome) -> None:
-        """The functions' events and conditions; system conditions are not theirs to set."""
+        """Keep the functions' events and conditions; system conditions are not theirs to set."""
         self.events.extend(outcome.events)
         for condition in outcome.conditions:
             if condition["type"] not in conditions.SYSTEM_TYPES:
@@ -337,7 +337,7 @@ def _fix_times(rendered: Rendered) -> None:
 
 
 def context_document(rendered: Rendered) -> Document:
-    """The pipeline's context as the document that `-c` prints."""
+    """Return the pipeline's context as the document that `-c` prints."""
     return {
         "apiVersion": "render.crossplane.io/v1beta1",
         "kind": "Context",

@@ -1,4 +1,4 @@
-"""What a plain YAML scalar is to Kubernetes: shared by the loader and the emitter.
+"""Decide what a plain YAML scalar means to Kubernetes, for the loader and the emitter.
 
 Kubernetes reads YAML with sigs.k8s.io/yaml, whose rules are neither YAML 1.2 nor PyYAML's: `y` is a
 boolean, `1e3` and `0o17` are numbers, `1:30` and `2024-01-01` are strings. The loader reads by

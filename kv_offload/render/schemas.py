@@ -1,4 +1,4 @@
-"""Schemas that functions require, out of OpenAPI v3 documents.
+"""Look up schemas that functions require in OpenAPI v3 documents.
 
 The documents are what `kubectl get --raw /openapi/v3/apis/GROUP/VERSION` prints. As in core 2.3.4
 (`internal/xfn/required_schemas.go`): found by `x-kubernetes-group-version-kind`, with references
@@ -24,7 +24,7 @@ class Schemas:
                     self._groups.setdefault((gvk["group"], gvk["version"]), schemas)
 
     def find(self, api_version: str, kind: str) -> dict[str, Any] | None:
-        """The schema of a kind with every reference inlined, or None."""
+        """Return the schema of a kind with every reference inlined, or None."""
         group, _, version = api_version.rpartition("/")
         schemas = self._groups.get((group, version), {})
         gvk = [{"group": group, "version": version, "kind": kind}]

@@ -13,7 +13,7 @@ Key = tuple[str, str, str, str]
 
 
 def key_of(document: Mapping[str, Any]) -> Key:
-    """(apiVersion, kind, namespace, name); what is absent is the empty string."""
+    """Return (apiVersion, kind, namespace, name); an absent value is ""."""
     metadata = document.get("metadata") or {}
     return (
         document.get("apiVersion") or "",
@@ -40,7 +40,7 @@ class Store:
     def select(
         self, api_version: str, kind: str, namespace: str, labels: Mapping[str, str]
     ) -> list[Document]:
-        """All of a kind with these labels; an empty namespace means every namespace."""
+        """Return all of a kind with these labels; an empty namespace means every namespace."""
 
         def matches(key: Key, document: Document) -> bool:
             own = (document.get("metadata") or {}).get("labels") or {}

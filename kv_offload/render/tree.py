@@ -1,7 +1,8 @@
-"""The `tree` output: what a person wants to know of a render, in the order they would ask.
+"""Print a render as a tree for people.
 
-Is it ready and why not; what is composed where, per cluster; what each consumer's pods get. Colour
-only on a terminal; piped output is 100 columns wide, so that it can be kept and compared.
+It answers in this order: is it ready and why not; what is composed where, per cluster; what each
+consumer's pods get. Colour only on a terminal; piped output is 100 columns wide, so that it can be
+kept and compared.
 """
 
 import io
@@ -47,7 +48,7 @@ def write(tree: Tree, file: TextIO) -> None:
 
 
 def plain(tree: Tree) -> str:
-    """The tree without colour, 100 columns wide, without spaces at the ends of lines."""
+    """Return the tree without colour, 100 columns wide, without trailing spaces."""
     text = io.StringIO()
     console = Console(file=text, width=_PIPED_WIDTH, highlight=False, color_system=None)
     console.print(tree)
@@ -55,7 +56,7 @@ def plain(tree: Tree) -> str:
 
 
 def build(xr: Document, rendered: Rendered) -> Tree:
-    """The whole tree, for `show` and for tests."""
+    """Return the whole tree, for `show` and for tests."""
     conditions = {c["type"]: c for c in read(rendered.xr)}
     root = Tree(_title(xr, conditions))
     _conditions(root, conditions)
@@ -102,7 +103,7 @@ def _conditions(root: Tree, conditions: Mapping[str, Document]) -> None:
 
 
 def _status(root: Tree, status: Document) -> None:
-    """The composite's own status fields, one a line; empty ones are left out."""
+    """Add the composite's own status fields, one a line; empty ones are left out."""
     for name, value in sorted(status.items()):
         if name != "conditions" and _brief(value) not in ("", "none"):
             root.add(Text.assemble((name, "cyan"), f": {_brief(value)}"))
@@ -175,7 +176,7 @@ def add_wiring(node: Tree, written: record.Record) -> None:
 
 
 def gets(injection: Injection) -> list[tuple[str, str]]:
-    """What a pod gets, as (what, how) rows; rows without content are left out."""
+    """Return what a pod gets as (what, how) rows; rows without content are left out."""
     connector = injection.connector or {}
     flags = [f"{k} {v}" if v is not None else k for k, v in sorted(injection.flags.items())]
     names = {

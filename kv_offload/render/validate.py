@@ -1,4 +1,4 @@
-"""What is wrong with a KVOffloadTier, before anybody applies it."""
+"""Validate a KVOffloadTier before it is applied."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,33 +12,36 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Said:
-    """`name`: NAMESPACE/NAME. `lines`: the problems of a tier that is not valid, each with the path
-    of its field; the warnings of one that is."""
+class Verdict:
+    """The verdict on one tier.
+
+    `name`: NAMESPACE/NAME. `lines`: the problems of an invalid tier, each with the path of its
+    field; the warnings of a valid one.
+    """
 
     name: str
     valid: bool
     lines: tuple[str, ...] = ()
 
 
-def validate(document: Document) -> Said:
-    """What the condition Accepted of a tier would say; of what it needs beside it, nothing."""
+def validate(document: Document) -> Verdict:
+    """Return what the condition Accepted would say; what the tier needs is not looked up."""
     metadata = document.get("metadata") or {}
     namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
     title = f"{namespace}/{name}"
     if not name or not namespace:
-        return Said(title, False, ("metadata: name and namespace are needed",))
+        return Verdict(title, False, ("metadata: name and namespace are missing",))
     spec = document.get("spec")
     if not isinstance(spec, dict):
-        return Said(title, False, ("spec: must be an object",))
+        return Verdict(title, False, ("spec: must be an object",))
     drafted = tier_plan.draft(namespace, name, spec, encode(spec), BACKENDS)
     if isinstance(drafted, InvalidTier):
-        return Said(title, False, tuple(str(problem) for problem in sorted(drafted.problems)))
+        return Verdict(title, False, tuple(str(problem) for problem in sorted(drafted.problems)))
     if drafted.needs:
         needed = ", ".join(f"{n.kind} {n.namespace}/{n.object_name}" for n in drafted.needs)
-        return Said(title, True, (f"warning: not looked up: {needed}",))
+        return Verdict(title, True, (f"warning: not looked up: {needed}",))
     planned = tier_plan.plan(namespace, name, spec, encode(spec), BACKENDS)
     if isinstance(planned, InvalidTier):
-        return Said(title, False, tuple(str(problem) for problem in sorted(planned.problems)))
+        return Verdict(title, False, tuple(str(problem) for problem in sorted(planned.problems)))
     warnings = planned.backend.describe(planned.tier).warnings
-    return Said(title, True, tuple(f"warning: {text}" for text in warnings))
+    return Verdict(title, True, tuple(f"warning: {text}" for text in warnings))

@@ -180,8 +180,8 @@ def test_a_condition_that_is_left_over_is_seen(platform: Platform, theirs: None)
     world.rig.until(back, "its engine is unwired", 60, every=1)
     assert world.condition(LATER, "KVOffloadReady") == ("True", "Wired")
     said = platform.doctor(code=1)
-    assert "ModelReplica team-a/later: KVOffloadReady=True (Wired) is left over" in said
-    assert "nothing that chooses" in said
+    assert "ModelReplica team-a/later: KVOffloadReady=True (Wired) is stale" in said
+    assert "and no default" in said
 
 
 def test_a_package_built_anew_lasts_too(platform: Platform, theirs: None):

@@ -77,7 +77,7 @@ CASES: dict[str, tuple[list[Document], list[str], list[str], int]] = {
     "in a list": ([{"kind": "List", "items": WELL}], [], [], 1),
     "a condition that is left over": (
         [*WELL, replica("old", "theirs", "theirs-1")],
-        ["ModelReplica team-a/old: KVOffloadReady=True (Wired) is left over"],
+        ["ModelReplica team-a/old: KVOffloadReady=True (Wired) is stale"],
         [],
         1,
     ),
@@ -101,7 +101,7 @@ CASES: dict[str, tuple[list[Document], list[str], list[str], int]] = {
     ),
     "nothing chooses": (
         [d for d in WELL if "Policy" not in d["kind"]],
-        [f"{KIND}: has several Compositions (mine, theirs) and nothing that chooses"],
+        [f"{KIND}: has several Compositions (mine, theirs) and no default"],
         [],
         1,
     ),
@@ -134,14 +134,14 @@ CASES: dict[str, tuple[list[Document], list[str], list[str], int]] = {
     ),
     "the package was upgraded": (
         [UPGRADED, MINE, *policy("mine")],
-        ["Composition mine: is a copy of Composition theirs as it was before"],
+        ["Composition mine: is a copy of an older Composition theirs"],
         [],
         0,
     ),
     "the original was not asked for": (
         [MINE],
         [],
-        ["Composition mine: is a copy of Composition theirs, which is not among"],
+        ["Composition mine: is a copy of Composition theirs, which is not given"],
         0,
     ),
     "a package with the step, or an edit": (
@@ -153,7 +153,7 @@ CASES: dict[str, tuple[list[Document], list[str], list[str], int]] = {
     "steps behind ours": (
         [composition("mine", "compose", OURS, "function-auto-ready")],
         [],
-        ["Composition mine: steps run behind ours (function-auto-ready)"],
+        ["Composition mine: steps run after ours (function-auto-ready)"],
         0,
     ),
     "no function": (

@@ -123,8 +123,8 @@ def test_every_pinned_setting_is_refused_while_in_use() -> None:
     [
         (None, "keep their wiring until their own template changes"),
         ("OnChange", "keep their wiring until their own template changes"),
-        ("Rolling", "are replaced in turns"),
-        ("Pinned", "also when their own template changes"),
+        ("Rolling", "are replaced once the tier is ready"),
+        ("Pinned", "even when their own template changes"),
     ],
 )
 def test_when_engines_come_to_the_new_wiring_is_said(update: str | None, said: str) -> None:
@@ -136,9 +136,13 @@ def test_when_engines_come_to_the_new_wiring_is_said(update: str | None, said: s
 @pytest.mark.parametrize(
     "now, new, message",
     [
-        (CHAT, {**CHAT, "metadata": {"name": "b", "namespace": "n"}}, "another name is another"),
+        (
+            CHAT,
+            {**CHAT, "metadata": {"name": "b", "namespace": "n"}},
+            "compare two versions",
+        ),
         (CHAT, {**CHAT, "kind": "Pod"}, "kind is Pod, expected KVOffloadTier"),
-        (edited(CHAT, backend="No"), CHAT, "the tier that runs is not valid"),
+        (edited(CHAT, backend="No"), CHAT, "the tier of --now is not valid"),
     ],
 )
 def test_documents_that_cannot_be_held_against_each_other(
