@@ -30,7 +30,9 @@ Json = dict[str, Any]
 def replay(request: OffloadRequest, record: Record, step_input: Input) -> Json:
     """Return the manifest wired as recorded. Raise Refused where the record no longer fits."""
     read = {
-        pod.template.path: (pod, asking.engine) for asking in request.engines for pod in asking.pods
+        pod.template.path: (pod, request.engine)
+        for request in request.engines
+        for pod in request.pods
     }
     manifest, missing = request.manifest, set(record.templates)
     started = False
