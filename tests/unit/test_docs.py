@@ -17,6 +17,7 @@ from function.contract.versions import releases
 from function.engines.vllm.connectors import CONNECTORS
 from function.pods.other_injectors import INJECTORS
 from function.reasons import REASONS, Pods, Reason
+from function.workloads import kinds
 from kv_offload import docs
 from kv_offload.docs import links, matrix, site
 
@@ -148,6 +149,11 @@ def test_the_site_has_every_page_and_what_it_links_to(tmp_path, monkeypatch):
         str(f.relative_to(tmp_path / site.STAGE)) for f in (tmp_path / site.STAGE).rglob("*.*")
     }
     assert staged == {"README.md", "docs/a.md", "example/x.yaml", "example/y.yaml"}
+
+
+def test_every_known_workload_kind_is_on_the_page():
+    text = (ROOT / "docs/wire-a-team.md").read_text()
+    assert [kind for _, kind in kinds._KINDS if f"`{kind}`" not in text] == []
 
 
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
