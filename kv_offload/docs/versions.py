@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from function.api.engines import ENGINES, VLLM
+from function.api.engines import ENGINES
 from function.backends.registry import gate_rows
 from function.contract.gate import Caution, Feature, Row
 from function.contract.versions import undeclared_versions
@@ -30,13 +30,12 @@ def text() -> str:
 
 
 def _engine(engine: str, rows: Sequence[Row], sources: Sources) -> Iterator[str]:
-    name = "Connector" if engine == VLLM else "Offload"
     connectors = (
         (code(row.connector), code(row.versions), _package(row), sources(row.source))
         for row in rows
     )
     yield from ("", f"## {engine}", "")
-    yield from table((name, engine, "The tier's package", "Source"), grouped(connectors))
+    yield from table(("Connector", engine, "The tier's package", "Source"), grouped(connectors))
     features = grouped(_feature(row, feature, sources) for row in rows for feature in row.features)
     emitted = grouped((name, of, since, why) for of, name, since, why in _bases(features, rows))
     yield from ("", f"### {engine}: what is emitted from which version on", "")

@@ -42,14 +42,18 @@ def _said(tree: ast.AST) -> Iterator[str]:
                 yield value
 
 
-def _naming() -> set[str]:
-    found = set()
+def texts() -> Iterator[tuple[str, list[str]]]:
+    """Yield each file of the packages with its names and texts."""
     for path in sorted(p for package in PACKAGES for p in (ROOT / package).rglob("*.py")):
-        name = str(path.relative_to(ROOT))
-        words = () if _own(name) else _said(ast.parse(path.read_text()))
-        if any(_LOOSE.search(word) or _STRICT.search(word) for word in words):
-            found.add(name)
-    return found
+        yield str(path.relative_to(ROOT)), list(_said(ast.parse(path.read_text())))
+
+
+def _naming() -> set[str]:
+    return {
+        path
+        for path, words in texts()
+        if not _own(path) and any(_LOOSE.search(word) or _STRICT.search(word) for word in words)
+    }
 
 
 def _listed() -> list[str]:
