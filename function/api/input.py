@@ -23,10 +23,23 @@ class EngineImage(ApiModel):
         description="The image's ENTRYPOINT, word by word, e.g. [vllm, serve]. Empty: the "
         "container's own command and args are the whole command line.",
     )
+    version: f.Version | None = Field(
+        default=None, description="The engine's version in the image, if its tag does not name it."
+    )
     packages: ImagePackages | None = Field(
         default=None,
         description="Package versions in the image, if it is not a known image. `kv-offload "
         "probe` reads them inside the image.",
+    )
+
+
+class AcceptedVersion(ApiModel):
+    """A release of an engine that is newer than the function's own facts."""
+
+    engine: EngineName = Field(description="The engine.")
+    newest: f.Version = Field(
+        description="The newest version that tiers accept, e.g. 0.34.0. It is treated like the "
+        "newest version that the function knows, and the condition warns about it."
     )
 
 
@@ -70,12 +83,17 @@ class Input(ApiModel):
     engine_version: f.Version | None = Field(
         default=None, description="The engine's version, for pods that do not set it themselves."
     )
-    engine_images: Annotated[dict[Annotated[str, f.text(most=128)], EngineImage], f.entries(64)] = (
+    engine_images: Annotated[dict[Annotated[str, f.text(most=256)], EngineImage], f.entries(64)] = (
         Field(
             default={},
-            description="Engines by image: the last path element of the repository. Takes "
-            "precedence over the function's table of public images.",
+            description="Engines by image: the last path element of the repository (NAME), or "
+            "with its tag (NAME:TAG), which takes precedence over NAME. Both take precedence over "
+            "the function's table of public images.",
         )
+    )
+    accepted_versions: Annotated[list[AcceptedVersion], f.items(8)] = Field(
+        default=[],
+        description="Versions of engines to accept before a release of the function knows them.",
     )
     container: f.DnsLabel = Field(
         default="engine", description="Name of the container that runs the engine."

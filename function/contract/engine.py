@@ -29,7 +29,8 @@ class Engine:
     `model`: the string behind the model argument, "" when unknown. `features`: what the version
     gate says this engine's version has of the tier's connector (`function.contract.gate`).
     `packages`: what is known of the image's, by the names of PACKAGES. `families`: what somebody
-    declares the model to be. `accelerator`: what the pod runs on.
+    declares the model to be. `accelerator`: what the pod runs on. `newest`: the newest version that
+    the step's Input accepts, "" for none beyond the function's own.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Engine:
     packages: Mapping[str, Fact] = field(default_factory=dict)
     families: frozenset[str] = frozenset()
     accelerator: Accelerator = field(default_factory=Accelerator)
+    newest: str = ""
 
     @property
     def own_version(self) -> str | None:

@@ -3,7 +3,7 @@
 `check()` answers from the rows of the backend that asks; what no row covers is refused.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -15,7 +15,14 @@ from function.contract.accelerators.serving import AcceleratorRow, Served, serve
 from function.contract.engine import Engine
 from function.contract.models.support import FamilyRow, Support, judge
 from function.contract.pairings import Alternative, Pairing
-from function.contract.versions import parse, supported_range, undeclared_versions, within
+from function.contract.versions import (
+    ceiling,
+    known_versions,
+    parse,
+    supported_range,
+    undeclared_versions,
+    within,
+)
 from function.facts import Table, document
 from function.problems import Refused
 from function.reasons import Reason
@@ -75,6 +82,10 @@ class Row:
     def versions(self) -> str:
         """The engine's versions as a PEP 440 range."""
         return supported_range(self.engine, self.since, self.until)
+
+    def takes(self, version: Version, newest: str) -> bool:
+        """Return whether a version is in the range; `newest`: the newest one that is accepted."""
+        return within(version, supported_range(self.engine, self.since, self.until, newest))
 
 
 @dataclass(frozen=True)
@@ -207,13 +218,14 @@ def versions(question: Question) -> Verdict:
     if not rows:
         raise Refused(Reason.ENGINE_UNSUPPORTED, f"{connector} does not exist for {engine.name}")
     version, package = parse(engine.version), question.package_version
-    matching = [r for r in rows if version is None or within(version, r.versions)]
+    matching = [r for r in rows if version is None or r.takes(version, engine.newest)]
     if version is None:
         _needs_no_version(connector, engine, matching)
     elif not matching:
         raise _unsupported(connector, engine, rows)
     matching = _by_package(connector, engine, matching, package, version)
-    return Verdict(_cautions(matching, version, package), _features(matching, version, package))
+    cautions = (*_beyond_ours(engine, version), *_cautions(matching, version, package))
+    return Verdict(cautions, _features(matching, version, package))
 
 
 def _needs_no_version(connector: str, engine: Engine, rows: Sequence[Row]) -> None:
@@ -261,6 +273,15 @@ def _by_package(
             f"{wrong.package_versions}, the tier runs {package}{advice}",
         )
     return fitting
+
+
+def _beyond_ours(engine: Engine, version: Version | None) -> Iterator[str]:
+    """Yield a warning for a version that only the step's Input accepts."""
+    if version is not None and not within(version, f"<{ceiling(engine.name)}"):
+        yield (
+            f"{engine.name} {version} is newer than {known_versions(engine.name)[-1]}, the newest "
+            "version that this function knows; acceptedVersions of the step's Input accepts it"
+        )
 
 
 def _cautions(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -67,13 +67,21 @@ def line(engine: str, version: str) -> str:
     return ".".join(str(n) for n in Version(version).release[: _support(engine).numbers])
 
 
-@cache
-def supported_range(engine: str, since: str = "", until: str = "") -> str:
-    """Return supported versions as a PEP 440 range; the ceiling is behind the newest line."""
-    support = _support(engine)
-    *rest, last = Version(releases(engine)[-1].version).release[: support.numbers]
-    ceiling = ".".join(map(str, (*rest, last + 1)))
-    return f">={since or support.oldest},<{until or ceiling}"
+@lru_cache(maxsize=1024)  # `newest` is a text of users'
+def ceiling(engine: str, newest: str = "") -> str:
+    """Return the line behind the newest release: "0.34" behind vLLM 0.33.0.
+
+    `newest`: a version that somebody accepts although no row names it, "" for none.
+    """
+    numbers = _support(engine).numbers
+    ours, theirs = Version(releases(engine)[-1].version), parse(newest)
+    *rest, last = (*max(ours, theirs or ours).release, 0, 0)[:numbers]
+    return ".".join(map(str, (*rest, last + 1)))
+
+
+def supported_range(engine: str, since: str = "", until: str = "", newest: str = "") -> str:
+    """Return supported versions as a PEP 440 range; `newest` as in `ceiling`."""
+    return f">={since or _support(engine).oldest},<{until or ceiling(engine, newest)}"
 
 
 def parse(version: str | None) -> Version | None:

@@ -100,6 +100,9 @@ class GangReader:
         call = next((call for pod in pods for call in pod.calls), None)
         if call is not None:
             engine = replace(engine, flags=kind(engine.name).read(call))
+        accepted = self.step_input.accepted_versions
+        newest = next((row.newest for row in accepted if row.engine == engine.name), "")
+        engine = replace(engine, newest=newest) if newest else engine
         return EngineRequest(self.gang, declaration, pods, engine)
 
     def _advised(self, refused: Refused) -> Refused:

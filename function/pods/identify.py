@@ -40,11 +40,19 @@ def image_call(
 ) -> ImageCall | None:
     """What the container's image starts by itself; None when nothing tells. Input wins."""
     reference = ImageReference.parse(str(container.get("image") or ""))
-    row = engine_images.get(reference.name)
+    row = _of_input(reference, engine_images)
     if row is not None:
         return ImageCall(row.engine if row.entrypoint else "", tuple(row.entrypoint))
     known = find(reference)
     return ImageCall(known.engine if known.entrypoint else "", known.entrypoint) if known else None
+
+
+def _of_input(
+    reference: ImageReference, engine_images: Mapping[str, EngineImage]
+) -> EngineImage | None:
+    """Return the Input's row of an image: by its name and tag, else by its name."""
+    named = engine_images.get(f"{reference.name}:{reference.tag}")
+    return named or engine_images.get(reference.name)
 
 
 def identify(
@@ -73,7 +81,7 @@ def _packages(
 ) -> Mapping[str, Fact]:
     """What one container's image holds: as declared, by the Input, by its name, by the table."""
     image = str(container.get("image") or "")
-    row = engine_images.get(ImageReference.parse(image).name)
+    row = _of_input(ImageReference.parse(image), engine_images)
     by_input = row.packages.model_dump() if row is not None and row.packages else {}
     known = contents(image, version)
     held = known.packages if known else {}
@@ -102,17 +110,22 @@ def _told(
     starting = [c for c, p in pods if p.calls] or [c for c, _ in pods]
     if any(not c for c in starting):  # Ray Serve starts it in the cluster's pods
         starting = [c for c, _ in pods if c.get("image")]
-    versions = {known for c in starting if (known := _version(c, name))}
+    versions = {known for c in starting if (known := _version(c, name, engine_images))}
     if len(versions) != 1:
         return found
     version, version_source = versions.pop()
     return replace(found, version=version, version_source=version_source)
 
 
-def _version(container: Mapping[str, Any], engine: str) -> tuple[str | None, str] | None:
-    """The version of the engine that the image says, and how it is known."""
+def _version(
+    container: Mapping[str, Any], engine: str, engine_images: Mapping[str, EngineImage]
+) -> tuple[str | None, str] | None:
+    """Return the version of the engine in the container's image, and how it is known."""
     if (installed := _installed(container, engine)) is not None:
         return installed
+    row = _of_input(ImageReference.parse(str(container.get("image") or "")), engine_images)
+    if row is not None and row.version and row.engine == engine:
+        return row.version, "engineImages"
     image = contents(str(container.get("image") or ""))
     if image is None:
         return _built_on(str(container.get("image") or ""), engine)
@@ -200,7 +213,7 @@ def _advice(pods: Sequence[tuple[Mapping[str, Any], Program]]) -> str:
 
 def _image_engine(image: str, engine_images: Mapping[str, EngineImage]) -> str:
     reference = ImageReference.parse(image)
-    row = engine_images.get(reference.name) or find(reference)
+    row = _of_input(reference, engine_images) or find(reference)
     return row.engine if row else ""
 
 

@@ -153,6 +153,23 @@ def test_refused(connector, engine, backend, reason, message):
     assert message in found.value.message
 
 
+def test_a_version_beyond_the_tables_is_accepted_by_the_input_alone():
+    with pytest.raises(Refused, match="needs vLLM >=0.20,<0.34, this engine is 0.34.1"):
+        check(MP, Engine("vLLM", "0.34.1"), "0.5.5")
+    verdict = check(MP, Engine("vLLM", "0.34.1", newest="0.34.0"), "0.5.5")
+    known = check(MP, vllm("0.33.0"), "0.5.5")
+    assert verdict.features == known.features
+    assert verdict.warnings == (
+        "vLLM 0.34.1 is newer than 0.33.0, the newest version that this function knows; "
+        "acceptedVersions of the step's Input accepts it",
+        *known.warnings,
+    )
+    with pytest.raises(Refused):
+        check(MP, Engine("vLLM", "0.35.0", newest="0.34.0"), "0.5.5")
+    # An older version than the function's newest takes nothing away.
+    assert check(MP, Engine("vLLM", "0.33.0", newest="0.30.0"), "0.5.5") == known
+
+
 def test_rows_are_whole():
     for row in TABLE:
         assert row.engine in ENGINES and row.source

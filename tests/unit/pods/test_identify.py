@@ -24,7 +24,11 @@ VLLM_CALL = Program((EngineCall("vLLM", "vllm serve", ()),))
 SGLANG_CALL = Program((EngineCall("SGLang", "sglang serve", ()),))
 INERT = Program(inert=True)
 UNREADABLE = Program(problem="there is no command")
-MINE = {"serve": EngineImage(engine="SGLang", entrypoint=["python3", "-m", "x"])}
+MINE = {
+    "serve": EngineImage(engine="SGLang", entrypoint=["python3", "-m", "x"]),
+    "llm": EngineImage(engine="vLLM", version="0.32.0"),
+    "llm:v7": EngineImage(engine="vLLM", version="0.34.0"),
+}
 
 
 def pod(image, program, **more):
@@ -50,7 +54,7 @@ FOUND = {
         ("vLLM", "engineImages", "0.33.0", "image tag"),
     ),
     "an image of one's own": (
-        [pod("reg/team/llm:v1.2.3", VLLM_CALL)],
+        [pod("reg/team/own:v1.2.3", VLLM_CALL)],
         Declared(),
         "",
         "",
@@ -236,6 +240,20 @@ FOUND = {
         "",
         "",
         ("SGLang", "engineImages", None, ""),
+    ),
+    "the input's version of an image": (
+        [pod("reg/team/llm:v6", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.32.0", "engineImages"),
+    ),
+    "the input's version of a tag before that of its image": (
+        [pod("reg/team/llm:v7", VLLM_CALL)],
+        Declared(),
+        "",
+        "",
+        ("vLLM", "argv", "0.34.0", "engineImages"),
     ),
     "a gang by its leader": (
         [pod("reg/x:1", INERT), pod("vllm/vllm-openai:v0.33.0", VLLM_CALL)],
