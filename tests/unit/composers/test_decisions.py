@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from function.contract.versions import known_versions
 from function.names import ANNOTATION_RECORD
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import call
 
 KEY = "serving-workload"
+NEWEST = known_versions("vLLM")[-1]
 TIER = {"modelplane.ai/kv-offload-tier": "chat"}
 PACKAGES = "modelplane.ai/kv-offload-packages"
 FAMILY = "modelplane.ai/kv-offload-model-family"

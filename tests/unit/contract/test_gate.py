@@ -12,7 +12,7 @@ from function.backends.registry import gate_rows
 from function.contract import gate
 from function.contract.engine import Engine
 from function.contract.gate import Question, Rows, Verdict
-from function.contract.versions import known_versions, parse, undeclared_versions
+from function.contract.versions import ceiling, known_versions, parse, undeclared_versions
 from function.engines.vllm.connectors import CONNECTORS
 from function.problems import Refused
 from function.reasons import REASONS
@@ -31,6 +31,7 @@ def cautions(connector: str, engine: str = "SGLang") -> list[str]:
 
 POOL_SIZE, HOST_POOL = cautions("HiCache")[0], cautions("HiCache/mooncake")[0]
 OTHER_WORDS = cautions("LMCacheMPConnector")[0]
+NEXT = ceiling("vLLM")  # the line behind the newest release
 MP = "LMCacheMPConnector"
 TIERING = "OffloadingConnector/TieringOffloadingSpec"
 STORE = "MooncakeStoreConnector"
@@ -120,15 +121,15 @@ def test_allowed(connector, engine, backend, features, warnings):
 DECLARE = "modelplane.ai/kv-offload-engine-version"
 REFUSED = [
     (MP, vllm("0.7.3"), None, "EngineUnsupported",
-     "LMCacheMPConnector needs vLLM >=0.20,<0.34, this engine is 0.7.3 (image tag)"),
-    (MP, vllm("0.34.0"), None, "EngineUnsupported", "this engine is 0.34.0"),
-    (MP, vllm("0.34.0rc1"), None, "EngineUnsupported", "this engine is 0.34.0rc1"),
+     f"LMCacheMPConnector needs vLLM >=0.20,<{NEXT}, this engine is 0.7.3 (image tag)"),
+    (MP, vllm(f"{NEXT}.0"), None, "EngineUnsupported", f"this engine is {NEXT}.0"),
+    (MP, vllm(f"{NEXT}.0rc1"), None, "EngineUnsupported", f"this engine is {NEXT}.0rc1"),
     (MP, sglang("0.5.14"), None, "EngineUnsupported", "needs SGLang >=0.5.15,<0.5.21 or"),
     (MP, sglang("0.5.23"), "0.5.5", "VersionMismatch",
-     "on SGLang >=0.5.21,<0.5.24 needs lmcache >=0.5.6,<0.6, the tier runs 0.5.5"),
+     f"on SGLang >=0.5.21,<{ceiling('SGLang')} needs lmcache >=0.5.6,<0.6, the tier runs 0.5.5"),
     (MP, sglang(), "0.5.5", "VersionMismatch", DECLARE),
     (MP, vllm("0.33.0"), "0.4.4", "VersionMismatch", "needs lmcache >=0.5.4,<0.6"),
-    (TIERING, vllm("0.22.1"), None, "EngineUnsupported", "needs vLLM >=0.23,<0.34"),
+    (TIERING, vllm("0.22.1"), None, "EngineUnsupported", f"needs vLLM >=0.23,<{NEXT}"),
     (TIERING, vllm(), None, "VersionMismatch", DECLARE),
     (TIERING, vllm("nightly"), None, "VersionMismatch", "version 'nightly' is no version"),
     (STORE, vllm(), None, "VersionMismatch", DECLARE),
@@ -154,20 +155,21 @@ def test_refused(connector, engine, backend, reason, message):
 
 
 def test_a_version_beyond_the_tables_is_accepted_by_the_input_alone():
-    with pytest.raises(Refused, match="needs vLLM >=0.20,<0.34, this engine is 0.34.1"):
-        check(MP, Engine("vLLM", "0.34.1"), "0.5.5")
-    verdict = check(MP, Engine("vLLM", "0.34.1", newest="0.34.0"), "0.5.5")
-    known = check(MP, vllm("0.33.0"), "0.5.5")
+    ours, accepted = known_versions("vLLM")[-1], f"{NEXT}.0"
+    with pytest.raises(Refused, match=rf"<{NEXT}, this engine is {NEXT}\.1"):
+        check(MP, Engine("vLLM", f"{NEXT}.1"), "0.5.5")
+    verdict = check(MP, Engine("vLLM", f"{NEXT}.1", newest=accepted), "0.5.5")
+    known = check(MP, vllm(ours), "0.5.5")
     assert verdict.features == known.features
     assert verdict.warnings == (
-        "vLLM 0.34.1 is newer than 0.33.0, the newest version that this function knows; "
+        f"vLLM {NEXT}.1 is newer than {ours}, the newest version that this function knows; "
         "acceptedVersions of the step's Input accepts it",
         *known.warnings,
     )
     with pytest.raises(Refused):
-        check(MP, Engine("vLLM", "0.35.0", newest="0.34.0"), "0.5.5")
+        check(MP, Engine("vLLM", "0.99.0", newest=accepted), "0.5.5")
     # An older version than the function's newest takes nothing away.
-    assert check(MP, Engine("vLLM", "0.33.0", newest="0.30.0"), "0.5.5") == known
+    assert check(MP, Engine("vLLM", ours, newest="0.30.0"), "0.5.5") == known
 
 
 def test_rows_are_whole():

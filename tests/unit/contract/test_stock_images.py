@@ -121,7 +121,7 @@ WHOLE = [
     ("corp/vllm-openai:v0.33.0", row("0.33.0", STATED, "cuda")),
     ("aibrix/vllm-openai:v0.10.2-aibrix0.5.1", row("0.10.2", STATED, "cuda")),
     ("vllm/vllm-openai:v0.22.0-glm5", row("0.22.0", STATED, "cuda")),
-    ("vllm/vllm-openai:v0.34.0", row("0.34.0", STATED, "cuda")),
+    ("vllm/vllm-openai:v0.99.0", row("0.99.0", STATED, "cuda")),
     ("vllm/vllm-openai:v0.33.1", row("0.33.1", STATED, "cuda")),
     ("vllm/vllm-openai:kimi-k3", row(None, UNKNOWN, "cuda")),
     ("vllm/vllm-openai:latest", row(None, UNKNOWN, "cuda")),

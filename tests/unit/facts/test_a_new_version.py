@@ -13,6 +13,7 @@ TRY = """
 import sys
 from pathlib import Path
 from function import facts
+from function.api import packages  # looks for backends' facts beside the folder
 facts.FOLDER = Path(sys.argv[1])
 from function.contract.versions import known_versions
 from kv_offload import docs

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from function.contract.versions import known_versions
 from kv_offload.render import files, plan
 from kv_offload.render import tree as trees
 from kv_offload.render.plan import Verb
@@ -35,7 +36,7 @@ def effects(now: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str]]:
     return [(e.verb.name, e.what) for e in plan.plan(now, new, (), "tier.yaml")]
 
 
-VLLM = "vLLM 0.20.0 to 0.33.0"
+VLLM = f"vLLM 0.20.0 to {known_versions('vLLM')[-1]}"
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]] = {
     "nothing": (CHAT, CHAT, []),
     "what is the default anyway": (CHAT, edited(CHAT, startupTimeoutSeconds=300), []),
