@@ -1,6 +1,9 @@
 """The generated pages are what the tables say, and the tables are whole."""
 
+import os
 import re
+import subprocess
+import sys
 from itertools import takewhile
 from pathlib import Path
 
@@ -154,6 +157,35 @@ def test_the_site_has_every_page_and_what_it_links_to(tmp_path, monkeypatch):
 def test_every_known_workload_kind_is_on_the_page():
     text = (ROOT / "docs/wire-a-team.md").read_text()
     assert [kind for _, kind in kinds._KINDS if f"`{kind}`" not in text] == []
+
+
+CONSOLE = re.compile(r"^```console\n\$ (.*kv-offload .*)\n((?:.+\n)*?)```$", re.MULTILINE)
+SHOWN = [
+    pytest.param(command, output, id=f"{page.name}: {command[:40]}")
+    for page in (ROOT / "README.md", ROOT / "docs/tutorial.md")
+    for command, output in CONSOLE.findall(page.read_text())
+]
+
+
+@pytest.mark.parametrize(("command", "output"), SHOWN)
+def test_console_output_is_what_the_command_prints(command, output):
+    """A line with "..." stands for lines that the page leaves out."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        command,
+        shell=True,
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        env={**os.environ, "PATH": path},
+    )
+    printed = {line.lstrip("│├└─ ") for line in done.stdout.splitlines()}
+    shown = [line.lstrip("│├└─ ") for line in output.splitlines() if "..." not in line]
+    assert [line for line in shown if line not in printed] == [], done.stdout + done.stderr
+
+
+def test_console_output_is_shown():
+    assert len(SHOWN) >= 3
 
 
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
