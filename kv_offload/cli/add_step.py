@@ -84,7 +84,7 @@ def command(
     text = _read(source)
     documents = files.parse(text, str(source))
     composition = documents[append.only(documents, str(source))]
-    _say_where_it_belongs(composition)
+    _note_modelplane(composition)
     if packaged.is_packaged(composition) and not append.has_step(composition, function_name):
         changed = _copy(composition, name, select, step_name, function_name, str(source))
     else:
@@ -139,7 +139,7 @@ def _rebuild(source: Path, folder: Path, kind: str, step: str, function: str) ->
     )
 
 
-def _say_where_it_belongs(composition: files.Document) -> None:
+def _note_modelplane(composition: files.Document) -> None:
     kind = (composition.get("spec") or {}).get("compositeTypeRef", {}).get("kind")
     if kind == "ModelDeployment":
         click.echo(

@@ -45,7 +45,7 @@ def append_to(composition: Document, file: str, step: str, function: str) -> boo
     pipeline = spec.get("pipeline")
     if not isinstance(pipeline, list) or not pipeline:
         raise InputError(
-            f"{file}: spec.pipeline is empty: our step goes behind the step that composes the pods"
+            f"{file}: spec.pipeline is empty: add the step that composes the pods first"
         )
     if has_step(composition, function):
         return False

@@ -101,7 +101,7 @@ def explain(
         named_here = _name_tier(deployment, planned.tier)
         request = find("explained", named_here, None, step_input, "", siblings)
     if request is None:
-        raise InputError(f"{manifest.get('kind')} is no workload that is known to hold pods")
+        raise InputError(f"{manifest.get('kind')} is not a known kind of workload")
     if request.refused is not None:
         return Explained(manifest, refused=request.refused, hints=_hints(request.refused, request))
     if namespace is None and manifest is not workload:
@@ -115,10 +115,7 @@ def explain(
         )
     blockers = tuple(_blockers(request, named, tier, namespace))
     if namespace is None and not admits(tier, ""):
-        notes.append(
-            "whether spec.allowedNamespaces admits the consumer is not known here; --namespace says"
-            " where it is"
-        )
+        notes.append("spec.allowedNamespaces was not checked; pass the consumer's --namespace")
     after = wired.manifest["spec"]["template"] if deployment is not manifest else wired.manifest
     changes = _changes(deployment, wired)
     return Explained(manifest, after, wired, None, changes, blockers, tuple(notes))
@@ -159,12 +156,10 @@ def _blockers(
     request: OffloadRequest, named: Ref, tier: Document, namespace: str | None
 ) -> Iterator[Refused]:
     if request.ref != named:
-        text = f"the pods name KVOffloadTier {request.ref}, and the tier given is {named}"
+        text = f"the pods name KVOffloadTier {request.ref}, not {named} of --tier"
         yield Refused(Reason.TIER_NOT_FOUND, text)
     if request.policy is Policy.OFF:
-        text = (
-            f"the pods say {ANNOTATION_POLICY}: Off: nothing of this happens until that is removed"
-        )
+        text = f"the pods have {ANNOTATION_POLICY}: Off; remove it to wire them"
         yield Refused(Reason.TURNED_OFF, text)
     if namespace is not None and not admits(tier, namespace):
         text = f"the tier's spec.allowedNamespaces does not admit namespace {namespace!r}"
@@ -197,13 +192,13 @@ def _plan(document: Document, file: str, given: Sequence[Document]) -> tuple[Tie
     metadata, spec = document.get("metadata") or {}, document.get("spec") or {}
     namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
     if not namespace or not name:
-        raise InputError(f"{file}: metadata.name and metadata.namespace are needed")
+        raise InputError(f"{file}: set metadata.name and metadata.namespace")
     if not spec.get("clusterSelector"):
         return _planned(namespace, name, spec, file, given), []
     _planned(namespace, name, spec, file, given)
     child = {k: v for k, v in spec.items() if k != "clusterSelector"}
     child["inferenceClusterRef"] = {"name": "any"}
-    note = "a fleet's tier: each cluster has one of its own, and with it other addresses than these"
+    note = "a fleet tier: addresses differ on each cluster"
     return _planned(namespace, name, child, file, given), [note]
 
 
@@ -218,7 +213,7 @@ def _planned(
         found = next((tier for tier in given if _key(tier) == wanted), None)
         if found is None:
             what = f"{need.kind} {need.namespace}/{need.object_name}"
-            raise _MissingTier(f"{file}: {need.path}: {what} is needed: put it into the same file")
+            raise _MissingTier(f"{file}: {need.path}: {what} is missing: add it to the same file")
         needed[need.name] = found
     planned = tier_plan.plan(*identity, needed)
     if isinstance(planned, tier_plan.InvalidTier):
@@ -245,7 +240,7 @@ def summary_line(
         named = _name_tier(_as_deployment(manifest), planned.tier)
         request = find("explained", named, None, step_input, "", siblings)
         if request is None:
-            raise InputError(f"{manifest.get('kind')} is no workload that is known to hold pods")
+            raise InputError(f"{manifest.get('kind')} is not a known kind of workload")
         if request.refused is not None:
             raise request.refused
         wired = wire.wire(request, planned.tier, planned.backend, _FILES_NAME)
@@ -358,7 +353,7 @@ def _add_start(pods: Tree, lines: tuple[str, ...] | None) -> None:
     if lines is None:
         return
     if not lines:
-        why = ": unchanged; no engine starts here, or it is wired like this already"
+        why = ": unchanged (no engine starts here, or it is wired already)"
         pods.add(Text.assemble(("command and args", "cyan"), why))
         return
     start = pods.add(Text.assemble(("command and args", "cyan"), ":"))

@@ -81,9 +81,7 @@ def check_pair(xr: Mapping[str, Any], composition: Mapping[str, Any], file: str)
         raise InputError(f"{file}: metadata.name is missing")
     for number, step in enumerate(spec.get("pipeline") or ()):
         if not step.get("step") or not (step.get("functionRef") or {}).get("name"):
-            raise InputError(
-                f"{file}: spec.pipeline[{number}]: step and functionRef.name are needed"
-            )
+            raise InputError(f"{file}: spec.pipeline[{number}]: set step and functionRef.name")
 
 
 def check_composite(xr: Mapping[str, Any], file: str) -> None:
@@ -108,8 +106,8 @@ def check_required(xr: Document, required: Sequence[Document], file: str) -> Non
     if key_of(xr) in {key_of(document) for document in required}:
         kind, name = xr.get("kind"), (xr.get("metadata") or {}).get("name")
         raise InputError(
-            f"{file}: {kind} {name} also stands among the required resources, and Crossplane would"
-            " render that copy instead: leave it out there"
+            f"{file}: {kind} {name} is among the required resources too. Remove it there:"
+            " Crossplane would render that copy"
         )
 
 
@@ -136,9 +134,9 @@ def with_presets(
             step = {"step": name, "functionRef": {"name": function}}
         elif function != ours:
             raise InputError(
-                f"step {name} runs {function}, which this renderer does not have. Say what it"
-                f" leaves in desired state by --step {name}=FILE (composed resources as"
-                " `crossplane composition render` prints them), or render with Crossplane itself"
+                f"step {name} runs {function}, which is not available here. Give its composed"
+                f" resources with --step {name}=FILE (as `crossplane composition render` prints"
+                " them), or render with Crossplane itself"
             )
         pipeline.append(step)
     return {**composition, "spec": {**spec, "pipeline": pipeline}}, runners

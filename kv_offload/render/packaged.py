@@ -136,7 +136,7 @@ def rebuilt(path: Path, kind: str, step: str, function: str) -> dict[str, str]:
     metas = [d for d in documents if str(d.get("apiVersion", "")).startswith(_PACKAGE_META)]
     if len(metas) != 1 or metas[0].get("kind") != "Configuration":
         raise InputError(
-            f"{path}: not the contents of one Configuration package: see `crossplane xpkg extract`"
+            f"{path}: not one Configuration package: create the file with `crossplane xpkg extract`"
         )
     found = [d for d in documents if _composes(d, kind)]
     if not found:

@@ -111,7 +111,7 @@ def _named(document: Document, file: str) -> tuple[str, str]:
     metadata = document.get("metadata") or {}
     namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
     if not namespace or not name:
-        raise InputError(f"{file}: metadata.name and metadata.namespace are needed")
+        raise InputError(f"{file}: set metadata.name and metadata.namespace")
     return namespace, name
 
 

@@ -147,7 +147,7 @@ def test_a_step_of_another_function_needs_its_output(write) -> None:
         (["--step", "x=y"], "--step x: no such step in the Composition; it has: kv-offload"),
         (["--observed", str(ROOT / "example")], "no .yaml or .yml file in this directory"),
         (["--observed", "absent.yaml"], "does not exist"),
-        (["--required", str(TIER)], "also stands among the required resources"),
+        (["--required", str(TIER)], "is among the required resources too"),
         (["--output", "xml"], "'xml' is not one of"),
     ],
 )
@@ -182,7 +182,7 @@ def test_wrong_usage(arguments: list[str], message: str) -> None:
         (
             REPLICA,
             COMPOSITION.replace("- step: compose", "- stp: compose"),
-            "spec.pipeline[0]: step and functionRef.name are needed",
+            "spec.pipeline[0]: set step and functionRef.name",
         ),
     ],
 )
@@ -410,14 +410,14 @@ TICKS = {
     ),
     "off": (
         {"policy": "Off"}, [], False,
-        "TurnedOff: the pods say modelplane.ai/kv-offload-policy: Off: nothing of this happens",
+        "TurnedOff: the pods have modelplane.ai/kv-offload-policy: Off",
     ),
     "a namespace that is admitted": ({}, ["--namespace", "team-a"], True, "LMCacheMPConnector"),
     "one that is not": (
         {}, ["--namespace", "team-z"], False,
         "NamespaceNotAllowed: the tier's spec.allowedNamespaces does not admit namespace 'team-z'",
     ),
-    "nobody says": ({}, [], True, "note: whether spec.allowedNamespaces admits the consumer"),
+    "nobody says": ({}, [], True, "note: spec.allowedNamespaces was not checked"),
 }  # fmt: skip
 
 
@@ -447,9 +447,9 @@ def test_explain_takes_several_documents_standard_input_and_fleets(write) -> Non
     result = CliRunner().invoke(main, ["explain", "-", "--tier", str(fleet)], input=stream)
     assert result.exit_code == 3
     assert "✔ can be wired" in result.stdout and "✘ is not wired" in result.stdout
-    assert "note: a fleet's tier" in result.stdout
+    assert "note: a fleet tier" in result.stdout
     alone = CliRunner().invoke(main, ["explain", "-", "--tier", str(fleet)], input=SERVICE * 1)
-    assert (alone.exit_code, "Service is no workload" in alone.stderr) == (2, True)
+    assert (alone.exit_code, "Service is not a known" in alone.stderr) == (2, True)
 
 
 def test_explain_says_of_every_tier_whether_it_would_do(write) -> None:
@@ -495,7 +495,7 @@ def test_explain_needs_the_tier_that_a_tier_needs(write) -> None:
     served = served.replace("args: [--model,", "command: [sglang, serve, --model-path,")
     path, alone = write("d.yaml", served), write("tier.yaml", IN_A_POOL)
     both = write("both.yaml", f"{IN_A_POOL}---{POOL}")
-    said = "storageTierRef.name: KVOffloadTier modelplane-system/pool is needed: put it into the"
+    said = "storageTierRef.name: KVOffloadTier modelplane-system/pool is missing: add it to the"
     result = run("explain", path, "--tier", alone)
     assert (result.exit_code, said in result.stderr) == (2, True)
     listed = run("explain", path, "--tier", alone, "--all-tiers")
@@ -583,7 +583,7 @@ def test_validate_looks_into_every_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("workload", "tier", "message"),
     [
-        ("apiVersion: v1\nkind: Secret\n", None, "Secret is no workload"),
+        ("apiVersion: v1\nkind: Secret\n", None, "Secret is not a known kind of workload"),
         (DEPLOYMENT, DEPLOYMENT, "kind is Deployment, expected KVOffloadTier"),
         (DEPLOYMENT, TIER.read_text().replace("backend:", "bakend:"), "did you mean backend?"),
     ],

@@ -154,8 +154,8 @@ def test_a_package_gets_the_step(tmp_path, name: str) -> None:
 
 
 NO_PACKAGES = {
-    "no metadata": (composition(), "not the contents of one Configuration package"),
-    "a Function": ({**META, "kind": "Function"}, "not the contents of one Configuration package"),
+    "no metadata": (composition(), "not one Configuration package"),
+    "a Function": ({**META, "kind": "Function"}, "not one Configuration package"),
     "no such kind": (META, "no Composition of ModelReplica"),
 }
 
