@@ -3,7 +3,7 @@
 Pure: documents in, new documents out; the whole workload or nothing.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from function.pods.gang import EngineRequest, Pod
 from function.pods.identity import Identity
 from function.pods.offload_request import OffloadRequest
 from function.pods.record import Record, TemplateRecord
+from function.pods.refs import Ref
 from function.pods.templates import apply
 from function.problems import Refused
 from function.reasons import Reason
@@ -91,7 +92,7 @@ def wire(
     record = Record(
         state=records.WIRED,
         tier=str(request.ref),
-        child=tier.name if request.ref is not None and tier.name != request.ref.name else "",
+        child=tier.name if _needs_name(tier, request.ref, templates) else "",
         backend=tier.spec.backend,
         policy=request.policy,
         template=request.digest,
@@ -102,6 +103,15 @@ def wire(
     _ = record.text  # refuse now what could not be recorded
     summary = f"Wired to {tier.spec.backend} tier {request.ref}: {' '.join(lines)}"
     return Wired(manifest, record, tuple(wired), summary)
+
+
+def _needs_name(tier: AnyTier, ref: Ref | None, templates: Mapping[str, TemplateRecord]) -> bool:
+    """Return whether neither the name that the pods ask for nor their label says which tier it is.
+
+    A fleet's child has another name. Pods of a tier over another tier carry the other one's label.
+    """
+    labels = {kept.injection.labels.get(names.LABEL_WIRED) for kept in templates.values()}
+    return (ref is not None and tier.name != ref.name) or not labels <= {None, tier.remote_name}
 
 
 def _without_load_failure_policy(injection: Injection, engine: Engine) -> Injection:

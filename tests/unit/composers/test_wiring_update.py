@@ -256,3 +256,65 @@ def test_a_usage_says_what_runs_where_the_tier_has_other_wiring_by_now() -> None
     assert f"Until then its cache identity is {before[0]}." in messages[-1]
     new = said("b")
     assert new[0] == new[1] != before[0], "in the share, and it shares nothing with the other"
+
+
+# Every backend, and a tier over a tier, with an edit that changes what its pods get.
+SGLANG_POD: dict[str, Any] = {
+    "image": "lmsysorg/sglang:v0.5.23",
+    "args": ["python3", "-m", "sglang.launch_server", "--model-path", d.MODEL],
+}
+POOL = {"backend": "Mooncake", "lmcache": None, "mooncake": {"store": {"sizeGiB": 8}}}
+NIXL = '--kv-transfer-config={"kv_connector":"NixlConnector","kv_role":"kv_producer"}'
+OVER_POOL = {"type": "Mooncake", "mooncake": {"storageTierRef": {"name": "pool"}}}
+NOT_LMCACHE: dict[str, Any] = {"lmcache": None}
+# name: (engine, tier, the object that the edit changes)
+EDITED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "LMCache": ({}, {}, EDIT),
+    "Mooncake": ({}, POOL, {"mooncake": {"store": {"sizeGiB": 8}, "engine": {"bufferMiB": 2048}}}),
+    "NIXL": (
+        {"args": [d.MODEL, NIXL]},
+        {**NOT_LMCACHE, "backend": "NIXL", "nixl": {}},
+        {"nixl": {"telemetry": {}}},
+    ),
+    "Native": (
+        {},
+        {**NOT_LMCACHE, "backend": "Native", "native": {"cpu": {"sizeGiB": 8}}},
+        {"native": {"cpu": {"sizeGiB": 9}}},
+    ),
+    "HiCache": (
+        SGLANG_POD,
+        {**NOT_LMCACHE, "backend": "HiCache", "hicache": {"host": {"sizeGiB": 8}}},
+        {"hicache": {"host": {"sizeGiB": 9}}},
+    ),
+    "HiCache over Mooncake": (
+        SGLANG_POD,
+        {
+            **NOT_LMCACHE, "backend": "HiCache",
+            "hicache": {"host": {"sizeGiB": 8}, "storage": OVER_POOL},
+        },
+        {"hicache": {"host": {"sizeGiB": 9}, "storage": OVER_POOL}},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("update", ["OnChange", "Pinned", "Rolling"])
+@pytest.mark.parametrize("name", EDITED)
+def test_an_edit_of_the_tier_moves_no_pod_at_once(name: str, update: str) -> None:
+    engine, spec, edit = EDITED[name]
+    desired = {KEY: d.engine(**engine)}
+
+    def consume(tier: Document, observed: dict[str, Document]) -> Any:
+        pool = d.ready_tier("pool", **POOL)
+        needs = "needs/modelplane-system/chat/store"
+        required = {**d.requirements(tier), needs: [pool], f"{needs}/children": []}
+        return call(d.replica("a"), desired=desired, observed=observed, required=required)
+
+    spec = {**spec, "wiring": {"update": update}}
+    first = consume(d.ready_tier(**spec), {})
+    assert first.conditions["KVOffloadReady"] == ("True", "Wired"), first.messages
+    settled = consume(d.ready_tier(**spec), observe(first))
+    edited = consume(d.ready_tier(**{**spec, **edit}), observe(settled))
+    assert edited.conditions["KVOffloadReady"] == ("True", "Wired"), edited.messages
+    assert edited.desired[KEY] == settled.desired[KEY]
+    if update == "Rolling":
+        assert "in its turn" in edited.messages["KVOffloadReady"]
