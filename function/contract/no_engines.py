@@ -6,6 +6,7 @@ refused. The rows are in function/facts/neighbours.yaml.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from function.contract.image_reference import ImageReference
 from function.facts import Table
@@ -30,11 +31,18 @@ _PYTHON = ("python", "pypy")
 
 def of_image(image: str) -> NoEngine | None:
     """Return the row of an image, by the end of its path."""
-    reference = ImageReference.parse(image)
-    for row in NO_ENGINES:
-        if any(reference.ends_with(name) for name in row.images):
-            return row
-    return None
+    rows, most = _rows_by_image()
+    elements = ImageReference.parse(image).path.rsplit("/", most)[-most:]
+    ends = ("/".join(elements[i:]) for i in range(len(elements)))
+    found = [rows[end] for end in ends if end in rows]
+    return NO_ENGINES[min(found)] if found else None
+
+
+@cache
+def _rows_by_image() -> tuple[dict[str, int], int]:
+    """Return {end of a path: the first row that has it}, and the elements of the longest end."""
+    rows = {name: i for i, row in reversed(list(enumerate(NO_ENGINES))) for name in row.images}
+    return rows, 1 + max(name.count("/") for name in rows)
 
 
 def of_argv(argv: Sequence[str]) -> NoEngine | None:

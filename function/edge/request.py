@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
@@ -34,8 +35,9 @@ class Call:
         """The step's Input, {} when the step has none."""
         return structs.decode(self._req.input) if self._req.HasField("input") else {}
 
-    @property
+    @cached_property
     def composite(self) -> Document:
+        """Return the whole composite."""
         return structs.decode(self._req.observed.composite.resource)
 
     @property

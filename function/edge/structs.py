@@ -7,7 +7,7 @@ decode returns is shared between calls: nobody may change it.
 """
 
 import marshal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +55,7 @@ def decode(struct: structpb.Struct) -> dict[str, Any]:
     key = struct.SerializeToString(deterministic=True)
     found = _decoded.get(key)
     if found is None:
-        content = {k: _plain(v) for k, v in sorted(struct.fields.items())}
+        content = _object(struct.fields)
         found = _Document(content, Derived())
         _by_id[id(content)] = found
         if not _decoded.put(key, found, len(key) + 1):
@@ -114,16 +114,29 @@ def condition(struct: structpb.Struct, kind: str) -> str:
 
 
 def _plain(value: structpb.Value) -> Any:
-    kind = value.WhichOneof("kind")
-    if kind == "string_value":
-        return value.string_value
-    if kind == "struct_value":
-        return {k: _plain(v) for k, v in sorted(value.struct_value.fields.items())}
-    if kind == "list_value":
-        return [_plain(v) for v in value.list_value.values]
-    if kind == "number_value":
-        number = value.number_value
-        return int(number) if number.is_integer() and abs(number) <= _MAX_EXACT else number
-    if kind == "bool_value":
-        return value.bool_value
-    return None
+    return _values((value,))[0]
+
+
+def _object(fields: Mapping[str, structpb.Value]) -> dict[str, Any]:
+    keys = sorted(fields)
+    return dict(zip(keys, _values(map(fields.__getitem__, keys)), strict=True))
+
+
+def _values(values: Iterable[structpb.Value]) -> list[Any]:
+    """Convert many values in one loop: a call for each would cost more than reading it."""
+    found: list[Any] = []
+    for value in values:
+        kind = value.WhichOneof("kind")
+        if kind == "string_value":
+            found.append(value.string_value)
+        elif kind == "struct_value":
+            found.append(_object(value.struct_value.fields))
+        elif kind == "list_value":
+            found.append(_values(value.list_value.values))
+        elif kind == "number_value":
+            number = value.number_value
+            whole = number.is_integer() and abs(number) <= _MAX_EXACT
+            found.append(int(number) if whole else number)
+        else:
+            found.append(value.bool_value if kind == "bool_value" else None)
+    return found

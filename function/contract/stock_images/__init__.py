@@ -7,6 +7,7 @@ it inside the image.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from function.api.packages import PACKAGES
 from function.contract.image_reference import ImageReference
@@ -43,8 +44,15 @@ def contents(image: str, declared: str = "") -> Contents | None:
     """Return what a public image holds; None for a repository without a row.
 
     `declared`: the engine's version, where somebody declares it. It replaces a tag that names none
-    (`latest`, a digest), with the CUDA that it may name ("0.33.0+cu129").
+    (`latest`, a digest), with the CUDA that it may name ("0.33.0+cu129"). What short references
+    hold is remembered.
     """
+    judge = _contents if len(image) + len(declared) <= 512 else _contents.__wrapped__
+    return judge(image, declared)
+
+
+@lru_cache(256)
+def _contents(image: str, declared: str) -> Contents | None:
     reference = ImageReference.parse(image)
     row = find(reference)
     if row is None:
