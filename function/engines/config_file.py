@@ -25,7 +25,7 @@ MAX_BYTES = 64 * 1024
 
 
 def path(call: EngineCall) -> str | None:
-    """The file that the call names, None where it names none, or one that is not static.
+    """Return the file that the call names; None without one, or where it is not static.
 
     Only the two-word form is read: `--config=FILE` is accepted and ignored.
     """
@@ -83,7 +83,7 @@ def check(config: ConfigFormat | None, call: EngineCall) -> None:
 
 
 def before(call: EngineCall, own: Scan, read: Callable[[Sequence[Word]], Scan]) -> Scan:
-    """The call's own uses behind those of its file, which have no words in the call."""
+    """Return the uses of its file, which have no words in the call, and then the call's own."""
     if call.config is None or not call.config.words:
         return own
     file = read([Word(word, word, word) for word in call.config.words])

@@ -85,7 +85,7 @@ class IdentityInputs:
     """What determines a cached block's bytes or its key: {name: what an absent one means}.
 
     `flags`, `env`: of the engine. `sources`: variables that say where a repository's weights come
-    from. `switches`: flags without a value. `beside`: {switch: flags that count only with it}.
+    from. `switches`: flags without a value. `with_switch`: {switch: flags that count only with it}.
     `gone`: flags that the newest version no longer has.
     """
 
@@ -93,7 +93,7 @@ class IdentityInputs:
     env: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     switches: frozenset[str] = frozenset()
-    beside: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    with_switch: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
 
 

@@ -44,7 +44,7 @@ class FlagPlan:
     notes: tuple[str, ...] = ()
 
     def edits(self) -> list[Edit]:
-        """The edits of the call's words that carry out the plan. Raises Refused.
+        """Return the edits of the call's words that carry out the plan. Raise Refused.
 
         A call that opted in gets replacements and deletions only: what is new goes by env.
         """
@@ -58,7 +58,7 @@ class FlagPlan:
         return [*out, *(Append(word, expand=_expands(word)) for word in added)]
 
     def new_words(self) -> list[str]:
-        """The words that the plan adds to the call, in order."""
+        """Return the words that the plan adds to the call, in order."""
         return [
             word
             for item in self.sets
@@ -68,7 +68,7 @@ class FlagPlan:
         ]
 
     def opt_in(self) -> str:
-        """What `edits` would append, as the value of the env variable KV_OFFLOAD_ARGS.
+        """Return what `edits` would append, as the value of the variable KV_OFFLOAD_ARGS.
 
         "" where nothing has to be appended. Unquoted in a script, it is split at white space and
         not parsed again (JSON escapes white space, `*` and `?`); in the text of an `eval` it is
@@ -86,7 +86,7 @@ class FlagPlan:
 
 
 def _edits(call: EngineCall, item: Set) -> list[Replace | Delete]:
-    """The edits of the words that are there, for one flag."""
+    """Return the edits of the words that set one flag today."""
     out: list[Replace | Delete] = []
     kept = _kept(call, item)
     for use in item.uses:
@@ -109,7 +109,7 @@ def _edits(call: EngineCall, item: Set) -> list[Replace | Delete]:
 
 
 def _kept(call: EngineCall, item: Set) -> Use | None:
-    """The use whose place the new value takes: the last one that can be replaced."""
+    """Return the use that gets the new value: the last one that can be replaced."""
     for use in reversed(item.uses):
         if use.path or not use.static or use.raw is None or not use.words:
             continue
@@ -168,7 +168,7 @@ def unquoted(value: str) -> str:
 
 
 def flag_sets(flags: Mapping[str, str | None], scanned: Scan) -> list[Set]:
-    """The tier's further flags: those not there yet; an equal one is kept, another refused."""
+    """Return the tier's flags that are missing. Raise Refused where the user's value differs."""
     out = []
     for name, value in sorted(flags.items()):
         negated = f"--no-{name[2:]}"

@@ -25,7 +25,7 @@ RAY_COPY = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
 
 
 def program(entry: Mapping[str, Any]) -> Program:
-    """What an LLMConfig runs, as one engine call with its keyword arguments as words."""
+    """Return what an LLMConfig runs: one engine call, its keyword arguments as words."""
     loading = entry.get("model_loading_config") or {}
     model = loading.get("model_source") or loading.get("model_id")
     words = [_word("model", model)] if isinstance(model, str) else []
@@ -34,7 +34,7 @@ def program(entry: Mapping[str, Any]) -> Program:
 
 
 def apply(entry: Mapping[str, Any], injection: Injection) -> Json:
-    """The LLMConfig wired. Raises Refused(ConnectorConflict) over what its author wrote."""
+    """Return the LLMConfig wired. Raise Refused(ConnectorConflict) for a user's other value."""
     kwargs = dict(entry.get("engine_kwargs") or {})
     for name in kwargs:
         if name.startswith("kv_offloading_"):

@@ -68,7 +68,7 @@ class Scan:
         return found
 
     def of(self, *names: str) -> list[Use]:
-        """The uses of any of `names`, in order."""
+        """Return the uses of any of `names`, in order."""
         found = [pair for name in set(names) for pair in self._by_name.get(name, ())]
         return [use for _, use in sorted(found, key=lambda pair: pair[0])]
 
@@ -88,23 +88,23 @@ class Options:
         self._sorted = sorted(self._exact)
 
     def exact(self, spelling: str) -> Option | None:
-        """The option of which this is a full spelling."""
+        """Return the option with exactly this spelling."""
         return self._exact.get(spelling)
 
     def find(self, spelling: str) -> Option | None:
-        """The option behind `spelling`, None when there is none or several."""
+        """Return the option that `spelling` is or abbreviates; None for none or several."""
         full = self.full(spelling)
         return self._exact[full] if full else None
 
     def full(self, spelling: str) -> str | None:
-        """The exact spelling that `spelling` is or abbreviates, None when none or several."""
+        """Return the exact spelling that `spelling` is or abbreviates; None for none or several."""
         if spelling in self._exact:
             return spelling
         found = self.candidates(spelling)
         return found[0] if len(found) == 1 else None
 
     def name(self, spelling: str) -> str:
-        """The canonical name of `spelling`, `--no-...` where it turns a switch off."""
+        """Return the canonical name of `spelling`, `--no-...` where it turns a switch off."""
         full = self.full(spelling)
         if full is None:
             return spelling
@@ -112,7 +112,7 @@ class Options:
         return option.negated() if full in option.negatives else option.name
 
     def candidates(self, spelling: str) -> list[str]:
-        """The spellings that `spelling` abbreviates; argparse stops at more than one."""
+        """Return the spellings that `spelling` abbreviates; argparse stops at more than one."""
         if len(spelling) < 3 or not spelling.startswith("--"):
             return []
         first = at = bisect_left(self._sorted, spelling)

@@ -18,7 +18,7 @@ def table(
     aliases: Mapping[str, str],
     paired: bool = False,
 ) -> tuple[Option, ...]:
-    """The options; each list is names without leading dashes, separated by white space.
+    """Return the options. Each list is names without leading dashes, between white space.
 
     `toggles` have a `--no-` form; with `paired` also `--disable-x` for `--enable-x` and back.
     """

@@ -67,9 +67,9 @@ class Declared:
 def declared(
     templates: Iterable[Mapping[str, Any]], by_field: KVOffloadTierRef | None, step_input: Input
 ) -> Declared:
-    """What is declared of one gang, by its templates' annotations, a field and the Input.
+    """Return what annotations, a field and the Input declare of one gang.
 
-    Raises Refused: TierConflict where two annotations differ, InvalidInput for a value that is
+    Raise Refused: TierConflict where two annotations differ, InvalidInput for a value that is
     none. Where all that state a policy state Off, the others need not agree: nothing will be wired.
     """
     declaration = _annotated(templates, step_input.tier_namespace)
@@ -103,7 +103,7 @@ def _or_field(declaration: Declared, by_field: KVOffloadTierRef, tier_namespace:
 
 
 def _annotated(templates: Iterable[Mapping[str, Any]], tier_namespace: str) -> Declared:
-    """What the annotations of one gang's templates declare together."""
+    """Return what the annotations of one gang's templates declare together."""
     texts: dict[str, str] = {}
     all_annotations = [(t.get("metadata") or {}).get("annotations") or {} for t in templates]
     policies = {a[names.ANNOTATION_POLICY] for a in all_annotations if names.ANNOTATION_POLICY in a}
@@ -148,7 +148,7 @@ def _annotated(templates: Iterable[Mapping[str, Any]], tier_namespace: str) -> D
 
 
 def _tier(value: str) -> Ref:
-    """The namespace is "" where none is given."""
+    """Return the tier that an annotation names; without a namespace it is ""."""
     namespace, slash, name = value.rpartition("/")
     if not _NAME.fullmatch(name) or (slash and not _NAME.fullmatch(namespace)):
         raise _invalid(

@@ -11,9 +11,9 @@ from function.reasons import Reason
 
 
 def packages(value: str) -> Mapping[str, Fact]:
-    """The value of `modelplane.ai/kv-offload-packages`, e.g. "lmcache=0.5.6,mooncake=0.3.13".
+    """Return the facts of an annotation such as "lmcache=0.5.6,mooncake=0.3.13".
 
-    Raises Refused(InvalidInput) that says how it is written.
+    `value`: of modelplane.ai/kv-offload-packages. Raise Refused(InvalidInput) with its syntax.
     """
     try:
         return parse(value, "annotation")
@@ -22,9 +22,10 @@ def packages(value: str) -> Mapping[str, Fact]:
 
 
 def model_family(value: str) -> frozenset[str]:
-    """The value of `modelplane.ai/kv-offload-model-family`, e.g. "hybrid" or "mla, multimodal".
+    """Return the families of an annotation such as "hybrid" or "mla, multimodal".
 
-    Raises Refused(InvalidInput) that names the families.
+    `value`: of modelplane.ai/kv-offload-model-family. Raise Refused(InvalidInput) that names the
+    families.
     """
     found = frozenset(filter(None, (part.strip().lower() for part in value.split(","))))
     if not found or found - set(FAMILIES):

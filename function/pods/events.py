@@ -24,7 +24,7 @@ SPEC = "spec.events"
 
 
 def assumes(tier: AnyTier, engine_name: str) -> Mapping[str, str]:
-    """Flags that events set where they are absent (see `Backend.assumes`)."""
+    """Return the flags that events set where they are absent (see `Backend.assumes`)."""
     asked = tier.spec.events
     published = kind(engine_name).events
     if asked is None or asked.block_tokens is None or published is None:
@@ -32,8 +32,8 @@ def assumes(tier: AnyTier, engine_name: str) -> Mapping[str, str]:
     return {published.block: str(asked.block_tokens)}
 
 
-def seen(tier: AnyTier, engine: Engine, own: Mapping[str, str]) -> Engine:
-    """The engine as it will be: its backend must know of ports and blocks that events bring.
+def with_event_flags(tier: AnyTier, engine: Engine, own: Mapping[str, str]) -> Engine:
+    """Return the engine with the flags that events bring: its backend judges ports and blocks.
 
     `own`: what the backend sets where it is absent (`Backend.assumes`), which is left to it.
     """
@@ -48,9 +48,9 @@ def seen(tier: AnyTier, engine: Engine, own: Mapping[str, str]) -> Engine:
 def publish(
     tier: AnyTier, engine: Engine, injection: Injection, *, expands: bool = True
 ) -> tuple[Injection, tuple[str, ...]]:
-    """The injection with the tier's events, and what a person should know of them.
+    """Return the injection with the tier's events, and notes for the condition.
 
-    `expands`: Kubernetes expands `$(VAR)` in the engine's arguments. Raises Refused: PodConflict
+    `expands`: Kubernetes expands `$(VAR)` in the engine's arguments. Raise Refused: PodConflict
     for a port that is taken, ConnectorConflict for another seed or block size.
     """
     asked = tier.spec.events
@@ -59,9 +59,9 @@ def publish(
     published = kind(engine.name).events
     if published is None:
         return injection, (f"{SPEC} is left out: {engine.name} publishes no KV events",)
-    injection = _alike(asked, published, engine, injection)
+    injection = _set_seed_and_block_size(asked, published, engine, injection)
     if engine.has(names.FLAG):
-        return injection, tuple(_kept(asked, engine))
+        return injection, tuple(_note_own_port(asked, engine))
     if not expands:
         note = f"{SPEC} is left out: Ray Serve places the replicas, and no pod's address is known"
         return injection, (note,)
@@ -98,13 +98,15 @@ def _config(asked: Events, published: EventFlags, engine: Engine) -> Json:
     return config
 
 
-def _alike(asked: Events, published: EventFlags, engine: Engine, injection: Injection) -> Injection:
-    """Seed and block size, where the tier wants them equal. Raises Refused."""
+def _set_seed_and_block_size(
+    asked: Events, published: EventFlags, engine: Engine, injection: Injection
+) -> Injection:
+    """Set seed and block size, where the tier wants them equal. Raise Refused."""
     if asked.block_tokens is not None:
         flag, value = published.block, str(asked.block_tokens)
         own = injection.flags.get(flag, value)
         if own != value:
-            raise _differs("blockTokens", value, f"the tier's backend sets {flag} {own}")
+            raise _conflict("blockTokens", value, f"the tier's backend sets {flag} {own}")
         # Another value of the pod's own is refused where flags are planned.
         injection = replace(injection, flags={**injection.flags, flag: value})
     if asked.hash_seed is None:
@@ -113,10 +115,10 @@ def _alike(asked: Events, published: EventFlags, engine: Engine, injection: Inje
     for variable in (*injection.env, *injection.env_if_absent):
         if variable["name"] == names.SEED and variable.get("value") != value:
             said = f"the tier's backend sets {names.SEED} to {variable.get('value')}"
-            raise _differs("hashSeed", value, said)
+            raise _conflict("hashSeed", value, said)
     if engine.env.get(names.SEED, value) != value:
         given = engine.env[names.SEED] or "not a plain value"
-        raise _differs("hashSeed", value, f"{names.SEED} is {given} in the pod")
+        raise _conflict("hashSeed", value, f"{names.SEED} is {given} in the pod")
     seed = {"name": names.SEED, "value": value}
     others = [v for v in injection.env_if_absent if v["name"] != names.SEED]
     if any(v["name"] == names.SEED for v in injection.env):
@@ -128,7 +130,7 @@ def _alike(asked: Events, published: EventFlags, engine: Engine, injection: Inje
     )
 
 
-def _differs(field: str, value: str, other: str) -> Refused:
+def _conflict(field: str, value: str, other: str) -> Refused:
     return Refused(
         Reason.CONNECTOR_CONFLICT,
         f"{SPEC}.{field} is {value} and {other}: a router would look for other blocks than this "
@@ -137,8 +139,8 @@ def _differs(field: str, value: str, other: str) -> Refused:
     )
 
 
-def _kept(asked: Events, engine: Engine) -> Iterator[str]:
-    """Of a pod that publishes by its own configuration, or is wired already."""
+def _note_own_port(asked: Events, engine: Engine) -> Iterator[str]:
+    """Yield a note when the pod keeps its own --kv-events-config on another port."""
     own = flags.port(engine)
     if own != asked.port:
         where = f"at port {own}" if own else "at a port that cannot be seen"
@@ -173,7 +175,7 @@ def _notes(engine: Engine) -> Iterator[str]:
 
 
 def _ranges(asked: Events) -> Iterator[tuple[str, int, str]]:
-    """(name of the ports, the first, its field) of what is published."""
+    """Yield (name of the ports, the first, its field) of what is published."""
     yield names.LIVE, asked.port, f"{SPEC}.port"
     if asked.replay_port is not None:
         yield names.REPLAY, asked.replay_port, f"{SPEC}.replayPort"

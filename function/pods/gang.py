@@ -87,7 +87,7 @@ class GangReader:
         self._programs: dict[tuple[int, command.ImageCall | None], Program] = {}
 
     def engine(self, declaration: Declared) -> EngineRequest:
-        """The gang as an engine that asks, or refused where it cannot be read."""
+        """Return the gang as an engine that asks for a tier, refused where it cannot be read."""
         try:
             pods = tuple(self._pod(template, declaration) for template in self.gang.templates)
             engine = identify.identify(
@@ -106,7 +106,7 @@ class GangReader:
         return EngineRequest(self.gang, declaration, pods, engine)
 
     def _advised(self, refused: Refused) -> Refused:
-        """With what the gang's kind lets its author do, where the engine cannot be told."""
+        """Add advice for the gang's kind to a refusal of an unknown engine."""
         advice = next((t.advice for t in self.gang.templates if t.advice), "")
         if refused.reason is not Reason.ENGINE_UNKNOWN or not advice:
             return refused
@@ -129,7 +129,10 @@ class GangReader:
         )
 
     def _pod(self, template: Template, declaration: Declared) -> Pod:
-        """Raises Refused: EngineContainerMissing, and PodConflict for a malformed template."""
+        """Return a template with its serving container, read.
+
+        Raise Refused: EngineContainerMissing, PodConflict for a malformed template.
+        """
         if template.problem:
             raise Refused(Reason.POD_CONFLICT, template.problem)
         if template.kind == workloads.SERVE:
@@ -148,7 +151,7 @@ class GangReader:
         )
 
     def pod_at(self, template: Template, index: int, declaration: Declared) -> Pod:
-        """The template with the container at `index` as the one that serves."""
+        """Return the template with the container at `index` as the one that serves."""
         container = template.body["spec"]["containers"][index]
         program = self._read(container, self._image_call(container, declaration))
         if template.ray and not container.get("command") and not container.get("args"):
@@ -161,7 +164,7 @@ class GangReader:
     def _with_file(
         self, call: EngineCall, template: Mapping[str, Any], container: Json
     ) -> EngineCall:
-        """With what it reads of `--config FILE`."""
+        """Return the call with what it reads of `--config FILE`."""
         path = config_file.path(call)
         if path is None:
             return call
@@ -187,7 +190,7 @@ class GangReader:
         return bool(self._read(container, known).calls)
 
     def _image_call(self, container: Json, declaration: Declared) -> command.ImageCall | None:
-        """What the image starts by itself: by the table, or the engine that somebody declares."""
+        """Return what the image starts by itself: by its row, or the declared engine."""
         known = identify.image_call(container, self.step_input.engine_images)
         engine = declaration.engine or declaration.default_engine
         if known is not None or not engine:
@@ -195,7 +198,7 @@ class GangReader:
         return command.ImageCall(engine, ("the image's entrypoint",))
 
     def _named(self, spec: Mapping[str, Any]) -> str:
-        """The Input's name for the container; its default gives way where no container has it."""
+        """Return the Input's name for the container; "" if no container has its default."""
         if "container" in self.step_input.model_fields_set:
             return self.step_input.container
         names = [c.get("name") for c in spec.get("containers") or () if isinstance(c, dict)]

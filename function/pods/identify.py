@@ -38,7 +38,7 @@ _LEADING = re.compile(_VERSION)
 def image_call(
     container: Mapping[str, Any], engine_images: Mapping[str, EngineImage]
 ) -> ImageCall | None:
-    """What the container's image starts by itself; None when nothing tells. Input wins."""
+    """Return what the container's image starts by itself; None if unknown. The Input wins."""
     reference = ImageReference.parse(str(container.get("image") or ""))
     row = _of_input(reference, engine_images)
     if row is not None:
@@ -67,7 +67,7 @@ def identify(
     tell different things.
     """
     _check_scope(pods, declared)
-    found = _told(pods, declared, engine_images)
+    found = _identify(pods, declared, engine_images)
     serving = [container for container, program in pods if program.calls] or [c for c, _ in pods]
     held = [_packages(c, found.version or "", declared, engine_images) for c in serving]
     return replace(found, packages={name: either(h.get(name) for h in held) for name in PACKAGES})
@@ -79,7 +79,7 @@ def _packages(
     declared: Declared,
     engine_images: Mapping[str, EngineImage],
 ) -> Mapping[str, Fact]:
-    """What one container's image holds: as declared, by the Input, by its name, by the table."""
+    """Return what one container's image holds: declared, by the Input, its name, or a row."""
     image = str(container.get("image") or "")
     row = _of_input(ImageReference.parse(image), engine_images)
     by_input = row.packages.model_dump() if row is not None and row.packages else {}
@@ -94,7 +94,7 @@ def _packages(
     }
 
 
-def _told(
+def _identify(
     pods: Sequence[tuple[Mapping[str, Any], Program]],
     declared: Declared,
     engine_images: Mapping[str, EngineImage],
@@ -137,8 +137,11 @@ def _version(
 
 
 def _installed(container: Mapping[str, Any], engine: str) -> tuple[str | None, str] | None:
-    """The version of the engine that the container's own script installs over its image's, None
-    for one that cannot be read; None altogether where it installs none, or only what is there."""
+    """Return the version of the engine that the container's own script installs.
+
+    Its version is None if it cannot be read. Return None if the script installs no engine, or only
+    what the image has.
+    """
     found = installs.of(container).get(kind(engine).distribution)
     if found is None or found == installs.ANY:
         return None
@@ -196,7 +199,7 @@ def _name(
 
 
 def _advice(pods: Sequence[tuple[Mapping[str, Any], Program]]) -> str:
-    """What to do: a declaration helps only where the image starts what it names."""
+    """Return advice; a declaration helps only where the image starts the engine."""
     if all(program.inert for _, program in pods):
         return "its command starts no engine: remove the request for a tier, if that is so"
     if all(container.get("command") for container, _ in pods):
@@ -217,7 +220,7 @@ def _image_engine(image: str, engine_images: Mapping[str, EngineImage]) -> str:
     return row.engine if row else ""
 
 
-def _why(label: str) -> str:
+def _stack_reason(label: str) -> str:
     reason = programs.OTHER_STACK_REASONS.get(label)
     return f" ({reason})" if reason else ""
 
@@ -229,7 +232,7 @@ def _check_scope(pods: Sequence[tuple[Mapping[str, Any], Program]], declared: De
             raise Refused(
                 Reason.OUT_OF_SCOPE,
                 f"{label} is no engine that is wired here, or brings a KV cache tier of its own"
-                f"{_why(label)}; it is left alone",
+                f"{_stack_reason(label)}; it is left alone",
             )
     others = [row.label for c, p in pods if (row := _no_engine(c, p))]
     if not others or len(others) < len(pods):
@@ -248,7 +251,7 @@ def _check_scope(pods: Sequence[tuple[Mapping[str, Any], Program]], declared: De
 
 
 def _no_engine(container: Mapping[str, Any], program: Program) -> NoEngine | None:
-    """What a container visibly starts that is no engine."""
+    """Return what a container visibly starts that is no engine."""
     of_image = no_engines.of_image(str(container.get("image") or ""))
     if program.calls:  # by argv, or by a declaration, which an image may contradict
         return None if container.get("command") else of_image

@@ -58,7 +58,7 @@ def identity(
     tenant: str = "",
     assumed: Mapping[str, str] = MappingProxyType({}),
 ) -> Identity:
-    """The identity of one engine, from its template after earlier steps have had their say.
+    """Return the identity of one engine, from its template as earlier steps desire it.
 
     `flags`: the effective flags (`EngineKind.read`). `namespace`: of the pods; a PVC is
     one per namespace. `outlives_pods`: the cache survives a roll-out, so the version counts.
@@ -95,8 +95,8 @@ def identity(
         unknown.append("--revision")
     facts_by_name["revision"] = revision or ""
     _add(facts_by_name, unknown, flags, {**inputs.flags, **assumed}, switches=inputs.switches)
-    for switch, beside in inputs.beside.items():
-        _add(facts_by_name, unknown, flags, beside if switch in flags else {})
+    for switch, defaults in inputs.with_switch.items():
+        _add(facts_by_name, unknown, flags, defaults if switch in flags else {})
     _add(facts_by_name, unknown, env, inputs.env, "env ")
     if outlives_pods:
         _add_version(facts_by_name, unknown, container, version)
@@ -105,7 +105,7 @@ def identity(
 
 
 def model_string(engine: str, flags: Mapping[str, str | None]) -> str:
-    """The string behind the model argument, "" when it is not there or not static."""
+    """Return the string behind the model argument; "" if it is missing or not static."""
     return flags.get(kind(engine).model_flag) or ""
 
 
@@ -154,7 +154,7 @@ def _is_pinned(image: str) -> bool:
 
 
 def _local(container: Mapping[str, Any], model: str) -> str:
-    """The model argument as a path; "" for the name of a repository.
+    """Return the model argument as a path; "" for the name of a repository.
 
     Engines take `org/name` for a directory where one stands below the working directory: it does
     where a volume is mounted there.
@@ -175,7 +175,7 @@ def _is_offline(env: Mapping[str, str | None]) -> bool:
 
 
 def _downloads(flags: Mapping[str, str | None], env: Mapping[str, str | None]) -> str:
-    """The directory that holds what was downloaded, as far as the pod says."""
+    """Return the directory that holds downloads, as far as the pod says."""
     if _DOWNLOADS in flags:
         return flags[_DOWNLOADS] or _DOWNLOADS
     for name, below in _CACHES:
@@ -191,7 +191,7 @@ def _behind_path(
     namespace: str,
     model_source: str,
 ) -> tuple[str, str]:
-    """What a path in the container is, as one string, and what about it cannot be known."""
+    """Return the source behind a path as one string, and what of it is unknown."""
     if not posixpath.isabs(path):
         return f"path {path}", f"what stands at the relative path {path}"
     mount = mounted.mount_above(container, path)

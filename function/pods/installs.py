@@ -39,7 +39,7 @@ def of(container: Mapping[str, Any]) -> dict[str, str]:
 
 
 def packages(container: Mapping[str, Any], held: Mapping[str, Fact]) -> dict[str, Fact]:
-    """What that makes of the packages that the image holds (`held`)."""
+    """Return the packages that the script changes. `held`: what the image has."""
     found = {}
     for name, version in of(container).items():
         package = BROUGHT.get(name)
@@ -55,7 +55,7 @@ def _is_there(fact: Fact | None) -> bool:
 
 
 def _installed(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What one command installs."""
+    """Yield (name, version) of what one command installs."""
     words = [word.strip("'\"") for word in words]
     tool = next((i for i, word in enumerate(words) if _INSTALLER.fullmatch(word)), len(words))
     verbs = (i for i, word in enumerate(words) if i > tool and word in ("install", "add"))

@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 def mount_above(container: Mapping[str, Any], path: str) -> Json | None:
-    """The mount that `path` lies in: the longest mountPath above it."""
+    """Return the mount that `path` lies in: the longest mountPath above it."""
     normal = posixpath.normpath(path)
     above = [
         m
@@ -23,13 +23,13 @@ def mount_above(container: Mapping[str, Any], path: str) -> Json | None:
 
 
 def inside(mount: Mapping[str, Any], path: str) -> str:
-    """The path in the volume of what stands at `path` under its mount."""
+    """Return the path in the volume of what the mount shows at `path`."""
     below = posixpath.relpath(posixpath.normpath(path), posixpath.normpath(mount["mountPath"]))
     return posixpath.normpath(posixpath.join(mount.get("subPath") or "", below))
 
 
 def text(template: Mapping[str, Any], container: Mapping[str, Any], path: str, texts: Texts) -> str:
-    """The text of a file that a ConfigMap brings. Raises ValueError: why it cannot be read.
+    """Return the text of a file that a ConfigMap brings. Raise ValueError if unreadable.
 
     `texts`: of the ConfigMaps that can be seen. Such volumes are read-only: nothing in the pod can
     change what is there.
@@ -63,7 +63,7 @@ def _one(found: list[tuple[str, str]], names: list[str], texts: Texts) -> str:
 
 
 def _sources(volume: Mapping[str, Any]) -> Iterator[tuple[str, list[Json]]]:
-    """The ConfigMaps of a volume, each with its `items`. Raises ValueError for any other."""
+    """Yield the ConfigMaps of a volume with their `items`. Raise ValueError for another kind."""
     given = volume.get("configMap")
     sources = [volume] if given is not None else access.objects(volume, "projected", "sources")
     for source in sources:
@@ -80,7 +80,7 @@ def _sources(volume: Mapping[str, Any]) -> Iterator[tuple[str, list[Json]]]:
 
 
 def _keys(items: list[Json], path: str, texts: Mapping[str, str]) -> Iterator[str]:
-    """The keys that the volume shows at `path`, as far as they hold texts."""
+    """Yield the keys that the volume shows at `path`, as far as they hold texts."""
     if not items:
         yield from [path] if path in texts else []
     for item in items:

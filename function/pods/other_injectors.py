@@ -15,8 +15,11 @@ from function.reasons import Reason
 
 @dataclass(frozen=True)
 class Injector:
-    """`key`: the label or annotation (`place`) of a pod template that opts in. `values`: those that
-    do, () for any that is not empty. `asked`: what it asks for, after "asks"."""
+    """Another controller that configures a cache, and how a pod template opts in.
+
+    `key`: a label or annotation (`place`). `values`: those that opt in, () for any that is not
+    empty. `asked`: what it asks for, after "asks".
+    """
 
     owner: str
     place: str
@@ -44,7 +47,7 @@ FIELDS = Table(Field, "neighbours", "fields")
 
 
 def of_template(template: Mapping[str, Any]) -> Injector | None:
-    """The injector that a pod template opted in to, or None."""
+    """Return the injector that a pod template opted in to, or None."""
     metadata = template.get("metadata")
     for row in INJECTORS:
         entries = metadata.get(row.place) if isinstance(metadata, Mapping) else None
@@ -56,7 +59,7 @@ def of_template(template: Mapping[str, Any]) -> Injector | None:
 
 
 def of_object(manifest: Mapping[str, Any]) -> Field | None:
-    """The field of a workload that has its own controller configure a cache, or None."""
+    """Return the field that makes a workload's own controller configure a cache, or None."""
     group = str(manifest.get("apiVersion") or "").partition("/")[0]
     for row in FIELDS:
         if (manifest.get("kind"), group) != (row.kind, row.group):

@@ -21,7 +21,7 @@ _MAX_NAMES = 5
 
 
 def notes(pods: Iterable[Json], agents: Sequence[Toleration]) -> tuple[str, ...]:
-    """What to know of the specs of an engine's pods, beside agents with these tolerations."""
+    """Return a note where an engine's pods tolerate taints that the agents do not."""
     found = list(dict.fromkeys(taint for spec in pods for taint in _beyond(spec, agents)))
     if not found:
         return ()

@@ -214,7 +214,7 @@ def _wire_engine(
     ]
     problems += _unread_files(pods)
     try:
-        seen = events.seen(tier, engine, backend.assumes(tier, engine.name))
+        seen = events.with_event_flags(tier, engine, backend.assumes(tier, engine.name))
         verdict = gate.check(backend.gate(tier, seen))
         injection = _injection(engine_request, seen, tier, backend, verdict.features)
         injection, published = events.publish(tier, engine, injection, expands=_expands(pods))

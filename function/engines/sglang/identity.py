@@ -136,6 +136,6 @@ INPUTS = IdentityInputs(
     sources={"HF_ENDPOINT": "https://huggingface.co", "SGLANG_USE_MODELSCOPE": "false"},
     switches=_SWITCHES,
     # Attention's share of a rank is tp / dp with it.
-    beside={"--enable-dp-attention": {"--dp-size": "1"}},
+    with_switch={"--enable-dp-attention": {"--dp-size": "1"}},
     gone=_GONE,
 )

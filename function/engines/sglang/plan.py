@@ -15,7 +15,7 @@ from function.reasons import Reason
 
 
 def plan(call: EngineCall, engine: Engine, injection: Injection) -> FlagPlan:
-    """The flags to set. Raises Refused: ConnectorConflict, ArgsNotPatchable."""
+    """Return the flags to set. Raise Refused: ConnectorConflict, ArgsNotPatchable."""
     if not injection.flags:
         return FlagPlan(call)
     config_file.check(CONFIG, call)

@@ -11,13 +11,13 @@ from function.engines.sglang.options import TABLE
 
 
 def read(call: EngineCall) -> Scan:
-    """The uses of flags in `call`, those of its `--config` file first where that is known."""
+    """Return the uses of flags in `call`, first those of its `--config` file if it is known."""
     own = scan(call.words, TABLE, model_first=call.positional_model)
     return config_file.before(call, own, lambda words: scan(words, TABLE))
 
 
 def effective(call: EngineCall) -> dict[str, str | None]:
-    """The effective flags: canonical names -> value; None for a switch and the unknown.
+    """Return the effective flags by canonical name; None for a switch and the unknown.
 
     `sglang serve MODEL` is `--model-path MODEL`.
     """

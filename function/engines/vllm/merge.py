@@ -54,18 +54,18 @@ def merge(user: Json | None, connector: Json | None, options: Json | None = None
     connector.setdefault("kv_role", "kv_both")
     if not user or not user.get("kv_connector"):
         return _finish(_fill({**(user or {})}, {**connector, **options}, ""), options)
-    row = _known(user)
-    ours = _known(connector)
+    row = _connector_row(user)
+    ours = _connector_row(connector)
     if row.kind == "multi":
         return _into_multi(user, connector, ours, options)
     if row.name == ours.name:
-        return _finish(_same(user, connector, ""), options)
-    _beside(row, ours)
+        return _finish(_complete(user, connector, ""), options)
+    _check_compatible(row, ours)
     return _finish(_multi(user, connector, ours), options)
 
 
 def children(config: Json | None) -> list[Json]:
-    """The connectors of a config: the children of a MultiConnector, or itself."""
+    """Return the connectors of a config: the children of a MultiConnector, or itself."""
     if not config or not config.get("kv_connector"):
         return []
     if config["kv_connector"] != MULTI:
@@ -77,7 +77,7 @@ def children(config: Json | None) -> list[Json]:
 
 
 def without_hma(config: Json | None) -> list[str]:
-    """The connectors of a config that turn vLLM's hybrid memory allocator off."""
+    """Return the connectors of a config that turn vLLM's hybrid memory allocator off."""
     names = [str(child.get("kv_connector")) for child in children(config)]
     return [n for n in names if n in CONNECTORS and not CONNECTORS[n].hma]
 
@@ -123,7 +123,7 @@ def _into_multi(user: Json, connector: Json, ours: Connector, options: Json) -> 
     same: list[int] = []
     for index, child in enumerate(listed):
         path = f"{EXTRA}.connectors[{index}]"
-        row = _known(child, path)
+        row = _connector_row(child, path)
         if row.kind == "multi":
             raise _conflict(f"{path} is itself a MultiConnector; list its children directly")
         if not child.get("kv_role"):
@@ -131,12 +131,12 @@ def _into_multi(user: Json, connector: Json, ours: Connector, options: Json) -> 
         if row.name == ours.name:
             same.append(index)
         else:
-            _beside(row, ours)
+            _check_compatible(row, ours)
     if len(same) > 1:
         raise _conflict(f"the user's MultiConnector lists {ours.name} {len(same)} times: keep one")
     if same:
         path = f"{EXTRA}.connectors[{same[0]}]"
-        listed[same[0]] = _same(listed[same[0]], connector, path)
+        listed[same[0]] = _complete(listed[same[0]], connector, path)
     else:
         _join(listed, connector, ours)
     user.setdefault("kv_role", "kv_both")
@@ -144,7 +144,7 @@ def _into_multi(user: Json, connector: Json, ours: Connector, options: Json) -> 
 
 
 def _lift_engine_id(user: Json, listed: list[Json]) -> None:
-    """A child's engine_id is a TypeError in vLLM: it belongs to the top, if it is one."""
+    """Move a single engine_id of the children to the top: vLLM raises TypeError for a child's."""
     ids = {c["engine_id"] for c in listed if c.get("engine_id") is not None}
     top = user.get("engine_id")
     if len(ids | ({top} if top is not None else set())) > 1:
@@ -158,7 +158,7 @@ def _lift_engine_id(user: Json, listed: list[Json]) -> None:
         user["engine_id"] = ids.pop()
 
 
-def _known(config: Json, path: str = "") -> Connector:
+def _connector_row(config: Json, path: str = "") -> Connector:
     name = str(config.get("kv_connector"))
     where = f"{path} has" if path else "--kv-transfer-config has"
     row = CONNECTORS.get(name)
@@ -173,7 +173,7 @@ def _known(config: Json, path: str = "") -> Connector:
     return row
 
 
-def _beside(row: Connector, ours: Connector) -> None:
+def _check_compatible(row: Connector, ours: Connector) -> None:
     if row.kind == "closed":
         raise _conflict(
             f"--kv-transfer-config has {row.name}, the tier brings {ours.name}: {row.why}; remove "
@@ -186,17 +186,19 @@ def _beside(row: Connector, ours: Connector) -> None:
         )
 
 
-def _same(user: Json, connector: Json, path: str) -> Json:
-    """The user's own copy of the tier's connector: completed, never changed."""
-    _of_one_make(user.get(EXTRA), connector.get(EXTRA), path)
+def _complete(user: Json, connector: Json, path: str) -> Json:
+    """Return the user's own copy of the tier's connector: completed, never changed."""
+    _check_same_offload(user.get(EXTRA), connector.get(EXTRA), path)
     return _fill(
         user, {k: v for k, v in connector.items() if k != "kv_role" or k not in user}, path
     )
 
 
-def _of_one_make(user: Any, ours: Any, path: str) -> None:
-    """What runs inside an OffloadingConnector is named in its settings: another reads others, and
-    would never look at the tier's."""
+def _check_same_offload(user: Any, ours: Any, path: str) -> None:
+    """Raise Refused where the user's OffloadingConnector runs another offload than the tier's.
+
+    Its settings name what runs inside; another one would never read the tier's settings.
+    """
     theirs, tiers = (value if isinstance(value, dict) else {} for value in (user, ours))
     default = tiers.get(_SPEC, _DEFAULT_SPEC)
     spec = theirs.get(_SPEC, default)

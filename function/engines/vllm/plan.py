@@ -21,7 +21,10 @@ _HYBRID_ON = "--no-disable-hybrid-kv-cache-manager"
 
 
 def plan(call: EngineCall, engine: Engine, injection: Injection) -> FlagPlan:
-    """The flags to set. Raises Refused: ConnectorConflict, ArgsNotPatchable, CredentialInArgv."""
+    """Return the flags to set.
+
+    Raise Refused: ConnectorConflict, ArgsNotPatchable, CredentialInArgv.
+    """
     ours = _ours(injection)
     if not ours:
         return FlagPlan(call)

@@ -55,13 +55,13 @@ def normalise(spelling: str) -> str:
 
 
 def read(call: EngineCall) -> Scan:
-    """The uses of flags in `call`, those of its `--config` file first where that is known."""
+    """Return the uses of flags in `call`, first those of its `--config` file if it is known."""
     own = scan(call.words, TABLE, normalise, True, model_first=call.positional_model)
     return config_file.before(call, own, lambda words: scan(words, TABLE, normalise, True))
 
 
 def effective(call: EngineCall) -> dict[str, str | None]:
-    """The effective flags: canonical dashed names -> value; None for a switch and the unknown.
+    """Return the effective flags by canonical name; None for a switch and the unknown.
 
     Of `--x` and `--no-x` the last one stands; `--disable-x` of an `--enable-x` is `--no-enable-x`.
     A JSON flag that was given dotted, and --kv-transfer-config in any spelling, is the effective
@@ -91,7 +91,7 @@ def effective(call: EngineCall) -> dict[str, str | None]:
 
 
 def setting(scanned: Scan, name: str, words: Sequence[Word] = ()) -> Setting:
-    """The effective value of a JSON-valued flag; Refused when it cannot be read.
+    """Return the effective value of a JSON-valued flag. Raise Refused if it cannot be read.
 
     With `words` (the call's), strings are as Kubernetes is given them: a `$(POD_IP)` stays, a
     literal one is escaped. Without, they are as the engine gets them.
@@ -124,7 +124,7 @@ def ignored_config(call: EngineCall) -> bool:
 
 
 def _unexpanded(use: Use, words: Sequence[Word]) -> Json | None:
-    """The object as it is before Kubernetes expands a $(VAR) inside one of its strings."""
+    """Return the object before Kubernetes expands a $(VAR) inside one of its strings."""
     if not use.words or use.words[-1] >= len(words):
         return None
     word = words[use.words[-1]]

@@ -51,7 +51,7 @@ def test_its_processes_are_counted(name: str) -> None:
 
 
 @each
-def test_its_phases_are_told_by_the_flags_that_say_them(name: str) -> None:
+def test_the_flags_of_a_phase_are_read_as_that_phase(name: str) -> None:
     assert kind(name).phase({}) == ""
     for phase, flags in kind(name).pair.items():
         assert phase in (PREFILL, DECODE)
@@ -62,4 +62,4 @@ def test_its_phases_are_told_by_the_flags_that_say_them(name: str) -> None:
 def test_its_facts_are_there(name: str) -> None:
     inputs = kind(name).identity
     assert known_versions(name)
-    assert inputs.switches | inputs.gone | inputs.beside.keys() <= inputs.flags.keys()
+    assert inputs.switches | inputs.gone | inputs.with_switch.keys() <= inputs.flags.keys()
