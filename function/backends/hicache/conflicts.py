@@ -115,10 +115,9 @@ def _elsewhere(tier: Tier, engine: Engine) -> str | None:
 ROWS: tuple[Row[HiCacheSpec], ...] = (
     Row(
         Reason.OUT_OF_SCOPE,
-        "a {found} engine is left as it is: its blocks come from the prefill engine, which may use "
-        "the tier. Take the request off it, or set its policy to Off. To keep what it generates, "
-        "use a tier with spec.hicache.decode Offload and a storage; to give it a hierarchy of its "
-        "own, add --disaggregation-decode-enable-radix-cache.",
+        "A {found} engine gets its blocks from the prefill engine. Remove its tier annotation, or "
+        "set its policy to Off. To store generated tokens, set spec.hicache.decode Offload and a "
+        "storage. For its own hierarchy, add --disaggregation-decode-enable-radix-cache.",
         _left,
     ),
     Row(

@@ -1,4 +1,4 @@
-"""Mooncake: a pool of memory that engines reach over the network, and a master that knows it."""
+"""Mooncake: a pool of memory that engines use by network, and its master."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from function.problems import Problem
 
 @dataclass(frozen=True)
 class Mooncake(Defaults[MooncakeSpec]):
-    """The backend (see `function.contract.backend.Backend`)."""
+    """The Mooncake backend (see `function.contract.backend.Backend`)."""
 
     name: str = "Mooncake"
     field: str = "mooncake"
@@ -36,16 +36,15 @@ class Mooncake(Defaults[MooncakeSpec]):
     rows = hierarchy_rows.of_storage(Path(__file__).with_name("facts.yaml"))
 
     def variants(self) -> tuple[Variant, ...]:
-        """One: its stores are of one release line."""
+        """Return one variant: all stores are of one release line."""
         pool = {"store": {"sizeGiB": 1}}
         return (Variant("Mooncake", {"backend": "Mooncake", "mooncake": pool}),)
 
     def problems(self, tier: Tier) -> list[Problem]:
-        """Everything wrong with the tier that its schema cannot say."""
         return checks.problems(tier)
 
     def parts(self, tier: Tier) -> list[Part]:
-        """What runs on the cluster; nothing where the whole pool is somebody else's."""
+        """Return the tier's objects, none for an entirely external pool."""
         own = [*etcd.parts(tier), *master.parts(tier), *store.parts(tier)]
         if not own:
             return []
@@ -53,18 +52,17 @@ class Mooncake(Defaults[MooncakeSpec]):
         return [shared, *own, *network.policy(tier), *network.monitoring(tier)]
 
     def describe(self, tier: Tier) -> Description:
-        """Facts for the tier's status."""
-        held = facts.spec(tier).store
+        store_spec = facts.spec(tier).store
         return Description(
             endpoints=network.endpoints(tier),
             pod_security=checks.pod_security(tier),
-            capacity_gib_per_agent=held.size_gib if held else 0,
+            capacity_gib_per_agent=store_spec.size_gib if store_spec else 0,
             warnings=tuple(checks.warnings(tier)),
             startup_seconds=facts.startup_seconds(tier),
         )
 
     def gate(self, tier: Tier, engine: Engine) -> Question:
-        """The row of the engine, and Mooncake's version in the tier's own processes."""
+        """Return the gate's question: the engine's row and the tier's Mooncake version."""
         return Question(
             connector.row(engine),
             engine,
@@ -74,24 +72,23 @@ class Mooncake(Defaults[MooncakeSpec]):
         )
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
-        """What a pod of this engine gets. Raises Refused."""
         return connector.inject(tier, engine)
 
     def tenant(self, tier: Tier, namespace: str) -> str:
-        """A namespace that has a share of its own is kept to it."""
+        """Return the namespace's tenant, if it has a share."""
         return facts.tenant(tier, namespace)
 
     def assumes(self, tier: Tier, engine_name: str) -> Mapping[str, str]:
-        """SGLang's page size, which is one token where nobody says."""
+        """Return SGLang's page size, which is one token unless set."""
         return connector.ASSUMES.get(engine_name, {})
 
     def pinned(self, tier: Tier) -> tuple[Pinned, ...]:
-        """How engines reach the pool, and what a StatefulSet cannot change (see the protocol)."""
+        """Return how engines reach the pool, and what a StatefulSet cannot change."""
         return upgrade.pinned(tier)
 
     def refuses_change(self, tier: Tier, running: Mapping[str, str]) -> Problem | None:
-        """A change of the release line under consumers (see the protocol)."""
-        return upgrade.problem(tier, running)
+        """Return the problem of a changed release line under consumers."""
+        return upgrade.find_problem(tier, running)
 
 
 BACKEND = Mooncake()

@@ -1,6 +1,6 @@
-"""What is wrong with a Mooncake tier beyond its schema, and what is right but worth knowing.
+"""Checks of a Mooncake tier beyond its schema: problems and warnings.
 
-One function for each subject, called in order; every one returns all it finds.
+Each check is one function; all of them run, so that a user sees every problem.
 """
 
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from function.backends import agents, host_paths
 from function.backends.mooncake import facts
 from function.backends.mooncake.facts import Tier
-from function.backends.mooncake.flags import OURS, UNSAFE, known
+from function.backends.mooncake.flags import OWNED, UNSAFE, find_problem
 from function.contract.backend import Pinned
 from function.problems import Problem
 
@@ -16,12 +16,12 @@ _SPEC = "spec.mooncake"
 
 
 def problems(tier: Tier) -> list[Problem]:
-    """Everything wrong with the tier, sorted by path."""
-    return sorted({problem for subject in _SUBJECTS for problem in subject(tier)})
+    """Return all problems of the tier, sorted by path."""
+    return sorted({problem for check in _CHECKS for problem in check(tier)})
 
 
 def _image(tier: Tier) -> Iterator[Problem]:
-    """A version that flags can be written for, and that engines can be compared with."""
+    """Yield a problem if the version behind flags and pairings is unknown or too old."""
     why = f"no engine of another line can use the tier (e.g. {facts.STOCK_TAG})"
     yield from agents.image_problems(facts.image(tier), "Mooncake", facts.OLDEST, why)
 
@@ -30,15 +30,14 @@ def _rdma(tier: Tier) -> Iterator[Problem]:
     if facts.spec(tier).protocol == "rdma" and tier.spec.rdma.source == "None":
         yield Problem(
             f"{_SPEC}.protocol",
-            "is rdma, and spec.rdma.source is None: say how pods get an RDMA device there "
-            "(DevicePlugin or DRA), or use tcp",
+            "is rdma, but spec.rdma.source is None: set it to DevicePlugin or DRA, or use tcp",
         )
     plugin = tier.spec.rdma.device_plugin
     if plugin is not None and plugin.resource_name.endswith("/efa"):
         yield Problem(
             "spec.rdma.devicePlugin.resourceName",
-            "is an EFA, which refuses the queue pairs of protocol rdma (Mooncake 2070); Mooncake's "
-            "EFA transport is in packages of its own that no release image holds. Use protocol tcp",
+            "is an EFA, which refuses the queue pairs of protocol rdma (Mooncake 2070). No release "
+            "image has Mooncake's EFA transport: use protocol tcp",
         )
     template = facts.spec(tier).engine.rdma_claim_template_name
     if template is not None and (
@@ -60,8 +59,8 @@ def _drain(tier: Tier) -> Iterator[Problem]:
     if 0 < seconds <= lease:
         yield Problem(
             f"{_SPEC}.store.drain.maxSeconds",
-            f"must be more than master.eviction.leaseSeconds ({lease}), or 0: no block can move "
-            "before its lease has ended",
+            f"must be more than master.eviction.leaseSeconds ({lease}), or 0: blocks cannot move "
+            "before their lease ends",
         )
 
 
@@ -70,8 +69,8 @@ def _directory(tier: Tier) -> Iterator[Problem]:
     if store is None or store.offload is None or store.offload.host_path is None:
         return
     where = f"{_SPEC}.store.offload.hostPath.path"
-    if wrong := host_paths.find_problem(store.offload.host_path.path, where):
-        yield wrong
+    if problem := host_paths.find_problem(store.offload.host_path.path, where):
+        yield problem
     if store.form == "StatefulSet":
         yield Problem(
             where,
@@ -87,25 +86,26 @@ def _flags(tier: Tier) -> Iterator[Problem]:
     offload = spec.store is not None and spec.store.offload is not None
     for name, value in sorted(spec.master.flags.items()):
         where = f"{_SPEC}.master.flags[{name}]"
-        if name in OURS:
-            yield Problem(where, f"is written from {OURS[name]}: set it there")
+        if name in OWNED:
+            yield Problem(where, f"is set from {OWNED[name]}: change it there")
         elif name in UNSAFE:
             yield Problem(where, UNSAFE[name])
         elif name == "root_fs_dir" and offload:
-            yield Problem(
-                where, "is the older way to disk and must not be set together with store.offload"
-            )
+            yield Problem(where, "is the older disk backend and must not be set with store.offload")
         else:
-            wrong = known(name, value)
-            if wrong:
-                yield Problem(where, wrong)
+            if problem := find_problem(name, value):
+                yield Problem(where, problem)
 
 
 def _monitoring(tier: Tier) -> Iterator[Problem]:
     if facts.spec(tier).alerts and tier.spec.monitoring is None:
-        yield Problem(f"{_SPEC}.alerts", "needs spec.monitoring: without it nobody may scrape")
+        yield Problem(
+            f"{_SPEC}.alerts", "needs spec.monitoring: without it no pod may scrape the pool"
+        )
     if facts.spec(tier).alerts and facts.spec(tier).external is not None:
-        yield Problem(f"{_SPEC}.alerts", "may not be set with external: the master is not ours")
+        yield Problem(
+            f"{_SPEC}.alerts", "may not be set with external: the tier then runs no master"
+        )
 
 
 def _tenants(tier: Tier) -> Iterator[Problem]:
@@ -114,24 +114,24 @@ def _tenants(tier: Tier) -> Iterator[Problem]:
         return
     where = f"{_SPEC}.tenants.quotas"
     if len(" ".join(quota.namespace for quota in spec.tenants.quotas)) > Pinned.LONGEST:
-        yield Problem(where, f"has names of more than {Pinned.LONGEST} characters together")
+        yield Problem(where, f"must have names of at most {Pinned.LONGEST} characters in total")
     pool, promised = _pool_gib(tier), _promised_gib(tier)
     if pool and promised > pool:
         yield Problem(
             f"{_SPEC}.tenants",
             f"promises {promised} GiB (quotas and othersSizeGiB) of a pool of {pool}: the master "
-            "would cut every share in proportion. Lower them, or add stores",
+            "would reduce every share in proportion. Lower the shares, or add stores",
         )
 
 
 def _pool_gib(tier: Tier) -> int:
-    """The memory of all stores, 0 where it goes with the number of nodes."""
+    """Return the memory of all stores, 0 if it depends on the number of nodes."""
     store = facts.spec(tier).store
     return (store.replicas or 0) * store.size_gib if store is not None else 0
 
 
 def _not_admitted(tier: Tier) -> str:
-    """The namespaces with a share of their own that may not name the tier."""
+    """Return the namespaces with a share that may not name the tier."""
     tenants, allowed = facts.spec(tier).tenants, tier.spec.allowed_namespaces
     if tenants is None or allowed.from_ == "All":
         return ""
@@ -146,11 +146,11 @@ def _promised_gib(tier: Tier) -> int:
     return tenants.others_size_gib + sum(quota.size_gib for quota in tenants.quotas)
 
 
-_SUBJECTS = (_image, _rdma, _drain, _directory, _flags, _monitoring, _tenants)
+_CHECKS = (_image, _rdma, _drain, _directory, _flags, _monitoring, _tenants)
 
 
 def warnings(tier: Tier) -> list[str]:
-    """What is true of a valid tier and worth knowing, for its Accepted condition."""
+    """Return the warnings about a valid tier, for its Accepted condition."""
     spec = facts.spec(tier)
     store, image = spec.store, facts.image(tier)
     master = spec.master_or_default
@@ -159,29 +159,29 @@ def warnings(tier: Tier) -> list[str]:
     rows = (
         (
             0 < full < promised,
-            f"Shares of {promised} GiB together are more than the {full} GiB at which the whole "
-            "pool evicts: when all are full, one namespace's blocks push out another's.",
+            f"The shares of {promised} GiB in total exceed the {full} GiB at which the whole pool "
+            "evicts: full shares then evict blocks of other namespaces.",
         ),
         (
             bool(_not_admitted(tier)),
-            f"spec.allowedNamespaces does not admit {_not_admitted(tier)}: their quotas count for "
-            "HiCache tiers over this pool alone.",
+            f"spec.allowedNamespaces does not admit {_not_admitted(tier)}: their quotas apply only "
+            "to HiCache tiers over this pool.",
         ),
         (
             spec.external is None and master.replicas > 1 and not master.oplog,
-            "Without master.oplog every block is forgotten when the leading master changes.",
+            "Without master.oplog all blocks are lost when the leading master changes.",
         ),
         (
             master.oplog,
-            "master.oplog is never trimmed: at etcd's quota no block can be written any more.",
+            "master.oplog is never trimmed: when etcd's quota is full, no block can be written.",
         ),
         (
             spec.protocol == "rdma"
             and tier.spec.rdma.source == "DRA"
             and spec.engine.rdma_claim_template_name is None,
-            "Engines must bring an RDMA device in a claim of their own, or they will not start.",
+            "Engines do not start without an RDMA device in a claim of their own.",
         ),
-        (spec.protocol == "rdma", "RDMA is proven on no device by us."),
+        (spec.protocol == "rdma", "RDMA is not yet tested on a device."),
         (
             store is not None and store.form == "DaemonSet" and not tier.spec.nodes.selector,
             "spec.nodes.selector is empty: a store runs on every node.",
@@ -192,18 +192,18 @@ def warnings(tier: Tier) -> list[str]:
         ),
         (
             store is not None and tier.spec.upgrade_policy.type == "Recreate",
-            "upgradePolicy Recreate replaces all stores at once, and what they hold is lost.",
+            "upgradePolicy Recreate replaces all stores at once: their blocks are lost.",
         ),
         (
             image.version is not None and image.version > facts.NEWEST,
-            f"Mooncake {image.version} is newer than {facts.NEWEST}, for which flags are written.",
+            f"Mooncake {image.version} is newer than {facts.NEWEST}, the newest tested version.",
         ),
     )
-    return [text for is_so, text in rows if is_so]
+    return [text for applies, text in rows if applies]
 
 
 def pod_security(tier: Tier) -> str:
-    """The strictest Pod Security level that admits the tier's own pods."""
+    """Return the strictest Pod Security level that admits the tier's own pods."""
     spec = facts.spec(tier)
     store = spec.store
     if store is None:

@@ -1,6 +1,6 @@
-"""What in an engine pod cannot go with Mooncake: one row for each thing, read in order.
+"""Conflicts of an engine pod with Mooncake: one row each.
 
-A value that is not static (`valueFrom`, an expansion) is nobody's to judge and passes.
+A value that is not static (`valueFrom`, an expansion) cannot be checked, and passes.
 """
 
 import re
@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from function.api.engines import SGLANG, VLLM
 from function.api.mooncake import MooncakeSpec
-from function.backends import seeds
+from function.backends import conflict_texts, seeds
 from function.backends.hierarchy_rows import DECODE_RADIX
 from function.backends.mooncake import facts
 from function.backends.mooncake.facts import TENANT, Tier
@@ -19,23 +19,23 @@ from function.contract.engine import Engine
 from function.contract.image import parse_version
 from function.reasons import Reason
 
-# An image that says which Mooncake it has: vllm:0.33.0-mooncake0.3.12, sglang-mooncake-v0.3.13:x
+# Image names with Mooncake's version: vllm:0.33.0-mooncake0.3.12, sglang-mooncake-v0.3.13:x
 _IN_IMAGE = re.compile(r"mooncake[-_.]?v?([0-9]+\.[0-9]+\.[0-9]+)")
 CLIENT_VERSION = "MOONCAKE_VERSION"
 
 
 def check(tier: Tier, engine: Engine) -> None:
-    """Raise Refused with every row that holds, of an engine of a Mooncake tier."""
-    conflicts.check((*_OWN, *ROWS), tier, engine)
+    """Raise Refused with every row that holds for an engine of a Mooncake tier."""
+    conflicts.check((*_TIER_ROWS, *ROWS), tier, engine)
 
 
 def check_storage(tier: Tier, engine: Engine) -> None:
-    """The same where the pool is another tier's storage."""
+    """Raise Refused with every row that holds where the pool is a tier's storage."""
     conflicts.check(ROWS, tier, engine)
 
 
 def client_version(engine: Engine) -> Version | None:
-    """Mooncake's version in an engine's image, where the image or the pod says it."""
+    """Return Mooncake's version in an engine's image, by its tag or the pod's env."""
     declared = engine.env.get(CLIENT_VERSION)
     if declared:
         return parse_version(declared)
@@ -50,19 +50,19 @@ def _other_line(tier: Tier, engine: Engine) -> str | None:
     return f"{client}, the tier runs {store}"
 
 
-def _no_identity(_: Tier, engine: Engine) -> str | None:
+def _lacks_identity(_: Tier, engine: Engine) -> str | None:
     return None if engine.identity else engine.model or "unknown"
 
 
-def _no_tenant(_: Tier, engine: Engine) -> str | None:
-    """Its namespace has a share of its own, and its version cannot say so."""
+def _untenanted(_: Tier, engine: Engine) -> str | None:
+    """Return the tenant of an engine whose version cannot send one."""
     return engine.tenant if engine.tenant and TENANT not in engine.features else None
 
 
 def _own_seed(_: Tier, engine: Engine) -> str | None:
-    """The seed is the user's, and the engine's version has no other place for the identity.
+    """Return the version of an engine with its own seed and no place for the identity.
 
-    Ours comes back where a pod is wired once more, by a second step say.
+    A seed of the tier is accepted: a pod may be wired a second time.
     """
     own = "cache_prefix" not in engine.features and seeds.SEED in engine.env
     if not own or engine.env[seeds.SEED] == seeds.seed_from_identity(engine.identity):
@@ -79,13 +79,13 @@ def _plain_decode(_: Tier, engine: Engine) -> str | None:
     return mode if mode == "decode" and not engine.has(DECODE_RADIX) else None
 
 
-# Of Mooncake's own tiers: HiCache may offload from such an engine to the pool.
-_OWN: tuple[Row[MooncakeSpec], ...] = (
+# For Mooncake tiers only: HiCache may offload from such an engine to the pool.
+_TIER_ROWS: tuple[Row[MooncakeSpec], ...] = (
     Row(
         Reason.OUT_OF_SCOPE,
-        "a {found} engine is left as it is: its blocks come from the prefill engine, which may use "
-        "the tier, and SGLang gives it no store without --disaggregation-decode-enable-radix-cache."
-        " Add that, or take the request off it, or set its policy to Off.",
+        "A {found} engine gets its blocks from the prefill engine, and SGLang gives it no store "
+        "without --disaggregation-decode-enable-radix-cache. Add that flag, remove the engine's "
+        "tier annotation, or set its policy to Off.",
         _plain_decode,
         engine=SGLANG,
     ),
@@ -93,63 +93,58 @@ _OWN: tuple[Row[MooncakeSpec], ...] = (
 ROWS: tuple[Row[MooncakeSpec], ...] = (
     Row(
         Reason.VERSION_MISMATCH,
-        "namespace {found} has a share of its own (spec.mooncake.tenants.quotas), and this version "
-        "of the engine cannot say whose blocks it writes: they would count as others'. Use vLLM "
-        "0.28 or SGLang 0.5.17 or newer; or the platform team takes the namespace out of the "
-        "quotas, and it shares othersSizeGiB.",
-        _no_tenant,
+        "Namespace {found} has its own share (spec.mooncake.tenants.quotas), but this engine "
+        "version cannot send a tenant: its blocks would count as others'. Use vLLM 0.28, SGLang "
+        "0.5.17 or newer, or have the platform team remove the namespace from the quotas.",
+        _untenanted,
     ),
     Row(
         Reason.VERSION_MISMATCH,
-        "the engine's image has Mooncake {found}: releases of two lines shake hands, and then "
-        "every write fails. Use an image of the tier's line (docs/images.md says which hold it), "
-        "or build one and say what it holds by the variable MOONCAKE_VERSION.",
+        "The engine's image has Mooncake {found}: two release lines connect, then every write "
+        "fails. Use an image of the tier's line (docs/images.md), or build one and set the "
+        "variable MOONCAKE_VERSION.",
         _other_line,
     ),
     Row(
         Reason.CACHE_IDENTITY_CONFLICT,
-        "what stands behind the model argument ({found}) is not known, and Mooncake's key holds "
-        "only the last part of its name: engines with other weights would read each other's "
-        "blocks. Declare it by the annotation modelplane.ai/kv-offload-cache-identity.",
-        _no_identity,
+        conflict_texts.UNKNOWN_MODEL,
+        _lacks_identity,
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,
-        "PYTHONHASHSEED is set in the pod, and vLLM {found} has no other place for the cache "
-        "identity, without which engines with other weights under one name read each other's "
-        "blocks. Remove it, or use vLLM 0.24 or newer.",
+        "PYTHONHASHSEED is set in the pod, but vLLM {found} has no other place for the cache "
+        "identity. Without it, engines with other weights under one name read each other's blocks. "
+        "Remove the variable, or use vLLM 0.24 or newer.",
         _own_seed,
         engine=VLLM,
     ),
     Row(
         Reason.CACHE_IDENTITY_CONFLICT,
-        "{found}: adapters are told apart by their names only, which say nothing of their "
-        "weights. Run LoRA adapters without this tier.",
+        conflict_texts.LORA,
         conflicts.flags("--enable-lora", "--lora-modules", "--lora-paths"),
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,
-        "{found} has expandable_segments:True: vLLM does not start with it and a connector. "
-        "Remove it.",
+        conflict_texts.EXPANDABLE_SEGMENTS,
         conflicts.expandable_segments,
         engine=VLLM,
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,
-        "{found}: vLLM's Mooncake connector registers the memory that sleep mode gives back. "
-        "Remove the flag.",
+        "{found}: vLLM's Mooncake connector registers memory that sleep mode frees. Remove the "
+        "flag.",
         conflicts.flags("--enable-sleep-mode"),
         engine=VLLM,
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,
-        "{found} gives the engine another place or protocol than the tier's. Remove it.",
+        "{found} sets another host or protocol than the tier's. Remove it.",
         conflicts.env("MC_FORCE_TCP", "MOONCAKE_PREFERRED_SEGMENT"),
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,
-        "{found} gives the engine a Mooncake store of its own, which the tier's would replace "
-        "without a word. Remove it, or the request for a tier.",
+        "{found} gives the engine its own Mooncake store, which the tier's would silently replace. "
+        "Remove it, or the annotation for the tier.",
         conflicts.env(
             "MOONCAKE_MASTER",
             "MOONCAKE_CLIENT",
@@ -160,8 +155,8 @@ ROWS: tuple[Row[MooncakeSpec], ...] = (
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,
-        "--page-size {found} makes a block of every token. Remove it (64 is then used), or choose "
-        "a larger one.",
+        "--page-size {found} stores every token as a block. Remove it for the default of 64, or "
+        "choose a larger one.",
         _token_pages,
         engine=SGLANG,
     ),

@@ -1,9 +1,9 @@
-"""What an engine pod gets: a client of the pool with no memory of its own in it.
+"""The wiring of engine pods: a client of the pool without a segment of its own.
 
-The cache identity goes into the key (`cache_prefix`, `extra_backend_tag`), because both engines
-key blocks by the last part of the model path only. vLLM before 0.24 has no `cache_prefix`; there it
-goes to where the hashes of blocks begin (`_seed`). Every setting is written: a size that is left
-out is 4 GiB a worker.
+The cache identity is in the key (`cache_prefix`, `extra_backend_tag`), because both engines key
+blocks by the last part of the model path only. vLLM before 0.24 has no `cache_prefix`; there it is
+the seed of block hashes (`_seed`). Every setting is written: the default of a size is 4 GiB a
+worker.
 """
 
 import hashlib
@@ -23,12 +23,13 @@ from function.contract.injection import Injection, Json
 from function.contract.pairings import Pairing
 from function.contract.recorded import Allowance
 from function.engines import ranks
+from function.kube import manifests as k
 
 FILES = "/etc/kv-offload/mooncake"
 PAGE_TOKENS = 64
-# Flags that are set where they are absent and count for the cache identity.
+# Flags that are added if absent, and that are part of the cache identity.
 ASSUMES = {SGLANG: {hierarchy.PAGE_SIZE: str(PAGE_TOKENS)}}
-# The host pool of an SGLang rank where the tier does not say: room for pages on their way.
+# Default host pool of an SGLang rank: a buffer for pages in transfer.
 _HOST_GIB = 16
 _MIB = 2**20
 _CONNECTOR = {VLLM: "MooncakeStoreConnector", SGLANG: "HiCache/mooncake"}
@@ -52,36 +53,36 @@ ALLOWS = Allowance(
     claims=frozenset({"kv-offload-rdma"}),
 )
 
-# A prefill engine reads and writes; a decode engine gets its blocks from prefill and reads what is
-# in the pool beside them.
+# A prefill engine reads and writes; a decode engine gets its blocks from prefill, and reads others
+# from the pool.
 _ROLES = {"Decode": "kv_consumer"}
 
 
 def row(engine: Engine) -> str:
-    """The version gate's row for an engine."""
+    """Return the version gate's row for an engine."""
     return _CONNECTOR.get(engine.name, "Mooncake")
 
 
 def pairing(tier: Tier) -> Pairing:
-    """The Mooncake that an engine's image must hold: of the store's own release line."""
+    """Return the Mooncake that an engine's image must hold: the store's release line."""
     version = present(facts.image(tier).version)
     return Pairing(
         "mooncake",
         f"=={facts.line(version)}.*",
         f"the tier's store (mooncake {version})",
-        "engines of another release line reach it, and every write fails",
+        "engines of another release line connect, then every write fails",
         "ran: 0.3.12 against 0.3.13",
     )
 
 
 def inject(tier: Tier, engine: Engine) -> Injection:
-    """The wiring of one engine pod. Raises Refused."""
+    """Return the wiring of one engine pod. Raise Refused."""
     conflicts.check(tier, engine)
     return _ENGINES[engine.name](tier, engine)
 
 
 def client_config(tier: Tier, engine: Engine) -> Json:
-    """vLLM's client configuration; sizes are of each worker, in bytes."""
+    """Return vLLM's client configuration; sizes per worker, in bytes."""
     spec = facts.spec(tier)
     config: Json = {
         "mode": "standalone-store",
@@ -93,19 +94,18 @@ def client_config(tier: Tier, engine: Engine) -> Json:
         "device_name": rdma.device_names(tier),
         "enable_offload": spec.store is not None and spec.store.offload is not None,
     }
-    known = (
-        {"tenant_id": engine.tenant or facts.DEFAULT_TENANT} if TENANT in engine.features else {}
-    )
-    return config | known
+    if TENANT in engine.features:
+        config["tenant_id"] = engine.tenant or facts.DEFAULT_TENANT
+    return config
 
 
 def _vllm(tier: Tier, engine: Engine) -> Injection:
     text = json.dumps(client_config(tier, engine), indent=2) + "\n"
-    # The name carries the text: a running pod never finds another file than it was started with.
+    # The name carries a digest: a running pod never reads another file than it was started with.
     file = f"mooncake-{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
     env: list[Json] = [{"name": "MOONCAKE_CONFIG_PATH", "value": f"{FILES}/{file}"}]
     if facts.by_node_name(tier):
-        env.append(_field("MOONCAKE_REQUESTER_LOCAL_HOSTNAME", "spec.nodeName"))
+        env.append(k.env_field("MOONCAKE_REQUESTER_LOCAL_HOSTNAME", "spec.nodeName"))
     prefix = {"cache_prefix": engine.identity} if "cache_prefix" in engine.features else {}
     connector = {
         "kv_connector": "MooncakeStoreConnector",
@@ -129,13 +129,13 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
 
 
 def _seed(engine: Engine) -> str:
-    """PYTHONHASHSEED for vLLM, "" where it needs none.
+    """Return PYTHONHASHSEED for vLLM, "" if it needs none.
 
     A block's key ends with vLLM's own hash of it, which chains all blocks before it and begins with
     this seed. Without one vLLM before 0.29, and a hash that is not cryptographic in any version,
-    begins with random bytes in every process: no other would ever find a block. Where the key has
-    no other place for the identity the seed is 32 bits of it, as many as Python takes: two
-    identities under one model name meet once in four thousand million pairs.
+    begins with random bytes in every process: no other process would ever hit a block. Where the
+    key has no other place for the identity, the seed is 32 bits of it, as many as Python takes: two
+    identities under one model name collide once in four thousand million pairs.
     """
     if "cache_prefix" not in engine.features:
         return seeds.seed_from_identity(engine.identity)
@@ -144,7 +144,7 @@ def _seed(engine: Engine) -> str:
 
 
 def storage(tier: Tier, tag: str, tenant: str) -> Storage:
-    """The pool as SGLang's storage. `tag`: what every key begins with. `tenant`: "" for none."""
+    """Return the pool as SGLang's storage: `tag` prefixes keys; `tenant` may be ""."""
     spec = facts.spec(tier)
     admin = facts.admin_address(tier)
     extra: Json = {
@@ -154,7 +154,7 @@ def storage(tier: Tier, tag: str, tenant: str) -> Storage:
         "global_segment_size": 0,
         "protocol": spec.protocol,
         "device_name": rdma.device_names(tier),
-        # Wait for the pool at the start: it stops for good when its first write fails ten times.
+        # Wait for the pool: SGLang stops for good when its first write fails ten times.
         "check_server": _same_host(tier, admin),
     }
     if extra["check_server"] and admin is not None:
@@ -162,37 +162,36 @@ def storage(tier: Tier, tag: str, tenant: str) -> Storage:
     if tenant:
         extra["tenant_id"] = tenant
     host = "spec.nodeName" if facts.by_node_name(tier) else "status.podIP"
-    pod = _common(tier, [_field("MOONCAKE_LOCAL_HOSTNAME", host)])
+    pod = _common(tier, [k.env_field("MOONCAKE_LOCAL_HOSTNAME", host)])
     return Storage("mooncake", extra, pod)
 
 
 def _sglang(tier: Tier, engine: Engine) -> Injection:
-    found = storage(tier, engine.identity, engine.tenant)
-    flags = hierarchy.flags(engine, found, PAGE_TOKENS)
+    pool = storage(tier, engine.identity, engine.tenant)
+    flags = hierarchy.flags(engine, pool, PAGE_TOKENS)
     gib = _host_gib(tier, engine)
     if gib:
         flags[hierarchy.SIZE] = hierarchy.format_pool_size(gib)
     return Injection(
-        flags=flags, memory_bytes=gib * hierarchy.GIB * ranks.workers(engine), **found.pod
+        flags=flags, memory_bytes=gib * hierarchy.GIB * ranks.workers(engine), **pool.pod
     )
 
 
 def _host_gib(tier: Tier, engine: Engine) -> int:
-    """GiB of each rank's host pool, 0 where it is left to SGLang.
+    """Return the GiB of each rank's host pool, 0 to keep SGLang's default.
 
-    From 0.5.21 on an unsaid one takes most of what the pod, or its node, has.
+    From 0.5.21 on the default is most of the memory of the pod or its node.
     """
-    said = facts.spec(tier).engine.host_gib
-    gib = said or (_HOST_GIB if SMALL_POOL in engine.features else 0)
+    gib = facts.spec(tier).engine.host_gib or (_HOST_GIB if SMALL_POOL in engine.features else 0)
     own = engine.flag(hierarchy.SIZE) if engine.has(hierarchy.SIZE) else None
     if gib and own == hierarchy.format_pool_size(gib):
-        return gib  # ours, in a pod that is wired once more
+        return gib  # the tier's own value, in a pod that is wired again
     users = (hierarchy.SIZE, hierarchy.RATIO, hierarchy.FRACTION)
     return 0 if any(engine.has(flag) for flag in users) else gib
 
 
 def _same_host(tier: Tier, admin: str | None) -> bool:
-    """SGLang asks the admin server at the master's own host, and cannot read an etcd address."""
+    """Return whether SGLang can ask the admin server: it uses the master's own host."""
     master = facts.master_address(tier)
     return admin is not None and admin.rpartition(":")[0] == master.rpartition(":")[0]
 
@@ -214,7 +213,7 @@ def _common(tier: Tier, env: list[Json]) -> Json:
 
 
 def _device(tier: Tier) -> Json:
-    """What RDMA needs in an engine's pod."""
+    """Return the RDMA device of an engine's pod."""
     spec = facts.spec(tier)
     if spec.protocol != rdma.RDMA:
         return {}
@@ -225,10 +224,6 @@ def _device(tier: Tier) -> Json:
     elif template is not None:
         wiring["claims"] = ({"name": "kv-offload-rdma", "resourceClaimTemplateName": template},)
     return wiring
-
-
-def _field(name: str, path: str) -> Json:
-    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
 _ENGINES: dict[str, Callable[[Tier, Engine], Injection]] = {VLLM: _vllm, SGLANG: _sglang}

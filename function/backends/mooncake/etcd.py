@@ -1,8 +1,8 @@
-"""An etcd of the tier's own: N members that know each other from the start, so one cluster.
+"""A managed etcd: N members in one cluster from the start.
 
 Each member's name and address follow from its StatefulSet's; every one starts with the same list of
 all N. Names resolve before a member is ready, or no member would find the others. Volumes are
-claims: a member that comes back without its data is another member, and is refused by the rest.
+claims: a member that restarts without its data is another member, and the rest refuse it.
 """
 
 from function.api.mooncake_master import MooncakeManagedEtcd
@@ -18,7 +18,7 @@ _GIB = 2**30
 
 
 def parts(tier: Tier) -> list[Part]:
-    """etcd, the names of its members, and their disruption budget; none where it exists."""
+    """Return etcd, its Service and its disruption budget; none for an existing etcd."""
     etcd = facts.spec(tier).etcd
     if etcd is None or etcd.source != "Managed":
         return []
@@ -42,7 +42,7 @@ def _statefulset(tier: Tier, managed: MooncakeManagedEtcd) -> Part:
     pod: Manifest = {
         **pods.control_plane(tier),
         "terminationGracePeriodSeconds": 30,
-        "affinity": pods.apart(labels),
+        "affinity": pods.spread(labels),
         "containers": [_container(tier, managed)],
     }
     claim = k.claim(managed.storage_class_name, managed.storage_gib)
@@ -53,7 +53,7 @@ def _statefulset(tier: Tier, managed: MooncakeManagedEtcd) -> Part:
         "spec": {
             "replicas": managed.replicas,
             "serviceName": meta["name"],
-            # One after the other, none would ever be ready: a quorum needs the next.
+            # In order, no member would become ready: a quorum needs the next one.
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": dict(labels)},
             "template": {"metadata": {"labels": dict(labels)}, "spec": pod},

@@ -1,4 +1,4 @@
-"""Names, addresses, the image and its version: what more than one module of Mooncake needs.
+"""Names, addresses, the image and versions of Mooncake.
 
 Flags, endpoints and behaviour are those of mooncake-transfer-engine 0.3.13.post1.
 """
@@ -34,32 +34,35 @@ Tier = AnyTier[MooncakeSpec]
 
 
 def image(tier: Tier) -> Image:
-    """The image of a tier's processes, the stock one where the spec says nothing."""
+    """Return the image of a tier's processes; default: the stock image."""
     return Image.of(tier.spec.image, STOCK_REPOSITORY, STOCK_TAG)
 
 
 def line(version: Version) -> str:
-    """The release line: within one, any two processes interoperate; across two, writes fail."""
+    """Return the release line of a version.
+
+    Processes of two lines do not interoperate: writes fail.
+    """
     return ".".join(str(part) for part in (*version.release, 0, 0)[:3])
 
 
 def spec(tier: Tier) -> MooncakeSpec:
-    """The tier's `spec.mooncake`."""
+    """Return the tier's `spec.mooncake`."""
     return tier.settings
 
 
 def name(tier: Tier, component: str) -> str:
-    """The name of one of the tier's own things on the workload cluster."""
+    """Return the name of an object of the tier on the workload cluster."""
     return f"{tier.remote_name}-{component}"
 
 
 def master_host(tier: Tier) -> str:
-    """The DNS name of the leading master."""
+    """Return the DNS name of the leading master."""
     return f"{name(tier, 'master')}.{tier.remote_namespace}.svc"
 
 
 def master_address(tier: Tier) -> str:
-    """Where clients find the master, as Mooncake takes it."""
+    """Return the master's address in Mooncake's form."""
     external = spec(tier).external
     if external is not None:
         return external.master_address
@@ -67,7 +70,7 @@ def master_address(tier: Tier) -> str:
 
 
 def admin_address(tier: Tier) -> str | None:
-    """HOST:PORT of the leading master's admin server; None where nobody says."""
+    """Return HOST:PORT of the leading master's admin server, None if unknown."""
     external = spec(tier).external
     if external is not None:
         return external.admin_address
@@ -75,7 +78,7 @@ def admin_address(tier: Tier) -> str | None:
 
 
 def metadata_server(tier: Tier) -> str:
-    """Where clients find each other, as Mooncake takes it."""
+    """Return the metadata server in Mooncake's form."""
     settings = spec(tier)
     if settings.external is not None:
         return settings.external.metadata_server or P2P
@@ -87,7 +90,7 @@ def metadata_server(tier: Tier) -> str:
 
 
 def etcd_endpoints(tier: Tier) -> str:
-    """HOST:PORT of every member of the tier's etcd, `;` between them."""
+    """Return HOST:PORT of every member of the tier's etcd, separated by `;`."""
     etcd = present(spec(tier).etcd)
     if etcd.external is not None:
         return ";".join(f"{e.host}:{e.port}" for e in etcd.external.endpoints)
@@ -99,7 +102,7 @@ def etcd_endpoints(tier: Tier) -> str:
 
 
 def cluster_id(tier: Tier) -> str | None:
-    """The id under which masters elect their leader: one etcd may serve several tiers."""
+    """Return the id of the leader election: one etcd may serve several tiers."""
     settings = spec(tier)
     if settings.external is not None:
         return settings.external.cluster_id
@@ -107,24 +110,24 @@ def cluster_id(tier: Tier) -> str | None:
 
 
 def by_node_name(tier: Tier) -> bool:
-    """Whether stores and clients go by their node's name, so that blocks stay on the node."""
+    """Return whether stores and clients use node names, to keep blocks on the node."""
     return spec(tier).allocation_strategy == "local_first"
 
 
 def startup_seconds(tier: Tier) -> int:
-    """How long a store may take: two minutes and a second for each GiB were enough."""
+    """Return the longest start of a store: two minutes and a second per GiB."""
     store = spec(tier).store
     return max(int(tier.spec.startup_timeout_seconds), 120 + (store.size_gib if store else 0))
 
 
 def drains(tier: Tier) -> bool:
-    """Whether stores move their blocks away before they stop."""
+    """Return whether stores move their blocks away before they stop."""
     store = spec(tier).store
     return store is not None and store.drain.max_seconds > 0 and admin_address(tier) is not None
 
 
 def tenant(tier: Tier, namespace: str) -> str:
-    """The tenant that a consumer in `namespace` is; "" for the one that clients are by default."""
+    """Return the tenant of consumers in `namespace`, "" for Mooncake's default tenant."""
     tenants = spec(tier).tenants
     named = [] if tenants is None else [quota.namespace for quota in tenants.quotas]
     return namespace if namespace in named else ""

@@ -1,6 +1,7 @@
-"""The flags of `mooncake_master` 0.3.13 that a tier may set by hand: an unknown one stops it.
+"""The flags of `mooncake_master` 0.3.13 that users may set.
 
-Read off the binary's own help. A value is checked by its type as the binary would read it.
+Read from the binary's own help; an unknown flag stops it. A value is checked by its type as the
+binary parses it.
 """
 
 import re
@@ -34,8 +35,8 @@ _KNOWN = {
 }
 _CHOICES = {"memory_allocator": ("offset", "cachelib")}
 
-# Flags that have a field of their own.
-OURS = {
+# Flags that the tier sets from its own fields.
+OWNED = {
     "allocation_strategy": "allocationStrategy",
     "allow_evict_soft_pinned_objects": "master.eviction.evictSoftPinned",
     "client_ttl": "master.clientTtlSeconds",
@@ -57,7 +58,7 @@ OURS = {
     "ha_backend_connstring": "etcd",
     "ha_backend_type": "etcd",
     "http_metadata_server_port": "ports.metadata",
-    "logtostderr": "nothing: it is always on",
+    "logtostderr": "the function, always to true",
     "max_threads": "master.rpcThreads",
     "metrics_port": "ports.admin",
     "port": "ports.rpc",
@@ -69,26 +70,26 @@ OURS = {
 }
 
 _SNAPSHOT = (
-    "does not work in 0.3.13: a restore drops every block whose lease has ended. Use master.oplog"
+    "does not work in 0.3.13: a restore drops all blocks with ended leases. Use master.oplog"
 )
 _SNAPSHOTS = """
 enable_snapshot enable_snapshot_restore snapshot_backup_dir snapshot_catalog_store_connstring
 snapshot_catalog_store_type snapshot_child_timeout_seconds snapshot_interval_seconds
 snapshot_object_store_type snapshot_payload_store_type snapshot_retention_count
 """
-# Flags that the binary takes and that do harm.
+# Flags that the binary accepts, with harm.
 UNSAFE = {
-    "config_path": "would be read from a file that the pod does not have: use flags",
-    "flagfile": "would be read from a file that the pod does not have: use flags",
+    "config_path": "names a file that the pod does not have: use flags",
+    "flagfile": "names a file that the pod does not have: use flags",
     "enable_kv_events": "is accepted without effect: the wheels are built without it",
     **dict.fromkeys(_SNAPSHOTS.split(), _SNAPSHOT),
 }
 
 
-def known(name: str, value: str) -> str:
-    """What is wrong with a flag and its value; "" where nothing is."""
+def find_problem(name: str, value: str) -> str:
+    """Return the problem of a flag and its value, "" for a valid one."""
     if name not in _KNOWN:
-        return "is no flag of mooncake_master that may be set here; it would stop the master"
+        return "is not a settable flag of mooncake_master: an unknown flag stops the master"
     pattern, kind = _KNOWN[name]
     if not pattern.fullmatch(value):
         return f"must be {kind}, not {value!r}"

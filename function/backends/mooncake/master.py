@@ -1,10 +1,10 @@
-"""The master: one that is simply restarted, or several that elect a leader in etcd.
+"""The master: a single one that restarts, or several that elect a leader in etcd.
 
-With several, only the leader listens on the RPC port. So readiness is that port, the Service has
-the leader behind it and nobody else, and "3 desired, 1 ready" is the healthy state: the Object is
-ready with one, and the disruption budget guards that one and lets the others go.
+With several, only the leader listens on the RPC port. So readiness is that port, and the Service
+has only the leader behind it. "3 desired, 1 ready" is the healthy state: the Object is ready with
+one, and the disruption budget guards that one.
 
-Both forms are replaced all at once (Recreate): two single masters side by side would each know half
+Both forms are replaced all at once (Recreate): two single masters in parallel would each know half
 of the pool, and a rolling update of several would wait for standbys to become ready, which they
 never do.
 """
@@ -17,11 +17,11 @@ from function.contract.backend import CONTROL_PLANE, Manifest, Part
 from function.kube import manifests as k
 
 COMPONENT = "master"
-_NO_DEADLINE = 2147483647  # of progress: standbys never become available
+_NO_DEADLINE = 2147483647  # of rollouts: standbys never become available
 
 
 def parts(tier: Tier) -> list[Part]:
-    """The master, its Service and, with several, their disruption budget."""
+    """Return the master, its Service and, with several, their disruption budget."""
     spec = facts.spec(tier)
     if spec.external is not None:
         return []
@@ -41,7 +41,7 @@ def parts(tier: Tier) -> list[Part]:
 
 
 def arguments(tier: Tier) -> list[str]:
-    """The arguments of `mooncake_master`: every setting, also where it is Mooncake's default."""
+    """Return the arguments of `mooncake_master`: every setting, also its defaults."""
     spec = facts.spec(tier)
     master = spec.master_or_default
     eviction = master.eviction
@@ -69,7 +69,7 @@ def arguments(tier: Tier) -> list[str]:
             "ha_backend_type": "etcd",
             "ha_backend_connstring": facts.etcd_endpoints(tier),
             "cluster_id": facts.cluster_id(tier) or facts.DEFAULT_CLUSTER_ID,
-            # What the leader writes into etcd: without it, 0.0.0.0.
+            # The leader writes it into etcd; the default is 0.0.0.0.
             "rpc_address": "$(POD_IP)",
             "enable_oplog": _flag(master.oplog),
         }
@@ -82,8 +82,8 @@ def arguments(tier: Tier) -> list[str]:
             "dynamic_replication_heat_window_seconds": str(replication.window_seconds),
         }
     flags |= tenants.flags(tier)
-    further = [f"--{name}={value}" for name, value in sorted(master.flags.items())]
-    return [f"--{name}={value}" for name, value in flags.items()] + further
+    words = (*flags.items(), *sorted(master.flags.items()))
+    return [f"--{name}={value}" for name, value in words]
 
 
 def _ports(spec: MooncakeSpec) -> dict[str, int]:
@@ -101,7 +101,7 @@ def _deployment(tier: Tier) -> Part:
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}],
     }
     if spec.master_or_default.replicas > 1:
-        pod["affinity"] = pods.apart(labels)
+        pod["affinity"] = pods.spread(labels)
     manifest: Manifest = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -111,7 +111,10 @@ def _deployment(tier: Tier) -> Part:
             "strategy": {"type": "Recreate"},
             "progressDeadlineSeconds": _NO_DEADLINE if spec.ha else 600,
             "selector": {"matchLabels": dict(labels)},
-            "template": {"metadata": {"labels": dict(labels)}, "spec": tenants.beside(tier, pod)},
+            "template": {
+                "metadata": {"labels": dict(labels)},
+                "spec": tenants.with_quotas(tier, pod),
+            },
         },
     }
     return Part("deployment-master", manifest, CONTROL_PLANE, k.LEADER_READY, watch=True)

@@ -1,4 +1,4 @@
-"""Who may talk to the pool: no port of Mooncake or etcd asks for a password.
+"""Network access to the pool: no port of Mooncake or etcd has authentication.
 
 One policy for all of the tier's pods: a rule names ports, and each port is of one component only.
 """
@@ -14,7 +14,7 @@ _Ports = list[int | tuple[int, int]]
 
 
 def policy(tier: Tier) -> list[Part]:
-    """Wired engines reach what they use, the tier's own pods each other, monitoring the metrics."""
+    """Return the policy for wired engines, the tier's own pods and monitoring."""
     spec = facts.spec(tier)
     ports = spec.ports
     pool: _Ports = [
@@ -44,7 +44,7 @@ def _first(port: int | tuple[int, int]) -> int:
 
 
 def monitoring(tier: Tier) -> list[Part]:
-    """A PodMonitor and alerts, each where the tier asks for it."""
+    """Return the PodMonitor and the alerts, where the tier asks for them."""
     out: list[Part] = []
     component = "app.kubernetes.io/component"
     values = [master.COMPONENT, store.COMPONENT]
@@ -64,7 +64,7 @@ def monitoring(tier: Tier) -> list[Part]:
 
 
 def alerts(tier: Tier) -> tuple[Alert, ...]:
-    """What a Prometheus that scrapes the pool is to say. Engines write in batches."""
+    """Return the alerts on the pool's metrics. Engines write in batches."""
     namespace, pod = tier.remote_namespace, facts.name(tier, master.COMPONENT)
     mine = f'{{namespace="{namespace}",pod=~"{pod}-.*"}}'
     return (
@@ -72,13 +72,13 @@ def alerts(tier: Tier) -> tuple[Alert, ...]:
             "MooncakePoolWithoutStores",
             f"sum(master_total_capacity_bytes{mine}) == 0",
             "5m",
-            "No store is registered: nothing is cached, and engines compute everything.",
+            "No store is registered: nothing is cached, and engines compute all blocks.",
         ),
         Alert(
             "MooncakeMasterAbsent",
             f"absent(master_total_capacity_bytes{mine})",
             "2m",
-            "No master answers: engines go on without the cache.",
+            "No master answers: engines continue without the cache.",
         ),
         Alert(
             "MooncakeWritesFail",
@@ -87,13 +87,13 @@ def alerts(tier: Tier) -> tuple[Alert, ...]:
             f" > 0.05 * (sum(rate(master_batch_put_start_items_total{mine}[10m]))"
             f" + sum(rate(master_put_start_requests_total{mine}[10m])))",
             "15m",
-            "More than a twentieth of all writes finds no room or no store.",
+            "More than 5 % of all writes find no space or no store.",
         ),
     )
 
 
 def endpoints(tier: Tier) -> dict[str, str]:
-    """Addresses for the tier's status."""
+    """Return the addresses for the tier's status."""
     addresses = {"master": facts.master_address(tier)}
     admin = facts.admin_address(tier)
     if admin is not None:

@@ -1,8 +1,8 @@
-"""The stores: `mooncake.mooncake_store_service` with a segment of memory, and nothing of its own.
+"""The stores: `mooncake.mooncake_store_service` with a segment of memory.
 
-`mooncake_client`, what some manifests run, ignores SIGTERM as process 1 and cannot be stopped
+`mooncake_client`, which some manifests run, ignores SIGTERM as process 1 and cannot be stopped
 without losing its blocks. A store waits for its master in an init container, so that nothing
-restarts while the master comes up, and drains before it stops.
+restarts while the master starts, and drains before it stops.
 """
 
 import programs
@@ -25,7 +25,7 @@ _STAGING_GIB = 2
 
 
 def parts(tier: Tier) -> list[Part]:
-    """The stores, their RDMA claims, and what guards them from being evicted together."""
+    """Return the stores, their RDMA claims and their disruption budget."""
     store = facts.spec(tier).store
     if store is None:
         return []
@@ -44,7 +44,7 @@ def parts(tier: Tier) -> list[Part]:
 
 
 def env(tier: Tier, store: MooncakeStore) -> list[Manifest]:
-    """The environment of a store: every setting, in bytes, also where it is Mooncake's default."""
+    """Return a store's environment: every setting in bytes, also Mooncake's defaults."""
     spec = facts.spec(tier)
     ports = spec.ports
     values = {
@@ -68,7 +68,7 @@ def env(tier: Tier, store: MooncakeStore) -> list[Manifest]:
     if cluster is not None:
         values["MC_STORE_CLUSTER_ID"] = cluster
     if store.hugepages is not None:
-        # Any value switches them on, also 0.
+        # Any value enables them, also 0.
         values |= {
             "MC_STORE_USE_HUGEPAGE": "1",
             "MC_STORE_HUGEPAGE_SIZE": _PAGES[store.hugepages],
@@ -82,8 +82,7 @@ def env(tier: Tier, store: MooncakeStore) -> list[Manifest]:
         }
     host = "spec.nodeName" if facts.by_node_name(tier) else "status.podIP"
     address = [] if spec.metadata == "p2p" else [k.env_field("MC_TCP_BIND_ADDRESS", "status.podIP")]
-    # Without a name that others reach, segments are registered as localhost: every write of
-    # another pod fails.
+    # Without a reachable name, segments are registered as localhost, and writes of other pods fail.
     return [
         k.env_field("MOONCAKE_LOCAL_HOSTNAME", host),
         *address,
@@ -98,12 +97,12 @@ def _template(tier: Tier, store: MooncakeStore, device: Device) -> Manifest:
     pod: Manifest = {
         **pods.base(tier, rdma.uid(tier), colocated_with_engines=store.form == "DaemonSet"),
         "terminationGracePeriodSeconds": _grace(tier, store),
-        "initContainers": [_wait(tier), *_give_directory(tier, store)],
+        "initContainers": [_wait(tier), *_chown_directory(tier, store)],
         "containers": [_container(tier, store, device)],
         "volumes": volumes,
     }
     if store.form == "StatefulSet":
-        pod["affinity"] = pods.apart(labels)
+        pod["affinity"] = pods.spread(labels)
     if device.pod_claims:
         pod["resourceClaims"] = [dict(claim) for claim in device.pod_claims]
     meta: Manifest = {"labels": dict(labels)}
@@ -113,7 +112,7 @@ def _template(tier: Tier, store: MooncakeStore, device: Device) -> Manifest:
 
 
 def _grace(tier: Tier, store: MooncakeStore) -> int:
-    """The drain's own limit, and what unmounting takes (18 s were measured without a master)."""
+    """Return the drain's limit plus the time to unmount (18 s without a master)."""
     return 30 + (store.drain.max_seconds if facts.drains(tier) else 0)
 
 
@@ -124,12 +123,12 @@ def _wait(tier: Tier) -> Manifest:
         "await-master",
         command=["python3", "-c", k.literal(programs.text("mooncake/wait.py"))],
         args=addresses,
-        resources={"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
+        resources=pods.HELPER_RESOURCES,
     )
 
 
-def _give_directory(tier: Tier, store: MooncakeStore) -> list[Manifest]:
-    """A directory of the node is root's when the kubelet makes it: given to the store's user."""
+def _chown_directory(tier: Tier, store: MooncakeStore) -> list[Manifest]:
+    """Return a container that gives root's new directory to the store's user."""
     if store.offload is None or store.offload.host_path is None:
         return []
     security = k.container_security()
@@ -139,7 +138,7 @@ def _give_directory(tier: Tier, store: MooncakeStore) -> list[Manifest]:
             tier,
             "give-directory",
             command=["chown", "--no-dereference", f"{facts.UID}:{facts.UID}", DISK],
-            resources={"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
+            resources=pods.HELPER_RESOURCES,
             volumeMounts=[{"name": "disk", "mountPath": DISK}],
         )
         | {"securityContext": {**security, "runAsUser": 0, "runAsNonRoot": False}}
@@ -161,7 +160,7 @@ def _container(tier: Tier, store: MooncakeStore, device: Device) -> Manifest:
         command=["python3", "-m", "mooncake.mooncake_store_service"],
         args=[
             *("--port", str(facts.REST_PORT)),
-            # It gives up by itself after a minute: the start-up probe decides, once.
+            # Its default is a minute: the start-up probe alone decides.
             *("--max-wait-time", str(budget)),
         ],
         env=env(tier, store),
@@ -181,7 +180,7 @@ def _container(tier: Tier, store: MooncakeStore, device: Device) -> Manifest:
 
 
 def pre_stop(tier: Tier, store: MooncakeStore) -> list[str]:
-    """The command that drains a store; empty where it shall not, or cannot."""
+    """Return the command that drains a store, empty without a drain."""
     admin = facts.admin_address(tier)
     if not facts.drains(tier):
         return []
@@ -206,12 +205,12 @@ def _resources(store: MooncakeStore, device: Device) -> Manifest:
 
 
 def _disk(tier: Tier, store: MooncakeStore) -> list[Manifest]:
-    """The volume of blocks on disk; that of a StatefulSet is one of its claim templates."""
+    """Return the volume of blocks on disk; a StatefulSet has a claim template instead."""
     offload = store.offload
     if offload is None or (offload.claim is not None and store.form == "StatefulSet"):
         return []
     if offload.host_path is not None:
-        # A directory of the tier's own below the one that is given: two tiers may share a disk.
+        # The tier's own directory below the given one: two tiers may share a disk.
         path = f"{offload.host_path.path.rstrip('/')}/{tier.remote_name}"
         source = {"path": path, "type": "DirectoryOrCreate"}
         return [{"name": "disk", "hostPath": source}]
@@ -253,7 +252,6 @@ def _statefulset(tier: Tier, store: MooncakeStore, template: Manifest) -> Part:
         "metadata": pods.meta(tier, COMPONENT, versioned=True),
         "spec": spec,
     }
-    ready = k.STATEFULSET_READY
-    if policy.type == "OnDelete":
-        ready = k.STATEFULSET_READY_ON_DELETE
+    on_delete = policy.type == "OnDelete"
+    ready = k.STATEFULSET_READY_ON_DELETE if on_delete else k.STATEFULSET_READY
     return Part("statefulset-store", manifest, AGENTS, ready, watch=True)

@@ -1,8 +1,8 @@
 """Tenants: a bounded share of the pool's memory for each namespace.
 
-The master reads the shares once, when it starts, and takes others while it runs from its admin
-server. So they stand in a ConfigMap of a fixed name, and a container beside each master holds it to
-them (quotas.py): an edit restarts no master, which would forget every block.
+The master reads the shares once, when it starts, and takes others from its admin server while it
+runs. So they are in a ConfigMap of a fixed name, and a sidecar of each master applies them
+(quotas.py): an edit restarts no master, which would lose all blocks.
 """
 
 import json
@@ -17,11 +17,10 @@ COMPONENT = "tenants"
 FILE = "tenants.json"
 _GIB = 2**30
 _GIVEN, _KEPT = "/etc/kv-offload/tenants", "/var/lib/kv-offload/tenants"
-_SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}}
 
 
 def config_map(tier: Tier) -> list[Part]:
-    """The shares, as the master reads them: JSON is YAML."""
+    """Return the shares in the master's format: JSON is YAML."""
     tenants = facts.spec(tier).tenants
     if tenants is None:
         return []
@@ -38,7 +37,7 @@ def config_map(tier: Tier) -> list[Part]:
 
 
 def flags(tier: Tier) -> dict[str, str]:
-    """What tells a master to count by tenant; nothing where the tier has none."""
+    """Return the flags that make a master count by tenant, none without tenants."""
     if facts.spec(tier).tenants is None:
         return {}
     return {
@@ -49,14 +48,14 @@ def flags(tier: Tier) -> dict[str, str]:
 
 
 def mounts(tier: Tier) -> list[Manifest]:
-    """Where the master reads its shares, and writes what it is told later."""
+    """Return the mount from which the master reads its shares."""
     if facts.spec(tier).tenants is None:
         return []
     return [{"name": "kept-tenants", "mountPath": _KEPT}]
 
 
-def beside(tier: Tier, pod: Manifest) -> Manifest:
-    """The master's pod with what holds it to the shares; as it is where the tier has none."""
+def with_quotas(tier: Tier, pod: Manifest) -> Manifest:
+    """Return the master's pod with the sidecar, unchanged without tenants."""
     if facts.spec(tier).tenants is None:
         return pod
     given = {"name": "tenants", "mountPath": _GIVEN, "readOnly": True}
@@ -83,5 +82,5 @@ def _container(tier: Tier, name: str, words: list[str]) -> Manifest:
         command=["python3", "-c", k.literal(programs.text("mooncake/quotas.py"))],
         args=words,
         env=k.env({"PYTHONDONTWRITEBYTECODE": "1"}),
-        resources=_SMALL,
+        resources=pods.HELPER_RESOURCES,
     )

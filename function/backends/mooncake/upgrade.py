@@ -1,8 +1,8 @@
-"""From one release line to another: never under engines that use the tier, unless on purpose.
+"""Upgrades between release lines: refused while engines use the tier.
 
-Processes of two lines shake hands, and then every write fails: while the stores are replaced one by
-one the pool falls apart, and afterwards every engine of the old line is without a cache, with no
-error but a growing count of failed calls.
+Processes of two lines connect, then every write fails. While the stores are replaced one by one the
+pool falls apart. Afterwards every engine of the old line has no cache; only a counter of failed
+calls grows. upgradePolicy Recreate allows it on purpose.
 """
 
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ from function.contract.backend import Pinned
 from function.contract.image import parse_version
 from function.problems import Problem
 
-_NOBODY = "-"  # no namespace, as the status may hold it
+_NO_NAMESPACE = "-"  # as the status may hold it
 
 
 def pinned(tier: Tier) -> tuple[Pinned, ...]:
-    """How engines reach the pool, and what Kubernetes cannot change in a StatefulSet."""
+    """Return how engines reach the pool, and what a StatefulSet cannot change."""
     spec = tier.settings
-    started = "engines that run were started for it"
-    lost = "every store would be replaced at once, and what they hold is lost"
+    started = "running engines were started for it"
+    lost = "all stores would be replaced at once, and their blocks lost"
     template = "Kubernetes cannot change the claims of a StatefulSet"
     etcd = spec.etcd.managed_or_default if spec.etcd and spec.etcd.source == "Managed" else None
     offload = spec.store.offload if spec.store else None
@@ -39,18 +39,18 @@ def pinned(tier: Tier) -> tuple[Pinned, ...]:
             always=spec.store is not None and spec.store.form == "StatefulSet",
         ),
     ]
-    # Without tenants a master takes whatever tenant a client names: there is nothing to hold then.
+    # Without tenants a master accepts any tenant of a client: nothing is pinned then.
     named = ""
     if spec.tenants is not None:
-        named = " ".join(sorted(quota.namespace for quota in spec.tenants.quotas)) or _NOBODY
+        named = " ".join(sorted(quota.namespace for quota in spec.tenants.quotas)) or _NO_NAMESPACE
     writes = (
-        "the master refuses every write of theirs, and an SGLang engine that restarts there stops "
-        "for good. Lower its sizeGiB instead"
+        "the master then refuses their writes, and an SGLang engine that restarts there stops for "
+        "good. Lower its sizeGiB instead"
     )
     path = "spec.mooncake.tenants.quotas"
-    rows.append(Pinned(path, named, writes, unset=_NOBODY, namespaces=True))
+    rows.append(Pinned(path, named, writes, unset=_NO_NAMESPACE, namespaces=True))
     if etcd is not None:
-        members = "a member that is added or removed by an edit takes the quorum with it"
+        members = "adding or removing a member by an edit breaks the quorum"
         size = _claim(etcd.storage_class_name, etcd.storage_gib)
         rows += [
             Pinned("spec.mooncake.etcd.managed.replicas", str(etcd.replicas), members, True),
@@ -63,8 +63,11 @@ def _claim(storage_class: str | None, size_gib: int) -> str:
     return f"{size_gib}Gi of {storage_class or 'the default class'}"
 
 
-def problem(tier: Tier, running: Mapping[str, str]) -> Problem | None:
-    """Why the tier cannot change in place. `running`: part -> version of Mooncake it runs now."""
+def find_problem(tier: Tier, running: Mapping[str, str]) -> Problem | None:
+    """Return why the tier cannot change in place, None if it can.
+
+    `running`: part -> Mooncake version that it runs now.
+    """
     version = facts.image(tier).version
     if version is None or tier.spec.upgrade_policy.type == "Recreate":
         return None
@@ -73,9 +76,9 @@ def problem(tier: Tier, running: Mapping[str, str]) -> Problem | None:
         if now is not None and facts.line(now) != facts.line(version):
             return Problem(
                 "spec.image",
-                f"would replace Mooncake {now} ({part}) by {version} under the tier's consumers, "
-                "and the two lines do not interoperate. Make a second tier and move the consumers "
-                "to it, or set spec.upgradePolicy.type to Recreate, which loses what is cached "
-                "and leaves engines of the old line without a cache until they are replaced",
+                f"would replace Mooncake {now} ({part}) by {version} while consumers use it, but "
+                "the two lines do not interoperate. Create a second tier and move the "
+                "consumers. Or set spec.upgradePolicy.type to Recreate: all blocks are lost, "
+                "and engines of the old line have no cache until they are replaced",
             )
     return None

@@ -752,13 +752,13 @@ HIERARCHY: dict[str, Any] = {
 }  # fmt: skip
 # name: (the tier, decode's further flags, the roles that are wired, the reason, what is said)
 LEFT_HALVES: dict[str, tuple[dict[str, Any], list[str], list[str], str, str]] = {
-    "the pool": (POOL, [], ["prefill"], WIRED, "Left as it is: decode: a decode engine is left"),
+    "the pool": (POOL, [], ["prefill"], WIRED, "Left as it is: decode: A decode engine gets"),
     "the pool, radix": (POOL, [RADIX], ["decode", "prefill"], WIRED, "SGLang 0.5.23"),
     "the hierarchy": (
-        HIERARCHY, [], ["prefill"], WIRED, "Left as it is: decode: a decode engine is left",
+        HIERARCHY, [], ["prefill"], WIRED, "Left as it is: decode: A decode engine gets",
     ),
     "neither half": (
-        POOL, ["--enable-lora"], [], "CacheIdentityConflict", "adapters are told apart",
+        POOL, ["--enable-lora"], [], "CacheIdentityConflict", "only the adapters' names",
     ),
 }  # fmt: skip
 
@@ -817,7 +817,7 @@ def test_halves_in_two_workloads_fare_alike() -> None:
     assert got.desired["decode"] == desired["decode"], got.messages
     wired = d.wired_pod(got.desired["prefill"])["spec"]["containers"][0]["command"]
     assert "--enable-hierarchical-cache" in wired, got.messages
-    assert "decode: a decode engine is left as it is" in got.messages["KVOffloadReady"]
+    assert "decode: A decode engine gets its blocks" in got.messages["KVOffloadReady"]
 
 
 USERS = [

@@ -133,7 +133,7 @@ def test_a_share_of_its_own_needs_an_engine_that_names_it(
     with pytest.raises(Refused) as refused:
         BACKEND.inject(TENANTS, engine)
     assert refused.value.reason == "VersionMismatch"
-    for words in ("namespace team-a", "vLLM 0.28 or SGLang 0.5.17", "othersSizeGiB"):
+    for words in ("Namespace team-a", "vLLM 0.28, SGLang 0.5.17", "from the quotas"):
         assert words in refused.value.message
 
 
@@ -261,7 +261,11 @@ REFUSED: tuple[tuple[Engine, str, str], ...] = (
     (sglang(identity=""), "CacheIdentityConflict", "kv-offload-cache-identity"),
     (vllm(flags={"--enable-lora": None}), "CacheIdentityConflict", "--enable-lora"),
     (sglang(flags={"--lora-paths": "x"}), "CacheIdentityConflict", "--lora-paths"),
-    (vllm(**OLD, env={"PYTHONHASHSEED": "0"}), "ConnectorConflict", "Remove it, or use vLLM 0.24"),
+    (
+        vllm(**OLD, env={"PYTHONHASHSEED": "0"}),
+        "ConnectorConflict",
+        "Remove the variable, or use vLLM 0.24",
+    ),
     (vllm(**OLD, env={"PYTHONHASHSEED": None}), "ConnectorConflict", "PYTHONHASHSEED"),
     (vllm(**OLD, identity=""), "CacheIdentityConflict", "kv-offload-cache-identity"),
     (vllm(image="own/vllm:0.33.0-mooncake0.3.12"), "VersionMismatch", "Mooncake 0.3.12"),

@@ -152,15 +152,15 @@ BACKENDS_OWN: tuple[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]
         [
             (f"{_MOONCAKE}.master.flags[max_retry_attempts]", "a whole number"),
             (f"{_MOONCAKE}.master.flags[memory_allocator]", "one of offset, cachelib"),
-            (f"{_MOONCAKE}.master.flags[nonsense]", "would stop the master"),
+            (f"{_MOONCAKE}.master.flags[nonsense]", "stops the master"),
         ],
     ),
     (
         _flags(enable_multi_tenants="true", tenant_quota_connector_uri="/x"),
         {},
         [
-            (f"{_MOONCAKE}.master.flags[enable_multi_tenants]", "is written from tenants"),
-            (f"{_MOONCAKE}.master.flags[tenant_quota_connector_uri]", "is written from tenants"),
+            (f"{_MOONCAKE}.master.flags[enable_multi_tenants]", "is set from tenants"),
+            (f"{_MOONCAKE}.master.flags[tenant_quota_connector_uri]", "is set from tenants"),
         ],
     ),
     # A pool of two stores; on each node nobody knows how large it is.
@@ -174,7 +174,7 @@ BACKENDS_OWN: tuple[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]
     (
         {"tenants": _quotas({f"{'n' * 40}-{number}": 1 for number in range(32)})},
         {},
-        [(f"{_TENANTS}.quotas", "more than 512 characters together")],
+        [(f"{_TENANTS}.quotas", "at most 512 characters in total")],
     ),
     ({"alerts": True}, {}, [(f"{_MOONCAKE}.alerts", "spec.monitoring")]),
     (
@@ -185,7 +185,7 @@ BACKENDS_OWN: tuple[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]
                 "devicePlugin": {"resourceName": "vpc.amazonaws.com/efa"},
             }
         },
-        [("spec.rdma.devicePlugin.resourceName", "Use protocol tcp")],
+        [("spec.rdma.devicePlugin.resourceName", "use protocol tcp")],
     ),
 )
 
@@ -218,17 +218,17 @@ def test_pod_security(settings: dict[str, Any], spec: dict[str, Any], level: str
 @pytest.mark.parametrize(
     ("settings", "spec", "words"),
     [
-        ({"master": {"replicas": 3}, "etcd": ETCD}, {}, "forgotten when the leading master"),
+        ({"master": {"replicas": 3}, "etcd": ETCD}, {}, "lost when the leading master"),
         ({"master": {"oplog": True}, "etcd": ETCD}, {}, "never trimmed"),
-        ({}, {"upgradePolicy": {"type": "Recreate"}}, "is lost"),
+        ({}, {"upgradePolicy": {"type": "Recreate"}}, "are lost"),
         ({}, {"image": {"tag": "0.4.0"}}, "is newer than"),
         ({"external": AWAY}, {}, "do not drain"),
         (
             _store(form="StatefulSet", replicas=2) | {"tenants": _quotas({"team-a": 360})},
             {},
-            "Shares of 361 GiB together are more than the 360 GiB",
+            "shares of 361 GiB in total exceed the 360 GiB",
         ),
-        ({"tenants": _quotas({"team-a": 1})}, {}, "does not admit team-a: their quotas count"),
+        ({"tenants": _quotas({"team-a": 1})}, {}, "does not admit team-a: their quotas apply"),
     ],
 )
 def test_what_is_worth_knowing(settings: dict[str, Any], spec: dict[str, Any], words: str) -> None:
