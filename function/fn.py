@@ -25,7 +25,7 @@ from function.backends.registry import BACKENDS, Registry
 from function.composers import cluster, deployment, deployment_report, tier
 from function.composers.consumer import composer as consumer
 from function.composers.step_input import BadInput, read_input
-from function.edge import metrics, replies, response
+from function.edge import metrics, replies, response, structs
 from function.edge.answer import TTL_UNRESPONSIVE, Answer
 from function.edge.replies import Counted, Replies, Reply
 from function.edge.request import Call
@@ -159,6 +159,8 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
                 f" ({type(bug).__name__}: {bug}); everything that runs is kept. The traceback is in"
                 " the function's log: please report it.",
             )
+        finally:
+            structs.settle()
 
 
 def _count(counted: Counted, started: float) -> None:

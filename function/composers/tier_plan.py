@@ -12,7 +12,7 @@ from function import names
 from function.api.base import parse
 from function.backends.registry import Registry
 from function.contract.backend import AnyBackend, AnyTier, Description, Need, Part, Tier
-from function.edge.memo import Cache
+from function.edge.memo import Cache, size_of
 from function.edge.structs import encode
 from function.kube import objects
 from function.problems import Problem
@@ -50,6 +50,7 @@ class TierPlan:
     def wrapped(self, provider_config: str) -> dict[str, Json]:
         """Return the parts as Objects for one cluster, by key."""
         if provider_config not in self.objects:
+            self.objects.clear()  # a tier is on one cluster
             self.objects[provider_config] = {
                 p.key: objects.wrap(
                     p.manifest, provider_config, ready=p.ready, watch=p.watch, keep=p.keep
@@ -66,14 +67,15 @@ class InvalidTier:
     problems: tuple[Problem, ...]
 
 
-# By their documents' bytes: what is built from them is some ten times that, and 20 KiB at least.
+# A plan with its parts and documents takes some 100 KiB.
 _LIMIT = 64 * 1024 * 1024
 _drafts: Cache[tuple[Hashable, ...], TierPlan | InvalidTier] = Cache(_LIMIT)
 _plans: Cache[tuple[Hashable, ...], TierPlan | InvalidTier] = Cache(_LIMIT)
 
 
-def _size(*documents: bytes) -> int:
-    return 20 * 1024 + 10 * sum(map(len, documents))
+def _size(planned: TierPlan | InvalidTier, *documents: bytes) -> int:
+    """Return the bytes of a plan and its key, with room for the parts that come later."""
+    return size_of(planned, _LIMIT) + 10 * sum(map(len, documents)) + 64 * 1024
 
 
 def draft(
@@ -87,7 +89,7 @@ def draft(
     drafted = _drafts.get(memo)
     if drafted is None:
         drafted = _draft(namespace, name, spec, backends)
-        _drafts.put(memo, drafted, _size(key))
+        _drafts.put(memo, drafted, _size(drafted, key))
     return drafted
 
 
@@ -109,7 +111,7 @@ def plan(
     if planned is None:
         drafted = draft(namespace, name, spec, key, backends)
         planned = drafted if isinstance(drafted, InvalidTier) else _whole(drafted, needed or {})
-        _plans.put(memo, planned, _size(key, others))
+        _plans.put(memo, planned, _size(planned, key, others))
     return planned
 
 

@@ -2,12 +2,17 @@
 
 A `Cache` holds at most so many bytes. What follows from a document is kept *with* that document
 (`function.edge.structs`), so that it goes when the document goes, and a document that is not
-remembered leaves nothing behind.
+remembered leaves nothing behind. All that is kept is measured by `size_of`: a document of 600 bytes
+can hold a script of which 12 MiB are derived.
 """
 
+import re
+import sys
 import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from gc import get_referents
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Generic, TypeVar
 
 from cachetools import LRUCache
@@ -17,7 +22,31 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 # What one document's derived results may be: as many steps and records as ever ask for it at once.
-_MAX_DERIVED = 8
+_MAX_DERIVED = 16
+
+# What is there once for the process, and no part of what refers to it.
+_SHARED = (type, ModuleType, BuiltinFunctionType, re.Pattern)
+# What an entry of a cache takes beside its key and value.
+ENTRY_BYTES = 256
+
+
+def size_of(thing: object, most: int) -> int:
+    """Return the bytes of a value and of all that it alone refers to.
+
+    Counting stops where it exceeds `most`: the answer is then larger than `most`.
+    """
+    total, seen, todo = 0, set[int](), [thing]
+    while todo and total <= most:
+        thing = todo.pop()
+        if id(thing) in seen or isinstance(thing, _SHARED):
+            continue
+        seen.add(id(thing))
+        total += sys.getsizeof(thing)
+        if isinstance(thing, FunctionType):  # it refers to its whole module, and holds its closure
+            todo += thing.__closure__ or ()
+        else:
+            todo += get_referents(thing)
+    return total
 
 
 class Cache(Generic[K, V]):
@@ -28,6 +57,11 @@ class Cache(Generic[K, V]):
         self._forget = forget
         self._lock = threading.Lock()
         self._entries: LRUCache[K, tuple[V, int]] = _Leaving(limit, self._left)
+
+    @property
+    def limit(self) -> int:
+        """Return the most bytes that are held."""
+        return int(self._entries.maxsize)
 
     @property
     def held(self) -> int:
@@ -55,6 +89,14 @@ class Cache(Generic[K, V]):
         with self._lock:
             self._entries.pop(key, None)
 
+    def resize(self, key: K, size: int) -> None:
+        """Count an entry anew that has grown, where it is still held: the oldest make room."""
+        with self._lock:
+            found = self._entries.get(key)
+            if found is not None:
+                LRUCache.__delitem__(self._entries, key)  # it does not leave
+                self._entries[key] = (found[0], size)
+
     def _left(self, entry: tuple[V, int]) -> None:
         self._forget(entry[0])
 
@@ -71,8 +113,12 @@ class _Leaving(LRUCache[Any, Any]):
 
 @dataclass(slots=True)
 class Derived:
-    """What was worked out from one thing: at most eight results, the oldest goes first."""
+    """What was worked out from one thing: at most 16 results, the oldest goes first.
 
+    `grown`: there are results that nobody has counted yet.
+    """
+
+    grown: bool = False
     _results: dict[tuple[Hashable, ...], tuple[tuple[Any, ...], Any]] = field(default_factory=dict)
 
     def get(self, make: Callable[[], T], *objects: Any, key: tuple[Hashable, ...] = ()) -> T:
@@ -87,5 +133,10 @@ class Derived:
             while len(self._results) >= _MAX_DERIVED:
                 self._results.pop(next(iter(self._results)), None)
             self._results[ids] = found
+            self.grown = True
         result: T = found[1]
         return result
+
+    def clear(self) -> None:
+        """Forget all results."""
+        self._results.clear()

@@ -17,7 +17,6 @@ from pydantic import ValidationError
 from function import workloads
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
-from function.edge.memo import Derived
 from function.engines import config_file
 from function.kube import access, objects
 from function.pods import record
@@ -69,8 +68,6 @@ class OffloadRequest:
     # A field of the composite asks for it, and nothing shows that it is an engine.
     doubtful: bool = False
     siblings: SiblingResources = NO_SIBLINGS
-    # What was worked out from it, kept as long as it is.
-    derived: Derived = field(default_factory=Derived, compare=False, repr=False)
 
     @property
     def remote_namespace(self) -> str:

@@ -32,6 +32,7 @@ from function.composers.consumer import lookup
 from function.composers.rollout import Progress
 from function.composers.tier_plan import TierPlan
 from function.contract.engine import Engine
+from function.edge import structs
 from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.engines import events
@@ -161,8 +162,9 @@ class Decider:
         return replace(request, record=None, unreadable=problem) if problem else request
 
     def _wire(self, request: OffloadRequest, plan: TierPlan) -> wire.Wired:
-        return request.derived.get(
+        return structs.derived(request.resource).get(
             lambda: wire.wire(request, plan.tier, plan.backend, self.files_name, self.namespace),
+            request,
             plan,
             key=(self.files_name, self.namespace),
         )
@@ -257,8 +259,9 @@ class Decider:
         found: lookup.Found | None,
     ) -> Outcome:
         try:
-            manifest = request.derived.get(
+            manifest = structs.derived(request.resource).get(
                 lambda: replay.replay(request, record, self.step_input),
+                request,
                 record,
                 self.step_input,
             )

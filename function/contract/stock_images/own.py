@@ -59,15 +59,23 @@ def _evidence(engine: str) -> Table[Evidence]:
     return Table(Evidence, engine.lower(), "evidence")
 
 
-@lru_cache(maxsize=256)  # versions are strings of users'
 def packages(engine: str, version: str, accelerator: str, cuda: str = "") -> Mapping[str, Fact]:
     """Return the packages of an engine's own image; none for a release without a row.
 
     `cuda`: the CUDA that the tag names ("12.9"), "" for the release's default.
     """
-    release = next((row for row in releases(engine) if row.version == version), None)
-    if release is None:
-        return {}
+    known = version in _by_version(engine)  # no other text of a user's is remembered
+    return _packages(engine, version, accelerator, cuda) if known else {}
+
+
+@cache
+def _by_version(engine: str) -> Mapping[str, Release]:
+    return {row.version: row for row in reversed(releases(engine))}
+
+
+@lru_cache(maxsize=256)
+def _packages(engine: str, version: str, accelerator: str, cuda: str) -> Mapping[str, Fact]:
+    release = _by_version(engine)[version]
     found: dict[str, Fact] = {}
     if cuda and accelerator == CUDA:
         found["cuda"] = stated("the image's tag", cuda)

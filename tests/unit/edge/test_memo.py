@@ -1,6 +1,14 @@
 """Caches and what is derived: by identity, and bounded by bytes."""
 
-from function.edge.memo import Cache, Derived
+import sys
+from dataclasses import dataclass
+
+from crossplane.function import resource
+
+from function.edge import structs
+from function.edge.memo import Cache, Derived, size_of
+
+_MIB = 1024 * 1024
 
 
 def test_a_cache_is_bounded_by_bytes() -> None:
@@ -48,3 +56,58 @@ def test_an_id_never_comes_to_stand_for_another_object() -> None:
     derived = Derived()
     for i in range(1000):
         assert derived.get(lambda i=i: i, {"n": i}) == i
+
+
+@dataclass
+class Held:
+    text: str
+
+
+def test_all_that_a_value_holds_is_counted_once() -> None:
+    text = "x" * _MIB
+    assert size_of(text, 2 * _MIB) == sys.getsizeof(text)
+    for value in ([text, text], {"a": {"b": text}}, Held(text), lambda: text, Held(text).__repr__):
+        assert _MIB < size_of(value, 2 * _MIB) < _MIB + 1024, value
+
+
+def test_what_the_process_holds_anyway_is_not_counted() -> None:
+    assert size_of((sys, Held, len), _MIB) < 1024
+
+
+def test_counting_stops_at_the_most() -> None:
+    values = [[i] for i in range(1_000_000)]
+    assert _MIB < size_of([values[:10], values], _MIB) < 16 * _MIB
+
+
+def test_a_cache_counts_anew_what_has_grown() -> None:
+    cache: Cache[str, str] = Cache(100)
+    for name in "abc":
+        cache.put(name, name, 10)
+    cache.resize("a", 85)
+    assert [cache.get(name) for name in "abc"] == ["a", None, "c"]
+    cache.resize("b", 50)
+    assert cache.held == 95
+
+
+def test_what_documents_derive_is_bounded() -> None:
+    """Documents of a few bytes, and 1 MiB derived from each."""
+    for i in range(200):
+        document = structs.decode(resource.dict_to_struct({"derived": str(i)}))
+        structs.derived(document).get(lambda: Held("x" * _MIB))
+        structs.settle()
+    assert 64 * _MIB < structs.held() < 128 * _MIB
+    assert len([d for d in structs._by_id.values() if "derived" in d.content]) < 97
+
+
+def test_what_is_too_large_is_not_kept() -> None:
+    document = structs.decode(resource.dict_to_struct({"derived": "large"}))
+    made: list[str] = []
+
+    def make() -> str:
+        made.append("")
+        return "x" * (16 * _MIB)
+
+    for _ in range(2):
+        structs.derived(document).get(make)
+        structs.settle()
+    assert len(made) == 2
