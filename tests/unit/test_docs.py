@@ -159,6 +159,21 @@ def test_every_known_workload_kind_is_on_the_page():
     assert [kind for _, kind in kinds._KINDS if f"`{kind}`" not in text] == []
 
 
+OURS = re.compile(r"`((?:function|kv_offload|programs|tests|docs|example|package|xrd)/[\w./-]+)`")
+
+
+def test_every_path_of_the_repository_that_a_page_names_is_there():
+    """Paths with NAME or `<...>` are forms; a test's name after `::` is held below."""
+    named = {
+        (page.name, path)
+        for page in links.pages(ROOT)
+        for path in OURS.findall(page.read_text())
+        if "NAME" not in path
+    }
+    assert len(named) > 30
+    assert [(page, path) for page, path in sorted(named) if not (ROOT / path).exists()] == []
+
+
 CONSOLE = re.compile(r"^```console\n\$ (.*kv-offload .*)\n((?:.+\n)*?)```$", re.MULTILINE)
 SHOWN = [
     pytest.param(command, output, id=f"{page.name}: {command[:40]}")
