@@ -67,7 +67,7 @@ class Engine:
 
     def package(self, name: str) -> Fact:
         """Return what is known of a package of the image."""
-        return self.packages.get(name) or unknown("no table says what this image holds")
+        return self.packages.get(name) or unknown("no row in docs/images.md")
 
     def number(self, name: str) -> int:
         """Return a flag's number; 1 where it has none that an engine starts with."""

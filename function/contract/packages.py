@@ -69,12 +69,12 @@ def either(facts: Iterable[Fact | None]) -> Fact:
     there = list(dict.fromkeys(facts))
     first = there[0] if there else None
     if first is None or None in there:
-        return unknown("no table says what this image holds")
+        return unknown("no row in docs/images.md")
     if len(there) == 1:
         return first
     known = [fact.versions for fact in there if fact is not None]
     if None in known:
-        return unknown("no table says what every one of its images holds")
+        return unknown("no row in docs/images.md for one of its images")
     each = {version for versions in known for version in versions or ()}
     if not all(known):
         return unknown("one of its images does not hold it")

@@ -1,4 +1,4 @@
-"""What an engine's image holds beside what the tier runs: one package, two versions of it."""
+"""Pairs of packages: what an engine's image holds, and what the tier runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from function.reasons import Reason
 
 @dataclass(frozen=True)
 class Pairing:
-    """What a connector needs of a package in the engine's image, beside one setting of a tier.
+    """What a connector needs of a package in the engine's image, for one setting of a tier.
 
-    `package`: of PACKAGES. `fits`: the versions that work, a PEP 440 range. `wants`: what of the
-    tier wants them, the subject of a sentence. `why`: what becomes of others, a clause that follows
-    "and". `known`: the range of which it is known whether they do, "" for every version.
-    `cautions`: (range, sentence) of what works and has a catch.
+    `package`: of PACKAGES. `fits`: the versions that work, a PEP 440 range (`==X.*` or `>=X,<Y`).
+    `wants`: what of the tier needs them, the subject of a sentence. `why`: what happens with
+    others, a clause. `known`: the tested range, "" for every version. `cautions`: (range, sentence)
+    of what works with a drawback.
     """
 
     package: str
@@ -38,7 +38,7 @@ class Pairing:
 
 @dataclass(frozen=True)
 class Alternative:
-    """Another setting of the tier, and what an engine's image must hold for it."""
+    """Another setting of the tier, and what the engine's image must hold for it."""
 
     setting: str
     pairing: Pairing
@@ -53,7 +53,7 @@ class Fit(Enum):
 
 
 def fit(pairing: Pairing, engine: Engine) -> Fit:
-    """Whether the engine's image goes with it, as far as anybody knows."""
+    """Return whether the engine's image fits, as far as it is known."""
     fact = engine.package(pairing.package)
     fits = fact.within(pairing.fits)
     if fits:
@@ -62,50 +62,64 @@ def fit(pairing: Pairing, engine: Engine) -> Fit:
 
 
 def check(pairing: Pairing, engine: Engine, alternatives: Sequence[Alternative]) -> tuple[str, ...]:
-    """The catches of an image that goes with it; one of which that is not known raises Refused.
+    """Return the warnings for a compatible image.
 
-    `alternatives`: of them, those that would take the image are a way out.
+    Raise Refused for an incompatible, untested or unknown one. `alternatives`: settings of the tier
+    that the message offers where they take the image.
     """
-    if fit(pairing, engine) is Fit.YES:
-        versions = engine.package(pairing.package).versions or ()
+    fact, found = engine.package(pairing.package), fit(pairing, engine)
+    if found is Fit.YES:
+        versions = fact.versions or ()
         return tuple(text for spec, text in pairing.cautions if within_any(versions, spec))
-    unseen = engine.package(pairing.package).versions is None
-    tried = unseen or fit(pairing, engine) is Fit.NO
-    outcome = pairing.why if tried else "nobody tried these two together"
+    is_untested = found is Fit.UNKNOWN and fact.versions is not None
+    effect = "this pair is untested" if is_untested else pairing.why
     raise Refused(
         Reason.VERSION_MISMATCH,
-        f"{_held(pairing, engine)}, {pairing.wants} needs {pairing.package} {pairing.fits}, and "
-        f"{'otherwise ' if unseen else ''}{outcome}. "
+        f"{_held(pairing, engine)}. {pairing.wants[0].upper()}{pairing.wants[1:]} needs "
+        f"{pairing.package} {_in_words(pairing.fits)}: {effect}. "
         + "; or ".join(_ways_out(pairing, engine, alternatives)),
     )
 
 
+def _in_words(fits: str) -> str:
+    """Return a range for people: "0.5.5 to 0.5.x" for ">=0.5.5,<0.6"."""
+    least, _, below = fits.partition(",")
+    least = least.lstrip("=>").replace("*", "x")
+    *rest, last = (int(n) for n in below.lstrip("<").split(".")) if below else (0,)
+    if not below or last == 0:
+        return least
+    most = ".".join(map(str, (*rest, last - 1)))
+    return f"{least} to {most}{'.x' if len(rest) < 2 else ''}"
+
+
 def _bad(pairing: Pairing, fact: Fact) -> Fit:
-    """An image without the package never goes; of versions that nobody tried nothing is known."""
+    """Return NO for an image without the package or with a tested version, else UNKNOWN."""
     tried = not fact.versions or not pairing.known or within_any(fact.versions, pairing.known)
     return Fit.NO if tried else Fit.UNKNOWN
 
 
 def _held(pairing: Pairing, engine: Engine) -> str:
-    """What the image holds, and how that is known."""
+    """Return what the image holds, and how that is known."""
     fact = engine.package(pairing.package)
-    image = f"the image {engine.image}" if engine.image else "the engine's image"
+    image = f"image {engine.image}" if engine.image else "the engine's image"
     if fact.versions is None:
-        return f"nobody knows which {pairing.package} {image} holds ({fact.source})"
+        known = contents(engine.image)
+        why = "moving tag" if known and known.moving else fact.source
+        return f"Unknown {pairing.package} version in {image} ({why})"
     version = " or ".join(fact.versions)
     what = f"{pairing.package} {version}" if version else f"no {pairing.package}"
-    return f"{image} holds {what} ({_source(fact)})"
+    return f"{image[0].upper()}{image[1:]} holds {what} ({_source(fact)})"
 
 
 def _source(fact: Fact) -> str:
-    """Who says it, for people: the page has upstream's word, a declaration its own."""
+    """Return the source for people: a declaration's place, or the page with all sources."""
     if fact.declared:
         return fact.source
     return f"{DERIVED}, docs/images.md" if fact.known == DERIVED else "docs/images.md"
 
 
 def _ways_out(pairing: Pairing, engine: Engine, alternatives: Sequence[Alternative]) -> list[str]:
-    """What to do, the nearest first; a declaration only where it might be no lie."""
+    """Return what to do, the easiest first; a declaration only if the version is unknown."""
     ways = []
     images = holding.holding(engine.name, pairing.package, pairing.fits)
     if images:
@@ -121,7 +135,7 @@ def _ways_out(pairing: Pairing, engine: Engine, alternatives: Sequence[Alternati
         known = contents(engine.image)
         pin = "pin the image's tag to a release, or " if known and known.moving else ""
         ways.append(
-            f"{pin}say what it holds by the annotation modelplane.ai/kv-offload-packages, e.g. "
+            f"{pin}annotate modelplane.ai/kv-offload-packages, e.g. "
             f'"{pairing.package}={pairing.example}" (`kv-offload probe` reads it in the image)'
         )
     return ways

@@ -27,7 +27,7 @@ _INSIDE = Pairing(
     "lmcache",
     ">=0.4.4,<0.6",
     "spec.lmcache.mode InProcess",
-    "its configuration was read for no other",
+    "its configuration is known for no other version",
     _WHEELS,
 )
 _BEFORE_READERS = Pairing("lmcache", ">=0.5.3,<0.5.5", "an agent of lmcache 0.5.4", "", _WHEELS)
@@ -40,7 +40,7 @@ def pairings(tier: Tier, engine: Engine) -> tuple[Pairing, ...]:
     server = facts.image(tier).version
     wants = f"the tier's agent (lmcache {server})"
     if server is None or server < _READERS:
-        why = "the two speak different protocols"
+        why = "others speak another protocol"
         return (Pairing("lmcache", _BEFORE_READERS.fits, wants, why, _WHEELS, "<0.5.3"),)
     isolated = tier.settings.ipc == facts.ISOLATED
     return (
@@ -48,7 +48,7 @@ def pairings(tier: Tier, engine: Engine) -> tuple[Pairing, ...]:
             "lmcache",
             ">=0.5.6,<0.6" if _unified(engine) else ">=0.5.5,<0.6",
             wants,
-            "it rejects every lookup of an older one",
+            "every lookup of an older one misses",
             _WHEELS,
             "<0.6",
             (("==0.5.5", _NOT_AGAIN),) if isolated else (),

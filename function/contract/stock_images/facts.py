@@ -26,4 +26,4 @@ class Contents:
 
     def package(self, name: str) -> Fact:
         """The fact of a package, whether or not the table has one."""
-        return self.packages.get(name) or unknown("no table says what this image holds")
+        return self.packages.get(name) or unknown("no row in docs/images.md")

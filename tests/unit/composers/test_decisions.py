@@ -46,9 +46,9 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
     ),
     "0.5.4 on the default tier": (
         {}, "vllm/vllm-openai:v0.29.0", [DENSE], {}, {}, MISMATCH,
-        ("the image vllm/vllm-openai:v0.29.0 holds lmcache 0.5.4 (derived, docs/images.md), the "
-         "tier's agent (lmcache 0.5.6) needs lmcache >=0.5.5,<0.6, and it rejects every lookup of "
-         "an older one. Use an image that holds it (vllm/vllm-openai:v0.30.0 to v0.33.0, "
+        ("Image vllm/vllm-openai:v0.29.0 holds lmcache 0.5.4 (derived, docs/images.md). The "
+         "tier's agent (lmcache 0.5.6) needs lmcache 0.5.5 to 0.5.x: every lookup of an older one "
+         f"misses. Use an image that holds it (vllm/vllm-openai:v0.30.0 to v{NEWEST}, "
          "lmcache/vllm-openai:v0.5.5 to v0.5.6); or a tier with spec.lmcache.ipc SharedMemory and "
          "spec.image.tag v0.5.4; or a tier with spec.lmcache.mode InProcess",),
     ),
@@ -74,19 +74,20 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
     ),
     "0.5.6 on an older tier": (
         OLDER, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {}, MISMATCH,
-        ("nobody tried these two together",),
+        ("this pair is untested",),
     ),
     "CUDA 12": (
         {}, "vllm/vllm-openai:v0.32.0-cu129", [DENSE], {}, {}, MISMATCH, ("holds lmcache 0.4.4",),
     ),
     "a tag that moves": (
         {}, "vllm/vllm-openai:latest", [DENSE], {}, {}, MISMATCH,
-        ("nobody knows which lmcache", "pin the image's tag to a release, or say what it holds",
+        ("Unknown lmcache version in image vllm/vllm-openai:latest (moving tag)",
+         "pin the image's tag to a release, or annotate "
          'modelplane.ai/kv-offload-packages, e.g. "lmcache=0.5.5"'),
     ),
     "one's own build": (
         {}, "corp/vllm-openai:v0.33.0", [DENSE], {}, {}, MISMATCH,
-        ("nobody knows which lmcache", PACKAGES),
+        ("Unknown lmcache version", PACKAGES),
     ),
     "one's own build, declared": (
         {}, "corp/vllm-openai:v0.33.0", [DENSE], {PACKAGES: "lmcache=0.5.6"}, {}, WIRED, (),
@@ -101,13 +102,13 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
     "LMCache's image": ({}, "lmcache/vllm-openai:v0.5.6", [DENSE], {}, {}, WIRED, ()),
     "NVIDIA's image": (
         {}, "nvcr.io/nvidia/vllm:26.10-py3", ["vllm", "serve", DENSE], {}, {}, MISMATCH,
-        ("nobody knows which lmcache",),
+        ("Unknown lmcache version",),
     ),
     "the pool's line": (POOL, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {}, WIRED, ()),
     "another line of Mooncake": (
         POOL, "vllm/vllm-openai:v0.27.1", [DENSE], {}, {}, MISMATCH,
         ("holds mooncake 0.3.10.post2 (docs/images.md)", "every write fails",
-         "vllm/vllm-openai:v0.29.0 to v0.33.0"),
+         f"vllm/vllm-openai:v0.29.0 to v{NEWEST}"),
     ),
     "either of two lines": (
         POOL, "vllm/vllm-openai:v0.28.0", [DENSE], {}, {}, MISMATCH,
@@ -179,7 +180,7 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
     "three things at once": (
         {}, "vllm/vllm-openai:v0.7.3", ["/mnt/models", "--mamba-cache-mode", "align"], {}, {},
         "EngineUnsupported",
-        ("3 things: (1) LMCacheMPConnector needs vLLM", "(2) nobody knows which lmcache",
+        ("3 things: (1) LMCacheMPConnector needs vLLM", "(2) Unknown lmcache version",
          "(3) the model is hybrid"),
     ),
 }  # fmt: skip

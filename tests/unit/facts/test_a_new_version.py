@@ -5,10 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from function.contract.versions import ceiling, releases
 from function.facts import FOLDER
 
 ROOT = Path(__file__).parents[3]
-NEWEST, NEXT = "0.33.0", "0.34.0"
+NEWEST, NEXT = releases("vLLM")[-1].version, f"{ceiling('vLLM')}.0"
 TRY = """
 import sys
 from pathlib import Path
