@@ -4,18 +4,18 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from function.api.base import present
-from function.api.engines import SGLANG, VLLM
+from function.api.engines import ENGINES
 from function.api.packages import PACKAGES
 from function.backends.registry import BACKENDS
 from function.composers import tier_plan
 from function.contract import gate
-from function.contract.accelerators.kinds import Accelerator
+from function.contract.accelerators.kinds import CUDA, Accelerator
 from function.contract.backend import Variant
 from function.contract.engine import Engine
 from function.contract.packages import DERIVED, Fact
 from function.contract.stock_images import builds, contents, lmcache_builds
 from function.contract.stock_images.facts import Contents
-from function.contract.stock_images.repositories import REPOSITORIES
+from function.contract.stock_images.repositories import REPOSITORIES, Repository
 from function.contract.versions import Release, known_versions, releases
 from function.edge.structs import encode
 from function.problems import Refused
@@ -45,9 +45,7 @@ def text() -> str:
             "```",
             "",
             *_takers(),
-            *_section("vLLM's images", about("vllm"), _vllm()),
-            *_section("vLLM's images for other accelerators", [], _other()),
-            *_section("SGLang's images", about("sglang"), _sglang()),
+            *_by_engine(),
             *_section("Images with releases of their own", about("images"), _builds(), engine=True),
             *_native(),
             *_repositories(),
@@ -63,8 +61,8 @@ def _takers() -> list[str]:
         for backend in (BACKENDS[name] for name in BACKENDS.specs)
         for variant in backend.variants()
     ]
-    images = [*(f"vllm/vllm-openai:v{row.version}" for row in releases(VLLM)), *_sglang()]
-    images += [f"lmcache/vllm-openai:v{version}" for version in builds.names("lmcache/vllm-openai")]
+    suggested = [row for row in REPOSITORIES if row.suggested]
+    images = [image for row in suggested for image in _images(row)]
     cells = [(image, tuple(_takes(plan, image) for _, plan in plans)) for image in images]
     rows = []
     for (_, taken), group in groupby(cells, lambda cell: (_kind(cell[0]), cell[1])):
@@ -163,11 +161,21 @@ def _tag(image: str) -> str:
     return image.rpartition(":")[2]
 
 
-def _vllm() -> Iterable[str]:
-    for row in releases(VLLM):
-        yield f"vllm/vllm-openai:v{row.version}"
-    for row in _supported(VLLM):
-        yield f"vllm/vllm-openai:v{row.version}-cu129"
+def _images(row: Repository) -> Iterable[str]:
+    """Yield the images of a repository that the page shows."""
+    publisher = row.path.partition("/")[0]
+    for example in row.examples:
+        if "<supported>" in example:
+            tags = [release.version for release in _supported(row.engine)]
+        elif row.home:
+            tags = [release.version for release in releases(row.engine)]
+        else:
+            tags = list(builds.names(row.path) or builds.names(publisher))
+        if "<" not in example:
+            yield example
+            continue
+        for tag in tags:
+            yield example.replace("<supported>", tag).replace("<release>", tag)
 
 
 def _supported(engine: str) -> Iterable[Release]:
@@ -176,32 +184,23 @@ def _supported(engine: str) -> Iterable[Release]:
     return rows[[row.version for row in rows].index(known_versions(engine)[0]) :]
 
 
-def _other() -> Iterable[str]:
-    for suffix in ("rocm", "xpu", "cpu"):
-        for row in releases(VLLM):
-            yield f"vllm/vllm-openai-{suffix}:v{row.version}"
+def _own(engine: str, cuda: bool) -> list[str]:
+    """Return images of the engine's own project, for CUDA or for other accelerators."""
+    rows = (row for row in REPOSITORIES if row.home and row.engine == engine)
+    return [i for row in rows if (row.accelerator == CUDA) is cuda for i in _images(row)]
 
 
-def _sglang() -> Iterable[str]:
-    for row in releases(SGLANG):
-        yield f"lmsysorg/sglang:v{row.version}"
-    yield "lmsysorg/sglang:v0.5.19-cu129"
-    yield "lmsysorg/sglang:v0.5.23-rocm720-mi35x"
+def _builds() -> list[str]:
+    """Return images whose tags are releases of their publisher's own."""
+    return [i for row in REPOSITORIES if not row.home for i in _images(row)]
 
 
-def _builds() -> Iterable[str]:
-    for suffix in ("", "-lightweight"):
-        for version in builds.names("lmcache/vllm-openai"):
-            yield f"lmcache/vllm-openai:v{version}{suffix}"
-    for version in builds.names("lmcache/sglang"):
-        yield f"lmcache/sglang:v{version}"
-    for release in builds.names("llm-d"):
-        yield f"ghcr.io/llm-d/llm-d-cuda:v{release}"
-    yield "ghcr.io/llm-d/llm-d-xpu:v0.9.0"
-    for release in builds.names("nvidia/vllm"):
-        yield f"nvcr.io/nvidia/vllm:{release}-py3"
-    for release in builds.names("rhaiis"):
-        yield f"registry.redhat.io/rhaiis/vllm-cuda-rhel9:{release}.0"
+def _by_engine() -> Iterable[str]:
+    for engine in ENGINES:
+        if own := _own(engine, cuda=True):
+            yield from _section(f"{engine}'s images", about(engine.lower()), own)
+        if others := _own(engine, cuda=False):
+            yield from _section(f"{engine}'s images for other accelerators", [], others)
 
 
 def _native() -> list[str]:
@@ -252,7 +251,10 @@ def _repositories() -> list[str]:
 def _sources() -> list[str]:
     """Return the sources of each package, with the repositories; the facts' files have releases."""
     found: dict[tuple[str, str], dict[str, None]] = {}
-    for image in (*_vllm(), *_other(), *_sglang(), *_builds()):
+    for image in (
+        *(i for e in ENGINES for cuda in (True, False) for i in _own(e, cuda)),
+        *_builds(),
+    ):
         held = contents(image)
         for name, fact in held.packages.items() if held else ():
             found.setdefault((fact.source, name), {})[image.rpartition(":")[0]] = None

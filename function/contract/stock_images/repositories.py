@@ -25,7 +25,7 @@ class Repository:
     `entrypoint`: its ENTRYPOINT; () runs the container's arguments as a command line. `home`: where
     the engine's project publishes it: under another path it may hold anything beside the engine.
     `suggested`: whether messages name it as a way out. `variants`: words of a tag under which what
-    is inside is known.
+    is inside is known. `examples`: for docs/images.md, with `<release>` or `<supported>` in them.
     """
 
     path: str
@@ -37,6 +37,7 @@ class Repository:
     home: str = ""
     suggested: bool = False
     variants: frozenset[str] = frozenset()
+    examples: tuple[str, ...] = ()
 
 
 REPOSITORIES = Table(Repository, "images", "repositories")

@@ -14,7 +14,8 @@ WRITTEN = Path(__file__).parent / "third"
 OWN = {"function/engines/third": "engine", "function/facts/third.yaml": "third.yaml"}
 REPOSITORY = (
     "- {path: third-serve, home: third/third-serve, suggested: true, engine: Third, "
-    "entrypoint: [third, serve], tags: version, accelerator: cuda, source: its Dockerfile}\n"
+    "examples: ['third/third-serve:v<release>'], entrypoint: [third, serve], tags: version, "
+    "accelerator: cuda, source: its Dockerfile}\n"
 )
 CONNECTOR = "SimpleCPUOffloadConnector/sixth"
 # What the backend that takes it says of it.
@@ -47,7 +48,7 @@ def test_it_keeps_the_contract(tree: Path) -> None:
 
 def test_pages_and_types_know_it(tree: Path) -> None:
     assert "| Sixth | Third | all |" in (tree / "docs/support.md").read_text()
-    assert "`third-serve`" in (tree / "docs/images.md").read_text()
+    assert "`third/third-serve:v1.0.0`" in (tree / "docs/images.md").read_text()
     assert "- Third" in (tree / "xrd/standalone/modeldeployment.yaml").read_text()
     assert "- Third" in (tree / "package/input/kvoffload.fn.modelplane.ai_inputs.yaml").read_text()
 

@@ -14,7 +14,6 @@ LISTED = {
     "function/api/engines.py": "the registry",
     "function/workloads/kserve.py": "what KServe's own presets start, and the variable they read",
     "kv_offload/docs/connectors.py": "the page of an engine's connectors and rules",
-    "kv_offload/docs/images.py": "the images that the page lists",
 }
 _NAMES = re.compile("|".join(map(re.escape, ENGINES)), re.IGNORECASE)
 
