@@ -188,11 +188,11 @@ class Backend(Protocol[OfSettings]):
         ...
 
     def needs(self, tier: Tier[OfSettings]) -> tuple[Need, ...]:
-        """What else the tier's plan depends on. Asked first, when `tier.needed` is still empty."""
+        """Return what else the tier's plan depends on. Asked first, without `tier.needed`."""
         ...
 
     def parts(self, tier: Tier[OfSettings]) -> list[Part]:
-        """What runs on the cluster, in the order it is applied. Empty: nothing but wiring."""
+        """Return what runs on the cluster, in the order of applying. Empty: nothing but wiring."""
         ...
 
     def describe(self, tier: Tier[OfSettings]) -> Description:
@@ -200,11 +200,11 @@ class Backend(Protocol[OfSettings]):
         ...
 
     def gate(self, tier: Tier[OfSettings], engine: Engine) -> Question:
-        """What the version gate (`function.contract.gate.check`) is asked for this engine."""
+        """Return the question for the version gate (`function.contract.gate.check`)."""
         ...
 
     def inject(self, tier: Tier[OfSettings], engine: Engine) -> Injection:
-        """What a pod of this engine gets. Raises Refused with a reason of the closed list.
+        """Return what a pod of this engine gets. Raise Refused with a reason of the closed list.
 
         The engine has passed the version gate; `engine.features` says what its version has.
         """
@@ -218,14 +218,14 @@ class Backend(Protocol[OfSettings]):
         ...
 
     def assumes(self, tier: Tier[OfSettings], engine_name: str) -> Mapping[str, str]:
-        """Flags that wiring sets where they are absent, with their values: {"--page-size": "64"}.
+        """Return flags that wiring sets where they are absent: {"--page-size": "64"}.
 
         A user's own equal flag is then no difference of the cache identity.
         """
         ...
 
     def tenant(self, tier: Tier[OfSettings], namespace: str) -> str:
-        """The part of the tier that consumers in `namespace` are kept to, "" where all share it.
+        """Return the part of the tier for consumers in `namespace`, "" where all share it.
 
         Blocks of two tenants never meet: it is part of the cache identity. `namespace`: the
         consumer's own on the control plane, "" of a cluster-scoped one.
@@ -233,7 +233,7 @@ class Backend(Protocol[OfSettings]):
         ...
 
     def pinned(self, tier: Tier[OfSettings]) -> tuple[Pinned, ...]:
-        """What no pod that runs survives, if it changes: refused while consumers use the tier."""
+        """Return what running pods do not survive: refused while consumers use the tier."""
         ...
 
     def refuses_change(self, tier: Tier[OfSettings], running: Mapping[str, str]) -> Problem | None:

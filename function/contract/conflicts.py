@@ -45,22 +45,22 @@ def check(rows: Iterable[Row[Settings]], tier: Tier[Settings], engine: Engine) -
 
 
 def flags(*names: str) -> Holds:
-    """One of these flags is there: its name."""
+    """Hold where one of these flags is set: its name."""
     return lambda _, engine: next((name for name in names if engine.has(name)), None)
 
 
 def env(*names: str) -> Holds:
-    """One of these variables is set: its name."""
+    """Hold where one of these variables is set: its name."""
     return lambda _, engine: next((name for name in names if name in engine.env), None)
 
 
 def without(feature: str) -> Holds:
-    """The engine's version has not got this feature of its connector: the version."""
+    """Hold where the engine's version lacks this feature of its connector: the version."""
     return lambda _, engine: None if feature in engine.features else engine.version or "unknown"
 
 
 def expandable_segments(_: AnyTier, engine: Engine) -> str | None:
-    """The variable that turns PyTorch's expandable segments on, which vLLM refuses at its start."""
+    """Return the variable that enables PyTorch's expandable segments, which vLLM refuses."""
     for name in _ALLOCATOR:
         settings = (engine.env.get(name) or "").replace(" ", "").lower().split(",")
         if "expandable_segments:true" in settings:

@@ -20,7 +20,7 @@ _FIELDS = frozenset(("enable_kv_cache_events", "endpoint", "publisher", "replay_
 
 
 def problem(config: object) -> str:
-    """What a recorded configuration holds that no tier asks for; "" for nothing.
+    """Return what a recorded configuration holds that no tier asks for; "" for nothing.
 
     Other endpoints than those that are bound would carry what users send to somebody else.
     """

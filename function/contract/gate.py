@@ -145,9 +145,9 @@ class Verdict:
 
 
 def check(question: Question) -> Verdict:
-    """What the question's connector has on its engine, in its image, with its model.
+    """Return what the question's connector has on its engine, in its image, with its model.
 
-    Raises Refused, with everything that stands in the way: OutOfScope for an accelerator that the
+    Raise Refused with every problem: OutOfScope for an accelerator that the
     connector does not serve; EngineUnsupported where no version of the engine has the connector,
     this one has it not, or it does not serve the model; VersionMismatch where the versions exclude
     each other, or the answer needs one that nobody declared.
@@ -171,7 +171,7 @@ def check(question: Question) -> Verdict:
 
 
 def _accelerator(question: Question) -> str:
-    """What holds on the pod's accelerator."""
+    """Return a warning about the pod's accelerator, or "". Raise Refused for an unserved one."""
     engine = question.engine
     if not question.rows.accelerators:
         return ""
@@ -188,7 +188,7 @@ def _accelerator(question: Question) -> str:
 
 
 def _images(question: Question) -> Verdict:
-    """What the engine's image holds, beside what the tier needs there."""
+    """Return the warnings about the engine's image. Raise Refused for one that does not fit."""
     warnings: list[str] = []
     for pairing in question.pairings:
         warnings += pairings.check(pairing, question.engine, question.alternatives)
@@ -196,8 +196,11 @@ def _images(question: Question) -> Verdict:
 
 
 def _model(question: Question) -> Verdict:
-    """Whether the connector serves the model. What nobody can see is asked for, and no refusal:
-    the models that are not served are few, and nearly all of them stop the engine at its start."""
+    """Return the warnings about the model. Raise Refused for one that the connector does not serve.
+
+    An unknown model is a warning: few models are not served, and most of those stop the engine at
+    its start.
+    """
     engine = question.engine
     answer = judge(
         question.rows.models,
@@ -212,7 +215,7 @@ def _model(question: Question) -> Verdict:
 
 
 def versions(question: Question) -> Verdict:
-    """What the engine's and the tier's versions have, whatever the image and the model."""
+    """Return what the engine's and the tier's versions have, whatever the image and the model."""
     connector, engine = question.connector, question.engine
     rows = [r for r in question.rows.gate if r.connector == connector and r.engine == engine.name]
     if not rows:
@@ -229,7 +232,7 @@ def versions(question: Question) -> Verdict:
 
 
 def _needs_no_version(connector: str, engine: Engine, rows: Sequence[Row]) -> None:
-    """An unknown version will do only where all that it may be have the connector."""
+    """Raise Refused where one of the versions that it may be lacks the connector."""
     may_be = undeclared_versions(engine.name)
     missing = [v for v in may_be if not any(within(Version(v), r.versions) for r in rows)]
     if missing:
@@ -259,7 +262,7 @@ def _by_package(
     package: Version | None,
     version: Version | None,
 ) -> list[Row]:
-    """The rows that the tier's own version fits; with an unknown engine all of them must fit."""
+    """Return the rows that the tier's version fits; all must fit with an unknown engine."""
     if package is None:
         return list(rows)
     fitting = [r for r in rows if not r.package_versions or within(package, r.package_versions)]

@@ -21,7 +21,7 @@ class Image:
 
     @classmethod
     def of(cls, spec: placement.AgentImage, repository: str, tag: str) -> Self:
-        """The image of a tier (`spec.image`), the backend's stock one where the spec is silent.
+        """Return the image of a tier (`spec.image`), by default the backend's stock one.
 
         A digest tells no version: the schema asks for `version` beside it.
         """

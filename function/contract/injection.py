@@ -80,7 +80,7 @@ class Injection:
     service_links: bool = False
 
     def to_json(self) -> Json:
-        """The record's form: fields at their default are left out; keys sorted by the writer."""
+        """Return the record's form, without fields at their default; the writer sorts keys."""
         out: Json = {}
         for name, default in _DEFAULTS.items():
             value = getattr(self, name)
@@ -97,7 +97,7 @@ class Injection:
 
     @classmethod
     def from_json(cls, data: Json) -> "Injection":
-        """The inverse of `to_json`; unknown keys (a newer function's record) raise TypeError."""
+        """Invert `to_json`. Raise TypeError for unknown keys (a newer function's record)."""
         known = dict(data)
         if known.get("shm") is not None:
             known["shm"] = SharedMemory(**known["shm"])

@@ -14,8 +14,11 @@ from function.facts import Table
 
 @dataclass(frozen=True)
 class NoEngine:
-    """`label`: with its article, for "starts {label}". `images`: ends of paths. `programs`: "name",
-    or "name sub" where the program alone may be an engine. `modules`: with those below them."""
+    """A program that is no engine.
+
+    `label`: with its article, for "starts {label}". `images`: ends of paths. `programs`: "name", or
+    "name sub" where the program alone may be an engine. `modules`: with those below them.
+    """
 
     label: str
     source: str

@@ -29,8 +29,11 @@ class Fact:
     declared: bool = False
 
     def within(self, specifier: str) -> bool | None:
-        """Whether the package fits: True if every version that it may be does, False if none does
-        (or it is not there), None if nobody can tell."""
+        """Return whether the package fits.
+
+        True if every version that it may be does, False if none does or it is not there, None if
+        it is unknown.
+        """
         if self.versions is None:
             return None
         spec = SpecifierSet(specifier)
@@ -62,7 +65,7 @@ def unknown(source: str) -> Fact:
 
 
 def either(facts: Iterable[Fact | None]) -> Fact:
-    """What is known of one package of several images: every version that one of them may hold.
+    """Return the fact for several images: every version that one of them may hold.
 
     Unknown in one is unknown of all.
     """

@@ -184,7 +184,7 @@ class _Injection(_Shape):
 
 
 def shaped(data: object) -> Injection:
-    """The injection of a record. Raises ValueError for what is shaped otherwise, or is newer."""
+    """Return the injection of a record. Raise ValueError for another shape or a newer record."""
     try:
         _Injection.model_validate(data)
     except ValidationError as error:

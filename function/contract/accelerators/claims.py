@@ -24,7 +24,7 @@ class Claims:
 
     @classmethod
     def among(cls, manifests: Iterable[Json]) -> Self:
-        """The templates among the manifests."""
+        """Return the templates among the manifests."""
         return cls(
             tuple(
                 (_namespace(each), access.text(each, "metadata", "name"), tuple(_classes(each)))
@@ -34,9 +34,9 @@ class Claims:
         )
 
     def of_container(self, namespace: str, pod: Json, container: Json) -> tuple[str, ...]:
-        """The DeviceClasses of a container, in the order in which it names its claims.
+        """Return the DeviceClasses of a container, in the order of its claims.
 
-        `namespace`: of the pod. A claim whose template cannot be seen says nothing.
+        `namespace`: of the pod. A claim without a visible template is left out.
         """
         templates = {
             access.text(each, "name"): access.text(each, "resourceClaimTemplateName")

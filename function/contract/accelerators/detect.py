@@ -32,7 +32,7 @@ _SPELLED = {"gaudi": HPU, "habana": HPU, "neuronx": NEURON, "ascend": NPU}
 
 
 def of_pod(pod: Json, container: Json, device_classes: Iterable[str] = ()) -> Accelerator:
-    """The accelerator of an engine's container in a PodSpec.
+    """Return the accelerator of an engine's container in a PodSpec.
 
     The first that tells decides: resources of the container, the DeviceClasses of its claims
     (`function.contract.accelerators.claims`), its image, the pod's node selector.
@@ -92,7 +92,7 @@ def _of_labels(labels: Mapping[str, Sequence[str]]) -> Accelerator:
 
 
 def _selector(pod: Json) -> dict[str, list[str]]:
-    """The node labels that the pod requires: {key: values}."""
+    """Return the node labels that the pod requires: {key: values}."""
     found = {str(k): [str(v)] for k, v in _mapping(pod.get("nodeSelector")).items()}
     affinity = _mapping(_mapping(pod.get("affinity")).get("nodeAffinity"))
     required = _mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))

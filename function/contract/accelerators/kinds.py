@@ -34,8 +34,11 @@ SLICED_OR_MPS = f"{TIME_SLICING} or {MPS}"
 
 @dataclass(frozen=True)
 class Accelerator:
-    """`name`: of `NAMES`, "" for unknown. `sharing`: MIG, time-slicing or MPS, vGPU, "" for a whole
-    device or for unknown. `because`: what said so, for people."""
+    """The accelerator of a pod.
+
+    `name`: of `NAMES`, "" for unknown. `sharing`: MIG, time-slicing or MPS, vGPU, "" for a whole
+    device or for unknown. `because`: what shows it, for people.
+    """
 
     name: str = ""
     sharing: str = ""

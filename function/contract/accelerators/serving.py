@@ -38,7 +38,7 @@ def served(
     mode: str,
     accelerator: Accelerator,
 ) -> tuple[Served, str]:
-    """What the rows say, and the sentence for people.
+    """Return what the rows say, and the sentence for people.
 
     An unknown accelerator is served: most pods under DRA name none. One that no row names is not.
     A variant (`HiCache/file`) is held to its connector's rows too.

@@ -28,7 +28,9 @@ __all__ = ["FAMILIES", "UNKNOWN", "Model", "classify", "of_config"]
 
 @dataclass(frozen=True)
 class Model:
-    """`families`: of `FAMILIES`; without a layout among them (dense, hybrid, mla, sparse, sliding)
+    """The families of a model.
+
+    `families`: of `FAMILIES`; without a layout among them (dense, hybrid, mla, sparse, sliding)
     UNKNOWN stands in its place. `because`: {family: what said so}, for messages and the record.
     """
 
@@ -42,7 +44,7 @@ class Model:
 
 
 def classify(engine: Engine, declared: frozenset[str] = frozenset()) -> Model:
-    """The families of the engine's model.
+    """Return the families of the engine's model.
 
     `declared`: by `modelplane.ai/kv-offload-model-family`; it decides the layout, and what the
     flags prove is added to it.
@@ -76,7 +78,7 @@ def _published(model: str) -> bool:
 
 
 def of_config(config: Mapping[str, Any]) -> frozenset[str]:
-    """The families that a model's own config.json shows, where it is visible; empty for none."""
+    """Return the families that a model's config.json shows; empty for none."""
     architectures = config.get("architectures")
     names = architectures if isinstance(architectures, list) else []
     found: set[str] = set()

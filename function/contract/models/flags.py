@@ -11,8 +11,11 @@ from function.facts import Table
 
 @dataclass(frozen=True)
 class Flag:
-    """`name`: a flag, or the beginning of several with `*`. `values`: those that prove it, () for
-    any value and for a switch."""
+    """A flag that proves a family.
+
+    `name`: a flag, or the beginning of several with `*`. `values`: those that prove it, () for any
+    value and for a switch.
+    """
 
     engine: str
     name: str

@@ -62,7 +62,7 @@ def judge(
     version: Version | None,
     model: Model,
 ) -> Answer:
-    """What the rows say of this model. A family that no row names works.
+    """Return what the rows say about this model. A family that no row names works.
 
     `version`: the engine's, None when it is unknown; then a row of any version counts. A variant
     (`HiCache/mooncake`) is held to its connector's rows too.
@@ -92,7 +92,7 @@ def judge(
 
 
 def _that_matter(rows: Sequence[FamilyRow], model: Model) -> str:
-    """The layouts that are refused, of which the unknown model could be one."""
+    """Return the refused layouts that the unknown model could have."""
     found = {
         family
         for row in rows

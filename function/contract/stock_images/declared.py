@@ -13,9 +13,9 @@ _MOST = 16
 
 
 def parse(text: str, source: str) -> Mapping[str, Fact]:
-    """The facts by package, of `PACKAGES`; `source`: where it is said.
+    """Return the facts by package, of `PACKAGES`; `source`: where they are declared.
 
-    Raises ValueError that says what is wrong and how to write it.
+    Raise ValueError with what is wrong and how to write it.
     """
     found: dict[str, Fact] = {}
     entries = [entry.strip() for entry in text.split(",")]
@@ -40,7 +40,7 @@ def parse(text: str, source: str) -> Mapping[str, Fact]:
 
 
 def of_fields(versions: Mapping[str, str | None], source: str) -> Mapping[str, Fact]:
-    """The facts of fields that are versions or `none` already; None is not said."""
+    """Return the facts of fields that are versions or `none`; None is left out."""
     return {name: _fact(version, source) for name, version in versions.items() if version}
 
 
@@ -57,5 +57,5 @@ def _version(entry: str, version: str) -> str:
 
 
 def written(packages: Mapping[str, Fact]) -> str:
-    """The inverse of `parse`, for facts with one version or none."""
+    """Invert `parse`, for facts with one version or none."""
     return ",".join(f"{name}={fact}" for name, fact in packages.items())

@@ -8,7 +8,9 @@ from function.contract.packages import UNKNOWN, Fact, unknown
 
 @dataclass(frozen=True)
 class Contents:
-    """What an image holds. `engine`: vLLM or SGLang. `version`: of the engine, None where the tag
+    """What an image holds.
+
+    `engine`: vLLM or SGLang. `version`: of the engine, None where the tag
     does not tell; `version_known` and `version_source` say how it is known.
 
     `packages`: facts by the names of `PACKAGES`; a name that is missing is unknown. `accelerator`:
@@ -25,5 +27,5 @@ class Contents:
     moving: bool = False
 
     def package(self, name: str) -> Fact:
-        """The fact of a package, whether or not the table has one."""
+        """Return the fact of a package, an unknown one without a row."""
         return self.packages.get(name) or unknown("no row in docs/images.md")

@@ -11,8 +11,10 @@ from function.contract.versions import releases
 
 @cache
 def holding(engine: str, package: str, specifier: str) -> tuple[str, ...]:
-    """Series of public images for CUDA that surely hold a package of that range, e.g.
-    "vllm/vllm-openai:v0.32.0 to v0.33.0"; () where none does."""
+    """Return the series of public CUDA images that surely hold a package of that range.
+
+    E.g. "vllm/vllm-openai:v0.32.0 to v0.33.0"; () where none does.
+    """
     return tuple(
         _series(repository, [tag for tag, fits in rows if fits])
         for repository, of_it in groupby(_images(engine), lambda image: image[0])

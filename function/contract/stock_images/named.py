@@ -13,7 +13,7 @@ _IN_NAME = re.compile(rf"(?:^|[-_./:])({'|'.join(_SAID)})[-_.]?v?(\d+\.\d+\.\d+)
 
 
 def named(image: str, env: Mapping[str, str | None]) -> Mapping[str, Fact]:
-    """The packages that an image's name, or a literal variable of the container, names."""
+    """Return the packages named by an image's name or a literal variable of the container."""
     found = {
         name: Fact((version,), STATED, "the image's name", declared=True)
         for name, version in _IN_NAME.findall(image.partition("@")[0])

@@ -27,7 +27,9 @@ _ACCELERATORS = Table(Hint, "accelerators", "tag_words")
 
 @dataclass(frozen=True)
 class Tag:
-    """`release`: the number that the tag begins with, as written; `version`: the same by PEP 440;
+    """What a tag says.
+
+    `release`: the number that the tag begins with, as written; `version`: the same by PEP 440;
     `inside`: a version named after the engine's name. "" and None where there is none.
 
     `cuda`: as the tag names it ("12.9"). `accelerator`: likewise. `variant`: words that are none of
