@@ -1,4 +1,4 @@
-"""Native: vLLM's own offloading, inside the engine; levels below its memory are shared."""
+"""Native: vLLM's own offloading in the engine, and levels that engines share."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ def _variant(says: str, **settings: Any) -> Variant:
 
 @dataclass(frozen=True)
 class Native(Defaults[NativeSpec]):
-    """The backend (see `function.contract.backend.Backend`)."""
+    """The Native backend (see `function.contract.backend.Backend`)."""
 
     name: str = "Native"
     field: str = "native"
@@ -35,11 +35,11 @@ class Native(Defaults[NativeSpec]):
     rows = Rows.of(Path(__file__).with_name("facts.yaml"))
 
     def variants(self) -> tuple[Variant, ...]:
-        """One: levels below the memory change little in what engines it takes."""
+        """Return one variant: levels below the memory hardly change the engines it takes."""
         return (_variant("Native", cpu=_MEMORY),)
 
     def kinds(self) -> tuple[Variant, ...]:
-        """By the connector, and by what lies below the memory."""
+        """Return the variants by connector and by the level below the memory."""
         claim = {"claim": {"storageClassName": "files"}, "sizeGiB": 1}
         files = {"name": "shared", "type": "FileSystem", "fileSystem": claim}
         return (
@@ -50,15 +50,13 @@ class Native(Defaults[NativeSpec]):
         )
 
     def problems(self, tier: Tier) -> list[Problem]:
-        """Everything wrong with the tier that its schema cannot say."""
         return sorted(_problems(tier))
 
     def parts(self, tier: Tier) -> list[Part]:
-        """What keeps files under their sizes; nothing where there are none."""
+        """Return the evictors of files and their claims, none without files."""
         return evict.parts(tier)
 
     def describe(self, tier: Tier) -> Description:
-        """Facts for the tier's status."""
         return Description(
             pod_security=volumes.pod_security(evict.bounded(tier)),
             warnings=tuple(_warnings(tier)),
@@ -66,25 +64,24 @@ class Native(Defaults[NativeSpec]):
         )
 
     def gate(self, tier: Tier, engine: Engine) -> Question:
-        """The row of the connector, or of its levels below the memory.
+        """Return the gate's question: the row of the connector or of its lower levels.
 
-        Raises Refused for an engine that is not vLLM, naming what serves it.
+        Raise Refused for an engine other than vLLM, with an alternative.
         """
         if engine.name != VLLM:
             raise Refused(
                 Reason.ENGINE_UNSUPPORTED,
-                f"Native is vLLM's own offloading, and this engine is {engine.name}: use a tier of "
-                "backend HiCache, or Mooncake for both engines.",
+                f"Native works with vLLM only; this engine is {engine.name}. Use a tier of backend "
+                "HiCache, or Mooncake for both engines.",
             )
         return Question(facts.row(tier), engine, self.rows)
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
-        """What a pod of this engine gets. Raises Refused."""
         return connector.inject(tier, engine)
 
     def pinned(self, tier: Tier) -> tuple[Pinned, ...]:
-        """Where files lie: engines that run go on writing there, and must stay bounded."""
-        why = "engines that run go on with the volumes that they were started with"
+        """Return the volumes: running engines keep writing to them."""
+        why = "running engines keep the volumes that they were started with"
         value = ", ".join(
             f"{level.name} at {files.claim.namespace}/{facts.claim(tier, level)}"
             for level, files in facts.file_systems(tier)
@@ -94,7 +91,7 @@ class Native(Defaults[NativeSpec]):
 
 
 def _problems(tier: Tier) -> Iterator[Problem]:
-    """Volumes used twice, and buckets whose credentials one pod cannot have both."""
+    """Yield volumes used twice, and buckets with different credentials in one pod."""
     seen: dict[tuple[str, str], str] = {}
     secrets: dict[str, object] = {}
     for index, level in enumerate(tier.settings.secondary):
@@ -103,53 +100,53 @@ def _problems(tier: Tier) -> Iterator[Problem]:
             key = (level.file_system.claim.namespace, facts.claim(tier, level))
             if key in seen:
                 where = f"{path}.fileSystem.claim"
-                yield Problem(where, f"is the volume of {seen[key]}: each level needs its own")
+                yield Problem(where, f"is the volume of {seen[key]}: give each level its own")
             seen.setdefault(key, path)
         if level.bucket is not None:
             secret = level.bucket.credentials_secret
             first = next(iter(secrets), None)
             if first is not None and secrets[first] != secret:
                 where = f"{path}.bucket.credentialsSecret"
-                yield Problem(where, f"must be that of {first}: a pod has one access key")
+                yield Problem(where, f"must equal that of {first}: a pod has one access key")
             secrets[path] = secret
     others = [i for i, level in enumerate(tier.settings.secondary) if level.peers]
     for index in others[1:]:
         yield Problem(
-            f"spec.native.secondary[{index}]", "a second level of type Peers would ask the same"
+            f"spec.native.secondary[{index}]", "is a second level of type Peers: remove it"
         )
     namespaces = {files.claim.namespace for _, files in facts.file_systems(tier)}
     if len(namespaces) > 1:
         yield Problem(
             "spec.native.secondary",
-            "volumes of several namespaces cannot be mounted by one pod; give each namespace a "
-            "tier of its own",
+            "has claims of several namespaces, which one pod cannot mount: give each namespace its "
+            "own tier",
         )
 
 
 def _warnings(tier: Tier) -> Iterator[str]:
     types = {level.type for level in tier.settings.secondary}
     if types:
-        yield "levels below vLLM's memory are proven on no GPU by us."
+        yield "Levels below vLLM's memory are not yet tested on a GPU."
     if "Peers" in types:
         yield (
-            "Peers are asked where a router names one in the request; the engines' image must have"
-            " NIXL, and every port must be open between the engines."
+            "Peers need a router that names one in each request, NIXL in the engines' image, and "
+            "open ports between the engines."
         )
     simple = tier.settings.simple
     if simple is not None:
-        yield "vLLM's simple connector is proven on no GPU by us."
+        yield "vLLM's simple connector is not yet tested on a GPU."
     if simple is not None and simple.disk is not None and not simple.disk.storage_class_name:
         yield (
-            "blocks fill an emptyDir on the nodes' own disk: give simple.disk a storageClassName"
-            " where that is not meant for it."
+            "Blocks fill an emptyDir on the nodes' own disk: set simple.disk.storageClassName to "
+            "use another one."
         )
     if "Bucket" in types:
         yield (
-            "vLLM does not bound a bucket: give it a lifecycle rule; the engines' image must have"
-            " a NIXL whose OBJ plugin loads (nixl-cu13 1.5.1 is without a library of it)."
+            "vLLM does not bound a bucket: give it a lifecycle rule. The engines' image needs a "
+            "NIXL whose OBJ plugin loads (nixl-cu13 1.5.1 lacks a library)."
         )
     if any(not files.claim.name for _, files in facts.file_systems(tier)):
-        yield "the claim is not deleted with the tier."
+        yield "The claim is not deleted with the tier."
     if "FileSystem" in types and tier.settings.evictor.dry_run:
         yield evictor.DRY_RUN_WARNING
 

@@ -1,7 +1,7 @@
-"""What an engine pod gets: vLLM's own connector, its memory in /dev/shm, the volumes below it.
+"""The wiring of engine pods: vLLM's connector, memory in /dev/shm and volumes.
 
-Only keys that every version has which has the connector, or the version's own by the gate. On
-shared levels the identity is a directory: vLLM's digest holds the model string, and neither
+Only keys that every version with the connector has, or that the gate found in the version. On
+shared levels the identity is a directory: vLLM's digest contains the model string, but neither
 revision, quantisation nor attention backend.
 """
 
@@ -16,8 +16,10 @@ from function.api.native import (
     NativeSimple,
 )
 from function.backends import seeds, trust
-from function.backends.native import conflicts, facts
+from function.backends.native import facts
+from function.backends.native.conflicts import ROWS
 from function.backends.native.facts import Tier
+from function.contract import conflicts
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json, SharedMemory
 from function.contract.recorded import Allowance
@@ -26,7 +28,7 @@ from function.kube import manifests as k
 
 DISK, _DISK = f"{facts.MOUNTS}/disk", "kv-offload-disk"
 _HOST, _PORT = "VLLM_P2P_SIDE_CHANNEL_HOST", "VLLM_P2P_SIDE_CHANNEL_PORT"
-# Container ports have names; ranks beyond these are left undeclared.
+# Container ports have names; ports of further ranks are not declared.
 _PEERS, _MOST = "kv-peers", 64
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
@@ -41,14 +43,14 @@ ALLOWS = Allowance(
 
 
 def inject(tier: Tier, engine: Engine) -> Injection:
-    """The wiring of one engine pod. Raises Refused."""
-    conflicts.check(tier, engine)
+    """Return the wiring of one engine pod. Raise Refused."""
+    conflicts.check(ROWS, tier, engine)
     if tier.settings.simple is not None:
         return _simple(tier, tier.settings.simple, engine)
     levels = tier.settings.secondary
     env = [variable for level in levels if level.bucket for variable in _credentials(level.bucket)]
     peers, value = facts.peers(tier), facts.seed(tier, engine)
-    # Ray copies variables of vLLM's prefix by itself.
+    # Ray itself copies variables with vLLM's prefix.
     copied = tuple(variable["name"] for variable in env)
     env += _address(peers) if peers else []
     seed: tuple[Json, ...] = ({"name": seeds.SEED, "value": value},) if value else ()
@@ -75,7 +77,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
 
 
 def _simple(tier: Tier, simple: NativeSimple, engine: Engine) -> Injection:
-    """Memory of the processes' own, or a disk in its place."""
+    """Return the wiring of the simple connector: private memory, or a disk instead."""
     extra: Json = {"lazy_offload": True} if simple.lazy else {}
     volumes: tuple[Json, ...] = ()
     memory = storage = 0
@@ -89,7 +91,7 @@ def _simple(tier: Tier, simple: NativeSimple, engine: Engine) -> Injection:
             "disk_capacity_bytes": simple.disk.size_gib_per_rank * 2**30,
         }
         volumes = (_disk(simple.disk, engine),)
-        storage = 0 if simple.disk.storage_class_name else _room(simple.disk, engine) * 2**30
+        storage = 0 if simple.disk.storage_class_name else _disk_gib(simple.disk, engine) * 2**30
     return Injection(
         backend="Native",
         connector={
@@ -107,23 +109,23 @@ def _simple(tier: Tier, simple: NativeSimple, engine: Engine) -> Injection:
 
 
 def _disk(disk: NativeDisk, engine: Engine) -> Json:
-    room = _room(disk, engine)
+    size = _disk_gib(disk, engine)
     if disk.storage_class_name is None:
-        return {"name": _DISK, "emptyDir": {"sizeLimit": f"{room}Gi"}}
-    template = {"spec": k.claim(disk.storage_class_name, room)}
+        return {"name": _DISK, "emptyDir": {"sizeLimit": f"{size}Gi"}}
+    template = {"spec": k.claim(disk.storage_class_name, size)}
     return {"name": _DISK, "ephemeral": {"volumeClaimTemplate": template}}
 
 
-def _room(disk: NativeDisk, engine: Engine) -> int:
-    """GiB for a file of each GPU of the pod, and what a file system takes for itself."""
+def _disk_gib(disk: NativeDisk, engine: Engine) -> int:
+    """Return the GiB for a file per GPU of the pod, and the file system's overhead."""
     size = disk.size_gib_per_rank * ranks.workers(engine)
     return size + max(1, size // 20)
 
 
 def _address(peers: NativePeers) -> list[Json]:
-    """Where others ask: the address that is bound is also the one that they dial."""
+    """Return where other engines ask: the bound address is also the one they dial."""
     return [
-        {"name": _HOST, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        k.env_field(_HOST, "status.podIP"),
         {"name": _PORT, "value": str(peers.port)},
     ]
 
@@ -143,10 +145,10 @@ def _extra(tier: Tier, engine: Engine) -> Json:
     if spec.blocks_per_chunk is not None:
         extra["blocks_per_chunk"] = spec.blocks_per_chunk
     if tier.spec.events is not None and "self_describing_kv_events" in engine.features:
-        # A router can do nothing with events that name no tokens.
+        # A router needs the tokens in events.
         extra["self_describing_kv_events"] = True
     if facts.peers(tier):
-        # Of a chat the next request asks for what was generated too.
+        # The next request of a chat needs generated tokens too.
         extra["offload_prompt_only"] = False
     if spec.secondary:
         extra["spec_name"] = facts.TIERING
@@ -173,19 +175,16 @@ def _level(tier: Tier, level: NativeLevel, engine: Engine) -> Json:
 
 
 def _credentials(bucket: NativeBucket) -> list[Json]:
-    """By environment, where the AWS chain looks: in the connector they would stand in argv."""
+    """Return credentials in the environment: in the connector they would be in argv."""
     secret = bucket.credentials_secret
     if secret is None:
         return []
     keys = (secret.access_key_id_key, secret.secret_access_key_key)
-    return [
-        {"name": name, "valueFrom": {"secretKeyRef": {"name": secret.name, "key": key}}}
-        for name, key in zip(_KEYS, keys, strict=True)
-    ]
+    return [k.env_secret(name, secret.name, key) for name, key in zip(_KEYS, keys, strict=True)]
 
 
 def _volume(tier: Tier, level: NativeLevel) -> Json | None:
-    """What a level has mounted: its files, or the certificates for its bucket."""
+    """Return a level's volume: its files, or the CA certificates of its bucket."""
     name = f"kv-offload-level-{level.name}"
     if level.file_system is not None:
         claim = {"claimName": facts.claim(tier, level)}

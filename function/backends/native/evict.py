@@ -1,7 +1,4 @@
-"""What runs on the cluster: for each level that is files an evictor, beside the volume.
-
-A tier without such a level runs nothing.
-"""
+"""Evictors of a Native tier: one per level that is files, and their claims."""
 
 from function.api.native import NativeFileSystem, NativeLevel
 from function.backends import volumes
@@ -9,19 +6,19 @@ from function.backends.evictor import SHARED_PERIOD, BoundedDirectory
 from function.backends.native import facts
 from function.backends.native.facts import Tier
 from function.backends.volumes import Volume
-from function.contract.backend import Manifest, Part
+from function.contract.backend import Part
 from function.kube import manifests as k
 
 
 def parts(tier: Tier) -> list[Part]:
-    """Claims, and what keeps each volume under its size."""
+    """Return composed claims and the evictors of all volumes."""
     levels = facts.file_systems(tier)
     claims = [_claim(tier, level, files) for level, files in levels if not files.claim.name]
     return [*claims, *volumes.parts(tier, bounded(tier))]
 
 
 def bounded(tier: Tier) -> list[Volume]:
-    """The volume of each level that is files."""
+    """Return the volume of each level that is files."""
     return [
         Volume(
             level.name,
@@ -43,11 +40,8 @@ def bounded(tier: Tier) -> list[Volume]:
 
 
 def _claim(tier: Tier, level: NativeLevel, files: NativeFileSystem) -> Part:
-    manifest: Manifest = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": k.metadata(facts.claim(tier, level), files.claim.namespace, tier.labels),
-        "spec": k.claim(files.claim.storage_class_name, files.size_gib, "ReadWriteMany"),
-    }
+    meta = k.metadata(facts.claim(tier, level), files.claim.namespace, tier.labels)
+    spec = k.claim(files.claim.storage_class_name, files.size_gib, "ReadWriteMany")
+    manifest = k.persistent_volume_claim(meta, spec)
     key = f"persistentvolumeclaim-{level.name}"
     return Part(key, manifest, keep=True, namespace_override=files.claim.namespace)

@@ -1,4 +1,4 @@
-"""Names, sizes and counts of a Native tier that more than one module needs."""
+"""Names, sizes and counts of a Native tier."""
 
 from collections.abc import Iterator
 
@@ -20,29 +20,29 @@ _GIB, _MIB = 2**30, 2**20
 
 
 def file_systems(tier: Tier) -> Iterator[tuple[NativeLevel, NativeFileSystem]]:
-    """The levels that are files."""
+    """Yield the levels that are files."""
     for level in tier.settings.secondary:
         if level.file_system is not None:
             yield level, level.file_system
 
 
 def row(tier: Tier) -> str:
-    """The connector as the gate names it."""
+    """Return the connector's name in the gate."""
     if tier.settings.simple is not None:
         return SIMPLE
     return CONNECTOR + (f"/{TIERING}" if tier.settings.secondary else "")
 
 
 def peers(tier: Tier) -> NativePeers | None:
-    """The level that is other engines."""
+    """Return the level of type Peers, None without one."""
     return next((level.peers for level in tier.settings.secondary if level.peers), None)
 
 
 def seed(tier: Tier, engine: Engine) -> str:
-    """PYTHONHASHSEED of engines that share; "" for those that do not.
+    """Return PYTHONHASHSEED of engines that share blocks, "" for others.
 
-    Peers compare it when they meet, and their blocks' names begin with it: there it is 32 bits of
-    the identity, as many as Python takes, since a peer's answer has no other place for one.
+    Peers compare it when they connect, and block names begin with it: there it is 32 bits of the
+    identity, as many as Python takes, since a peer's answer has no other place for one.
     """
     if not tier.settings.secondary:
         return ""
@@ -50,28 +50,28 @@ def seed(tier: Tier, engine: Engine) -> str:
 
 
 def claim(tier: Tier, level: NativeLevel) -> str:
-    """The claim's name of a level that is files."""
+    """Return the claim's name of a level that is files."""
     return present(level.file_system).claim.name or f"{tier.remote_name}-{level.name}"
 
 
 def mount(level: NativeLevel) -> str:
-    """Where a level's volume is mounted, in engines and in the evictor alike."""
+    """Return the mount path of a level's volume, in engines and in the evictor."""
     return f"{MOUNTS}/{level.name}"
 
 
 def directory(tier: Tier, level: NativeLevel) -> str:
-    """A directory of the tier's own on the volume, so that two tiers may share one."""
+    """Return the tier's own directory on the volume, so that two tiers may share one."""
     return f"{mount(level)}/{tier.remote_name}"
 
 
 def count(engine: Engine, flag: str) -> int:
-    """A parallelism as the engine's flags say it; 1 where nothing says."""
+    """Return a parallelism from the engine's flags, default 1."""
     value = engine.flag(flag) or ""
     return max(1, int(value)) if value.isdecimal() and len(value) < 10 else 1
 
 
 def engines_in_a_pod(engine: Engine) -> int:
-    """Engines of data parallelism in one pod."""
+    """Return the number of data-parallel engines in one pod."""
     local = "--data-parallel-size-local"
     if engine.flag(local):
         return count(engine, local)
@@ -79,7 +79,7 @@ def engines_in_a_pod(engine: Engine) -> int:
 
 
 def cpu_bytes(tier: Tier, engine: Engine) -> int:
-    """`cpu_bytes_to_use`: over all GPUs of one engine of data parallelism."""
+    """Return `cpu_bytes_to_use`: over all GPUs of one data-parallel engine."""
     cpu = present(tier.settings.cpu)
     if cpu.size_gib_per_rank is not None:
         return cpu.size_gib_per_rank * ranks.sharing(engine) * _GIB
@@ -87,10 +87,10 @@ def cpu_bytes(tier: Tier, engine: Engine) -> int:
 
 
 def pod_bytes(tier: Tier, engine: Engine) -> int:
-    """What a pod's /dev/shm must hold, and its memory with it.
+    """Return the size of a pod's /dev/shm, which is added to its memory.
 
-    Each pod of an engine that spans several maps the whole region. Before it makes the region vLLM
-    wants room for its workers' message queues (measured with 0.33: 240 MiB each, and 160).
+    Each pod of an engine over several pods maps the whole region. Before vLLM creates the region it
+    needs space for its workers' message queues (measured with 0.33: 240 MiB each, and 160).
     """
     region = cpu_bytes(tier, engine) * engines_in_a_pod(engine)
     percent = 100 + present(tier.settings.cpu).overhead_percent
@@ -98,7 +98,7 @@ def pod_bytes(tier: Tier, engine: Engine) -> int:
 
 
 def simple_bytes(tier: Tier, engine: Engine) -> int:
-    """`cpu_bytes_to_use` of the simple connector: each GPU pins its share of it, on its own pod."""
+    """Return the simple connector's `cpu_bytes_to_use`: each GPU pins its share."""
     local = max(1, ranks.workers(engine) // engines_in_a_pod(engine))
     pods = (
         1 if present(tier.settings.cpu).size_gib is None else max(1, ranks.sharing(engine) // local)
@@ -107,7 +107,7 @@ def simple_bytes(tier: Tier, engine: Engine) -> int:
 
 
 def private_bytes(tier: Tier, engine: Engine) -> int:
-    """What the processes of a pod pin with the simple connector: the shares of its GPUs."""
+    """Return the bytes that a pod pins with the simple connector."""
     share = simple_bytes(tier, engine) * ranks.workers(engine) // ranks.sharing(engine)
     percent = 100 + present(tier.settings.cpu).overhead_percent
     return -(-share * percent // (100 * _MIB)) * _MIB

@@ -1,4 +1,4 @@
-"""NIXL: transfer from prefill to decode, inside the engines. On the cluster at most a preflight."""
+"""NIXL: transfer from prefill to decode in the engines; an optional preflight."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from function.problems import Problem
 
 @dataclass(frozen=True)
 class NIXL(Defaults[NIXLSpec]):
-    """The backend (see `function.contract.backend.Backend`)."""
+    """The NIXL backend (see `function.contract.backend.Backend`)."""
 
     name: str = "NIXL"
     field: str = "nixl"
@@ -26,33 +26,31 @@ class NIXL(Defaults[NIXLSpec]):
     rows = Rows.of(Path(__file__).with_name("facts.yaml"))
 
     def kinds(self) -> tuple[Variant, ...]:
-        """One. It keeps no blocks, so that nobody chooses it in the place of another."""
+        """Return one kind; it stores no blocks, so it is no alternative to other backends."""
         return (Variant("NIXL", {"backend": "NIXL", "nixl": {}}),)
 
     def problems(self, tier: Tier) -> list[Problem]:
-        """Everything wrong with the tier that its schema cannot say."""
         return sorted(_problems(tier))
 
     def parts(self, tier: Tier) -> list[Part]:
-        """NIXL is a library in the engines: nothing, or what looks at each node."""
+        """Return the preflight, if the tier asks for one."""
         return nodes.parts(tier)
 
     def describe(self, tier: Tier) -> Description:
-        """Facts for the tier's status."""
         return Description(
             pod_security=nodes.pod_security(tier),
             warnings=tuple(_warnings(tier)),
             outlives_pods=False,
             startup_seconds=tier.spec.startup_timeout_seconds,
             startup_hints=(
-                ("the pod's log says in one line what does not work on its node",)
+                ("the pod's log names in one line what does not work on its node",)
                 if tier.settings.preflight
                 else ()
             ),
         )
 
     def gate(self, tier: Tier, engine: Engine) -> Question:
-        """The row of the engine's transport."""
+        """Return the gate's question: the row of the engine's transport."""
         return Question(
             facts.ROWS.get(engine.name, "NIXL"),
             engine,
@@ -61,17 +59,16 @@ class NIXL(Defaults[NIXLSpec]):
         )
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
-        """What a pod of this engine gets. Raises Refused."""
         return connector.inject(tier, engine)
 
     def agree(self, tier: Tier, engines: Sequence[Engine]) -> None:
-        """Whether prefill and decode understand each other. Raises Refused."""
+        """Raise Refused where prefill and decode engines are incompatible."""
         agreement.check(engines)
 
     def pinned(self, tier: Tier) -> tuple[Pinned, ...]:
-        """What both halves of a pair must have, of which one may be rolled before the other."""
+        """Return the settings that prefill and decode must share while one is rolled."""
         spec = tier.settings
-        why = "engines that run would not understand those that are started anew"
+        why = "running engines would be incompatible with new ones"
         return (
             Pinned("spec.nixl.backend", spec.backend, why),
             Pinned("spec.nixl.transfer", spec.transfer, why),
@@ -85,9 +82,7 @@ def _problems(tier: Tier) -> Iterator[Problem]:
             "spec.nixl.rdmaClaimTemplateName", "may only be set with spec.rdma.source DRA"
         )
     if spec.preflight is not None and spec.preflight.claim_device and rdma.source == "None":
-        yield Problem(
-            "spec.nixl.preflight.claimDevice", "needs spec.rdma, which says which device it is"
-        )
+        yield Problem("spec.nixl.preflight.claimDevice", "needs spec.rdma, which names the device")
     if rdma.devices and spec.backend != "UCX":
         yield Problem("spec.rdma.devices", "may only be set with spec.nixl.backend UCX")
 
@@ -96,25 +91,24 @@ def _warnings(tier: Tier) -> Iterator[str]:
     spec, rdma = tier.settings, tier.spec.rdma
     if rdma.source == "None":
         yield (
-            "spec.rdma.source is None: blocks go by TCP, except in pods that bring RDMA devices of"
-            " their own."
+            "spec.rdma.source is None: blocks use TCP, except in pods with their own RDMA devices."
         )
     if rdma.source == "DRA" and spec.rdma_claim_template_name is None:
         yield "spec.nixl.rdmaClaimTemplateName is not set: pods must claim their devices."
     if rdma.source != "None" or spec.backend != "UCX":
-        yield "RDMA is proven on no device by us."
+        yield "RDMA is not yet tested on a device."
     if spec.transfer == "Push":
-        yield "NixlPushConnector is proven by no transfer here."
+        yield "NixlPushConnector is not yet tested with a transfer."
 
 
 def _notes(tier: Tier, engine: Engine) -> Iterator[str]:
     if engine.name == VLLM and facts.role(engine) == facts.BOTH:
         yield (
-            "nothing says that this engine is prefill or decode, so it is both (kv_both, which vLLM"
-            " deprecates): blocks move only where a router names the other engine in each request"
+            "This engine is neither prefill nor decode, so its role is kv_both, which vLLM "
+            "deprecates. Blocks move only if a router names the other engine in each request"
         )
     if engine.name == SGLANG and tier.settings.telemetry is not None:
-        yield "spec.nixl.telemetry is vLLM's: NIXL's counters of SGLang are not exported"
+        yield "spec.nixl.telemetry works with vLLM only: SGLang exports no NIXL counters"
 
 
 BACKEND = NIXL()

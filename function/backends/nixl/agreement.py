@@ -1,8 +1,8 @@
-"""What the two halves of a pair must have in common: they find out at the first request, else.
+"""Compatibility of prefill and decode engines, else found at the first request.
 
-vLLM hashes version, model string, dtypes and attention backend into its handshake; SGLang compares
-page size and the words of --kv-cache-dtype, of which `auto` is any: decode says nonsense then. A
-value that nobody sees, or that the engine chooses by itself, passes.
+vLLM hashes version, model string, dtypes and attention backend into its handshake. SGLang compares
+page size and the value of --kv-cache-dtype, where `auto` matches any: decode then answers nonsense.
+An unknown value, or one that the engine chooses itself, passes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ _RANKS = {VLLM: "--tensor-parallel-size", SGLANG: "--tp-size"}
 
 
 def check(engines: Sequence[Engine]) -> None:
-    """Raise Refused where a prefill engine and a decode engine do not understand each other."""
+    """Raise Refused where a prefill engine and a decode engine are incompatible."""
     disaggregation = {
         phase: [engine for engine in engines if engine.phase == phase] for phase in facts.ROLES
     }
@@ -44,12 +44,12 @@ def _problems(prefill: Engine, decode: Engine) -> Iterator[Refused]:
     if prefill.name != decode.name:
         yield Refused(
             Reason.ENGINE_UNSUPPORTED,
-            f"the prefill engine is {prefill.name} and the decode engine {decode.name}: each hands "
-            "over to its like alone. Run one engine on both, or give each pair a tier.",
+            f"The prefill engine is {prefill.name} and the decode engine {decode.name}: blocks "
+            "move between equal engines only. Run one engine on both, or give each pair a tier.",
         )
         return
     if prefill.name == VLLM:
-        yield from _of_vllm(prefill, decode)
+        yield from _vllm_problems(prefill, decode)
     for flag, default in _EQUAL[prefill.name].items():
         here, there = _value(prefill, flag, default), _value(decode, flag, default)
         if here and there and here != there:
@@ -61,17 +61,17 @@ def _problems(prefill: Engine, decode: Engine) -> Iterator[Refused]:
     yield from _ranks(prefill, decode)
 
 
-def _of_vllm(prefill: Engine, decode: Engine) -> Iterator[Refused]:
+def _vllm_problems(prefill: Engine, decode: Engine) -> Iterator[Refused]:
     if prefill.version and decode.version and prefill.version != decode.version:
         yield Refused(
             Reason.VERSION_MISMATCH,
-            f"prefill is vLLM {prefill.version} and decode {decode.version}: they would refuse "
-            "each other at the first request. Run one image on both.",
+            f"Prefill is vLLM {prefill.version} and decode {decode.version}: {_REFUSED}. Run one "
+            "image on both.",
         )
     if prefill.model and decode.model and prefill.model != decode.model:
         yield Refused(
             Reason.CONNECTOR_CONFLICT,
-            f"the model argument is {prefill.model} at prefill and {decode.model} at decode: vLLM "
+            f"The model argument is {prefill.model} at prefill and {decode.model} at decode: vLLM "
             "compares the text. Make them equal.",
         )
 
@@ -90,5 +90,5 @@ def _ranks(prefill: Engine, decode: Engine) -> Iterator[Refused]:
 
 
 def _value(engine: Engine, flag: str, default: str) -> str:
-    """The flag's value, "" where nobody sees it."""
+    """Return the flag's value, "" where it is unknown."""
     return (engine.flag(flag) or "") if engine.has(flag) else default

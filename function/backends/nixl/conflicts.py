@@ -1,9 +1,10 @@
-"""What in an engine pod cannot go with a NIXL tier: one row for each thing, read in order."""
+"""Conflicts of an engine pod with a NIXL tier: one row each."""
 
 from collections.abc import Callable
 
 from function.api.engines import SGLANG, VLLM
 from function.api.nixl import NIXLSpec
+from function.backends import conflict_texts
 from function.backends.nixl import facts, ports
 from function.backends.nixl.facts import Tier
 from function.contract import conflicts
@@ -15,25 +16,20 @@ from function.workloads.model import PREFILL
 
 _Holds = Callable[[Tier, Engine], str | None]
 
-# Addresses that no other pod reaches: it is bound *and* given to the other half.
+# Addresses that no other pod can reach; the engine binds it and sends it to the other one.
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_NOWHERE = ("0.0.0.0", "::", *_LOOPBACK)
+_UNREACHABLE = ("0.0.0.0", "::", *_LOOPBACK)
 _HOSTS = {VLLM: ports.SIDE_HOST, SGLANG: ports.SGLANG_HOST}
 _SLEEP, _CONTEXT = "--enable-sleep-mode", "--prefill-context-parallel-size"
 
 
-def check(tier: Tier, engine: Engine) -> None:
-    """Raise Refused with every row that holds."""
-    conflicts.check(ROWS, tier, engine)
-
-
-def _lacks(feature: str, asked: Callable[[NIXLSpec], bool]) -> _Holds:
-    """The tier asks for what the engine's version has not got: the version."""
+def _lacks(feature: str, needs: Callable[[NIXLSpec], bool]) -> _Holds:
+    """Return a predicate for the version of an engine without a needed feature."""
 
     def holds(tier: Tier, engine: Engine) -> str | None:
-        if not asked(tier.settings) or feature in engine.features:
+        if not needs(tier.settings) or feature in engine.features:
             return None
-        return engine.version or "of a version that nobody declares"
+        return engine.version or "of an unknown version"
 
     return holds
 
@@ -42,13 +38,13 @@ def _is_neither(_: Tier, engine: Engine) -> str | None:
     return None if engine.phase in facts.ROLES else engine.phase
 
 
-def _nowhere(_: Tier, engine: Engine) -> str | None:
+def _unreachable_host(_: Tier, engine: Engine) -> str | None:
     name = _HOSTS[engine.name]
     host = engine.env.get(name)
-    return f"{name} is {host}" if host in _NOWHERE else None
+    return f"{name} is {host}" if host in _UNREACHABLE else None
 
 
-def _hidden(_: Tier, engine: Engine) -> str | None:
+def _bootstrap_on_loopback(_: Tier, engine: Engine) -> str | None:
     if engine.phase != PREFILL:
         return None
     if not engine.has("--host"):
@@ -57,14 +53,14 @@ def _hidden(_: Tier, engine: Engine) -> str | None:
     return f"--host {host}" if host in _LOOPBACK else None
 
 
-def _too_few(tier: Tier, engine: Engine) -> str | None:
-    found = ports.ucx(tier, engine)
-    own = found is not None and found.where == ports.UCX_RANGE
-    least = facts.listeners(engine) if own else facts.roomy(engine)
-    if found is None or found.count >= least:
+def _too_few_ports(tier: Tier, engine: Engine) -> str | None:
+    available = ports.ucx(tier, engine)
+    own = available is not None and available.where == ports.UCX_RANGE
+    least = facts.listeners(engine) if own else facts.needed_range(engine)
+    if available is None or available.count >= least:
         return None
-    where = f"{found.where} has" if own else f"{found.where}.count is"
-    return f"{ranks.workers(engine)} ranks need {least} ports, and {where} {found.count}"
+    where = f"{available.where} has" if own else f"{available.where}.count is"
+    return f"{ranks.workers(engine)} ranks need {least} ports, but {where} {available.count}"
 
 
 def _sleeps(tier: Tier, engine: Engine) -> str | None:
@@ -82,84 +78,81 @@ def _reads_in_parallel(_: Tier, engine: Engine) -> str | None:
 ROWS: tuple[Row[NIXLSpec], ...] = (
     Row(
         Reason.OUT_OF_SCOPE,
-        "an SGLang engine that is neither prefill nor decode has nobody to hand blocks to. Give it "
-        "--disaggregation-mode prefill or decode, or take the request off it.",
+        "An SGLang engine that is neither prefill nor decode transfers no blocks. Set "
+        "--disaggregation-mode to prefill or decode, or remove the tier annotation.",
         _is_neither,
         SGLANG,
     ),
     Row(
         Reason.VERSION_MISMATCH,
-        "spec.nixl.transfer Push needs vLLM 0.24 or newer, this engine is {found}. Use a newer "
-        "vLLM, declare its version by the annotation modelplane.ai/kv-offload-engine-version, or "
-        "use a tier with Pull.",
+        "spec.nixl.transfer Push needs vLLM 0.24 or newer; this engine is {found}. Use a newer "
+        "vLLM, set the annotation modelplane.ai/kv-offload-engine-version, or use a tier with "
+        "Pull.",
         _lacks("NixlPushConnector", lambda spec: spec.transfer == "Push"),
         VLLM,
     ),
     Row(
         Reason.VERSION_MISMATCH,
-        "spec.nixl.leaseSeconds needs vLLM 0.22 or newer, this engine is {found}. Use a newer "
-        "vLLM, declare its version by the annotation modelplane.ai/kv-offload-engine-version, or "
-        "leave the field out.",
+        "spec.nixl.leaseSeconds needs vLLM 0.22 or newer; this engine is {found}. Use a newer "
+        "vLLM, set the annotation modelplane.ai/kv-offload-engine-version, or remove the field.",
         _lacks("kv_lease_duration", lambda spec: spec.lease_seconds is not None),
         VLLM,
     ),
     Row(
         Reason.VERSION_MISMATCH,
-        "spec.nixl.telemetry needs vLLM 0.32 or newer, whose NIXL has one exporter for all ranks, "
-        "and this engine is {found}. Use a newer vLLM, declare its version by the annotation "
-        "modelplane.ai/kv-offload-engine-version, or leave the field out.",
+        "spec.nixl.telemetry needs vLLM 0.32 or newer; this engine is {found}. Use a newer vLLM, "
+        "set the annotation modelplane.ai/kv-offload-engine-version, or remove the field.",
         _lacks("telemetry", lambda spec: spec.telemetry is not None),
         VLLM,
     ),
     Row(
         Reason.VERSION_MISMATCH,
-        "spec.nixl.backend LIBFABRIC needs SGLang 0.5.9 or newer, this engine is {found}. Use a "
-        "newer SGLang, declare its version by the annotation "
-        "modelplane.ai/kv-offload-engine-version, or use a tier with UCX.",
+        "spec.nixl.backend LIBFABRIC needs SGLang 0.5.9 or newer; this engine is {found}. Use a "
+        "newer SGLang, set the annotation modelplane.ai/kv-offload-engine-version, or use a tier "
+        "with UCX.",
         _lacks("backend", lambda spec: spec.backend != "UCX"),
         SGLANG,
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,
-        "{found}: it is also the address that the other half is told, and no other pod reaches it. "
-        "Remove it (the pod's IP is then used), or take it from status.podIP.",
-        _nowhere,
+        "{found}: the engine sends this address to the other one, which cannot reach it. Remove "
+        "it to use the pod's IP, or take it from status.podIP.",
+        _unreachable_host,
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,
-        "{found}: SGLang's bootstrap server listens there too, and no decode engine reaches it. "
-        "Use --host 0.0.0.0.",
-        _hidden,
+        "{found}: SGLang's bootstrap server listens there too, where no decode engine can reach "
+        "it. Use --host 0.0.0.0.",
+        _bootstrap_on_loopback,
         SGLANG,
     ),
     Row(
         Reason.POD_CONFLICT,
-        "{found}. Give one of them another.",
-        ports.collision,
+        "{found}. Change one of them.",
+        ports.find_collision,
     ),
     Row(
         Reason.ENGINE_UNSUPPORTED,
-        "{found}: UCX would wait for a free one for ever, without a message. Raise it.",
-        _too_few,
+        "{found}: UCX would wait for a free port for ever, without a message. Raise it.",
+        _too_few_ports,
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,
-        "{found} gives back memory that NIXL has registered: vLLM knows to undo that from 0.33 on, "
-        "with UCX alone. Remove the flag.",
+        "{found} frees memory that NIXL has registered: only vLLM 0.33 or newer with UCX handles "
+        "that. Remove the flag.",
         _sleeps,
         VLLM,
     ),
     Row(
         Reason.ENGINE_UNSUPPORTED,
-        "{found}: vLLM starts with it and NIXL at prefill engines only. Remove it from engines "
-        "that decode.",
+        "{found}: with NIXL vLLM allows it for prefill engines only. Remove it from decode "
+        "engines.",
         _reads_in_parallel,
         VLLM,
     ),
     Row(
         Reason.CONNECTOR_CONFLICT,
-        "{found} has expandable_segments:True: vLLM does not start with it and a connector. "
-        "Remove it.",
+        conflict_texts.EXPANDABLE_SEGMENTS,
         conflicts.expandable_segments,
         VLLM,
     ),

@@ -1,15 +1,16 @@
-"""What an engine's pod gets: its half of a pair, at an address that the other half reaches.
+"""The wiring of engine pods: prefill or decode, at an address the other can reach.
 
-Every key is written that decides whether two halves understand each other: an absent one is each
-version's own default.
+Every key is set that decides whether two engines are compatible: defaults differ by version.
 """
 
 from collections.abc import Callable
 
 from function.api.engines import SGLANG, VLLM
-from function.backends.nixl import conflicts, facts, ports
+from function.backends.nixl import facts, ports
+from function.backends.nixl.conflicts import ROWS
 from function.backends.nixl.facts import Tier
 from function.backends.rdma import CAPABILITIES
+from function.contract import conflicts
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json
 from function.contract.recorded import Allowance
@@ -23,21 +24,21 @@ _POLICY = {"Fail": "fail", "Recompute": "recompute"}
 _MODES = {PREFILL: "prefill", DECODE: "decode"}
 _DEVICES = "UCX_NET_DEVICES"
 _POD_IP: Json = {"fieldRef": {"fieldPath": "status.podIP"}}
-_COUNTING = {
+_TELEMETRY_ENV = {
     "NIXL_TELEMETRY_ENABLE": "y",
     # One port for all ranks of a pod; the plain exporter binds one for each process.
     "NIXL_TELEMETRY_EXPORTER": "prometheus_mp",
     "NIXL_TELEMETRY_MULTIPROC_DIR": _TELEMETRY,
 }
-_COUNTING_PORT = "NIXL_TELEMETRY_PROMETHEUS_PORT"
+_TELEMETRY_PORT = "NIXL_TELEMETRY_PROMETHEUS_PORT"
 
 ALLOWS = Allowance(
     connectors=frozenset(name for names in facts.NAMES.values() for name in names),
     flags=frozenset({MODE, TRANSFER, ports.BOOTSTRAP}),
     env=frozenset(
         {ports.SIDE_HOST, ports.SIDE_PORT, ports.SGLANG_HOST, ports.UCX_RANGE, _DEVICES}
-        | {BACKEND, _COUNTING_PORT}
-        | _COUNTING.keys()
+        | {BACKEND, _TELEMETRY_PORT}
+        | _TELEMETRY_ENV.keys()
     ),
     mounts=(_TELEMETRY,),
     volumes=frozenset({"emptyDir"}),
@@ -48,8 +49,8 @@ ALLOWS = Allowance(
 
 
 def inject(tier: Tier, engine: Engine) -> Injection:
-    """The wiring of one engine pod. Raises Refused."""
-    conflicts.check(tier, engine)
+    """Return the wiring of one engine pod. Raise Refused."""
+    conflicts.check(ROWS, tier, engine)
     return _ENGINES[engine.name](tier, engine)
 
 
@@ -58,12 +59,12 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
     extra: Json = {"backends": [spec.backend]}
     if spec.lease_seconds is not None:
         extra["kv_lease_duration"] = spec.lease_seconds
-    # The pod's own plumbing (Modelplane's, llm-d's) says the same in its own words.
+    # Modelplane and llm-d may set the same in the pod already.
     address: list[Json] = [
         {"name": ports.SIDE_HOST, "valueFrom": _POD_IP},
         {"name": ports.SIDE_PORT, "value": str(spec.side_channel_port)},
     ]
-    counting = _telemetry(tier)
+    telemetry = _telemetry(tier)
     return Injection(
         backend="NIXL",
         connector={
@@ -73,11 +74,11 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
         },
         connector_options={"kv_load_failure_policy": _POLICY[spec.failure_policy]},
         env_if_absent=(*address, *_ucx(tier)),
-        # Ray copies variables of the prefixes VLLM_ and UCX_ by itself.
-        ray_env=tuple(variable["name"] for variable in counting.get("env", ())),
+        # Ray itself copies variables with the prefixes VLLM_ and UCX_.
+        ray_env=tuple(variable["name"] for variable in telemetry.get("env", ())),
         ports=ports.container_ports(tier, engine),
         labels=tier.wired_labels,
-        **counting,
+        **telemetry,
         **_device(tier),
     )
 
@@ -88,15 +89,15 @@ def _sglang(tier: Tier, engine: Engine) -> Injection:
     if engine.phase == PREFILL and not engine.has(ports.BOOTSTRAP):
         flags[ports.BOOTSTRAP] = str(spec.bootstrap_port)
     backend: tuple[Json, ...] = ({"name": BACKEND, "value": spec.backend},)
-    # By itself it takes HOST_IP, which may be the node's, or asks for the way out, and ends in a
-    # pod that has none.
+    # By default SGLang uses HOST_IP, which may be the node's, or its default route, and stops
+    # without one.
     address: list[Json] = [{"name": ports.SGLANG_HOST, "valueFrom": _POD_IP}]
     if ports.SGLANG_INTERFACE in engine.env:
         address = []
     return Injection(
         backend="NIXL",
         flags=flags,
-        # Older ones know UCX alone, and no variable.
+        # Older releases support only UCX, without the variable.
         env=backend if "backend" in engine.features else (),
         env_if_absent=(*address, *_ucx(tier)),
         ports=ports.container_ports(tier, engine),
@@ -110,19 +111,19 @@ def _ucx(tier: Tier) -> list[Json]:
     if spec.backend != "UCX":
         return []
     last = spec.ports.first + spec.ports.count - 1
-    found: list[Json] = [{"name": ports.UCX_RANGE, "value": f"{spec.ports.first}-{last}"}]
+    env: list[Json] = [{"name": ports.UCX_RANGE, "value": f"{spec.ports.first}-{last}"}]
     if tier.spec.rdma.devices:
         # The first port of each: without one UCX knows no device of that name.
         names = ",".join(f"{device}:1" for device in tier.spec.rdma.devices)
-        found.append({"name": _DEVICES, "value": names})
-    return found
+        env.append({"name": _DEVICES, "value": names})
+    return env
 
 
 def _telemetry(tier: Tier) -> Json:
     counters = tier.settings.telemetry
     if counters is None:
         return {}
-    values = _COUNTING | {_COUNTING_PORT: str(counters.port)}
+    values = _TELEMETRY_ENV | {_TELEMETRY_PORT: str(counters.port)}
     return {
         "env": tuple({"name": name, "value": value} for name, value in sorted(values.items())),
         "volumes": ({"name": _VOLUME, "emptyDir": {}},),
@@ -131,7 +132,7 @@ def _telemetry(tier: Tier) -> Json:
 
 
 def _device(tier: Tier) -> Json:
-    """What RDMA needs in an engine's pod."""
+    """Return the RDMA device of an engine's pod."""
     rdma, template = tier.spec.rdma, tier.settings.rdma_claim_template_name
     if rdma.source == "None":
         return {}

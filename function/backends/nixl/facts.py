@@ -1,4 +1,4 @@
-"""What more than one module of NIXL needs: phases, counts, the connector's name."""
+"""Phases, port counts and connector names of NIXL."""
 
 from function.api.engines import SGLANG, VLLM
 from function.api.nixl import NIXLSpec
@@ -25,34 +25,34 @@ _SLACK = 2
 
 
 def role(engine: Engine) -> str:
-    """`kv_role` of the engine's phase; both only where nothing says that it is one of them."""
+    """Return the phase's `kv_role`; both only where the phase is unknown."""
     return ROLES.get(engine.phase, BOTH)
 
 
 def own_connectors(engine: Engine) -> frozenset[str]:
-    """Connectors of the pod's own that move blocks from prefill to decode, by name."""
-    found = kind(engine.name).transfers(engine.flags)
-    return frozenset(str(child.get("kv_connector")) for child in found)
+    """Return names of the pod's own connectors for prefill and decode."""
+    transfers = kind(engine.name).transfers(engine.flags)
+    return frozenset(str(child.get("kv_connector")) for child in transfers)
 
 
 def connector(tier: Tier, engine: Engine) -> str:
-    """`kv_connector`: by the pod's own name for it, where it has one."""
+    """Return `kv_connector`, by the pod's own name for it if there is one."""
     names = NAMES[tier.settings.transfer]
     own = own_connectors(engine)
     return next((name for name in names if name in own), names[0])
 
 
 def listeners(engine: Engine) -> int:
-    """How many of UCX's ports the ranks of a pod take."""
+    """Return how many of UCX's ports the ranks of a pod take."""
     return _LISTENERS[engine.name] * ranks.workers(engine)
 
 
-def roomy(engine: Engine) -> int:
-    """How many of them the pod must have to choose from."""
+def needed_range(engine: Engine) -> int:
+    """Return how many ports the pod's range must have."""
     return listeners(engine) * _SLACK
 
 
 def data_parallel(engine: Engine) -> int:
-    """Ranks of data parallelism, over all pods; 1 where nothing says."""
+    """Return the data-parallel ranks over all pods, default 1."""
     value = engine.flag("--data-parallel-size") or ""
     return max(1, int(value)) if value.isdecimal() and len(value) < 10 else 1

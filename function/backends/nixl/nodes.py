@@ -1,7 +1,7 @@
-"""The optional preflight of a NIXL tier: one pod on each node, which looks once and then idles.
+"""The optional preflight of a NIXL tier: one pod per node checks once, then idles.
 
 Its readiness is that of the tier's agents. The program comes from a ConfigMap and runs in any image
-with NIXL; by default in vLLM's own, which the nodes of its engines have already.
+with NIXL; by default in vLLM's own, which nodes of engines already have.
 """
 
 import json
@@ -23,7 +23,7 @@ _FOLDER, _TRUST = "/etc/kv-offload", "trust"
 
 
 def parts(tier: Tier) -> list[Part]:
-    """What looks at each node; nothing where the tier does not ask for it."""
+    """Return the preflight's objects, none unless the tier asks for it."""
     asked = tier.settings.preflight
     if asked is None:
         return []
@@ -40,18 +40,18 @@ def parts(tier: Tier) -> list[Part]:
         "metadata": k.metadata(name, tier.remote_namespace, tier.labels),
         "data": {PROGRAM: programs.text(f"nixl/{PROGRAM}")},
     }
-    nobody = k.network_policy(k.metadata(name, tier.remote_namespace, tier.labels), labels, [])
+    deny_all = k.network_policy(k.metadata(name, tier.remote_namespace, tier.labels), labels, [])
     return [
         Part("namespace", k.namespace(tier.remote_namespace), keep=True),
         Part(f"configmap-{NAME}", program),
         *device.parts,
         agents.daemonset(tier, f"daemonset-{NAME}", meta, labels, template),
-        Part(f"networkpolicy-{NAME}", nobody),
+        Part(f"networkpolicy-{NAME}", deny_all),
     ]
 
 
 def pod_security(tier: Tier) -> str:
-    """The strictest Pod Security level that admits it: a device wants the right to lock memory."""
+    """Return the strictest Pod Security level: a device needs the IPC_LOCK capability."""
     asked = tier.settings.preflight
     return "privileged" if asked is not None and asked.claim_device else "restricted"
 
@@ -104,10 +104,10 @@ def _container(tier: Tier, asked: NIXLPreflight, device: Device, image: Image) -
 
 
 def config(tier: Tier, asked: NIXLPreflight) -> Manifest:
-    """What the program is to look at."""
+    """Return the program's configuration: what it checks."""
     spec, network = tier.settings, tier.spec.rdma
     plugins = dict.fromkeys((spec.backend, *asked.plugins))
-    found: Manifest = {
+    checks: Manifest = {
         "backend": spec.backend,
         "plugins": list(plugins),
         "rdma": network.source != "None",
@@ -116,10 +116,10 @@ def config(tier: Tier, asked: NIXLPreflight) -> Manifest:
         "port": PORT,
     }
     if asked.bucket is not None:
-        found["store"] = {"endpoint": asked.bucket.endpoint, "bucket": asked.bucket.name}
+        checks["store"] = {"endpoint": asked.bucket.endpoint, "bucket": asked.bucket.name}
         if _trusted(asked) is not None:
-            found["store"]["ca"] = trust.path(f"/{_TRUST}")
-    return found
+            checks["store"]["ca"] = trust.path(f"/{_TRUST}")
+    return checks
 
 
 def _trusted(asked: NIXLPreflight) -> TrustBundle | None:
@@ -128,7 +128,7 @@ def _trusted(asked: NIXLPreflight) -> TrustBundle | None:
 
 def _env(tier: Tier, asked: NIXLPreflight) -> dict[str, str]:
     values = {"HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}
-    # Images for GPUs ask for all of them, where the runtime listens to that.
+    # GPU images request all GPUs, if the runtime reads that variable.
     values["NVIDIA_VISIBLE_DEVICES"] = "void"
     if tier.settings.backend != "UCX":
         return values

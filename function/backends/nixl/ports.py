@@ -1,4 +1,4 @@
-"""Ports of an engine's pod: those that NIXL needs, and those that the engine itself has."""
+"""Ports of an engine's pod: those of NIXL, and those of the engine itself."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from function.engines import events, ranks
 from function.workloads.model import PREFILL
 
 SIDE_HOST, SIDE_PORT = "VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_NIXL_SIDE_CHANNEL_PORT"
-# Where SGLang's ranks listen, and what they tell the other half; the second names an interface.
+# The address at which SGLang's ranks listen, and the network interface to take it from.
 SGLANG_HOST, SGLANG_INTERFACE = "SGLANG_HOST_IP", "SGLANG_LOCAL_IP_NIC"
 UCX_RANGE = "UCX_TCP_PORT_RANGE"
 BOOTSTRAP = "--disaggregation-bootstrap-port"
 
-# Container ports have short names; more ranks than these are left undeclared.
+# Container ports have short names; ports of further ranks are not declared.
 _MOST = 256
 _SIDE, _BOOTSTRAP, _METRICS = "nixl", "nixl-bootstrap", "nixl-metrics"
 NAMES = frozenset((_BOOTSTRAP, _METRICS, *(f"{_SIDE}-{rank}" for rank in range(_MOST))))
 
-# Flags that are ports of the engine's, with what an absent one means (0: none).
+# Flags with ports of the engine, and their defaults (0: none).
 _ENGINES = {
     VLLM: {"--port": 8000, "--data-parallel-rpc-port": 0, "--master-port": 0},
     SGLANG: {"--port": 30000, "--nccl-port": 0},
@@ -32,9 +32,10 @@ _ENGINES = {
 
 @dataclass(frozen=True)
 class Ports:
-    """`count` ports from `first` on. `what`: whose, a noun. `where`: the field or flag to change.
+    """`count` ports from `first` on.
 
-    `name`: of the container port; "" for one that is not declared.
+    `what`: the owner, a noun. `where`: the field or flag to change. `name`: of the container port,
+    "" for an undeclared one.
     """
 
     first: int
@@ -43,39 +44,40 @@ class Ports:
     where: str
     name: str = ""
 
-    def meets(self, other: "Ports") -> bool:
-        """Whether one port is of both."""
+    def overlaps(self, other: "Ports") -> bool:
+        """Return whether both have a port in common."""
         return self.first < other.first + other.count and other.first < self.first + self.count
 
 
 def needed(tier: Tier, engine: Engine) -> tuple[Ports, ...]:
-    """The ports that NIXL listens at in the engine's pod."""
-    return (*_of_engine[engine.name](tier, engine), *_ucx(tier, engine))
+    """Return the ports at which NIXL listens in the engine's pod."""
+    return (*_NIXL_PORTS[engine.name](tier, engine), *_ucx(tier, engine))
 
 
 def container_ports(tier: Tier, engine: Engine) -> tuple[Json, ...]:
-    """The tier's own as core/v1 ContainerPorts: another container's equal one is a conflict.
+    """Return the tier's own ports as core/v1 ContainerPorts.
 
-    A pod that brings its own plumbing declares its ports as it likes.
+    An equal port of another container is a conflict. A pod with its own transfer settings declares
+    its ports itself.
     """
-    found = []
+    declared = []
     for ports in needed(tier, engine):
         if ports.name == _SIDE:
             for rank in range(min(ports.count, _MOST)):
-                found.append({"name": f"{_SIDE}-{rank}", "containerPort": ports.first + rank})
+                declared.append({"name": f"{_SIDE}-{rank}", "containerPort": ports.first + rank})
         elif ports.name:
-            found.append({"name": ports.name, "containerPort": ports.first})
-    return tuple(found)
+            declared.append({"name": ports.name, "containerPort": ports.first})
+    return tuple(declared)
 
 
-def collision(tier: Tier, engine: Engine) -> str | None:
-    """A port that is needed twice in one pod, as a sentence's subject; None for none."""
-    wanted = needed(tier, engine)
-    for index, ours in enumerate(wanted):
-        for other in (*wanted[:index], *_taken(engine)):
-            if ours.meets(other):
+def find_collision(tier: Tier, engine: Engine) -> str | None:
+    """Return a sentence about a port needed twice in one pod, None for none."""
+    required = needed(tier, engine)
+    for index, ours in enumerate(required):
+        for other in (*required[:index], *_taken(engine)):
+            if ours.overlaps(other):
                 port = max(ours.first, other.first)
-                return f"port {port} is {other.what} ({other.where}) and {ours.what} ({ours.where})"
+                return f"Port {port} is {other.what} ({other.where}) and {ours.what} ({ours.where})"
     return None
 
 
@@ -84,7 +86,7 @@ def _vllm(tier: Tier, engine: Engine) -> Iterator[Ports]:
     count = facts.data_parallel(engine)
     own = engine.env.get(SIDE_PORT, "")
     if SIDE_PORT not in engine.env:
-        # Whoever writes the address writes the container's ports too.
+        # A pod with its own address declares its container ports itself.
         name = "" if SIDE_HOST in engine.env or facts.own_connectors(engine) else _SIDE
         yield Ports(spec.side_channel_port, count, what, f"{facts.SPEC}.sideChannelPort", name)
     elif own and own.isdecimal() and len(own) <= 5:
@@ -105,12 +107,13 @@ def _sglang(tier: Tier, engine: Engine) -> Iterator[Ports]:
         yield Ports(int(own), 1, what, BOOTSTRAP)
 
 
-_of_engine = {VLLM: _vllm, SGLANG: _sglang}
+_NIXL_PORTS = {VLLM: _vllm, SGLANG: _sglang}
 
 
 def ucx(tier: Tier, engine: Engine) -> Ports | None:
-    """The ports that UCX has to choose from: the pod's own, or the tier's. None where it needs
-    none, or nobody sees which.
+    """Return the ports from which UCX chooses: the pod's own, or the tier's.
+
+    None where UCX is not used, or the pod's own range is unknown.
     """
     spec = tier.settings
     if spec.backend != "UCX":
@@ -124,9 +127,9 @@ def ucx(tier: Tier, engine: Engine) -> Ports | None:
 
 
 def _ucx(tier: Tier, engine: Engine) -> Iterator[Ports]:
-    found = ucx(tier, engine)
-    if found is not None:
-        yield found
+    ports = ucx(tier, engine)
+    if ports is not None:
+        yield ports
 
 
 def _taken(engine: Engine) -> Iterator[Ports]:

@@ -168,10 +168,10 @@ REFUSED: dict[str, tuple[Json, Json, Json, Reason, str]] = {
     ),
     "NIXL's side channel": (
         NIXL, {"port": 5599}, pod("--model=m", "--data-parallel-size=2"),
-        Reason.POD_CONFLICT, "port 5600",
+        Reason.POD_CONFLICT, "Port 5600",
     ),
     "UCX's range": (
-        NIXL, {"port": 20005}, pod("--model=m"), Reason.POD_CONFLICT, "port 20005",
+        NIXL, {"port": 20005}, pod("--model=m"), Reason.POD_CONFLICT, "Port 20005",
     ),
 }  # fmt: skip
 

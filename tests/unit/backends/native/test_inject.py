@@ -151,49 +151,49 @@ REFUSED: dict[str, tuple[Tier, dict[str, Any], str, str]] = {
         SHARED,
         {"namespace": "team-b"},
         "PodConflict",
-        "volume of namespace default, and the engine's pods are in team-b",
+        "volume of namespace default, but the engine's pods are in team-b",
     ),
     "an older vLLM": (
         native(blocksPerChunk=16),
         {"version": "0.25.0", "features": frozenset()},
         "VersionMismatch",
-        "needs vLLM 0.26 or newer, this engine is 0.25.0",
+        "needs vLLM 0.26 or newer; this engine is 0.25.0",
     ),
     "an older vLLM, and a bucket": (
         native(BUCKET),
         {"version": "0.25.0", "features": frozenset({"fs"})},
         "VersionMismatch",
-        "a level of type Bucket needs vLLM 0.26 or newer, this engine is 0.25.0",
+        "A level of type Bucket needs vLLM 0.26 or newer; this engine is 0.25.0",
     ),
     "an unknown vLLM": (
         native(blocksPerChunk=16),
         {"version": None, "features": frozenset()},
         "VersionMismatch",
-        "of a version that nobody declares",
+        "of an unknown version",
     ),
     "expandable segments": (
         native(),
         {"env": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}},
         "ConnectorConflict",
-        "PYTORCH_CUDA_ALLOC_CONF has",
+        "PYTORCH_CUDA_ALLOC_CONF sets",
     ),
     "no prefix caching": (
         native(),
         {"flags": {"--no-enable-prefix-caching": None}},
         "ConnectorConflict",
-        "nothing is offloaded",
+        "vLLM offloads nothing",
     ),
     "an unknown identity": (
         SHARED,
         {"identity": "", "model": "/mnt/models"},
         "CacheIdentityConflict",
-        "(/mnt/models) is not known",
+        "(/mnt/models) are unknown",
     ),
     "LoRA": (
         SHARED,
         {"flags": {"--enable-lora": None}},
         "CacheIdentityConflict",
-        "--enable-lora: adapters",
+        "--enable-lora: block keys",
     ),
     "another seed": (
         SHARED,
@@ -249,7 +249,7 @@ def ask(tier: Tier, engine: Engine) -> str:
 
 
 def test_another_engine_is_told_what_serves_it() -> None:
-    with pytest.raises(Refused, match="this engine is SGLang: use a tier of backend HiCache"):
+    with pytest.raises(Refused, match=r"this engine is SGLang. Use a tier of backend HiCache"):
         BACKEND.gate(native(), Engine(SGLANG, "0.5.23"))
 
 

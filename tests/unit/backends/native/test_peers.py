@@ -47,7 +47,7 @@ def test_without_peers_files_keep_their_seed() -> None:
 # (spec.native.secondary[].peers, facts) -> reason, what is said
 REFUSED: tuple[tuple[dict[str, Any], dict[str, Any], Reason, str], ...] = (
     ({}, {"env": {SEED: "0"}}, Reason.CONNECTOR_CONFLICT, "0 in the pod and "),
-    ({}, {"identity": ""}, Reason.CACHE_IDENTITY_CONFLICT, "is not known"),
+    ({}, {"identity": ""}, Reason.CACHE_IDENTITY_CONFLICT, "are unknown"),
     (
         {},
         {"version": "0.26.0", "features": frozenset({"fs", "obj"})},
@@ -58,7 +58,7 @@ REFUSED: tuple[tuple[dict[str, Any], dict[str, Any], Reason, str], ...] = (
         {"port": 7999},
         {"flags": {"--data-parallel-size": "2"}},
         Reason.POD_CONFLICT,
-        "port 8000 is the engine's own",
+        "Port 8000 is both the engine's own",
     ),
     (
         {},

@@ -55,22 +55,22 @@ KNOWN: tuple[tuple[list[dict[str, Any]], list[str]], ...] = (
     (
         [files("a", name="kv"), files("b", name="kv")],
         [
-            "spec.native.secondary[1].fileSystem.claim: is the volume of spec.native.secondary[0]:"
-            " each level needs its own"
+            "spec.native.secondary[1].fileSystem.claim: is the volume of "
+            "spec.native.secondary[0]: give each level its own"
         ],
     ),
     (
         [files("a", name="kv"), files("b", name="kv", namespace="team-b")],
         [
-            "spec.native.secondary: volumes of several namespaces cannot be mounted by one pod;"
-            " give each namespace a tier of its own"
+            "spec.native.secondary: has claims of several namespaces, which one pod cannot "
+            "mount: give each namespace its own tier"
         ],
     ),
     (
         [bucket("a", **SECRET), bucket("b")],
         [
-            "spec.native.secondary[1].bucket.credentialsSecret: must be that of"
-            " spec.native.secondary[0]: a pod has one access key"
+            "spec.native.secondary[1].bucket.credentialsSecret: must equal that of "
+            "spec.native.secondary[0]: a pod has one access key"
         ],
     ),
 )

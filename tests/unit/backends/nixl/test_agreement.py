@@ -22,12 +22,12 @@ REFUSED: dict[str, tuple[list[Engine], str, str]] = {
     "versions": (
         pair(engine(), version="0.32.0"),
         "VersionMismatch",
-        "prefill is vLLM 0.33.0 and decode 0.32.0",
+        "Prefill is vLLM 0.33.0 and decode 0.32.0",
     ),
     "models": (
         pair(engine(model="/mnt/models"), model="Qwen/Qwen3-8B"),
         "ConnectorConflict",
-        "the model argument is /mnt/models at prefill and Qwen/Qwen3-8B at decode",
+        "The model argument is /mnt/models at prefill and Qwen/Qwen3-8B at decode",
     ),
     "the cache's dtype": (
         pair(engine(flags={"--kv-cache-dtype": "fp8"})),
@@ -60,7 +60,7 @@ REFUSED: dict[str, tuple[list[Engine], str, str]] = {
     "two kinds": (
         [engine(), engine(SGLANG, phase="Decode")],
         "EngineUnsupported",
-        "the prefill engine is vLLM and the decode engine SGLang",
+        "The prefill engine is vLLM and the decode engine SGLang",
     ),
     "SGLang's pages": (
         pair(engine(SGLANG, flags={"--page-size": "64"}), flags={"--page-size": "32"}),

@@ -42,7 +42,7 @@ def test_the_role_is_that_of_the_phase(phase: str, role: str) -> None:
 def test_who_is_both_is_told() -> None:
     for phase, said in (("Prefill", False), ("Decode", False), ("Unified", True)):
         notes = gate.check(BACKEND.gate(nixl(), engine(phase=phase))).warnings
-        assert any("is both (kv_both" in note for note in notes) is said
+        assert any("role is kv_both" in note for note in notes) is said
 
 
 # (spec.nixl.transfer, the pod's own connector) -> kv_connector
@@ -151,14 +151,14 @@ REFUSED: dict[str, tuple[Tier, str, dict[str, Any], str, str]] = {
         VLLM,
         {"version": "0.23.0"},
         "VersionMismatch",
-        "needs vLLM 0.24 or newer, this engine is 0.23.0",
+        "needs vLLM 0.24 or newer; this engine is 0.23.0",
     ),
     "push, and an unknown vLLM": (
         nixl(transfer="Push"),
         VLLM,
         {"version": None},
         "VersionMismatch",
-        "of a version that nobody declares",
+        "of an unknown version",
     ),
     "a lease": (
         nixl(leaseSeconds=60),
@@ -187,7 +187,7 @@ REFUSED: dict[str, tuple[Tier, str, dict[str, Any], str, str]] = {
             VLLM,
             {"env": {HOST: host}},
             "ConnectorConflict",
-            f"{HOST} is {host}: it is also the address that the other half is told",
+            f"{HOST} is {host}: the engine sends this address to the other one",
         )
         for host in ("0.0.0.0", "localhost", "127.0.0.1", "::")
     },
@@ -197,7 +197,7 @@ REFUSED: dict[str, tuple[Tier, str, dict[str, Any], str, str]] = {
             SGLANG,
             {"env": {"SGLANG_HOST_IP": host}},
             "ConnectorConflict",
-            f"SGLANG_HOST_IP is {host}: it is also the address that the other half is told",
+            f"SGLANG_HOST_IP is {host}: the engine sends this address to the other one",
         )
         for host in ("0.0.0.0", "localhost")
     },
@@ -213,14 +213,14 @@ REFUSED: dict[str, tuple[Tier, str, dict[str, Any], str, str]] = {
         VLLM,
         {},
         "PodConflict",
-        "port 8000 is the engine's (--port) and NIXL's side channel (spec.nixl.sideChannelPort)",
+        "Port 8000 is the engine's (--port) and NIXL's side channel (spec.nixl.sideChannelPort)",
     ),
     "the server's port, by its flag": (
         nixl(),
         VLLM,
         {"flags": {"--port": "5601", "--data-parallel-size": "2"}},
         "PodConflict",
-        "port 5601 is the engine's (--port)",
+        "Port 5601 is the engine's (--port)",
     ),
     "the pod's own port and its server's": (
         nixl(),
@@ -229,34 +229,34 @@ REFUSED: dict[str, tuple[Tier, str, dict[str, Any], str, str]] = {
         "PodConflict",
         f"NIXL's side channel ({PORT})",
     ),
-    "the events' ports": (nixl(), VLLM, {"flags": EVENTS}, "PodConflict", "port 5600"),
+    "the events' ports": (nixl(), VLLM, {"flags": EVENTS}, "PodConflict", "Port 5600"),
     "telemetry at the side channel": (
         nixl(telemetry={"port": 5600}),
         VLLM,
         {},
         "PodConflict",
-        "port 5600 is NIXL's side channel",
+        "Port 5600 is NIXL's side channel",
     ),
     "UCX's ports": (
         nixl(),
         VLLM,
         {"flags": {"--port": "20010"}},
         "PodConflict",
-        "port 20010 is the engine's (--port) and UCX's (spec.nixl.ports)",
+        "Port 20010 is the engine's (--port) and UCX's (spec.nixl.ports)",
     ),
     "SGLang's server": (
         nixl(bootstrapPort=30000),
         SGLANG,
         {},
         "PodConflict",
-        "port 30000 is the engine's (--port) and SGLang's bootstrap server",
+        "Port 30000 is the engine's (--port) and SGLang's bootstrap server",
     ),
     "too few ports": (
         nixl(ports={"count": 64}),
         VLLM,
         {"flags": {"--tensor-parallel-size": "8"}},
         "EngineUnsupported",
-        "8 ranks need 80 ports, and spec.nixl.ports.count is 64",
+        "8 ranks need 80 ports, but spec.nixl.ports.count is 64",
     ),
     "too few ports for SGLang": (
         nixl(ports={"count": 128}),
@@ -270,14 +270,14 @@ REFUSED: dict[str, tuple[Tier, str, dict[str, Any], str, str]] = {
         VLLM,
         {"env": {"UCX_TCP_PORT_RANGE": "30000-30010"}, "flags": {"--tensor-parallel-size": "8"}},
         "EngineUnsupported",
-        "8 ranks need 40 ports, and UCX_TCP_PORT_RANGE has 11",
+        "8 ranks need 40 ports, but UCX_TCP_PORT_RANGE has 11",
     ),
     "a port of its own range": (
         nixl(),
         VLLM,
         {"env": {"UCX_TCP_PORT_RANGE": "5000-7000"}},
         "PodConflict",
-        "port 5600 is NIXL's side channel (spec.nixl.sideChannelPort) and UCX's "
+        "Port 5600 is NIXL's side channel (spec.nixl.sideChannelPort) and UCX's "
         "(UCX_TCP_PORT_RANGE)",
     ),
     "sleep mode": (
@@ -292,7 +292,7 @@ REFUSED: dict[str, tuple[Tier, str, dict[str, Any], str, str]] = {
         VLLM,
         {"flags": {"--enable-sleep-mode": None}},
         "ConnectorConflict",
-        "with UCX alone",
+        "with UCX handles that",
     ),
     "context parallelism at decode": (
         nixl(),
@@ -306,7 +306,7 @@ REFUSED: dict[str, tuple[Tier, str, dict[str, Any], str, str]] = {
         VLLM,
         {"env": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}},
         "ConnectorConflict",
-        "PYTORCH_CUDA_ALLOC_CONF has",
+        "PYTORCH_CUDA_ALLOC_CONF sets",
     ),
 }
 
