@@ -71,6 +71,7 @@ generate: venv ## XRDs, the Input's CRD, the generated pages
 
 bench: venv ## What a call costs, beside an empty function
 	@$(BIN)/python -m tests.bench.run $(if $(CALLS),--calls $(CALLS))
+	@$(BIN)/python -m tests.bench.crossings
 
 docs: venv ## The site in dist/site, with search; a broken link fails it
 	@$(BIN)/python -m uv pip install $(UV_QUIET) --python $(BIN)/python --group docs >&2

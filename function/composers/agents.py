@@ -48,7 +48,7 @@ class Agents:
 
     @classmethod
     def of(cls, call: Call, parts: Iterable[Part]) -> "Agents":
-        """As the cluster reports them."""
+        """Read the agents' counts from what the cluster reports."""
         desired = ready = misplaced = missing = 0
         reported = False
         for part in parts:
@@ -67,7 +67,7 @@ class Agents:
         return cls(desired, ready, misplaced, reported, missing)
 
     def enough(self, readiness: Readiness) -> bool:
-        """Whether so many are ready as the tier asks for."""
+        """Return whether as many are ready as the tier asks for."""
         return (
             self.reported
             and self.desired >= readiness.min_nodes
@@ -76,7 +76,7 @@ class Agents:
 
 
 def needed(min_available: int | str, desired: int) -> int:
-    """How many of `desired` must be ready; a percentage is rounded up."""
+    """Return how many of `desired` must be ready; a percentage is rounded up."""
     if isinstance(min_available, str):
         percent = int(min_available.removesuffix("%"))
         return -(-desired * percent // 100)

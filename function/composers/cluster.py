@@ -108,7 +108,7 @@ def _removed(call: Call, document: Json) -> dict[str, tuple[Json, Requirement]]:
 
 
 def _may_be_used(call: Call, tier: str, child: Json) -> bool:
-    """Whether a consumer that the tier admits uses it; also as long as nobody has looked."""
+    """Return whether an admitted consumer uses the tier; True while unresolved."""
     usages = call.required(REQUIRED_USAGES + tier)
     return usages is None or bool(admitted(child, usages))
 
@@ -124,7 +124,7 @@ def _inline_row(tier: str, child: Json, ready: bool) -> Json:
 
 
 def report(call: Call, _: Input, __: Registry) -> Answer:
-    """Conditions about the tiers on a cluster that another function composes."""
+    """Report the tiers on a cluster that another function composes, in conditions."""
     name = call.composite_value("metadata", "name")
     tiers = call.required(REQUIRED_TIERS)
     answer = Answer(
@@ -161,7 +161,10 @@ def _provider_config(name: str, secret: str, key: str) -> dict[str, Any]:
 
 
 def _tiers_condition(rows: list[Json], kept: Sequence[str] = ()) -> Condition:
-    """`kept`: the tiers that are declared no more, and go when nothing uses them."""
+    """Return the condition of all tiers of a cluster.
+
+    `kept`: the tiers that are no longer declared, and go when nothing uses them.
+    """
     if not rows:
         return Condition(CONDITION_TIERS, TRUE, REASON_NO_TIERS)
     message = ""

@@ -20,7 +20,7 @@ def settings(
     """Return the pinned settings for `status.pinned`, by path; absent values have no row.
 
     Namespaces that a tier lists no more stay while they have consumers: those were started for the
-    list. `before`: the settings as they were kept; `users`: None where nobody has looked.
+    list. `before`: the settings as they were kept; `users`: None while unresolved.
     """
     used = None if users is None else _used(users)
     found = {}

@@ -18,7 +18,7 @@ def refused(
 ) -> Answer:
     """Refuse a composite, called `what` in the message; conditions in `unknown` are not judged.
 
-    A fatal beside the conditions where something runs, so that core keeps it. `runs`: whether
+    Add a fatal where something runs, so that core keeps it. `runs`: whether
     something may that is not composed.
     """
     message = "; ".join(str(problem) for problem in sorted(problems))

@@ -42,7 +42,7 @@ class Rollout:
         return not (self.behind or self.moving)
 
     def status(self) -> dict[str, Any]:
-        """`status.wiring` of the tier."""
+        """Return `status.wiring` of the tier."""
         return {
             "behind": len(self.behind),
             "moving": list(self.moving[:MAX_LISTED]),

@@ -1,6 +1,6 @@
 """Plan a tier from its name and spec: validated once, built once, and remembered.
 
-A consumer's step needs the same plan as the tier's own, so it stands in a module of its own.
+A consumer's step needs the same plan as the tier's own, so it is a module of its own.
 """
 
 from collections.abc import Hashable, Mapping

@@ -1,6 +1,6 @@
 """Write and read the record of what was injected, to apply it again without the tier.
 
-It stands in an annotation of the Object, or of the workload's own metadata when it is bare; never
+It is an annotation of the Object, or of the workload's own metadata when it is bare; never
 on the pod template, where writing it would roll the pods.
 """
 

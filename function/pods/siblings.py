@@ -1,4 +1,4 @@
-"""What a composite desires beside its workloads, as far as these refer to it by name."""
+"""Find the claims and ConfigMaps of a composite that its workloads refer to by name."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
