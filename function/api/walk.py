@@ -21,7 +21,7 @@ class UnreadableField(Exception):
 
 
 @dataclass(frozen=True)
-class Field:
+class ModelField:
     """A field of a model by its types.
 
     `model`: of the objects in it, None for plain values. `container`: `list` for lists and tuples,
@@ -35,10 +35,10 @@ class Field:
 
 
 @cache
-def fields(model: type[BaseModel]) -> dict[str, Field]:
+def fields(model: type[BaseModel]) -> dict[str, ModelField]:
     """Return the model's fields by the name that users write."""
     return {
-        info.alias or name: Field(
+        info.alias or name: ModelField(
             info, find_model(info.annotation), _container_type(info.annotation), _map_keys(info)
         )
         for name, info in model.model_fields.items()
@@ -102,7 +102,7 @@ class DocumentView:
             default = default.model_dump(by_alias=True, exclude_none=True)
         return self._wrap(field, default, loc) if default is not None else None
 
-    def _wrap(self, field: Field, value: Any, loc: Loc) -> Any:
+    def _wrap(self, field: ModelField, value: Any, loc: Loc) -> Any:
         """Return a value with views for its objects, if its shape is valid."""
         model = field.model
         if model is None:

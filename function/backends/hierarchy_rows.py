@@ -1,4 +1,4 @@
-"""What SGLang's own part of its hierarchy has and serves, whatever the storage below it.
+"""SGLang's own part of its hierarchical cache: versions, models, accelerators.
 
 HiCache's and Mooncake's rows stand on it: hierarchy.yaml in this folder.
 """

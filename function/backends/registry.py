@@ -49,12 +49,12 @@ def gate_rows() -> Iterator[Row]:
 
 
 def model_rows() -> Iterator[FamilyRow]:
-    """Yield which models each backend serves, for the documentation; a shared row once."""
+    """Yield the model rows of all backends, shared ones once, for the documentation."""
     yield from dict.fromkeys(row for backend in _backends() for row in backend.rows.models)
 
 
 def accelerator_rows() -> Iterator[AcceleratorRow]:
-    """Yield which accelerators each backend serves, for the documentation; a shared row once."""
+    """Yield the accelerator rows of all backends, shared ones once."""
     yield from dict.fromkeys(row for backend in _backends() for row in backend.rows.accelerators)
 
 

@@ -1,4 +1,4 @@
-"""HiCache: SGLang's own hierarchy of GPU, host memory and a store. Nothing runs on the cluster."""
+"""HiCache: SGLang's hierarchical cache of GPU, host memory and a storage."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ _OF_MOONCAKE = tuple(
 
 @dataclass(frozen=True)
 class HiCache(Defaults[HiCacheSpec]):
-    """The backend (see `function.contract.backend.Backend`)."""
+    """The HiCache backend (see `function.contract.backend.Backend`)."""
 
     name: str = "HiCache"
     field: str = "hicache"
@@ -45,11 +45,11 @@ class HiCache(Defaults[HiCacheSpec]):
     rows = _ROWS
 
     def variants(self) -> tuple[Variant, ...]:
-        """One: what is below the host pool changes little in what engines it takes."""
+        """Return one variant: storages hardly change which engines it takes."""
         return (Variant("HiCache", {"backend": "HiCache", "hicache": _HOST}),)
 
     def kinds(self) -> tuple[Variant, ...]:
-        """The host pool alone, and with files below it."""
+        """Return the host pool alone, and with files below it."""
         files = {**_HOST, "storage": {"type": "File", "file": {"sizeGiB": 1}}}
         return (
             *self.variants(),
@@ -57,20 +57,17 @@ class HiCache(Defaults[HiCacheSpec]):
         )
 
     def problems(self, tier: Tier) -> list[Problem]:
-        """Everything wrong with the tier that its schema cannot say."""
         return checks.problems(tier)
 
     def needs(self, tier: Tier) -> tuple[Need, ...]:
-        """The Mooncake tier that holds its pages, where it names one."""
+        """Return the Mooncake tier that stores its pages, if it names one."""
         return mooncake.needs(tier)
 
     def parts(self, tier: Tier) -> list[Part]:
-        """What keeps files under their size, where that is asked for: engines keep pages
-        themselves, and stores are somebody else's."""
+        """Return the evictor of files, if the tier asks for one."""
         return evict.parts(tier)
 
     def describe(self, tier: Tier) -> Description:
-        """Facts for the tier's status."""
         storage = tier.settings.storage
         own = storage is None or (storage.file is not None and storage.file.claim is None)
         return Description(
@@ -81,9 +78,9 @@ class HiCache(Defaults[HiCacheSpec]):
         )
 
     def gate(self, tier: Tier, engine: Engine) -> Question:
-        """The row of the storage, and the version of what the tier itself runs of it.
+        """Return the gate's question: the storage's row and its version in the tier.
 
-        Raises Refused for an engine that is not SGLang, naming what serves it.
+        Raise Refused for an engine other than SGLang, with an alternative.
         """
         if engine.name != SGLANG:
             raise Refused(Reason.ENGINE_UNSUPPORTED, _other_engine(tier, engine))
@@ -102,23 +99,22 @@ class HiCache(Defaults[HiCacheSpec]):
         )
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
-        """What a pod of this engine gets. Raises Refused."""
         return connector.inject(tier, engine)
 
     def agree(self, tier: Tier, engines: Sequence[Engine]) -> None:
-        """Whether what decode engines offload is ever found (see the protocol). Raises Refused."""
+        """Raise Refused where no prefill engine finds what decode engines offload."""
         agreement.check(tier, engines)
 
     def assumes(self, tier: Tier, engine_name: str) -> Mapping[str, str]:
-        """What the tier itself says of pages and layout: it stands in the keys by itself."""
+        """Return the tier's own page and layout flags, which the keys already contain."""
         return connector.assumes(tier) if engine_name == SGLANG else {}
 
     def tenant(self, tier: Tier, namespace: str) -> str:
-        """Whom a Mooncake pool takes the consumer for."""
+        """Return the consumer's tenant in a Mooncake pool."""
         return mooncake.tenant(tier, namespace)
 
     def pinned(self, tier: Tier) -> tuple[Pinned, ...]:
-        """What a store of one identity was filled with (see the protocol)."""
+        """Return the settings with which a store of one identity was filled."""
         return agreement.pinned(tier)
 
 
@@ -136,7 +132,7 @@ def _endpoints(tier: Tier) -> dict[str, str]:
 
 
 def _other_engine(tier: Tier, engine: Engine) -> str:
-    """What serves an engine that is not SGLang: the pool itself, where there is one."""
+    """Return what serves an engine other than SGLang: the pool itself, if any."""
     need = next(iter(mooncake.needs(tier)), None)
     pool = f" KVOffloadTier {need.namespace}/{need.object_name} itself, or" if need else ""
     return (

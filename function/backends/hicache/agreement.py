@@ -1,4 +1,4 @@
-"""What engines of a tier must have in common, side by side and over time."""
+"""Compatibility of the engines of a tier, among each other and over time."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ _NONE = "none"
 
 
 def check(tier: Tier, engines: Sequence[Engine]) -> None:
-    """Raise Refused where decode engines offload what no prefill engine beside them ever finds."""
+    """Raise Refused where no prefill engine finds what decode engines offload."""
     if tier.settings.decode != "Offload":
         return
     prefill = [engine for engine in engines if facts.phase(engine) == PREFILL]
@@ -41,14 +41,15 @@ def check(tier: Tier, engines: Sequence[Engine]) -> None:
 
 
 def _served(engine: Engine) -> str:
-    """The name that the model is served under; "" where nobody sees it."""
+    """Return the served model name, "" where it is unknown."""
     name = "--served-model-name"
     return (engine.flag(name) or "") if engine.has(name) else engine.model
 
 
 def pinned(tier: Tier) -> tuple[Pinned, ...]:
-    """The pool that engines hold through this tier, the claim that is bounded for them, and what a
-    store's keys do not hold: whatever is in it was written with that.
+    """Return the settings that stored pages depend on.
+
+    They are the pool, the bounded claim, and what a store's keys do not contain.
     """
     storage, spec = tier.settings.storage, tier.settings
     pool = storage.mooncake.storage_tier_ref if storage and storage.mooncake else None

@@ -1,4 +1,4 @@
-"""What is wrong with a HiCache tier beyond its schema, and what is right but worth knowing."""
+"""Checks of a HiCache tier beyond its schema: problems and warnings."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ _OURS = {
 
 
 def problems(tier: Tier) -> list[Problem]:
-    """Everything wrong with the tier, sorted by path."""
+    """Return all problems of the tier, sorted by path."""
     return sorted({problem for subject in _SUBJECTS for problem in subject(tier)})
 
 
@@ -82,7 +82,7 @@ _SUBJECTS = (_store, _rdma, _raw)
 
 
 def warnings(tier: Tier) -> list[str]:
-    """What is true of a valid tier and worth knowing, for its Accepted condition."""
+    """Return the warnings about a valid tier, for its Accepted condition."""
     storage = tier.settings.storage
     kind = storage.type if storage is not None else ""
     objects = storage is not None and storage.nixl is not None and storage.nixl.obj is not None

@@ -1,7 +1,7 @@
-"""What in an engine pod cannot go with HiCache: one row for each thing, read in order.
+"""Conflicts of an engine pod with HiCache: one row each.
 
-What one of SGLang's flags has against another, whichever tier brings it, is `flags.sglang.rules`'.
-Sources: SGLang's wheels from 0.5.5 to 0.5.23. A value that is not static is nobody's to judge.
+Conflicts between SGLang's own flags are in `engines/sglang/rules.py`. Sources: SGLang's wheels from
+0.5.5 to 0.5.23. A value that is not static cannot be checked.
 """
 
 from collections.abc import Callable
@@ -31,12 +31,12 @@ _STORES = (
 
 
 def check(tier: Tier, engine: Engine) -> None:
-    """Raise Refused for the first row that holds."""
+    """Raise Refused with every row that holds."""
     conflicts.check(ROWS, tier, engine)
 
 
 def _stored(holds: _Holds) -> _Holds:
-    """`holds`, of tiers with a storage."""
+    """Return `holds` limited to tiers with a storage."""
     return lambda tier, engine: holds(tier, engine) if tier.settings.storage else None
 
 

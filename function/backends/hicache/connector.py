@@ -1,7 +1,7 @@
-"""What an SGLang pod gets: every setting of its hierarchy as a flag, and what its storage needs.
+"""The wiring of SGLang pods: flags of the hierarchy, and its storage.
 
-Every size is written. An absent one is twice the GPU's pool in each rank, or from 0.5.21 on most of
-the memory that the pod may have.
+Every size is set. The default is twice the GPU's pool in each rank, or from 0.5.21 on most of the
+memory that the pod may have.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ ALLOWS = Allowance(
 
 
 def inject(tier: Tier, engine: Engine) -> Injection:
-    """The wiring of one engine pod. Raises Refused."""
+    """Return the wiring of one engine pod. Raise Refused."""
     conflicts.check(tier, engine)
     storage = storages.of(tier, engine)
     enable = DECODE_OFFLOAD if facts.is_plain_decode(engine) else hierarchy.ENABLE
@@ -59,7 +59,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
 
 
 def assumes(tier: Tier) -> Mapping[str, str]:
-    """Flags of the tier that the identity leaves out."""
+    """Return flags of the tier that are no part of the identity."""
     return {hierarchy.PAGE_SIZE: str(tier.settings.page_tokens), **_pages(tier)}
 
 

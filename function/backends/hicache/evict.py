@@ -1,6 +1,6 @@
-"""What runs on the cluster where the tier asks for it: an evictor beside the volume of files.
+"""The evictor of files on a claim, if the tier asks for one.
 
-SGLang takes a page that is gone for a miss and writes it again, but makes a directory only when it
+SGLang treats a removed page as a miss and writes it again, but creates a directory only when it
 starts: empty ones stay.
 """
 
@@ -13,12 +13,12 @@ from function.contract.backend import Part
 
 
 def parts(tier: Tier) -> list[Part]:
-    """What keeps the volume under its size; nothing where nobody asks for it."""
+    """Return the evictor of the volume, if the tier asks for one."""
     return volumes.parts(tier, bounded(tier))
 
 
 def bounded(tier: Tier) -> list[Volume]:
-    """The volume of the storage, with the tier's directory for every identity."""
+    """Return the storage's volume with the tier's directory of all identities."""
     storage = tier.settings.storage
     asked = storage.evictor if storage is not None else None
     claim = facts.claim(tier)

@@ -1,4 +1,4 @@
-"""What more than one module of HiCache needs: the engine's part, its pages, where they may lie."""
+"""Phases, pages and places of HiCache."""
 
 from function.api.hicache import HiCacheSpec
 from function.backends.hierarchy import PAGE_SIZE
@@ -26,35 +26,35 @@ Tier = AnyTier[HiCacheSpec]
 
 
 def phase(engine: Engine) -> str:
-    """Prefill, Decode or Unified: what SGLang was told counts before what the pod is called."""
+    """Return the phase: SGLang's flag takes precedence over the pod's role."""
     return _MODES.get(engine.flag("--disaggregation-mode") or "", engine.phase)
 
 
 def is_plain_decode(engine: Engine) -> bool:
-    """Whether it is a decode engine without a radix cache, and so without a hierarchy."""
+    """Return whether it is a decode engine without a radix cache."""
     return phase(engine) == DECODE and not engine.has(DECODE_RADIX)
 
 
 def page_tokens(tier: Tier, engine: Engine) -> str:
-    """Tokens of a page as the engine will have them."""
+    """Return the engine's tokens per page."""
     return engine.flag(PAGE_SIZE) or str(tier.settings.page_tokens)
 
 
 def pages(tier: Tier, engine: Engine) -> str:
-    """What tells pages from all that are not the same bytes: identity, layout, size.
+    """Return what distinguishes pages of different bytes: identity, layout, size.
 
-    The identity has what the user's flags say of layout and page; the tier's own are not in it.
+    The identity contains layout and page flags of the user, not those of the tier.
     """
     return f"{engine.identity}-{tier.settings.memory_layout}-{page_tokens(tier, engine)}"
 
 
 def directory(tier: Tier, root: str = SHARED) -> str:
-    """A directory of the tier's own on a volume, so that two tiers may share one."""
+    """Return the tier's own directory on a volume, so that two tiers may share it."""
     return f"{root}/{tier.remote_name}"
 
 
 def claim(tier: Tier) -> str | None:
-    """The claim of a storage that is files, where it is on one."""
+    """Return the claim of a storage of files, if it is on one."""
     storage = tier.settings.storage
     if storage is None:
         return None
@@ -65,7 +65,7 @@ def claim(tier: Tier) -> str | None:
 
 
 def holds_one_identity(tier: Tier) -> bool:
-    """Whether the keys of the tier's storage have no place for an identity."""
+    """Return whether the storage's keys have no place for an identity."""
     storage = tier.settings.storage
     if storage is None:
         return False

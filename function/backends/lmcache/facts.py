@@ -39,7 +39,7 @@ SINCE = {
 Tier = AnyTier[LMCacheSpec]
 
 
-class AgentImage(Image):
+class LMCacheImage(Image):
     """The agents' image."""
 
     @property
@@ -52,9 +52,9 @@ class AgentImage(Image):
         return self.version is not None and self.version >= SINCE[feature]
 
 
-def image(tier: Tier) -> AgentImage:
+def image(tier: Tier) -> LMCacheImage:
     """Return the image of a tier's agents; default: the stock image."""
-    return AgentImage.of(tier.spec.image, STOCK_REPOSITORY, STOCK_TAG)
+    return LMCacheImage.of(tier.spec.image, STOCK_REPOSITORY, STOCK_TAG)
 
 
 def host(tier: Tier) -> str:

@@ -34,7 +34,7 @@ _BEFORE_READERS = Pairing("lmcache", ">=0.5.3,<0.5.5", "an agent of lmcache 0.5.
 
 
 def pairings(tier: Tier, engine: Engine) -> tuple[Pairing, ...]:
-    """What the image of this engine must hold for this tier."""
+    """Return what the image of this engine must hold for this tier."""
     if tier.settings.mode == facts.IN_PROCESS:
         return (_INSIDE,) if engine.name == VLLM else ()
     server = facts.image(tier).version

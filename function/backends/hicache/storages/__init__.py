@@ -1,4 +1,4 @@
-"""SGLang's storages, one module each: what an engine's flags and pod get for it."""
+"""SGLang's storages, one module each: an engine's flags and pod fields."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ _NAMES = {"Mooncake": "mooncake", "NIXL": "nixl", "HF3FS": "hf3fs", "File": "fil
 
 
 def of(tier: Tier, engine: Engine) -> Storage | None:
-    """The tier's storage for one engine, with how it fetches ahead; None without one."""
+    """Return the tier's storage for one engine with its prefetch, None without one."""
     settings = tier.settings.storage
     if settings is None:
         return None
@@ -33,7 +33,7 @@ def of(tier: Tier, engine: Engine) -> Storage | None:
 
 
 def name(tier: Tier) -> str:
-    """SGLang's name of the tier's storage; "" without one."""
+    """Return SGLang's name of the tier's storage, "" without one."""
     settings = tier.settings.storage
     if settings is None:
         return ""
@@ -45,7 +45,7 @@ def _plugin(tier: Tier) -> str:
 
 
 def _prefetch(tier: Tier) -> Json:
-    """SGLang takes tokens, and seconds as a number."""
+    """Return the prefetch settings; SGLang takes tokens, and seconds as a number."""
     prefetch = present(tier.settings.storage).prefetch
     return {
         "prefetch_threshold": prefetch.threshold_tokens,

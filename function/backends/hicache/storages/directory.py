@@ -1,7 +1,7 @@
-"""Storages of files: SGLang's own, and NIXL's with plugin POSIX. A directory for each identity.
+"""Storages of files: SGLang's own, and NIXL's with plugin POSIX.
 
-Their file names hold a page's hash, the served name and the rank; neither weights, nor layout, nor
-the size of a page. SGLang makes the directory itself.
+Each identity has a directory. File names contain a page's hash, the served name and the rank, but
+not weights, layout or page size. SGLang creates the directory itself.
 """
 
 from function.api.base import present
@@ -17,7 +17,7 @@ _VOLUME = "kv-offload-pages"
 
 
 def file(tier: Tier, engine: Engine) -> Storage:
-    """`file`: bounded by SGLang, which counts the files of each rank."""
+    """Return storage `file`, which SGLang bounds by the files of each rank."""
     settings = present(present(tier.settings.storage).file)
     if settings.claim is None:
         # Beyond its limit the kubelet evicts the pod: SGLang stays below it.
@@ -36,7 +36,7 @@ def file(tier: Tier, engine: Engine) -> Storage:
 
 
 def posix(tier: Tier, engine: Engine) -> Storage:
-    """`nixl` with POSIX: bounded by how full the volume is, which one rank of each pod watches."""
+    """Return `nixl` with POSIX, bounded by the volume's use, which one rank watches."""
     settings = present(present(present(tier.settings.storage).nixl).posix)
     extra: Json = {
         "plugin": {"posix": {"active": True}},
@@ -50,12 +50,12 @@ def posix(tier: Tier, engine: Engine) -> Storage:
 
 
 def claimed(claim: HiCacheClaim) -> Json:
-    """The volume of a claim."""
+    """Return the volume of a claim."""
     return {"name": _VOLUME, "persistentVolumeClaim": {"claimName": claim.claim_name}}
 
 
 def mounted(root: str) -> Json:
-    """The mount of the volume."""
+    """Return the mount of the volume."""
     return {"name": _VOLUME, "mountPath": root}
 
 

@@ -1,7 +1,7 @@
-"""`hf3fs`: one file for each rank on 3FS, and a metadata server that hands out its pages.
+"""Storage `hf3fs`: one file per rank on 3FS, with a metadata server.
 
 The server keys a page by its tokens and rank alone: it must serve one identity. Without a server
-every pod hands out the pages of the one file by itself, and writes over the others'.
+every pod assigns the pages of the one file itself, and overwrites the others'.
 """
 
 import json
@@ -17,7 +17,7 @@ from function.kube.naming import file_name
 
 
 def storage(tier: Tier, engine: Engine) -> Storage:
-    """SGLang reads its configuration from a file, and stops where the server does not answer."""
+    """Return the storage; SGLang reads a file, and stops without the server."""
     settings = present(present(tier.settings.storage).hf3fs)
     config = {
         "file_path_prefix": f"{facts.SHARED}/{tier.remote_name}-{facts.pages(tier, engine)}",
@@ -42,6 +42,6 @@ def storage(tier: Tier, engine: Engine) -> Storage:
 
 
 def address(tier: Tier) -> str:
-    """HOST:PORT of the metadata server."""
+    """Return HOST:PORT of the metadata server."""
     settings = present(present(tier.settings.storage).hf3fs)
     return f"{settings.metadata_host}:{settings.metadata_port}"

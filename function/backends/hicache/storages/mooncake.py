@@ -1,4 +1,4 @@
-"""`mooncake`: a pool as Mooncake's own tiers see it, be it a tier that is needed or addresses."""
+"""Storage `mooncake`: the pool of a Mooncake tier, or of external addresses."""
 
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ _PATH = f"{facts.SPEC}.storage.mooncake.storageTierRef.name"
 
 
 def needs(tier: Tier) -> tuple[Need, ...]:
-    """The tier that holds the pool, where it is one."""
+    """Return the tier of the pool, if it is one."""
     storage = tier.settings.storage
     if storage is None or storage.mooncake is None or storage.mooncake.storage_tier_ref is None:
         return ()
@@ -34,8 +34,9 @@ def needs(tier: Tier) -> tuple[Need, ...]:
 
 
 def problem(tier: Tier) -> tuple[str, str] | None:
-    """(path, what is wrong) with the tier that is needed; None where nothing is, or nobody looked
-    it up: a fleet's children do.
+    """Return (path, problem) of the needed tier, None without a problem.
+
+    A fleet's children look it up, not the fleet.
     """
     needed = tier.needed.get(NEED)
     if needed is None:
@@ -49,7 +50,7 @@ def problem(tier: Tier) -> tuple[str, str] | None:
 
 
 def pool(tier: Tier) -> mooncake.Tier:
-    """The pool as a Mooncake tier: that which is needed, or one that only has addresses."""
+    """Return the pool as a Mooncake tier: the needed one, or one of addresses only."""
     needed = tier.needed.get(NEED)
     if needed is not None:
         spec, _ = parse(KVOffloadTierSpec, access.mapping(needed, "spec"))
@@ -64,18 +65,18 @@ def pool(tier: Tier) -> mooncake.Tier:
 
 
 def version(tier: Tier) -> Version | None:
-    """Mooncake's version in the pool's processes, None where nobody says it."""
+    """Return Mooncake's version in the pool's processes, None if unknown."""
     return mooncake.image(pool(tier)).version
 
 
 def tenant(tier: Tier, namespace: str) -> str:
-    """Whom the pool takes a consumer's engine for; "" where there is no pool, or all share it."""
+    """Return the tenant of an engine in the pool, "" without tenants."""
     known = tier.settings.storage is not None and tier.settings.storage.mooncake is not None
     return mooncake.tenant(pool(tier), namespace) if known else ""
 
 
 def storage(tier: Tier, engine: Engine) -> Storage:
-    """As a tier of that pool wires SGLang; the pods carry the label that its policy admits."""
+    """Return the storage; the pods carry the label that the pool's policy admits."""
     found = pool(tier)
     conflicts.check_storage(found, engine)
     made = connector.storage(found, facts.pages(tier, engine), engine.tenant)

@@ -1,4 +1,4 @@
-"""`nixl` with OBJ: an object for each page, in a bucket whose keys hold no identity."""
+"""Storage `nixl` with OBJ: one object per page; its keys hold no identity."""
 
 from function.api.base import present
 from function.backends import trust
@@ -13,9 +13,9 @@ ACCESS, SECRET = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 
 
 def storage(tier: Tier, _: Engine) -> Storage:
-    """Keys come by environment: NIXL's plugin reads AWS's usual names.
+    """Return the storage, with credentials in the environment.
 
-    The plugin's parameters are texts, and it knows no `True`.
+    NIXL's plugin reads AWS's usual names. Its parameters are strings; it does not accept `True`.
     """
     settings = present(present(present(tier.settings.storage).nixl).obj)
     plugin: Json = {
@@ -43,7 +43,7 @@ def storage(tier: Tier, _: Engine) -> Storage:
 
 
 def endpoint(tier: Tier) -> str:
-    """The store's address; AWS's own where the tier names no other."""
+    """Return the store's address, by default AWS's endpoint of the region."""
     settings = present(present(present(tier.settings.storage).nixl).obj)
     host = settings.endpoint or f"s3.{settings.region}.amazonaws.com"
     return f"{settings.scheme}://{host}:{settings.port}"

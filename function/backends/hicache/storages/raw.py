@@ -1,4 +1,4 @@
-"""A storage of SGLang's that the tier has no fields for: as it is written."""
+"""Another storage of SGLang, with the tier's own configuration."""
 
 import json
 
@@ -11,7 +11,7 @@ from function.contract.injection import Json
 
 
 def configuration(tier: Tier) -> Json:
-    """The object that the tier's text is. Raises ValueError for a text that is none."""
+    """Return the tier's JSON object. Raise ValueError for any other text."""
     found = json.loads(present(present(tier.settings.storage).raw).extra_config)
     if not isinstance(found, dict):
         raise ValueError("must be a JSON object")
@@ -19,7 +19,7 @@ def configuration(tier: Tier) -> Json:
 
 
 def storage(tier: Tier, engine: Engine) -> Storage:
-    """The tier's own words, and the tag where the storage's keys have a place for one."""
+    """Return the tier's configuration, with the tag if the keys have a place for it."""
     backend = present(present(tier.settings.storage).raw).backend
     extra = configuration(tier)
     if backend in facts.TAGGED:
