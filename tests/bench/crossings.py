@@ -28,8 +28,8 @@ ROOT = f"{Path(function.__file__).parent}/"
 # The most that a call may count whose tier is remembered, and one whose tier is new as well.
 # Lowered whenever a change takes something away.
 BUDGET = {
-    "known tier": {"calls": 1180, "files": 620, "rooms": 285, "objects": 176, "classes": 76},
-    "new tier": {"calls": 1380, "files": 655, "rooms": 310, "objects": 200, "classes": 80},
+    "known tier": {"calls": 1210, "files": 635, "rooms": 295, "objects": 176, "classes": 76},
+    "new tier": {"calls": 1415, "files": 670, "rooms": 320, "objects": 200, "classes": 80},
 }
 
 
