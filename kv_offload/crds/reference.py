@@ -55,7 +55,7 @@ class _Writer:
             f"# {page.title}",
             "",
             page.about,
-            "How to read a field: [api.md](../api.md).",
+            "[Legend](../api.md).",
         )
         sections = (self._section(path, schema, page) for path, schema in page.parts)
         return "\n".join((*head, *chain.from_iterable(sections), ""))

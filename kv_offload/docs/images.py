@@ -78,7 +78,7 @@ def _takers() -> list[str]:
         "`mode: InProcess` there, or Native, which needs nothing of an image and takes moving "
         "tags too.",
         "",
-        *table(("Image", "Tiers"), rows),
+        *table(("Image", "Tiers"), grouped(rows)),
         "",
     ]
 

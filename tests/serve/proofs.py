@@ -103,8 +103,7 @@ INTRODUCTION = """\
 - **server**: a real server took blocks from a client and returned them (`make conformance`).
 - **parser**: the engine's own parser and checks took what is emitted (`make conformance`).
 
-Nothing has run on a GPU or an RDMA device: CUDA IPC, GPUDirect and RDMA are not proven. Each
-section names what replaced a part that needs a GPU.
+Nothing has run on a GPU or an RDMA device: CUDA IPC, GPUDirect and RDMA are not proven.
 """
 
 
@@ -112,6 +111,7 @@ def page(proven: Mapping[str, Any]) -> str:
     """Return the whole page, from what `proven.json` holds."""
     pairs = [name for name in PAIRS if name in proven]
     parts = [INTRODUCTION, *_summary(proven), *_cases({name: proven[name] for name in pairs})]
+    parts += _replaced([PAIRS[name] for name in pairs])
     for name in pairs:
         parts += _section(PAIRS[name], proven[name])
     return "\n".join(parts).rstrip("\n") + "\n"
@@ -141,13 +141,20 @@ def _cases(proven: Mapping[str, Any]) -> Iterator[str]:
     yield ""
 
 
+def _replaced(pairs: Iterable[Pair]) -> Iterator[str]:
+    """Yield what a machine without a GPU needed, each with its pairs."""
+    found: dict[str, list[str]] = {}
+    for pair in pairs:
+        for part in pair.stand_ins:
+            found.setdefault(f"instead of {part.instead_of}: {part.what}.", []).append(pair.name)
+    yield "## Replaced parts\n"
+    yield from (f"- {', '.join(names)}: {text}" for text, names in found.items())
+    yield ""
+
+
 def _section(pair: Pair, seen: Mapping[str, Any]) -> Iterator[str]:
     yield f"## {pair.name}\n"
     yield ", ".join(f"{name} {version}" for name, version in seen["versions"].items()) + ".\n"
-    for stand_in in pair.stand_ins:
-        yield f"- Instead of {stand_in.instead_of}: {stand_in.what}."
-    if pair.stand_ins:
-        yield ""
 
 
 def main() -> int:
