@@ -14,7 +14,7 @@ include tests/tools/tools.mk
 -include tests/cluster/cluster.mk
 -include tests/modelplane/modelplane.mk
 
-.PHONY: help venv render test-render test coverage goldens generate lint types bench image-check fuzz evictor-test docs
+.PHONY: help venv render test-render test goldens generate lint types bench image-check fuzz evictor-test docs
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort | expand -t24
 
@@ -56,13 +56,9 @@ goldens: venv ## Write the goldens anew (GOLDENS=consumer/wired: of these render
 	@$(BIN)/python -m tests.render.run --engine embedded --update $(GOLDENS)
 	@$(BIN)/python -m tests.unit.backends.goldens
 
-# A file stays on one process: its fixtures are made once.
-test: venv ## Unit tests, on all cores (TEST_ARGS=tests/unit/api)
-	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(TEST_ARGS)
-
-# Twice the time of `make test`, so that only CI runs it.
-coverage: venv ## Unit tests, and the share of lines that they reach (limit in pyproject.toml)
-	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(TEST_ARGS) --cov
+# A file stays on one process: its fixtures are made once. COVERAGE=1 takes twice the time.
+test: venv ## Unit tests, on all cores (TEST_ARGS=tests/unit/api, COVERAGE=1)
+	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(COVERAGE:%=--cov) $(TEST_ARGS)
 
 generate: venv ## XRDs, the Input's CRD, the generated pages
 	@$(BIN)/python -m kv_offload.crds.generate
