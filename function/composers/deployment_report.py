@@ -26,7 +26,7 @@ from function.edge.answer import (
 )
 from function.edge.request import Call
 from function.kube import access
-from function.reasons import REASONS, Reason
+from function.reasons import Reason
 
 REPLICA = "ModelReplica"
 
@@ -74,7 +74,7 @@ def _read_replica(call: Call, key: str) -> _ReplicaReport | None:
     if not asks and reason in (Reason.NOT_REQUESTED, Reason.WIRED):
         return None  # it was wired once, or is about to be unwired
     status = access.text(found, "status")
-    if status not in _STATUSES or reason not in REASONS:
+    if status not in _STATUSES or reason not in tuple(Reason):
         status, reason = UNKNOWN, Reason.NOT_REPORTED
     return _ReplicaReport(name, status, reason, access.text(found, "message")[:_MAX_CHARACTERS])
 

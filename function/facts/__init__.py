@@ -72,9 +72,10 @@ class Table(Sequence[Fact], Generic[Fact]):
             raise FactError(f"{where}: is no mapping")
         data = dict(data)
         _date(data.pop("date", str(found.date)), where)
-        if found.source:
+        of_others = any(field.name == "source" for field in fields(self.row))
+        if of_others and found.source:
             data.setdefault("source", found.source)
-        if not data.get("source"):
+        if of_others and not data.get("source"):
             raise FactError(f"{where}: has no source")
         try:
             row: Fact = _of(self.row)(_resolved(data, self.path))

@@ -26,7 +26,8 @@ from function.pods.record import Record
 from function.pods.refs import Ref
 from function.pods.siblings import SiblingResources
 from function.problems import Refused
-from function.reasons import REASONS, Policy, Reason
+from function.reasons import Policy, Reason
+from kv_offload.docs.reasons import REASONS
 from kv_offload.render import emit, tree
 from kv_offload.render.files import InputError
 

@@ -19,10 +19,11 @@ from function.contract.stock_images.repositories import REPOSITORIES
 from function.contract.versions import releases
 from function.engines.vllm.connectors import CONNECTORS
 from function.pods.other_injectors import INJECTORS
-from function.reasons import REASONS, Pods, Reason
+from function.reasons import Reason
 from function.workloads import kinds
 from kv_offload import docs
 from kv_offload.docs import links, matrix, site
+from kv_offload.docs.reasons import REASONS, Pods
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 import function
-from function.reasons import REASONS, Reason
+from function.reasons import Reason
+from kv_offload.docs.reasons import REASONS
 
 _SOURCES = Path(function.__file__).parent
 _SAID = re.compile(r"\bReason\.([A-Z_]+)")

@@ -15,7 +15,7 @@ from function.contract.gate import Question, Rows, Verdict
 from function.contract.versions import ceiling, known_versions, parse, undeclared_versions
 from function.engines.vllm.connectors import CONNECTORS
 from function.problems import Refused
-from function.reasons import REASONS
+from kv_offload.docs.reasons import REASONS
 
 TABLE = tuple(gate_rows())
 

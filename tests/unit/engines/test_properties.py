@@ -10,7 +10,7 @@ from function.engines.registry import kind
 from function.engines.vllm.connectors import CONNECTORS
 from function.engines.vllm.merge import children
 from function.problems import Refused
-from function.reasons import REASONS
+from kv_offload.docs.reasons import REASONS
 from tests.unit.engines.helpers import (
     KV,
     LMCACHE,

@@ -12,7 +12,7 @@ from function.contract.backend import Tier
 from function.contract.engine import Engine
 from function.contract.injection import Injection
 from function.problems import Refused
-from function.reasons import REASONS
+from kv_offload.docs.reasons import REASONS
 from tests.unit.backends.hicache import IDENTITY, cache, pool, sglang, stored, tier, vllm
 
 PLAIN = cache()

@@ -9,7 +9,7 @@ from function.backends.lmcache import BACKEND, conflicts
 from function.contract.backend import Tier
 from function.contract.engine import Engine
 from function.problems import Refused
-from function.reasons import REASONS
+from kv_offload.docs.reasons import REASONS
 from tests.unit.backends.lmcache import server, tier
 
 ISOLATED = server()

@@ -16,7 +16,7 @@ from function.contract.gate import check
 from function.contract.packages import stated
 from function.engines import ranks
 from function.problems import Refused
-from function.reasons import REASONS
+from kv_offload.docs.reasons import REASONS
 from tests.unit.backends.mooncake import IDENTITY, RDMA, pool, sglang, vllm
 
 PLAIN = pool()

@@ -11,7 +11,7 @@ from function.contract.backend import Tier
 from function.contract.engine import Engine
 from function.contract.gate import Question
 from function.problems import Refused
-from function.reasons import REASONS
+from kv_offload.docs.reasons import REASONS
 from tests.unit.backends.native import BUCKET, FILES, IDENTITY, PEERS, native, vllm
 
 GIB, MIB = 2**30, 2**20

@@ -13,7 +13,7 @@ from function.contract.backend import Tier
 from function.contract.engine import Engine
 from function.contract.injection import Injection
 from function.problems import Refused
-from function.reasons import REASONS
+from kv_offload.docs.reasons import REASONS
 from tests.unit.backends.nixl import engine, nixl
 
 HOST, PORT = "VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_NIXL_SIDE_CHANNEL_PORT"
