@@ -66,9 +66,7 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
         *,
         verbose: bool = False,
     ) -> None:
-        """`clock`: seconds since 1970; it decides when a start has taken too long, and no more.
-        `verbose`: what every call decided is logged.
-        """
+        """`clock`: seconds since 1970, for start-up time-outs. `verbose`: log every decision."""
         self.backends = backends
         self.clock = clock
         self.verbose = verbose
@@ -171,7 +169,7 @@ def _count(counted: Counted, started: float) -> None:
 
 
 def _decided(call: Call, answer: Answer) -> dict[str, Any]:
-    """What a call came to, for a log: keys and conditions, and nothing that anybody wrote."""
+    """Return what a call decided, for a log: keys and conditions, no user's text."""
     desired = ({*call.desired_keys()} | answer.resources.keys()) - answer.removed
     return {
         "composite": call.name,

@@ -78,11 +78,11 @@ OWNED_KEYS = frozenset(
 
 
 def reference(namespace: str, name: str) -> str:
-    """A label value that names a tier: `namespace.name`, or a digest form past 63 characters."""
+    """Return a label value that names a tier: `namespace.name`, or a digest above 63 characters."""
     plain = f"{namespace}.{name}"
     return plain if len(plain) <= 63 else naming.label(name, unique=(namespace, name), limit=63)
 
 
 def remote_name(namespace: str, name: str) -> str:
-    """The DNS label that everything of a tier on its workload cluster is named after."""
+    """Return the DNS label that prefixes everything of a tier on its workload cluster."""
     return naming.label("kv", name, unique=(namespace, name), limit=40)

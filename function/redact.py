@@ -1,4 +1,4 @@
-"""Taking credentials out of what people read: conditions, results and logs are not secret.
+"""Remove credentials from conditions, results and logs, which are not secret.
 
 A pod's author may have written one into argv or env; a message about that pod must not carry it on
 into the status of a composite, which far more people can read.
@@ -37,13 +37,13 @@ _VALUES = re.compile(
 
 
 def redacted(text: str) -> str:
-    """The text without what looks like a credential."""
+    """Return the text with everything that looks like a credential hidden."""
     text = _VALUES.sub(HIDDEN, text)
     return _NAMED.sub(lambda m: f"{m['name']}{m['between']}{HIDDEN}", text)
 
 
 def is_credential(name: str) -> bool:
-    """Whether a key is named like one that holds a credential."""
+    """Return whether a key is named like one that holds a credential."""
     return _KEY.fullmatch(name) is not None
 
 

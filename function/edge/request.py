@@ -16,7 +16,7 @@ _KIND = ("apiVersion", "kind")
 
 
 class Call:
-    """One function call. Documents that it hands out are shared and must not be changed.
+    """One function call. The documents that it returns are shared: do not change them.
 
     Three states of a required resource must be told apart: `required(name)` is None while core has
     not resolved it, [] when it was looked for and is absent, and a list of documents otherwise.
@@ -32,7 +32,7 @@ class Call:
 
     @property
     def input(self) -> Document:
-        """The step's Input, {} when the step has none."""
+        """Return the step's Input, {} when the step has none."""
         return structs.decode(self._req.input) if self._req.HasField("input") else {}
 
     @cached_property
@@ -42,27 +42,27 @@ class Call:
 
     @property
     def name(self) -> str:
-        """The composite, for the log: kind namespace/name."""
+        """Return the composite as `kind namespace/name`, for the log."""
         parts = (("metadata", "namespace"), ("metadata", "name"))
         named = "/".join(str(self.composite_value(*path) or "") for path in parts)
         return f"{self.composite_value('kind')} {named}"
 
     @property
     def is_unresponsive(self) -> bool:
-        """Whether core's circuit breaker for this composite is open: it is told of no changes."""
+        """Return whether core's circuit breaker is open: the composite misses changes."""
         return structs.condition(self._req.observed.composite.resource, "Responsive") == "False"
 
     def composite_value(self, *path: str | int) -> Any:
-        """One value of the composite, without converting the rest."""
+        """Return one value of the composite, without converting the rest."""
         return structs.read(self._req.observed.composite.resource, *path)
 
     def composite_condition(self, kind: str) -> Document:
-        """A whole condition of the composite, {} where it has none of that type."""
+        """Return a whole condition of the composite, {} where it has none of that type."""
         return _condition(self.composite_value("status", "conditions"), kind)
 
     @property
     def composite_spec_bytes(self) -> bytes:
-        """The serialised `spec` of the composite: a key for memos of what follows from it."""
+        """Return the serialised `spec` of the composite, as a key for memos."""
         fields = self._req.observed.composite.resource.fields
         return fields["spec"].SerializeToString(deterministic=True) if "spec" in fields else b""
 
@@ -76,20 +76,20 @@ class Call:
     def required_values(
         self, name: str, *paths: tuple[str | int, ...]
     ) -> list[tuple[Any, ...]] | None:
-        """For each required resource of that name, the values at the paths; None: unresolved."""
+        """Return the values at the paths of each required resource; None: unresolved."""
         if name not in self._req.required_resources:
             return None
         items = self._req.required_resources[name].items
         return [tuple(structs.read(i.resource, *path) for path in paths) for i in items]
 
     def required_schema(self, name: str) -> Document | None:
-        """The OpenAPI schema required by that name; None: unresolved, or there is no such kind."""
+        """Return the OpenAPI schema required by that name; None: unresolved, or no such kind."""
         if name not in self._req.required_schemas:
             return None
         return structs.decode(self._req.required_schemas[name].openapi_v3) or None
 
     def declares_status(self, name: str, field: str) -> bool:
-        """Whether the required schema of that name declares `status.<field>`."""
+        """Return whether the required schema of that name declares `status.<field>`."""
         if name not in self._req.required_schemas:
             return False
         schema = self._req.required_schemas[name].openapi_v3
@@ -118,7 +118,7 @@ class Call:
         return sorted(self._req.observed.resources)
 
     def observed(self, key: str) -> Document | None:
-        """A whole observed resource: only where a path read does not do."""
+        """Return a whole observed resource. Prefer `observed_value`: it converts less."""
         if key not in self._req.observed.resources:
             return None
         return structs.decode(self._req.observed.resources[key].resource)
@@ -134,18 +134,18 @@ class Call:
         return structs.condition(self._req.observed.resources[key].resource, kind)
 
     def observed_whole_condition(self, key: str, kind: str) -> Document:
-        """A whole condition of an observed resource, {} where it has none of that type."""
+        """Return a whole condition of an observed resource, {} where it has none of that type."""
         return _condition(self.observed_value(key, "status", "conditions"), kind)
 
     def refused_write(self, key: str) -> str:
-        """Why the provider could not write an observed Object's manifest, "" where it could."""
+        """Return why the provider could not write an Object's manifest, "" where it could."""
         if self.observed_condition(key, "Synced") != "False":
             return ""
         entry = self.observed_whole_condition(key, "Synced")
-        return str(entry.get("message") or entry.get("reason") or "it says not why")
+        return str(entry.get("message") or entry.get("reason") or "the provider gave no reason")
 
     def observed_ready(self, key: str, *, by_existing: bool = False) -> bool:
-        """Whether an observed Object is ready.
+        """Return whether an observed Object is ready.
 
         `by_existing`: what it stands for is ready as soon as it exists, so Synced is enough: it is
         True only after a successful write. Where the thing was there already (a Namespace that
@@ -155,7 +155,7 @@ class Call:
         return any(self.observed_condition(key, kind) == "True" for kind in kinds)
 
     def observed_provider_config(self) -> str:
-        """The ClusterProviderConfig of what already runs in Objects, "" when nothing does."""
+        """Return the ClusterProviderConfig of observed Objects, "" where there is none."""
         for key in self.observed_keys():
             name = self.observed_value(key, "spec", "providerConfigRef", "name")
             if name:
@@ -163,11 +163,11 @@ class Call:
         return ""
 
     def desired_keys(self) -> list[str]:
-        """What earlier steps desire, and what this step has added so far."""
+        """Return the keys of earlier steps' resources and of those that this step has added."""
         return sorted({*self._req.desired.resources, *self._added})
 
     def desired(self, key: str) -> Document:
-        """A whole desired resource. Raises KeyError."""
+        """Return a whole desired resource. Raise KeyError."""
         if key in self._added:
             return self._added[key]
         if key not in self._req.desired.resources:
@@ -175,7 +175,7 @@ class Call:
         return structs.decode(self._req.desired.resources[key].resource)
 
     def desired_value(self, key: str, *path: str | int) -> Any:
-        """One value of a desired resource, without converting the rest."""
+        """Return one value of a desired resource, without converting the rest."""
         if key in self._added:
             value: Any = self._added[key]
             for step in path:
@@ -184,7 +184,10 @@ class Call:
         return structs.read(self._req.desired.resources[key].resource, *path)
 
     def desired_kind(self, key: str) -> tuple[str, str]:
-        """apiVersion and kind of a desired resource, or of what an Object holds; "" for no text."""
+        """Return apiVersion and kind of a desired resource, or of the manifest in an Object.
+
+        "" where one is no text.
+        """
         api_version, kind = (self._desired_text(key, field) for field in _KIND)
         if objects.is_object({"apiVersion": api_version, "kind": kind}):
             where = objects.MANIFEST
@@ -196,13 +199,13 @@ class Call:
         return found if isinstance(found, str) else ""
 
     def desired_mentions(self, key: str, text: str) -> bool:
-        """Whether a text stands anywhere in a desired resource, without converting it."""
+        """Return whether a desired resource contains a text, without converting it."""
         if key in self._added:
             return text in str(self._added[key])
         return text.encode() in self._req.desired.resources[key].resource.SerializeToString()
 
     def desire(self, resources: Mapping[str, Document]) -> None:
-        """Let later parts of this step see resources that an earlier part of it composes."""
+        """Show later parts of this step the resources that an earlier part composes."""
         self._added.update(resources)
 
 

@@ -1,4 +1,4 @@
-"""An Answer as a RunFunctionResponse."""
+"""Write an Answer as a RunFunctionResponse."""
 
 import datetime
 
@@ -16,7 +16,7 @@ _READY = {None: fnv1.READY_UNSPECIFIED, True: fnv1.READY_TRUE, False: fnv1.READY
 
 
 def write(req: fnv1.RunFunctionRequest, answer: Answer) -> fnv1.RunFunctionResponse:
-    """The response: desired and context as received, with the answer's changes."""
+    """Return the response: desired and context as received, with the answer's changes."""
     rsp = response.to(req, ttl=datetime.timedelta(seconds=answer.ttl))
     desired = rsp.desired.resources
     for key, composed in answer.resources.items():
@@ -52,7 +52,7 @@ def write(req: fnv1.RunFunctionRequest, answer: Answer) -> fnv1.RunFunctionRespo
 
 
 def fatal(req: fnv1.RunFunctionRequest, message: str) -> fnv1.RunFunctionResponse:
-    """A response that stops the pipeline and keeps everything that runs."""
+    """Return a response that stops the pipeline and keeps everything that runs."""
     rsp = response.to(req)
     response.fatal(rsp, message)
     return rsp

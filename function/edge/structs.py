@@ -59,7 +59,7 @@ _call = _OfThread()
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
-    """The serialised Struct of a JSON-like document. Keyed by content, so key order matters."""
+    """Return the serialised Struct of a JSON-like document. Its memo depends on key order."""
     plain = dict(document)
     key = marshal.dumps(plain)
     found = _encoded.get(key)
@@ -70,7 +70,7 @@ def encode(document: Mapping[str, Any]) -> bytes:
 
 
 def decode(struct: structpb.Struct) -> dict[str, Any]:
-    """The document in a Struct, whole numbers as ints. Shared: must not be changed."""
+    """Return the document in a Struct, whole numbers as ints. It is shared: do not change it."""
     key = struct.SerializeToString(deterministic=True)
     found = _decoded.get(key)
     if found is None:
@@ -84,7 +84,7 @@ def decode(struct: structpb.Struct) -> dict[str, Any]:
 
 
 def derived(document: Mapping[str, Any]) -> Derived:
-    """Where to keep what follows from a document that `decode` gave: as long as it is remembered.
+    """Return where to keep what is derived from a document of `decode`, as long as that is kept.
 
     For any other document a place that nobody else will find.
     """
@@ -117,7 +117,7 @@ def held() -> int:
 
 
 def read(struct: structpb.Struct, *path: str | int) -> Any:
-    """One value out of a Struct without converting the rest; None where the path leads nowhere."""
+    """Return one value of a Struct without converting the rest, None where the path ends."""
     value: structpb.Value | None = None
     fields: Any = struct.fields
     for step in path:
@@ -139,7 +139,7 @@ def read(struct: structpb.Struct, *path: str | int) -> Any:
 
 
 def condition(struct: structpb.Struct, kind: str) -> str:
-    """The status of a condition in `status.conditions`: "True", "False" or "Unknown"."""
+    """Return the status of a condition in `status.conditions`: "True", "False" or "Unknown"."""
     if "status" not in struct.fields:
         return "Unknown"
     status = struct.fields["status"].struct_value

@@ -43,7 +43,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 @dataclass(frozen=True)
 class Declared:
-    """ "" and None are what nobody declares.
+    """What annotations, fields and the Input declare of one engine; "" and None: nothing.
 
     `engine`: vLLM or SGLang. `version`: a PEP 440 string. Their sources: annotation or field.
     `cache_identity`: free text. `packages`: what the image holds, of `packages.PACKAGES`.

@@ -235,7 +235,7 @@ def _human(text: str) -> int | None:
 
 
 def _plain_numbers(text: str) -> str:
-    """vLLM takes `80g` and `4K` as numbers in JSON, outside of strings."""
+    """VLLM takes `80g` and `4K` as numbers in JSON, outside of strings."""
     parts = json_text.STRINGS.split(text)
     for i in range(0, len(parts), 2):
         parts[i] = _BARE.sub(lambda m: str(_human(m.group()) or m.group()), parts[i])
