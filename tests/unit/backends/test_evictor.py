@@ -1,4 +1,4 @@
-"""The evictor as tiers compose it: its text, its configuration, and the process that they make."""
+"""The evictor that tiers compose: program text, configuration and running process."""
 
 import json
 import signal
@@ -45,7 +45,7 @@ CONFIG: tuple[tuple[Evictor, BoundedDirectory, dict[str, Any], dict[str, Any]], 
 
 
 @pytest.mark.parametrize(("settings", "directory", "row", "defaults"), CONFIG)
-def test_what_it_is_told(
+def test_container_arguments_hold_the_configuration(
     settings: Evictor, directory: BoundedDirectory, row: dict[str, Any], defaults: dict[str, Any]
 ) -> None:
     container = evictor.container(IMAGE, "python3", settings, [directory], [])
@@ -53,7 +53,7 @@ def test_what_it_is_told(
     assert json.loads(told) == {"directories": [row], "defaults": defaults, "port": 8081}
 
 
-def test_the_text_is_the_program() -> None:
+def test_config_map_holds_the_program_text() -> None:
     part = evictor.program(server(DISK))
     assert part.key == "configmap-evictor"
     folder = Path(programs.__file__).parent / "evictor"
@@ -67,7 +67,7 @@ def test_no_files_no_evictor() -> None:
     assert "evictor" not in json.dumps([part.manifest for part in parts])
 
 
-def test_whom_it_tells() -> None:
+def test_metrics_port_is_open_and_in_the_pod_monitor() -> None:
     """Where it is measured, the network lets it be, and the PodMonitor knows."""
     tier = server(DISK, spec={"monitoring": {"podMonitor": True}})
     parts = {part.key: part.manifest for part in BACKEND.parts(tier)}
@@ -77,7 +77,7 @@ def test_whom_it_tells() -> None:
     assert [endpoint["port"] for endpoint in endpoints] == ["http", "evictor"]
 
 
-def test_the_container_as_it_is_composed(tmp_path: Path) -> None:
+def test_composed_container_runs_until_sigterm(tmp_path: Path) -> None:
     """Its ConfigMap, command and arguments, with the paths of this machine, until SIGTERM."""
     parts = {part.key: part.manifest for part in BACKEND.parts(server(DISK))}
     pod = parts["daemonset-agent"]["spec"]["template"]["spec"]
@@ -134,6 +134,6 @@ SAID: tuple[tuple[AnyTier, str], ...] = (
 
 
 @pytest.mark.parametrize(("of", "said"), SAID)
-def test_who_removes_nothing_says_so(of: AnyTier, said: str) -> None:
+def test_dry_run_gives_a_warning(of: AnyTier, said: str) -> None:
     words = " ".join(BACKENDS[of.spec.backend].describe(of).warnings)
     assert said in words and ("dryRun" in words) == bool(said)

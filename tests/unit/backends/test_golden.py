@@ -15,7 +15,7 @@ each_case = pytest.mark.parametrize(
 
 
 @each_case
-def test_the_whole_answer(of: Goldens, case: str) -> None:
+def test_answer_equals_the_golden(of: Goldens, case: str) -> None:
     assert of.answer(case) == of.expected(case)
     assert of.path(case).read_text() == of.text(case), "run `make goldens`"
 
@@ -26,7 +26,7 @@ def test_every_backend_has_goldens_and_every_golden_its_case() -> None:
 
 
 @each_case
-def test_what_is_watched_kept_and_waited_for(of: Goldens, case: str) -> None:
+def test_parts_to_watch_keep_and_wait_for(of: Goldens, case: str) -> None:
     """Workloads are waited for, and nothing else; what others share or what holds data is kept."""
     for part in of.backend.parts(of.of(case)):
         kind = part.manifest["kind"]

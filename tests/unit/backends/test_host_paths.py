@@ -21,5 +21,5 @@ def test_refused(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", FINE)
-def test_fine(path: str) -> None:
+def test_accepted(path: str) -> None:
     assert host_paths.find_problem(path, "spec.x") is None

@@ -42,7 +42,7 @@ def test_rows_are_whole() -> None:
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=lambda p: p.name)
-def test_an_agent_comes_up_beside_the_engines_of_each_platform(platform: Platform) -> None:
+def test_agent_tolerates_the_taints_of_each_platform(platform: Platform) -> None:
     """With the row's own label and source, and nothing said of taints."""
     label = (platform.labels or ("own=",))[0]
     key, _, value = label.partition("=")
@@ -65,13 +65,13 @@ TOLERATIONS = (
 
 
 @pytest.mark.parametrize(("said", "keys"), TOLERATIONS)
-def test_a_list_of_ones_own_stands_in_place_of_the_usual(said: Any, keys: Any) -> None:
+def test_tolerations_of_the_user_replace_the_defaults(said: Any, keys: Any) -> None:
     nodes = {} if said is None else {"tolerations": said}
     pod = agents_pod({"lmcache": L1, "nodes": nodes})
     found = pod.get("tolerations")
     assert (found and [t["key"] for t in found]) == keys
 
 
-def test_another_sku_keeps_agents_away() -> None:
+def test_unknown_sku_taint_is_not_tolerated() -> None:
     found = [t.dump() for t in platforms.tolerations(Nodes())]
     assert not any(tolerates(t, ("sku", "highmem", "NoSchedule")) for t in found)

@@ -1,4 +1,4 @@
-"""`--config FILE`: a file of flags -> words, and what an edit makes of them beside the argv.
+"""`--config FILE`: a file of flags -> words, and their edits together with the argv.
 
 `FILES` goes through the engines' own parsers in tests/conformance/test_flags.py.
 """
@@ -104,7 +104,7 @@ FILES: dict[str, tuple[str, str, list[str] | None]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_words(name):
+def test_words_of_a_config_file(name):
     what, text, want = FILES[name]
     call = CALLS[what]
     if want is None:
@@ -129,7 +129,7 @@ TOO_MUCH = {
 
 
 @pytest.mark.parametrize("name", TOO_MUCH)
-def test_what_costs_too_much_or_hides_flags_is_refused(name):
+def test_oversized_or_opaque_files_are_refused(name):
     text, says = TOO_MUCH[name]
     with pytest.raises(ValueError, match=says):
         config_file.words(kind("vLLM").config, vllm(), "/etc/f.yaml", text)
@@ -145,7 +145,7 @@ def test_what_costs_too_much_or_hides_flags_is_refused(name):
         ("SGLang", "f", False),
     ],
 )
-def test_the_file_needs_a_name_of_yaml(engine_name, path, taken):
+def test_config_file_needs_a_yaml_name(engine_name, path, taken):
     if taken:
         assert config_file.words(kind(engine_name).config, CALLS[engine_name], path, "seed: 1") == (
             "--seed",
@@ -209,7 +209,7 @@ def test_effective_flags(name):
     assert {name: value for name, value in read.items() if name != "--config"} == want
 
 
-def test_sglangs_model():
+def test_model_of_an_sglang_config_file():
     file = ConfigFile(("--model-path", "org/m", "--page-size", "32"))
     call = sglang("--config", "f.yaml", config=file)
     assert kind("SGLang").read(call) == {
@@ -266,7 +266,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_edits(name):
+def test_edits_with_a_config_file(name):
     injection, words, file, want = EDITS[name]
     call = vllm(*words, config=ConfigFile(tuple(file)))
     if isinstance(want, tuple):
@@ -282,7 +282,7 @@ def test_edits(name):
     assert [child["kv_connector"] for child in children(json.loads(after[-1]))] == want
 
 
-def test_what_kubernetes_would_expand_in_the_file_stays_as_it_is():
+def test_dollar_expressions_in_the_file_are_not_escaped():
     """Nothing expands a file; in the args the same text must be escaped."""
     config = '{"kv_connector": "NixlConnector", "kv_role": "kv_both", "engine_id": "$(POD)"}'
     call = vllm("m", "--config", "f.yaml", config=ConfigFile((KV, config)))
@@ -290,14 +290,14 @@ def test_what_kubernetes_would_expand_in_the_file_stays_as_it_is():
     assert "$$(POD)" in after[-1]
 
 
-def test_the_note_of_a_merged_file():
+def test_merged_file_gives_a_note():
     call = vllm("m", "--config", "f.yaml", config=ConfigFile((KV, NIXL_WORD)))
     assert "the kv-transfer-config of the --config file is in the args now" in str(
         planned(call, engine(), LMC).notes
     )
 
 
-def test_a_script_that_opted_in():
+def test_opted_in_script_gets_the_file_flags():
     call = vllm("m", "--config", "f.yaml", opted_in=True, config=ConfigFile((KV, NIXL_WORD)))
     plan = planned(call, engine(), LMC)
     assert plan.edits() == []
@@ -305,7 +305,7 @@ def test_a_script_that_opted_in():
     assert "NixlConnector" in plan.opt_in()
 
 
-def test_sglangs_flags_in_a_file():
+def test_sglang_flags_in_a_config_file():
     def plan(*file: str) -> FlagPlan:
         call = sglang("--config", "f.yaml", config=ConfigFile(file))
         return planned(call, engine("SGLang", "0.5.23"), HICACHE)

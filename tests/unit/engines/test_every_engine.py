@@ -1,4 +1,4 @@
-"""What holds of every engine of the registry, whichever it is."""
+"""What every engine of the registry must satisfy."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def _call(name: str, *words: str) -> command.EngineCall:
 
 
 @each
-def test_its_start_is_recognised_and_its_model_read(name: str) -> None:
+def test_start_command_and_model_are_recognised(name: str) -> None:
     call = _call(name)
     assert (kind(name).name, call.engine) == (name, name)
     assert kind(name).read(call)[kind(name).model_flag] == "org/model"
@@ -41,7 +41,7 @@ def test_a_flag_is_set_once_and_another_value_is_refused(name: str) -> None:
 
 
 @each
-def test_its_processes_are_counted(name: str) -> None:
+def test_processes_are_counted(name: str) -> None:
     flags = kind(name).ranks
     engine = Engine(name, flags={flags.shared[0]: "4", flags.replicas: "2"}, pods=2)
     assert (ranks.sharing(engine), ranks.replicas(engine), ranks.workers(engine)) == (4, 2, 4)
@@ -59,7 +59,7 @@ def test_the_flags_of_a_phase_are_read_as_that_phase(name: str) -> None:
 
 
 @each
-def test_its_facts_are_there(name: str) -> None:
+def test_versions_and_identity_flags_are_declared(name: str) -> None:
     inputs = kind(name).identity
     assert known_versions(name)
     assert inputs.switches | inputs.gone | inputs.with_switch.keys() <= inputs.flags.keys()

@@ -53,7 +53,7 @@ VALUES = [
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("value", VALUES, ids=["one", "several", "awkward", "brackets"])
-def test_json_survives(shell, value, tmp_path):
+def test_json_survives_the_unquoted_shell_variable(shell, value, tmp_path):
     for name in ("a", "b", "*", "{"):
         (tmp_path / name).touch()
     words = split(shell, UNQUOTED, f"{KV} {unquoted(js(value))}", tmp_path)
@@ -61,14 +61,14 @@ def test_json_survives(shell, value, tmp_path):
     assert json.loads(words[1]) == value
 
 
-def test_the_words_are_what_edits_would_append():
+def test_opt_in_words_equal_the_edits():
     call = vllm("m", expansion("$EXTRA"), opted_in=True)
     assert planned(call, engine(), LMC).edits() == []
     want = js({**LMCACHE, **RECOMPUTE})
     assert planned(call, engine(), LMC).opt_in() == f"{KV} {want}"
 
 
-def test_the_users_own_flag_is_replaced_in_its_place():
+def test_flag_of_the_user_is_replaced_in_place():
     call = vllm("m", KV, js(NIXL), opted_in=True)
     [edit] = planned(call, engine(), LMC).edits()
     assert (edit.index, json.loads(edit.value)["kv_connector"]) == (2, "MultiConnector")
@@ -93,7 +93,7 @@ def test_sglang_switches_and_values():
 
 
 @pytest.mark.parametrize("value", ["a b", "*.yaml", "", "a\\b", "[{"])
-def test_what_does_not_survive_is_refused(value):
+def test_words_that_the_shell_would_split_are_refused(value):
     if value == "[{":  # no pattern: no closing bracket, no white space
         assert unquoted(value) == value
         return

@@ -1,4 +1,4 @@
-"""Whatever the user wrote: wiring is idempotent and deterministic, and loses nothing of theirs."""
+"""Wiring any command is idempotent and deterministic, and keeps the flags of the user."""
 
 import json
 
@@ -121,14 +121,14 @@ def _within(part, whole) -> bool:
 
 
 @given(around, injections)
-def test_without_a_connector_ours_stands_alone(words, injection):
+def test_connector_of_the_tier_is_appended_unchanged(words, injection):
     wired = wire(["m", *words], injection)
     want = {**injection.connector, **RECOMPUTE}
     assert wired == ["m", *words, KV, js(want)]
 
 
 @given(st.lists(st.text(max_size=12), max_size=8), injections)
-def test_any_words_at_all(words, injection):
+def test_wiring_arbitrary_words_is_idempotent(words, injection):
     words = [w for w in words if w != "--"]
     wired = wire(words, injection)
     if wired is not None:
@@ -165,7 +165,7 @@ flagged = st.lists(
 
 
 @given(flagged, injections)
-def test_flags_in_any_order(words, injection):
+def test_wiring_shuffled_flags_is_idempotent(words, injection):
     wired = wire(words, injection)
     if wired is not None:
         assert wire(wired, injection) == wired

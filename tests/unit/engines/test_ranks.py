@@ -1,4 +1,4 @@
-"""What the facts of an engine say together."""
+"""Ranks and processes derived from an engine's facts."""
 
 import pytest
 
@@ -29,7 +29,7 @@ NODE_LOCAL: tuple[tuple[str, int, dict[str, str | None], bool], ...] = (
 
 
 @pytest.mark.parametrize(("name", "pods", "flags", "expected"), NODE_LOCAL)
-def test_whether_every_rank_is_local_to_its_node(
+def test_all_ranks_local_to_one_node(
     name: str, pods: int, flags: dict[str, str | None], expected: bool
 ) -> None:
     assert ranks.is_node_local(Engine(name, pods=pods, flags=flags)) is expected
@@ -49,7 +49,7 @@ WORKERS: tuple[tuple[str, int, dict[str, str | None], int], ...] = (
 
 
 @pytest.mark.parametrize(("name", "pods", "flags", "expected"), WORKERS)
-def test_how_many_processes_a_pod_has(
+def test_processes_in_a_pod(
     name: str, pods: int, flags: dict[str, str | None], expected: int
 ) -> None:
     assert ranks.workers(Engine(name, pods=pods, flags=flags)) == expected

@@ -63,7 +63,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_the_author_wrote_is_not_overwritten(name: str) -> None:
+def test_arguments_of_the_author_are_not_overwritten(name: str) -> None:
     entry, injection = REFUSED[name]
     with pytest.raises(Refused) as refused:
         ray_serve.apply(entry, injection)

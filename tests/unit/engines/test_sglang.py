@@ -41,7 +41,7 @@ READ = [
 
 
 @pytest.mark.parametrize(("words", "want"), [c[1:] for c in READ], ids=[c[0] for c in READ])
-def test_read(words, want):
+def test_flags_are_read(words, want):
     assert kind("SGLang").read(sglang(*words)) == want
 
 
@@ -53,7 +53,7 @@ def test_positional_model_of_sglang_serve():
     assert apply(call, planned(call, ENGINE, LMCACHE).edits())[0] == "$MODEL"
 
 
-def test_the_last_of_a_switch_and_its_negation():
+def test_last_of_a_switch_and_its_negation_wins():
     words = ["--enable-tf32-matmul", "--no-enable-tf32-matmul"]
     assert kind("SGLang").read(sglang(*words)) == {"--no-enable-tf32-matmul": None}
 

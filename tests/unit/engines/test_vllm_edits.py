@@ -535,7 +535,7 @@ def test_refused(injection, words, reason, message):
     assert message in found.value.message
 
 
-def test_a_variable_inside_the_users_json_is_left_to_kubernetes():
+def test_variable_in_the_users_json_is_not_expanded():
     raw = js({**NIXL, "engine_id": "$(POD_NAME)"})
     call = vllm("m", KV, Word(None, raw, raw.partition("$(")[0], origin="$(POD_NAME)"))
     edits = planned(call, engine(), LMC).edits()
@@ -557,7 +557,7 @@ def test_a_literal_dollar_of_the_user_is_escaped_when_kubernetes_may_expand():
     assert config["kv_connector_extra_config"]["connectors"][1] == ours.connector
 
 
-def test_a_template_variable_that_nobody_sets_is_empty():
+def test_unset_template_variable_is_empty():
     call = vllm("m", expansion("${VLLM_ADDITIONAL_ARGS}"), "--port", "1")
     unset = Engine("vLLM", "0.33.0", env={"OTHER": "x"})
     assert apply(call, planned(call, unset, LMC).edits())[-2:] == [KV, ALONE]
@@ -588,8 +588,8 @@ def test_notes():
     assert events == (f"--kv-events-config stays as the user wrote it; the tier asks {js(EVENTS)}",)
 
 
-def test_what_has_no_name_is_not_given_one():
-    """In the text of an eval `$@` is read as `${_}`, which nobody wrote."""
+def test_positional_expansion_is_not_renamed():
+    """The parser reads `$@` in an eval as `${_}`; the message must not show that name."""
     call = vllm("m", expansion("${_}"))
     with pytest.raises(Refused, match="word 2 of vllm serve, an expansion, may hold any flag"):
         planned(call, engine(), LMC).edits()

@@ -188,7 +188,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("words", "want"), [c[1:] for c in OTHERS], ids=[c[0] for c in OTHERS])
-def test_flags(words, want):
+def test_flags_are_read(words, want):
     assert kind("vLLM").read(vllm(*words)) == want
 
 
@@ -213,20 +213,20 @@ DIGITS = "9" * 5000
     ],
     ids=lambda words: words[0][:24] + words[-1][:12],
 )
-def test_what_no_engine_could_read_is_unknown(words):
-    """Neither depth nor digits raise anything but a refusal, nor cost more than they hold."""
+def test_unreadable_transfer_config_is_unknown(words):
+    """Deep nesting and long numbers raise only Refused, at a cost linear in their length."""
     call = vllm("m", *words)
     assert kind("vLLM").read(call)["--kv-transfer-config"] is None
     assert work.calls(lambda: kind("vLLM").read(call)) < 1_000_000
 
 
 @pytest.mark.parametrize("value", [DIGITS, DIGITS + "g", DIGITS + "K", DEEP])
-def test_a_dotted_value_that_is_no_number_is_a_text(value):
+def test_dotted_value_that_is_no_number_is_a_string(value):
     found = kind("vLLM").read(vllm("m", "--kv-transfer-config.a", value))
     assert found["--kv-transfer-config"] == js({"a": value})
 
 
-def test_thousands_of_flags_are_read_once():
+def test_reading_flags_costs_linear_time():
     """Twice the flags are twice the work, whether they are known, repeated, dotted or not."""
     for flag in ("--unknown{}", "--a{}.b", "--kv-transfer-config.b{}", "--port", "--kv"):
         spent = []

@@ -11,23 +11,23 @@ from function.problems import Refused
 from function.reasons import Reason
 
 
-def said(*versions):
+def fact(*versions):
     return Fact(versions, STATED, "annotation", declared=True)
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ("lmcache=0.5.6", {"lmcache": said("0.5.6")}),
-        ("lmcache=0.5.6,mooncake=0.3.13", {"lmcache": said("0.5.6"), "mooncake": said("0.3.13")}),
+        ("lmcache=0.5.6", {"lmcache": fact("0.5.6")}),
+        ("lmcache=0.5.6,mooncake=0.3.13", {"lmcache": fact("0.5.6"), "mooncake": fact("0.3.13")}),
         (" lmcache = v0.5.6 , torch==2.13.0+cu130 ",
-         {"lmcache": said("0.5.6"), "torch": said("2.13.0+cu130")}),
-        ("mooncake-transfer-engine-cuda13=0.3.13.post1", {"mooncake": said("0.3.13.post1")}),
-        ("nixl_cu13=1.5.0,nixl=1.5.0", {"nixl": said("1.5.0")}),
-        ("lmcache=none,cuda=13.0,", {"lmcache": said(), "cuda": said("13.0")}),
+         {"lmcache": fact("0.5.6"), "torch": fact("2.13.0+cu130")}),
+        ("mooncake-transfer-engine-cuda13=0.3.13.post1", {"mooncake": fact("0.3.13.post1")}),
+        ("nixl_cu13=1.5.0,nixl=1.5.0", {"nixl": fact("1.5.0")}),
+        ("lmcache=none,cuda=13.0,", {"lmcache": fact(), "cuda": fact("13.0")}),
     ],
 )  # fmt: skip
-def test_packages(value, expected):
+def test_valid_packages_are_parsed(value, expected):
     assert packages(value) == expected
     assert packages(written(expected)) == expected
 
@@ -45,7 +45,7 @@ def test_packages(value, expected):
         ("lmcache=1," * 20, "21 packages; at most 16"),
     ],
 )  # fmt: skip
-def test_packages_that_are_none(value, message):
+def test_invalid_packages_are_refused(value, message):
     with pytest.raises(Refused) as found:
         packages(value)
     assert found.value.reason == Reason.INVALID_INPUT
@@ -61,12 +61,12 @@ def test_packages_that_are_none(value, message):
         ("mla, multimodal,", {"mla", "multimodal"}),
     ],
 )
-def test_model_family(value, expected):
+def test_valid_model_family_is_parsed(value, expected):
     assert model_family(value) == expected
 
 
 @pytest.mark.parametrize("value", ["", ",", "mamba", "hybrid,mamba", "unknown"])
-def test_model_families_that_are_none(value):
+def test_invalid_model_family_is_refused(value):
     with pytest.raises(Refused) as found:
         model_family(value)
     assert found.value.reason == Reason.INVALID_INPUT
@@ -75,7 +75,7 @@ def test_model_families_that_are_none(value):
 
 
 @given(st.text("lmcachenonemooncake=,.0123456789 -_", max_size=60))
-def test_a_value_or_a_reason(value):
+def test_any_value_parses_or_raises_invalid_input(value):
     for reader in (packages, model_family):
         try:
             reader(value)

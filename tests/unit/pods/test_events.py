@@ -1,4 +1,4 @@
-"""A tier's events in an engine's pod: what is written, what stays, what is refused."""
+"""KV events in an engine pod: the flags written, the flags kept, and the refusals."""
 
 import json
 from typing import Any
@@ -62,7 +62,7 @@ def value(args: list[str], flag: str) -> Json:
     return held
 
 
-def test_vllm_binds_in_the_pod_and_says_who_it_is() -> None:
+def test_vllm_publishes_events_on_the_pod_address() -> None:
     out = container(wired(planned(NATIVE), pod("--model=Qwen/Qwen3-8B", "--port=8200")))
     assert value(out["args"], FLAG) == {
         "enable_kv_cache_events": True,
@@ -79,7 +79,7 @@ def test_vllm_binds_in_the_pod_and_says_who_it_is() -> None:
     assert extra["self_describing_kv_events"] is True
 
 
-def test_sglang_publishes_alike() -> None:
+def test_sglang_publishes_events_on_the_pod_address() -> None:
     args = ("python3", "-m", "sglang.launch_server", "--model-path=m", "--served-model-name=chat")
     plan = planned(HICACHE, port=6000, replayPort=6100)
     out = container(wired(plan, pod(*args, "--dp-size=2", image=SGLANG)))
@@ -98,7 +98,7 @@ def test_sglang_publishes_alike() -> None:
 
 
 @pytest.mark.parametrize("backend", [NATIVE, NIXL], ids=["Native", "NIXL"])
-def test_a_wired_pod_is_wired_already(backend: Json) -> None:
+def test_wiring_a_wired_pod_changes_nothing(backend: Json) -> None:
     plan = planned(backend, blockTokens=64, hashSeed=42)
     once = wired(plan, pod("--model=m"))
     assert wired(plan, once.manifest).manifest == once.manifest
@@ -123,7 +123,7 @@ def test_a_record_is_replayed_with_its_events() -> None:
         ({"enable_kv_cache_events": True, "endpoint": "tcp://*:5557"}, ""),
     ),
 )
-def test_the_pods_own_stays_and_is_not_doubled(own: Json, said: str) -> None:
+def test_events_flag_of_the_pod_is_kept(own: Json, said: str) -> None:
     found = wired(planned(NATIVE), pod("--model=m", FLAG, json.dumps(own)))
     out = container(found)
     assert out["args"].count(FLAG) == 1 and value(out["args"], FLAG) == own
@@ -131,7 +131,7 @@ def test_the_pods_own_stays_and_is_not_doubled(own: Json, said: str) -> None:
     assert (f"{FLAG} stays" in found.summary) is bool(said) and said in found.summary
 
 
-def test_seed_and_block_are_the_fleets() -> None:
+def test_hash_seed_and_block_size_come_from_the_tier() -> None:
     plan = planned(NATIVE, blockTokens=64, hashSeed=42)
     out = container(wired(plan, pod("--model=m")))
     assert {"name": "PYTHONHASHSEED", "value": "42"} in out["env"]
@@ -177,14 +177,14 @@ REFUSED: dict[str, tuple[Json, Json, Json, Reason, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_is_refused(name: str) -> None:
+def test_unsupported_event_settings_are_refused(name: str) -> None:
     backend, asked, workload, reason, said = REFUSED[name]
     with pytest.raises(Refused) as refused:
         wired(planned(backend, **asked), workload)
     assert refused.value.reason == reason and said in str(refused.value)
 
 
-def test_a_port_of_a_neighbour_is_found() -> None:
+def test_event_port_of_another_container_is_refused() -> None:
     workload = pod("--model=m")
     sidecar = {"name": "proxy", "image": "p", "ports": [{"containerPort": 5557}]}
     workload["spec"]["template"]["spec"]["containers"].append(sidecar)
@@ -193,14 +193,14 @@ def test_a_port_of_a_neighbour_is_found() -> None:
     assert refused.value.reason == Reason.POD_CONFLICT and "5557" in str(refused.value)
 
 
-def test_a_script_gets_it_quoted_for_kubernetes_to_expand() -> None:
+def test_script_gets_the_flag_with_a_kubernetes_variable() -> None:
     workload = pod(command=["sh", "-c", "exec vllm serve m --port 8100"])
     workload["spec"]["template"]["spec"]["containers"][0].pop("args")
     (_, _, script) = container(wired(planned(NATIVE), workload))["command"]
     assert f"{FLAG} '" in script and '"kv@$(KV_OFFLOAD_POD_IP):8100@m"' in script
 
 
-def test_the_users_words_get_it_by_env() -> None:
+def test_opted_in_script_gets_the_flag_by_variable() -> None:
     workload = pod(command=["sh", "-c", "exec vllm serve m $KV_OFFLOAD_ARGS"])
     workload["spec"]["template"]["spec"]["containers"][0].pop("args")
     env = container(wired(planned(NATIVE), workload))["env"]
@@ -225,5 +225,5 @@ def test_the_users_words_get_it_by_env() -> None:
         ({"kv_events": {"endpoint": "tcp://*:5557", "publisher": "zmq", "topic": "kv@"}}, ""),
     ),
 )
-def test_a_strangers_record_sends_events_nowhere(made: Json, said: str) -> None:
+def test_forged_record_cannot_redirect_events(made: Json, said: str) -> None:
     assert planned(NATIVE).backend.allows.problem(Injection(**made)) == said

@@ -1,4 +1,4 @@
-"""What is read of a pod is kept: nothing of one call reads it again."""
+"""Facts read from a pod are cached: a call does not read a document twice."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -54,14 +54,14 @@ def required(model: str) -> dict[str, Any]:
     return d.requirements(d.ready_tier())
 
 
-def test_a_script_is_read_once_and_its_edit_proven_once(counted: Counter[str]) -> None:
+def test_script_is_read_once_and_its_edit_is_checked_once(counted: Counter[str]) -> None:
     got = call(d.replica(), desired={ENGINE: script("a/once")}, required=required("a/once"))
     assert got.conditions["KVOffloadReady"] == ("True", "Wired")
     # The second parse is of the edited script, for the proof.
     assert counted == {"argv": 1, "templates": 1, "flags": 1, "plans": 1, "scripts": 2}
 
 
-def test_a_field_reads_no_more_than_an_annotation(counted: Counter[str]) -> None:
+def test_tier_field_costs_no_more_reads_than_an_annotation(counted: Counter[str]) -> None:
     document = script("a/field")
     d.wired_pod(document)["metadata"].pop("annotations")
     composite = d.replica(kvOffloadTierRef={"name": "chat"})
@@ -70,7 +70,7 @@ def test_a_field_reads_no_more_than_an_annotation(counted: Counter[str]) -> None
     assert counted == {"argv": 1, "templates": 1, "flags": 1, "plans": 1, "scripts": 2}
 
 
-def test_the_same_document_again_is_not_read_at_all(counted: Counter[str]) -> None:
+def test_unchanged_document_is_not_read_again(counted: Counter[str]) -> None:
     desired, composite = {ENGINE: script("a/again")}, d.replica()
     first = call(composite, desired=desired, required=required("a/again"))
     observed = observe(first)
@@ -81,7 +81,7 @@ def test_the_same_document_again_is_not_read_at_all(counted: Counter[str]) -> No
     assert counted == {}
 
 
-def test_nor_is_one_that_a_field_asks_for(counted: Counter[str]) -> None:
+def test_unchanged_document_named_by_a_field_is_not_read_again(counted: Counter[str]) -> None:
     document = script("a/field-again")
     d.wired_pod(document)["metadata"].pop("annotations")
     composite = d.replica(kvOffloadTierRef={"name": "chat"})
@@ -91,7 +91,7 @@ def test_nor_is_one_that_a_field_asks_for(counted: Counter[str]) -> None:
     assert counted == {}
 
 
-def test_a_replay_reads_once(counted: Counter[str]) -> None:
+def test_replay_reads_the_pod_once(counted: Counter[str]) -> None:
     desired, composite = {ENGINE: script("a/replay")}, d.replica()
     first = call(composite, desired=desired, required=required("a/replay"))
     counted.clear()

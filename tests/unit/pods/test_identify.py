@@ -1,4 +1,4 @@
-"""Which engine, which version, and what told it."""
+"""Engine, version and the source of both."""
 
 from dataclasses import replace
 
@@ -287,7 +287,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_identify(name):
+def test_engine_and_version_are_identified(name):
     pods, said, engine, version, wanted = FOUND[name]
     said = replace(said, default_engine=engine, default_version=version)
     got = identify.identify(pods, said, MINE)
@@ -336,7 +336,7 @@ def test_refused(name):
     assert refused.value.reason == reason
 
 
-def test_what_images_start():
+def test_engine_started_by_an_image():
     assert identify.image_call({"image": OFFICIAL}, {}) == ImageCall("vLLM", ("vllm", "serve"))
     assert identify.image_call({"image": "lmsysorg/sglang:v0.5.23"}, {}) == ImageCall()
     assert identify.image_call({"image": "reg/serve:1"}, MINE) == ImageCall(
@@ -345,7 +345,7 @@ def test_what_images_start():
     assert identify.image_call({"image": "reg/other:1"}, MINE) is None
 
 
-def test_most_real_pods_are_an_image_and_its_arguments():
+def test_official_image_with_arguments_is_identified():
     container = {"name": "engine", "image": OFFICIAL, "args": ["org/model", "--max-num-seqs=8"]}
     program = command.read(container, identify.image_call(container, {}))
     found = identify.identify([(container, program)], Declared(), {})
@@ -375,7 +375,7 @@ DECLARED = {
 
 
 @pytest.mark.parametrize("name", DECLARED)
-def test_declared(name):
+def test_valid_declarations_are_accepted(name):
     templates, wanted = DECLARED[name]
     assert declared(templates, None, Input()) == wanted
 
@@ -411,12 +411,12 @@ TOGETHER = {
 
 
 @pytest.mark.parametrize("name", TOGETHER)
-def test_annotation_then_field_then_input(name):
+def test_annotation_wins_over_field_and_field_over_input(name):
     templates, wanted = TOGETHER[name]
     assert declared(templates, FIELD, INPUT) == wanted
 
 
-def test_the_inputs_version_is_that_of_its_engine():
+def test_version_of_the_input_applies_to_its_engine_only():
     """An Input that says vLLM 0.33.0 says nothing of an SGLang pod."""
     got = identify.identify(
         [pod("reg/x:1", SGLANG_CALL)],
@@ -439,7 +439,7 @@ def test_the_inputs_version_is_that_of_its_engine():
         ([annotated(engine_version="latest")], "InvalidInput", "engine-version"),
     ],
 )
-def test_not_declared(templates, reason, annotation):
+def test_invalid_declarations_are_refused(templates, reason, annotation):
     with pytest.raises(Refused) as refused:
         declared(templates, None, Input())
     assert (refused.value.reason, refused.value.path) == (
@@ -452,7 +452,7 @@ def test_not_declared(templates, reason, annotation):
     ("image", "own"),
     [("vllm/vllm-openai:v0.31.0", "0.31.0"), ("lmcache/vllm-openai:v0.5.6", None)],
 )
-def test_what_an_image_is_only_known_to_hold_is_no_version_of_the_pods_own(image, own):
+def test_version_of_an_untagged_image_is_not_part_of_the_identity(image, own):
     """Two images that are said to hold one version may still differ: an identity needs a tag."""
     found = identify.identify([pod(image, VLLM_CALL)], Declared(), {})
     assert (found.version, found.own_version) == ("0.31.0", own)

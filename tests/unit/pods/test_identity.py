@@ -1,4 +1,4 @@
-"""What two engines share, and what they must not."""
+"""Which engines get the same cache identity, and which must not."""
 
 import pytest
 
@@ -78,14 +78,14 @@ BEHIND = {
 
 
 @pytest.mark.parametrize("name", BEHIND)
-def test_what_stands_behind_the_model(name):
+def test_model_identity_comes_from_its_volume(name):
     got, wanted, known = BEHIND[name]
     assert dict(got.facts)["model"] == wanted
     assert got.known is known
     assert bool(got.unknown) is not known
 
 
-def test_the_longest_mount_counts():
+def test_longest_mount_path_wins():
     got = compute(
         {"--model": "/mnt/models/a/b"},
         volumes=[PVC, {"name": "in", "persistentVolumeClaim": {"claimName": "inner"}}],
@@ -129,18 +129,18 @@ OTHER = {
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_shared(name):
+def test_same_identity(name):
     assert compute({**BASE, **SAME[name]}).digest == compute(BASE).digest
 
 
 @pytest.mark.parametrize("name", OTHER)
-def test_not_shared(name):
+def test_different_identity(name):
     got = compute({**BASE, **OTHER[name]})
     assert got.known
     assert got.digest != compute(BASE).digest
 
 
-def test_the_same_path_with_other_weights_behind_it():
+def test_other_weights_at_one_path_change_the_identity():
     flags = {"--model": "/mnt/models"}
     one = compute(flags, volumes=[PVC], mounts=[MOUNT])
     two = compute(
@@ -155,13 +155,13 @@ def test_the_same_path_with_other_weights_behind_it():
     assert elsewhere.digest != one.digest
 
 
-def test_the_two_engines_never_share():
+def test_vllm_and_sglang_identities_differ():
     sglang = compute({"--model-path": "org/m"}, engine="SGLang")
     assert (sglang.model, sglang.known) == ("org/m", True)
     assert sglang.digest != compute(BASE).digest
 
 
-def test_the_layout_of_host_memory_is_that_of_the_stored_pages() -> None:
+def test_memory_layout_changes_the_identity() -> None:
     plain = compute({"--model-path": "org/m"}, engine="SGLang")
     said = {"--hicache-mem-layout": "page_first", "--hicache-io-backend": "kernel"}
     assert compute({"--model-path": "org/m", **said}, engine="SGLang") == plain
@@ -169,7 +169,7 @@ def test_the_layout_of_host_memory_is_that_of_the_stored_pages() -> None:
         assert compute({"--model-path": "org/m", **other}, engine="SGLang").digest != plain.digest
 
 
-def test_the_version_counts_where_the_cache_outlives_pods():
+def test_version_changes_the_identity_of_persistent_caches():
     assert compute(BASE, version="0.33.0").digest == compute(BASE, version="0.32.0").digest
     one = compute(BASE, version="0.33.0", outlives_pods=True)
     assert one.digest != compute(BASE, version="0.32.0", outlives_pods=True).digest
@@ -177,7 +177,7 @@ def test_the_version_counts_where_the_cache_outlives_pods():
     assert not compute(BASE, outlives_pods=True, image="mine:latest").known
 
 
-def test_what_cannot_be_seen_is_said():
+def test_unknown_names_the_unreadable_setting():
     assert compute({}).unknown == "the model argument"
     assert compute({"--model": None}).unknown == "the model argument"
     assert compute({**BASE, "--dtype": None}).unknown == "--dtype"
@@ -215,14 +215,14 @@ ENV = {
 
 
 @pytest.mark.parametrize("name", ENV)
-def test_variables(name):
+def test_variables_that_change_the_identity(name):
     values, moves, unknown = ENV[name]
     env = [{"name": key, "value": value} for key, value in values.items()]
     got = compute(BASE, env=env, volumes=[PVC], mounts=[MOUNT])
     assert (got.digest != compute(BASE).digest, got.unknown) == (moves, unknown)
 
 
-def test_an_offline_repository_is_what_its_volume_holds():
+def test_offline_model_identity_comes_from_its_volume():
     env = [
         {"name": "HF_HUB_CACHE", "value": "/mnt/models"},
         {"name": "HF_HUB_OFFLINE", "value": "1"},
@@ -233,7 +233,7 @@ def test_an_offline_repository_is_what_its_volume_holds():
     assert one.digest != two.digest
 
 
-def test_a_relative_path_is_below_the_working_directory():
+def test_relative_model_path_starts_at_the_working_directory():
     def at(model, **container):
         template = {"spec": {"volumes": [PVC]}}
         engine = {"image": "vllm/vllm-openai:v0.33.0", "volumeMounts": [MOUNT], **container}
@@ -249,7 +249,7 @@ def test_a_relative_path_is_below_the_working_directory():
     assert at("./llama") == ("path ./llama", False)
 
 
-def test_attention_of_sglang_is_cut_by_its_own_ranks():
+def test_sglang_attention_ranks_change_the_identity():
     def sglang(**flags):
         named = {f"--{name.replace('_', '-')}": value for name, value in flags.items()}
         return compute({"--model-path": "m", **named}, engine="SGLang").digest
@@ -282,7 +282,7 @@ OF_SGLANG = {
 
 
 @pytest.mark.parametrize("name", OF_SGLANG)
-def test_what_determines_sglangs_pages(name):
+def test_flags_that_determine_sglang_pages(name):
     given, values, moves = OF_SGLANG[name]
     env = [{"name": key, "value": value} for key, value in values.items()]
     plain = compute({"--model-path": "m"}, engine="SGLang")
@@ -295,7 +295,7 @@ def test_what_determines_sglangs_pages(name):
     [("vLLM", VLLM_OPTIONS), ("SGLang", SGLANG_OPTIONS)],
     ids=["vLLM", "SGLang"],
 )
-def test_every_flag_that_counts_is_one_of_the_engine(engine, options):
+def test_identity_flags_exist_in_the_engine(engine, options):
     arities = {option.name: option.arity for option in options}
     inputs = kind(engine).identity
     for name in inputs.flags.keys() - inputs.gone:
@@ -314,7 +314,7 @@ def test_digests_are_pinned():
     assert compute(BASE).digest == "5a567ff5436c"
 
 
-def test_blocks_of_two_tenants_never_meet():
+def test_tenants_have_different_identities():
     for declared in ("", "my-model"):
         plain, none, a, b = (
             compute({"--model": "m"}, declared=declared, **tenant)

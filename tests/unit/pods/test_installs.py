@@ -1,4 +1,4 @@
-"""What a script installs by pip or uv, and what that makes of the image."""
+"""Packages that a script installs by pip or uv, and their effect on the image's packages."""
 
 import pytest
 
@@ -35,12 +35,12 @@ SCRIPTS: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_what_a_script_installs(script: str) -> None:
+def test_packages_installed_by_a_script(script: str) -> None:
     found = installs.of({"command": ["bash", "-c", script]})
     assert {k: v for k, v in found.items() if not k.startswith("-")} == SCRIPTS[script]
 
 
-def test_it_lies_over_what_the_image_holds() -> None:
+def test_installed_packages_override_those_of_the_image() -> None:
     held = {"lmcache": stated("the table", "0.5.6"), "nixl": stated("the table", "1.5.0")}
     script = "pip install lmcache==0.4.4 nixl mooncake-transfer-engine"
     found = installs.packages({"args": ["sh", "-c", script]}, held)

@@ -1,4 +1,4 @@
-"""A file of a container, found behind its volumes; or why it cannot be."""
+"""Text of a file that a container mounts, or the reason why it is unknown."""
 
 import pytest
 
@@ -77,7 +77,7 @@ CASES: dict[str, tuple] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_text(name):
+def test_text_of_a_mounted_file(name):
     volumes, mounts, working, path, want = CASES[name]
     container = {"volumeMounts": mounts, **({"workingDir": working} if working else {})}
     template = {"spec": {"volumes": volumes, "containers": [container]}}
@@ -103,7 +103,7 @@ def on(cluster: str, manifest: dict) -> dict:
     }
 
 
-def test_only_what_a_pod_could_mount_is_beside_it():
+def test_siblings_hold_only_mountable_config_maps():
     seen = SiblingResources.among(
         [
             on("here", config_map("a", x="1", y=2)),

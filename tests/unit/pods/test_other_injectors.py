@@ -1,4 +1,4 @@
-"""Pods that asked somebody else for their KV cache."""
+"""Pods whose KV cache another injector configures."""
 
 import pytest
 from hypothesis import given
@@ -40,7 +40,7 @@ KSERVE = {"apiVersion": "serving.kserve.io/v1alpha2", "kind": "LLMInferenceServi
          "spec.workload.kvCacheOffloading", "KServe"),
     ],
 )  # fmt: skip
-def test_left_alone(pod, manifest, path, message):
+def test_pods_of_other_injectors_are_out_of_scope(pod, manifest, path, message):
     with pytest.raises(Refused) as found:
         check(pod, manifest)
     assert found.value.reason == Reason.OUT_OF_SCOPE
@@ -61,7 +61,7 @@ def test_left_alone(pod, manifest, path, message):
                       "spec": {"kvCacheOffloading": {"cpu": "1Gi"}}}),
     ],
 )  # fmt: skip
-def test_ours(pod, manifest):
+def test_pods_without_another_injector_pass(pod, manifest):
     check(pod, manifest)
 
 

@@ -1,4 +1,4 @@
-"""The record: complete, canonical, and never the cause of an error."""
+"""The record annotation: complete, canonical, bounded, and safe to read when malformed."""
 
 import json
 
@@ -40,7 +40,7 @@ CHOICE = Record(
 
 
 @pytest.mark.parametrize("record", [FULL, CHOICE], ids=["wired", "unwired"])
-def test_round_trip(record):
+def test_dumped_record_loads_equal(record):
     text = record.text
     assert load(text) == (record, "")
     assert load(text)[0].text == text
@@ -56,7 +56,7 @@ def test_the_text_is_canonical_and_pinned():
     assert "\n" not in FULL.text
 
 
-def test_a_digest_is_of_the_content():
+def test_digest_depends_on_the_content():
     assert digest({"a": {"x": 1, "y": [1, 2]}}) == digest({"a": {"y": [1, 2], "x": 1}})
     assert digest({"a": {"y": [2, 1]}}) != digest({"a": {"y": [1, 2]}})
 
@@ -82,7 +82,7 @@ def test_a_digest_is_of_the_content():
         ),
     ],
 )
-def test_what_cannot_be_used_says_why(text, why):
+def test_unusable_record_gives_its_reason(text, why):
     record, reason = load(text)
     assert record is None
     assert why in reason
@@ -105,7 +105,7 @@ JSON = st.recursive(
         },
     )
 )
-def test_rubbish_never_raises(data):
+def test_malformed_fields_never_raise(data):
     record, why = load(json.dumps(data))
     assert (record is None) == bool(why)
 

@@ -1,4 +1,4 @@
-"""A record that no command of the workload can carry any more."""
+"""Replay of a record onto a command that can no longer take its connector."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Taints that engines tolerate and their agents do not are said, and nothing that is no news."""
+"""Notes about taints that engines tolerate and their agents do not."""
 
 import copy
 from typing import Any
@@ -53,14 +53,14 @@ CASES: dict[str, tuple[list[Any], list[dict[str, Any]] | None, str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_said(name: str) -> None:
+def test_note_names_the_missing_toleration(name: str) -> None:
     own, agents, said = CASES[name]
     there = USUAL if agents is None else tuple(Toleration.model_validate(t) for t in agents)
     found = tolerated.notes([{"tolerations": own}], there)
     assert found == () if not said else f"tolerate {said}, and" in found[0], found
 
 
-def test_the_same_of_several_pods_is_said_once_and_not_without_end() -> None:
+def test_notes_are_deduplicated_and_bounded() -> None:
     own = [{"key": f"key-{n}", "operator": "Exists"} for n in range(9)]
     pods = [{"tolerations": own}, {"tolerations": copy.deepcopy(own)}]
     (found,) = tolerated.notes(pods, USUAL)
@@ -68,7 +68,7 @@ def test_the_same_of_several_pods_is_said_once_and_not_without_end() -> None:
 
 
 @pytest.mark.parametrize("mode", ["NodeServer", "InProcess"])
-def test_it_stands_behind_wired_where_engines_need_an_agent(mode: str) -> None:
+def test_wired_condition_has_the_note_when_agents_are_needed(mode: str) -> None:
     document = d.engine()
     d.wired_pod(document)["spec"]["tolerations"] = [SPOT]
     tier = d.ready_tier()

@@ -1,4 +1,4 @@
-"""What an engine pod gets, and which engines are refused or left alone."""
+"""What HiCache injects into an engine pod, and which engines it refuses or leaves unwired."""
 
 import json
 from typing import Any
@@ -54,7 +54,7 @@ RANKS = (
 
 
 @pytest.mark.parametrize(("flags", "pods", "ranks"), RANKS)
-def test_every_rank_has_a_pool_of_its_own(flags: dict[str, Any], pods: int, ranks: int) -> None:
+def test_host_memory_is_counted_for_each_rank(flags: dict[str, Any], pods: int, ranks: int) -> None:
     found = inject(PLAIN, flags=flags, pods=pods)
     assert found.memory_bytes == ranks * 100 * 2**30
     by_ratio = cache(host={"ratio": {"percent": 150, "memoryGiB": 120}})
@@ -67,13 +67,13 @@ def test_every_rank_has_a_pool_of_its_own(flags: dict[str, Any], pods: int, rank
 
 # SGLang takes whole GB of 10^9 bytes.
 @pytest.mark.parametrize(("gib", "gb"), [(1, "1"), (10, "10"), (100, "107"), (1000, "1073")])
-def test_the_size_is_written_and_never_more_than_is_counted(gib: int, gb: str) -> None:
+def test_written_size_never_exceeds_the_counted_memory(gib: int, gb: str) -> None:
     found = inject(cache(host={"sizeGiB": gib}))
     assert found.flags["--hicache-size"] == gb
     assert int(gb) * 10**9 <= found.memory_bytes == gib * 2**30
 
 
-def test_a_users_page_size_is_kept_and_tells_pages_apart() -> None:
+def test_page_size_of_the_user_stays_and_names_the_pages() -> None:
     ours, users = inject(FILES), inject(FILES, flags={"--page-size": "32"})
     assert ours.flags["--page-size"] == "64"
     assert "--page-size" not in users.flags
@@ -86,7 +86,7 @@ def test_a_users_page_size_is_kept_and_tells_pages_apart() -> None:
     )
 
 
-def test_what_the_tier_says_of_pages_is_no_difference_of_the_identity() -> None:
+def test_page_settings_of_the_tier_do_not_change_the_identity() -> None:
     direct = cache(ioBackend="direct", memoryLayout="page_first_direct", pageTokens=128)
     assert BACKEND.assumes(direct, "SGLang") == {
         "--page-size": "128",
@@ -100,7 +100,7 @@ def test_what_the_tier_says_of_pages_is_no_difference_of_the_identity() -> None:
     )
 
 
-def test_a_pool_of_another_tier() -> None:
+def test_engine_uses_the_pool_of_another_tier() -> None:
     found = inject(POOL)
     assert found.labels == {"modelplane.ai/kv-offload": "kv-pool-a9f543daf8"}
     assert extra(POOL)["master_server_address"] == (
@@ -133,7 +133,7 @@ def test_a_pool_of_another_tier() -> None:
 
 # (the consumer's namespace, what the pool takes it for)
 @pytest.mark.parametrize(("namespace", "tenant"), [("team-a", "team-a"), ("team-b", "")])
-def test_a_pool_with_tenants_is_told_whose_pages_they_are(namespace: str, tenant: str) -> None:
+def test_pool_with_tenants_gets_the_namespace_as_tenant(namespace: str, tenant: str) -> None:
     shares = {"quotas": [{"namespace": "team-a", "sizeGiB": 8}], "othersSizeGiB": 4}
     spec = {"mooncake": {"storageTierRef": {"name": "pool"}}, "type": "Mooncake"}
     below = pool(mooncake={"store": {"sizeGiB": 200}, "tenants": shares})
@@ -160,7 +160,7 @@ WAITS = (
 
 
 @pytest.mark.parametrize(("external", "seconds", "asks", "addresses"), WAITS)
-def test_a_store_that_is_away_is_waited_for(
+def test_engine_waits_for_a_missing_store(
     external: dict[str, Any], seconds: int, asks: bool, addresses: tuple[str, ...]
 ) -> None:
     of = stored("Mooncake", {"waitSeconds": seconds}, external=external)
@@ -171,7 +171,7 @@ def test_a_store_that_is_away_is_waited_for(
     assert list(inject(of).waits) == waits
 
 
-def test_no_credential_stands_in_the_arguments() -> None:
+def test_no_credential_in_the_arguments() -> None:
     of = stored(
         "NIXL",
         {"identity": IDENTITY},
@@ -194,7 +194,7 @@ def test_no_credential_stands_in_the_arguments() -> None:
     assert inject(OBJECTS).env == ()
 
 
-def test_a_decode_engine_that_offloads() -> None:
+def test_decode_engine_offloads_when_the_tier_says_so() -> None:
     of = stored("File", sizeGiB=8, claim=CLAIM)
     both = cache(decode="Offload", storage=of.settings.storage.dump())
     decode, prefill = inject(both, flags=DECODE), inject(both, flags=PREFILL)
@@ -220,7 +220,7 @@ def test_a_decode_engine_that_offloads() -> None:
         ("Decode", {**DECODE, RADIX: None}, False),
     ],
 )
-def test_a_decode_engine_is_left_alone(phase: str, flags: dict[str, Any], left: bool) -> None:
+def test_decode_engine_is_unwired_by_default(phase: str, flags: dict[str, Any], left: bool) -> None:
     if not left:
         assert inject(PLAIN, phase=phase, flags=flags).backend == "HiCache"
         return
@@ -326,7 +326,7 @@ def test_not_refused(of: Tier, facts: dict[str, Any]) -> None:
 
 
 # What is told to engines that are not SGLang.
-def test_another_engine_is_told_what_serves_it() -> None:
+def test_refusal_of_vllm_names_a_usable_tier() -> None:
     for of, words in (
         (PLAIN, "name a tier of backend Mooncake or LMCache"),
         (POOL, "name KVOffloadTier modelplane-system/pool itself, or a tier of backend Mooncake"),
@@ -353,7 +353,9 @@ QUESTIONS: tuple[tuple[Tier, str, Version | None], ...] = (
 
 
 @pytest.mark.parametrize(("of", "row", "version"), QUESTIONS)
-def test_what_the_version_gate_is_asked(of: Tier, row: str, version: Version | None) -> None:
+def test_gate_question_names_connector_and_package(
+    of: Tier, row: str, version: Version | None
+) -> None:
     question = BACKEND.gate(of, sglang())
     assert (question.connector, question.package_version) == (row, version)
     assert gate.versions(question).features
@@ -365,7 +367,7 @@ def _engines(*rows: tuple[dict[str, str | None], str]) -> list[Engine]:
     return [Engine("SGLang", flags=flags, identity=identity) for flags, identity in rows]
 
 
-def test_what_decode_offloads_is_found_by_prefill() -> None:
+def test_decode_and_prefill_need_one_identity() -> None:
     BACKEND.agree(OFFLOADS, _engines((PREFILL, "a"), (DECODE, "a")))
     BACKEND.agree(OFFLOADS, _engines((DECODE, "a")))
     BACKEND.agree(PLAIN, _engines((PREFILL, "a"), ({**DECODE, RADIX: None}, "b")))
@@ -387,7 +389,7 @@ SERVED: tuple[tuple[dict[str, str | None], dict[str, str | None], bool], ...] = 
 
 
 @pytest.mark.parametrize(("prefill", "decode", "found"), SERVED)
-def test_pages_are_found_by_the_name_that_is_served(
+def test_served_model_name_is_part_of_page_names(
     prefill: dict[str, str | None], decode: dict[str, str | None], found: bool
 ) -> None:
     """SGLang puts it into the names of pages, in every storage."""

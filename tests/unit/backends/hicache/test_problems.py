@@ -61,7 +61,7 @@ SCHEMA: tuple[tuple[dict[str, Any], list[str]], ...] = (
 
 
 @pytest.mark.parametrize(("settings", "paths"), SCHEMA)
-def test_the_schema_says_where(settings: dict[str, Any], paths: list[str]) -> None:
+def test_schema_problem_names_the_path(settings: dict[str, Any], paths: list[str]) -> None:
     found, problems = read({"hicache": settings})
     assert found is None
     assert [problem.path for problem in problems] == paths
@@ -113,7 +113,7 @@ OWN: tuple[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]], ...] = 
 
 
 @pytest.mark.parametrize(("settings", "spec", "wanted"), OWN)
-def test_the_backend_says_where(
+def test_backend_problem_names_the_path(
     settings: dict[str, Any], spec: dict[str, Any], wanted: Any
 ) -> None:
     problems = BACKEND.problems(tiers.tier("HiCache", {"hicache": settings, **spec}))
@@ -133,7 +133,7 @@ NEEDED: tuple[tuple[dict[str, Any], str], ...] = (
 
 
 @pytest.mark.parametrize(("needed", "words"), NEEDED)
-def test_the_tier_that_is_needed_must_hold_a_pool(needed: dict[str, Any], words: str) -> None:
+def test_referenced_tier_must_hold_a_pool(needed: dict[str, Any], words: str) -> None:
     of = tier(REF, needed)
     (need,) = BACKEND.needs(of)
     assert (need.object_name, need.namespace, need.path) == ("pool", "modelplane-system", _REF)
@@ -142,7 +142,7 @@ def test_the_tier_that_is_needed_must_hold_a_pool(needed: dict[str, Any], words:
     assert words in "".join(problem.message for problem in problems)
 
 
-def test_a_fleet_tier_is_valid_before_its_children_look_anything_up() -> None:
+def test_fleet_tier_is_valid_before_lookups() -> None:
     assert BACKEND.problems(tiers.tier("HiCache", REF)) == []
     assert BACKEND.needs(cache()) == BACKEND.needs(stored("File", sizeGiB=8)) == ()
 
@@ -165,7 +165,7 @@ KNOWN = (
 
 
 @pytest.mark.parametrize(("of", "words"), KNOWN)
-def test_what_is_worth_knowing(of: Any, words: str) -> None:
+def test_warnings_of_describe(of: Any, words: str) -> None:
     said = " ".join(BACKEND.describe(of).warnings)
     assert (words in said) if words else said == ""
     assert BACKEND.describe(of).pod_security == "restricted"
@@ -183,11 +183,11 @@ LIVES = (
 
 
 @pytest.mark.parametrize(("of", "outlives"), LIVES)
-def test_what_outlives_pods(of: Any, outlives: bool) -> None:
+def test_describe_reports_storage_that_outlives_pods(of: Any, outlives: bool) -> None:
     assert BACKEND.describe(of).outlives_pods is outlives
 
 
-def test_what_a_store_of_one_identity_was_filled_with_stays() -> None:
+def test_store_of_one_identity_pins_its_identity() -> None:
     nothing = {
         "spec.hicache.storage.mooncake.storageTierRef": "none",
         "spec.hicache.storage.identity": "none",

@@ -67,7 +67,7 @@ _SILENT = [rule for rule in RULES if "becomes" in rule.about or "does nothing" i
 
 @given(_SPEC, _FLAGS, _VERSIONS, st.sampled_from([IDENTITY, ""]))
 @settings(max_examples=400, deadline=None)
-def test_every_accepted_tier(
+def test_accepted_tier_wires_engines_safely(
     hicache: dict[str, Any], flags: dict[str, str | None], version: str | None, identity: str
 ) -> None:
     found, problems = read({"hicache": hicache})

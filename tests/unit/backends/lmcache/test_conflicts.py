@@ -177,7 +177,7 @@ def test_accepted(of: Tier, engine: Engine) -> None:
     assert BACKEND.inject(of, engine).backend == "LMCache"
 
 
-def test_every_row_is_tried() -> None:
+def test_every_table_row_refuses_a_case() -> None:
     """Each row of the table refuses something above, and no test passes by another row."""
     messages = set()
     for _, of, engine, _, _ in REFUSED:
@@ -198,7 +198,7 @@ def test_every_row_is_tried() -> None:
         (None, "not a plain value"),
     ],
 )
-def test_another_seed_is_a_note(seed: str | None | dict[str, str], said: str) -> None:
+def test_other_hash_seed_gives_a_note(seed: str | None | dict[str, str], said: str) -> None:
     env = {} if seed == {} else {"PYTHONHASHSEED": seed}
     for of, expected in ((INSIDE, said), (ISOLATED, "")):
         text = "".join(BACKEND.gate(of, _vllm(env=env)).notes)

@@ -168,7 +168,7 @@ NODE_SERVER += (
 @pytest.mark.parametrize(
     ("of", "engine", "wanted"), [r[1:] for r in NODE_SERVER], ids=[r[0] for r in NODE_SERVER]
 )
-def test_node_server(of: Tier, engine: Engine, wanted: dict[str, Any]) -> None:
+def test_node_server_injection(of: Tier, engine: Engine, wanted: dict[str, Any]) -> None:
     assert _plain(BACKEND.inject(of, engine).to_json()) == wanted
     assert Injection.from_json(wanted).to_json() == wanted
 
@@ -277,7 +277,7 @@ IN_PROCESS: tuple[tuple[str, Tier, Engine, dict[str, Any], dict[str, Any]], ...]
 @pytest.mark.parametrize(
     ("of", "engine", "wanted", "file"), [r[1:] for r in IN_PROCESS], ids=[r[0] for r in IN_PROCESS]
 )
-def test_in_process(of: Tier, engine: Engine, wanted: dict[str, Any], file: Any) -> None:
+def test_in_process_injection(of: Tier, engine: Engine, wanted: dict[str, Any], file: Any) -> None:
     got = _plain(BACKEND.inject(of, engine).to_json())
     files = got.pop("files")
     assert got == wanted

@@ -245,7 +245,7 @@ def test_the_backend_finds(lmcache: Any, rest: Any, wanted: list[str]) -> None:
     assert [str(p) for p in BACKEND.problems(found)] == wanted
 
 
-def test_no_problem_shows_a_secret() -> None:
+def test_problems_contain_no_secret() -> None:
     found, _ = read({"lmcache": {"l1": L1, "l2": [_raw('{"type":"x","a":[{"TOKEN":"hunter2"}]}')]}})
     assert found is not None
     assert "TOKEN" in (text := " ".join(str(p) for p in BACKEND.problems(found)))

@@ -1,4 +1,4 @@
-"""Every valid tier comes to the same, whole and safe manifests."""
+"""Manifests of every valid tier are deterministic, complete and hardened."""
 
 import json
 from typing import Any
@@ -95,7 +95,7 @@ def _agent(tier: Tier) -> dict[str, Any]:
 
 @settings(max_examples=60, deadline=None)
 @given(documents())
-def test_deterministic_and_plain(document: dict[str, Any]) -> None:
+def test_manifests_are_deterministic_plain_data(document: dict[str, Any]) -> None:
     one, two = _valid(document), _valid(json.loads(json.dumps(document)))
     if one is None or two is None:
         return
@@ -139,7 +139,7 @@ def test_every_mount_has_its_volume_and_every_container_is_hardened(
 
 @settings(max_examples=60, deadline=None)
 @given(documents())
-def test_no_secret_stands_in_an_argument_and_files_are_bounded(document: dict[str, Any]) -> None:
+def test_no_secret_in_arguments_and_files_are_bounded(document: dict[str, Any]) -> None:
     tier = _valid(document)
     if tier is None:
         return
@@ -172,7 +172,7 @@ def _directory(adapter: dict[str, Any]) -> str:
 
 @settings(max_examples=60, deadline=None)
 @given(documents())
-def test_engines_and_kubelet_wait_equally_long(document: dict[str, Any]) -> None:
+def test_startup_probe_covers_the_startup_timeout(document: dict[str, Any]) -> None:
     tier = _valid(document)
     if tier is None:
         return
@@ -203,5 +203,5 @@ def _expand(text: str) -> str:
 
 
 @given(st.text(alphabet='a$()HOME{}"', max_size=30))
-def test_a_literal_survives_kubernetes(text: str) -> None:
+def test_dollar_signs_survive_argument_expansion(text: str) -> None:
     assert _expand(literal(text)) == text

@@ -1,4 +1,4 @@
-"""The start of a Redis of ours, by a real shell with a recorder in place of redis-server."""
+"""Start script of the managed Redis, run by a real shell with a fake redis-server."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ def _executable(path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     "password", ["simple", 'a"b', "a\\b", "a b'c", "$HOME `id` %s %d", "ü\\\"'#", "x" * 500]
 )
-def test_the_password_reaches_a_file_and_no_argument(tmp_path: Path, password: str) -> None:
+def test_password_is_in_a_file_and_in_no_argument(tmp_path: Path, password: str) -> None:
     container = _container(**AUTH)
     _executable(tmp_path / "redis-server", f'printf "%s\\n" "$@" > {tmp_path}/words')
     words = [
@@ -64,14 +64,14 @@ MEMORY = ((1, None, 3), (8, None, 11), (8, {}, 13), (100, None, 126), (100, {}, 
 
 
 @pytest.mark.parametrize(("size", "persistence", "memory"), MEMORY)
-def test_memory_beside_the_blocks(size: int, persistence: dict | None, memory: int) -> None:
+def test_redis_memory_includes_overhead(size: int, persistence: dict | None, memory: int) -> None:
     managed: dict[str, Any] = {"sizeGiB": size}
     if persistence is not None:
         managed["persistence"] = persistence
     assert memory_gib(ManagedRedis.model_validate(managed)) == memory
 
 
-def test_a_name_that_a_stateful_set_can_carry() -> None:
+def test_statefulset_name_fits_the_revision_label() -> None:
     """The label controller-revision-hash is the name, a dash and ten digits: 63 at most."""
     level = {**_level(), "name": "x" * 20}
     for part in BACKEND.parts(server(level)):

@@ -33,7 +33,7 @@ def extra(tier: Tier, **facts: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("phase", ["Unified", "Prefill", "Decode"])
-def test_roles(phase: str) -> None:
+def test_kv_role_follows_the_phase(phase: str) -> None:
     found = BACKEND.inject(PLAIN, vllm(phase=phase)).connector
     assert found == {
         "kv_connector": "MooncakeStoreConnector",
@@ -42,7 +42,7 @@ def test_roles(phase: str) -> None:
     }
 
 
-def test_the_file_is_named_after_its_text() -> None:
+def test_config_file_name_carries_a_digest() -> None:
     one, other = BACKEND.inject(PLAIN, vllm()), BACKEND.inject(pool(protocol="tcp"), vllm())
     assert one == other
     ((name, text),) = one.files.items()
@@ -64,18 +64,20 @@ WORKERS = (
 
 
 @pytest.mark.parametrize(("flags", "pods", "workers"), WORKERS)
-def test_a_buffer_for_each_worker(flags: dict[str, Any], pods: int, workers: int) -> None:
+def test_local_buffer_is_counted_for_each_worker(
+    flags: dict[str, Any], pods: int, workers: int
+) -> None:
     engine = vllm(flags=flags, pods=pods)
     assert ranks.workers(engine) == workers
     assert BACKEND.inject(PLAIN, engine).memory_bytes == workers * 512 * 2**20
 
 
-def test_gangs_are_served_and_ray_is_told() -> None:
+def test_gang_gets_its_variables_through_ray() -> None:
     found = BACKEND.inject(PLAIN, vllm(pods=4))
     assert {"MOONCAKE_CONFIG_PATH", "MC_TCP_ENABLE_CONNECTION_POOL"} <= set(found.ray_env)
 
 
-def test_sglang() -> None:
+def test_sglang_injection() -> None:
     found = BACKEND.inject(PLAIN, sglang())
     assert (found.connector, found.files, found.memory_bytes) == (None, {}, 16 * 2**30)
     assert {k: v for k, v in found.flags.items() if "extra" not in k} == {
@@ -103,7 +105,7 @@ WHOSE = (("team-a", "team-a", "team-a"), ("team-b", "", "default"), ("", "", "de
 
 
 @pytest.mark.parametrize(("namespace", "tenant", "said"), WHOSE)
-def test_clients_say_whose_blocks_they_write(namespace: str, tenant: str, said: str) -> None:
+def test_clients_name_their_tenant(namespace: str, tenant: str, said: str) -> None:
     assert BACKEND.tenant(TENANTS, namespace) == tenant
     assert BACKEND.tenant(PLAIN, namespace) == ""
     ((_, text),) = BACKEND.inject(TENANTS, vllm(tenant=tenant)).files.items()
@@ -123,7 +125,7 @@ CANNOT = (
 
 
 @pytest.mark.parametrize(("engine", "tenant", "wired"), CANNOT)
-def test_a_share_of_its_own_needs_an_engine_that_names_it(
+def test_quota_needs_an_engine_that_names_its_tenant(
     engine: Engine, tenant: str, wired: bool
 ) -> None:
     engine = replace(engine, tenant=tenant)
@@ -172,11 +174,11 @@ ADMIN = (
 
 
 @pytest.mark.parametrize(("external", "asks"), ADMIN)
-def test_sglang_waits_where_it_can(external: dict[str, Any], asks: bool) -> None:
+def test_sglang_checks_a_reachable_external_store(external: dict[str, Any], asks: bool) -> None:
     assert extra(pool(external=external))["check_server"] is asks
 
 
-def test_local_placement_goes_by_the_node() -> None:
+def test_local_placement_uses_the_node_name() -> None:
     tier = pool(
         {"nodes": {"selector": {"pool": "h200"}}}, metadata="http", allocationStrategy="local_first"
     )
@@ -192,7 +194,7 @@ def test_local_placement_goes_by_the_node() -> None:
 
 
 @pytest.mark.parametrize("engine", [vllm(), sglang()], ids=["vLLM", "SGLang"])
-def test_rdma_is_asked_for_and_never_given_up_silently(engine: Engine) -> None:
+def test_rdma_never_falls_back_silently(engine: Engine) -> None:
     found = BACKEND.inject(pool({"rdma": RDMA}, protocol="rdma", rdmaGidIndex=3), engine)
     values = {v["name"]: v.get("value") for v in found.env}
     assert (values["MC_FORCE_HCA"], values["MC_GID_INDEX"]) == ("1", "3")
@@ -238,7 +240,7 @@ SEEDS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
 
 
 @pytest.mark.parametrize(("version", "flags", "prefix", "seed"), SEEDS)
-def test_every_process_finds_the_blocks_of_its_identity(
+def test_prefix_or_seed_carries_the_identity(
     version: str, flags: dict[str, Any], prefix: str, seed: str
 ) -> None:
     """Before 0.29 vLLM's hashes of blocks begin with random bytes in each process."""
@@ -301,7 +303,7 @@ def test_not_refused(engine: Engine) -> None:
     assert BACKEND.inject(PLAIN, engine).backend == "Mooncake"
 
 
-def test_what_the_version_gate_is_asked() -> None:
+def test_gate_question_names_connector_and_package() -> None:
     for engine, row in ((vllm(), "MooncakeStoreConnector"), (sglang(), "HiCache/mooncake")):
         asked = BACKEND.gate(PLAIN, engine)
         assert (asked.connector, asked.engine, asked.rows) == (row, engine, BACKEND.rows)

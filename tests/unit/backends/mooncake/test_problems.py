@@ -82,7 +82,7 @@ SCHEMA: tuple[tuple[dict[str, Any], list[str]], ...] = (
 
 
 @pytest.mark.parametrize(("settings", "paths"), SCHEMA)
-def test_the_schema_says_where(settings: dict[str, Any], paths: list[str]) -> None:
+def test_schema_problem_names_the_path(settings: dict[str, Any], paths: list[str]) -> None:
     found, problems = read({"mooncake": settings})
     assert found is None
     assert [problem.path for problem in problems] == paths
@@ -191,7 +191,7 @@ BACKENDS_OWN: tuple[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]
 
 
 @pytest.mark.parametrize(("settings", "spec", "wanted"), BACKENDS_OWN)
-def test_the_backend_says_where(
+def test_backend_problem_names_the_path(
     settings: dict[str, Any], spec: dict[str, Any], wanted: Any
 ) -> None:
     problems = BACKEND.problems(pool(spec, **settings))
@@ -231,5 +231,5 @@ def test_pod_security(settings: dict[str, Any], spec: dict[str, Any], level: str
         ({"tenants": _quotas({"team-a": 1})}, {}, "does not admit team-a: their quotas apply"),
     ],
 )
-def test_what_is_worth_knowing(settings: dict[str, Any], spec: dict[str, Any], words: str) -> None:
+def test_warnings_of_describe(settings: dict[str, Any], spec: dict[str, Any], words: str) -> None:
     assert words in " ".join(BACKEND.describe(pool(spec, **settings)).warnings)

@@ -39,7 +39,7 @@ _SPEC = st.fixed_dictionaries(
 
 @given(_SPEC)
 @settings(max_examples=300, deadline=None)
-def test_every_accepted_tier(mooncake: dict[str, Any]) -> None:
+def test_accepted_tier_composes_valid_sizes(mooncake: dict[str, Any]) -> None:
     document = {"mooncake": mooncake, "rdma": RDMA}
     tier, _ = read(document)
     if tier is None or BACKEND.problems(tier):

@@ -1,4 +1,4 @@
-"""What an engine pod gets, how it is counted, and which engines are refused."""
+"""What Native injects, the memory that it counts, and which engines it refuses."""
 
 from typing import Any
 
@@ -88,7 +88,7 @@ SIZES: tuple[tuple[dict[str, Any], dict[str, str | None], int, float, float, int
 
 
 @pytest.mark.parametrize(("cpu", "flags", "pods", "region", "gib", "mib"), SIZES)
-def test_memory(
+def test_memory_of_the_cpu_region(
     cpu: dict[str, Any],
     flags: dict[str, str | None],
     pods: int,
@@ -103,7 +103,7 @@ def test_memory(
     assert found.memory_bytes == 0  # /dev/shm counts as memory already
 
 
-def test_only_what_is_asked_for_is_written() -> None:
+def test_unset_fields_are_not_written() -> None:
     assert extra(native()) == {"cpu_bytes_to_use": 8 * GIB}
     assert extra(native(evictionPolicy="ARC", blocksPerChunk=16)) == {
         "cpu_bytes_to_use": 8 * GIB,
@@ -112,7 +112,7 @@ def test_only_what_is_asked_for_is_written() -> None:
     }
 
 
-def test_levels_in_their_order_and_by_identity() -> None:
+def test_levels_keep_their_order_and_carry_the_identity() -> None:
     assert extra(native(BUCKET, FILES)) == {
         "cpu_bytes_to_use": 8 * GIB,
         "spec_name": "TieringOffloadingSpec",
@@ -237,7 +237,7 @@ def test_not_refused(tier: Tier, facts: dict[str, Any]) -> None:
     assert BACKEND.inject(tier, vllm(**facts)).backend == "Native"
 
 
-def ask(tier: Tier, engine: Engine) -> str:
+def gate_message(tier: Tier, engine: Engine) -> str:
     """What the gate says: a reason, or nothing."""
     try:
         question = BACKEND.gate(tier, engine)
@@ -248,7 +248,7 @@ def ask(tier: Tier, engine: Engine) -> str:
     return ""
 
 
-def test_another_engine_is_told_what_serves_it() -> None:
+def test_refusal_of_sglang_names_hicache() -> None:
     with pytest.raises(Refused, match=r"this engine is SGLang. Use a tier of backend HiCache"):
         BACKEND.gate(native(), Engine(SGLANG, "0.5.23"))
 
@@ -265,8 +265,8 @@ def test_another_engine_is_told_what_serves_it() -> None:
         (SHARED, vllm(version=None), "VersionMismatch"),
     ),
 )
-def test_versions(tier: Tier, engine: Engine, said: str) -> None:
-    assert ask(tier, engine) == said
+def test_gate_message_by_version(tier: Tier, engine: Engine, said: str) -> None:
+    assert gate_message(tier, engine) == said
 
 
 # (a level, the last vLLM that cannot have it, the first that can)
@@ -274,7 +274,7 @@ LEVELS = ((FILES, None, "0.23.0"), (BUCKET, "0.25.0", "0.26.0"), (PEERS, "0.26.0
 
 
 @pytest.mark.parametrize(("level", "old", "new"), LEVELS)
-def test_a_level_is_of_the_versions_that_take_its_keys(
+def test_level_needs_a_version_with_its_keys(
     level: dict[str, Any], old: str | None, new: str
 ) -> None:
     """0.25's bucket wants its keys in the arguments; peers before 0.27 know no remote_kv_source."""

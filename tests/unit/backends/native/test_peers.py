@@ -1,4 +1,4 @@
-"""A level that is other engines: where they ask, and who is told apart from whom."""
+"""Peer engines as a level: their addresses, and which engines are peers."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ HOST, PORT = "VLLM_P2P_SIDE_CHANNEL_HOST", "VLLM_P2P_SIDE_CHANNEL_PORT"
 SEED = "PYTHONHASHSEED"
 
 
-def test_others_ask_at_the_pods_address() -> None:
+def test_peers_connect_to_the_pod_address() -> None:
     flags = {"--data-parallel-size": "2"}
     found = BACKEND.inject(native(FILES, PEERS), vllm(flags=flags))
     assert BACKEND.allows.problem(found) == "" and found.connector is not None
@@ -70,7 +70,7 @@ REFUSED: tuple[tuple[dict[str, Any], dict[str, Any], Reason, str], ...] = (
 
 
 @pytest.mark.parametrize(("peers", "facts", "reason", "said"), REFUSED)
-def test_what_cannot_be(
+def test_unsupported_peers_are_refused(
     peers: dict[str, Any], facts: dict[str, Any], reason: Reason, said: str
 ) -> None:
     with pytest.raises(Refused) as refused:
@@ -78,6 +78,6 @@ def test_what_cannot_be(
     assert refused.value.reason == reason and said in str(refused.value)
 
 
-def test_nobody_is_asked_twice() -> None:
+def test_two_peer_levels_are_a_problem() -> None:
     (problem,) = BACKEND.problems(native(PEERS, {**PEERS, "name": "more"}))
     assert problem.path == "spec.native.secondary[1]"

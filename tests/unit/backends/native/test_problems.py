@@ -39,7 +39,7 @@ SCHEMA: tuple[tuple[dict[str, Any], list[str]], ...] = (
 
 
 @pytest.mark.parametrize(("settings", "paths"), SCHEMA)
-def test_the_schema(settings: dict[str, Any], paths: list[str]) -> None:
+def test_schema_problems(settings: dict[str, Any], paths: list[str]) -> None:
     tier, problems = read({"native": settings})
     assert tier is None
     assert [problem.path for problem in problems] == paths
@@ -77,11 +77,11 @@ KNOWN: tuple[tuple[list[dict[str, Any]], list[str]], ...] = (
 
 
 @pytest.mark.parametrize(("levels", "said"), KNOWN)
-def test_what_only_the_backend_knows(levels: list[dict[str, Any]], said: list[str]) -> None:
+def test_backend_problems(levels: list[dict[str, Any]], said: list[str]) -> None:
     assert [str(problem) for problem in BACKEND.problems(native(*levels))] == said
 
 
-def test_where_files_lie_is_pinned() -> None:
+def test_file_locations_are_pinned() -> None:
     """Whatever is taken away, added or moved: engines that run write where they did."""
     values = {
         BACKEND.pinned(native(*levels))[0].value for levels in ([], [FILES], [files("f", name="x")])

@@ -1,4 +1,4 @@
-"""vLLM's simple connector: memory of the processes' own, or a disk in its place."""
+"""vLLM's simple connector: process memory, or a disk."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ SIZES: tuple[tuple[dict[str, Any], dict[str, str | None], int, int, int], ...] =
 
 
 @pytest.mark.parametrize(("cpu", "flags", "pods", "told", "raised"), SIZES)
-def test_the_memory(
+def test_memory_of_the_simple_connector(
     cpu: dict[str, Any], flags: dict[str, str | None], pods: int, told: int, raised: int
 ) -> None:
     cpu = {**cpu, "overheadPercent": 0}
@@ -52,12 +52,12 @@ def test_the_memory(
     assert found.shm is None and found.env_if_absent == () and found.volumes == ()
 
 
-def test_lazy_is_said() -> None:
+def test_lazy_sets_lazy_offload() -> None:
     found = inject({"cpu": {"sizeGiB": 1}, "simple": {"lazy": True}}).connector
     assert found is not None and found["kv_connector_extra_config"]["lazy_offload"] is True
 
 
-def test_a_disk_stands_in_its_place() -> None:
+def test_disk_replaces_the_memory() -> None:
     found = inject({"simple": {"disk": {"sizeGiBPerRank": 100}}}, flags=TP8)
     assert found.connector is not None
     assert found.connector["kv_connector_extra_config"] == {
@@ -71,7 +71,7 @@ def test_a_disk_stands_in_its_place() -> None:
     assert found.memory_bytes == 0
 
 
-def test_a_volume_of_each_pods_own() -> None:
+def test_each_pod_gets_its_own_volume() -> None:
     disk = {"sizeGiBPerRank": 100, "storageClassName": "nvme"}
     (volume,) = inject({"simple": {"disk": disk}}, flags=TP8).volumes
     assert volume["ephemeral"]["volumeClaimTemplate"]["spec"] == {
@@ -101,13 +101,13 @@ def test_a_disk_needs_its_version() -> None:
         {},
     ),
 )
-def test_what_does_not_go_together(spec: dict[str, Any]) -> None:
+def test_conflicting_fields_are_refused(spec: dict[str, Any]) -> None:
     of, problems = read({"native": spec})
     assert of is None
     assert {p.path for p in problems} <= {"spec.native.cpu", "spec.native.simple"} and problems
 
 
-def test_the_gate_asks_for_its_own_row() -> None:
+def test_gate_question_names_the_simple_connector() -> None:
     of = tier({"native": {"cpu": {"sizeGiB": 1}, "simple": {}}})
     question = BACKEND.gate(of, vllm())
     assert question.connector == "SimpleCPUOffloadConnector"

@@ -1,4 +1,4 @@
-"""Which prefill and decode engines understand each other."""
+"""Which prefill and decode engines are compatible."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What each half of a pair gets, beside what its pod has, and which pods are refused."""
+"""What NIXL injects into prefill and decode pods, and which pods it refuses."""
 
 import json
 from dataclasses import replace
@@ -34,12 +34,12 @@ def transfer(name: str, role: str = "kv_both") -> dict[str, str | None]:
     ("phase", "role"),
     (("Prefill", "kv_producer"), ("Decode", "kv_consumer"), ("Unified", "kv_both")),
 )
-def test_the_role_is_that_of_the_phase(phase: str, role: str) -> None:
+def test_kv_role_follows_the_phase(phase: str, role: str) -> None:
     connector = inject(nixl(), engine(phase=phase)).connector
     assert connector is not None and connector["kv_role"] == role
 
 
-def test_who_is_both_is_told() -> None:
+def test_unified_engine_gets_a_kv_both_warning() -> None:
     for phase, said in (("Prefill", False), ("Decode", False), ("Unified", True)):
         notes = gate.check(BACKEND.gate(nixl(), engine(phase=phase))).warnings
         assert any("role is kv_both" in note for note in notes) is said
@@ -57,7 +57,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize(("way", "own", "name"), NAMES)
-def test_the_name_is_the_pods_own(way: str, own: str | None, name: str) -> None:
+def test_connector_name_follows_the_transfer(way: str, own: str | None, name: str) -> None:
     flags = transfer(own) if own else {}
     connector = inject(nixl(transfer=way), engine(flags=flags)).connector
     assert connector is not None and connector["kv_connector"] == name
@@ -95,12 +95,12 @@ PORTS: dict[str, tuple[Tier, Engine, list[int]]] = {
 
 
 @pytest.mark.parametrize("case", PORTS)
-def test_ports(case: str) -> None:
+def test_declared_ports(case: str) -> None:
     tier, one, ports = PORTS[case]
     assert declared(tier, one) == ports
 
 
-def test_nothing_of_the_pods_own_is_overwritten() -> None:
+def test_variables_of_the_pod_are_not_overwritten() -> None:
     """What the address, its port and UCX's range are called in a pod may be its author's."""
     found = inject(nixl(), engine())
     assert found.env == ()
@@ -109,7 +109,7 @@ def test_nothing_of_the_pods_own_is_overwritten() -> None:
     assert "--disaggregation-bootstrap-port" not in flags
 
 
-def test_sglang_is_reached_at_the_pods_address_or_where_it_says() -> None:
+def test_sglang_host_is_the_pod_address_or_the_users() -> None:
     def names(**env: str | None) -> list[str]:
         found = inject(nixl(), engine(SGLANG, env=env))
         return [variable["name"] for variable in found.env_if_absent]
@@ -120,12 +120,12 @@ def test_sglang_is_reached_at_the_pods_address_or_where_it_says() -> None:
     assert names(SGLANG_LOCAL_IP_NIC="net1") == ["UCX_TCP_PORT_RANGE"]
 
 
-def test_a_decode_engine_may_listen_for_its_pod_alone() -> None:
+def test_decode_engine_may_listen_on_localhost() -> None:
     inject(nixl(), engine(SGLANG, phase="Decode", flags={"--host": "127.0.0.1"}))
     inject(nixl(), replace(engine(SGLANG, phase="Decode"), flags={}))
 
 
-def test_a_prefill_engine_that_says_no_host_listens_for_its_pod_alone() -> None:
+def test_prefill_engine_without_host_listens_on_localhost() -> None:
     """127.0.0.1 is SGLang's own default, and its bootstrap server's with it."""
     silent = replace(engine(SGLANG), flags={})
     with pytest.raises(Refused) as refused:
@@ -136,7 +136,7 @@ def test_a_prefill_engine_that_says_no_host_listens_for_its_pod_alone() -> None:
     inject(nixl(), engine(SGLANG, flags={"--host": None}))
 
 
-def test_older_sglang_knows_ucx_alone() -> None:
+def test_older_sglang_supports_only_ucx() -> None:
     assert inject(nixl(), engine(SGLANG, version="0.5.8")).env == ()
     assert len(inject(nixl(), engine(SGLANG, version="0.5.9")).env) == 1
 

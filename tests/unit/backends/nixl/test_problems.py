@@ -22,13 +22,13 @@ SCHEMA: tuple[tuple[dict[str, Any], list[str]], ...] = (
 
 
 @pytest.mark.parametrize(("settings", "paths"), SCHEMA)
-def test_the_schema(settings: dict[str, Any], paths: list[str]) -> None:
+def test_schema_problems(settings: dict[str, Any], paths: list[str]) -> None:
     tier, problems = read({"nixl": settings})
     assert tier is None
     assert [problem.path for problem in problems] == paths
 
 
-def test_storage_is_of_other_backends() -> None:
+def test_storage_fields_belong_to_other_backends() -> None:
     _, (problem,) = read({"nixl": {"storage": [{"type": "POSIX"}]}})
     assert problem.path == "spec.nixl.storage"
     assert "a Native tier's secondary[] of type Bucket" in problem.message
@@ -57,7 +57,7 @@ KNOWN: tuple[tuple[dict[str, Any] | None, dict[str, Any], list[str]], ...] = (
 
 
 @pytest.mark.parametrize(("rdma", "settings", "said"), KNOWN)
-def test_what_only_the_backend_knows(
+def test_backend_problems(
     rdma: dict[str, Any] | None, settings: dict[str, Any], said: list[str]
 ) -> None:
     tier = nixl({"rdma": rdma} if rdma else {}, **settings)
@@ -74,7 +74,7 @@ WARNED: tuple[tuple[dict[str, Any] | None, dict[str, Any], list[str]], ...] = (
 
 
 @pytest.mark.parametrize(("rdma", "settings", "said"), WARNED)
-def test_what_is_worth_knowing(
+def test_warnings_of_describe(
     rdma: dict[str, Any] | None, settings: dict[str, Any], said: list[str]
 ) -> None:
     warnings = BACKEND.describe(nixl({"rdma": rdma} if rdma else {}, **settings)).warnings

@@ -332,7 +332,7 @@ KEPT_OR_ADDED = {
 
 
 @pytest.mark.parametrize("name", KEPT_OR_ADDED)
-def test_whole_pods(name):
+def test_patched_pod_equals_the_expected_pod(name):
     template, injection, wanted = KEPT_OR_ADDED[name]
     before = deepcopy(template)
     got = apply(template, 0, injection)
@@ -524,7 +524,7 @@ CONFLICTS = {
 
 
 @pytest.mark.parametrize("name", CONFLICTS)
-def test_conflicts_name_the_place_and_what_to_do(name):
+def test_conflict_messages_name_the_path_and_the_fix(name):
     template, injection, reason, path = CONFLICTS[name]
     before = deepcopy(template)
     with pytest.raises(Refused) as refused:
@@ -534,7 +534,7 @@ def test_conflicts_name_the_place_and_what_to_do(name):
     assert template == before
 
 
-def test_memory_is_raised_once_and_follows_the_tier():
+def test_memory_is_raised_once_and_follows_tier_edits():
     template = pod({"resources": {"requests": {"memory": "10Gi"}, "limits": {"memory": "10.5Gi"}}})
     first = Injection(memory_bytes=GIB, shm=SharedMemory(bytes=GIB))
     wired = apply(template, 0, first)
@@ -553,7 +553,7 @@ def test_memory_is_raised_once_and_follows_the_tier():
     assert none["metadata"]["annotations"] == {}
 
 
-def test_the_nodes_disk_is_counted_where_the_pod_counts_it():
+def test_node_disk_counts_as_ephemeral_storage():
     """The kubelet adds what lies in an emptyDir to what the containers write."""
     first = Injection(storage_bytes=8 * GIB, memory_bytes=GIB)
     limits = {"ephemeral-storage": "10Gi", "memory": "4Gi"}
@@ -572,13 +572,13 @@ def test_the_nodes_disk_is_counted_where_the_pod_counts_it():
     )
 
 
-def test_the_nodes_shm_does_not_count_against_the_pod():
+def test_host_shm_does_not_raise_the_memory():
     template = pod({"resources": {"limits": {"memory": "10Gi"}}})
     wired = apply(template, 0, Injection(shm=SharedMemory(bytes=GIB, host=True)))
     assert wired["spec"]["containers"][0]["resources"] == {"limits": {"memory": "10Gi"}}
 
 
-def test_pod_level_limits_bound_the_containers():
+def test_pod_level_limits_are_raised_with_the_container():
     template = pod(spec={"resources": {"limits": {"memory": "10Gi"}}})
     wired = apply(template, 0, Injection(memory_bytes=GIB))
     assert wired["spec"]["resources"] == {"limits": {"memory": "11Gi"}}
@@ -603,7 +603,7 @@ def test_hugepages_are_added_with_their_volume():
     assert apply(wired, 0, injection) == wired
 
 
-def test_files_and_commands():
+def test_files_are_mounted_and_commands_replaced():
     template = pod({"args": ["m"], "command": ["vllm", "serve"], "x-unknown": {"kept": True}})
     wired = apply(
         template,

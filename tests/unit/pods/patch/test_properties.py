@@ -135,7 +135,7 @@ def without_memory(template):
 
 @settings(max_examples=200, deadline=None)
 @given(templates(), injections())
-def test_idempotent_pure_and_nothing_lost(template, injection):
+def test_apply_is_idempotent_and_keeps_every_field(template, injection):
     before = deepcopy(template)
     try:
         wired = apply(template, 0, injection)
