@@ -1,15 +1,20 @@
 """The base of all types that users write: closed objects, and rules written once.
 
-One definition per field: type, default, bounds, unit and description are in the pydantic model;
-XRDs, the Input's CRD and the reference tables are generated from it (`make generate`). A rule over
+One definition per field: type, default, bounds, unit and description (the string below the field)
+are in the pydantic model; XRDs, the Input's CRD and the reference tables are generated from it
+(`make generate`). A rule over
 several fields is one `FieldRule` in CEL. The XRD holds it, and the function checks it too: it also
 sees documents that no API server has validated (a local render, an older XRD).
 """
 
+import ast
+import inspect
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
@@ -174,6 +179,9 @@ class ApiModel(BaseModel):
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         schema = handler.resolve_ref_schema(handler(core_schema))
+        for base in filter(lambda base: issubclass(base, ApiModel), reversed(cls.__mro__)):
+            for name, text in _descriptions(base.__module__).get(base.__name__, {}).items():
+                schema["properties"][camel(name)]["description"] = text
         rows = [
             {"rule": rule.cel, "message": rule.message}
             | ({"fieldPath": f".{rule.field}"} if rule.field else {})
@@ -182,6 +190,23 @@ class ApiModel(BaseModel):
         if rows:
             schema["x-kubernetes-validations"] = rows
         return schema
+
+
+@cache
+def _descriptions(module: str) -> dict[str, dict[str, str]]:
+    """Return the strings below the fields of a module's classes, by class and field.
+
+    They are read from the source: only generators need them, so no call pays for them.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for node in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))):
+        if isinstance(node, ast.ClassDef):
+            texts = found[node.name] = {}
+            for field, below in pairwise(node.body):
+                match field, below:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):
+                        texts[name] = text
+    return found
 
 
 def _rules(model: type[BaseModel]) -> Iterator[FieldRule]:

@@ -5,8 +5,6 @@ Fields that Modelplane has too keep its shape, so that manifests move over uncha
 
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from function.api import fields as f
 from function.api.backends import SPECS
 from function.api.base import ApiModel, union
@@ -16,16 +14,17 @@ from function.api.tier import TierSettings, with_backends
 class KubeconfigRef(ApiModel):
     """A Secret that holds a kubeconfig."""
 
-    name: f.DnsName = Field(description="Name of the Secret, in namespace modelplane-system.")
-    key: f.SecretKey = Field(
-        default="kubeconfig", description="Key of the kubeconfig in the Secret."
-    )
+    name: f.DnsName
+    """Name of the Secret, in namespace modelplane-system."""
+    key: f.SecretKey = "kubeconfig"
+    """Key of the kubeconfig in the Secret."""
 
 
 class Existing(ApiModel):
     """An existing cluster."""
 
-    secret_ref: KubeconfigRef = Field(description="The cluster's kubeconfig.")
+    secret_ref: KubeconfigRef
+    """The cluster's kubeconfig."""
 
 
 class Cluster(ApiModel):
@@ -33,16 +32,17 @@ class Cluster(ApiModel):
 
     rules = union("source", {"Existing": "existing"})
 
-    source: Literal["Existing"] = Field(description="Existing: an existing cluster.")
-    existing: Existing | None = Field(default=None, description="Settings of source Existing.")
+    source: Literal["Existing"]
+    """Existing: an existing cluster."""
+    existing: Existing | None = None
+    """Settings of source Existing."""
 
 
 class _Inline(TierSettings):
     """A tier that is declared with its cluster; it becomes a KVOffloadTier."""
 
-    name: Annotated[str, f.text(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", most=40)] = Field(
-        description="Name that consumers on this cluster use for the tier."
-    )
+    name: Annotated[str, f.text(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", most=40)]
+    """Name that consumers on this cluster use for the tier."""
 
 
 InlineTier = with_backends("InlineTier", _Inline, SPECS)
@@ -53,8 +53,10 @@ class InferenceClusterSpec(ApiModel):
 
     ignored_keys = frozenset({"crossplane"})
 
-    cluster: Cluster = Field(description="The origin of the cluster.")
+    cluster: Cluster
+    """The origin of the cluster."""
     kv_offload_tiers: Annotated[
         list[InlineTier],  # type: ignore[valid-type] # a class that is made at run time
         f.items(8, keys=("name",)),
-    ] = Field(default=[], description="Tiers on this cluster.")
+    ] = []
+    """Tiers on this cluster."""

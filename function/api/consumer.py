@@ -2,8 +2,6 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from function.api import fields as f
 from function.api.base import ApiModel
 from function.api.engines import EngineName
@@ -17,40 +15,24 @@ Family = Literal[
 class KVOffloadTierRef(ApiModel):
     """The tier of a workload, and whether the workload needs it."""
 
-    name: f.DnsName = Field(
-        description="Name of a KVOffloadTier, or of the fleet or inline tier it was stamped from."
-    )
-    namespace: f.DnsLabel | None = Field(
-        default=None,
-        description="Namespace of the tier. Default: the step's tierNamespace, or else "
-        "modelplane-system.",
-    )
-    policy: Literal["Required", "Optional", "Off"] = Field(
-        default="Required",
-        description="Required delays the creation of the workload until the tier is ready. "
-        "Optional never delays: a workload created before the tier is ready stays unwired until "
-        "its pod template changes. Off removes the wiring.",
-    )
-    engine: EngineName | None = Field(
-        default=None,
-        description="The engine in the pods. Default: derived from the command and the image.",
-    )
-    engine_version: f.Version | None = Field(
-        default=None,
-        description="The engine's version. Default: the image's tag, if it is a version.",
-    )
-    cache_identity: Annotated[str, f.text(r"^[A-Za-z0-9._/@:-]+$")] | None = Field(
-        default=None,
-        description="Identity of this workload's cached blocks. Workloads with the same identity "
-        "share blocks. Default: computed from the model, its data types and the engine.",
-    )
-    packages: ImagePackages | None = Field(
-        default=None,
-        description="Package versions in the engine's image, if it is not a known image. "
-        "`kv-offload probe` reads them inside the image.",
-    )
-    model_family: Annotated[list[Family], f.items(8)] = Field(
-        default=[],
-        description="Kinds of the model's layers and of its use, if neither the model's name nor "
-        "the engine's flags show them (docs/models.md).",
-    )
+    name: f.DnsName
+    """Name of a KVOffloadTier, or of the fleet or inline tier it was stamped from."""
+    namespace: f.DnsLabel | None = None
+    """Namespace of the tier. Default: the step's tierNamespace, or else modelplane-system."""
+    policy: Literal["Required", "Optional", "Off"] = "Required"
+    """Required delays the creation of the workload until the tier is ready. Optional never delays:
+    a workload created before the tier is ready stays unwired until its pod template changes. Off
+    removes the wiring."""
+    engine: EngineName | None = None
+    """The engine in the pods. Default: derived from the command and the image."""
+    engine_version: f.Version | None = None
+    """The engine's version. Default: the image's tag, if it is a version."""
+    cache_identity: Annotated[str, f.text(r"^[A-Za-z0-9._/@:-]+$")] | None = None
+    """Identity of this workload's cached blocks. Workloads with the same identity share blocks.
+    Default: computed from the model, its data types and the engine."""
+    packages: ImagePackages | None = None
+    """Package versions in the engine's image, if it is not a known image. `kv-offload probe` reads
+    them inside the image."""
+    model_family: Annotated[list[Family], f.items(8)] = []
+    """Kinds of the model's layers and of its use, if neither the model's name nor the engine's
+    flags show them (docs/models.md)."""

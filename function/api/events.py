@@ -16,27 +16,17 @@ class Events(ApiModel):
     A pod's own `--kv-events-config` stays as it is; such a pod publishes no second stream.
     """
 
-    port: Annotated[int, Field(ge=1024, le=65000)] = Field(
-        default=5557,
-        description="Port at which engines publish events; each data-parallel rank adds its "
-        "number.",
-    )
-    replay_port: Annotated[int, Field(ge=1024, le=65000)] | None = Field(
-        default=None,
-        description="Port at which a router requests missed events; each data-parallel rank adds "
-        "its number. Absent: no replay.",
-    )
-    block_tokens: Annotated[int, Field(ge=1, le=4096)] | None = Field(
-        default=None,
-        description="Tokens per block (--block-size, --page-size) of every engine, for routers "
-        "that compute block hashes themselves. An engine with another value is refused. Absent: "
-        "each engine's own.",
-    )
-    hash_seed: Annotated[int, Field(ge=0, le=4294967295)] | None = Field(
-        default=None,
-        description="PYTHONHASHSEED of every engine, for the same routers. An engine with "
-        "another value is refused. Absent: each engine's own.",
-    )
+    port: Annotated[int, Field(ge=1024, le=65000)] = 5557
+    """Port at which engines publish events; each data-parallel rank adds its number."""
+    replay_port: Annotated[int, Field(ge=1024, le=65000)] | None = None
+    """Port at which a router requests missed events; each data-parallel rank adds its number.
+    Absent: no replay."""
+    block_tokens: Annotated[int, Field(ge=1, le=4096)] | None = None
+    """Tokens per block (--block-size, --page-size) of every engine, for routers that compute block
+    hashes themselves. An engine with another value is refused. Absent: each engine's own."""
+    hash_seed: Annotated[int, Field(ge=0, le=4294967295)] | None = None
+    """PYTHONHASHSEED of every engine, for the same routers. An engine with another value is
+    refused. Absent: each engine's own."""
 
     rules = (
         FieldRule(

@@ -16,13 +16,11 @@ from function.api.hicache_storage import HiCacheStorage
 class HiCacheRatio(ApiModel):
     """Host memory relative to the GPU's KV pool, whose size only SGLang knows."""
 
-    percent: Annotated[int, Field(ge=101, le=10000)] = Field(
-        description="Size of the host pool in percent of the GPU's KV pool (--hicache-ratio)."
-    )
-    memory_gib: Annotated[int, Field(ge=1, le=16384)] = Field(
-        description="The largest resulting size for each rank on the tier's GPUs, in GiB; added "
-        "to the pod's memory."
-    )
+    percent: Annotated[int, Field(ge=101, le=10000)]
+    """Size of the host pool in percent of the GPU's KV pool (--hicache-ratio)."""
+    memory_gib: Annotated[int, Field(ge=1, le=16384)]
+    """The largest resulting size for each rank on the tier's GPUs, in GiB; added to the pod's
+    memory."""
 
 
 class HiCacheHost(ApiModel):
@@ -30,18 +28,13 @@ class HiCacheHost(ApiModel):
 
     rules = (exactly_one("size_gib", "ratio"),)
 
-    size_gib: Annotated[int, Field(ge=1, le=16384)] | None = Field(
-        default=None,
-        description="Memory of each rank's pool, in GiB (--hicache-size). The sum over its ranks "
-        "is added to the pod's memory request and limit, if set.",
-    )
-    ratio: HiCacheRatio | None = Field(
-        default=None, description="Memory of each rank's pool relative to its GPU's."
-    )
-    buffer_only: bool = Field(
-        default=False,
-        description="Use host memory only as a buffer between GPU and storage (SGLang 0.5.19).",
-    )
+    size_gib: Annotated[int, Field(ge=1, le=16384)] | None = None
+    """Memory of each rank's pool, in GiB (--hicache-size). The sum over its ranks is added to the
+    pod's memory request and limit, if set."""
+    ratio: HiCacheRatio | None = None
+    """Memory of each rank's pool relative to its GPU's."""
+    buffer_only: bool = False
+    """Use host memory only as a buffer between GPU and storage (SGLang 0.5.19)."""
 
     @property
     def memory_gib(self) -> int:
@@ -85,34 +78,26 @@ class HiCacheSpec(ApiModel):
         ),
     )
 
-    host: HiCacheHost = Field(description="The host memory for pages.")
-    write_policy: Literal["write_through", "write_through_selective", "write_back"] = Field(
-        default="write_through",
-        description="When a page is written to the next level. write_through: at once. "
-        "write_through_selective: after a further hit. write_back: when its memory is needed.",
+    host: HiCacheHost
+    """The host memory for pages."""
+    write_policy: Literal["write_through", "write_through_selective", "write_back"] = (
+        "write_through"
     )
-    io_backend: Literal["kernel", "direct"] = Field(
-        default="kernel", description="How pages move between GPU and host memory."
-    )
-    memory_layout: Literal["layer_first", "page_first", "page_first_direct"] = Field(
-        default="page_first",
-        description="Layout of pages in host memory and storage. page_first_direct needs "
-        "ioBackend direct, page_first needs kernel.",
-    )
-    page_tokens: Annotated[int, Field(ge=2, le=1024)] = Field(
-        default=64,
-        description="Tokens per page (--page-size), unless the pod sets it. SGLang's default is "
-        "1 on CUDA.",
-    )
-    decode: Literal["Leave", "Offload"] = Field(
-        default="Leave",
-        description="Decode engines under prefill/decode disaggregation. Leave: they are not "
-        "wired; the prefill engine looks up prefixes. Offload: generated tokens go to the "
-        "storage, so that the next turn finds them (SGLang 0.5.10).",
-    )
-    storage: HiCacheStorage | None = Field(
-        default=None, description="A store below the host memory. Absent: none."
-    )
+    """When a page is written to the next level. write_through: at once. write_through_selective:
+    after a further hit. write_back: when its memory is needed."""
+    io_backend: Literal["kernel", "direct"] = "kernel"
+    """How pages move between GPU and host memory."""
+    memory_layout: Literal["layer_first", "page_first", "page_first_direct"] = "page_first"
+    """Layout of pages in host memory and storage. page_first_direct needs ioBackend direct,
+    page_first needs kernel."""
+    page_tokens: Annotated[int, Field(ge=2, le=1024)] = 64
+    """Tokens per page (--page-size), unless the pod sets it. SGLang's default is 1 on CUDA."""
+    decode: Literal["Leave", "Offload"] = "Leave"
+    """Decode engines under prefill/decode disaggregation. Leave: they are not wired; the prefill
+    engine looks up prefixes. Offload: generated tokens go to the storage, so that the next turn
+    finds them (SGLang 0.5.10)."""
+    storage: HiCacheStorage | None = None
+    """A store below the host memory. Absent: none."""
 
     rules = (
         FieldRule(

@@ -17,40 +17,39 @@ SizeGiB = Annotated[int, Field(ge=1, le=1048576)]
 class SecretKeyRef(ApiModel):
     """One key of a Secret on the workload cluster, in its user's namespace."""
 
-    name: f.DnsName = Field(description="Name of the Secret.")
-    key: f.SecretKey = Field(description="Key in the Secret.")
+    name: f.DnsName
+    """Name of the Secret."""
+    key: f.SecretKey
+    """Key in the Secret."""
 
 
 class HostPath(ApiModel):
     """A directory of the node."""
 
-    path: f.AbsolutePath = Field(
-        description="The directory, created if absent and kept when the agent's pod is deleted."
-    )
+    path: f.AbsolutePath
+    """The directory, created if absent and kept when the agent's pod is deleted."""
 
 
 class Ephemeral(ApiModel):
     """A volume that lives as long as the agent's pod."""
 
-    storage_class_name: f.DnsName | None = Field(
-        default=None, description="StorageClass. Absent: the cluster's default."
-    )
+    storage_class_name: f.DnsName | None = None
+    """StorageClass. Absent: the cluster's default."""
 
 
 class Disk(ApiModel):
     """Files on a disk of the node. Works with the stock image."""
 
-    size_gib: SizeGiB = Field(description="Space for cached blocks on each node, in GiB.")
-    host_path: HostPath | None = Field(
-        default=None, description="A directory of the node. It keeps blocks over upgrades."
-    )
-    ephemeral: Ephemeral | None = Field(
-        default=None, description="A volume with the pod's lifetime, without access to the host."
-    )
-    direct_io: bool = Field(
-        default=False, description="Bypass the page cache (O_DIRECT), for fast local NVMe."
-    )
-    workers: Annotated[int, Field(ge=1, le=64)] = Field(default=4, description="I/O threads.")
+    size_gib: SizeGiB
+    """Space for cached blocks on each node, in GiB."""
+    host_path: HostPath | None = None
+    """A directory of the node. It keeps blocks over upgrades."""
+    ephemeral: Ephemeral | None = None
+    """A volume with the pod's lifetime, without access to the host."""
+    direct_io: bool = False
+    """Bypass the page cache (O_DIRECT), for fast local NVMe."""
+    workers: Annotated[int, Field(ge=1, le=64)] = 4
+    """I/O threads."""
 
     rules = (exactly_one("host_path", "ephemeral"),)
 
@@ -58,21 +57,16 @@ class Disk(ApiModel):
 class SharedFileSystem(ApiModel):
     """Files on a file system that all nodes mount (ReadWriteMany)."""
 
-    size_gib: SizeGiB = Field(
-        description="Space for cached blocks of all nodes together, in GiB; also the size of a "
-        "composed claim."
-    )
-    claim_name: f.DnsName | None = Field(
-        default=None, description="An existing ReadWriteMany claim in the tier's namespace."
-    )
-    storage_class_name: f.DnsName | None = Field(
-        default=None,
-        description="StorageClass of a claim that the tier composes and never deletes.",
-    )
-    sub_path: Annotated[str, f.text(r"^[A-Za-z0-9][-A-Za-z0-9_./]*$")] | None = Field(
-        default=None, description="Directory inside the volume. Absent: one named after the tier."
-    )
-    workers: Annotated[int, Field(ge=1, le=64)] = Field(default=8, description="I/O threads.")
+    size_gib: SizeGiB
+    """Space for cached blocks of all nodes together, in GiB; also the size of a composed claim."""
+    claim_name: f.DnsName | None = None
+    """An existing ReadWriteMany claim in the tier's namespace."""
+    storage_class_name: f.DnsName | None = None
+    """StorageClass of a claim that the tier composes and never deletes."""
+    sub_path: Annotated[str, f.text(r"^[A-Za-z0-9][-A-Za-z0-9_./]*$")] | None = None
+    """Directory inside the volume. Absent: one named after the tier."""
+    workers: Annotated[int, Field(ge=1, le=64)] = 8
+    """I/O threads."""
 
     rules = (exactly_one("claim_name", "storage_class_name"),)
 
@@ -80,53 +74,48 @@ class SharedFileSystem(ApiModel):
 class ManagedImage(ApiModel):
     """The image of a managed Redis; it needs redis-server and redis-cli on its path."""
 
-    repository: f.ImageRepository = Field(default="redis", description="Repository without tag.")
-    tag: f.ImageTag = Field(default="7.4", description="Tag.")
-    pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
-        default="IfNotPresent", description="When the kubelet pulls the image."
-    )
+    repository: f.ImageRepository = "redis"
+    """Repository without tag."""
+    tag: f.ImageTag = "7.4"
+    """Tag."""
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    """When the kubelet pulls the image."""
 
 
 class Persistence(ApiModel):
     """A volume that keeps the data of a managed Redis over restarts of its pod."""
 
-    storage_class_name: f.DnsName | None = Field(
-        default=None, description="StorageClass of its volume. Absent: the cluster's default."
-    )
+    storage_class_name: f.DnsName | None = None
+    """StorageClass of its volume. Absent: the cluster's default."""
 
 
 class ManagedRedis(ApiModel):
     """A single Redis that the tier runs, bounded by its memory."""
 
-    size_gib: Annotated[int, Field(ge=1, le=4096)] = Field(
-        description="Memory for cached blocks, in GiB. Least recently used blocks are evicted "
-        "first."
-    )
-    image: ManagedImage = Field(default=ManagedImage(), description="The image of Redis.")
-    persistence: Persistence | None = Field(
-        default=None, description="Absent: a restart of its pod loses all blocks."
-    )
+    size_gib: Annotated[int, Field(ge=1, le=4096)]
+    """Memory for cached blocks, in GiB. Least recently used blocks are evicted first."""
+    image: ManagedImage = ManagedImage()
+    """The image of Redis."""
+    persistence: Persistence | None = None
+    """Absent: a restart of its pod loses all blocks."""
 
 
 class Redis(ApiModel):
     """A Redis that speaks RESP without TLS: an existing one or a managed one."""
 
-    host: f.Host | None = Field(
-        default=None, description="Host of an existing Redis: a single node, not a cluster."
-    )
-    port: f.Port = Field(default=6379, description="Port of Redis.")
-    username: Annotated[str, f.text(r"^[^\s$]+$")] | None = Field(
-        default=None, description="User of the ACL, with authSecret. Absent: the default user."
-    )
-    auth_secret: SecretKeyRef | None = Field(
-        default=None,
-        description="The password, in the tier's namespace. Processes get it in their "
-        "environment, never as an argument.",
-    )
-    managed: ManagedRedis | None = Field(default=None, description="A Redis that the tier runs.")
-    workers: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=8, description="Connections of each agent."
-    )
+    host: f.Host | None = None
+    """Host of an existing Redis: a single node, not a cluster."""
+    port: f.Port = 6379
+    """Port of Redis."""
+    username: Annotated[str, f.text(r"^[^\s$]+$")] | None = None
+    """User of the ACL, with authSecret. Absent: the default user."""
+    auth_secret: SecretKeyRef | None = None
+    """The password, in the tier's namespace. Processes get it in their environment, never as an
+    argument."""
+    managed: ManagedRedis | None = None
+    """A Redis that the tier runs."""
+    workers: Annotated[int, Field(ge=1, le=64)] = 8
+    """Connections of each agent."""
 
     rules = (
         exactly_one("host", "managed"),
@@ -146,32 +135,30 @@ class Redis(ApiModel):
 class ValkeyNode(ApiModel):
     """A seed node of a Valkey."""
 
-    host: f.Host = Field(description="Host.")
-    port: f.Port = Field(default=6379, description="Port.")
+    host: f.Host
+    """Host."""
+    port: f.Port = 6379
+    """Port."""
 
 
 class Valkey(ApiModel):
     """A Valkey or Valkey cluster without a password; the stock image has no client."""
 
-    nodes: Annotated[list[ValkeyNode], f.items(16, least=1)] = Field(
-        description="Seed nodes; standalone uses the first."
-    )
-    cluster: bool = Field(default=False, description="Whether it is a Valkey cluster.")
-    tls: bool = Field(default=False, description="Use TLS.")
-    database: Annotated[int, Field(ge=0, le=1023)] | None = Field(
-        default=None, description="Logical database, standalone only."
-    )
-    key_prefix: Annotated[str, f.text(r"^[^@\s$]+$", most=63)] | None = Field(
-        default=None, description="Prefix of the keys. Absent: the tier's name on the cluster."
-    )
-    workers: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=8, description="Threads of each agent."
-    )
-    password_secret: SecretKeyRef | None = Field(
-        default=None,
-        description="Refused: LMCache takes the password of a Valkey as an argument only. Use "
-        "type Redis; Valkey supports its protocol.",
-    )
+    nodes: Annotated[list[ValkeyNode], f.items(16, least=1)]
+    """Seed nodes; standalone uses the first."""
+    cluster: bool = False
+    """Whether it is a Valkey cluster."""
+    tls: bool = False
+    """Use TLS."""
+    database: Annotated[int, Field(ge=0, le=1023)] | None = None
+    """Logical database, standalone only."""
+    key_prefix: Annotated[str, f.text(r"^[^@\s$]+$", most=63)] | None = None
+    """Prefix of the keys. Absent: the tier's name on the cluster."""
+    workers: Annotated[int, Field(ge=1, le=64)] = 8
+    """Threads of each agent."""
+    password_secret: SecretKeyRef | None = None
+    """Refused: LMCache takes the password of a Valkey as an argument only. Use type Redis; Valkey
+    supports its protocol."""
 
     rules = (
         FieldRule(
@@ -185,76 +172,73 @@ class Valkey(ApiModel):
 class S3Credentials(ApiModel):
     """Keys of a Secret in the tier's namespace that hold an access key."""
 
-    name: f.DnsName = Field(description="Name of the Secret.")
-    access_key_id_key: f.SecretKey = Field(
-        default="accessKeyID", description="Key that holds the access key's id."
-    )
-    secret_access_key_key: f.SecretKey = Field(
-        default="secretAccessKey", description="Key that holds the secret access key."
-    )
+    name: f.DnsName
+    """Name of the Secret."""
+    access_key_id_key: f.SecretKey = "accessKeyID"
+    """Key that holds the access key's id."""
+    secret_access_key_key: f.SecretKey = "secretAccessKey"
+    """Key that holds the secret access key."""
 
 
 class S3(ApiModel):
     """A bucket. The stock image lacks boto3, which keeps credentials out of arguments."""
 
-    bucket: Annotated[str, f.text(r"^[a-z0-9][-a-z0-9.]*[a-z0-9]$", most=63)] = Field(
-        description="Bucket, addressed by host name (BUCKET.ENDPOINT)."
-    )
-    endpoint: f.Host = Field(
-        description="Host of the service without the bucket, e.g. s3.eu-central-1.amazonaws.com."
-    )
-    region: Annotated[str, f.text(r"^[A-Za-z0-9][-A-Za-z0-9]*$", most=63)] = Field(
-        description="Region that requests are signed for."
-    )
-    tls: bool = Field(default=True, description="Use TLS.")
-    credentials_secret: S3Credentials | None = Field(
-        default=None,
-        description="Absent: the AWS chain of the pod (serviceAccountName, instance metadata).",
-    )
+    bucket: Annotated[str, f.text(r"^[a-z0-9][-a-z0-9.]*[a-z0-9]$", most=63)]
+    """Bucket, addressed by host name (BUCKET.ENDPOINT)."""
+    endpoint: f.Host
+    """Host of the service without the bucket, e.g. s3.eu-central-1.amazonaws.com."""
+    region: Annotated[str, f.text(r"^[A-Za-z0-9][-A-Za-z0-9]*$", most=63)]
+    """Region that requests are signed for."""
+    tls: bool = True
+    """Use TLS."""
+    credentials_secret: S3Credentials | None = None
+    """Absent: the AWS chain of the pod (serviceAccountName, instance metadata)."""
 
 
 class NIXLLevel(ApiModel):
     """Files through NIXL (GPUDirect Storage, 3FS, POSIX). The stock image lacks NIXL."""
 
-    plugin: Literal["POSIX", "GDS", "GDS_MT", "HF3FS"] = Field(
-        default="POSIX", description="NIXL's storage plugin."
-    )
-    size_gib: SizeGiB = Field(description="Space for cached blocks on each node, in GiB.")
-    host_path: HostPath = Field(description="A directory of the node.")
-    direct_io: bool = Field(default=False, description="Bypass the page cache (O_DIRECT).")
-    shard_directories: bool = Field(default=True, description="Spread files over sub-directories.")
+    plugin: Literal["POSIX", "GDS", "GDS_MT", "HF3FS"] = "POSIX"
+    """NIXL's storage plugin."""
+    size_gib: SizeGiB
+    """Space for cached blocks on each node, in GiB."""
+    host_path: HostPath
+    """A directory of the node."""
+    direct_io: bool = False
+    """Bypass the page cache (O_DIRECT)."""
+    shard_directories: bool = True
+    """Spread files over sub-directories."""
 
 
 class Raw(ApiModel):
     """An adapter of LMCache without a type here, as its own JSON."""
 
-    json_: Annotated[str, f.text(most=8192)] = Field(
-        description='A JSON object with a "type", passed to --l2-adapter unchanged. It is an '
-        "argument: no secrets."
-    )
-    host_path: HostPath | None = Field(
-        default=None, description="A directory of the node, mounted at the same path."
-    )
+    json_: Annotated[str, f.text(most=8192)]
+    """A JSON object with a "type", passed to --l2-adapter unchanged. It is an argument: no
+    secrets."""
+    host_path: HostPath | None = None
+    """A directory of the node, mounted at the same path."""
 
 
 class AESGCM(ApiModel):
     """Encryption of blocks that leave the node's memory."""
 
-    key_secret: SecretKeyRef = Field(
-        description="The master key, in the tier's namespace: at least as many random bytes as "
-        "keyBits asks for."
-    )
-    key_bits: Literal[128, 256] = Field(default=256, description="Length of the AES key, in bits.")
+    key_secret: SecretKeyRef
+    """The master key, in the tier's namespace: at least as many random bytes as keyBits asks
+    for."""
+    key_bits: Literal[128, 256] = 256
+    """Length of the AES key, in bits."""
 
 
 class Serde(ApiModel):
     """How blocks are encoded for the level."""
 
-    type: Literal["FP8", "AESGCM"] = Field(
-        description="FP8: half the bytes, lossy. AESGCM: encrypted and authenticated."
-    )
-    aesgcm: AESGCM | None = Field(default=None, description="Settings of type AESGCM.")
-    workers: Annotated[int, Field(ge=1, le=64)] = Field(default=4, description="Threads.")
+    type: Literal["FP8", "AESGCM"]
+    """FP8: half the bytes, lossy. AESGCM: encrypted and authenticated."""
+    aesgcm: AESGCM | None = None
+    """Settings of type AESGCM."""
+    workers: Annotated[int, Field(ge=1, le=64)] = 4
+    """Threads."""
 
     rules = union("type", {"AESGCM": "aesgcm"})
 
@@ -262,22 +246,26 @@ class Serde(ApiModel):
 class L2Level(ApiModel):
     """One level below the node's memory."""
 
-    name: Annotated[str, f.text(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", most=20)] = Field(
-        description="Name of the level, unique in the tier."
-    )
-    type: Literal["Disk", "SharedFileSystem", "Redis", "Valkey", "S3", "NIXL", "Raw"] = Field(
-        description="Type of the level; the object of that name holds its settings."
-    )
-    disk: Disk | None = Field(default=None, description="Settings of type Disk.")
-    shared_file_system: SharedFileSystem | None = Field(
-        default=None, description="Settings of type SharedFileSystem."
-    )
-    redis: Redis | None = Field(default=None, description="Settings of type Redis.")
-    valkey: Valkey | None = Field(default=None, description="Settings of type Valkey.")
-    s3: S3 | None = Field(default=None, description="Settings of type S3.")
-    nixl: NIXLLevel | None = Field(default=None, description="Settings of type NIXL.")
-    raw: Raw | None = Field(default=None, description="Settings of type Raw.")
-    serde: Serde | None = Field(default=None, description="Absent: blocks are stored unchanged.")
+    name: Annotated[str, f.text(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", most=20)]
+    """Name of the level, unique in the tier."""
+    type: Literal["Disk", "SharedFileSystem", "Redis", "Valkey", "S3", "NIXL", "Raw"]
+    """Type of the level; the object of that name holds its settings."""
+    disk: Disk | None = None
+    """Settings of type Disk."""
+    shared_file_system: SharedFileSystem | None = None
+    """Settings of type SharedFileSystem."""
+    redis: Redis | None = None
+    """Settings of type Redis."""
+    valkey: Valkey | None = None
+    """Settings of type Valkey."""
+    s3: S3 | None = None
+    """Settings of type S3."""
+    nixl: NIXLLevel | None = None
+    """Settings of type NIXL."""
+    raw: Raw | None = None
+    """Settings of type Raw."""
+    serde: Serde | None = None
+    """Absent: blocks are stored unchanged."""
 
     rules = (
         *union(

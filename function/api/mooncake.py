@@ -43,46 +43,33 @@ class MooncakeExternal(ApiModel):
         ),
     )
 
-    master_address: Annotated[str, f.text(_ADDRESS, most=1024)] = Field(
-        description="HOST:PORT of the master, or etcd://HOST:PORT[;HOST:PORT] of the etcd with "
-        "the leader."
-    )
-    admin_address: Annotated[str, f.text(_HOST_PORT)] | None = Field(
-        default=None,
-        description="HOST:PORT of the master's admin server. Absent: stores do not drain, and "
-        "SGLang does not wait for the pool when it starts.",
-    )
-    metadata_server: Annotated[str, f.text(_METADATA, most=1024)] | None = Field(
-        default=None,
-        description="Metadata server, http://HOST:PORT/metadata or etcd://HOST:PORT, with "
-        "metadata http or etcd.",
-    )
-    cluster_id: Annotated[str, f.text(_CLUSTER_ID, most=63)] | None = Field(
-        default=None, description="Cluster id of the masters, if it is not Mooncake's default."
-    )
+    master_address: Annotated[str, f.text(_ADDRESS, most=1024)]
+    """HOST:PORT of the master, or etcd://HOST:PORT[;HOST:PORT] of the etcd with the leader."""
+    admin_address: Annotated[str, f.text(_HOST_PORT)] | None = None
+    """HOST:PORT of the master's admin server. Absent: stores do not drain, and SGLang does not wait
+    for the pool when it starts."""
+    metadata_server: Annotated[str, f.text(_METADATA, most=1024)] | None = None
+    """Metadata server, http://HOST:PORT/metadata or etcd://HOST:PORT, with metadata http or
+    etcd."""
+    cluster_id: Annotated[str, f.text(_CLUSTER_ID, most=63)] | None = None
+    """Cluster id of the masters, if it is not Mooncake's default."""
 
 
 class MooncakeEngine(ApiModel):
     """Settings of wired engines."""
 
-    buffer_mib: Annotated[int, Field(ge=64, le=65536)] = Field(
-        default=512,
-        description="Transfer buffer of each vLLM worker, in MiB; added to the pod's memory. "
-        "Mooncake's default is 4096. SGLang's is fixed at 16.",
-    )
-    host_gib: Annotated[int, Field(ge=1, le=16384)] | None = Field(
-        default=None,
-        description="Memory of each SGLang rank's host pool, in GiB (--hicache-size); added to "
-        "the pod's memory. A size, ratio or fraction in the pod takes precedence. Absent: 16. "
-        "Before SGLang 0.5.15, which requires more than the GPU's pool: SGLang's default, not "
-        "added to the pod. See backend HiCache.",
-    )
-    rdma_claim_template_name: f.DnsName | None = Field(
-        default=None,
-        description="ResourceClaimTemplate in the engines' namespace that gives a pod its RDMA "
-        "device, with spec.rdma.source DRA. Absent: the pod's own claim must hold one with the "
-        "GPU, which is the only way to align the two.",
-    )
+    buffer_mib: Annotated[int, Field(ge=64, le=65536)] = 512
+    """Transfer buffer of each vLLM worker, in MiB; added to the pod's memory. Mooncake's default is
+    4096. SGLang's is fixed at 16."""
+    host_gib: Annotated[int, Field(ge=1, le=16384)] | None = None
+    """Memory of each SGLang rank's host pool, in GiB (--hicache-size); added to the pod's memory. A
+    size, ratio or fraction in the pod takes precedence. Absent: 16. Before SGLang 0.5.15, which
+    requires more than the GPU's pool: SGLang's default, not added to the pod. See backend
+    HiCache."""
+    rdma_claim_template_name: f.DnsName | None = None
+    """ResourceClaimTemplate in the engines' namespace that gives a pod its RDMA device, with
+    spec.rdma.source DRA. Absent: the pod's own claim must hold one with the GPU, which is the only
+    way to align the two."""
 
 
 class MooncakePorts(ApiModel):
@@ -131,26 +118,22 @@ class MooncakePorts(ApiModel):
         ),
     )
 
-    rpc: f.Port = Field(default=50051, description="The master's RPC port.")
-    admin: f.Port = Field(
-        default=9003, description="The master's admin and metrics port; it has no authentication."
-    )
-    metadata: f.Port = Field(
-        default=8080, description="The master's HTTP metadata port, with metadata http."
-    )
-    health: f.Port = Field(default=9300, description="A store's health and metrics port.")
-    transfer_first: f.Port = Field(
-        default=15000, description="First port of a store's handshakes and data."
-    )
-    transfer_last: f.Port = Field(
-        default=15031, description="Last port of a store's handshakes and data."
-    )
-    segment_first: f.Port = Field(
-        default=12300, description="First port of the range for store segments."
-    )
-    segment_last: f.Port = Field(
-        default=12331, description="Last port of the range for store segments."
-    )
+    rpc: f.Port = 50051
+    """The master's RPC port."""
+    admin: f.Port = 9003
+    """The master's admin and metrics port; it has no authentication."""
+    metadata: f.Port = 8080
+    """The master's HTTP metadata port, with metadata http."""
+    health: f.Port = 9300
+    """A store's health and metrics port."""
+    transfer_first: f.Port = 15000
+    """First port of a store's handshakes and data."""
+    transfer_last: f.Port = 15031
+    """Last port of a store's handshakes and data."""
+    segment_first: f.Port = 12300
+    """First port of the range for store segments."""
+    segment_last: f.Port = 12331
+    """Last port of the range for store segments."""
 
 
 class MooncakeSpec(ApiModel):
@@ -165,60 +148,41 @@ class MooncakeSpec(ApiModel):
         ),
     )
 
-    protocol: Literal["tcp", "rdma"] = Field(
-        default="tcp",
-        description="Transport of blocks. rdma needs spec.rdma; without a device it fails and "
-        "never falls back to TCP.",
-    )
-    metadata: Literal["p2p", "http", "etcd"] = Field(
-        default="p2p",
-        description="How clients find each other. p2p: stores announce their addresses. http: "
-        "the master stores them in memory. etcd: in etcd.",
-    )
+    protocol: Literal["tcp", "rdma"] = "tcp"
+    """Transport of blocks. rdma needs spec.rdma; without a device it fails and never falls back to
+    TCP."""
+    metadata: Literal["p2p", "http", "etcd"] = "p2p"
+    """How clients find each other. p2p: stores announce their addresses. http: the master stores
+    them in memory. etcd: in etcd."""
     allocation_strategy: Literal[
         "random", "free_ratio_first", "local_first", "ssd_free_ratio_first"
-    ] = Field(
-        default="random",
-        description="Which store takes a new block. local_first: the one on the engine's node, "
-        "if there is one. ssd_free_ratio_first: the one with most free space on its SSD.",
-    )
-    store: MooncakeStore | None = Field(
-        default=None,
-        description="The stores that form the pool. May be absent with external, whose pool is "
-        "then used unchanged.",
-    )
-    master: MooncakeMaster | None = Field(
-        default=None, description="The master. Absent: one, with defaults; with external: none."
-    )
-    tenants: MooncakeTenants | None = Field(
-        default=None,
-        description="A bounded share of the memory for each namespace. Absent: all share one pool.",
-    )
-    etcd: MooncakeEtcd | None = Field(
-        default=None, description="etcd, for several masters, the oplog and metadata etcd."
-    )
-    control_plane_nodes: Nodes = Field(
-        default=Nodes(),
-        description="The nodes of master and etcd, instead of spec.nodes. Default: any without a "
-        "taint. They need no GPU, and an autoscaler may remove GPU nodes.",
-    )
-    external: MooncakeExternal | None = Field(
-        default=None, description="An existing master, instead of one that the tier runs."
-    )
-    engine: MooncakeEngine = Field(
-        default=MooncakeEngine(), description="Settings of wired engines."
-    )
-    ports: MooncakePorts = Field(default=MooncakePorts(), description="Ports of master and stores.")
-    rdma_gid_index: Annotated[int, Field(ge=0, le=255)] | None = Field(
-        default=None,
-        description="GID index of RoCE devices (MC_GID_INDEX), for stores and engines. Absent: "
-        "Mooncake chooses one.",
-    )
-    alerts: bool = Field(
-        default=False,
-        description="Compose a PrometheusRule with alerts. Needs spec.monitoring and the "
-        "Prometheus operator's CRDs.",
-    )
+    ] = "random"
+    """Which store takes a new block. local_first: the one on the engine's node, if there is one.
+    ssd_free_ratio_first: the one with most free space on its SSD."""
+    store: MooncakeStore | None = None
+    """The stores that form the pool. May be absent with external, whose pool is then used
+    unchanged."""
+    master: MooncakeMaster | None = None
+    """The master. Absent: one, with defaults; with external: none."""
+    tenants: MooncakeTenants | None = None
+    """A bounded share of the memory for each namespace. Absent: all share one pool."""
+    etcd: MooncakeEtcd | None = None
+    """etcd, for several masters, the oplog and metadata etcd."""
+    control_plane_nodes: Nodes = Nodes()
+    """The nodes of master and etcd, instead of spec.nodes. Default: any without a taint. They need
+    no GPU, and an autoscaler may remove GPU nodes."""
+    external: MooncakeExternal | None = None
+    """An existing master, instead of one that the tier runs."""
+    engine: MooncakeEngine = MooncakeEngine()
+    """Settings of wired engines."""
+    ports: MooncakePorts = MooncakePorts()
+    """Ports of master and stores."""
+    rdma_gid_index: Annotated[int, Field(ge=0, le=255)] | None = None
+    """GID index of RoCE devices (MC_GID_INDEX), for stores and engines. Absent: Mooncake chooses
+    one."""
+    alerts: bool = False
+    """Compose a PrometheusRule with alerts. Needs spec.monitoring and the Prometheus operator's
+    CRDs."""
 
     rules = (
         FieldRule(

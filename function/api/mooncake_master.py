@@ -20,115 +20,89 @@ f.PATTERNS.update(
 class MooncakeEviction(ApiModel):
     """When blocks are evicted from memory, and how long a read protects them."""
 
-    high_watermark_percent: Annotated[int, Field(ge=1, le=100)] = Field(
-        default=90, description="Share of the pool in use at which eviction starts, in percent."
-    )
-    evict_percent: Annotated[int, Field(ge=1, le=100)] = Field(
-        default=5, description="Share of the blocks that one eviction removes, in percent."
-    )
-    lease_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(
-        default=10, description="How long a read protects a block from eviction, in seconds."
-    )
-    soft_pin_seconds: Annotated[int, Field(ge=1, le=86400)] = Field(
-        default=1800, description="How long a soft pin lasts, in seconds."
-    )
-    evict_soft_pinned: bool = Field(
-        default=True, description="Evict soft-pinned blocks when no others are left."
-    )
+    high_watermark_percent: Annotated[int, Field(ge=1, le=100)] = 90
+    """Share of the pool in use at which eviction starts, in percent."""
+    evict_percent: Annotated[int, Field(ge=1, le=100)] = 5
+    """Share of the blocks that one eviction removes, in percent."""
+    lease_seconds: Annotated[int, Field(ge=1, le=3600)] = 10
+    """How long a read protects a block from eviction, in seconds."""
+    soft_pin_seconds: Annotated[int, Field(ge=1, le=86400)] = 1800
+    """How long a soft pin lasts, in seconds."""
+    evict_soft_pinned: bool = True
+    """Evict soft-pinned blocks when no others are left."""
 
 
 class MooncakeReplication(ApiModel):
     """Additional copies in memory of blocks that are read often."""
 
-    mode: Literal["observe", "enforce"] = Field(
-        description="observe: only count what would be copied. enforce: copy."
-    )
-    max_replicas: Annotated[int, Field(ge=2, le=16)] = Field(
-        default=2, description="Largest number of copies of one block."
-    )
-    reads_per_minute: Annotated[int, Field(ge=1, le=1000000)] = Field(
-        default=48, description="Reads of a block per minute from which it is copied."
-    )
-    window_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(
-        default=10, description="Window in which reads are counted, in seconds."
-    )
+    mode: Literal["observe", "enforce"]
+    """observe: only count what would be copied. enforce: copy."""
+    max_replicas: Annotated[int, Field(ge=2, le=16)] = 2
+    """Largest number of copies of one block."""
+    reads_per_minute: Annotated[int, Field(ge=1, le=1000000)] = 48
+    """Reads of a block per minute from which it is copied."""
+    window_seconds: Annotated[int, Field(ge=1, le=3600)] = 10
+    """Window in which reads are counted, in seconds."""
 
 
 class MooncakeMaster(ApiModel):
     """The process that allocates and indexes blocks. It stores none itself."""
 
-    replicas: Annotated[int, Field(ge=1, le=5)] = Field(
-        default=1,
-        description="Number of masters. With more than one the others wait to take over (about "
-        "11 s measured), and etcd must be set.",
-    )
-    oplog: bool = Field(
-        default=False,
-        description="Store the master's index in etcd, so that a new leader can read it. "
-        "Otherwise all blocks are lost when the leader changes. It takes about 312 bytes for "
-        "every block ever written and is never trimmed. When etcd's quota is full, no block can "
-        "be written until an administrator empties etcd.",
-    )
-    cpu_cores: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=2, description="CPU cores requested; there is no limit."
-    )
-    memory_gib: Annotated[int, Field(ge=1, le=1024)] = Field(
-        default=4,
-        description="Memory request and limit, in GiB: about 0.9 KB per block measured.",
-    )
-    rpc_threads: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=16, description="Threads that serve clients."
-    )
-    client_ttl_seconds: Annotated[int, Field(ge=5, le=600)] = Field(
-        default=10,
-        description="Silence after which the master drops a store and its blocks, in seconds.",
-    )
-    eviction: MooncakeEviction = Field(
-        default=MooncakeEviction(), description="When blocks are evicted."
-    )
-    replication: MooncakeReplication | None = Field(
-        default=None, description="Additional copies of blocks that are read often. Absent: none."
-    )
+    replicas: Annotated[int, Field(ge=1, le=5)] = 1
+    """Number of masters. With more than one the others wait to take over (about 11 s measured), and
+    etcd must be set."""
+    oplog: bool = False
+    """Store the master's index in etcd, so that a new leader can read it. Otherwise all blocks are
+    lost when the leader changes. It takes about 312 bytes for every block ever written and is never
+    trimmed. When etcd's quota is full, no block can be written until an administrator empties
+    etcd."""
+    cpu_cores: Annotated[int, Field(ge=1, le=64)] = 2
+    """CPU cores requested; there is no limit."""
+    memory_gib: Annotated[int, Field(ge=1, le=1024)] = 4
+    """Memory request and limit, in GiB: about 0.9 KB per block measured."""
+    rpc_threads: Annotated[int, Field(ge=1, le=256)] = 16
+    """Threads that serve clients."""
+    client_ttl_seconds: Annotated[int, Field(ge=5, le=600)] = 10
+    """Silence after which the master drops a store and its blocks, in seconds."""
+    eviction: MooncakeEviction = MooncakeEviction()
+    """When blocks are evicted."""
+    replication: MooncakeReplication | None = None
+    """Additional copies of blocks that are read often. Absent: none."""
     flags: Annotated[
         dict[
             Annotated[str, f.text(_FLAG_NAME, most=63)],
             Annotated[str, f.text(_FLAG_VALUE, least=0, most=256)],
         ],
         f.entries(32),
-    ] = Field(
-        default={},
-        description="Other flags of mooncake_master, without dashes.",
-    )
+    ] = {}
+    """Other flags of mooncake_master, without dashes."""
 
 
 class MooncakeEtcdImage(ApiModel):
     """The image of a managed etcd; it needs etcd on its path."""
 
-    repository: f.ImageRepository = Field(
-        default="registry.k8s.io/etcd", description="Repository without tag."
-    )
-    tag: f.ImageTag = Field(default="3.6.5-0", description="Tag.")
-    pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
-        default="IfNotPresent", description="When the kubelet pulls the image."
-    )
+    repository: f.ImageRepository = "registry.k8s.io/etcd"
+    """Repository without tag."""
+    tag: f.ImageTag = "3.6.5-0"
+    """Tag."""
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    """When the kubelet pulls the image."""
 
 
 class MooncakeManagedEtcd(ApiModel):
     """An etcd that the tier runs for itself alone."""
 
-    replicas: Literal[1, 3, 5] = Field(default=3, description="Number of members.")
-    storage_gib: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=16, description="Volume of each member, in GiB."
-    )
-    quota_gib: Annotated[int, Field(ge=1, le=8)] = Field(
-        default=4,
-        description="Size of the database at which etcd refuses writes, in GiB. With oplog it "
-        "bounds the number of blocks ever written.",
-    )
-    storage_class_name: f.DnsName | None = Field(
-        default=None, description="StorageClass of the volumes. Absent: the cluster's default."
-    )
-    image: MooncakeEtcdImage = Field(default=MooncakeEtcdImage(), description="The image of etcd.")
+    replicas: Literal[1, 3, 5] = 3
+    """Number of members."""
+    storage_gib: Annotated[int, Field(ge=1, le=64)] = 16
+    """Volume of each member, in GiB."""
+    quota_gib: Annotated[int, Field(ge=1, le=8)] = 4
+    """Size of the database at which etcd refuses writes, in GiB. With oplog it bounds the number of
+    blocks ever written."""
+    storage_class_name: f.DnsName | None = None
+    """StorageClass of the volumes. Absent: the cluster's default."""
+    image: MooncakeEtcdImage = MooncakeEtcdImage()
+    """The image of etcd."""
 
     rules = (
         FieldRule(
@@ -142,16 +116,17 @@ class MooncakeManagedEtcd(ApiModel):
 class MooncakeEtcdEndpoint(ApiModel):
     """A member of an existing etcd, without TLS and without a password."""
 
-    host: f.Host = Field(description="Host.")
-    port: f.Port = Field(default=2379, description="Port for clients.")
+    host: f.Host
+    """Host."""
+    port: f.Port = 2379
+    """Port for clients."""
 
 
 class MooncakeExternalEtcd(ApiModel):
     """An existing etcd."""
 
-    endpoints: Annotated[list[MooncakeEtcdEndpoint], f.items(9, least=1)] = Field(
-        description="Members of the etcd."
-    )
+    endpoints: Annotated[list[MooncakeEtcdEndpoint], f.items(9, least=1)]
+    """Members of the etcd."""
 
 
 class MooncakeEtcd(ApiModel):
@@ -159,15 +134,12 @@ class MooncakeEtcd(ApiModel):
 
     rules = union("source", {"Managed": "managed", "External": "external"}, optional=("Managed",))
 
-    source: Literal["Managed", "External"] = Field(
-        description="Managed: the tier runs its own. External: an existing one."
-    )
-    managed: MooncakeManagedEtcd | None = Field(
-        default=None, description="Settings of source Managed."
-    )
-    external: MooncakeExternalEtcd | None = Field(
-        default=None, description="The etcd of source External."
-    )
+    source: Literal["Managed", "External"]
+    """Managed: the tier runs its own. External: an existing one."""
+    managed: MooncakeManagedEtcd | None = None
+    """Settings of source Managed."""
+    external: MooncakeExternalEtcd | None = None
+    """The etcd of source External."""
 
     @property
     def managed_or_default(self) -> MooncakeManagedEtcd:

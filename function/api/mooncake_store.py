@@ -11,17 +11,15 @@ from function.api.base import ApiModel, FieldRule, exactly_one
 class MooncakeHostPath(ApiModel):
     """A directory of the node."""
 
-    path: f.AbsolutePath = Field(
-        description="The directory, created if absent and given to the store's user."
-    )
+    path: f.AbsolutePath
+    """The directory, created if absent and given to the store's user."""
 
 
 class MooncakeClaim(ApiModel):
     """A volume claim of each store."""
 
-    storage_class_name: f.DnsName | None = Field(
-        default=None, description="StorageClass. Absent: the cluster's default."
-    )
+    storage_class_name: f.DnsName | None = None
+    """StorageClass. Absent: the cluster's default."""
 
 
 class MooncakeOffload(ApiModel):
@@ -29,70 +27,50 @@ class MooncakeOffload(ApiModel):
 
     rules = (exactly_one("host_path", "claim"),)
 
-    size_gib: Annotated[int, Field(ge=1, le=1048576)] = Field(
-        description="Space for blocks on each store's disk, in GiB. Least recently used blocks "
-        "are evicted first."
-    )
-    host_path: MooncakeHostPath | None = Field(
-        default=None, description="A directory of the node. It keeps blocks over restarts."
-    )
-    claim: MooncakeClaim | None = Field(
-        default=None,
-        description="A claim of that size. With a DaemonSet it is deleted with the pod, with a "
-        "StatefulSet it is kept with the tier.",
-    )
+    size_gib: Annotated[int, Field(ge=1, le=1048576)]
+    """Space for blocks on each store's disk, in GiB. Least recently used blocks are evicted
+    first."""
+    host_path: MooncakeHostPath | None = None
+    """A directory of the node. It keeps blocks over restarts."""
+    claim: MooncakeClaim | None = None
+    """A claim of that size. With a DaemonSet it is deleted with the pod, with a StatefulSet it is
+    kept with the tier."""
 
 
 class MooncakeDrain(ApiModel):
     """How a store's blocks move to other stores before it stops."""
 
-    max_seconds: Annotated[int, Field(ge=0, le=7200)] = Field(
-        default=300,
-        description="Longest drain, in seconds; blocks left then are lost, counted and logged. "
-        "16 blocks per second were measured, after leases of 10 s ended. 0: no drain.",
-    )
-    max_concurrency: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=16, description="Blocks that move at the same time."
-    )
+    max_seconds: Annotated[int, Field(ge=0, le=7200)] = 300
+    """Longest drain, in seconds; blocks left then are lost, counted and logged. 16 blocks per
+    second were measured, after leases of 10 s ended. 0: no drain."""
+    max_concurrency: Annotated[int, Field(ge=1, le=256)] = 16
+    """Blocks that move at the same time."""
 
 
 class MooncakeStore(ApiModel):
     """Stores: one on each node of spec.nodes, or a fixed number of them."""
 
-    form: Literal["DaemonSet", "StatefulSet"] = Field(
-        default="DaemonSet",
-        description="DaemonSet: one on each node of spec.nodes. StatefulSet: a number of "
-        "replicas on nodes of spec.nodes, spread if possible; for pools outside of the GPU nodes.",
-    )
-    replicas: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        default=None, description="Number of stores, with form StatefulSet."
-    )
-    size_gib: Annotated[int, Field(ge=1, le=16384)] = Field(
-        description="Memory for blocks in each store, in GiB."
-    )
-    hugepages: Literal["2Mi", "1Gi"] | None = Field(
-        default=None,
-        description="Take the memory from the node's pre-allocated hugepages of that size.",
-    )
-    memory_gib: Annotated[int, Field(ge=1, le=32768)] | None = Field(
-        default=None,
-        description="Memory request and limit of the pod without hugepages, in GiB. Absent: "
-        "sizeGiB and 2 more, 4 more with offload.",
-    )
-    node_memory_gib: Annotated[int, Field(ge=1, le=32768)] | None = Field(
-        default=None,
-        description="Allocatable memory of the smallest node, in GiB. If set, a store that does "
-        "not fit is refused instead of staying Pending.",
-    )
-    cpu_cores: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=4, description="CPU cores requested; there is no limit."
-    )
-    offload: MooncakeOffload | None = Field(
-        default=None, description="A disk below the memory. Absent: none."
-    )
-    drain: MooncakeDrain = Field(
-        default=MooncakeDrain(), description="How blocks move away before a store stops."
-    )
+    form: Literal["DaemonSet", "StatefulSet"] = "DaemonSet"
+    """DaemonSet: one on each node of spec.nodes. StatefulSet: a number of replicas on nodes of
+    spec.nodes, spread if possible; for pools outside of the GPU nodes."""
+    replicas: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Number of stores, with form StatefulSet."""
+    size_gib: Annotated[int, Field(ge=1, le=16384)]
+    """Memory for blocks in each store, in GiB."""
+    hugepages: Literal["2Mi", "1Gi"] | None = None
+    """Take the memory from the node's pre-allocated hugepages of that size."""
+    memory_gib: Annotated[int, Field(ge=1, le=32768)] | None = None
+    """Memory request and limit of the pod without hugepages, in GiB. Absent: sizeGiB and 2 more, 4
+    more with offload."""
+    node_memory_gib: Annotated[int, Field(ge=1, le=32768)] | None = None
+    """Allocatable memory of the smallest node, in GiB. If set, a store that does not fit is refused
+    instead of staying Pending."""
+    cpu_cores: Annotated[int, Field(ge=1, le=256)] = 4
+    """CPU cores requested; there is no limit."""
+    offload: MooncakeOffload | None = None
+    """A disk below the memory. Absent: none."""
+    drain: MooncakeDrain = MooncakeDrain()
+    """How blocks move away before a store stops."""
 
     rules = (
         FieldRule(

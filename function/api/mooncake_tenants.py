@@ -14,12 +14,10 @@ DEFAULT_TENANT = "default"
 class MooncakeQuota(ApiModel):
     """The share of one namespace."""
 
-    namespace: f.DnsLabel = Field(
-        description="Namespace of the consumers on the control plane (spec.allowedNamespaces)."
-    )
-    size_gib: Annotated[int, Field(ge=1, le=16777216)] = Field(
-        description="Memory of the pool for its blocks, in GiB."
-    )
+    namespace: f.DnsLabel
+    """Namespace of the consumers on the control plane (spec.allowedNamespaces)."""
+    size_gib: Annotated[int, Field(ge=1, le=16777216)]
+    """Memory of the pool for its blocks, in GiB."""
 
 
 class MooncakeTenants(ApiModel):
@@ -37,12 +35,9 @@ class MooncakeTenants(ApiModel):
         ),
     )
 
-    quotas: Annotated[list[MooncakeQuota], f.items(32, keys=("namespace",))] = Field(
-        default=[],
-        description="Namespaces with their own share. A full share evicts only blocks of its own "
-        "namespace. A share cannot be removed while consumers of its namespace use the tier.",
-    )
-    others_size_gib: Annotated[int, Field(ge=1, le=16777216)] = Field(
-        description="The share of all other namespaces together, in GiB. It includes engines "
-        "that were wired before the tier had tenants.",
-    )
+    quotas: Annotated[list[MooncakeQuota], f.items(32, keys=("namespace",))] = []
+    """Namespaces with their own share. A full share evicts only blocks of its own namespace. A
+    share cannot be removed while consumers of its namespace use the tier."""
+    others_size_gib: Annotated[int, Field(ge=1, le=16777216)]
+    """The share of all other namespaces together, in GiB. It includes engines that were wired
+    before the tier had tenants."""

@@ -19,19 +19,13 @@ f.PATTERNS.update({_URL: "http://HOST[:PORT] or https://HOST[:PORT]"})
 class NativeCPU(ApiModel):
     """Memory of the engine's pod for blocks that leave the GPU."""
 
-    size_gib: Annotated[int, Field(ge=1, le=16384)] | None = Field(
-        default=None,
-        description="Memory in each pod of an engine, in GiB; data-parallel engines in a pod "
-        "divide it.",
-    )
-    size_gib_per_rank: Annotated[int, Field(ge=1, le=4096)] | None = Field(
-        default=None, description="Memory for each GPU of an engine, in GiB."
-    )
-    overhead_percent: Annotated[int, Field(ge=0, le=200)] = Field(
-        default=5,
-        description="Additional memory that the pod requests, in percent. vLLM 0.26 took 1.92 "
-        "times the size for a hybrid model: set 92 there.",
-    )
+    size_gib: Annotated[int, Field(ge=1, le=16384)] | None = None
+    """Memory in each pod of an engine, in GiB; data-parallel engines in a pod divide it."""
+    size_gib_per_rank: Annotated[int, Field(ge=1, le=4096)] | None = None
+    """Memory for each GPU of an engine, in GiB."""
+    overhead_percent: Annotated[int, Field(ge=0, le=200)] = 5
+    """Additional memory that the pod requests, in percent. vLLM 0.26 took 1.92 times the size for a
+    hybrid model: set 92 there."""
 
     rules = (exactly_one("size_gib", "size_gib_per_rank"),)
 
@@ -39,16 +33,13 @@ class NativeCPU(ApiModel):
 class NativeClaim(ApiModel):
     """A ReadWriteMany volume that engines mount, in the namespace of their pods."""
 
-    name: f.DnsName | None = Field(default=None, description="An existing claim there.")
-    storage_class_name: f.DnsName | None = Field(
-        default=None,
-        description="StorageClass of a claim that the tier composes and never deletes.",
-    )
-    namespace: f.DnsLabel = Field(
-        default="default",
-        description="Namespace of the engines' pods on the workload cluster. Engines of another "
-        "namespace are refused: they cannot mount the claim.",
-    )
+    name: f.DnsName | None = None
+    """An existing claim there."""
+    storage_class_name: f.DnsName | None = None
+    """StorageClass of a claim that the tier composes and never deletes."""
+    namespace: f.DnsLabel = "default"
+    """Namespace of the engines' pods on the workload cluster. Engines of another namespace are
+    refused: they cannot mount the claim."""
 
     rules = (exactly_one("name", "storage_class_name"),)
 
@@ -59,28 +50,24 @@ class NativeFileSystem(ApiModel):
     vLLM deletes none of them; the tier's evictor does.
     """
 
-    size_gib: Annotated[int, Field(ge=1, le=1048576)] = Field(
-        description="Space for blocks of all engines together, in GiB; also the size of a "
-        "composed claim."
-    )
-    max_files: Annotated[int, Field(ge=1000, le=1000000000)] | None = Field(
-        default=None,
-        description="Largest number of files and directories. Absent: bounded by sizeGiB and the "
-        "file system's inodes (evictor.keepFreePercent).",
-    )
-    claim: NativeClaim = Field(description="The volume.")
+    size_gib: Annotated[int, Field(ge=1, le=1048576)]
+    """Space for blocks of all engines together, in GiB; also the size of a composed claim."""
+    max_files: Annotated[int, Field(ge=1000, le=1000000000)] | None = None
+    """Largest number of files and directories. Absent: bounded by sizeGiB and the file system's
+    inodes (evictor.keepFreePercent)."""
+    claim: NativeClaim
+    """The volume."""
 
 
 class NativeCredentials(ApiModel):
     """Keys of a Secret in the engines' namespace that hold an access key."""
 
-    name: f.DnsName = Field(description="Name of the Secret.")
-    access_key_id_key: f.SecretKey = Field(
-        default="accessKeyID", description="Key that holds the access key's id."
-    )
-    secret_access_key_key: f.SecretKey = Field(
-        default="secretAccessKey", description="Key that holds the secret access key."
-    )
+    name: f.DnsName
+    """Name of the Secret."""
+    access_key_id_key: f.SecretKey = "accessKeyID"
+    """Key that holds the access key's id."""
+    secret_access_key_key: f.SecretKey = "secretAccessKey"
+    """Key that holds the secret access key."""
 
 
 class NativeBucket(ApiModel):
@@ -88,22 +75,16 @@ class NativeBucket(ApiModel):
 
     rules = (BUNDLE_NEEDS_HTTPS,)
 
-    bucket: Annotated[str, f.text(r"^[a-z0-9][-a-z0-9.]*[a-z0-9]$", most=63)] = Field(
-        description="Bucket, bounded by its lifecycle rules."
-    )
-    endpoint: Annotated[str, f.text(_URL)] = Field(
-        description="Address of the service, e.g. https://s3.eu-central-1.amazonaws.com."
-    )
-    region: Annotated[str, f.text(r"^[A-Za-z0-9][-A-Za-z0-9]*$", most=63)] = Field(
-        description="Region that requests are signed for."
-    )
-    credentials_secret: NativeCredentials | None = Field(
-        default=None, description="Absent: the AWS chain of the engine's pod."
-    )
-    ca_config_map: TrustBundle | None = Field(
-        default=None,
-        description="CA certificates for the endpoint. Absent: those of the engine's image.",
-    )
+    bucket: Annotated[str, f.text(r"^[a-z0-9][-a-z0-9.]*[a-z0-9]$", most=63)]
+    """Bucket, bounded by its lifecycle rules."""
+    endpoint: Annotated[str, f.text(_URL)]
+    """Address of the service, e.g. https://s3.eu-central-1.amazonaws.com."""
+    region: Annotated[str, f.text(r"^[A-Za-z0-9][-A-Za-z0-9]*$", most=63)]
+    """Region that requests are signed for."""
+    credentials_secret: NativeCredentials | None = None
+    """Absent: the AWS chain of the engine's pod."""
+    ca_config_map: TrustBundle | None = None
+    """CA certificates for the endpoint. Absent: those of the engine's image."""
 
 
 class NativePeers(ApiModel):
@@ -112,10 +93,8 @@ class NativePeers(ApiModel):
     A router must name, in each request, the engine to ask (llm-d's does). Nothing is stored.
     """
 
-    port: Annotated[int, Field(ge=1024, le=65000)] = Field(
-        default=5710,
-        description="Port at which engines serve others; each data-parallel rank adds its number.",
-    )
+    port: Annotated[int, Field(ge=1024, le=65000)] = 5710
+    """Port at which engines serve others; each data-parallel rank adds its number."""
 
 
 class NativeDisk(ApiModel):
@@ -124,47 +103,35 @@ class NativeDisk(ApiModel):
     vLLM fills one file per GPU and deletes it with the engine.
     """
 
-    size_gib_per_rank: Annotated[int, Field(ge=1, le=65536)] = Field(
-        description="Space for blocks of each GPU, in GiB."
-    )
-    storage_class_name: f.DnsName | None = Field(
-        default=None,
-        description="StorageClass of an ephemeral volume of each pod (for example local NVMe). "
-        "Absent: an emptyDir on the node's own disk.",
-    )
+    size_gib_per_rank: Annotated[int, Field(ge=1, le=65536)]
+    """Space for blocks of each GPU, in GiB."""
+    storage_class_name: f.DnsName | None = None
+    """StorageClass of an ephemeral volume of each pod (for example local NVMe). Absent: an emptyDir
+    on the node's own disk."""
 
 
 class NativeSimple(ApiModel):
     """vLLM's SimpleCPUOffloadConnector: the process's own memory, no /dev/shm."""
 
-    lazy: bool = Field(
-        default=False,
-        description="Store a block when the GPU evicts it, not as soon as it is full.",
-    )
-    disk: NativeDisk | None = Field(
-        default=None,
-        description="Keep blocks on a disk instead of in memory; vLLM 0.28 and newer.",
-    )
+    lazy: bool = False
+    """Store a block when the GPU evicts it, not as soon as it is full."""
+    disk: NativeDisk | None = None
+    """Keep blocks on a disk instead of in memory; vLLM 0.28 and newer."""
 
 
 class NativeLevel(ApiModel):
     """One level below the engine's memory."""
 
-    name: Annotated[str, f.text(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", most=20)] = Field(
-        description="Name of the level, unique in the tier."
-    )
-    type: Literal["FileSystem", "Bucket", "Peers"] = Field(
-        description="Type of the level; the object of that name holds its settings."
-    )
-    file_system: NativeFileSystem | None = Field(
-        default=None, description="Settings of type FileSystem."
-    )
-    bucket: NativeBucket | None = Field(
-        default=None, description="Settings of type Bucket; vLLM 0.26 and newer."
-    )
-    peers: NativePeers | None = Field(
-        default=None, description="Settings of type Peers; vLLM 0.27 and newer."
-    )
+    name: Annotated[str, f.text(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", most=20)]
+    """Name of the level, unique in the tier."""
+    type: Literal["FileSystem", "Bucket", "Peers"]
+    """Type of the level; the object of that name holds its settings."""
+    file_system: NativeFileSystem | None = None
+    """Settings of type FileSystem."""
+    bucket: NativeBucket | None = None
+    """Settings of type Bucket; vLLM 0.26 and newer."""
+    peers: NativePeers | None = None
+    """Settings of type Peers; vLLM 0.27 and newer."""
 
     rules = union("type", {"FileSystem": "file_system", "Bucket": "bucket", "Peers": "peers"})
 
@@ -177,36 +144,22 @@ class NativeSpec(ApiModel):
         ForbiddenField("gpuVisibility", "Native has no agents that use a GPU"),
     )
 
-    cpu: NativeCPU | None = Field(
-        default=None,
-        description="Memory of the engine's pod for blocks. Absent only with simple.disk.",
-    )
-    simple: NativeSimple | None = Field(
-        default=None,
-        description="Use vLLM's simple connector, which has no lower levels. Absent: its "
-        "OffloadingConnector.",
-    )
-    eviction_policy: Literal["LRU", "ARC"] = Field(
-        default="LRU", description="Which blocks are evicted from memory first."
-    )
-    blocks_per_chunk: Annotated[int, Field(ge=1, le=1024)] | None = Field(
-        default=None,
-        description="GPU blocks that are moved together and stored as one file; vLLM 0.26 and "
-        "newer. Absent: one. Levels below the memory need more.",
-    )
-    secondary: Annotated[list[NativeLevel], f.items(4, keys=("name",))] = Field(
-        default=[],
-        description="Levels below the memory, nearest first, shared by engines; vLLM 0.23 and "
-        "newer.",
-    )
-    evictor: Evictor = Field(
-        default=Evictor(), description="How levels that are files are kept below their sizes."
-    )
-    run_as_user: Annotated[int, Field(ge=0, le=2147483647)] = Field(
-        default=0,
-        description="User id of the evictor. It must be the engines' user id to remove their "
-        "files. 0: root without any capability.",
-    )
+    cpu: NativeCPU | None = None
+    """Memory of the engine's pod for blocks. Absent only with simple.disk."""
+    simple: NativeSimple | None = None
+    """Use vLLM's simple connector, which has no lower levels. Absent: its OffloadingConnector."""
+    eviction_policy: Literal["LRU", "ARC"] = "LRU"
+    """Which blocks are evicted from memory first."""
+    blocks_per_chunk: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """GPU blocks that are moved together and stored as one file; vLLM 0.26 and newer. Absent: one.
+    Levels below the memory need more."""
+    secondary: Annotated[list[NativeLevel], f.items(4, keys=("name",))] = []
+    """Levels below the memory, nearest first, shared by engines; vLLM 0.23 and newer."""
+    evictor: Evictor = Evictor()
+    """How levels that are files are kept below their sizes."""
+    run_as_user: Annotated[int, Field(ge=0, le=2147483647)] = 0
+    """User id of the evictor. It must be the engines' user id to remove their files. 0: root
+    without any capability."""
 
     rules = (
         FieldRule(

@@ -29,12 +29,10 @@ class NIXLPorts(ApiModel):
     Each rank takes some at each interface (docs/nixl.md); with too few UCX hangs without a message.
     """
 
-    first: Annotated[int, Field(ge=1024, le=65000)] = Field(
-        default=20000, description="The lowest port."
-    )
-    count: Annotated[int, Field(ge=16, le=16384)] = Field(
-        default=512, description="Number of ports."
-    )
+    first: Annotated[int, Field(ge=1024, le=65000)] = 20000
+    """The lowest port."""
+    count: Annotated[int, Field(ge=16, le=16384)] = 512
+    """Number of ports."""
 
     rules = (
         FieldRule(
@@ -48,9 +46,8 @@ class NIXLPorts(ApiModel):
 class NIXLTelemetry(ApiModel):
     """NIXL's own counters of each engine, for Prometheus."""
 
-    port: f.Port = Field(
-        default=19090, description="Port at which the engine serves the metrics of all its ranks."
-    )
+    port: f.Port = 19090
+    """Port at which the engine serves the metrics of all its ranks."""
 
 
 class NIXLBucket(ApiModel):
@@ -58,32 +55,25 @@ class NIXLBucket(ApiModel):
 
     rules = (BUNDLE_NEEDS_HTTPS,)
 
-    endpoint: Annotated[str, f.text(_ENDPOINT)] = Field(
-        description="Address of the service, e.g. https://s3.eu-central-1.amazonaws.com."
-    )
-    name: Annotated[str, f.text(_BUCKET, most=63)] = Field(description="Name of the bucket.")
-    ca_config_map: TrustBundle | None = Field(
-        default=None,
-        description="CA certificates for the endpoint, in spec.namespace. Absent: those of the "
-        "image.",
-    )
+    endpoint: Annotated[str, f.text(_ENDPOINT)]
+    """Address of the service, e.g. https://s3.eu-central-1.amazonaws.com."""
+    name: Annotated[str, f.text(_BUCKET, most=63)]
+    """Name of the bucket."""
+    ca_config_map: TrustBundle | None = None
+    """CA certificates for the endpoint, in spec.namespace. Absent: those of the image."""
 
 
 class NIXLPreflight(ApiModel):
     """One pod per node that checks whether NIXL works there, and then idles."""
 
-    plugins: Annotated[list[_PLUGIN], f.items(8)] = Field(
-        default=[], description="Other plugins of NIXL that must load on each node."
-    )
-    claim_device: bool = Field(
-        default=False,
-        description="Claim one RDMA device of each node, as in spec.rdma, and test a transfer "
-        "over it. Engines cannot use that device unless it is shared. Otherwise only the state "
-        "of the ports is checked, and the transfer uses TCP.",
-    )
-    bucket: NIXLBucket | None = Field(
-        default=None, description="A bucket that must answer a request without credentials."
-    )
+    plugins: Annotated[list[_PLUGIN], f.items(8)] = []
+    """Other plugins of NIXL that must load on each node."""
+    claim_device: bool = False
+    """Claim one RDMA device of each node, as in spec.rdma, and test a transfer over it. Engines
+    cannot use that device unless it is shared. Otherwise only the state of the ports is checked,
+    and the transfer uses TCP."""
+    bucket: NIXLBucket | None = None
+    """A bucket that must answer a request without credentials."""
 
 
 def _outside_ports(field: str) -> FieldRule:
@@ -117,52 +107,32 @@ class NIXLSpec(ApiModel):
         "NIXL (both)"
     }
 
-    backend: Literal["UCX", "LIBFABRIC"] = Field(
-        default="UCX",
-        description="NIXL's transport. UCX: InfiniBand, RoCE, TCP. LIBFABRIC: EFA on AWS, in an "
-        "image with it (SGLang 0.5.9 and newer).",
-    )
-    transfer: Literal["Pull", "Push"] = Field(
-        default="Pull",
-        description="Direction of transfers in vLLM. Pull: decode reads blocks (NixlConnector). "
-        "Push: prefill writes them (NixlPushConnector, vLLM 0.24 and newer). SGLang always "
-        "writes.",
-    )
-    side_channel_port: Annotated[int, Field(ge=1024, le=65000)] = Field(
-        default=5600,
-        description="vLLM's handshake port, unless the pod sets it; each data-parallel rank adds "
-        "its number.",
-    )
-    bootstrap_port: Annotated[int, Field(ge=1024, le=65535)] = Field(
-        default=8998,
-        description="SGLang's handshake port of prefill engines, unless the pod sets it.",
-    )
-    ports: NIXLPorts = Field(default=NIXLPorts(), description="UCX's ports.")
-    failure_policy: Literal["Fail", "Recompute"] = Field(
-        default="Fail",
-        description="What a vLLM decode engine does when a transfer fails. Fail: the request "
-        "ends with an error. Recompute: the decode engine prefills the request itself, more "
-        "slowly. A policy in the pod's own transfer connector takes precedence.",
-    )
-    lease_seconds: Annotated[int, Field(ge=6, le=3600)] | None = Field(
-        default=None,
-        description="How long a vLLM prefill engine keeps blocks without a renewal, in seconds "
-        "(vLLM 0.22 and newer). Absent: vLLM's default, 30.",
-    )
-    telemetry: NIXLTelemetry | None = Field(
-        default=None,
-        description="Absent: no NIXL metrics. vLLM 0.32 and newer.",
-    )
-    preflight: NIXLPreflight | None = Field(
-        default=None,
-        description="Check on each of spec.nodes whether NIXL works. Absent: nothing runs on the "
-        "cluster.",
-    )
-    rdma_claim_template_name: f.DnsName | None = Field(
-        default=None,
-        description="ResourceClaimTemplate in the engines' namespace for the RDMA devices of "
-        "each engine's pod, with spec.rdma.source DRA. Absent: the pods have their own claims.",
-    )
+    backend: Literal["UCX", "LIBFABRIC"] = "UCX"
+    """NIXL's transport. UCX: InfiniBand, RoCE, TCP. LIBFABRIC: EFA on AWS, in an image with it
+    (SGLang 0.5.9 and newer)."""
+    transfer: Literal["Pull", "Push"] = "Pull"
+    """Direction of transfers in vLLM. Pull: decode reads blocks (NixlConnector). Push: prefill
+    writes them (NixlPushConnector, vLLM 0.24 and newer). SGLang always writes."""
+    side_channel_port: Annotated[int, Field(ge=1024, le=65000)] = 5600
+    """vLLM's handshake port, unless the pod sets it; each data-parallel rank adds its number."""
+    bootstrap_port: Annotated[int, Field(ge=1024, le=65535)] = 8998
+    """SGLang's handshake port of prefill engines, unless the pod sets it."""
+    ports: NIXLPorts = NIXLPorts()
+    """UCX's ports."""
+    failure_policy: Literal["Fail", "Recompute"] = "Fail"
+    """What a vLLM decode engine does when a transfer fails. Fail: the request ends with an error.
+    Recompute: the decode engine prefills the request itself, more slowly. A policy in the pod's own
+    transfer connector takes precedence."""
+    lease_seconds: Annotated[int, Field(ge=6, le=3600)] | None = None
+    """How long a vLLM prefill engine keeps blocks without a renewal, in seconds (vLLM 0.22 and
+    newer). Absent: vLLM's default, 30."""
+    telemetry: NIXLTelemetry | None = None
+    """Absent: no NIXL metrics. vLLM 0.32 and newer."""
+    preflight: NIXLPreflight | None = None
+    """Check on each of spec.nodes whether NIXL works. Absent: nothing runs on the cluster."""
+    rdma_claim_template_name: f.DnsName | None = None
+    """ResourceClaimTemplate in the engines' namespace for the RDMA devices of each engine's pod,
+    with spec.rdma.source DRA. Absent: the pods have their own claims."""
 
     rules = (
         _outside_ports("sideChannelPort"),

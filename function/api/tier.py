@@ -15,9 +15,8 @@ from function.api.placement import RDMA, AgentImage, GPUVisibility, LocalRef, No
 class ClusterSelector(ApiModel):
     """The InferenceClusters that carry all of these labels."""
 
-    match_labels: f.Labels = Field(
-        description="Labels an InferenceCluster must carry. An empty map selects every cluster."
-    )
+    match_labels: f.Labels
+    """Labels an InferenceCluster must carry. An empty map selects every cluster."""
 
 
 class AllowedNamespaces(ApiModel):
@@ -31,13 +30,10 @@ class AllowedNamespaces(ApiModel):
         ),
     )
 
-    from_: Literal["Same", "All", "Names"] = Field(
-        default="Same",
-        description="Same: the tier's own namespace. All: every namespace. Names: those listed.",
-    )
-    names: Annotated[list[f.DnsLabel], f.items(64)] = Field(
-        default=[], description="Namespaces of consumers; only with from Names."
-    )
+    from_: Literal["Same", "All", "Names"] = "Same"
+    """Same: the tier's own namespace. All: every namespace. Names: those listed."""
+    names: Annotated[list[f.DnsLabel], f.items(64)] = []
+    """Namespaces of consumers; only with from Names."""
 
 
 class Monitoring(ApiModel):
@@ -57,72 +53,52 @@ class Monitoring(ApiModel):
         ),
     )
 
-    namespace_labels: f.Labels = Field(
-        default={"kubernetes.io/metadata.name": "monitoring"},
-        description="Labels of the namespaces whose pods may reach the agents' HTTP port, which "
-        "has no authentication.",
-    )
-    pod_monitor: bool = Field(
-        default=False,
-        description="Compose a PodMonitor. Needs the Prometheus operator's CRDs.",
-    )
-    pod_monitor_labels: f.Labels = Field(
-        default={}, description="Labels of the PodMonitor that a Prometheus selects."
-    )
-    interval_seconds: Annotated[int, Field(ge=5, le=3600)] = Field(
-        default=30, description="Scrape interval, in seconds."
-    )
-    engine_ports: Annotated[list[f.Port], f.items(8)] = Field(
-        default=[],
-        description="Container ports at which wired engines serve /metrics (default 8000 for "
-        "vLLM, 30000 for SGLang). A PodMonitor then scrapes the tier's engines in every "
-        "namespace. Needs podMonitor, and network access of Prometheus to those pods.",
-    )
+    namespace_labels: f.Labels = {"kubernetes.io/metadata.name": "monitoring"}
+    """Labels of the namespaces whose pods may reach the agents' HTTP port, which has no
+    authentication."""
+    pod_monitor: bool = False
+    """Compose a PodMonitor. Needs the Prometheus operator's CRDs."""
+    pod_monitor_labels: f.Labels = {}
+    """Labels of the PodMonitor that a Prometheus selects."""
+    interval_seconds: Annotated[int, Field(ge=5, le=3600)] = 30
+    """Scrape interval, in seconds."""
+    engine_ports: Annotated[list[f.Port], f.items(8)] = []
+    """Container ports at which wired engines serve /metrics (default 8000 for vLLM, 30000 for
+    SGLang). A PodMonitor then scrapes the tier's engines in every namespace. Needs podMonitor, and
+    network access of Prometheus to those pods."""
 
 
 class UpgradePolicy(ApiModel):
     """How agents are replaced when the tier changes."""
 
-    type: Literal["RollingUpdate", "OnDelete", "Recreate"] = Field(
-        default="RollingUpdate",
-        description="RollingUpdate: node by node. OnDelete: when an administrator deletes the "
-        "pod. Recreate: all at once; their blocks are lost. It is the only way between release "
-        "lines that do not interoperate.",
-    )
-    max_unavailable: f.CountOrPercent = Field(
-        default=1, description="Number or percentage of agents that may be down at once."
-    )
+    type: Literal["RollingUpdate", "OnDelete", "Recreate"] = "RollingUpdate"
+    """RollingUpdate: node by node. OnDelete: when an administrator deletes the pod. Recreate: all
+    at once; their blocks are lost. It is the only way between release lines that do not
+    interoperate."""
+    max_unavailable: f.CountOrPercent = 1
+    """Number or percentage of agents that may be down at once."""
 
 
 class WiringUpdate(ApiModel):
     """When engine pods get the new wiring after the tier was changed."""
 
-    update: Literal["OnChange", "Rolling", "Pinned"] = Field(
-        default="OnChange",
-        description="OnChange: with the next change of their pod template. Rolling: also without "
-        "one, maxUnavailable consumers at a time. Pinned: never, as long as the engine in the "
-        "pod template (version, cache identity, parallelism) is the same.",
-    )
-    max_unavailable: f.CountOrPercent = Field(
-        default=1,
-        description="Number or percentage of consumers whose pods may be replaced at once, with "
-        "Rolling.",
-    )
+    update: Literal["OnChange", "Rolling", "Pinned"] = "OnChange"
+    """OnChange: with the next change of their pod template. Rolling: also without one,
+    maxUnavailable consumers at a time. Pinned: never, as long as the engine in the pod template
+    (version, cache identity, parallelism) is the same."""
+    max_unavailable: f.CountOrPercent = 1
+    """Number or percentage of consumers whose pods may be replaced at once, with Rolling."""
 
 
 class Readiness(ApiModel):
     """When the agents count as ready."""
 
-    min_available: f.CountOrPercent = Field(
-        default="90%",
-        description="Number or percentage of agents that must be ready, also during updates. "
-        "With less than 100% a single bad node does not block deployments.",
-    )
-    min_nodes: Annotated[int, Field(ge=0, le=10000)] = Field(
-        default=1,
-        description="Smallest number of nodes that must run an agent. 0: the tier is ready "
-        "without nodes, for clusters that scale from zero.",
-    )
+    min_available: f.CountOrPercent = "90%"
+    """Number or percentage of agents that must be ready, also during updates. With less than 100% a
+    single bad node does not block deployments."""
+    min_nodes: Annotated[int, Field(ge=0, le=10000)] = 1
+    """Smallest number of nodes that must run an agent. 0: the tier is ready without nodes, for
+    clusters that scale from zero."""
 
 
 # Users who may write to these namespaces must not gain the agents' access to nodes.
@@ -143,41 +119,32 @@ class TierBase(ApiModel):
         ),
     )
 
-    namespace: f.DnsLabel = Field(
-        default="kv-offload-system",
-        description="Namespace of agents and control plane on the workload cluster. Created if "
-        "absent, never deleted.",
-    )
-    allowed_namespaces: AllowedNamespaces = Field(
-        default=AllowedNamespaces(), description="Namespaces whose consumers may name the tier."
-    )
-    nodes: Nodes = Field(default=Nodes(), description="The nodes that run an agent.")
-    gpu_visibility: GPUVisibility | None = Field(
-        default=None,
-        description="How agents see the GPUs of their node. Default, if agents need it: the "
-        "RuntimeClass nvidia.",
-    )
-    rdma: RDMA = Field(default=RDMA(source="None"), description="RDMA devices.")
-    image: AgentImage = Field(default=AgentImage(), description="The agents' image.")
-    readiness: Readiness = Field(default=Readiness(), description="When the agents count as ready.")
-    startup_timeout_seconds: Annotated[int, Field(ge=30, le=7200)] = Field(
-        default=300,
-        description="How long an agent may take to start and an engine waits for it, in seconds.",
-    )
-    monitoring: Monitoring | None = Field(
-        default=None, description="Absent: only wired engines reach the agents."
-    )
-    events: Events | None = Field(
-        default=None,
-        description="Block events that engines publish for a router. Absent: none.",
-    )
-    wiring: WiringUpdate = Field(
-        default=WiringUpdate(),
-        description="When engine pods get the new wiring after the tier was changed.",
-    )
-    upgrade_policy: UpgradePolicy = Field(
-        default=UpgradePolicy(), description="How agents are replaced when the tier changes."
-    )
+    namespace: f.DnsLabel = "kv-offload-system"
+    """Namespace of agents and control plane on the workload cluster. Created if absent, never
+    deleted."""
+    allowed_namespaces: AllowedNamespaces = AllowedNamespaces()
+    """Namespaces whose consumers may name the tier."""
+    nodes: Nodes = Nodes()
+    """The nodes that run an agent."""
+    gpu_visibility: GPUVisibility | None = None
+    """How agents see the GPUs of their node. Default, if agents need it: the RuntimeClass
+    nvidia."""
+    rdma: RDMA = RDMA(source="None")
+    """RDMA devices."""
+    image: AgentImage = AgentImage()
+    """The agents' image."""
+    readiness: Readiness = Readiness()
+    """When the agents count as ready."""
+    startup_timeout_seconds: Annotated[int, Field(ge=30, le=7200)] = 300
+    """How long an agent may take to start and an engine waits for it, in seconds."""
+    monitoring: Monitoring | None = None
+    """Absent: only wired engines reach the agents."""
+    events: Events | None = None
+    """Block events that engines publish for a router. Absent: none."""
+    wiring: WiringUpdate = WiringUpdate()
+    """When engine pods get the new wiring after the tier was changed."""
+    upgrade_policy: UpgradePolicy = UpgradePolicy()
+    """How agents are replaced when the tier changes."""
 
 
 class TierSettings(TierBase):
@@ -190,7 +157,8 @@ class TierSettings(TierBase):
         immutable("namespace", "the old namespace would keep its objects"),
     )
 
-    backend: str = Field(description="The backend; the object of that name holds its settings.")
+    backend: str
+    """The backend; the object of that name holds its settings."""
 
     @property
     def settings(self) -> ApiModel:
@@ -214,12 +182,10 @@ class TierSpec(TierSettings):
         ),
     )
 
-    inference_cluster_ref: LocalRef | None = Field(
-        default=None, description="The InferenceCluster of the tier."
-    )
-    cluster_selector: ClusterSelector | None = Field(
-        default=None, description="The InferenceClusters that each get a child tier."
-    )
+    inference_cluster_ref: LocalRef | None = None
+    """The InferenceCluster of the tier."""
+    cluster_selector: ClusterSelector | None = None
+    """The InferenceClusters that each get a child tier."""
 
 
 Settings = TypeVar("Settings", bound=TierSettings)

@@ -1,7 +1,5 @@
 """Certificates that an engine trusts."""
 
-from pydantic import Field
-
 from function.api import fields as f
 from function.api.base import ApiModel, FieldRule
 
@@ -12,8 +10,10 @@ class TrustBundle(ApiModel):
     trust-manager writes such a ConfigMap into every namespace. A pod does not start without it.
     """
 
-    name: f.DnsName = Field(description="Name of the ConfigMap.")
-    key: f.SecretKey = Field(default="ca.crt", description="Key with the certificates, in PEM.")
+    name: f.DnsName
+    """Name of the ConfigMap."""
+    key: f.SecretKey = "ca.crt"
+    """Key with the certificates, in PEM."""
 
 
 # For objects with `endpoint`, a URL, and `caConfigMap`.

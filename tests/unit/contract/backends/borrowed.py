@@ -29,8 +29,10 @@ class BorrowedSpec(ApiModel):
 
     forbids = (ForbiddenField("gpuVisibility", "it looks at no GPU"),)
 
-    store_ref: LocalRef = Field(description="The tier whose store is used.")
-    lanes: Annotated[int, Field(ge=1, le=8)] = Field(default=1, description="Lanes.")
+    store_ref: LocalRef
+    """The tier whose store is used."""
+    lanes: Annotated[int, Field(ge=1, le=8)] = 1
+    """Lanes."""
 
 
 def _address(tier: Tier[BorrowedSpec]) -> str:

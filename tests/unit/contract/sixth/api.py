@@ -10,6 +10,5 @@ from function.api.base import ApiModel
 class SixthSpec(ApiModel):
     """Settings of backend Sixth."""
 
-    size_gib: Annotated[int, Field(ge=1, le=4096)] = Field(
-        description="Host memory of a pod, in GiB."
-    )
+    size_gib: Annotated[int, Field(ge=1, le=4096)]
+    """Host memory of a pod, in GiB."""
