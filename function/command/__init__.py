@@ -4,7 +4,7 @@
 `command` and `args`. Nothing here knows connectors or flags.
 
 The files import one another in one direction: budget, places, text, quoting, kubernetes and model
-(data) -> programs, runners, exec_form -> shell/{grammar, script, state, scope, values, commands} ->
+(data) -> programs, runners, exec_form -> shell/{grammar, script, variables, expansion, commands} ->
 program, calls -> reader -> proof -> edit.
 """
 

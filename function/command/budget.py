@@ -68,14 +68,13 @@ LIMITS = {
         20_000,
         "words of commands, those out of variables included",
         _WRITE_OUT,
-        "A script of 100 bytes can double an array too. Engines know some 400 flags.",
+        "A word of a script can stand for a thousand arguments. Engines know some 400 flags.",
     ),
     "steps": Limit(
         500_000,
         "steps",
         _SHORTEN,
-        "Of all the rest, about a second's work: loops in one another change their variables on "
-        "every level.",
+        "Of all the rest, about a second's work: `${9999}` is found by going over 9,998 arguments.",
     ),
 }
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from function.command import exec_form
 from function.command.model import OPT_IN, EngineCall, Word, shown
 from function.command.places import NodeSlot, Slot
-from function.command.shell import values
+from function.command.shell import expansion
 from function.command.shell.command_line import nodes_of
-from function.command.shell.commands import Found
+from function.command.shell.commands import Command
 from function.command.shell.grammar import Node
 from function.command.shell.script import Script
 
@@ -15,7 +15,7 @@ OPT_IN_HINT = (
     f"pass ${OPT_IN}, unquoted, to the engine in your own script: it is set by env and needs no "
     "edit"
 )
-_OPT_INS = (values.OPT_IN_ORIGIN, values.EVALUATED_ORIGIN)
+_OPT_INS = (expansion.OPT_IN_ORIGIN, expansion.EVALUATED_ORIGIN)
 
 
 def wrapper_reason(why: str) -> str:
@@ -26,7 +26,7 @@ def wrapper_reason(why: str) -> str:
     )
 
 
-def script_call(found: Found) -> EngineCall | None:
+def script_call(found: Command) -> EngineCall | None:
     """The engine call that a command of a script makes, or shows behind an unknown program."""
     outcome, closed = found.outcome, ""
     if isinstance(outcome, exec_form.Opaque):
@@ -52,7 +52,7 @@ def script_call(found: Found) -> EngineCall | None:
         closed=closed,
         positional_model=outcome.start.positional_model,
         scripted=True,
-        evaluated=any(word.origin == values.EVALUATED_ORIGIN for word in opted_in),
+        evaluated=any(word.origin == expansion.EVALUATED_ORIGIN for word in opted_in),
         slot=None if isinstance(slot, str) else slot,
     )
 
@@ -82,7 +82,7 @@ def _quoted_opt_in(words: Sequence[Word]) -> str:
     return ""
 
 
-def _standing(found: Found) -> str:
+def _standing(found: Command) -> str:
     """Why a command at this place of the script cannot be edited, "" when it can."""
     script: Script | None = found.script
     node: Node | None = found.node
@@ -101,7 +101,7 @@ def _standing(found: Found) -> str:
 class _Places:
     """The nodes of a call's command, from the last of its entrypoint on, and their words."""
 
-    def __init__(self, found: Found, start: int) -> None:
+    def __init__(self, found: Command, start: int) -> None:
         nodes = nodes_of(found.node)
         first = next(i for i, node in enumerate(nodes) if node is found.nodes[start - 1])
         self.nodes = nodes[first:]
@@ -127,7 +127,7 @@ class _Places:
         return "complete" if "=" in known else "open"
 
 
-def _slot(found: Found, outcome: exec_form.Engine) -> Slot | str:
+def _slot(found: Command, outcome: exec_form.Engine) -> Slot | str:
     """Where words are appended, or why there is no such place.
 
     That is behind the last word, but before a bare `--`, and before words that are not known (they

@@ -209,7 +209,7 @@ def _collect(call: EngineCall, edits: Sequence[Edit], pending: _Pending) -> None
             raise _refused(f"word {edit.index} of the engine cannot be edited twice")
         seen.add(edit.index)
         word = call.words[edit.index]
-        if word.place is None or not word.certain or not _in_place(word):
+        if word.place is None or not _in_place(word):
             source = word.origin or ("the image" if word.value is not None else "an expansion")
             raise _refused(
                 f"the engine's word {shown(word.value or word.text)} comes from {shown(source)}, "

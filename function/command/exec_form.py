@@ -82,7 +82,7 @@ def _outcome(words: Sequence[Word], in_script: bool, idle: Collection[str]) -> O
         word = words[at]
         if _expands(word, idle):
             return Inert()
-        if word.value is None or not word.certain:
+        if word.value is None:
             return Opaque(f"the program {shown(word.text)} is not known here", at + 1)
         name = runners.basename(word.value)
         if name == "busybox" and at + 1 < len(words) and words[at + 1].value in programs.SHELLS:
@@ -115,6 +115,11 @@ def _outcome(words: Sequence[Word], in_script: bool, idle: Collection[str]) -> O
     return Inert()
 
 
+def hidden(words: Sequence[Word], why: str) -> Opaque:
+    """Return `words` as a command of unknown effect, with the engine's command line among them."""
+    return Opaque(why, 1, _visible(words, 0))
+
+
 def program_at(words: Sequence[Word]) -> int:
     """The index of the program that a command line comes down to; behind its end for none."""
     at = 0
@@ -139,7 +144,7 @@ def _command(name: str, words: Sequence[Word], at: int) -> Outcome:
     if at >= len(words):
         return Inert()
     subcommand = words[at].value
-    if subcommand is None or not words[at].certain:
+    if subcommand is None:
         return Opaque(f"the subcommand of {name}, {shown(words[at].text)}, is not known here")
     start = programs.COMMANDS.get((name, subcommand))
     return Engine(start, at + 1) if start else Inert()
@@ -150,7 +155,7 @@ def _shell(name: str, words: Sequence[Word], at: int, idle: Collection[str]) -> 
     wants_script = False
     while at < len(words):
         value = words[at].value
-        if value is None or not words[at].certain:
+        if value is None:
             word = words[at]
             if wants_script and _expands(word, idle):
                 return Inert()
@@ -182,7 +187,7 @@ def _python(words: Sequence[Word], at: int) -> Outcome:
     if at >= len(words):
         return Inert()
     value = words[at].value
-    if value is None or not words[at].certain:
+    if value is None:
         return Opaque(f"{shown(words[at].text)} after Python is not known here", at + 1)
     if value == "-c":
         return Opaque("the Python code after -c is not read")
@@ -193,7 +198,7 @@ def _python(words: Sequence[Word], at: int) -> Outcome:
         if at + 1 >= len(words):
             return Inert()
         named = words[at + 1]
-        if named.value is None or not named.certain:
+        if named.value is None:
             return Opaque(f"the module {shown(named.text)} is not known here", at + 2)
         return _module(named.value, words, at + 2)
     if value in ("-V", "--version", "-h", "--help"):
@@ -209,7 +214,7 @@ def _python_options(words: Sequence[Word], at: int) -> int:
     """The index behind Python's own options: of `-m`, of `-c`, or of a program."""
     while at < len(words):
         value = words[at].value
-        if value is None or not words[at].certain:
+        if value is None:
             break
         if value in _PYTHON_VALUES:
             at += 2

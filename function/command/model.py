@@ -28,8 +28,7 @@ class Word:
 
     `text`: the word as written. `prefix`: the static part that it begins with
     (`--flag=` of `--flag=$X`); equal to `value` for a static word. `many`: an expansion that may
-    give no word, or several. `certain`: False for a word that only some runs have (an array that
-    grows inside an `if`). `origin`: where the value comes from when it is not written in place
+    give no word, or several. `origin`: where the value comes from when it is not written in place
     ("env VLLM_ADDITIONAL_ARGS", "$(POD_IP)"); such a word cannot be replaced or deleted here.
     """
 
@@ -37,7 +36,6 @@ class Word:
     text: str = ""
     prefix: str = ""
     many: bool = False
-    certain: bool = True
     origin: str = ""
     # Where it stands: an item of command/args, or a node of a script. For edit.py only.
     place: Place | None = field(default=None, compare=False, repr=False)

@@ -16,9 +16,9 @@ from function.command.budget import Budget
 from function.command.model import Append, Delete, Edit, EngineCall, Replace, Word
 from function.command.program import Program
 from function.command.reader import attempt
+from function.command.shell.expansion import literal
 from function.command.shell.grammar import WORD_KINDS, Node
 from function.command.shell.script import Script
-from function.command.shell.values import literal
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -39,8 +39,8 @@ class TextEdit:
         return b"".join(data for data, _ in self.chunks)
 
 
-# What a word looks like to a proof: value, static beginning, may split, certain.
-Seen = tuple[str | None, str, bool, bool]
+# What a word looks like to a proof: value, static beginning, may split.
+Seen = tuple[str | None, str, bool]
 
 
 def check(
@@ -105,7 +105,7 @@ def _same_call(old: EngineCall, new: EngineCall, wanted: "_Wanted") -> None:
 
 
 def _seen(word: Word) -> Seen:
-    return (word.value, word.prefix, word.many, word.certain)
+    return (word.value, word.prefix, word.many)
 
 
 class _Wanted:
@@ -135,12 +135,12 @@ class _Wanted:
     def _made(self, edit: Replace | Append) -> Seen:
         """The word that an edit makes, after Kubernetes expanded what it was asked to."""
         if not edit.expand:
-            return (edit.value, edit.value, False, True)
+            return (edit.value, edit.value, False)
         text = kubernetes.expand(edit.value, self._env, self._budget)
         if not text.opaque:
-            return (text.decode(), text.decode(), False, True)
+            return (text.decode(), text.decode(), False)
         prefix = text.data[: text.opaque[0].start].decode("utf-8", "replace")
-        return (None, prefix, False, True)
+        return (None, prefix, False)
 
 
 def _same_script(old: Script, new: Script, marks: "_Marks", none: "_Marks", budget: Budget) -> None:

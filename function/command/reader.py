@@ -14,7 +14,6 @@ from function.command.shell import commands
 from function.command.shell.command_line import masks, positional
 from function.command.shell.grammar import Tree
 from function.command.shell.script import Holder
-from function.command.shell.state import State, text
 
 
 def read(
@@ -168,7 +167,7 @@ class _Read:
             kubernetes.expand(raw, self._env, self._budget),
             Holder(place),
             positional(words[found.at + 1 :]),
-            masks(words[: found.at], ())(self._given),
+            masks(words[: found.at], ())(self._env.literal.get),
         )
         calls, unread, other_stack = [], [], []
         for command in made:
@@ -196,11 +195,6 @@ class _Read:
         if unread:
             return Program(problem=unread[0], parsed=parsed)
         return Program(inert=True, parsed=parsed)
-
-    def _given(self, name: str) -> State:
-        """What Kubernetes gives the container's first shell."""
-        value = self._env.literal.get(name)
-        return None if value is None else text(value)
 
 
 def item_word(raw: str, place: ListPlace, env: kubernetes.Env, budget: Budget) -> Word:

@@ -214,7 +214,7 @@ def command_start(row: Runner, words: Sequence[Word], at: int) -> int | str:
     for _ in range(row.operands):
         if at >= len(words):
             return ""
-        if words[at].many or not words[at].certain:
+        if words[at].many:
             return f"{shown(words[at].text)} may be several words"
         at += 1
     while row.assignments and at < len(words) and _is_assignment(words[at]):
@@ -233,7 +233,7 @@ def _options(
 ) -> int | str:
     while at < len(words):
         word = words[at]
-        if not word.certain or (word.value is None and (word.many or not word.prefix)):
+        if word.value is None and (word.many or not word.prefix):
             return _unknown(word) if row.values or row.switches else at
         value = word.value if word.value is not None else word.prefix
         if value == "--":

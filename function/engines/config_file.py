@@ -70,8 +70,6 @@ def check(config: ConfigFormat | None, call: EngineCall) -> None:
         return
     if sum(word.value == FLAG for word in call.words) > 1:
         raise _refused(f"{FLAG} stands there twice, and {call.engine} stops on it; give it once")
-    if not (call.words[at].certain and call.words[at + 1].certain):
-        raise _refused(f"{FLAG} is there in some runs of the script only; give it in all of them")
     problem = call.config.problem if call.config else "cannot be read from here"
     if problem:
         name = call.words[at + 1].value or call.words[at + 1].text

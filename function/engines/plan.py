@@ -127,11 +127,6 @@ def _editable(call: EngineCall, use: Use) -> tuple[int, ...]:
                 f"{use.name} comes from {word.origin}; move it into the args, where it can be "
                 "merged with the tier's",
             )
-        if not word.certain:
-            raise Refused(
-                Reason.ARGS_NOT_PATCHABLE,
-                f"{use.name} is there in some runs of the script only; give it in all of them",
-            )
     return use.words
 
 

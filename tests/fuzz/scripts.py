@@ -26,10 +26,7 @@ IMAGES = (None, ImageCall("vLLM", ("vllm", "serve")), ImageCall("", ("/nvidia_en
 
 
 def seen(program: Program) -> list[list[tuple]]:
-    return [
-        [(word.value, word.prefix, word.many, word.certain) for word in call.words]
-        for call in program.calls
-    ]
+    return [[(word.value, word.prefix, word.many) for word in call.words] for call in program.calls]
 
 
 def rewritten(program: Program, edits: dict) -> dict | None:
@@ -63,7 +60,7 @@ def check(source: Source, given: dict, image: ImageCall | None) -> tuple[str, di
 def _appended(program: Program, given: dict, image: ImageCall | None, result: dict) -> None:
     assert set(result) <= {"command", "args"}
     again = read({**given, **result}, image)
-    made = [(word, word, False, True) for word in ADDED]
+    made = [(word, word, False) for word in ADDED]
     assert len(again.calls) == len(program.calls)
     for old, new in zip(seen(program), seen(again), strict=True):
         assert any(old[:at] + made + old[at:] == new for at in range(len(old) + 1))
@@ -82,17 +79,15 @@ def _changed(source: Source, program: Program, given: dict, image: ImageCall | N
     if result is None:
         return
     expected = seen(program)
-    expected[call][index : index + 1] = [] if delete else [(ADDED[1], ADDED[1], False, True)]
+    expected[call][index : index + 1] = [] if delete else [(ADDED[1], ADDED[1], False)]
     assert seen(read({**given, **result}, image)) == expected
 
 
 def fits(words: Sequence[Word], argv: Sequence[str]) -> bool:
-    """Whether `argv` is what was read: unknown words fit anything, uncertain ones may be absent."""
+    """Whether `argv` is what was read: unknown words fit anything."""
     if not words:
         return not argv
     word, rest = words[0], words[1:]
-    if not word.certain and fits(rest, argv):
-        return True
     if word.many and word.value is None:
         return any(fits(rest, argv[at:]) for at in range(len(argv) + 1))
     if not argv or not fits(rest, argv[1:]):

@@ -7,17 +7,14 @@ from function.command import runners
 from function.command.model import Word
 from function.command.shell.grammar import Node
 from function.command.shell.script import Script
-from function.command.shell.state import State, WordsValue
-
-# What a variable holds when a script begins.
-Initial = Callable[[str], State]
+from function.command.shell.variables import Lookup
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 _ENDED_BY_COMMAND = frozenset({"list", "pipeline", "negated_command"})
 
 
 def nodes_of(command: Node) -> list[Node]:
-    """The word nodes of a command, its name first; those behind a redirection too."""
+    """Return the word nodes of a command, its name first; those behind a redirection too."""
     nodes = [c for c in command.children if c.field in ("name", "argument")]
     node = command
     while (up := node.parent) is not None:
@@ -37,15 +34,13 @@ def nodes_of(command: Node) -> list[Node]:
     return nodes
 
 
-def positional(words: Sequence[Word]) -> WordsValue | None:
-    """The "$@" of a shell that is given `words` behind its script; the first of them is its $0."""
-    if words and (words[0].many or not words[0].certain):
-        return None
-    return WordsValue([tuple(words[1:])])
+def positional(words: Sequence[Word]) -> tuple[Word, ...] | None:
+    """Return the "$@" of a shell that gets `words` behind its script; the first becomes its $0."""
+    return None if words and words[0].many else tuple(words[1:])
 
 
-def masks(before: Sequence[Word], names: Collection[str]) -> Callable[[Initial], Initial]:
-    """Hides the variables that a command line sets for what it starts.
+def masks(before: Sequence[Word], names: Collection[str]) -> Callable[[Lookup], Lookup]:
+    """Return a function that hides the variables that a command line sets for what it starts.
 
     `names`: by `A=1 command`; `before`: the words before that command, `env A=1` among them.
     """
@@ -57,14 +52,14 @@ def masks(before: Sequence[Word], names: Collection[str]) -> Callable[[Initial],
         elif runners.basename(word.value or "") in ("env", "sudo") and at + 1 < len(before):
             everything |= before[at + 1].prefix.startswith("-")
 
-    def mask(initial: Initial) -> Initial:
-        return lambda name: None if everything or name in hidden else initial(name)
+    def mask(lookup: Lookup) -> Lookup:
+        return lambda name: None if everything or name in hidden else lookup(name)
 
     return mask
 
 
 def prefixed(script: Script, command: Node) -> frozenset[str]:
-    """The variables that `A=1 command` sets for the command alone."""
+    """Return the variables that `A=1 command` sets for the command alone."""
     return frozenset(
         script.slice(name)
         for child in command.children

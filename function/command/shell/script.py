@@ -9,9 +9,6 @@ from function.command.places import ListPlace, NodePlace
 from function.command.shell.grammar import EXPANSIONS, Node, Tree
 from function.command.text import Opaque, Text
 
-# The variable of the positional parameters, "$@" and "$1" alike.
-POSITIONAL = "@"
-
 # Nodes whose text is more than their children and blanks.
 _LOOSE = frozenset(
     """string translated_string heredoc_body heredoc_redirect expansion arithmetic_expansion
@@ -84,14 +81,11 @@ class Script:
         return self._by_range.get((start, end))
 
     @cached_property
-    def functions(self) -> dict[str, list[Node]]:
-        """{name: its definitions}"""
-        found: dict[str, list[Node]] = {}
-        for node in self.tree.nodes:
-            name = node.child("name") if node.type == "function_definition" else None
-            if name is not None:
-                found.setdefault(self.slice(name), []).append(node)
-        return found
+    def functions(self) -> frozenset[str]:
+        """The names of the functions that the script defines."""
+        definitions = (n for n in self.tree.nodes if n.type == "function_definition")
+        names = (node.child("name") for node in definitions)
+        return frozenset(self.slice(name) for name in names if name is not None)
 
     @cached_property
     def error(self) -> str:
@@ -154,22 +148,22 @@ class Script:
         return f"a text that is not known ({self.pasted}) is pasted into the script and run"
 
     @cached_property
-    def _references(self) -> dict[str, int]:
-        counts: dict[str, int] = {}
-        for node in self.tree.nodes:
-            if (
-                node.type in ("variable_name", "special_variable_name")
-                and node.parent is not None
-                and (node.parent.type in EXPANSIONS or node.parent.type == "subscript")
-            ):
-                name = self.slice(node)
-                key = name if name.isidentifier() else POSITIONAL
-                counts[key] = counts.get(key, 0) + 1
-        return counts
+    def uses_of_positional(self) -> int:
+        """How often the script expands its positional parameters, `$1` and `$#` among them."""
+        return sum(
+            node.type in ("variable_name", "special_variable_name")
+            and node.parent is not None
+            and (node.parent.type in EXPANSIONS or node.parent.type == "subscript")
+            and not self.slice(node).isidentifier()
+            for node in self.tree.nodes
+        )
 
-    def references(self, name: str) -> int:
-        """How often the script expands a variable."""
-        return self._references.get(name, 0)
+    @cached_property
+    def _bodies(self) -> "_Ranges":
+        return _Ranges(n for n in self.tree.nodes if n.type == "function_definition")
+
+    def in_function(self, node: Node) -> bool:
+        return self._bodies.hold(node)
 
     @cached_property
     def _heredocs(self) -> "_Ranges":

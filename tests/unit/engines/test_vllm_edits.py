@@ -360,13 +360,6 @@ REFUSED = [
         "--kv-transfer-config comes from env A; move it into the args",
     ),
     (
-        "in some runs only",
-        LMC,
-        ["m", Word(KV, KV, KV, certain=False), N],
-        "ArgsNotPatchable",
-        "in some runs of the script only",
-    ),
-    (
         "unknown connector",
         LMC,
         [KV, '{"kv_connector":"Mine","kv_role":"kv_both"}'],
