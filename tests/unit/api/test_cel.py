@@ -1,4 +1,4 @@
-"""CEL in Python: what each construct means, and what is no rule."""
+"""CEL in Python: the meaning of each construct, and refused expressions."""
 
 from typing import Any
 
@@ -46,6 +46,6 @@ def test_a_rule_holds_and_its_opposite_does_not(cel: str) -> None:
 
 
 @pytest.mark.parametrize("cel", NO_RULES)
-def test_another_text_is_refused(cel: str) -> None:
+def test_unsupported_expressions_are_refused(cel: str) -> None:
     with pytest.raises((ValueError, SyntaxError)):
         predicate(cel)

@@ -365,7 +365,7 @@ def test_defaults_are_filled_in_and_written_out() -> None:
     assert visibility.dra_or_default.device_class_name == "gpu.nvidia.com"
 
 
-def test_what_is_dumped_parses_to_the_same() -> None:
+def test_dumped_document_parses_equal() -> None:
     for _, model, document, wanted in CASES:
         if not wanted:
             parsed, _ = parse(model, document)
@@ -391,7 +391,7 @@ def test_pod_specs_pass_through_with_whole_numbers() -> None:
         ("kv_offload_tiers", "kvOffloadTiers"),
     ],
 )
-def test_names(name: str, wanted: str) -> None:
+def test_field_names_are_camel_case(name: str, wanted: str) -> None:
     assert camel(name) == wanted
 
 
@@ -411,7 +411,7 @@ KNOWN = [
 
 
 @given(st.dictionaries(st.sampled_from(KNOWN), JSON, max_size=5))
-def test_anything_gives_sentences_not_tracebacks(document: dict[str, Any]) -> None:
+def test_malformed_documents_give_problems_not_tracebacks(document: dict[str, Any]) -> None:
     parsed, problems = parse(KVOffloadTierSpec, document, "spec")
     assert (parsed is None) == bool(problems)
     assert all(p.path.startswith("spec") and p.message for p in problems)
@@ -419,6 +419,6 @@ def test_anything_gives_sentences_not_tracebacks(document: dict[str, Any]) -> No
 
 
 @given(st.dictionaries(st.sampled_from(["cluster", "kvOffloadTiers"]), JSON))
-def test_any_cluster(document: dict[str, Any]) -> None:
+def test_cluster_parses_or_has_problems(document: dict[str, Any]) -> None:
     parsed, problems = parse(InferenceClusterSpec, document, "spec")
     assert (parsed is None) == bool(problems)

@@ -368,7 +368,9 @@ def union_documents(model: type[ApiModel], found: re.Match[str]) -> tuple[Any, A
 
 
 @pytest.mark.parametrize(("model", "words", "good", "bad"), ROWS, ids=lambda v: str(v)[:40])
-def test_a_rule_holds_and_breaks(model: str, words: str, good: list[Any], bad: list[Any]) -> None:
+def test_rule_accepts_and_rejects_its_documents(
+    model: str, words: str, good: list[Any], bad: list[Any]
+) -> None:
     for document in good:
         assert not [m for m in messages(model, document) if m.startswith(words) or words in m]
     for document in bad:
@@ -406,7 +408,7 @@ def test_only_transitions_are_left_to_the_api_server() -> None:
         assert (rule.holds is None) == ("oldSelf" in rule.cel), rule.message
 
 
-def test_a_rule_over_a_wrong_field_is_silent_and_the_rest_speaks() -> None:
+def test_rule_over_an_invalid_field_is_skipped() -> None:
     document = {"source": "Nonne", "devicePlugin": {"resourceName": "x", "count": 0}, "devices": 1}
     _, problems = parse(MODELS["RDMA"], document)
     assert [str(p) for p in problems] == [

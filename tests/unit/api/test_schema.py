@@ -109,12 +109,12 @@ BROKEN: list[tuple[Schema, str]] = [
 
 
 @pytest.mark.parametrize(("schema", "wanted"), BROKEN)
-def test_the_checker_itself(schema: Schema, wanted: str) -> None:
+def test_checker_finds_each_violation(schema: Schema, wanted: str) -> None:
     assert any(said.startswith(wanted) for said in violations(schema))
 
 
 @pytest.mark.parametrize("path", SCHEMAS)
-def test_everything_is_described(path: str) -> None:
+def test_every_field_has_a_description(path: str) -> None:
     bare = [
         place
         for place, schema in objects(SCHEMAS[path])
@@ -157,7 +157,7 @@ def test_printer_columns_read_fields_that_exist() -> None:
             assert here["type"] in ("string", "integer"), name
 
 
-def test_generated_files_are_in_step() -> None:
+def test_generated_files_are_up_to_date() -> None:
     assert drift(ROOT) == [], "run make generate"
 
 
@@ -220,7 +220,7 @@ def test_compositions_call_the_function_for_kinds_that_exist() -> None:
     assert seen == set(kinds)
 
 
-def test_packages_say_what_they_are() -> None:
+def test_packages_have_their_metadata() -> None:
     for path in sorted((ROOT / "package").glob("**/crossplane.yaml")):
         document: dict[str, Any] = yaml.safe_load(path.read_text())
         assert document["spec"]["crossplane"] == {"version": ">=v2.3.0-0"}

@@ -69,7 +69,7 @@ def write(tmp_path: Path):
 @pytest.mark.parametrize(
     "command", [[], ["render"], ["add-step"], ["explain"], ["validate"], ["plan"], ["doctor"]]
 )
-def test_help(command: list[str]) -> None:
+def test_help_lists_the_commands(command: list[str]) -> None:
     result = run(*command, "--help")
     assert result.exit_code == 0
     assert "Usage: " in result.output
@@ -97,7 +97,7 @@ def test_render_yaml_and_json_hold_the_same() -> None:
     assert as_json["items"] == files.parse(text.stdout, "stdout")
 
 
-def test_render_tree_is_for_people() -> None:
+def test_render_prints_a_readable_tree() -> None:
     result = run("render", TIER, "-e", REQUIRED, "-o", "tree")
     lines = result.stdout.splitlines()
     assert lines[0] == "KVOffloadTier modelplane-system/chat  ✘ not ready"
@@ -106,7 +106,7 @@ def test_render_tree_is_for_people() -> None:
     assert "\x1b" not in result.stdout
 
 
-def test_render_with_its_extras() -> None:
+def test_render_with_results_and_context() -> None:
     result = run("render", TIER, "-e", REQUIRED, "-r", "-x", "-c")
     documents = list(yaml.safe_load_all(result.stdout))
     assert documents[0]["spec"]["backend"] == "LMCache"
@@ -151,7 +151,7 @@ def test_a_step_of_another_function_needs_its_output(write) -> None:
         (["--output", "xml"], "'xml' is not one of"),
     ],
 )
-def test_wrong_usage(arguments: list[str], message: str) -> None:
+def test_wrong_usage_exits_with_2(arguments: list[str], message: str) -> None:
     result = run("render", TIER, *arguments)
     assert result.exit_code == 2
     assert message in result.stderr
@@ -186,7 +186,9 @@ def test_wrong_usage(arguments: list[str], message: str) -> None:
         ),
     ],
 )
-def test_inputs_that_do_not_fit(write, xr: str, composition: str | None, message: str) -> None:
+def test_unsuitable_inputs_are_refused(
+    write, xr: str, composition: str | None, message: str
+) -> None:
     arguments = [write("xr.yaml", xr)]
     if composition is not None:
         arguments.append(write("composition.yaml", composition))
@@ -235,7 +237,7 @@ COPIED = {
 
 
 @pytest.mark.parametrize("case", COPIED)
-def test_add_step_copies_what_a_package_brought(write, case: str) -> None:
+def test_add_step_copies_a_packaged_composition(write, case: str) -> None:
     options, kinds, name = COPIED[case]
     path = write("composition.yaml", PACKAGED)
     result = run("add-step", path, *options)
@@ -249,13 +251,13 @@ def test_add_step_copies_what_a_package_brought(write, case: str) -> None:
     assert path.read_text() == result.stdout
 
 
-def test_add_step_wants_another_name_for_a_copy(write) -> None:
+def test_add_step_requires_another_name_for_a_copy(write) -> None:
     result = run("add-step", write("composition.yaml", PACKAGED), "--name", "replicas")
     assert result.exit_code == 2
     assert "needs another name than replicas" in result.stderr
 
 
-def test_add_step_leaves_a_package_with_the_step_alone(write) -> None:
+def test_add_step_does_not_change_a_package_with_the_step(write) -> None:
     text = COMPOSITION.replace(
         "metadata: {name: replicas}",
         "metadata: {name: replicas, ownerReferences: [{apiVersion: pkg.crossplane.io/v1}]}",
@@ -281,13 +283,13 @@ def test_doctor_reads_files_or_standard_input(write) -> None:
     assert ill.stdout.startswith("✘ ModelReplica team-a/qwen-0: its CompositionRevision")
 
 
-def test_add_step_says_where_the_step_belongs(write) -> None:
+def test_add_step_message_names_the_position(write) -> None:
     text = COMPOSITION.replace("ModelReplica", "ModelDeployment")
     result = run("add-step", write("composition.yaml", text))
     assert "Add the step to its Composition" in result.stderr
 
 
-def test_explain_a_workload(write) -> None:
+def test_explain_prints_the_decision_of_a_workload(write) -> None:
     path = write("d.yaml", DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
     result = run("explain", path, "--tier", TIER)
     assert result.exit_code == 0
@@ -323,7 +325,7 @@ spec:
 
 
 @pytest.mark.parametrize("more", [(), ("--all-tiers",)])
-def test_explain_reads_the_claims_beside_the_workload(write, more) -> None:
+def test_explain_reads_sibling_claims(write, more) -> None:
     said = run("explain", write("d.yaml", CLAIMING), "--tier", TIER, *more).stdout
     assert "on an AMD GPU (the device class gpu.amd.com)" in said
 
@@ -347,7 +349,7 @@ spec:
 """
 
 
-def test_explain_reads_the_file_of_config_beside_the_workload(write) -> None:
+def test_explain_reads_the_config_file_of_a_sibling(write) -> None:
     said = run("explain", write("d.yaml", CONFIGURED), "--tier", TIER).stdout
     assert "MultiConnector" in said
     assert "NixlConnector" in said
@@ -356,7 +358,7 @@ def test_explain_reads_the_file_of_config_beside_the_workload(write) -> None:
     assert "--config /etc/flags/f.yaml cannot be read from here (its ConfigMap 'flags'" in said
 
 
-def test_a_refusal_says_what_to_type(write) -> None:
+def test_refusal_names_the_fix(write) -> None:
     path = write("d.yaml", DEPLOYMENT.replace("IMAGE", "example.org/serving:1"))
     result = run("explain", path, "--tier", TIER)
     assert result.exit_code == 3
@@ -422,7 +424,7 @@ TICKS = {
 
 
 @pytest.mark.parametrize("name", TICKS)
-def test_explain_shows_a_tick_only_where_it_would_be_wired(write, name: str) -> None:
+def test_explain_ticks_only_wired_workloads(write, name: str) -> None:
     annotations, options, ticked, said = TICKS[name]
     document = yaml.safe_load(DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
     metadata = document["spec"]["template"].setdefault("metadata", {})
@@ -452,7 +454,7 @@ def test_explain_takes_several_documents_standard_input_and_fleets(write) -> Non
     assert (alone.exit_code, "Service is not a known" in alone.stderr) == (2, True)
 
 
-def test_explain_says_of_every_tier_whether_it_would_do(write) -> None:
+def test_explain_all_tiers_judges_every_tier(write) -> None:
     path = write("d.yaml", DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.23.0"))
     both = "\n---\n".join(
         (ROOT / f"example/lmcache/{name}.yaml").read_text() for name in ("smallest", "in-process")
@@ -490,7 +492,7 @@ spec:
 """
 
 
-def test_explain_needs_the_tier_that_a_tier_needs(write) -> None:
+def test_explain_needs_the_required_tier(write) -> None:
     served = DEPLOYMENT.replace("IMAGE", "lmsysorg/sglang:v0.5.23")
     served = served.replace("args: [--model,", "command: [sglang, serve, --model-path,")
     path, alone = write("d.yaml", served), write("tier.yaml", IN_A_POOL)
@@ -523,7 +525,7 @@ TAKERS = {
 
 
 @pytest.mark.parametrize("image", TAKERS)
-def test_explain_says_which_tiers_would_take_a_refused_pod(write, image: str) -> None:
+def test_explain_names_tiers_that_accept_a_refused_pod(write, image: str) -> None:
     smallest = ROOT / "example/lmcache/smallest.yaml"
     path = write("d.yaml", DEPLOYMENT.replace("IMAGE", image))
     if "sglang" in image:
@@ -553,7 +555,7 @@ def test_validate_has_exit_codes_for_ci(write) -> None:
     assert run("validate", ROOT / "example/mooncake").exit_code == 0
 
 
-def test_validate_looks_into_every_folder(tmp_path: Path) -> None:
+def test_validate_reads_folders_recursively(tmp_path: Path) -> None:
     """A tree as a repository has it: tiers at any depth, and YAML that is no object."""
     tree = {
         "prod/east/chat.yaml": TIER.read_text(),
@@ -604,7 +606,7 @@ def test_the_default_pipelines_are_the_installed_compositions(path: str) -> None
     assert defaults.composition(xr) == installed
 
 
-def test_plan_says_what_an_edit_does_and_fails_on_what_is_refused(write) -> None:
+def test_plan_prints_effects_and_fails_on_a_refused_edit(write) -> None:
     text = TIER.read_text(encoding="utf-8")
     bigger = write("bigger.yaml", text.replace("sizeGiB: 200\n", "sizeGiB: 300\n"))
     shown = run("plan", bigger, "--now", TIER)
@@ -618,7 +620,7 @@ def test_plan_says_what_an_edit_does_and_fails_on_what_is_refused(write) -> None
     assert "inferenceClusterRef cannot be changed" in refused.stdout
 
 
-def test_the_log_stands_beside_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_goes_to_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bug of ours is logged with its traceback; what is printed stays JSON."""
 
     def broken(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of a consumer's workload: the decision table, row by row."""
+"""Decisions about one consumer's workload: the decision table, row by row."""
 
 import json
 from copy import deepcopy
@@ -124,7 +124,7 @@ FIRST_CALLS = {
 
 
 @pytest.mark.parametrize("name", FIRST_CALLS)
-def test_first_call(name: str) -> None:
+def test_decision_of_the_first_call(name: str) -> None:
     annotations, required, runs, want = FIRST_CALLS[name]
     engine = d.engine(annotations)
     observed = {KEY: engine} if runs else {}
@@ -150,7 +150,7 @@ BESIDE = {
 
 
 @pytest.mark.parametrize("name", BESIDE)
-def test_an_engine_that_stays_unwired_in_the_same_pod_is_said(name: str) -> None:
+def test_message_names_an_unwired_engine_of_the_same_pod(name: str) -> None:
     more, who = BESIDE[name]
     engine = d.engine()
     d.wired_pod(engine)["spec"]["containers"] += more
@@ -181,7 +181,7 @@ LATER = {
 
 
 @pytest.mark.parametrize("name", LATER)
-def test_once_wired_stays_wired(name: str) -> None:
+def test_wired_workload_stays_wired(name: str) -> None:
     required, reason = LATER[name]
     observed = wired()
     got = call(d.replica(), desired={KEY: d.engine()}, observed=observed, required=required)
@@ -199,7 +199,7 @@ UNWIRED_BY = {
 
 
 @pytest.mark.parametrize("name", UNWIRED_BY)
-def test_unwiring_needs_an_act(name: str) -> None:
+def test_unwiring_needs_an_edit_by_the_user(name: str) -> None:
     annotations, reason = UNWIRED_BY[name]
     engine = d.engine(annotations)
     required = d.requirements(d.ready_tier())
@@ -208,7 +208,7 @@ def test_unwiring_needs_an_act(name: str) -> None:
     assert got.desired == {KEY: engine}
 
 
-def test_an_optional_choice_holds_until_the_pod_template_changes() -> None:
+def test_optional_workload_stays_unwired_until_its_template_changes() -> None:
     starting, ready = d.requirements(d.unready_tier()), d.requirements(d.ready_tier())
     engine = d.engine(OPTIONAL)
     first = call(d.replica(), desired={KEY: engine}, required=starting)
@@ -230,7 +230,7 @@ def test_engines_of_one_composite_start_together() -> None:
     assert got.composite_ready == "FALSE"
 
 
-def test_steady_state_repeats_itself() -> None:
+def test_steady_state_is_stable() -> None:
     observed = wired()
     required = d.requirements(d.ready_tier())
     again = call(d.replica(), desired={KEY: d.engine()}, observed=observed, required=required)
@@ -245,7 +245,7 @@ def test_wiring_a_wired_pod_changes_nothing() -> None:
     assert d.wired_pod(twice.desired[KEY]) == d.wired_pod(once.desired[KEY])
 
 
-def test_the_same_name_means_the_fleets_child_on_the_consumers_cluster() -> None:
+def test_fleet_name_resolves_to_the_child_on_the_cluster() -> None:
     fleet = d.tier(inferenceClusterRef=None, clusterSelector={"matchLabels": {"fleet": "prod"}})
     children = []
     for name in ("gpu", "eu"):
@@ -274,7 +274,7 @@ def fleet_child(name: str, **spec: Any) -> dict[str, Any]:
     return child
 
 
-def test_the_tier_of_the_cluster_is_asked_and_no_other() -> None:
+def test_only_the_tier_on_the_cluster_decides_admission() -> None:
     """A tier elsewhere that admits the namespace does not open the one that is here."""
     secret = fleet_child("chat-gpu", allowedNamespaces={"from": "Names", "names": ["team-secret"]})
     open_ = fleet_child("chat-eu", provider_config="eu", inferenceClusterRef={"name": "eu"})
@@ -302,7 +302,7 @@ UPDATES = [{}, {"wiring": {"update": "Rolling"}}, {"wiring": {"update": "Pinned"
 
 
 @pytest.mark.parametrize("spec", UPDATES)
-def test_who_names_another_tier_by_a_field_is_wired_to_that(spec: dict[str, Any]) -> None:
+def test_changed_tier_field_rewires_to_the_new_tier(spec: dict[str, Any]) -> None:
     (one, desired), (two, _) = _by_field("chat"), _by_field("other")
     first = call(one, desired=desired, required=d.requirements(d.ready_tier()))
     at = {"observed": observe(first), "required": d.requirements(d.ready_tier())}
@@ -322,7 +322,7 @@ def test_who_names_another_tier_by_a_field_is_wired_to_that(spec: dict[str, Any]
 
 
 @pytest.mark.parametrize("spec", UPDATES)
-def test_who_moves_within_a_fleet_is_wired_to_the_child_there(spec: dict[str, Any]) -> None:
+def test_workload_moved_within_a_fleet_is_rewired_to_the_child(spec: dict[str, Any]) -> None:
     there = {KEY: d.engine(provider_config="eu")}
     first = call(d.replica(), desired={KEY: d.engine()}, required=_elsewhere("gpu", **spec))
     got = call(
@@ -344,7 +344,7 @@ SUCCESSORS = {
 
 @pytest.mark.parametrize("is_older", [False, True], ids=["", "recorded by an older release"])
 @pytest.mark.parametrize("name", SUCCESSORS)
-def test_who_takes_a_tiers_name_is_another_tier(name: str, is_older: bool) -> None:
+def test_successor_under_the_same_name_is_another_tier(name: str, is_older: bool) -> None:
     """Its agents have other names: with the old wiring an engine would find none of them."""
     before, after = (
         d.requirements(children=(tier,)) if is_child else d.requirements(tier)
@@ -366,7 +366,7 @@ def test_who_takes_a_tiers_name_is_another_tier(name: str, is_older: bool) -> No
     assert got.desired[KEY] == fresh.desired[KEY]
 
 
-def test_an_annotation_that_names_a_pinned_tier_is_no_reason_to_keep_the_others_wiring() -> None:
+def test_annotation_naming_a_pinned_tier_rewires_to_it() -> None:
     first = call(d.replica(), desired={KEY: d.engine()}, required=d.requirements(d.ready_tier()))
     pinned = d.ready_tier("other", wiring={"update": "Pinned"})
     desired = {KEY: d.engine({TIER: "other"})}
@@ -377,7 +377,7 @@ def test_an_annotation_that_names_a_pinned_tier_is_no_reason_to_keep_the_others_
     assert got.desired[KEY] == fresh.desired[KEY]
 
 
-def test_an_optional_choice_is_about_the_tier_that_was_named() -> None:
+def test_optional_choice_applies_to_the_named_tier_only() -> None:
     (one, desired), (two, _) = _by_field("chat"), _by_field("other")
     for composite in (one, two):
         composite["spec"]["kvOffloadTierRef"]["policy"] = "Optional"
@@ -389,7 +389,7 @@ def test_an_optional_choice_is_about_the_tier_that_was_named() -> None:
 
 
 @pytest.mark.parametrize("is_running", [False, True], ids=["new", "running"])
-def test_a_tier_that_is_being_deleted_takes_nobody(is_running: bool) -> None:
+def test_tier_being_deleted_accepts_no_new_consumer(is_running: bool) -> None:
     """Until core has looked at it, it still says Ready."""
     tier, desired = d.ready_tier(), {KEY: d.engine()}
     first = call(d.replica(), desired=desired, required=d.requirements(tier))
@@ -418,7 +418,7 @@ IDENTITY = "modelplane.ai/kv-offload-cache-identity"
     [({}, ("False", "CacheIdentityConflict")), ({IDENTITY: "mine"}, ("True", "Wired"))],
     ids=["unknown", "declared"],
 )
-def test_a_model_that_is_seen_at_run_time_only(
+def test_runtime_only_model_needs_a_declared_identity(
     declared: dict[str, str], want: tuple[str, str]
 ) -> None:
     """The key holds the identity, so a declared one is enough; without any there is none."""
@@ -434,7 +434,7 @@ def test_a_model_that_is_seen_at_run_time_only(
     assert got.conditions["KVOffloadReady"] == want, got.messages
 
 
-def test_a_composite_that_asks_for_nothing_is_left_alone() -> None:
+def test_composite_without_request_is_unchanged() -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
     desired = {"service": service, KEY: d.engine({})}
     got = call(d.replica(), desired=desired)
@@ -449,12 +449,12 @@ def test_a_stale_condition_is_cleared() -> None:
     assert got.conditions == {"KVOffloadReady": ("False", "NotRequested")}
 
 
-def test_a_field_that_names_a_tier_for_nothing_says_so() -> None:
+def test_tier_field_without_workloads_reports_nothing_to_wire() -> None:
     got = call(d.replica(kvOffloadTierRef={"name": "chat"}), desired={})
     assert got.conditions == {"KVOffloadReady": ("False", "NothingToWire")}
 
 
-def test_a_field_of_the_composite_counts_for_its_engines_and_not_for_its_router() -> None:
+def test_tier_field_wires_engines_and_not_the_router() -> None:
     router = d.engine({}, image="registry.example/router:v1", args=["--port", "80"])
     got = call(
         d.replica(kvOffloadTierRef={"name": "chat"}),
@@ -467,7 +467,7 @@ def test_a_field_of_the_composite_counts_for_its_engines_and_not_for_its_router(
 
 
 @pytest.mark.parametrize("args", [["--port", "80"], None])
-def test_a_field_holds_back_what_nothing_tells_as_an_annotation_does(args: Any) -> None:
+def test_unknown_engine_is_held_back_by_field_and_by_annotation(args: Any) -> None:
     """An image that no table knows must not run unwired under policy Required, by either way."""
     unknown = {"image": "registry.example/ours:v7", "args": args}
     required = d.requirements(d.ready_tier())
@@ -489,7 +489,7 @@ def test_a_field_holds_back_what_nothing_tells_as_an_annotation_does(args: Any) 
     assert KEY in optional.desired
 
 
-def test_a_broken_input_is_the_one_fatal() -> None:
+def test_only_an_invalid_input_is_fatal() -> None:
     broken = {"apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1", "kind": "Input", "mod": "Wire"}
     got = call(d.replica(), step_input=broken, desired={KEY: d.engine()})
     assert len(got.fatals) == 1
@@ -497,7 +497,7 @@ def test_a_broken_input_is_the_one_fatal() -> None:
     assert "mode" in got.fatals[0]
 
 
-def test_everything_is_asked_for_at_once_and_narrowly() -> None:
+def test_requirements_are_complete_and_narrow() -> None:
     got = call(d.replica(), desired={KEY: d.engine()})
     assert got.requirements == {
         "tier/modelplane-system/chat": {
@@ -523,7 +523,7 @@ def with_record(observed: dict[str, Any], text: str) -> dict[str, Any]:
     return observed
 
 
-def test_a_record_that_cannot_be_read_is_no_reason_to_stop() -> None:
+def test_unreadable_record_rewires_the_workload() -> None:
     """It says that the pods were wired, not how: they are wired anew, also to a tier that rolls."""
     for tier, want in ((d.ready_tier(), "Wired"), (d.unready_tier(), "TierNotReady")):
         observed = with_record(wired(), UNREADABLE)
@@ -536,7 +536,7 @@ def test_a_record_that_cannot_be_read_is_no_reason_to_stop() -> None:
 
 @pytest.mark.parametrize("recorded", [UNREADABLE, "{", "[" * 5000, None], ids=str)
 @pytest.mark.parametrize("name", UNWIRED_BY)
-def test_off_and_absence_win_over_any_record(name: str, recorded: str | None) -> None:
+def test_policy_off_or_no_request_wins_over_any_record(name: str, recorded: str | None) -> None:
     annotations, reason = UNWIRED_BY[name]
     observed = with_record(wired(), recorded) if recorded else wired()
     engine, required = d.engine(annotations), d.requirements(d.ready_tier())
@@ -555,7 +555,7 @@ def evil(observed: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("recorded", [UNREADABLE, None], ids=["unreadable", "ours"])
 @pytest.mark.parametrize("required", [{}, d.requirements()], ids=["unresolved", "deleted"])
-def test_nothing_of_an_observed_pod_is_desired(recorded: str | None, required: Any) -> None:
+def test_observed_pod_fields_are_never_desired(recorded: str | None, required: Any) -> None:
     observed = evil(with_record(wired(), recorded) if recorded else wired())
     for engine in (d.engine(), d.engine(args=CHANGED_ARGS)):
         got = call(d.replica(), desired={KEY: engine}, observed=observed, required=required)
@@ -582,7 +582,7 @@ WAITING = {
 
 
 @pytest.mark.parametrize("name", WAITING)
-def test_an_edit_that_is_refused_waits_and_what_runs_stays(name: str) -> None:
+def test_refused_edit_waits_and_running_pods_stay(name: str) -> None:
     engine, required, reason = WAITING[name]
     engine["spec"]["forProvider"]["manifest"]["spec"]["replicas"] = 7
     observed = wired()
@@ -597,7 +597,7 @@ def test_an_edit_that_is_refused_waits_and_what_runs_stays(name: str) -> None:
     assert [key for key in got.desired if key.startswith("usage-")]
 
 
-def test_an_edit_that_can_be_wired_goes_through() -> None:
+def test_wirable_edit_goes_through() -> None:
     required = d.requirements(d.ready_tier())
     engine = d.engine(args=CHANGED_ARGS)
     got = call(d.replica(), desired={KEY: engine}, observed=wired(), required=required)
@@ -618,7 +618,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_a_tiers_edit_rolls_nobody(name: str) -> None:
+def test_tier_edit_rolls_no_engine(name: str) -> None:
     """A wiring is pinned to the template that it was made for; the message says what is newer."""
     observed = wired()
     required = d.requirements(d.ready_tier(**EDITS[name]))
@@ -633,7 +633,7 @@ def test_a_tiers_edit_rolls_nobody(name: str) -> None:
     assert "keeps wiring" not in moved.messages["KVOffloadReady"]
 
 
-def test_a_bug_on_one_workload_is_its_own_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bug_on_one_workload_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     observed = {
         **wired(),
         "other": observe(call(d.replica(), desired={"other": d.engine()}))["other"],
@@ -701,7 +701,7 @@ NUMBERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_a_long_number_is_nobodys_bug(name: str) -> None:
+def test_long_numbers_are_no_internal_error(name: str) -> None:
     """What it is refused for, if at all, is said; it is no fault of the function's."""
     tier = d.ready_tier()
     required = d.requirements(tier)
@@ -731,7 +731,7 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("name", STRANGE)
-def test_a_strange_neighbour_is_no_engines_trouble(name: str) -> None:
+def test_malformed_sibling_resource_does_not_stop_wiring(name: str) -> None:
     desired = {KEY: d.engine({TIER: "chat"}), "strange": STRANGE[name]}
     got = call(d.replica(), desired=desired, required=d.requirements(d.ready_tier()))
     assert got.conditions["KVOffloadReady"] == ("True", "Wired")
@@ -751,7 +751,7 @@ DECLARED = {
 
 
 @pytest.mark.parametrize("name", DECLARED)
-def test_a_declared_engine_and_what_is_inside_are_enough_for_an_image_nobody_knows(
+def test_declared_engine_and_packages_wire_an_unknown_image(
     name: str,
 ) -> None:
     annotations, step_input = DECLARED[name]
@@ -792,7 +792,7 @@ NOTES = {
 
 
 @pytest.mark.parametrize("name", NOTES)
-def test_the_condition_says_what_a_person_should_know(name: str) -> None:
+def test_condition_has_the_notes_of_wiring(name: str) -> None:
     backend, words, told = NOTES[name]
     engine = d.engine(args=["--model", "Qwen/Qwen3-8B", *words])
     required = d.requirements(d.ready_tier(**backend))
@@ -814,7 +814,7 @@ PAIRS: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_half_a_pair_that_asks_is_said(name: str) -> None:
+def test_condition_names_a_pair_with_one_request(name: str) -> None:
     prefill, decode, told = PAIRS[name]
     desired = {
         "engine-p": d.engine(prefill or {"x": "y"}),
@@ -831,7 +831,7 @@ def test_half_a_pair_that_asks_is_said(name: str) -> None:
     assert ("Note: engine-" in message) == bool(told)
 
 
-def test_policy_off_says_enough_where_members_name_two_tiers() -> None:
+def test_policy_off_wins_over_conflicting_tier_names() -> None:
     engine = d.engine(OFF)
     leader = d.wired_pod(engine)
     other = {**leader, "metadata": {"annotations": {**OFF, TIER: "other"}}}
@@ -881,7 +881,7 @@ IGNORED = {
 
 
 @pytest.mark.parametrize("name", IGNORED)
-def test_a_request_that_nobody_reads_is_said(name: str) -> None:
+def test_ignored_request_is_reported(name: str) -> None:
     document, words = IGNORED[name]
     got = call(d.replica(), desired={KEY: document})
     assert got.conditions == {"KVOffloadReady": ("False", "RequestIgnored")}
@@ -893,7 +893,7 @@ def test_a_request_that_nobody_reads_is_said(name: str) -> None:
     assert again.warnings == [], "an event on transitions only"
 
 
-def test_what_cannot_be_read_is_refused_and_no_request_in_it_called_idle() -> None:
+def test_unreadable_workload_is_refused_without_ignored_request() -> None:
     head = {"template": d.engine()["spec"]["forProvider"]["manifest"]["spec"]["template"]}
     manifest = {
         "apiVersion": "ray.io/v1",
@@ -909,21 +909,21 @@ def test_what_cannot_be_read_is_refused_and_no_request_in_it_called_idle() -> No
     assert "does nothing" not in got.messages["KVOffloadReady"]
 
 
-def test_one_on_the_composite_itself_too() -> None:
+def test_ignored_request_on_the_composite_is_reported() -> None:
     composite = d.replica()
     composite["metadata"]["annotations"] = {TIER: "chat"}
     got = call(composite, desired={KEY: d.engine({})})
     assert got.conditions == {"KVOffloadReady": ("False", "RequestIgnored")}
 
 
-def test_a_misspelled_key_beside_a_wired_pod_is_said_too() -> None:
+def test_misspelled_annotation_is_reported_with_a_wired_pod() -> None:
     engine = d.engine({TIER: "chat", "modelplane.ai/kv-offload-enginee": "vLLM"})
     got = call(d.replica(), desired={KEY: engine}, required=d.requirements(d.ready_tier()))
     assert got.conditions == {"KVOffloadReady": ("True", "Wired")}
     assert "did you mean modelplane.ai/kv-offload-engine?" in got.messages["KVOffloadReady"]
 
 
-def test_what_stands_beside_the_pods_moves_with_them() -> None:
+def test_config_map_follows_the_workload_to_another_cluster() -> None:
     """The provider follows no Object to another cluster: it would leave what it made behind."""
     key, there = "configmap-kv-offload", {}
     for provider, want in (("gpu", key), ("eu", f"{key}-eu"), ("eu", f"{key}-eu"), ("gpu", key)):

@@ -1,4 +1,4 @@
-"""What the image holds, what the model is, what it runs on: whole pods in, decisions out."""
+"""Decisions by image, model and accelerator: whole pods in, decisions out."""
 
 import json
 from typing import Any
@@ -187,7 +187,7 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
 
 
 @pytest.mark.parametrize("name", DECISIONS)
-def test_decision(name: str) -> None:
+def test_decision_by_image_model_and_accelerator(name: str) -> None:
     tier, image, args, annotations, resources, reason, said = DECISIONS[name]
     engine = d.engine({**TIER, **annotations}, args=args, image=image)
     container = d.wired_pod(engine)["spec"]["containers"][0]
@@ -251,10 +251,10 @@ def claimed(device_class: str) -> dict[str, Any]:
         ("gpu.example.com", WIRED, "Wired to LMCache"),
     ],
 )
-def test_an_accelerator_is_told_by_the_claim_that_stands_beside(
+def test_accelerator_is_read_from_the_sibling_claim(
     device_class: str, reason: str, said: str
 ) -> None:
-    """Under DRA the pod names a template only, which the composite desires beside it."""
+    """Under DRA the pod names a claim template, which the same composite desires."""
     engine = d.engine(TIER)
     spec = d.wired_pod(engine)["spec"]
     spec["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "chat-gpus"}]
@@ -319,7 +319,7 @@ CONFIGURED: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("name", CONFIGURED)
-def test_the_file_of_config_counts_where_its_config_map_stands_beside(name: str) -> None:
+def test_config_file_is_read_from_a_sibling_config_map(name: str) -> None:
     siblings, reason, said = CONFIGURED[name]
     required = d.requirements(d.ready_tier())
     got = call(d.replica(), desired={KEY: configured(), **siblings}, required=required)
@@ -329,7 +329,7 @@ def test_the_file_of_config_counts_where_its_config_map_stands_beside(name: str)
     ), got.messages
 
 
-def test_an_edit_of_the_config_map_is_a_change_of_the_template() -> None:
+def test_config_map_edit_counts_as_template_change() -> None:
     """Else the pods would keep the cache identity of the flags that they had."""
 
     def wired(text: str, **more: Any) -> tuple[dict[str, Any], str]:
@@ -353,7 +353,7 @@ def identity_of(resource: dict[str, Any]) -> str:
     return next(iter(record["engines"].values()))["identity"]
 
 
-def test_a_wired_engine_whose_config_map_goes_keeps_what_it_has() -> None:
+def test_wired_engine_keeps_its_wiring_without_its_config_map() -> None:
     required = d.requirements(d.ready_tier())
     siblings = {"config": config_map(SEEN)}
     first = call(d.replica(), desired={KEY: configured(), **siblings}, required=required)
@@ -430,7 +430,7 @@ NO_ENGINES: dict[str, tuple[dict[str, Any], str, tuple[str, ...], tuple[str, ...
 
 
 @pytest.mark.parametrize("name", NO_ENGINES)
-def test_what_is_no_engine_of_ours(name: str) -> None:
+def test_unsupported_workloads_get_a_reason(name: str) -> None:
     manifest, reason, said, unsaid = NO_ENGINES[name]
     found, message = decide(manifest)
     assert found == reason, message
@@ -472,7 +472,7 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_two_engines_of_one_workload(name: str) -> None:
+def test_two_engines_are_wired_alike_in_one_or_two_workloads(name: str) -> None:
     """One workload with two engines, and one composite with two workloads, are wired alike."""
     tier, one, other = PAIRS[name]
     found, message = decide(group(one=one, other=other), **tier)
@@ -509,7 +509,7 @@ PHASES = {
 
 
 @pytest.mark.parametrize("connector", PHASES)
-def test_the_phase_is_what_the_flags_say_and_a_failed_transfer_stays_one(connector: str) -> None:
+def test_phase_follows_the_flags_and_failed_transfers_stay_failures(connector: str) -> None:
     args = [DENSE, *(["--kv-transfer-config", connector] if connector else [])]
     engine = d.engine(args=args, image="vllm/vllm-openai:v0.33.0")
     required = d.requirements(d.ready_tier(**POOL))
@@ -532,9 +532,7 @@ ROLES = (
 
 
 @pytest.mark.parametrize(("label", "own", "role"), ROLES)
-def test_the_phase_is_what_the_label_says_where_the_flags_do_not(
-    label: str, own: str, role: str
-) -> None:
+def test_phase_follows_the_label_without_flags(label: str, own: str, role: str) -> None:
     args = [DENSE, *(["--kv-transfer-config", NIXL % own] if own else [])]
     engine = d.engine(args=args, image="vllm/vllm-openai:v0.33.0")
     d.wired_pod(engine)["metadata"].setdefault("labels", {})["llm-d.ai/role"] = label
@@ -555,7 +553,7 @@ def test_the_phase_is_what_the_label_says_where_the_flags_do_not(
         ({"env": [{"name": "VLLM_ADDITIONAL_ARGS", "value": "--max-num-seqs 4"}]}, WIRED),
     ],
 )
-def test_a_variable_that_may_hold_flags_is_empty_only_where_all_are_seen(
+def test_flag_variable_is_empty_only_when_env_is_fully_known(
     siblings: dict[str, Any], reason: str
 ) -> None:
     script = f"exec vllm serve {DENSE} $VLLM_ADDITIONAL_ARGS"
@@ -580,7 +578,7 @@ KV = '--kv-transfer-config={"kv_connector":"NixlConnector","kv_role":"kv_both"}'
         ),
     ],
 )
-def test_a_flag_that_a_variable_holds_is_read_and_merged(
+def test_flag_in_a_variable_is_read_and_merged(
     args: list[str], env: dict[str, str], left: list[str]
 ) -> None:
     """The variable itself stays: nothing says who else reads it."""
@@ -629,14 +627,14 @@ FOUND: dict[str, tuple[dict[str, Any], list[str], str, str]] = {
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_what_unseen_manifests_taught(name: str) -> None:
+def test_decision_of_manifests_found_in_the_wild(name: str) -> None:
     tier, args, reason, said = FOUND[name]
     container = {"image": STOCK["image"], "args": [DENSE, *args]}
     found, message = decide(deployment(container), **tier)
     assert (found, said in message) == (reason, True), message
 
 
-def test_memory_is_counted_for_the_ranks_of_one_node() -> None:
+def test_memory_is_counted_for_ranks_of_one_node() -> None:
     resources = {"limits": {"memory": "100Gi"}}
     flags = ["--tp", "16", "--nnodes", "2", "--node-rank", "0"]
     container = {"image": "lmsysorg/sglang:v0.5.23", "command": [*SGLANG, *flags]}
@@ -649,7 +647,7 @@ def test_memory_is_counted_for_the_ranks_of_one_node() -> None:
     assert limits["memory"] == "180Gi", got.messages
 
 
-def test_kserve_is_told_how_a_preset_shows_its_engine() -> None:
+def test_kserve_message_names_vllm_additional_args() -> None:
     manifest = {
         "apiVersion": "serving.kserve.io/v1alpha2",
         "kind": "LLMInferenceService",
@@ -671,7 +669,7 @@ UNKNOWN_KINDS = {
 
 @pytest.mark.parametrize("name", UNKNOWN_KINDS)
 @pytest.mark.parametrize("place", ["metadata", "field"])
-def test_a_kind_that_is_not_known_gets_a_condition(name: str, place: str) -> None:
+def test_unknown_kind_gets_a_condition(name: str, place: str) -> None:
     api_version, kind, spec = UNKNOWN_KINDS[name]
     manifest = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "m"}, "spec": spec}
     by_field = {"kvOffloadTierRef": {"name": "chat"}} if place == "field" else {}
@@ -687,7 +685,7 @@ def test_a_kind_that_is_not_known_gets_a_condition(name: str, place: str) -> Non
     ), got.messages  # fmt: skip
 
 
-def test_a_store_of_ones_own_is_kept() -> None:
+def test_store_of_the_user_is_a_connector_conflict() -> None:
     for name in ("MOONCAKE_MASTER", "SGLANG_HICACHE_MOONCAKE_CONFIG_PATH"):
         env = [{"name": name, "value": "mine:50051"}]
         container = {"image": "lmsysorg/sglang:v0.5.23", "command": SGLANG, "env": env}
@@ -719,7 +717,7 @@ FORGOTTEN: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", FORGOTTEN)
-def test_the_record_alone_is_enough_when_the_tier_is_gone(name: str) -> None:
+def test_replay_needs_only_the_record(name: str) -> None:
     manifest, step_input, spec = FORGOTTEN[name]
     engine = d.engine()
     engine["spec"]["forProvider"]["manifest"] = manifest
@@ -742,7 +740,7 @@ def test_the_record_alone_is_enough_when_the_tier_is_gone(name: str) -> None:
         assert "Still wired as recorded" in after.messages["KVOffloadReady"]
 
 
-def half(mode: str, *more: str) -> dict[str, Any]:
+def phase_engine(mode: str, *more: str) -> dict[str, Any]:
     command = [*SGLANG, "--disaggregation-mode", mode, *more]
     return {"containers": [{"name": "e", "image": "lmsysorg/sglang:v0.5.23", "command": command}]}
 
@@ -765,10 +763,12 @@ LEFT_HALVES: dict[str, tuple[dict[str, Any], list[str], list[str], str, str]] = 
 
 
 @pytest.mark.parametrize("name", LEFT_HALVES)
-def test_a_decode_engine_that_a_tier_leaves_alone_does_not_take_prefill_with_it(name: str) -> None:
+def test_unwired_decode_engine_does_not_unwire_prefill(name: str) -> None:
     tier, more, roles, reason, said = LEFT_HALVES[name]
     of_both = more if not roles else []
-    manifest = group(decode=half("decode", *more), prefill=half("prefill", *of_both))
+    manifest = group(
+        decode=phase_engine("decode", *more), prefill=phase_engine("prefill", *of_both)
+    )
     engine = d.engine()
     engine["spec"]["forProvider"]["manifest"] = manifest
     required = d.requirements(d.ready_tier(**tier))
@@ -794,24 +794,24 @@ def test_a_decode_engine_that_a_tier_leaves_alone_does_not_take_prefill_with_it(
 
 
 @pytest.mark.parametrize("mode", ["Leave", "Offload"])
-def test_a_decode_engine_offloads_to_a_pool_where_its_tier_says_so(mode: str) -> None:
+def test_decode_engine_offloads_to_a_pool_when_the_tier_says_so(mode: str) -> None:
     pool = {"masterAddress": "m:50051", "version": "0.3.13"}
     storage = {"type": "Mooncake", "mooncake": {"external": pool}}
     tier: dict[str, Any] = {
         **HIERARCHY, "hicache": {**HIERARCHY["hicache"], "decode": mode, "storage": storage},
     }  # fmt: skip
     manifest = deployment({})
-    manifest["spec"]["template"]["spec"] = half("decode")
+    manifest["spec"]["template"]["spec"] = phase_engine("decode")
     found, message = decide(manifest, **tier)
     assert found == (WIRED if mode == "Offload" else OUT), message
 
 
-def test_halves_in_two_workloads_fare_alike() -> None:
+def test_prefill_and_decode_in_two_workloads_are_wired_alike() -> None:
     desired = {}
     for mode in ("decode", "prefill"):
         desired[mode] = d.engine()
         manifest = deployment({})
-        manifest["spec"]["template"]["spec"] = half(mode)
+        manifest["spec"]["template"]["spec"] = phase_engine(mode)
         desired[mode]["spec"]["forProvider"]["manifest"] = manifest
     required = d.requirements(d.ready_tier(**POOL))
     got = call(d.replica(), desired=desired, required=required)
@@ -832,7 +832,7 @@ USERS = [
 
 
 @pytest.mark.parametrize(("own", "pods", "added"), USERS)
-def test_a_capability_is_added_only_where_it_has_an_effect(
+def test_capability_is_added_only_where_effective(
     own: dict[str, Any], pods: dict[str, Any], added: bool
 ) -> None:
     tier = {

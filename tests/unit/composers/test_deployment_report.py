@@ -1,4 +1,4 @@
-"""A ModelDeployment beside Modelplane says what its replicas say: whole inputs, whole outputs."""
+"""A ModelDeployment composed by Modelplane reports its replicas."""
 
 from copy import deepcopy
 from typing import Any
@@ -28,7 +28,7 @@ def replica(name: str, tier: str = "chat") -> Document:
     return d.replica(name, engines=[{"name": "main", "members": members}])
 
 
-def saying(document: Document, said: tuple[Any, ...] | None) -> Document:
+def with_condition(document: Document, said: tuple[Any, ...] | None) -> Document:
     """The replica as it is observed."""
     ready = [{"type": "Ready", "status": "False", "reason": "Creating"}]
     if said is not None:
@@ -41,7 +41,7 @@ def report(
     said: dict[str, tuple[Any, ...] | None], tier: str = "chat", composite: Document = DEPLOYMENT
 ) -> Outcome:
     desired = {f"replica-{name}": replica(name, tier) for name in said}
-    observed = {key: saying(document, said[key[8:]]) for key, document in desired.items()}
+    observed = {key: with_condition(document, said[key[8:]]) for key, document in desired.items()}
     got = call(composite, desired=desired, observed=observed)
     assert got.desired == desired
     assert (got.status, got.requirements, got.composite_ready) == ({}, {}, "UNSPECIFIED")
@@ -96,7 +96,7 @@ TABLE: dict[str, tuple[dict[str, tuple[Any, ...] | None], tuple[str, str, str]]]
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_the_replicas_word(name: str) -> None:
+def test_deployment_condition_sums_up_its_replicas(name: str) -> None:
     said, want = TABLE[name]
     got = report(said)
     assert (*got.conditions["KVOffloadReady"], got.messages["KVOffloadReady"]) == want
@@ -104,25 +104,25 @@ def test_the_replicas_word(name: str) -> None:
     assert got.ttl == 300
 
 
-def test_a_deployment_that_asks_for_nothing_gets_no_condition() -> None:
+def test_deployment_without_request_gets_no_condition() -> None:
     got = report({"a": None}, tier="")
     assert (got.conditions, got.ttl) == ({}, 3600)
 
 
-def test_one_that_asked_before_says_so() -> None:
+def test_stale_condition_becomes_not_requested() -> None:
     stale = {"type": "KVOffloadReady", "status": "True", "reason": "Wired"}
     composite = {**DEPLOYMENT, "status": {"conditions": [stale]}}
     got = report({"a": ("False", "NotRequested", "x")}, tier="", composite=composite)
     assert got.conditions == {"KVOffloadReady": ("False", "NotRequested")}
 
 
-def test_a_replica_that_does_not_exist_yet_is_named_by_its_key() -> None:
+def test_missing_replica_is_named_by_its_key() -> None:
     got = call(DEPLOYMENT, desired={"replica-a": replica("a")})
     assert got.conditions == {"KVOffloadReady": ("Unknown", "NotReported")}
     assert "replica-a: It says nothing" in got.messages["KVOffloadReady"]
 
 
-def test_workloads_of_a_deployment_are_wired_as_anyones() -> None:
+def test_workloads_of_a_deployment_are_wired() -> None:
     """Somebody composes ModelDeployments without replicas, or with something beside them."""
     engine = d.engine()
     for more in ({}, {"replica-a": replica("a", "")}):

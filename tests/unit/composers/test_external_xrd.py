@@ -1,4 +1,4 @@
-"""A KVOffloadTier under an XRD that another package brought."""
+"""A KVOffloadTier under an XRD that another package installed."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ def status(**fields: Any) -> dict[str, Any]:
     return {"properties": {"status": {"type": "object", "properties": fields}}}
 
 
-def judged(schema: dict[str, Any] | None = None, *, version: str = "7", **spec: Any) -> Outcome:
+def answer(schema: dict[str, Any] | None = None, *, version: str = "7", **spec: Any) -> Outcome:
     document = d.tier(**spec)
     if version:
         document["metadata"]["resourceVersion"] = version
@@ -27,10 +27,10 @@ def judged(schema: dict[str, Any] | None = None, *, version: str = "7", **spec: 
     return call(document, required=REQUIRED, schemas=schemas)
 
 
-def test_only_a_stored_tier_without_our_defaults_asks_for_its_schema() -> None:
-    assert judged().schemas == {"kvoffloadtier": "KVOffloadTier"}
-    assert judged(version="").schemas == {}
-    assert judged(startupTimeoutSeconds=300).schemas == {}
+def test_tier_without_our_defaults_requires_its_schema() -> None:
+    assert answer().schemas == {"kvoffloadtier": "KVOffloadTier"}
+    assert answer(version="").schemas == {}
+    assert answer(startupTimeoutSeconds=300).schemas == {}
 
 
 # name: (the schema, what stays of the status, what the condition names)
@@ -57,9 +57,9 @@ SCHEMAS: dict[str, tuple[dict[str, Any], set[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_the_status_holds_what_the_schema_declares(name: str) -> None:
+def test_status_has_only_declared_fields(name: str) -> None:
     schema, stays, lacking = SCHEMAS[name]
-    got = judged(schema)
+    got = answer(schema)
     assert set(got.status) & {"agents", "cluster", "endpoints", "pinned"} == stays
     assert got.conditions["Accepted"] == ("True", "Valid")
     for path in lacking:
@@ -68,9 +68,9 @@ def test_the_status_holds_what_the_schema_declares(name: str) -> None:
     assert "daemonset-agent" in got.desired
 
 
-def test_our_own_schema_takes_everything() -> None:
+def test_our_own_schema_accepts_every_status_field() -> None:
     definition = yaml.safe_load((ROOT / "xrd/kvoffloadtier.yaml").read_text())
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    whole = judged(version="")
-    got = judged(schema)
+    whole = answer(version="")
+    got = answer(schema)
     assert (got.status, got.messages) == (whole.status, whole.messages)

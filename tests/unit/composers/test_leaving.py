@@ -101,7 +101,7 @@ PROGRAMS: dict[str, tuple[int, Act, Act | None, bool]] = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_nothing_stays_and_nothing_waits_for_itself(name: str) -> None:
+def test_fleet_tier_leaves_a_cluster_without_deadlock(name: str) -> None:
     agents, first, second, stays = PROGRAMS[name]
     for order in ORDERS:
         plane = fleet_on_both(agents)

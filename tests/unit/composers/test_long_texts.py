@@ -1,4 +1,4 @@
-"""A text of a pod that no person would write costs no more than its reading."""
+"""Very long texts in a pod cost no more than reading them once."""
 
 import time
 
@@ -16,7 +16,7 @@ SIZE, SECONDS, LONGEST = 256 * 1024, 1.0, 16 * 1024
 
 @pytest.mark.parametrize("fragment", TEXTS)
 @pytest.mark.parametrize("name", ANNOTATIONS)
-def test_a_long_annotation_is_refused_at_once(name: str, fragment: str) -> None:
+def test_long_annotation_is_refused_quickly(name: str, fragment: str) -> None:
     annotations = {names.ANNOTATION_TIER: "chat", name: fragment * (SIZE // len(fragment)) + "!"}
     started = time.process_time()
     got = call(
@@ -32,7 +32,7 @@ def test_a_long_annotation_is_refused_at_once(name: str, fragment: str) -> None:
 
 @pytest.mark.parametrize("fragment", TEXTS)
 @pytest.mark.parametrize("place", ("image", "args"))
-def test_a_long_image_or_argument_is_decided_at_once(place: str, fragment: str) -> None:
+def test_long_image_or_argument_is_decided_quickly(place: str, fragment: str) -> None:
     text = fragment * (SIZE // len(fragment)) + "!"
     pod = d.engine(image=text) if place == "image" else d.engine(args=[d.MODEL, f"--{text}", text])
     started = time.process_time()

@@ -150,7 +150,7 @@ PROGRAMS: dict[str, tuple[str, Wish, list[Step]]] = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_one_after_the_other(name: str) -> None:
+def test_invariants_hold_after_each_step(name: str) -> None:
     spec, first, steps = PROGRAMS[name]
     world = OverTime()
     for rule, *given in [("start", spec, True, first), *steps]:

@@ -32,7 +32,9 @@ REFUSED = (
 @pytest.mark.parametrize(
     ("composite", "what", "path", "unknown"), REFUSED, ids=[row[1] for row in REFUSED]
 )
-def test_nothing_is_composed_and_what_runs_is_kept(composite, what, path, unknown, runs) -> None:
+def test_invalid_composite_composes_nothing_and_removes_nothing(
+    composite, what, path, unknown, runs
+) -> None:
     got = call(composite, step_input=d.COMPOSE, observed={"any": ANY} if runs else {})
     message = got.messages["Accepted"]
     assert path in message

@@ -34,7 +34,7 @@ def _record(document: Document) -> str:
 
 @pytest.mark.parametrize("tier", ["ready", "not ready", "gone"])
 @each_fixture
-def test_what_runs_stays_as_it_is(was: Fixture, tier: str) -> None:
+def test_pods_of_a_release_stay_unchanged(was: Fixture, tier: str) -> None:
     got = was.reconciled(tier).desired
     for key, document in was.wired.items():
         if key in was.desired:
@@ -47,7 +47,7 @@ def test_what_runs_stays_as_it_is(was: Fixture, tier: str) -> None:
 
 
 @each_fixture
-def test_a_record_is_read_whole(was: Fixture) -> None:
+def test_record_of_a_release_loads_unchanged(was: Fixture) -> None:
     texts = [text for document in was.wired.values() if (text := _record(document))]
     assert texts
     for text in texts:
@@ -57,13 +57,13 @@ def test_a_record_is_read_whole(was: Fixture) -> None:
 
 
 @each_fixture
-def test_a_fixture_shows_wiring(was: Fixture) -> None:
+def test_fixture_is_wired(was: Fixture) -> None:
     """But for Optional's choice, which is to stay as the author wrote it."""
     for key, document in was.desired.items():
         manifests = [objects.unwrap(one) for one in (document, was.wired[key])]
         assert (manifests[0] == manifests[1]) == (was.name == "optional-unwired"), key
 
 
-def test_nothing_that_is_frozen_was_changed() -> None:
+def test_frozen_files_keep_their_digest() -> None:
     assert {was.version for was in FIXTURES} == set(FROZEN)
     assert {version: release.digest(version) for version in FROZEN} == FROZEN

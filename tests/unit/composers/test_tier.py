@@ -40,7 +40,7 @@ CLUSTERS = {
 
 
 @pytest.mark.parametrize("name", CLUSTERS)
-def test_the_cluster_of_a_new_tier(name: str) -> None:
+def test_cluster_decides_a_new_tier(name: str) -> None:
     required, condition, composed = CLUSTERS[name]
     got = call(d.tier(), required=required)
     assert tuple(got.conditions) == CLUSTER_CONDITIONS
@@ -51,14 +51,14 @@ def test_the_cluster_of_a_new_tier(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["unresolved", "absent", "without a ProviderConfig"])
-def test_what_runs_is_kept_when_the_cluster_cannot_be_read(name: str) -> None:
+def test_agents_stay_when_the_cluster_is_unreadable(name: str) -> None:
     first = call(d.tier(), required=required())
     got = call(d.tier(), required=CLUSTERS[name][0], observed=observe(first))
     assert got.desired == first.desired
     assert got.conditions["ClusterResolved"] == CLUSTERS[name][1]
 
 
-def test_a_tier_says_that_its_cluster_is_being_deleted() -> None:
+def test_tier_reports_a_cluster_being_deleted() -> None:
     leaving = d.cluster()
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     got = call(d.tier(), required=required(cluster=[leaving]))
@@ -91,7 +91,9 @@ ROLLOUTS = (
 
 
 @pytest.mark.parametrize(("readiness", "desired", "ready", "condition"), ROLLOUTS)
-def test_agents(readiness: dict, desired: int, ready: int, condition: tuple[str, str]) -> None:
+def test_agents_ready_condition(
+    readiness: dict, desired: int, ready: int, condition: tuple[str, str]
+) -> None:
     tier = d.tier(readiness=readiness)
     first = call(tier, required=required())
     got = call(tier, required=required(), observed=agents(observe(first), desired, ready))
@@ -104,14 +106,14 @@ def test_agents(readiness: dict, desired: int, ready: int, condition: tuple[str,
     assert got.desired == first.desired
 
 
-def test_agents_of_which_nothing_is_known_are_not_ready() -> None:
+def test_agents_without_status_are_not_ready() -> None:
     first = call(d.tier(readiness=FROM_ZERO), required=required())
     got = call(d.tier(readiness=FROM_ZERO), required=required(), observed=observe(first))
     assert got.conditions["AgentsReady"] == STARTING
     assert got.messages["AgentsReady"] == "Not on the cluster yet."
 
 
-def test_a_tier_without_agents_says_what_keeps_them_away() -> None:
+def test_tier_without_agents_reports_taints_and_selector() -> None:
     nodes = {"selector": {"pool": "a"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}
     first = call(d.tier(nodes=nodes), required=required())
     got = call(d.tier(nodes=nodes), required=required(), observed=agents(observe(first), 0, 0))
@@ -125,7 +127,7 @@ STARTS = {10: "Starting", 700: "StartTimedOut"}
 
 
 @pytest.mark.parametrize("seconds", STARTS)
-def test_a_start_that_outlasts_its_time_says_so(seconds: int) -> None:
+def test_slow_start_becomes_start_timed_out(seconds: int) -> None:
     since = {"type": "AgentsReady", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     first = call(d.tier(), required=required())
     tier = {**d.tier(), "status": {"conditions": [since]}}
@@ -136,7 +138,7 @@ def test_a_start_that_outlasts_its_time_says_so(seconds: int) -> None:
     assert got.messages["AgentsReady"].startswith("0 of 2 agents are ready, 2 are needed.")
 
 
-def test_one_that_timed_out_says_so_until_it_is_ready_or_edited() -> None:
+def test_start_timed_out_stays_until_ready_or_edited() -> None:
     """Core begins to count anew with each other reason or message, this one included."""
     said = {"type": "AgentsReady", "status": "False", "reason": "StartTimedOut"}
     said |= {"lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 3}
@@ -155,7 +157,7 @@ def test_one_that_timed_out_says_so_until_it_is_ready_or_edited() -> None:
     assert later(3, 2) == ("True", "Ready")
 
 
-def test_agents_that_run_where_none_belongs_are_counted() -> None:
+def test_misscheduled_agents_are_counted() -> None:
     """All nodes were tainted, or lost their label: what runs there serves nobody new."""
     first = call(d.tier(), required=required())
     observed = agents(observe(first), 0, 0)
@@ -173,7 +175,7 @@ CREATED = {(10, 0): True, (10, 2): False, (700, 0): True, (700, 2): False}
 
 
 @pytest.mark.parametrize(("seconds", "created"), CREATED)
-def test_pods_that_the_cluster_refuses_are_told_from_slow_ones(seconds: int, created: int) -> None:
+def test_refused_pods_differ_from_slow_pods(seconds: int, created: int) -> None:
     """A RuntimeClass that is not there leaves no trace in a DaemonSet's status but this."""
     since = {"type": "AgentsReady", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     first = call(d.tier(), required=required())
@@ -188,7 +190,7 @@ def test_pods_that_the_cluster_refuses_are_told_from_slow_ones(seconds: int, cre
 
 
 @pytest.mark.parametrize("readiness", [{}, FROM_ZERO])
-def test_scale_from_zero_says_what_an_autoscaler_must_know(readiness: dict) -> None:
+def test_scale_from_zero_names_the_node_template_label(readiness: dict) -> None:
     tier = d.tier(readiness=readiness)
     first = call(tier, required=required())
     got = call(tier, required=required(), observed=agents(observe(first), 0, 0))
@@ -196,7 +198,7 @@ def test_scale_from_zero_says_what_an_autoscaler_must_know(readiness: dict) -> N
     assert "node-template" in got.messages["AgentsReady"]
 
 
-def test_what_could_not_be_written_is_quoted() -> None:
+def test_apply_error_is_quoted() -> None:
     first = call(d.tier(), required=required())
     observed = agents(observe(first), 1, 1)
     said = {"type": "Synced", "status": "False", "message": "daemonsets.apps is forbidden"}
@@ -253,7 +255,7 @@ POOLS = {
 
 
 @pytest.mark.parametrize("name", POOLS)
-def test_a_tier_waits_for_the_one_that_it_needs(name: str) -> None:
+def test_tier_waits_for_its_required_tier(name: str) -> None:
     pool, want = POOLS[name]
     hicache = {"host": {"sizeGiB": 8}, "storage": PAGES}
     tier = d.tier(backend="HiCache", lmcache=None, hicache=hicache)
@@ -291,7 +293,7 @@ PINNED = {
 
 
 @pytest.mark.parametrize("name", PINNED)
-def test_what_no_engine_survives_is_refused_in_use(name: str) -> None:
+def test_pinned_fields_cannot_change_in_use(name: str) -> None:
     spec, path = PINNED[name]
     first = call(d.tier(), required=required())
     status = {"status": {"pinned": first.status["pinned"]}}
@@ -352,7 +354,7 @@ NOTHING_COMPOSED: dict[str, tuple[dict, dict, str]] = {
 
 
 @pytest.mark.parametrize("name", NOTHING_COMPOSED)
-def test_what_engines_run_with_is_kept_where_nothing_is_composed(name: str) -> None:
+def test_pinned_fields_of_a_tier_without_resources_cannot_change_in_use(name: str) -> None:
     before, after, said = NOTHING_COMPOSED[name]
     first = call(d.tier(**{"lmcache": None, **before}), required=required())
     assert first.desired == {}
@@ -404,7 +406,7 @@ EDITED_IN_USE: dict[str, tuple[dict, dict, str]] = {
 
 
 @pytest.mark.parametrize("name", EDITED_IN_USE)
-def test_what_may_be_added_in_use_and_not_taken_away(name: str) -> None:
+def test_some_settings_may_be_added_but_not_removed_in_use(name: str) -> None:
     before, after, said = EDITED_IN_USE[name]
 
     def asked(spec: dict[str, Any]) -> dict[str, Any]:
@@ -420,7 +422,7 @@ def test_what_may_be_added_in_use_and_not_taken_away(name: str) -> None:
     assert bool(got.fatals) is bool(said)
 
 
-def test_what_is_pinned_fits_the_status() -> None:
+def test_pinned_values_fit_the_status() -> None:
     """One value that does not would fail all of the status."""
 
     def tier(last: str) -> dict[str, Any]:
@@ -458,7 +460,7 @@ SHARES: dict[str, tuple[dict[str, int], dict[str, int], list, str]] = {
 
 
 @pytest.mark.parametrize("name", SHARES)
-def test_a_share_is_not_taken_from_those_who_write(name: str) -> None:
+def test_quota_in_use_cannot_be_removed(name: str) -> None:
     def tier(shares: dict[str, int]) -> dict:
         quotas = [{"namespace": n, "sizeGiB": gib} for n, gib in shares.items()]
         tenants = {"quotas": quotas, "othersSizeGiB": 1}
@@ -501,7 +503,7 @@ BOUNDS: dict[str, tuple[dict[str, Any] | None, str, str]] = {
 
 
 @pytest.mark.parametrize("name", BOUNDS)
-def test_an_evictor_stays_where_engines_keep_their_pages(name: str) -> None:
+def test_evictor_of_directories_in_use_cannot_be_removed(name: str) -> None:
     def tier(evictor: dict[str, Any] | None, claim: str) -> dict:
         file = {"sizeGiB": 8, "claim": {"claimName": claim}}
         storage = {"type": "File", "file": file} | ({"evictor": evictor} if evictor else {})
@@ -517,7 +519,7 @@ def test_an_evictor_stays_where_engines_keep_their_pages(name: str) -> None:
         assert refused in got.messages["Accepted"]
 
 
-def test_a_share_does_not_go_by_way_of_no_shares_at_all() -> None:
+def test_quota_in_use_cannot_be_removed_through_no_quotas() -> None:
     """Engines that run name their tenant to a master without tenants too, and to the next one."""
 
     def tier(before: Outcome | None, *names: str) -> dict:
@@ -546,7 +548,7 @@ def test_a_share_does_not_go_by_way_of_no_shares_at_all() -> None:
     assert asked(tier(left, "team-b"), [USAGE]).conditions["Accepted"][0] == "True"
 
 
-def test_what_kubernetes_cannot_apply_is_refused_always() -> None:
+def test_immutable_kubernetes_fields_are_refused_always() -> None:
     def tier(size: int) -> dict:
         offload = {"sizeGiB": size, "claim": {}}
         store = {"sizeGiB": 8, "form": "StatefulSet", "replicas": 3, "offload": offload}
@@ -558,7 +560,7 @@ def test_what_kubernetes_cannot_apply_is_refused_always() -> None:
     assert "spec.mooncake.store.offload.claim: cannot change from 10Gi" in got.messages["Accepted"]
 
 
-def test_few_objects_and_few_watches() -> None:
+def test_tier_composes_few_objects_and_watches() -> None:
     got = call(d.tier(), required=required())
     assert len(got.desired) <= 5
     assert [k for k, v in got.desired.items() if v["spec"].get("watch")] == ["daemonset-agent"]
@@ -596,7 +598,7 @@ def test_an_invalid_tier_composes_nothing_and_removes_nothing(name: str, runs: b
     assert (bool(got.fatals), got.desired, got.composite_ready) == (runs, {}, "FALSE")
 
 
-def test_all_problems_are_said_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     spec = {"lmcache": {"l1": {"sizeGiB": -1}, "chunkTokens": 7}, "startupTimeoutSeconds": 1}
     message = call(d.tier(**spec), required=required()).messages["Accepted"]
     for path in ("spec.lmcache.l1.sizeGiB", "spec.lmcache.chunkTokens", "startupTimeoutSeconds"):
@@ -671,7 +673,7 @@ SHRINKING = {
 
 
 @pytest.mark.parametrize("name", SHRINKING)
-def test_a_child_in_use_stays(name: str) -> None:
+def test_child_in_use_is_kept(name: str) -> None:
     usages, left = SHRINKING[name]
     both = {"clusters": [d.cluster("us"), d.cluster("eu")], "usages": []}
     observed = observe(call(d.tier(**FLEET), required=both))
@@ -682,7 +684,7 @@ def test_a_child_in_use_stays(name: str) -> None:
 
 @pytest.mark.parametrize("name", SHRINKING)
 @pytest.mark.parametrize("there", [True, False], ids=["stamped", "new"])
-def test_a_cluster_that_is_being_deleted_is_left(name: str, there: bool) -> None:
+def test_fleet_leaves_a_cluster_being_deleted(name: str, there: bool) -> None:
     """Deleted in the foreground it waits for its ProviderConfig, and that for the child's Objects:
     while the child stayed for it, both stayed for ever.
     """
@@ -774,11 +776,11 @@ PARTING: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
 }
 
 
-def anew(found: dict[str, Any], uid: str) -> dict[str, Any]:
+def redeclared(found: dict[str, Any], uid: str) -> dict[str, Any]:
     return {**found, "metadata": {**found["metadata"], "uid": uid}}
 
 
-REDECLARED = {"clusters": [anew(d.cluster("us"), "second"), d.cluster("eu")], "usages": []}
+REDECLARED = {"clusters": [redeclared(d.cluster("us"), "second"), d.cluster("eu")], "usages": []}
 FOR_THE_FIRST = {"modelplane.ai/kv-offload-cluster-uid": "first"}
 
 
@@ -825,7 +827,7 @@ ANEW: dict[str, tuple[dict[str, Any], dict[str, Any], list[str], str | None]] = 
 
 
 @pytest.mark.parametrize("name", ANEW)
-def test_a_child_leaves_a_cluster_that_was_declared_again(name: str) -> None:
+def test_child_leaves_a_redeclared_cluster(name: str) -> None:
     """Its ProviderConfig waits for the child, and the new cluster for a ProviderConfig of its own:
     nobody would ever see that the first one went.
     """
@@ -838,7 +840,7 @@ def test_a_child_leaves_a_cluster_that_was_declared_again(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PARTING)
-def test_a_child_leaves_while_its_provider_config_is_held(name: str) -> None:
+def test_provider_config_outlives_the_leaving_child(name: str) -> None:
     """Without the hold a ProviderConfig that is being deleted goes before the child's Objects, and
     its agents run on.
     """
@@ -854,14 +856,14 @@ def test_a_child_leaves_while_its_provider_config_is_held(name: str) -> None:
         assert found == {} or got.messages["ClusterResolved"].endswith("nothing is left: us.")
 
 
-def test_a_fleets_status_speaks_of_no_child_that_leaves() -> None:
+def test_fleet_status_omits_leaving_children() -> None:
     got = call(d.tier(**FLEET), required=LEAVING, observed=stamped())
     assert [row["name"] for row in got.status["clusters"]] == ["eu"]
     assert (got.status["cluster"], got.composite_ready) == ("1/1 clusters", "TRUE")
     assert got.messages["AgentsReady"] == "Ready on all 1 clusters."
 
 
-def test_a_child_that_is_wanted_again_while_it_goes_is_not_ready() -> None:
+def test_redeclared_child_being_deleted_is_not_ready() -> None:
     seen = DEFERRED | {"tier-us": terminating(DEFERRED["tier-us"])}
     found = BOTH | {"children": [terminating(listed("us")), listed("eu")]}
     got = call(d.tier(**FLEET), required=found, observed=seen)
@@ -969,7 +971,7 @@ def test_a_fleet_in_use_does_not_become_a_tier_of_one_cluster(name: str) -> None
         assert "tier-eu" not in got.desired and "daemonset-agent" in got.desired
 
 
-def test_beside_modelplane_a_cluster_gets_conditions_only() -> None:
+def test_cluster_under_modelplane_gets_conditions_only() -> None:
     got = call(inference_cluster(), required={"tiers": [d.ready_tier(), d.unready_tier("slow")]})
     assert (got.desired, got.status) == ({}, {})
     assert got.conditions == {"KVOffloadTiersReady": ("False", "Starting")}
@@ -1017,7 +1019,7 @@ def test_a_standalone_deployment_waits_for_its_tier() -> None:
     assert (got.composite_ready, got.ttl) == ("FALSE", 10)
 
 
-def test_an_open_circuit_breaker_shortens_the_ttl() -> None:
+def test_open_circuit_breaker_shortens_the_ttl() -> None:
     composite = d.tier()
     closed = {"type": "Responsive", "status": "False", "reason": "WatchCircuitOpen"}
     composite["status"] = {"conditions": [closed]}

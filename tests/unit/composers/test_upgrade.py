@@ -45,7 +45,7 @@ CHANGES: dict[str, tuple[dict[str, Any], list[Any] | None, bool]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change(name: str) -> None:
+def test_release_line_in_use_changes_only_with_recreate(name: str) -> None:
     to, usages, refused = CHANGES[name]
     before, after = change(to, usages)
     assert bool(after.fatals) == refused
@@ -59,7 +59,7 @@ def test_a_change(name: str) -> None:
         assert after.desired
 
 
-def test_recreate_replaces_all_at_once() -> None:
+def test_recreate_replaces_all_pods_at_once() -> None:
     _, after = change(mooncake("0.3.14", "Recreate"), [USAGE])
     manifest = after.desired["daemonset-store"]["spec"]["forProvider"]["manifest"]
     assert manifest["spec"]["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": "100%"}

@@ -1,4 +1,4 @@
-"""Usages: what holds a tier, who is counted, and what a stranger's may say."""
+"""Usages: which keep a tier from deletion, which count, and which are forged."""
 
 import copy
 import json
@@ -30,7 +30,7 @@ def only(desired: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_a_usage_of_an_engine_that_core_will_name() -> None:
+def test_usage_of_an_engine_without_a_name_yet() -> None:
     composite = d.replica()
     composite["metadata"]["labels"] = {"crossplane.io/composite": "root"}
     got = call(composite, desired={KEY: d.engine()}, required=d.requirements(d.ready_tier()))
@@ -91,7 +91,7 @@ def test_by_is_the_composed_resource_that_runs_the_engine(name: str) -> None:
     assert only(got.desired)["spec"]["by"]["resourceRef"] == {"name": want}
 
 
-def test_engines_of_one_model_hold_the_tier_together() -> None:
+def test_one_usage_for_each_model() -> None:
     desired = {"a": d.engine(), "b": d.engine(), "c": d.engine(args=["other/model"])}
     required = d.requirements(d.ready_tier())
     got = call(d.replica(), desired=desired, required=required)
@@ -107,7 +107,7 @@ CLUSTER_SCOPED = {
 
 
 @pytest.mark.parametrize("name", CLUSTER_SCOPED)
-def test_a_cluster_scoped_consumers_usage_stands_beside_its_engine(name: str) -> None:
+def test_usage_of_a_cluster_scoped_consumer_is_in_the_engine_namespace(name: str) -> None:
     namespace, want = CLUSTER_SCOPED[name]
     composite = d.replica()
     del composite["metadata"]["namespace"]
@@ -125,7 +125,7 @@ def test_a_cluster_scoped_consumers_usage_stands_beside_its_engine(name: str) ->
     assert usage.user(found) == usage.Consumer("", "ModelReplica", "qwen")
 
 
-def test_what_is_replayed_holds_its_tier_in_the_new_shape() -> None:
+def test_replay_updates_usages_of_older_releases() -> None:
     """A release before this one named the consumer in `by`, which then waits for itself."""
     required = d.requirements(d.ready_tier())
     observed = observe(call(d.replica(), desired={KEY: d.engine()}, required=required))
@@ -173,7 +173,7 @@ def runs() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", UNTOUCHED)
-def test_a_tier_that_an_engine_leaves_is_let_go_of_while_it_runs_on(name: str) -> None:
+def test_usage_of_a_left_tier_is_released_while_the_engine_runs(name: str) -> None:
     """Core deletes no Usage before what its `by` names is gone: first it must name nobody."""
     engine, required = UNTOUCHED[name]
     before = runs()
@@ -190,7 +190,7 @@ def test_a_tier_that_an_engine_leaves_is_let_go_of_while_it_runs_on(name: str) -
     assert (after.ttl > 10) and len(usages(after.desired)) == len(usages(left.desired)) - 1
 
 
-def test_a_usage_waits_for_an_engine_that_goes() -> None:
+def test_usage_stays_until_a_deleted_engine_is_gone() -> None:
     assert usages(call(d.replica(), observed=runs()).desired) == {}
 
 
@@ -202,14 +202,14 @@ WAITING = {
 
 
 @pytest.mark.parametrize("name", WAITING)
-def test_a_consumer_that_does_not_run_marks_no_tier(name: str) -> None:
+def test_consumer_that_does_not_run_has_no_usage(name: str) -> None:
     engine, tier = WAITING[name]
     got = call(d.replica(), desired={KEY: engine}, required=d.requirements(tier))
     assert got.conditions["KVOffloadReady"] == ("False", "TierNotReady")
     assert usages(got.desired) == {}
 
 
-def test_an_edit_that_waits_for_its_tier_is_marked_as_what_runs() -> None:
+def test_usage_of_a_waiting_edit_describes_the_running_pods() -> None:
     before = runs()
     (key,) = usages(before)
     edited = {KEY: d.engine(args=[d.MODEL, "--dtype=float16"])}
@@ -230,13 +230,13 @@ def rows(document: dict[str, Any]) -> list[list[str]]:
 # Rows of releases that also said whether the engine was wired, and whether its keys held the
 # identity.
 @pytest.mark.parametrize("more", [[], [True], [True, True], [False]])
-def test_rows_of_older_releases_are_read(more: list[bool]) -> None:
-    document = said(shares=json.dumps([[d.MODEL, "0123456789ab", *more]]))
+def test_usage_rows_of_older_releases_are_read(more: list[bool]) -> None:
+    document = usage_by(shares=json.dumps([[d.MODEL, "0123456789ab", *more]]))
     assert usage.shares(document) == [usage.Share(d.MODEL, "0123456789ab")]
     assert usage.used_by_status([document])["usedBy"][0]["identity"] == "0123456789ab"
 
 
-def test_labels_of_an_older_release_stay_until_the_usage_is_composed_anew() -> None:
+def test_usage_labels_of_older_releases_are_replaced_once() -> None:
     """Its key is the same: core updates the Usage once, and replaces none."""
     before = runs()
     (key,) = usages(before)
@@ -251,7 +251,7 @@ def test_labels_of_an_older_release_stay_until_the_usage_is_composed_anew() -> N
     assert not old.items() <= there.desired[key]["metadata"]["labels"].items()
 
 
-def said(**annotations: Any) -> dict[str, Any]:
+def usage_by(**annotations: Any) -> dict[str, Any]:
     """A Usage in team-a with these annotations, by a composite as releases before named it."""
     values = {"consumer": CONSUMER, "shares": SHARES}
     return {
@@ -265,51 +265,51 @@ def said(**annotations: Any) -> dict[str, Any]:
 
 
 USERS = {
-    "nothing": (said(), usage.Consumer("team-a", "ModelReplica", "old")),
+    "nothing": (usage_by(), usage.Consumer("team-a", "ModelReplica", "old")),
     "itself": (
-        said(consumer='{"namespace":"team-a","kind":"K","name":"n"}'),
+        usage_by(consumer='{"namespace":"team-a","kind":"K","name":"n"}'),
         usage.Consumer("team-a", "K", "n"),
     ),
     "an older release, with its parent": (
-        said(consumer='{"namespace":"team-a","kind":"K","name":"n","owner":"u"}'),
+        usage_by(consumer='{"namespace":"team-a","kind":"K","name":"n","owner":"u"}'),
         usage.Consumer("team-a", "K", "n"),
     ),
     "another's namespace": (
-        said(consumer='{"namespace":"team-b","kind":"K","name":"n"}'),
+        usage_by(consumer='{"namespace":"team-b","kind":"K","name":"n"}'),
         usage.Consumer("team-a", "K", "n"),
     ),
-    "cluster-scoped": (said(consumer='{"kind":"K","name":"n"}'), usage.Consumer("", "K", "n")),
-    "no JSON": (said(consumer="{"), usage.Consumer("team-a", "", "")),
-    "a list": (said(consumer="[]"), usage.Consumer("team-a", "", "")),
+    "cluster-scoped": (usage_by(consumer='{"kind":"K","name":"n"}'), usage.Consumer("", "K", "n")),
+    "no JSON": (usage_by(consumer="{"), usage.Consumer("team-a", "", "")),
+    "a list": (usage_by(consumer="[]"), usage.Consumer("team-a", "", "")),
     "numbers": (
-        said(consumer='{"namespace":1,"kind":2,"name":3}'),
+        usage_by(consumer='{"namespace":1,"kind":2,"name":3}'),
         usage.Consumer("team-a", "2", "3"),
     ),
-    "too deep": (said(consumer="[" * 100_000), usage.Consumer("team-a", "", "")),
+    "too deep": (usage_by(consumer="[" * 100_000), usage.Consumer("team-a", "", "")),
 }
 
 
 @pytest.mark.parametrize("name", USERS)
-def test_who_a_usage_speaks_for(name: str) -> None:
+def test_user_of_a_usage(name: str) -> None:
     document, want = USERS[name]
     assert usage.user(document) == want
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
-def test_no_usage_is_ever_too_strange(consumer: str, shares: str) -> None:
-    document = said(consumer=consumer, shares=shares)
+def test_usage_parsing_never_raises(consumer: str, shares: str) -> None:
+    document = usage_by(consumer=consumer, shares=shares)
     usage.user(document)
     usage.shares(document)
     usage.used_by_status([document])
 
 
-def test_one_entry_that_the_status_may_not_hold_is_counted_and_not_listed() -> None:
-    good = said(consumer='{"namespace":"team-a","kind":"ModelReplica","name":"qwen"}')
+def test_entry_too_long_for_the_status_is_counted_and_not_listed() -> None:
+    good = usage_by(consumer='{"namespace":"team-a","kind":"ModelReplica","name":"qwen"}')
     strange = [
-        said(consumer='{"namespace":"team-a","kind":"ModelReplica","name":"Not A Name"}'),
-        said(consumer='{"namespace":"team-a","kind":"","name":"a"}'),
-        said(consumer='{"namespace":"team-a","kind":"%s","name":"a"}' % ("K" * 64)),
-        said(consumer="{}"),
+        usage_by(consumer='{"namespace":"team-a","kind":"ModelReplica","name":"Not A Name"}'),
+        usage_by(consumer='{"namespace":"team-a","kind":"","name":"a"}'),
+        usage_by(consumer='{"namespace":"team-a","kind":"%s","name":"a"}' % ("K" * 64)),
+        usage_by(consumer="{}"),
     ]
     assert usage.used_by_status([*strange, good]) == {
         "usedBy": [{"namespace": "team-a", "kind": "ModelReplica", "name": "qwen"}],
@@ -326,25 +326,25 @@ ADMISSION = {
 
 
 @pytest.mark.parametrize("name", ADMISSION)
-def test_whom_a_tier_admits(name: str) -> None:
+def test_namespaces_that_a_tier_admits(name: str) -> None:
     allowed, want = ADMISSION[name]
     tier = d.tier(allowedNamespaces=allowed)
     namespaces = ["", "modelplane-system", "team-a", "team-x"]
     assert [n for n in namespaces if admits(tier, n)] == want
 
 
-def test_a_strangers_usage_does_not_count() -> None:
-    stranger = said(shares=json.dumps([[d.MODEL, "0123456789ab"]]))
+def test_forged_usage_does_not_count() -> None:
+    stranger = usage_by(shares=json.dumps([[d.MODEL, "0123456789ab"]]))
     stranger["metadata"]["namespace"] = "team-x"
     stranger["metadata"]["annotations"][TIER] = "modelplane-system/chat"
     required = {"cluster": [d.cluster()], "usages": [stranger]}
     assert call(d.tier(), required=required).status["consumers"] == "0"
 
 
-def test_users_of_a_namespace_that_is_closed_to_new_ones_still_count() -> None:
+def test_users_of_a_closed_namespace_still_count() -> None:
     """Their engines run on as they are: the tier is in use until the last of them is gone."""
     open_ = d.tier(allowedNamespaces={"from": "Names", "names": ["team-a"]})
-    used = said(consumer='{"namespace":"team-a","kind":"ModelReplica","name":"old"}')
+    used = usage_by(consumer='{"namespace":"team-a","kind":"ModelReplica","name":"old"}')
     required: dict[str, Any] = {"cluster": [d.cluster()], "usages": [used]}
     first = call(open_, required=required)
     listed = [{"namespace": "team-a", "kind": "ModelReplica", "name": "old"}]
@@ -379,7 +379,7 @@ FLEETS = {
 
 
 @pytest.mark.parametrize("name", FLEETS)
-def test_a_fleet_tier_holds_itself_while_a_child_is_used(name: str) -> None:
+def test_fleet_tier_is_protected_while_a_child_is_used(name: str) -> None:
     is_used, is_refused, want = FLEETS[name]
     selector = {"matchLabels": {"fleet": "prod"}}
     fleet = d.tier(inferenceClusterRef=None, clusterSelector=selector)
@@ -387,7 +387,7 @@ def test_a_fleet_tier_holds_itself_while_a_child_is_used(name: str) -> None:
         fleet["metadata"]["annotations"] = {REFUSED: "Background"}
     required: dict[str, Any] = {"clusters": [d.cluster("eu")], "usages": []}
     observed = observe(call(fleet, required=required))
-    required["usages"] = [said()] if is_used else []
+    required["usages"] = [usage_by()] if is_used else []
     got = call(fleet, required=required, observed=observed)
     assert (usage.FLEET_KEY in got.desired, got.ttl) == want
     assert got.composite_ready == "TRUE"

@@ -1,4 +1,4 @@
-"""How a tier's new wiring comes to the engines that run with another one."""
+"""Rollout of a tier's new wiring to engines that run with the old one."""
 
 import json
 from copy import deepcopy
@@ -40,7 +40,7 @@ TURNS: dict[str, tuple[list[str], int | str, bool, tuple[list[str], list[str], l
 
 
 @pytest.mark.parametrize("name", TURNS)
-def test_whose_turn_it_is(name: str) -> None:
+def test_rollout_selects_at_most_max_unavailable_consumers(name: str) -> None:
     usages, most, ready, want = TURNS[name]
     documents = [marked(*text.split("=")) for text in usages]
     wiring = WiringUpdate(update="Rolling", max_unavailable=most)
@@ -119,7 +119,7 @@ def settled(**wiring: Any) -> World:
     return world
 
 
-def test_on_change_nobody_moves_and_no_usage_says_anything() -> None:
+def test_on_change_moves_no_engine_and_writes_no_usage_annotation() -> None:
     world = settled()
     world.spec |= EDIT
     for name in NAMES:
@@ -130,7 +130,7 @@ def test_on_change_nobody_moves_and_no_usage_says_anything() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2, "60%", 100])
-def test_a_roll_goes_through_all_and_never_over_its_limit(most: int | str) -> None:
+def test_rolling_update_reaches_all_within_its_limit(most: int | str) -> None:
     world = settled(update="Rolling", maxUnavailable=most)
     assert world.offload() == {"behind": 0, "moving": [], "turns": []}
     world.spec |= EDIT
@@ -150,7 +150,7 @@ def test_a_roll_goes_through_all_and_never_over_its_limit(most: int | str) -> No
     assert world.offload() == {"behind": 0, "moving": [], "turns": []}
 
 
-def test_a_roll_stops_at_one_that_does_not_come_up() -> None:
+def test_rolling_update_stops_at_a_failing_consumer() -> None:
     world = settled(update="Rolling")
     world.spec |= EDIT
     world.broken = {"b"}
@@ -168,7 +168,7 @@ def test_a_roll_stops_at_one_that_does_not_come_up() -> None:
     assert world.moved() == NAMES
 
 
-def test_who_waits_says_so() -> None:
+def test_waiting_consumer_reports_its_turn() -> None:
     world = settled(update="Rolling")
     world.spec |= EDIT
     got = world.consume("c")
@@ -186,7 +186,7 @@ PINNED = {
 
 
 @pytest.mark.parametrize("name", PINNED)
-def test_pinned_a_changed_template_keeps_its_wiring(name: str) -> None:
+def test_pinned_wiring_survives_template_edits(name: str) -> None:
     changed, keeps = PINNED[name]
     world = settled(update="Pinned")
     world.spec |= EDIT
@@ -223,12 +223,12 @@ ROLLED: dict[str, tuple[Document, bool]] = {
 
 
 @pytest.mark.parametrize("name", ROLLED)
-def test_whether_the_pods_are_those_of_the_template(name: str) -> None:
+def test_rolled_out_when_pods_match_the_template(name: str) -> None:
     workload, want = ROLLED[name]
     assert workloads.is_rolled_out(workload) == want
 
 
-def test_a_usage_says_what_runs_where_the_tier_has_other_wiring_by_now() -> None:
+def test_usage_describes_running_pods_after_a_tier_edit() -> None:
     """A pool gets a share for the namespace of engines that run: those stay where they were."""
     world = World()
     pool: dict[str, Any] = {"store": {"sizeGiB": 8}}
@@ -299,7 +299,7 @@ EDITED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("update", ["OnChange", "Pinned", "Rolling"])
 @pytest.mark.parametrize("name", EDITED)
-def test_an_edit_of_the_tier_moves_no_pod_at_once(name: str, update: str) -> None:
+def test_tier_edit_moves_no_pod_immediately(name: str, update: str) -> None:
     engine, spec, edit = EDITED[name]
     desired = {KEY: d.engine(**engine)}
 

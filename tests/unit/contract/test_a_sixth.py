@@ -41,12 +41,12 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_it_keeps_the_contract(tree: Path) -> None:
+def test_new_backend_keeps_the_contract(tree: Path) -> None:
     suites = ("contract/test_every_backend.py", "backends/test_golden.py", "house")
     assert "Sixth" not in stranger.run_tests(tree, "Sixth", *suites)
 
 
-def test_pages_and_types_know_it(tree: Path) -> None:
+def test_generated_pages_and_types_name_the_new_backend(tree: Path) -> None:
     assert stranger.generated(tree) <= GENERATED
     assert "| Sixth | vLLM | all |" in (tree / "docs/support.md").read_text()
     assert "SimpleCPUOffloadConnector/sixth" in (tree / "docs/versions.md").read_text()
@@ -82,6 +82,6 @@ assert set(named.named("me/serve:1-sixthcache1.2.3", {})) == {"sixthcache"}
 """
 
 
-def test_its_wheel_and_its_variables_are_its_own(tree: Path) -> None:
+def test_wheel_and_variables_of_the_new_backend(tree: Path) -> None:
     """A pod is refused without the wheel, wired with it, and stays wired when the tier is lost."""
     stranger.python(tree, "-c", WIRING)

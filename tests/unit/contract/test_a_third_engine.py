@@ -41,12 +41,12 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_it_keeps_the_contract(tree: Path) -> None:
+def test_new_engine_keeps_the_contract(tree: Path) -> None:
     suites = ("engines/test_every_engine.py", "house/test_imports.py", "facts")
     stranger.run_tests(tree, "Third or third", *suites)
 
 
-def test_pages_and_types_know_it(tree: Path) -> None:
+def test_generated_pages_and_types_name_the_new_engine(tree: Path) -> None:
     assert "| Sixth | Third | all |" in (tree / "docs/support.md").read_text()
     assert "`third/third-serve:v1.0.0`" in (tree / "docs/images.md").read_text()
     assert "- Third" in (tree / "xrd/standalone/modeldeployment.yaml").read_text()
@@ -100,6 +100,6 @@ for args, image, reason in (
 """
 
 
-def test_it_is_wired(tree: Path) -> None:
+def test_new_engine_is_wired(tree: Path) -> None:
     """A pod of it is recognised in three ways, wired, replayed and refused."""
     stranger.python(tree, "-c", WIRING)

@@ -1,4 +1,4 @@
-"""On which accelerator a pod runs, whole; and who serves it there."""
+"""The accelerator of a pod, and which connectors support it."""
 
 import pytest
 from hypothesis import given
@@ -104,7 +104,7 @@ WHOLE = [
 
 
 @pytest.mark.parametrize(("pod", "container", "expected"), WHOLE)
-def test_whole(pod, container, expected):
+def test_accelerator_of_a_pod(pod, container, expected):
     assert of_pod(pod, container) == Accelerator(*expected)
 
 
@@ -143,7 +143,7 @@ POD = {
          ["gpus"], ()),
     ],
 )  # fmt: skip
-def test_claims(templates, claims, expected):
+def test_accelerator_of_resource_claims(templates, claims, expected):
     container = {"resources": {"claims": [{"name": name} for name in claims]}}
     assert Claims.among(templates).of_container("default", POD, container) == expected
 
@@ -192,13 +192,13 @@ MP, STORE = "LMCacheMPConnector", "MooncakeStoreConnector"
         ("HiCache/file", SGLANG, "", Accelerator("cpu", "", "x"), Served.NO, "no host pool"),
     ],
 )  # fmt: skip
-def test_served(connector, engine, mode, accelerator, answer, says):
+def test_connector_support_by_accelerator(connector, engine, mode, accelerator, answer, says):
     found, message = served(ACCELERATOR_ROWS, connector, engine, mode, accelerator)
     assert found is answer
     assert says in message and bool(message) is bool(says)
 
 
-def test_rows_are_whole():
+def test_rows_are_complete():
     for hint in (*RESOURCES, *DEVICE_CLASSES, *NODE_LABELS):
         assert hint.source and hint.accelerator in NAMES
     for row in ACCELERATOR_ROWS:

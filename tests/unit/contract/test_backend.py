@@ -41,7 +41,7 @@ def elsewhere(cluster: str, name: str = "pool") -> dict[str, Any]:
     return {**STORE, "metadata": metadata, "spec": {"inferenceClusterRef": {"name": cluster}}}
 
 
-def test_what_a_tier_needs_is_looked_up_first() -> None:
+def test_required_tier_is_looked_up_first() -> None:
     got = call(tier(), backends=REGISTRY)
     assert got.requirements == {
         NEED: {"kind": "KVOffloadTier", "name": "pool", "namespace": "modelplane-system"},
@@ -55,7 +55,7 @@ def test_what_a_tier_needs_is_looked_up_first() -> None:
     assert (got.desired, got.composite_ready, got.ttl, got.fatals) == ({}, "FALSE", 10, [])
 
 
-def test_what_is_not_there_is_said_with_the_field_that_names_it() -> None:
+def test_missing_tier_is_reported_with_its_field() -> None:
     got = call(tier(), required=found(), backends=REGISTRY)
     assert got.conditions["Accepted"] == ("False", "Invalid")
     assert got.messages["Accepted"] == (
@@ -78,7 +78,7 @@ MEANT: tuple[tuple[tuple[Any, ...], tuple[Any, ...], str], ...] = (
 
 
 @pytest.mark.parametrize(("store", "children", "words"), MEANT)
-def test_a_tier_is_needed_on_the_same_cluster(store: Any, children: Any, words: str) -> None:
+def test_required_tier_must_be_on_the_same_cluster(store: Any, children: Any, words: str) -> None:
     got = call(tier(), required=found(*store, children=children), backends=REGISTRY)
     assert got.conditions["Accepted"][0] == ("False" if words else "True")
     assert words in got.messages["Accepted"]
@@ -87,7 +87,7 @@ def test_a_tier_is_needed_on_the_same_cluster(store: Any, children: Any, words: 
     assert words in consumed.messages["KVOffloadReady"]
 
 
-def test_a_tier_that_is_needed_is_waited_for_and_marked_as_used() -> None:
+def test_tier_waits_for_and_uses_its_required_tier() -> None:
     starting = {"type": "AgentsReady", "status": "False", "reason": "Starting"}
     unready = {**STORE, "status": {**STORE["status"], "conditions": [starting]}}
     got = call(tier(), required=found(unready), backends=REGISTRY)
@@ -111,7 +111,7 @@ def test_a_tier_that_is_needed_is_waited_for_and_marked_as_used() -> None:
     assert ENGINE not in consumed.desired
 
 
-def test_the_tier_that_is_needed_lists_who_needs_it() -> None:
+def test_required_tier_lists_its_users() -> None:
     fleet = {"modelplane.ai/kv-offload-fleet": "pools"}
     child = {**STORE, "metadata": {**STORE["metadata"], "labels": fleet}}
     marked = call(tier(), required=found(child), backends=REGISTRY).desired[USAGE]
@@ -129,7 +129,7 @@ def test_the_tier_that_is_needed_lists_who_needs_it() -> None:
     assert needed.status["consumers"] == "1"
 
 
-def test_a_fleet_tier_needs_nothing_itself() -> None:
+def test_fleet_tier_requires_no_other_tier() -> None:
     fleet = tier()
     fleet["spec"] |= {"clusterSelector": {"matchLabels": {}}}
     del fleet["spec"]["inferenceClusterRef"]
@@ -139,7 +139,7 @@ def test_a_fleet_tier_needs_nothing_itself() -> None:
     assert got.desired["tier-gpu"]["spec"]["borrowed"] == {"storeRef": {"name": "pool"}}
 
 
-def test_what_is_needed_reaches_the_parts() -> None:
+def test_parts_see_the_required_tier() -> None:
     got = call(tier(), required=found(STORE), backends=REGISTRY)
     manifest = got.desired["configmap-lanes"]["spec"]["forProvider"]["manifest"]
     assert manifest["data"] == {"store": "pool:50051"}
@@ -148,7 +148,7 @@ def test_what_is_needed_reaches_the_parts() -> None:
     assert again.status["endpoints"] == {"store": "pool:50052"}
 
 
-def test_the_schema_knows_the_backend_alone() -> None:
+def test_schema_problems_name_the_fields_of_the_backend() -> None:
     got = call(tier(lanes=9), backends=REGISTRY)
     assert "spec.borrowed.lanes" in got.messages["Accepted"]
     other = call(d.tier(), backends=REGISTRY)
@@ -176,7 +176,7 @@ def consume(
     return call(d.replica(), desired=desired, required=required, backends=REGISTRY)
 
 
-def test_a_consumer_waits_for_what_its_tier_needs() -> None:
+def test_consumer_waits_for_the_required_tier() -> None:
     waiting = consume({ENGINE: d.engine()}, resolved=False)
     assert waiting.conditions["KVOffloadReady"] == ("Unknown", "TierUnresolved")
     assert waiting.requirements[f"needs/{REF}/store"]["name"] == "pool"
@@ -186,7 +186,7 @@ def test_a_consumer_waits_for_what_its_tier_needs() -> None:
     assert ENGINE not in absent.desired
 
 
-def test_ports_and_companions() -> None:
+def test_ports_and_companions_are_composed() -> None:
     got = consume({ENGINE: d.engine()}, STORE)
     assert got.conditions["KVOffloadReady"] == ("True", "Wired")
     container = d.wired_pod(got.desired[ENGINE])["spec"]["containers"][0]
@@ -198,7 +198,7 @@ def test_ports_and_companions() -> None:
     assert got.ready["kv-offload-persistentvolumeclaim-lanes"] == "FALSE"
 
 
-def test_a_port_that_means_something_else_is_a_conflict() -> None:
+def test_port_with_another_meaning_is_a_conflict() -> None:
     engine = d.engine()
     container = d.wired_pod(engine)["spec"]["containers"][0]
     container["ports"] = [{"name": "http", "containerPort": 7070}]
@@ -207,7 +207,7 @@ def test_a_port_that_means_something_else_is_a_conflict() -> None:
     assert "spec.containers[engine].ports[http]" in got.messages["KVOffloadReady"]
 
 
-def test_an_assumed_flag_is_no_difference() -> None:
+def test_assumed_flag_does_not_change_the_identity() -> None:
     plain = consume({ENGINE: d.engine()}, STORE)
     args = [d.MODEL, "--block-size", "32"]
     written = consume({ENGINE: d.engine(args=args)}, STORE)
@@ -216,7 +216,7 @@ def test_an_assumed_flag_is_no_difference() -> None:
     assert len(digests) == 1
 
 
-def test_engines_that_do_not_agree_are_refused_together() -> None:
+def test_incompatible_engines_are_refused_together() -> None:
     longer = d.engine(args=[d.MODEL, "--max-model-len", "9"])
     got = consume({"prefill": d.engine(), "decode": longer}, STORE)
     assert got.conditions["KVOffloadReady"] == ("False", "ConnectorConflict")

@@ -1,4 +1,4 @@
-"""What every backend keeps of its contract, in every case that its goldens show.
+"""The contract of every backend, checked for each of its golden cases.
 
 A sixth backend passes by having goldens (tests/unit/backends/goldens.py); nothing here names one
 (`test_a_sixth.py` adds one).
@@ -53,7 +53,7 @@ each_engine = pytest.mark.parametrize("engine", ENGINES)
 
 
 @each_backend
-def test_it_is_found_by_its_name(of: goldens.Goldens) -> None:
+def test_registry_holds_the_backend_by_name(of: goldens.Goldens) -> None:
     backend = of.backend
     assert BACKENDS[backend.name] is backend
     assert backend.field == field_name(backend.name)
@@ -61,7 +61,7 @@ def test_it_is_found_by_its_name(of: goldens.Goldens) -> None:
 
 
 @each_backend
-def test_its_tables_are_in_the_pages_and_decide(of: goldens.Goldens) -> None:
+def test_table_rows_are_documented_and_used(of: goldens.Goldens) -> None:
     """Rows that no page shows, nobody can check; rows that no question holds decide nothing."""
     questions = [of.backend.gate(of.of(c), e) for c in of.cases for e in of.engines.values()]
     rows = of.backend.rows
@@ -77,14 +77,14 @@ def test_its_tables_are_in_the_pages_and_decide(of: goldens.Goldens) -> None:
 
 
 @each_backend
-def test_its_connectors_can_stand_beside_others(of: goldens.Goldens) -> None:
+def test_connectors_are_known_to_combine(of: goldens.Goldens) -> None:
     """A connector that is not known to is refused beside a user's own; the tier's as well."""
     for name in of.backend.allows.connectors:
         assert CONNECTORS[name].kind in ("cache", "transfer")
 
 
 @each
-def test_the_same_tier_means_the_same(case: Case) -> None:
+def test_answers_are_deterministic_and_not_shared(case: Case) -> None:
     """Whatever a caller does with an answer, the next one is whole."""
     backend, tier = case.of.backend, case.tier
     first = deepcopy(backend.parts(tier))
@@ -99,7 +99,7 @@ def test_the_same_tier_means_the_same(case: Case) -> None:
 
 
 @each
-def test_what_it_composes_is_its_own(case: Case) -> None:
+def test_parts_carry_the_names_and_labels_of_the_tier(case: Case) -> None:
     """Keys are kind and purpose; names, labels and namespace are the tier's. What stands beside a
     volume in the engines' namespace says so, and sees nothing of a node."""
     tier, parts = case.tier, case.of.backend.parts(case.tier)
@@ -130,7 +130,7 @@ LISTENS = [
 
 
 @each
-def test_its_pods_are_as_the_page_of_security_says(case: Case) -> None:
+def test_pods_match_the_security_page(case: Case) -> None:
     manifests = [part.manifest for part in case.of.backend.parts(case.tier)]
     for manifest in manifests:
         if manifest["kind"] not in ("DaemonSet", "Deployment", "StatefulSet"):
@@ -147,7 +147,7 @@ def test_its_pods_are_as_the_page_of_security_says(case: Case) -> None:
 
 
 @each
-def test_every_port_that_a_policy_opens_is_on_the_page(case: Case) -> None:
+def test_network_policy_ports_are_documented(case: Case) -> None:
     manifests = [part.manifest for part in case.of.backend.parts(case.tier)]
     policies = [m["spec"] for m in manifests if m["kind"] == "NetworkPolicy"]
     rules = [rule for spec in policies for rule in spec.get("ingress", ())]
@@ -159,7 +159,7 @@ def test_every_port_that_a_policy_opens_is_on_the_page(case: Case) -> None:
 
 
 @each
-def test_what_it_says_can_be_shown(case: Case) -> None:
+def test_messages_and_status_are_displayable(case: Case) -> None:
     backend, tier = case.of.backend, case.tier
     said = backend.describe(tier)
     assert said.pod_security in ("privileged", "baseline", "restricted")
@@ -172,7 +172,7 @@ def test_what_it_says_can_be_shown(case: Case) -> None:
 
 @each
 @each_engine
-def test_every_engine_of_every_version_is_wired_or_told_why(case: Case, engine: str) -> None:
+def test_every_engine_version_is_wired_or_refused_with_a_reason(case: Case, engine: str) -> None:
     backend, tier = case.of.backend, case.tier
     for version in (None, "0.1.0", "99.0.0", "main", *known_versions(engine)):
         for identity in ("", "0123456789ab"):
@@ -189,7 +189,7 @@ def test_every_engine_of_every_version_is_wired_or_told_why(case: Case, engine: 
 
 
 @each
-def test_what_a_refusal_says_to_declare_is_taken(case: Case) -> None:
+def test_declaration_named_in_a_refusal_is_accepted(case: Case) -> None:
     """Of an image that nobody knows: its owner copies the example out of the message."""
     for engine in case.of.engines.values():
         unknown = replace(engine, packages={}, image="me/engine:mine")
@@ -209,7 +209,7 @@ UNSERVED = {
 
 @each
 @pytest.mark.parametrize("what", UNSERVED)
-def test_what_has_no_prefix_is_never_wired(case: Case, what: str) -> None:
+def test_models_without_prefix_cache_are_refused(case: Case, what: str) -> None:
     for engine in case.of.engines.values():
         one = replace(UNSERVED[what], name=engine.name, version=engine.version)
         with pytest.raises(Refused, match="Remove the request for a tier"):
@@ -217,7 +217,7 @@ def test_what_has_no_prefix_is_never_wired(case: Case, what: str) -> None:
 
 
 @each
-def test_two_identities_over_one_store_never_meet(case: Case) -> None:
+def test_identities_over_one_store_never_share_blocks(case: Case) -> None:
     """Where blocks outlive pods: by this tier, or by another one over the same store, an engine of
     another identity is wired in another way, or not at all."""
     backend, tier = case.of.backend, case.tier
@@ -232,7 +232,7 @@ def test_two_identities_over_one_store_never_meet(case: Case) -> None:
 
 
 @each
-def test_no_credential_is_written_out(case: Case) -> None:
+def test_credentials_are_secret_references(case: Case) -> None:
     """A credential reaches a pod by reference to a Secret."""
     for engine in case.of.engines.values():
         injection = case.of.backend.inject(case.tier, engine)
@@ -304,7 +304,7 @@ def _consume(case: Case, spec: dict[str, Any] | None, observed: dict[str, Any]) 
 
 
 @each
-def test_wired_stays_wired(case: Case) -> None:
+def test_wired_engine_stays_wired(case: Case) -> None:
     """The whole function: wiring twice changes nothing, and a lost tier unwires nothing."""
     spec = _spec(case)
     first = _consume(case, spec, {})

@@ -172,7 +172,7 @@ def test_a_version_beyond_the_tables_is_accepted_by_the_input_alone():
     assert check(MP, Engine("vLLM", ours, newest="0.30.0"), "0.5.5") == known
 
 
-def test_rows_are_whole():
+def test_rows_are_complete():
     for row in TABLE:
         assert row.engine in ENGINES and row.source
         assert any(Version(v) in SpecifierSet(row.versions) for v in known_versions(row.engine))
@@ -204,7 +204,7 @@ versions = st.one_of(
 
 
 @given(connectors, st.sampled_from(ENGINES), versions, versions)
-def test_always_a_verdict_or_a_reason(connector, name, version, package):
+def test_gate_returns_a_verdict_or_raises_refused(connector, name, version, package):
     try:
         verdict = check(connector, Engine(name, version), package)
     except Refused as refused:
@@ -214,7 +214,7 @@ def test_always_a_verdict_or_a_reason(connector, name, version, package):
 
 
 @given(connectors, st.sampled_from(ENGINES), versions, st.data())
-def test_an_unknown_version_promises_nothing_that_a_known_one_lacks(connector, name, package, data):
+def test_unknown_version_has_only_features_of_all_versions(connector, name, package, data):
     try:
         unknown = check(connector, Engine(name), package)
     except Refused:

@@ -32,7 +32,7 @@ WHOLE = [
 
 
 @pytest.mark.parametrize(("reference", "parts"), WHOLE)
-def test_whole(reference, parts):
+def test_parts_of_a_reference(reference, parts):
     found = ImageReference.parse(reference)
     assert (found.registry, found.path, found.tag, found.digest) == parts
 
@@ -49,7 +49,7 @@ def test_whole(reference, parts):
         ("anything", "", True),
     ],
 )
-def test_ends_with(reference, path, fits):
+def test_reference_ends_with_a_path(reference, path, fits):
     assert ImageReference.parse(reference).ends_with(path) is fits
 
 

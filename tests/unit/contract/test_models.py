@@ -1,4 +1,4 @@
-"""What kind of model it is, whole; and what each connector says of it."""
+"""Model families, and which connectors support them."""
 
 import pytest
 from hypothesis import given
@@ -91,7 +91,7 @@ BY_NAME = [
 
 
 @pytest.mark.parametrize(("model", "families"), BY_NAME)
-def test_by_name(model, families):
+def test_families_by_model_name(model, families):
     assert classify(vllm(model)).families == frozenset(families.split())
 
 
@@ -135,7 +135,7 @@ WHOLE = [
 
 
 @pytest.mark.parametrize(("engine", "declared", "because"), WHOLE)
-def test_whole(engine, declared, because):
+def test_families_and_their_evidence(engine, declared, because):
     found = classify(engine, frozenset(declared.split()))
     assert dict(found.because) == because
     assert found.families == frozenset(because)
@@ -157,7 +157,7 @@ def test_whole(engine, declared, because):
         ({}, ""),
     ],
 )  # fmt: skip
-def test_config(config, families):
+def test_families_by_model_config(config, families):
     assert of_config(config) == frozenset(families.split())
 
 
@@ -195,7 +195,7 @@ def of(*families):
         ("HiCache", SGLANG, "0.5.15", ("sliding",), Support.WORKS, ""),
     ],
 )
-def test_connectors(connector, engine, version, families, support, says):
+def test_connector_support_by_family(connector, engine, version, families, support, says):
     answer = judge(
         MODEL_ROWS, connector, engine, Version(version) if version else None, of(*families)
     )
@@ -203,7 +203,7 @@ def test_connectors(connector, engine, version, families, support, says):
     assert says in " ".join(answer.messages) and bool(answer.messages) is bool(says)
 
 
-def test_messages_name_what_said_so():
+def test_messages_name_their_source():
     model = classify(vllm("Qwen/Qwen3.6-27B", mamba_cache_mode="align"))
     answer = judge(MODEL_ROWS, "LMCacheConnectorV1", VLLM, Version("0.33.0"), model)
     assert answer == Answer(
@@ -220,7 +220,7 @@ def test_messages_name_what_said_so():
     )  # fmt: skip
 
 
-def test_rows_are_whole():
+def test_rows_are_complete():
     for row in MODEL_ROWS:
         assert row.engine in ENGINES and row.source and row.families <= set(FAMILIES)
         assert row.message and row.support in (Support.CAUTION, Support.REFUSED)

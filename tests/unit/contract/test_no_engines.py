@@ -1,4 +1,4 @@
-"""What is visibly no engine, and what may be one."""
+"""Commands and images that are known to be no engine."""
 
 import pytest
 from hypothesis import given
@@ -44,7 +44,7 @@ ARGV = [
 
 
 @pytest.mark.parametrize(("argv", "label"), ARGV)
-def test_argv(argv, label):
+def test_commands_known_to_be_no_engine(argv, label):
     row = of_argv(argv.split())
     assert (row.label if row else None) == label
 
@@ -71,19 +71,19 @@ def test_argv(argv, label):
         ("", None),
     ],
 )
-def test_images(image, label):
+def test_images_known_to_be_no_engine(image, label):
     row = of_image(image)
     assert (row.label if row else None) == label
 
 
-def test_rows_are_whole():
+def test_rows_are_complete():
     assert len({row.label for row in NO_ENGINES}) == len(NO_ENGINES)
     for row in NO_ENGINES:
         assert row.label and row.source and (row.images or row.programs or row.modules)
         assert all(len(program.split()) in (1, 2) for program in row.programs)
 
 
-def test_no_engine_image_is_an_engine_image():
+def test_tables_of_engines_and_other_images_are_disjoint():
     for repository in REPOSITORIES:
         assert of_image(f"r.io/{repository.path}:v1.2.3") is None
     for row in NO_ENGINES:
@@ -91,7 +91,7 @@ def test_no_engine_image_is_an_engine_image():
 
 
 @given(st.lists(st.sampled_from(["vllm", "serve", "bench", "-m", "python3", "-", "", "lm_eval"])))
-def test_a_server_is_never_taken_for_something_else(words):
+def test_engine_server_is_never_classified_as_no_engine(words):
     assert of_argv(["vllm", "serve", *words]) is None
     assert of_argv(["python3", "-m", "sglang.launch_server", *words]) is None
     of_argv(words)

@@ -1,4 +1,4 @@
-"""One table of the packages of an image: whoever reads or writes them keeps to it."""
+"""The table of image packages, and the places that must agree with it."""
 
 import pytest
 
@@ -8,11 +8,11 @@ from function.pods import installs
 from programs import probe
 
 
-def test_a_field_declares_each() -> None:
+def test_every_package_has_a_field() -> None:
     assert tuple(ImagePackages.model_fields) == tuple(PACKAGES)
 
 
-def test_the_probe_looks_for_each_in_the_same_distributions() -> None:
+def test_probe_knows_the_same_distributions() -> None:
     """It runs in an image, alone, and so has a table of its own; CUDA is in no distribution."""
     assert {*probe.PACKAGES, "cuda"} == set(PACKAGES)
     looked = {name: found for name, (found, _) in probe.PACKAGES.items()}
@@ -22,7 +22,7 @@ def test_the_probe_looks_for_each_in_the_same_distributions() -> None:
 
 
 @pytest.mark.parametrize("distribution", BROUGHT)
-def test_a_distribution_is_its_package_wherever_it_stands(distribution: str) -> None:
+def test_distribution_names_map_to_packages_everywhere(distribution: str) -> None:
     package = BROUGHT[distribution]
     assert list(declared.parse(f"{distribution}=1.2.3", "annotation")) == [package]
     script = {"command": ["sh", "-c", f"pip install {distribution}==1.2.3"]}
@@ -30,7 +30,7 @@ def test_a_distribution_is_its_package_wherever_it_stands(distribution: str) -> 
 
 
 @pytest.mark.parametrize("package", [name for name, one in PACKAGES.items() if one.said])
-def test_what_names_say(package: str) -> None:
+def test_package_version_from_image_tag_and_variable(package: str) -> None:
     by_name = named.named(f"me/engine:1-{package}1.2.3", {})
     by_env = named.named("me/engine", {f"{package.upper()}_VERSION": "1.2.3"})
     for found in (by_name, by_env):

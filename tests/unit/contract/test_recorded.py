@@ -31,7 +31,7 @@ def injections() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("backend", "injection"), list(injections()))
-def test_what_a_backend_injects_may_come_back(backend: Any, injection: Injection) -> None:
+def test_injections_of_backends_are_replayable(backend: Any, injection: Injection) -> None:
     assert backend.allows.problem(injection) == ""
     assert shaped(json.loads(json.dumps(injection.to_json()))) == injection
 
@@ -116,13 +116,13 @@ FORGED = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_what_no_backend_injects_is_named(name: str) -> None:
+def test_injection_that_no_backend_makes_is_named(name: str) -> None:
     for backend in (goldens.backend for goldens in every_golden.every()):
         if name != "a module" or backend is LMCACHE:
             assert backend.allows.problem(FORGED[name]), backend.name
 
 
-def test_the_nodes_shared_memory_is_not_for_everyone() -> None:
+def test_host_shared_memory_is_limited_to_backends_that_use_it() -> None:
     wanted = Injection(shm=SharedMemory(host=True))
     assert LMCACHE.allows.problem(wanted) == ""
     assert MOONCAKE.allows.problem(wanted) == "the node's /dev/shm"
@@ -144,13 +144,13 @@ SHAPES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_other_shapes_are_refused_with_their_place(name: str) -> None:
+def test_malformed_records_are_refused_with_their_path(name: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         shaped(SHAPES[name])
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_a_forged_record_is_never_applied(name: str) -> None:
+def test_forged_record_is_never_applied(name: str) -> None:
     """Not where the tier is away, and not where it is ready: its pods are judged anew."""
     ready = d.requirements(d.ready_tier())
     first = call(d.replica(), desired={KEY: d.engine()}, required=ready)

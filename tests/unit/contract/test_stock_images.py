@@ -1,4 +1,4 @@
-"""What is inside a public image, whole; and that unknown stays unknown."""
+"""Contents of public images; unknown contents stay unknown."""
 
 import pytest
 from hypothesis import given
@@ -130,12 +130,12 @@ WHOLE = [
 
 
 @pytest.mark.parametrize(("image", "expected"), WHOLE)
-def test_whole(image, expected):
+def test_contents_of_a_stock_image(image, expected):
     assert summary(image) == expected
 
 
 @pytest.mark.parametrize("image", ["me/app:1", "", "nginx", "vllm-openai-mine:v0.33.0"])
-def test_no_row(image):
+def test_unlisted_image_has_no_contents(image):
     assert contents(image) is None
 
 
@@ -153,7 +153,7 @@ def test_no_row(image):
         ("vllm/vllm-openai:latest" + DIGEST, False),
     ],
 )
-def test_moving(image, moving):
+def test_moving_tags(image, moving):
     found = contents(image)
     assert found is not None and found.moving is moving
 
@@ -170,7 +170,7 @@ def test_moving(image, moving):
         (("0.5.5rc5",), ">=0.5.4", True),
     ],
 )
-def test_within(versions, spec, answer):
+def test_fact_within_a_version_range(versions, spec, answer):
     assert Fact(versions, STATED, "a test").within(spec) is answer
 
 
@@ -192,11 +192,11 @@ def test_within(versions, spec, answer):
         ("vllm/vllm-openai:latest", None),
     ],
 )
-def test_native_code(image, answer):
+def test_images_with_native_code(image, answer):
     assert native(contents(image)) is answer
 
 
-def test_rows_are_whole():
+def test_rows_are_complete():
     assert len({r.path for r in REPOSITORIES}) == len(REPOSITORIES)
     for repository in REPOSITORIES:
         assert repository.engine in ENGINES and repository.source
@@ -222,7 +222,7 @@ def whole(fact):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_newest_release_is_the_one_that_sources_name(engine):
+def test_newest_release_matches_its_sources(engine):
     newest = document(FOLDER / f"{engine.lower()}.yaml").texts["newest"]
     assert newest == releases(engine)[-1].version == known_versions(engine)[-1]
 

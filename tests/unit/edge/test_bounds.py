@@ -1,4 +1,4 @@
-"""What the function holds on to: a plateau, whatever it is sent."""
+"""Memory that the function keeps is bounded, whatever requests it gets."""
 
 import gc
 import sys
@@ -36,7 +36,7 @@ def held() -> int:
     return reachable(structs._encoded, structs._decoded, structs._by_id, _drafts, _plans)
 
 
-def test_an_unrelated_document_is_not_even_looked_at() -> None:
+def test_unrelated_document_is_not_kept() -> None:
     desired = {ENGINE: d.engine(), OTHER: config_map(_MIB)}
     required = d.requirements(d.ready_tier())
     call(d.replica(), desired=desired, required=required)
@@ -48,7 +48,7 @@ def test_an_unrelated_document_is_not_even_looked_at() -> None:
     assert held() - before < _MIB // 8
 
 
-def test_changing_documents_stay_on_a_plateau() -> None:
+def test_memory_stays_bounded_with_changing_documents() -> None:
     """Each call brings documents that were never seen: what is held stops growing."""
     required = d.requirements(d.ready_tier())
     marks = []

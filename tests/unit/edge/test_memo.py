@@ -27,7 +27,7 @@ def test_one_large_value_does_not_push_out_the_rest() -> None:
     assert (cache.get("large"), cache.get("small")) == (None, "small")
 
 
-def test_what_is_there_stays() -> None:
+def test_existing_entry_is_not_replaced() -> None:
     cache: Cache[str, object] = Cache(100)
     first = object()
     assert cache.put("a", first, 10)
@@ -35,7 +35,7 @@ def test_what_is_there_stays() -> None:
     assert cache.get("a") is first
 
 
-def test_the_same_objects_are_worked_out_once() -> None:
+def test_same_objects_are_computed_once() -> None:
     derived, made, document = Derived(), [], {"a": 1}
 
     def make() -> str:
@@ -46,13 +46,13 @@ def test_the_same_objects_are_worked_out_once() -> None:
     assert len(made) == 1
 
 
-def test_equal_objects_are_not_the_same() -> None:
+def test_equal_objects_are_distinct_keys() -> None:
     derived = Derived()
     assert derived.get(lambda: 1, {"a": 1}) == 1
     assert derived.get(lambda: 2, {"a": 1}) == 2
 
 
-def test_an_id_never_comes_to_stand_for_another_object() -> None:
+def test_reused_id_never_returns_another_object() -> None:
     derived = Derived()
     for i in range(1000):
         assert derived.get(lambda i=i: i, {"n": i}) == i
@@ -63,23 +63,23 @@ class Held:
     text: str
 
 
-def test_all_that_a_value_holds_is_counted_once() -> None:
+def test_shared_parts_of_a_value_are_counted_once() -> None:
     text = "x" * _MIB
     assert size_of(text, 2 * _MIB) == sys.getsizeof(text)
     for value in ([text, text], {"a": {"b": text}}, Held(text), lambda: text, Held(text).__repr__):
         assert _MIB < size_of(value, 2 * _MIB) < _MIB + 1024, value
 
 
-def test_what_the_process_holds_anyway_is_not_counted() -> None:
+def test_modules_and_functions_are_not_counted() -> None:
     assert size_of((sys, Held, len), _MIB) < 1024
 
 
-def test_counting_stops_at_the_most() -> None:
+def test_counting_stops_at_the_limit() -> None:
     values = [[i] for i in range(1_000_000)]
     assert _MIB < size_of([values[:10], values], _MIB) < 16 * _MIB
 
 
-def test_a_cache_counts_anew_what_has_grown() -> None:
+def test_cache_recounts_grown_values() -> None:
     cache: Cache[str, str] = Cache(100)
     for name in "abc":
         cache.put(name, name, 10)
@@ -89,7 +89,7 @@ def test_a_cache_counts_anew_what_has_grown() -> None:
     assert cache.held == 95
 
 
-def test_what_documents_derive_is_bounded() -> None:
+def test_values_derived_from_documents_are_bounded() -> None:
     """Documents of a few bytes, and 1 MiB derived from each."""
     for i in range(200):
         document = structs.decode(resource.dict_to_struct({"derived": str(i)}))
@@ -99,7 +99,7 @@ def test_what_documents_derive_is_bounded() -> None:
     assert len([d for d in structs._by_id.values() if "derived" in d.content]) < 97
 
 
-def test_what_is_too_large_is_not_kept() -> None:
+def test_oversized_value_is_not_cached() -> None:
     document = structs.decode(resource.dict_to_struct({"derived": "large"}))
     made: list[str] = []
 

@@ -29,7 +29,7 @@ for number in range(20):
 """
 
 
-def test_edits_of_a_pod_leave_nothing_behind() -> None:
+def test_pod_edits_do_not_grow_the_process() -> None:
     command = [sys.executable, "-c", ATTACK]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     first, last = map(float, done.stdout.split())

@@ -1,4 +1,4 @@
-"""The memory of replies: what names a request, how long a reply holds, and how much is held."""
+"""The reply cache: its key, the lifetime of a reply, and its bounds."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ def tagged(**fields: Any) -> fnv1.RunFunctionRequest:
     return request
 
 
-def test_what_is_required_is_part_of_the_name() -> None:
+def test_required_resources_are_part_of_the_key() -> None:
     tier = {"spec": {"a": 1}, "status": {"ready": True}}
     names = {
         key(tagged()),
@@ -56,7 +56,7 @@ def test_what_is_required_is_part_of_the_name() -> None:
 
 
 @pytest.mark.parametrize("field", ["context", "credentials", "required_schemas", "capabilities"])
-def test_every_other_field_is_part_of_the_name(field: str) -> None:
+def test_every_other_field_is_part_of_the_key(field: str) -> None:
     request = tagged()
     match field:
         case "context":
@@ -70,7 +70,7 @@ def test_every_other_field_is_part_of_the_name(field: str) -> None:
     assert key(request) != key(tagged())
 
 
-def test_a_request_without_a_tag_has_no_name() -> None:
+def test_request_without_a_tag_has_no_key() -> None:
     request = tagged()
     request.meta.ClearField("tag")
     assert key(request) == b""
@@ -99,7 +99,7 @@ def framed(number: int, body: bytes) -> bytes:
     return out + bytes([size]) + body
 
 
-def test_the_order_of_maps_on_the_wire_does_not_matter() -> None:
+def test_map_order_on_the_wire_does_not_change_the_key() -> None:
     document = {f"k{i}": {f"n{j}": j for j in range(9)} for i in range(9)}
     request = tagged(tier=[document])
     meta = framed(1, request.meta.SerializeToString())
@@ -117,7 +117,7 @@ def test_the_order_of_maps_on_the_wire_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_bulk_is_cut_out_without_being_parsed(name: str) -> None:
+def test_tagged_fields_are_skipped_without_parsing(name: str) -> None:
     request = CASES[name]()
     rest = fnv1.RunFunctionRequest.FromString(replies.untagged(request.SerializeToString()))
     bulk = [field for field in ("observed", "desired", "input") if request.HasField(field)]
@@ -128,7 +128,7 @@ def test_the_bulk_is_cut_out_without_being_parsed(name: str) -> None:
     assert rest == request
 
 
-def test_any_bytes_are_a_request_or_an_error_of_protobuf() -> None:
+def test_arbitrary_bytes_parse_or_raise_decode_error() -> None:
     rng = random.Random(1)
     wire = requests.tier(0).SerializeToString()[:2000]
     for size in range(0, 2000, 7):
@@ -165,7 +165,7 @@ async def ask(
         return [await stub.RunFunction(request) for request in asked]
 
 
-async def test_a_known_request_is_answered_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_known_request_is_answered_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     composer = Counting()
     monkeypatch.setattr(fn, "_CONSUMER", ("counting", composer))
     calls = {"composer": "counting", "outcome": "ok"}
@@ -178,7 +178,7 @@ async def test_a_known_request_is_answered_from_memory(monkeypatch: pytest.Monke
     assert REGISTRY.get_sample_value("function_kv_offload_calls_total", calls) == before + 3
 
 
-async def test_a_tiers_new_status_is_seen_under_an_unchanged_tag() -> None:
+async def test_changed_tier_status_misses_the_cache() -> None:
     request = requests.consumer(0)
     changed = fnv1.RunFunctionRequest()
     changed.CopyFrom(request)
@@ -192,7 +192,7 @@ async def test_a_tiers_new_status_is_seen_under_an_unchanged_tag() -> None:
     assert back == before
 
 
-async def test_a_reply_holds_to_its_edge_on_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reply_expires_at_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now, composer = 0.0, Counting(edge=100.0)
     monkeypatch.setattr(fn, "_CONSUMER", ("counting", composer))
     runner = fn.FunctionRunner(clock=lambda: now)
@@ -203,7 +203,7 @@ async def test_a_reply_holds_to_its_edge_on_the_clock(monkeypatch: pytest.Monkey
     assert seen == [(10, 1), (10, 1), (10, 1), (20, 2), (20, 2)]
 
 
-async def test_bugs_and_fatals_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bugs_and_fatals_are_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     composer = Counting()
     composer.answer = lambda: Answer(fatal="no")
     monkeypatch.setattr(fn, "_CONSUMER", ("counting", composer))
@@ -211,7 +211,7 @@ async def test_bugs_and_fatals_are_not_remembered(monkeypatch: pytest.MonkeyPatc
     assert composer.calls == 2
 
 
-async def test_both_versions_of_the_service_answer_alike() -> None:
+async def test_both_service_versions_answer_equally() -> None:
     request = requests.tier(0)
     beta = fnv1beta1.RunFunctionRequest.FromString(request.SerializeToString())
     async with serving(fn.FunctionRunner()) as channel:
@@ -221,14 +221,14 @@ async def test_both_versions_of_the_service_answer_alike() -> None:
     assert fnv1.RunFunctionResponse.FromString(old.SerializeToString()) == new
 
 
-async def test_the_memory_answers_as_a_composer_does() -> None:
+async def test_cached_reply_equals_the_composed_reply() -> None:
     for name, build in CASES.items():
         request = build()
         first, again = await ask(fn.FunctionRunner(), request, request)
         assert again == first == fn.FunctionRunner().run(request), name
 
 
-async def test_what_is_no_request_is_an_invalid_argument() -> None:
+async def test_malformed_request_is_an_invalid_argument() -> None:
     async with serving(fn.FunctionRunner()) as channel:
         method = "/apiextensions.fn.proto.v1.FunctionRunnerService/RunFunction"
         with pytest.raises(grpc.aio.AioRpcError) as refused:
@@ -248,7 +248,7 @@ def test_replies_are_bounded_in_bytes() -> None:
     assert found is not None and found.wire == b"new"
 
 
-async def test_calls_at_once_with_one_name_are_all_answered() -> None:
+async def test_concurrent_calls_with_one_key_are_all_answered() -> None:
     request = requests.consumer(0)
     async with serving(fn.FunctionRunner()) as channel:
         stub = grpcv1.FunctionRunnerServiceStub(channel)

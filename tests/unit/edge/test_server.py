@@ -1,4 +1,4 @@
-"""The server: what it answers while one call takes long, and how it ends."""
+"""The server: concurrent calls during a long one, and shutdown."""
 
 import asyncio
 import contextlib
@@ -56,7 +56,7 @@ def request(tag: str) -> fnv1.RunFunctionRequest:
     return fnv1.RunFunctionRequest(meta=fnv1.RequestMeta(tag=tag))
 
 
-async def test_one_long_call_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_long_call_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow()
     monkeypatch.setattr(fn, "_CONSUMER", ("consumer", slow))
     async with serving(fn.FunctionRunner()) as channel:
@@ -76,7 +76,7 @@ async def test_one_long_call_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) ->
         assert (await asyncio.wait_for(long, LIMIT)).meta.tag == "slow"
 
 
-def test_sigterm_ends_it() -> None:
+def test_sigterm_stops_the_server() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"

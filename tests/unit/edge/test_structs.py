@@ -33,7 +33,7 @@ _values = st.recursive(
 
 
 @given(st.dictionaries(st.text(), _values, max_size=5))
-def test_what_is_encoded_is_decoded(document: dict[str, Any]) -> None:
+def test_encoded_value_decodes_equal(document: dict[str, Any]) -> None:
     struct = structpb.Struct.FromString(structs.encode(document))
     assert structs.decode(struct) == document
 
@@ -43,7 +43,7 @@ def test_whole_numbers_are_ints() -> None:
     assert (replicas, type(replicas)) == (3, int)
 
 
-def test_the_same_content_is_the_same_object() -> None:
+def test_equal_content_is_decoded_once() -> None:
     again = structpb.Struct.FromString(STRUCT.SerializeToString())
     assert structs.decode(STRUCT) is structs.decode(again)
 
@@ -62,7 +62,7 @@ READS = {
 
 
 @pytest.mark.parametrize("path", READS, ids=str)
-def test_one_path(path: tuple[str | int, ...]) -> None:
+def test_read_of_a_path_changes_nothing(path: tuple[str | int, ...]) -> None:
     before = STRUCT.SerializeToString(deterministic=True)
     assert structs.read(STRUCT, *path) == READS[path]
     assert STRUCT.SerializeToString(deterministic=True) == before, "looking made an entry"
@@ -71,6 +71,6 @@ def test_one_path(path: tuple[str | int, ...]) -> None:
 @pytest.mark.parametrize(
     ("kind", "status"), [("Ready", "False"), ("Synced", "True"), ("Other", "Unknown")]
 )
-def test_conditions(kind: str, status: str) -> None:
+def test_condition_status_is_read(kind: str, status: str) -> None:
     assert structs.condition(STRUCT, kind) == status
     assert structs.condition(structpb.Struct(), kind) == "Unknown"

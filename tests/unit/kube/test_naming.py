@@ -1,4 +1,4 @@
-"""Names on the cluster: DNS labels, within their length, apart for what is apart."""
+"""Names on the cluster: valid DNS labels, bounded and unique."""
 
 import re
 
@@ -19,7 +19,7 @@ def test_any_text_becomes_a_dns_label(name, other, limit):
 
 
 @pytest.mark.parametrize("limit", [40, 63])
-def test_forty_bits_tell_tenants_apart(limit):
+def test_tenant_hash_has_forty_bits(limit):
     """With 20 bits, a second name that gives the same label was found in two seconds."""
     label = naming.label("kv", "n" * 80, unique=("ns", "n" * 80), limit=limit)
     assert re.fullmatch(r"kv-n+-[0-9a-f]{10}", label)

@@ -29,12 +29,12 @@ PARSED = {
 
 
 @pytest.mark.parametrize("text", PARSED)
-def test_parse(text):
+def test_quantities_are_parsed(text):
     assert quantity.parse(text) == PARSED[text]
 
 
 @pytest.mark.parametrize("number", [4, 4.0, 0.5])
-def test_numbers_as_yaml_gives_them(number):
+def test_yaml_numbers_are_parsed(number):
     assert quantity.parse(number) == Decimal(str(number))
 
 
@@ -42,13 +42,13 @@ BAD = ["", "Gi", "1Zi", "1 Gi", "1gb", "1KI", "one", "1e", None, True, [], "1Gi\
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_what_the_api_server_refuses(text):
+def test_invalid_quantities_are_refused(text):
     with pytest.raises(ValueError, match="is not a Kubernetes quantity"):
         quantity.parse(text)
 
 
 @given(st.integers(min_value=0, max_value=2**62))
-def test_bytes_survive(size):
+def test_formatted_bytes_parse_equal(size):
     assert quantity.parse(quantity.format_bytes(size)) == size
 
 

@@ -90,6 +90,6 @@ def test_comments_and_blank_lines_stay(between: list[str], windows: bool) -> Non
         (HEAD + "  - {step: kv-offload, functionRef: {name: f}}\n", "choose another name"),
     ],
 )
-def test_refusals(text: str, message: str) -> None:
+def test_unsupported_compositions_are_refused(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message.replace(".", r"\.")):
         _append(text)

@@ -16,7 +16,7 @@ def test_uid_of_a_namespaced_composite() -> None:
     assert derive.uid("example.org/v1", "Thing", "default", "thing") == UID
 
 
-def test_uid_of_a_composite_of_the_cluster() -> None:
+def test_uid_of_a_cluster_scoped_composite() -> None:
     uid = derive.uid("example.org/v1", "Thing", "", "thing")
     assert uid == "9345b638-8ebb-5d04-b540-853e29980a96"
 
@@ -53,7 +53,7 @@ def test_child_names_fit_and_end_in_the_hash(parent: str, key: str) -> None:
         (["d", "c", "b", "a"], "a, b, c, and 1 more"),
     ],
 )
-def test_lists_in_messages(names: list[str], text: str) -> None:
+def test_long_lists_in_messages_are_shortened(names: list[str], text: str) -> None:
     assert derive.first_and_more(names) == text
 
 

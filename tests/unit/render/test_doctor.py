@@ -1,4 +1,4 @@
-"""What the doctor finds in what `kubectl get -o yaml` prints."""
+"""Findings of the doctor in the output of `kubectl get -o yaml`."""
 
 import copy
 from typing import Any
@@ -172,7 +172,7 @@ CASES: dict[str, tuple[list[Document], list[str], list[str], int]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_findings(name: str) -> None:
+def test_doctor_findings(name: str) -> None:
     documents, problems, notes, healthy = CASES[name]
     before = copy.deepcopy(documents)
     report = doctor.examine(documents, OURS)
@@ -195,5 +195,5 @@ _JSON = st.recursive(
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["kind", "metadata", "spec", "items"]), _JSON)))
-def test_nothing_is_too_strange(documents: list[Document]) -> None:
+def test_doctor_never_raises(documents: list[Document]) -> None:
     doctor.examine(documents, OURS)

@@ -31,7 +31,9 @@ from tests.unit.kube.test_yamls import BOMB
         ("a: *b", "x.yaml:1:4: not valid YAML: found undefined alias"),
     ],
 )
-def test_bad_files(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_files_are_refused_with_their_place(
+    tmp_path: Path, text: str, message: str
+) -> None:
     path = tmp_path / "x.yaml"
     path.write_text(text)
     with pytest.raises(files.InputError) as error:

@@ -1,4 +1,4 @@
-"""The example beside Modelplane: the tier comes up where Modelplane's engines run."""
+"""The Modelplane example: its tier runs on the nodes of Modelplane's engines."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "example" / "modelplane"
 
 
-def test_the_tier_is_the_one_that_the_replica_is_wired_to() -> None:
+def test_replica_is_wired_to_the_tier_of_the_example() -> None:
     tier = files.load_one(FOLDER / "tier.yaml", "tier")
     looked_up = {d["kind"]: d for d in files.load(FOLDER / "required" / "control-plane.yaml")}
     assert looked_up["KVOffloadTier"]["spec"] == tier["spec"]
@@ -17,7 +17,7 @@ def test_the_tier_is_the_one_that_the_replica_is_wired_to() -> None:
     assert replica["metadata"]["namespace"] in tier["spec"]["allowedNamespaces"]["names"]
 
 
-def test_agents_are_wherever_its_engines_are() -> None:
+def test_agents_run_on_every_engine_node() -> None:
     tier = files.load_one(FOLDER / "tier.yaml", "tier")["spec"]
     (step,) = (d for d in files.load(FOLDER / "step.yaml") if d["kind"] == "Object")
     engine = step["spec"]["forProvider"]["manifest"]["spec"]["template"]["spec"]

@@ -1,4 +1,4 @@
-"""A copy of a packaged Composition, what selects it, and a package built anew."""
+"""A copy of a packaged Composition, its policy, and a rebuilt package."""
 
 import gzip
 from typing import Any
@@ -52,12 +52,12 @@ OWNERS = {
 
 
 @pytest.mark.parametrize("name", OWNERS)
-def test_what_belongs_to_a_package(name: str) -> None:
+def test_resources_of_a_package_are_recognised(name: str) -> None:
     document, want = OWNERS[name]
     assert packaged.is_packaged(document) == want
 
 
-def test_a_copy_has_nothing_of_what_the_cluster_wrote() -> None:
+def test_copy_has_no_cluster_written_fields() -> None:
     before = yaml.safe_dump(FROM_THE_CLUSTER)
     made = packaged.copied(FROM_THE_CLUSTER, "mine", "kv-offload", "function-kv-offload", "x")
     assert yaml.safe_dump(FROM_THE_CLUSTER) == before
@@ -82,14 +82,14 @@ def test_a_copy_has_nothing_of_what_the_cluster_wrote() -> None:
     }
 
 
-def test_a_copys_source_is_known_by_what_it_composes() -> None:
+def test_digest_of_a_composition_ignores_cluster_fields() -> None:
     assert packaged.digest(composition(resourceVersion="2")) == packaged.digest(FROM_THE_CLUSTER)
     other = composition()
     other["spec"]["pipeline"][0]["step"] = "other"
     assert packaged.digest(other) != packaged.digest(FROM_THE_CLUSTER)
 
 
-def test_the_policy_names_the_copy_for_composites_that_name_no_other() -> None:
+def test_policy_selects_the_copy_by_default() -> None:
     made = packaged.copied(FROM_THE_CLUSTER, "mine", "kv-offload", "function-kv-offload", "x")
     policy, binding = packaged.selection(made, "replicas")
     assert binding == {
@@ -161,7 +161,7 @@ NO_PACKAGES = {
 
 
 @pytest.mark.parametrize("name", NO_PACKAGES)
-def test_what_is_no_package_is_said(tmp_path, name: str) -> None:
+def test_file_that_is_no_package_is_refused(tmp_path, name: str) -> None:
     document, message = NO_PACKAGES[name]
     path = tmp_path / "package.yaml"
     path.write_text(yaml.safe_dump(document))
@@ -169,7 +169,7 @@ def test_what_is_no_package_is_said(tmp_path, name: str) -> None:
         packaged.rebuilt(path, "ModelReplica", "kv-offload", "function-kv-offload")
 
 
-def test_a_broken_archive_is_said(tmp_path) -> None:
+def test_broken_archive_is_refused(tmp_path) -> None:
     path = tmp_path / "package.gz"
     path.write_bytes(b"no gzip")
     with pytest.raises(InputError, match=r"package\.gz"):

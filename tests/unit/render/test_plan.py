@@ -85,7 +85,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]] =
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_edit(case: str) -> None:
+def test_effects_of_a_tier_edit(case: str) -> None:
     now, new, wanted = CASES[case]
     assert effects(now, new) == wanted
 
@@ -98,7 +98,7 @@ def test_a_fleet_is_planned_for_each_of_its_clusters() -> None:
     assert effects(fleet, more) == [("RESTARTED", "daemonset-agent")]
 
 
-def test_what_differs_is_said_with_both_values() -> None:
+def test_difference_shows_both_values() -> None:
     (effect,) = plan.plan(CHAT, edited(CHAT, lmcache__l1__sizeGiB=99), (), "tier.yaml")
     assert effect.verb is Verb.RESTARTED
     assert effect.why == "At most 1 at a time."
@@ -128,7 +128,7 @@ def test_every_pinned_setting_is_refused_while_in_use() -> None:
         ("Pinned", "even when their own template changes"),
     ],
 )
-def test_when_engines_come_to_the_new_wiring_is_said(update: str | None, said: str) -> None:
+def test_plan_tells_when_engines_get_the_new_wiring(update: str | None, said: str) -> None:
     new = edited(CHAT, startupTimeoutSeconds=900, **({"wiring__update": update} if update else {}))
     found = plan.plan(CHAT, new, (), "tier.yaml")
     assert said in " ".join(trees.plain(plan.as_tree(new, found)).split())
@@ -146,7 +146,7 @@ def test_when_engines_come_to_the_new_wiring_is_said(update: str | None, said: s
         (edited(CHAT, backend="No"), CHAT, "the tier of --now is not valid"),
     ],
 )
-def test_documents_that_cannot_be_held_against_each_other(
+def test_incomparable_documents_are_refused(
     now: dict[str, Any], new: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(files.InputError, match=message):

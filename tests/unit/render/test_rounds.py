@@ -77,7 +77,7 @@ def _render(runner: Any, required: list[dict[str, Any]]) -> reconcile.Rendered:
         ),
     ],
 )
-def test_what_a_function_gets(plan: list, got: list) -> None:
+def test_required_resources_of_each_round(plan: list, got: list) -> None:
     runner = Asks(*plan)
     required = [_map("z", team="x"), _map("b", team="x"), _map("a", "alpha", team="x"), _map("a")]
     rendered = _render(runner, required)
@@ -85,7 +85,7 @@ def test_what_a_function_gets(plan: list, got: list) -> None:
     assert rendered.calls == {"s": len(got)}
 
 
-def test_six_calls_are_the_most() -> None:
+def test_function_is_called_at_most_six_times() -> None:
     runner = Asks(*({f"n{i}": {"match_name": "a"}} for i in range(9)))
     with pytest.raises(reconcile.RenderError, match="didn't stabilize"):
         _render(runner, [])

@@ -1,4 +1,4 @@
-"""The tree, whole: what a person reads of a wired replica, of a refusal, and of what goes away."""
+"""The printed tree of a wired replica, of a refusal and of deleted resources."""
 
 import io
 from typing import Any
@@ -85,7 +85,7 @@ USAGE = {
 }
 
 
-def test_a_wired_replica() -> None:
+def test_tree_of_a_wired_replica() -> None:
     conditions = [
         _condition("Responsive", "True", "WatchCircuitClosed"),
         _condition("KVOffloadReady", "True", "Wired", "main: wired."),
@@ -136,7 +136,7 @@ ModelReplica team-a/qwen-0  ✘ not ready
     )
 
 
-def test_a_refusal() -> None:
+def test_tree_of_a_refusal() -> None:
     conditions = [
         _condition("Accepted", "False", "Invalid", "spec.x: must be set"),
         _condition("AgentsReady", "Unknown", "Invalid"),
@@ -158,7 +158,7 @@ class _Terminal(io.StringIO):
         return True
 
 
-def test_colour_is_for_terminals(monkeypatch: Any) -> None:
+def test_colour_only_on_terminals(monkeypatch: Any) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     drawn = tree.build(XR, Rendered(xr=XR))

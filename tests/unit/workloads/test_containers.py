@@ -1,4 +1,4 @@
-"""Which container serves."""
+"""Selection of the engine container."""
 
 import pytest
 
@@ -37,7 +37,7 @@ CHOSEN = {
 
 
 @pytest.mark.parametrize("name", CHOSEN)
-def test_chosen(name):
+def test_engine_container_is_found(name):
     pod, given, proven, index = CHOSEN[name]
     assert find_engine_container(pod, name=given, proves=proves(*proven)) == index
 

@@ -418,7 +418,7 @@ def outline(workload):
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_find(name):
+def test_templates_of_each_kind(name):
     document, wanted = FOUND[name]
     assert outline(find(document)) == wanted
 
@@ -435,7 +435,7 @@ def wired(body, tag):
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_every_template_can_be_replaced_and_is_read_back(name):
+def test_replaced_templates_read_back_equal(name):
     document, wanted = FOUND[name]
     before = deepcopy(document)
     changed = document
@@ -455,7 +455,7 @@ def test_every_template_can_be_replaced_and_is_read_back(name):
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_writing_back_what_was_read_changes_nothing(name):
+def test_writing_unchanged_templates_changes_nothing(name):
     document, _ = FOUND[name]
     same = document
     for template in find(document).templates:
@@ -464,7 +464,7 @@ def test_writing_back_what_was_read_changes_nothing(name):
     assert list(same["spec"]) == list(document["spec"])
 
 
-def test_role_templates_stay_as_they_are():
+def test_role_templates_stay_unchanged():
     document, _ = FOUND["RBG v1alpha2"]
     changed = document
     for template in find(document).templates:
@@ -488,7 +488,7 @@ def test_role_templates_stay_as_they_are():
     }
 
 
-def test_labels_of_a_kserve_pod_stand_beside_its_spec():
+def test_kserve_labels_are_next_to_the_pod_spec():
     document, _ = FOUND["KServe unified"]
     (template,) = find(document).templates
     assert template.body["metadata"] == {"labels": {"a": "b"}}
@@ -540,7 +540,7 @@ PATHS = manifest(
 )
 
 
-def test_unknown_kinds_hold_nothing_unless_someone_says_where():
+def test_unknown_kinds_need_a_declared_path():
     assert find(PATHS) is None
     workload = find(PATHS, ["spec.pools[*].pod", 'spec["a.b/c"]'])
     assert outline(workload) == {
@@ -563,18 +563,18 @@ def test_a_path_to_a_pod_spec_has_no_place_for_labels():
 
 
 @pytest.mark.parametrize("path", ["", "spec..x", "spec[", ".spec", "spec[x]", "spec template"])
-def test_paths_that_are_none(path):
+def test_invalid_paths_are_refused(path):
     with pytest.raises(Refused) as refused:
         find(PATHS, [path])
     assert refused.value.reason == "PodConflict"
 
 
 @pytest.mark.parametrize("path", ["spec.nowhere", "spec.pools[7].pod", "spec.pools[*].nothing"])
-def test_paths_that_lead_nowhere(path):
+def test_paths_to_missing_fields_find_nothing(path):
     assert find(PATHS, [path]) is None
 
 
-def test_a_patch_directive_that_is_not_known_is_refused():
+def test_unknown_patch_directive_is_refused():
     document = manifest(
         *RBG1,
         {
@@ -610,7 +610,7 @@ def mutations(node):
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_rubbish_anywhere_raises_nothing_but_refused(name):
+def test_malformed_documents_raise_only_refused(name):
     document, _ = FOUND[name]
     for spec in mutations(document["spec"]):
         broken = {**document, "spec": spec, "metadata": None}
@@ -622,7 +622,7 @@ def test_rubbish_anywhere_raises_nothing_but_refused(name):
 
 
 @pytest.mark.parametrize("field", ["name", "image", "workingDir"])
-def test_what_is_read_of_a_container_is_text(field: str):
+def test_container_fields_are_strings(field: str):
     container = {"name": "engine", "image": "vllm/vllm-openai:v0.33.0", field: 4}
     body = {"template": {"spec": {"containers": [container]}}}
     (template,) = find(manifest("apps/v1", "Deployment", body)).templates
@@ -650,7 +650,7 @@ def test_a_malformed_template_keeps_only_what_it_declares():
         replace(document, template, template.body)
 
 
-def test_rubbish_in_serve_configurations():
+def test_malformed_serve_configurations_raise_only_refused():
     for config in mutations(yaml.safe_load(SERVE)):
         spec = {"rayClusterConfig": RAY_PODS, "serveConfigV2": yaml.safe_dump(config)}
         with contextlib.suppress(Refused):
@@ -667,7 +667,7 @@ def test_rubbish_in_serve_configurations():
     ],
     ids=["broken", "no date", "deep", "bomb"],
 )
-def test_a_serve_configuration_that_cannot_be_read(text, message):
+def test_unreadable_serve_configuration_is_refused(text, message):
     config = {"rayClusterConfig": RAY_PODS, "serveConfigV2": text}
     with pytest.raises(Refused, match=message):
         find(manifest("ray.io/v1", "RayService", config))

@@ -48,7 +48,7 @@ def evaluated(value: str, args: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("args", [[], ["--max-model-len", "8192"]])
-def test_what_is_added_to_the_script_arrives(value: str, args: list[str]) -> None:
+def test_added_arguments_reach_the_engine(value: str, args: list[str]) -> None:
     manifest = service(main(value, **({"args": args} if args else {})))
     found = workloads.find(manifest)
     assert found is not None
@@ -83,7 +83,7 @@ def test_what_is_added_to_the_script_arrives(value: str, args: list[str]) -> Non
         service({**main(), "name": "engine"}),
     ],
 )
-def test_a_preset_is_completed_only_where_the_service_says_that_it_reads_the_variable(
+def test_preset_needs_a_service_that_reads_the_variable(
     manifest: dict[str, Any],
 ) -> None:
     found = workloads.find(manifest)
@@ -101,14 +101,14 @@ def test_a_preset_is_completed_only_where_the_service_says_that_it_reads_the_var
         (service(main(), worker={"containers": [main(None)]}), "Only some pods"),
     ],
 )
-def test_what_the_preset_would_read_otherwise_is_refused(
+def test_values_that_the_preset_would_change_are_refused(
     manifest: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(Refused, match=said):
         workloads.find(manifest)
 
 
-def test_the_presets_own_words_stay() -> None:
+def test_arguments_of_the_preset_stay() -> None:
     manifest = service(main("--x 1"))
     found = workloads.find(manifest)
     assert found is not None

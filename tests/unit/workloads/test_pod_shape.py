@@ -45,6 +45,6 @@ SHAPES: dict[str, tuple[Any, str, str]] = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_first_problem_is_found(name: str) -> None:
+def test_first_shape_problem_is_reported(name: str) -> None:
     template, path, problem = SHAPES[name]
     assert pod_shape.find_template_problem(template) == (path, problem)

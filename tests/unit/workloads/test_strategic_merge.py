@@ -56,7 +56,7 @@ MERGED = {
 
 
 @pytest.mark.parametrize("name", MERGED)
-def test_merge(name):
+def test_merged_patch_equals_kubernetes(name):
     patch, wanted = MERGED[name]
     assert strategic_merge.merge(BASE, patch) == {"spec": wanted}
 
@@ -69,7 +69,7 @@ def test_merge(name):
         {"spec": {"containers": [{"image": "no name"}]}},
     ],
 )
-def test_what_is_not_known_is_not_guessed(patch):
+def test_unknown_list_keys_are_refused(patch):
     with pytest.raises(strategic_merge.Unsupported):
         strategic_merge.merge(BASE, patch)
 
@@ -95,7 +95,7 @@ def sorted_env(document):
 
 
 @given(TEMPLATE, TEMPLATE, TEMPLATE)
-def test_two_patches_make_one(base, patch, wanted):
+def test_two_patches_combine(base, patch, wanted):
     have = strategic_merge.merge(base, patch)
     try:
         second = strategic_merge.diff(have, wanted)
@@ -107,7 +107,7 @@ def test_two_patches_make_one(base, patch, wanted):
 
 
 @given(TEMPLATE, TEMPLATE)
-def test_a_diff_makes_the_one_of_the_other(have, wanted):
+def test_diff_turns_one_template_into_the_other(have, wanted):
     try:
         patch = strategic_merge.diff(have, wanted)
     except strategic_merge.Unsupported:
