@@ -4,7 +4,7 @@ Most of it is data. What an engine lacks is left at its default, and nothing of 
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,6 +95,7 @@ class IdentityInputs:
     switches: frozenset[str] = frozenset()
     with_switch: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ class EngineKind:
 
     `name`: as consumers write it. `distribution`: its package on PyPI. `start`: a command that
     starts it, for messages. `model_flag`: names the model. `port`: where it serves by default.
+    `identity`: a table of one row.
 
     `read`: the effective flags of a call: canonical dashed names, the last use wins. None is a
     switch, or a value that is not static; of `--x` and `--no-x` the one that counts is there.
@@ -118,7 +120,7 @@ class EngineKind:
     model_flag: str
     port: int
     ranks: RankFlags
-    identity: IdentityInputs
+    identity: Sequence[IdentityInputs]
     read: Callable[[EngineCall], dict[str, str | None]]
     plan: Callable[[EngineCall, Engine, Injection], FlagPlan]
     phase: Callable[[Flags], str] = lambda flags: ""

@@ -7,8 +7,8 @@ flag means, and which of several uses counts, is theirs (`vllm.py`, `sglang.py`)
 import re
 import shlex
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from function.command.model import Word
@@ -31,6 +31,41 @@ class Option:
 
     def negated(self) -> str:
         return f"--no-{self.name[2:]}"
+
+
+# vLLM pairs `--enable-x` with `--disable-x`, besides argparse's own `--no-` form of either.
+_INVERSE = {"--enable-": "--disable-", "--disable-": "--enable-"}
+
+
+@dataclass(frozen=True)
+class FlagGroup:
+    """Flags of one arity, as an engine's facts.yaml lists them.
+
+    `names`: without leading dashes. `aliases`: {other spelling: flag}. `negatives`: each has a
+    `--no-` form. `inverses`: `--enable-x` has `--disable-x` too, and the other way round.
+    """
+
+    arity: str
+    names: tuple[str, ...]
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    negatives: bool = False
+    inverses: bool = False
+    source: str = ""
+
+    def options(self) -> Iterator[Option]:
+        """Yield each flag."""
+        for name in (f"--{bare}" for bare in self.names):
+            aliases = tuple(sorted(a for a, flag in self.aliases.items() if flag == name))
+            yield Option(name, self.arity, aliases, tuple(self._negatives(name, *aliases)))
+
+    def _negatives(self, *spellings: str) -> Iterator[str]:
+        for spelling in spellings:
+            if not self.negatives or not spelling.startswith("--"):
+                continue
+            yield f"--no-{spelling[2:]}"
+            for given, other in _INVERSE.items() if self.inverses else ():
+                if spelling.startswith(given):
+                    yield other + spelling[len(given) :]
 
 
 @dataclass(frozen=True)
@@ -80,12 +115,26 @@ class Scan:
 class Options:
     """The flags of one engine by spelling; unambiguous prefixes count, as in argparse."""
 
-    def __init__(self, options: Iterable[Option]) -> None:
-        self._exact: dict[str, Option] = {}
-        for option in options:
-            for spelling in (option.name, *option.aliases, *option.negatives):
-                self._exact[spelling] = option
-        self._sorted = sorted(self._exact)
+    def __init__(self, groups: Iterable[FlagGroup]) -> None:
+        """Keep `groups`; they are read at the first question."""
+        self._groups = groups
+
+    @cached_property
+    def every(self) -> tuple[Option, ...]:
+        """Every option, in the order of its group."""
+        return tuple(option for group in self._groups for option in group.options())
+
+    @cached_property
+    def _exact(self) -> dict[str, Option]:
+        return {
+            spelling: option
+            for option in self.every
+            for spelling in (option.name, *option.aliases, *option.negatives)
+        }
+
+    @cached_property
+    def _sorted(self) -> list[str]:
+        return sorted(self._exact)
 
     def exact(self, spelling: str) -> Option | None:
         """Return the option with exactly this spelling."""

@@ -67,7 +67,7 @@ def identity(
     `tenant`: the part of the tier that it is kept to: blocks of two tenants never meet.
     `assumed`: what wiring makes of flags that are absent (`Backend.assumes`).
     """
-    model, inputs = model_string(engine, flags), kind(engine).identity
+    model, inputs = model_string(engine, flags), kind(engine).identity[0]
     if declared:
         only = (("declared", declared), *((("tenant", tenant),) if tenant else ()))
         return Identity(model, _digest(only), only)

@@ -2,7 +2,8 @@
 
 from function.backends.registry import BACKENDS
 from function.engines.sglang.rules import RULES
-from function.engines.vllm.connectors import CONNECTORS, MULTI, Connector, apart
+from function.engines.vllm import connectors
+from function.engines.vllm.connectors import MULTI, Connector, apart
 from function.engines.vllm.merge import merge
 from function.problems import Refused
 from kv_offload.docs.markdown import HEADER, Sources, code, page, table
@@ -13,7 +14,7 @@ _KINDS = {"transfer": "prefill to decode", "cache": "offload"}
 def text() -> str:
     """Return the page."""
     tiers, why = _brought(), Sources("Why they conflict")
-    known = [row for row in CONNECTORS.values() if row.name != MULTI]
+    known = [row for row in connectors.known().values() if row.name != MULTI]
     rows = [
         (code(row.name), _KINDS[row.kind], *(_merged(row, tier, why) for tier in tiers))
         for row in known
@@ -53,7 +54,7 @@ def text() -> str:
             "",
             "One connector without support turns it off for the engine, and models with Mamba or "
             "linear attention layers do not start: "
-            + ", ".join(code(c.name) for c in CONNECTORS.values() if not c.hma)
+            + ", ".join(code(c.name) for c in connectors.known().values() if not c.hma)
             + ".",
             "",
             "## Flags that are refused",
@@ -83,7 +84,7 @@ def text() -> str:
 def _brought() -> tuple[str, ...]:
     """Return the connectors of vLLM that tiers bring: the columns of the table."""
     allowed = [BACKENDS[name].allows.connectors for name in BACKENDS.specs]
-    return tuple(name for names in allowed for name in CONNECTORS if name in names)
+    return tuple(name for names in allowed for name in connectors.known() if name in names)
 
 
 def _merged(row: Connector, tier: str, why: Sources) -> str:
@@ -91,5 +92,5 @@ def _merged(row: Connector, tier: str, why: Sources) -> str:
     try:
         merged = merge(user, {"kv_connector": tier, "kv_role": "kv_both"}).config or {}
     except Refused:
-        return f"conflict {why(apart(row, CONNECTORS[tier]))}"
+        return f"conflict {why(apart(row, connectors.known()[tier]))}"
     return "both" if merged["kv_connector"] == MULTI else "completed"

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from function.engines.registry import kind
-from function.engines.sglang import options as sglang_options
-from function.engines.vllm import options as vllm_options
+from function.engines.sglang import flags as sglang_flags
+from function.engines.vllm import flags as vllm_flags
 from function.engines.vllm.merge import children
 from tests.unit.engines.helpers import apply, engine, planned, sglang, vllm
 from tests.unit.engines.test_config_file import API_SERVER, FILES
@@ -78,7 +78,7 @@ def test_sglang_takes_what_is_wired(request, injection, words):
         assert given is True if value is None else str(given) == value
 
 
-TABLES = [("vllm", vllm_options.OPTIONS), ("sglang", sglang_options.OPTIONS)]
+TABLES = [("vllm", vllm_flags.TABLE.every), ("sglang", sglang_flags.TABLE.every)]
 
 
 @pytest.mark.parametrize(("name", "options"), TABLES, ids=["vllm", "sglang"])

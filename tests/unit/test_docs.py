@@ -17,7 +17,7 @@ from function.contract.stock_images import contents
 from function.contract.stock_images.lmcache_builds import WHEELS
 from function.contract.stock_images.repositories import REPOSITORIES
 from function.contract.versions import releases
-from function.engines.vllm.connectors import CONNECTORS
+from function.engines.vllm import connectors
 from function.pods.other_injectors import INJECTORS
 from function.reasons import Reason
 from function.workloads import kinds
@@ -55,7 +55,7 @@ def test_pages_name_every_row():
     pages = docs.pages()
     assert all(f"## {name}\n" in pages["docs/reasons.md"] for name in REASONS)
     assert all(f"`{row.connector}`" in pages["docs/versions.md"] for row in gate_rows())
-    assert all(f"`{name}`" in pages["docs/connectors.md"] for name in CONNECTORS)
+    assert all(f"`{name}`" in pages["docs/connectors.md"] for name in connectors.known())
 
 
 def test_pages_name_every_fact():

@@ -6,7 +6,7 @@ from function.api.engines import SGLANG
 from function.engines.kind import EngineKind, EventFlags, Flags, ImageNames, RankFlags
 from function.engines.sglang import plan, read
 from function.engines.sglang.config import CONFIG
-from function.engines.sglang.identity import INPUTS
+from function.engines.sglang.flags import IDENTITY
 from function.workloads.model import DECODE, PREFILL
 
 _MODE = "--disaggregation-mode"
@@ -28,7 +28,7 @@ KIND = EngineKind(
         replicas="--dp-size",
         attention="--enable-dp-attention",
     ),
-    identity=INPUTS,
+    identity=IDENTITY,
     read=read.effective,
     plan=plan.plan,
     phase=_phase,

@@ -6,7 +6,7 @@ from typing import Any
 from function.command.model import EngineCall
 from function.engines.config_file import valued
 from function.engines.kind import ConfigFormat
-from function.engines.sglang.options import TABLE
+from function.engines.sglang.flags import TABLE
 
 
 def _words(config: dict[str, Any], _: EngineCall) -> Iterator[str]:

@@ -7,7 +7,7 @@ from function.engines import config_file
 from function.engines import plan as plans
 from function.engines.plan import FlagPlan
 from function.engines.sglang.config import CONFIG
-from function.engines.sglang.options import TABLE
+from function.engines.sglang.flags import TABLE
 from function.engines.sglang.read import effective, read
 from function.engines.sglang.rules import RULES, Flags
 from function.problems import Refused
@@ -27,11 +27,11 @@ def plan(call: EngineCall, engine: Engine, injection: Injection) -> FlagPlan:
     _size_over_ratio(before, injection.flags)
     after = {**before, **injection.flags}
     for rule in RULES:
-        if rule.fatal and rule.when(after):
+        if rule.fatal and rule.holds(after):
             raise Refused(
                 Reason.CONNECTOR_CONFLICT, f"{rule.about}; the tier brings {_ours(injection)}"
             )
-    notes = tuple(rule.about for rule in RULES if not rule.fatal and rule.when(after))
+    notes = tuple(rule.about for rule in RULES if not rule.fatal and rule.holds(after))
     return FlagPlan(call, tuple(sets), taken + notes)
 
 

@@ -7,7 +7,7 @@ read before the command line.
 from function.command.model import EngineCall
 from function.engines import config_file
 from function.engines.scan import Scan, opposite, scan
-from function.engines.sglang.options import TABLE
+from function.engines.sglang.flags import TABLE
 
 
 def read(call: EngineCall) -> Scan:

@@ -6,7 +6,7 @@ from function.api.engines import VLLM
 from function.engines.kind import EngineKind, EventFlags, ImageNames, RankFlags
 from function.engines.vllm import phases, plan, read
 from function.engines.vllm.config import CONFIG
-from function.engines.vllm.identity import INPUTS
+from function.engines.vllm.flags import IDENTITY
 
 KIND = EngineKind(
     name=VLLM,
@@ -25,7 +25,7 @@ KIND = EngineKind(
         local="--data-parallel-size-local",
         placed=("--distributed-executor-backend", "--data-parallel-backend"),
     ),
-    identity=INPUTS,
+    identity=IDENTITY,
     read=read.effective,
     plan=plan.plan,
     phase=phases.phase,

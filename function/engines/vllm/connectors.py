@@ -1,10 +1,10 @@
-"""The KV connectors of vLLM, and which of them stand side by side: one table, fail-closed.
-
-The page docs/connectors.md is generated from it. Sources: reference of vLLM 0.33.0 (its connector
-registry and classes) and lmcache 0.5.6.
-"""
+"""The KV connectors of vLLM (facts.yaml), and which of them work together; others are refused."""
 
 from dataclasses import dataclass
+from functools import cache
+
+from function.engines.vllm.flags import FACTS
+from function.facts import Table
 
 MULTI = "MultiConnector"
 
@@ -25,51 +25,16 @@ class Connector:
     name: str
     kind: str
     family: str
+    source: str
     hma: bool = True
     why: str = ""
     modules: tuple[str, ...] = ("vllm.",)
     hosts: tuple[str, ...] = ()
 
 
-_LMCACHE_MODULES = ("vllm.", "lmcache.")
-_LMCACHE = "one engine process holds one LMCache client"
-_HOST = "both keep blocks in the pod's host memory"
-_NIXL = "one engine process has one NIXL side channel"
-_STORE = "one engine process has one Mooncake Store client, configured by MOONCAKE_CONFIG_PATH"
 ONE_WAY = "an engine hands its blocks over one way"
-_UNKNOWN = "it is not known to work beside another connector"
 
-_TABLE = (
-    Connector("NixlConnector", "transfer", "NIXL", why=_NIXL),
-    Connector("NixlPullConnector", "transfer", "NIXL", why=_NIXL),
-    Connector("NixlPushConnector", "transfer", "NIXL", why=_NIXL),
-    Connector("MooncakeConnector", "transfer", "Mooncake transfer", why=_UNKNOWN),
-    Connector("OffloadingConnector", "cache", "host memory", why=_HOST),
-    Connector("SimpleCPUOffloadConnector", "cache", "host memory", why=_HOST),
-    Connector(
-        "LMCacheMPConnector",
-        "cache",
-        "LMCache",
-        why=_LMCACHE,
-        modules=_LMCACHE_MODULES,
-        hosts=("lmcache.mp.host",),
-    ),
-    Connector("LMCacheConnectorV1", "cache", "LMCache", False, _LMCACHE, modules=_LMCACHE_MODULES),
-    Connector(
-        "LMCacheConnectorV1Dynamic", "cache", "LMCache", False, _LMCACHE, modules=_LMCACHE_MODULES
-    ),
-    Connector("MooncakeStoreConnector", "cache", "Mooncake Store", why=_STORE),
-    Connector(MULTI, "multi", MULTI),
-    Connector("FlexKVConnectorV1", "closed", "FlexKV", False, _UNKNOWN),
-    Connector("HF3FSKVConnector", "closed", "HF3FS", False, _UNKNOWN),
-    Connector("MoRIIOConnector", "closed", "MoRIIO", why=_UNKNOWN),
-    Connector("HiSparseConnector", "closed", "HiSparse", why=_UNKNOWN),
-    Connector("DecodeBenchConnector", "closed", "benchmark", why=_UNKNOWN),
-    Connector("ExampleConnector", "closed", "example", why=_UNKNOWN),
-    Connector("ExampleHiddenStatesConnector", "closed", "example", why=_UNKNOWN),
-    Connector("P2pNcclConnector", "closed", "gone", why="vLLM dropped it in 0.24"),
-    Connector("SharedStorageConnector", "closed", "gone", why="vLLM dropped it before 0.20"),
-)
+_ROWS = Table(Connector, FACTS, "connectors")
 
 
 def apart(one: Connector, other: Connector) -> str:
@@ -79,4 +44,7 @@ def apart(one: Connector, other: Connector) -> str:
     return ONE_WAY if one.kind == other.kind == "transfer" else ""
 
 
-CONNECTORS: dict[str, Connector] = {c.name: c for c in _TABLE}
+@cache
+def known() -> dict[str, Connector]:
+    """Return every connector by name."""
+    return {row.name: row for row in _ROWS}

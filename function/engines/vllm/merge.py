@@ -11,7 +11,8 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-from function.engines.vllm.connectors import CONNECTORS, MULTI, Connector, apart
+from function.engines.vllm import connectors
+from function.engines.vllm.connectors import MULTI, Connector, apart
 from function.names import MODULE_PREFIX
 from function.problems import Refused
 from function.reasons import Reason
@@ -27,8 +28,6 @@ POLICY = "kv_load_failure_policy"
 # Fields of the whole engine: MultiConnector passes its own engine_id to the children, and the
 # scheduler reads the failure policy at the top only.
 _TOP_ONLY = ("engine_id", POLICY)
-# Keys whose bare host is taken as tcp://HOST.
-_HOSTS = frozenset(key for row in CONNECTORS.values() for key in row.hosts)
 # Fields of one connector.
 _CHILD_ONLY = ("kv_connector", EXTRA, "kv_connector_module_path")
 
@@ -79,7 +78,7 @@ def children(config: Json | None) -> list[Json]:
 def without_hma(config: Json | None) -> list[str]:
     """Return the connectors of a config that turn vLLM's hybrid memory allocator off."""
     names = [str(child.get("kv_connector")) for child in children(config)]
-    return [n for n in names if n in CONNECTORS and not CONNECTORS[n].hma]
+    return [n for n in names if n in connectors.known() and not connectors.known()[n].hma]
 
 
 def _finish(config: Json, options: Json) -> Merged:
@@ -161,7 +160,7 @@ def _lift_engine_id(user: Json, listed: list[Json]) -> None:
 def _connector_row(config: Json, path: str = "") -> Connector:
     name = str(config.get("kv_connector"))
     where = f"{path} has" if path else "--kv-transfer-config has"
-    row = CONNECTORS.get(name)
+    row = connectors.known().get(name)
     if row is None:
         raise _conflict(f"{where} {name}, which is not known to work beside another connector")
     module = config.get("kv_connector_module_path")
@@ -228,7 +227,8 @@ def _fill(user: Json, ours: Json, path: str) -> Json:
 
 
 def _equal(key: str, user: Any, ours: Any) -> bool:
-    if key in _HOSTS:
+    # Its bare host is taken as tcp://HOST.
+    if any(key in row.hosts for row in connectors.known().values()):
         user, ours = (v if "://" in str(v) else f"tcp://{v}" for v in (user, ours))
     return user == ours and isinstance(user, bool) == isinstance(ours, bool)
 

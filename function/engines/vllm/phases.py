@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from function.engines.vllm.connectors import CONNECTORS
+from function.engines.vllm import connectors
 from function.engines.vllm.merge import children
 from function.engines.vllm.read import KV_TRANSFER
 from function.workloads.model import DECODE, PREFILL
@@ -38,5 +38,6 @@ def _movers(config: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         child
         for child in children(config)
-        if (row := CONNECTORS.get(str(child.get("kv_connector")))) and row.kind == "transfer"
+        if (row := connectors.known().get(str(child.get("kv_connector"))))
+        and row.kind == "transfer"
     ]

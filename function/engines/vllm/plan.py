@@ -12,8 +12,8 @@ from function.engines.plan import FlagPlan, Set
 from function.engines.scan import Scan, opposite
 from function.engines.vllm import read as vllm_read
 from function.engines.vllm.config import CONFIG
+from function.engines.vllm.flags import TABLE
 from function.engines.vllm.merge import merge, without_hma
-from function.engines.vllm.options import TABLE
 from function.problems import Refused
 from function.reasons import Reason
 

@@ -15,7 +15,7 @@ from function.command import kubernetes
 from function.command.model import EngineCall, Word
 from function.engines import config_file, json_text
 from function.engines.scan import Scan, Use, opposite, scan
-from function.engines.vllm.options import TABLE
+from function.engines.vllm.flags import TABLE
 from function.problems import Refused
 from function.reasons import Reason
 

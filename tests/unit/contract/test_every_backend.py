@@ -23,7 +23,7 @@ from function.contract.backend import AGENTS, CONTROL_PLANE, SUPPORT, Need, Tier
 from function.contract.engine import Engine
 from function.contract.stock_images.declared import parse
 from function.contract.versions import known_versions
-from function.engines.vllm.connectors import CONNECTORS
+from function.engines.vllm import connectors
 from function.problems import Refused
 from function.reasons import Reason
 from kv_offload.docs.matrix import TIERS
@@ -80,7 +80,7 @@ def test_table_rows_are_documented_and_used(of: goldens.Goldens) -> None:
 def test_connectors_are_known_to_combine(of: goldens.Goldens) -> None:
     """A connector that is not known to is refused beside a user's own; the tier's as well."""
     for name in of.backend.allows.connectors:
-        assert CONNECTORS[name].kind in ("cache", "transfer")
+        assert connectors.known()[name].kind in ("cache", "transfer")
 
 
 @each

@@ -13,7 +13,7 @@ from function.contract import gate
 from function.contract.engine import Engine
 from function.contract.gate import Question, Rows, Verdict
 from function.contract.versions import ceiling, known_versions, parse, undeclared_versions
-from function.engines.vllm.connectors import CONNECTORS
+from function.engines.vllm import connectors as vllm_connectors
 from function.problems import Refused
 from kv_offload.docs.reasons import REASONS
 
@@ -182,7 +182,7 @@ def test_rows_are_complete():
         for caution in row.cautions:
             assert SpecifierSet(caution.engine) is not None and caution.source
         if row.engine == "vLLM":
-            assert row.connector.partition("/")[0] in CONNECTORS
+            assert row.connector.partition("/")[0] in vllm_connectors.known()
     for engine in ENGINES:
         versions = known_versions(engine)
         for version in map(Version, versions):  # no version is in two rows of a connector

@@ -31,7 +31,7 @@ def test_start_command_and_model_are_recognised(name: str) -> None:
 
 @each
 def test_a_flag_is_set_once_and_another_value_is_refused(name: str) -> None:
-    flag = next(f for f, default in kind(name).identity.flags.items() if default == "1")
+    flag = next(f for f, default in kind(name).identity[0].flags.items() if default == "1")
     injection, engine = Injection("x", flags={flag: "2"}), Engine(name)
     wired = apply(_call(name), planned(_call(name), engine, injection).edits())
     assert wired[-2:] == [flag, "2"]
@@ -60,6 +60,6 @@ def test_the_flags_of_a_phase_are_read_as_that_phase(name: str) -> None:
 
 @each
 def test_versions_and_identity_flags_are_declared(name: str) -> None:
-    inputs = kind(name).identity
+    (inputs,) = kind(name).identity
     assert known_versions(name)
     assert inputs.switches | inputs.gone | inputs.with_switch.keys() <= inputs.flags.keys()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from function.contract.injection import Injection
 from function.engines.registry import kind
-from function.engines.vllm.connectors import CONNECTORS
+from function.engines.vllm import connectors
 from function.engines.vllm.merge import children
 from function.problems import Refused
 from kv_offload.docs.reasons import REASONS
@@ -24,7 +24,7 @@ from tests.unit.engines.helpers import (
     vllm,
 )
 
-names = st.sampled_from([*sorted(set(CONNECTORS) - {"MultiConnector"}), "Unknown"])
+names = st.sampled_from([*sorted(set(connectors.known()) - {"MultiConnector"}), "Unknown"])
 extra = st.dictionaries(
     st.sampled_from(["a", "backends", "lmcache.mp.port", "cpu_bytes_to_use"]),
     st.one_of(st.integers(), st.booleans(), st.text(max_size=4), st.lists(st.integers())),

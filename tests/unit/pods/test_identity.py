@@ -3,8 +3,8 @@
 import pytest
 
 from function.engines.registry import kind
-from function.engines.sglang.options import OPTIONS as SGLANG_OPTIONS
-from function.engines.vllm.options import OPTIONS as VLLM_OPTIONS
+from function.engines.sglang.flags import TABLE as SGLANG_OPTIONS
+from function.engines.vllm.flags import TABLE as VLLM_OPTIONS
 from function.pods.identity import identity
 
 PVC = {"name": "model-cache", "persistentVolumeClaim": {"claimName": "llama"}}
@@ -296,8 +296,8 @@ def test_flags_that_determine_sglang_pages(name):
     ids=["vLLM", "SGLang"],
 )
 def test_identity_flags_exist_in_the_engine(engine, options):
-    arities = {option.name: option.arity for option in options}
-    inputs = kind(engine).identity
+    arities = {option.name: option.arity for option in options.every}
+    (inputs,) = kind(engine).identity
     for name in inputs.flags.keys() - inputs.gone:
         assert (arities[name] == "0") == (name in inputs.switches), name
 

@@ -6,11 +6,12 @@ from function.contract.injection import Injection
 from function.engines import plan as plans
 from function.engines.kind import EngineKind, EventFlags, IdentityInputs, RankFlags
 from function.engines.plan import FlagPlan
-from function.engines.scan import Options, Scan, scan
-from function.engines.table import table
+from function.engines.scan import FlagGroup, Options, Scan, scan
 
 _ONE = "model cards replicas block dtype port sixth-cache-gib kv-events-config weights-revision"
-_OPTIONS = Options(table(_ONE, "", "", "eager", "", {"-m": "--model"}))
+_OPTIONS = Options(
+    [FlagGroup("1", tuple(_ONE.split()), aliases={"-m": "--model"}), FlagGroup("0", ("eager",))]
+)
 
 
 def _scan(call: EngineCall) -> Scan:
@@ -39,7 +40,7 @@ KIND = EngineKind(
     model_flag="--model",
     port=9000,
     ranks=RankFlags(shared=("--cards",), replicas="--replicas"),
-    identity=IdentityInputs(flags={"--cards": "1", "--dtype": "auto"}),
+    identity=[IdentityInputs(flags={"--cards": "1", "--dtype": "auto"})],
     read=_read,
     plan=_plan,
     events=EventFlags(block="--block"),
