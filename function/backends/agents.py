@@ -49,20 +49,17 @@ def pod(
 
 
 def daemonset(
-    tier: AnyTier, key: str, meta: Manifest, selector: Mapping[str, str], template: Manifest
+    tier: AnyTier,
+    key: str,
+    meta: Manifest,
+    labels: Mapping[str, str],
+    pod: Manifest,
+    annotations: Mapping[str, str],
 ) -> Part:
     """Return the agents' DaemonSet, updated by the tier's upgradePolicy."""
     policy = tier.spec.upgrade_policy
-    manifest: Manifest = {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": meta,
-        "spec": {
-            "selector": {"matchLabels": dict(selector)},
-            "updateStrategy": k.update_strategy(policy.type, policy.max_unavailable),
-            "template": template,
-        },
-    }
+    strategy = k.update_strategy(policy.type, policy.max_unavailable)
+    manifest = k.workload("DaemonSet", meta, labels, pod, annotations, updateStrategy=strategy)
     ready = k.DAEMONSET_READY_ON_DELETE if policy.type == "OnDelete" else k.DAEMONSET_READY
     return Part(key, manifest, AGENTS, ready, watch=True)
 

@@ -48,8 +48,7 @@ def program(tier: AnyTier) -> Part:
 def config_map(tier: AnyTier, namespace: str) -> Manifest:
     """Return the manifest of that ConfigMap in any namespace."""
     meta = k.metadata(_config_map_name(tier), namespace, tier.labels)
-    data = programs.texts("evictor")
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+    return k.config_map(meta, programs.texts("evictor"))
 
 
 def volume(tier: AnyTier) -> Manifest:

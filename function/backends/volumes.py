@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from function.api.evictor import Evictor
 from function.backends import agents, evictor
 from function.backends.evictor import BoundedDirectory
-from function.contract.backend import CONTROL_PLANE, AnyTier, Manifest, Part
+from function.contract.backend import CONTROL_PLANE, AnyTier, Part
 from function.contract.image import Image
 from function.kube import manifests as k
 
@@ -79,20 +79,11 @@ def _deployment(tier: AnyTier, volume: Volume) -> Part:
         "volumes": [{"name": "blocks", "persistentVolumeClaim": claim}, evictor.volume(tier)],
     }
     name = f"{tier.remote_name}-{volume.name}-{evictor.NAME}"
-    manifest: Manifest = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": k.metadata(name, volume.namespace, labels),
-        "spec": {
-            "replicas": 1,
-            "strategy": {"type": "Recreate"},
-            "selector": {"matchLabels": dict(labels)},
-            "template": {"metadata": {"labels": dict(labels)}, "spec": pod},
-        },
-    }
-    key = f"deployment-evictor-{volume.name}"
+    meta = k.metadata(name, volume.namespace, labels)
+    strategy = {"type": "Recreate"}
+    manifest = k.workload("Deployment", meta, labels, pod, replicas=1, strategy=strategy)
     return Part(
-        key,
+        f"deployment-evictor-{volume.name}",
         manifest,
         CONTROL_PLANE,
         k.DEPLOYMENT_READY,

@@ -138,13 +138,44 @@ def _policy_port(port: int | tuple[int, int]) -> Manifest:
     return {"port": port, "protocol": "TCP"}
 
 
-def claim_template(meta: Manifest, request: Manifest) -> Manifest:
-    """Return a ResourceClaimTemplate with one device request."""
+def claim_template(meta: Manifest, name: str, device_class: str, **exactly: Any) -> Manifest:
+    """Return a ResourceClaimTemplate with one device request, which has this name."""
+    request = {"name": name, "exactly": {"deviceClassName": device_class, **exactly}}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
         "metadata": meta,
         "spec": {"spec": {"devices": {"requests": [request]}}},
+    }
+
+
+def config_map(meta: Manifest, data: Mapping[str, str]) -> Manifest:
+    """Return a ConfigMap."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": dict(data)}
+
+
+def workload(
+    kind: str,
+    meta: Manifest,
+    labels: Mapping[str, str],
+    pod: Manifest,
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> Manifest:
+    """Return a DaemonSet, Deployment or StatefulSet.
+
+    `labels`: of its pods, and their selector. `annotations`: of its pods. `spec`: further fields.
+    """
+    pod_meta: Manifest = {"labels": dict(labels)}
+    if annotations:
+        pod_meta["annotations"] = dict(annotations)
+    selector = {"matchLabels": dict(labels)}
+    template = {"metadata": pod_meta, "spec": pod}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": meta,
+        "spec": {**spec, "selector": selector, "template": template},
     }
 
 
@@ -214,6 +245,24 @@ def claim(storage_class: str | None, size_gib: int, access_mode: str = "ReadWrit
 def persistent_volume_claim(meta: Manifest, spec: Manifest) -> Manifest:
     """Return a PersistentVolumeClaim."""
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+
+
+def claims_per_pod(
+    name: str, labels: Mapping[str, str], spec: Manifest, when_scaled: str
+) -> Manifest:
+    """Return the fields of a StatefulSet whose pods each have a claim, deleted with the set.
+
+    `when_scaled`: whether the claim of a pod that is scaled away is deleted (Delete or Retain).
+    """
+    return {
+        "volumeClaimTemplates": [
+            {"metadata": {"name": name, "labels": dict(labels)}, "spec": spec}
+        ],
+        "persistentVolumeClaimRetentionPolicy": {
+            "whenDeleted": "Delete",
+            "whenScaled": when_scaled,
+        },
+    }
 
 
 def env(values: Mapping[str, str]) -> list[Manifest]:

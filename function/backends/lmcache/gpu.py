@@ -61,15 +61,13 @@ def _cdi(tier: Tier, container: str) -> Visibility:
 def _dra(tier: Tier, container: str) -> Visibility:
     device_class = setting(tier).dra_or_default.device_class_name
     name = f"{tier.remote_name}-gpus"
-    request: Manifest = {
-        "name": "gpus",
-        "exactly": {
-            "deviceClassName": device_class,
-            "allocationMode": "All",
-            "adminAccess": True,
-        },
-    }
-    template = k.claim_template(k.metadata(name, tier.remote_namespace, tier.labels), request)
+    template = k.claim_template(
+        k.metadata(name, tier.remote_namespace, tier.labels),
+        "gpus",
+        device_class,
+        allocationMode="All",
+        adminAccess=True,
+    )
     return Visibility(
         pod={"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": name}]},
         resources={"claims": [{"name": "gpus"}]},

@@ -7,6 +7,7 @@ to everyone who may list processes or pods.
 
 from function.api.base import present
 from function.api.lmcache_l2 import L2Level, ManagedRedis, Redis
+from function.backends import agents
 from function.backends.lmcache import network
 from function.backends.lmcache.facts import Tier
 from function.contract.backend import CONTROL_PLANE, Manifest, Part
@@ -50,28 +51,19 @@ def parts(tier: Tier, level: L2Level) -> list[Part]:
     out = [
         Part(
             f"statefulset-redis-{level.name}",
-            {
-                "apiVersion": "apps/v1",
-                "kind": "StatefulSet",
-                "metadata": meta,
-                "spec": {
-                    "replicas": 1,
-                    "serviceName": name(tier, level),
-                    "selector": {"matchLabels": dict(labels)},
-                    "template": {
-                        "metadata": {"labels": dict(labels)},
-                        "spec": _pod(redis, managed, name(tier, level)),
-                    },
-                },
-            },
+            k.workload(
+                "StatefulSet",
+                meta,
+                labels,
+                _pod(redis, managed, meta["name"]),
+                replicas=1,
+                serviceName=meta["name"],
+            ),
             role=CONTROL_PLANE,
             ready=k.STATEFULSET_READY,
             watch=True,
         ),
-        Part(
-            f"service-redis-{level.name}",
-            k.service(dict(meta), labels, {"redis": redis.port}),
-        ),
+        Part(f"service-redis-{level.name}", k.service(dict(meta), labels, {"redis": redis.port})),
         Part(
             f"networkpolicy-redis-{level.name}",
             k.network_policy(dict(meta), labels, [_agents_only(tier, redis)]),
@@ -112,18 +104,14 @@ def _grace(managed: ManagedRedis) -> int:
 
 
 def _container(redis: Redis, managed: ManagedRedis) -> Manifest:
-    memory = memory_gib(managed)
     container: Manifest = {
         "name": _CONTAINER,
         "image": f"{managed.image.repository}:{managed.image.tag}",
         "imagePullPolicy": managed.image.pull_policy,
         "command": ["redis-server"],
         "args": _settings(redis.port, managed),
-        "ports": [{"name": "redis", "containerPort": redis.port, "protocol": "TCP"}],
-        "resources": {
-            "requests": {"cpu": "1", "memory": f"{memory}Gi"},
-            "limits": {"memory": f"{memory}Gi"},
-        },
+        "ports": agents.ports(redis=redis.port),
+        "resources": agents.resources(1, {"memory": f"{memory_gib(managed)}Gi"}),
         "securityContext": k.container_security(),
         "startupProbe": _probe(redis.port, period=5, failures=60 + 2 * managed.size_gib),
         "readinessProbe": _probe(redis.port, period=10, failures=3),

@@ -93,14 +93,9 @@ def arguments(tier: Tier, levels: Sequence[Level]) -> list[str]:
 
 def _daemonset(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Part:
     labels = network.agent_labels(tier)
-    template: Manifest = {
-        "metadata": {"labels": dict(labels)},
-        "spec": _pod(tier, seen, levels),
-    }
-    if seen.annotations:
-        template["metadata"]["annotations"] = dict(seen.annotations)
     meta = k.metadata(f"{tier.remote_name}-agent", tier.remote_namespace, labels)
-    return agents.daemonset(tier, "daemonset-agent", meta, labels, template)
+    pod = _pod(tier, seen, levels)
+    return agents.daemonset(tier, "daemonset-agent", meta, labels, pod, seen.annotations)
 
 
 def _pod(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Manifest:

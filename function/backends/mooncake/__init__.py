@@ -52,7 +52,7 @@ class Mooncake(Defaults[MooncakeSpec]):
         return [shared, *own, *network.policy(tier), *network.monitoring(tier)]
 
     def describe(self, tier: Tier) -> Description:
-        store_spec = facts.spec(tier).store
+        store_spec = tier.settings.store
         return Description(
             endpoints=network.endpoints(tier),
             pod_security=checks.pod_security(tier),

@@ -27,7 +27,7 @@ def _image(tier: Tier) -> Iterator[Problem]:
 
 
 def _rdma(tier: Tier) -> Iterator[Problem]:
-    if facts.spec(tier).protocol == "rdma" and tier.spec.rdma.source == "None":
+    if tier.settings.protocol == "rdma" and tier.spec.rdma.source == "None":
         yield Problem(
             f"{_SPEC}.protocol",
             "is rdma, but spec.rdma.source is None: set it to DevicePlugin or DRA, or use tcp",
@@ -39,20 +39,20 @@ def _rdma(tier: Tier) -> Iterator[Problem]:
             "is an EFA, which refuses the queue pairs of protocol rdma (Mooncake 2070). No release "
             "image has Mooncake's EFA transport: use protocol tcp",
         )
-    template = facts.spec(tier).engine.rdma_claim_template_name
+    template = tier.settings.engine.rdma_claim_template_name
     if template is not None and (
-        facts.spec(tier).protocol != "rdma" or tier.spec.rdma.source != "DRA"
+        tier.settings.protocol != "rdma" or tier.spec.rdma.source != "DRA"
     ):
         yield Problem(
             f"{_SPEC}.engine.rdmaClaimTemplateName",
             "may only be set with protocol rdma and spec.rdma.source DRA",
         )
-    if facts.spec(tier).rdma_gid_index is not None and facts.spec(tier).protocol != "rdma":
+    if tier.settings.rdma_gid_index is not None and tier.settings.protocol != "rdma":
         yield Problem(f"{_SPEC}.rdmaGidIndex", "may only be set with protocol rdma")
 
 
 def _drain(tier: Tier) -> Iterator[Problem]:
-    spec = facts.spec(tier)
+    spec = tier.settings
     if spec.store is None or spec.external is not None:
         return
     seconds, lease = spec.store.drain.max_seconds, spec.master_or_default.eviction.lease_seconds
@@ -65,7 +65,7 @@ def _drain(tier: Tier) -> Iterator[Problem]:
 
 
 def _directory(tier: Tier) -> Iterator[Problem]:
-    store = facts.spec(tier).store
+    store = tier.settings.store
     if store is None or store.offload is None or store.offload.host_path is None:
         return
     where = f"{_SPEC}.store.offload.hostPath.path"
@@ -80,7 +80,7 @@ def _directory(tier: Tier) -> Iterator[Problem]:
 
 
 def _flags(tier: Tier) -> Iterator[Problem]:
-    spec = facts.spec(tier)
+    spec = tier.settings
     if spec.master is None:
         return
     offload = spec.store is not None and spec.store.offload is not None
@@ -98,18 +98,18 @@ def _flags(tier: Tier) -> Iterator[Problem]:
 
 
 def _monitoring(tier: Tier) -> Iterator[Problem]:
-    if facts.spec(tier).alerts and tier.spec.monitoring is None:
+    if tier.settings.alerts and tier.spec.monitoring is None:
         yield Problem(
             f"{_SPEC}.alerts", "needs spec.monitoring: without it no pod may scrape the pool"
         )
-    if facts.spec(tier).alerts and facts.spec(tier).external is not None:
+    if tier.settings.alerts and tier.settings.external is not None:
         yield Problem(
             f"{_SPEC}.alerts", "may not be set with external: the tier then runs no master"
         )
 
 
 def _tenants(tier: Tier) -> Iterator[Problem]:
-    spec = facts.spec(tier)
+    spec = tier.settings
     if spec.tenants is None:
         return
     where = f"{_SPEC}.tenants.quotas"
@@ -126,13 +126,13 @@ def _tenants(tier: Tier) -> Iterator[Problem]:
 
 def _pool_gib(tier: Tier) -> int:
     """Return the memory of all stores, 0 if it depends on the number of nodes."""
-    store = facts.spec(tier).store
+    store = tier.settings.store
     return (store.replicas or 0) * store.size_gib if store is not None else 0
 
 
 def _not_admitted(tier: Tier) -> str:
     """Return the namespaces with a share that may not name the tier."""
-    tenants, allowed = facts.spec(tier).tenants, tier.spec.allowed_namespaces
+    tenants, allowed = tier.settings.tenants, tier.spec.allowed_namespaces
     if tenants is None or allowed.from_ == "All":
         return ""
     admitted = set(allowed.names) | ({tier.namespace} if allowed.from_ == "Same" else set())
@@ -140,7 +140,7 @@ def _not_admitted(tier: Tier) -> str:
 
 
 def _promised_gib(tier: Tier) -> int:
-    tenants = facts.spec(tier).tenants
+    tenants = tier.settings.tenants
     if tenants is None:
         return 0
     return tenants.others_size_gib + sum(quota.size_gib for quota in tenants.quotas)
@@ -151,7 +151,7 @@ _CHECKS = (_image, _rdma, _drain, _directory, _flags, _monitoring, _tenants)
 
 def warnings(tier: Tier) -> list[str]:
     """Return the warnings about a valid tier, for its Accepted condition."""
-    spec = facts.spec(tier)
+    spec = tier.settings
     store, image = spec.store, facts.image(tier)
     master = spec.master_or_default
     promised, pool = _promised_gib(tier), _pool_gib(tier)
@@ -204,7 +204,7 @@ def warnings(tier: Tier) -> list[str]:
 
 def pod_security(tier: Tier) -> str:
     """Return the strictest Pod Security level that admits the tier's own pods."""
-    spec = facts.spec(tier)
+    spec = tier.settings
     store = spec.store
     if store is None:
         return "restricted"

@@ -17,7 +17,7 @@ from function.backends.hierarchy import Storage
 from function.backends.hierarchy_rows import SMALL_POOL
 from function.backends.mooncake import conflicts, facts, rdma
 from function.backends.mooncake.facts import SEEDED, TENANT, Tier
-from function.backends.rdma import CAPABILITIES
+from function.backends.rdma import CAPABILITIES, ENGINE_CLAIM, engine_device
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json
 from function.contract.pairings import Pairing
@@ -50,7 +50,7 @@ ALLOWS = Allowance(
     ),
     mounts=(FILES,),
     capabilities=frozenset(CAPABILITIES),
-    claims=frozenset({"kv-offload-rdma"}),
+    claims=frozenset({ENGINE_CLAIM}),
 )
 
 # A prefill engine reads and writes; a decode engine gets its blocks from prefill, and reads others
@@ -83,7 +83,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
 
 def client_config(tier: Tier, engine: Engine) -> Json:
     """Return vLLM's client configuration; sizes per worker, in bytes."""
-    spec = facts.spec(tier)
+    spec = tier.settings
     config: Json = {
         "mode": "standalone-store",
         "master_server_address": facts.master_address(tier),
@@ -113,7 +113,7 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
         "kv_connector_extra_config": prefix | {"load_async": True},
     }
     seed = _seed(engine)
-    buffers = facts.spec(tier).engine.buffer_mib * _MIB * ranks.workers(engine)
+    buffers = tier.settings.engine.buffer_mib * _MIB * ranks.workers(engine)
     common = _common(tier, env)
     return Injection(
         connector=connector,
@@ -145,7 +145,7 @@ def _seed(engine: Engine) -> str:
 
 def storage(tier: Tier, tag: str, tenant: str) -> Storage:
     """Return the pool as SGLang's storage: `tag` prefixes keys; `tenant` may be ""."""
-    spec = facts.spec(tier)
+    spec = tier.settings
     admin = facts.admin_address(tier)
     extra: Json = {
         "extra_backend_tag": tag,
@@ -182,7 +182,7 @@ def _host_gib(tier: Tier, engine: Engine) -> int:
 
     From 0.5.21 on the default is most of the memory of the pod or its node.
     """
-    gib = facts.spec(tier).engine.host_gib or (_HOST_GIB if SMALL_POOL in engine.features else 0)
+    gib = tier.settings.engine.host_gib or (_HOST_GIB if SMALL_POOL in engine.features else 0)
     own = engine.flag(hierarchy.SIZE) if engine.has(hierarchy.SIZE) else None
     if gib and own == hierarchy.format_pool_size(gib):
         return gib  # the tier's own value, in a pod that is wired again
@@ -201,29 +201,13 @@ def _common(tier: Tier, env: list[Json]) -> Json:
     cluster = facts.cluster_id(tier)
     if cluster is not None:
         values["MC_STORE_CLUSTER_ID"] = cluster
-    variables = [*env, *({"name": name, "value": value} for name, value in values.items())]
-    common: Json = {
-        "backend": "Mooncake",
-        "env": tuple(variables),
-        "labels": tier.wired_labels,
-    }
+    variables = (*env, *k.env(values))
+    common: Json = {"backend": "Mooncake", "env": variables, "labels": tier.wired_labels}
     if facts.by_node_name(tier):
         common["node_selector"] = dict(tier.spec.nodes.selector)
-    return common | _device(tier)
-
-
-def _device(tier: Tier) -> Json:
-    """Return the RDMA device of an engine's pod."""
-    spec = facts.spec(tier)
-    if spec.protocol != rdma.RDMA:
-        return {}
-    wiring: Json = {"capabilities": CAPABILITIES}
-    plugin, template = tier.spec.rdma.device_plugin, spec.engine.rdma_claim_template_name
-    if plugin is not None:
-        wiring["resources"] = {plugin.resource_name: plugin.count}
-    elif template is not None:
-        wiring["claims"] = ({"name": "kv-offload-rdma", "resourceClaimTemplateName": template},)
-    return wiring
+    if tier.settings.protocol == rdma.RDMA:
+        common |= engine_device(tier, tier.settings.engine.rdma_claim_template_name)
+    return common
 
 
 _ENGINES: dict[str, Callable[[Tier, Engine], Injection]] = {VLLM: _vllm, SGLANG: _sglang}

@@ -19,7 +19,7 @@ _GIB = 2**30
 
 def parts(tier: Tier) -> list[Part]:
     """Return etcd, its Service and its disruption budget; none for an existing etcd."""
-    etcd = facts.spec(tier).etcd
+    etcd = tier.settings.etcd
     if etcd is None or etcd.source != "Managed":
         return []
     labels = pods.labels(tier, COMPONENT)
@@ -46,26 +46,17 @@ def _statefulset(tier: Tier, managed: MooncakeManagedEtcd) -> Part:
         "containers": [_container(tier, managed)],
     }
     claim = k.claim(managed.storage_class_name, managed.storage_gib)
-    manifest: Manifest = {
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
-        "metadata": meta,
-        "spec": {
-            "replicas": managed.replicas,
-            "serviceName": meta["name"],
-            # In order, no member would become ready: a quorum needs the next one.
-            "podManagementPolicy": "Parallel",
-            "selector": {"matchLabels": dict(labels)},
-            "template": {"metadata": {"labels": dict(labels)}, "spec": pod},
-            "volumeClaimTemplates": [
-                {"metadata": {"name": "data", "labels": dict(tier.labels)}, "spec": claim}
-            ],
-            "persistentVolumeClaimRetentionPolicy": {
-                "whenDeleted": "Delete",
-                "whenScaled": "Retain",
-            },
-        },
-    }
+    manifest = k.workload(
+        "StatefulSet",
+        meta,
+        labels,
+        pod,
+        replicas=managed.replicas,
+        serviceName=meta["name"],
+        # In order, no member would become ready: a quorum needs the next one.
+        podManagementPolicy="Parallel",
+        **k.claims_per_pod("data", tier.labels, claim, when_scaled="Retain"),
+    )
     return Part("statefulset-etcd", manifest, CONTROL_PLANE, k.STATEFULSET_READY, watch=True)
 
 

@@ -46,11 +46,6 @@ def line(version: Version) -> str:
     return ".".join(str(part) for part in (*version.release, 0, 0)[:3])
 
 
-def spec(tier: Tier) -> MooncakeSpec:
-    """Return the tier's `spec.mooncake`."""
-    return tier.settings
-
-
 def name(tier: Tier, component: str) -> str:
     """Return the name of an object of the tier on the workload cluster."""
     return f"{tier.remote_name}-{component}"
@@ -63,23 +58,23 @@ def master_host(tier: Tier) -> str:
 
 def master_address(tier: Tier) -> str:
     """Return the master's address in Mooncake's form."""
-    external = spec(tier).external
+    external = tier.settings.external
     if external is not None:
         return external.master_address
-    return f"{master_host(tier)}:{spec(tier).ports.rpc}"
+    return f"{master_host(tier)}:{tier.settings.ports.rpc}"
 
 
 def admin_address(tier: Tier) -> str | None:
     """Return HOST:PORT of the leading master's admin server, None if unknown."""
-    external = spec(tier).external
+    external = tier.settings.external
     if external is not None:
         return external.admin_address
-    return f"{master_host(tier)}:{spec(tier).ports.admin}"
+    return f"{master_host(tier)}:{tier.settings.ports.admin}"
 
 
 def metadata_server(tier: Tier) -> str:
     """Return the metadata server in Mooncake's form."""
-    settings = spec(tier)
+    settings = tier.settings
     if settings.external is not None:
         return settings.external.metadata_server or P2P
     if settings.metadata == "http":
@@ -91,7 +86,7 @@ def metadata_server(tier: Tier) -> str:
 
 def etcd_endpoints(tier: Tier) -> str:
     """Return HOST:PORT of every member of the tier's etcd, separated by `;`."""
-    etcd = present(spec(tier).etcd)
+    etcd = present(tier.settings.etcd)
     if etcd.external is not None:
         return ";".join(f"{e.host}:{e.port}" for e in etcd.external.endpoints)
     service = name(tier, "etcd")
@@ -103,7 +98,7 @@ def etcd_endpoints(tier: Tier) -> str:
 
 def cluster_id(tier: Tier) -> str | None:
     """Return the id of the leader election: one etcd may serve several tiers."""
-    settings = spec(tier)
+    settings = tier.settings
     if settings.external is not None:
         return settings.external.cluster_id
     return tier.remote_name if settings.ha else None
@@ -111,23 +106,23 @@ def cluster_id(tier: Tier) -> str | None:
 
 def by_node_name(tier: Tier) -> bool:
     """Return whether stores and clients use node names, to keep blocks on the node."""
-    return spec(tier).allocation_strategy == "local_first"
+    return tier.settings.allocation_strategy == "local_first"
 
 
 def startup_seconds(tier: Tier) -> int:
     """Return the longest start of a store: two minutes and a second per GiB."""
-    store = spec(tier).store
+    store = tier.settings.store
     return max(int(tier.spec.startup_timeout_seconds), 120 + (store.size_gib if store else 0))
 
 
 def drains(tier: Tier) -> bool:
     """Return whether stores move their blocks away before they stop."""
-    store = spec(tier).store
+    store = tier.settings.store
     return store is not None and store.drain.max_seconds > 0 and admin_address(tier) is not None
 
 
 def tenant(tier: Tier, namespace: str) -> str:
     """Return the tenant of consumers in `namespace`, "" for Mooncake's default tenant."""
-    tenants = spec(tier).tenants
+    tenants = tier.settings.tenants
     named = [] if tenants is None else [quota.namespace for quota in tenants.quotas]
     return namespace if namespace in named else ""

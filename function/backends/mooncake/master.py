@@ -22,17 +22,14 @@ _NO_DEADLINE = 2147483647  # of rollouts: standbys never become available
 
 def parts(tier: Tier) -> list[Part]:
     """Return the master, its Service and, with several, their disruption budget."""
-    spec = facts.spec(tier)
+    spec = tier.settings
     if spec.external is not None:
         return []
     labels = pods.labels(tier, COMPONENT)
     out = [
         *tenants.config_map(tier),
         _deployment(tier),
-        Part(
-            "service-master",
-            k.service(pods.meta(tier, COMPONENT), labels, _ports(spec)),
-        ),
+        Part("service-master", k.service(pods.meta(tier, COMPONENT), labels, _ports(spec))),
     ]
     if spec.master_or_default.replicas > 1:
         budget = k.disruption_budget(pods.meta(tier, COMPONENT), labels, minAvailable=1)
@@ -42,7 +39,7 @@ def parts(tier: Tier) -> list[Part]:
 
 def arguments(tier: Tier) -> list[str]:
     """Return the arguments of `mooncake_master`: every setting, also its defaults."""
-    spec = facts.spec(tier)
+    spec = tier.settings
     master = spec.master_or_default
     eviction = master.eviction
     flags: dict[str, str] = {
@@ -92,7 +89,7 @@ def _ports(spec: MooncakeSpec) -> dict[str, int]:
 
 
 def _deployment(tier: Tier) -> Part:
-    spec = facts.spec(tier)
+    spec = tier.settings
     labels = pods.labels(tier, COMPONENT)
     pod: Manifest = {
         **pods.control_plane(tier),
@@ -102,26 +99,20 @@ def _deployment(tier: Tier) -> Part:
     }
     if spec.master_or_default.replicas > 1:
         pod["affinity"] = pods.spread(labels)
-    manifest: Manifest = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": pods.meta(tier, COMPONENT, versioned=True),
-        "spec": {
-            "replicas": spec.master_or_default.replicas,
-            "strategy": {"type": "Recreate"},
-            "progressDeadlineSeconds": _NO_DEADLINE if spec.ha else 600,
-            "selector": {"matchLabels": dict(labels)},
-            "template": {
-                "metadata": {"labels": dict(labels)},
-                "spec": tenants.with_quotas(tier, pod),
-            },
-        },
-    }
+    manifest = k.workload(
+        "Deployment",
+        pods.meta(tier, COMPONENT, versioned=True),
+        labels,
+        tenants.with_quotas(tier, pod),
+        replicas=spec.master_or_default.replicas,
+        strategy={"type": "Recreate"},
+        progressDeadlineSeconds=_NO_DEADLINE if spec.ha else 600,
+    )
     return Part("deployment-master", manifest, CONTROL_PLANE, k.LEADER_READY, watch=True)
 
 
 def _container(tier: Tier) -> Manifest:
-    spec = facts.spec(tier)
+    spec = tier.settings
     master = spec.master_or_default
     # As process 1 an HA master ignores SIGTERM: tini passes it on.
     init = ["tini", "--"] if spec.ha else []

@@ -15,7 +15,7 @@ _Ports = list[int | tuple[int, int]]
 
 def policy(tier: Tier) -> list[Part]:
     """Return the policy for wired engines, the tier's own pods and monitoring."""
-    spec = facts.spec(tier)
+    spec = tier.settings
     ports = spec.ports
     pool: _Ports = [
         (ports.transfer_first, ports.transfer_last),
@@ -57,7 +57,7 @@ def monitoring(tier: Tier) -> list[Part]:
     monitor = agents.pod_monitor(tier, name, selector, ["admin", "health"], labels)
     if monitor is not None:
         out.append(Part("podmonitor-pool", monitor))
-    if facts.spec(tier).alerts:
+    if tier.settings.alerts:
         rule = agents.prometheus_rule(tier, name, alerts(tier))
         out.append(Part("prometheusrule-pool", rule))
     return [*out, *agents.engine_monitor(tier)]

@@ -22,7 +22,7 @@ def base(tier: Tier, uid: int = facts.UID, *, colocated_with_engines: bool = Fal
 
 def control_plane(tier: Tier) -> Manifest:
     """Return a pod of master or etcd, on the control plane's nodes."""
-    nodes = facts.spec(tier).control_plane_nodes
+    nodes = tier.settings.control_plane_nodes
     return agents.pod(tier, facts.image(tier), facts.UID, nodes=nodes)
 
 

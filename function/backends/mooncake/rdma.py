@@ -10,22 +10,22 @@ RDMA = "rdma"
 
 def device(tier: Tier) -> Device:
     """Return a store's RDMA device, empty with protocol tcp."""
-    return rdma.device(tier) if facts.spec(tier).protocol == RDMA else Device()
+    return rdma.device(tier) if tier.settings.protocol == RDMA else Device()
 
 
 def uid(tier: Tier) -> int:
     """Return the user of a store: only root can register memory for RDMA."""
-    return 0 if facts.spec(tier).protocol == RDMA else facts.UID
+    return 0 if tier.settings.protocol == RDMA else facts.UID
 
 
 def device_names(tier: Tier) -> str:
     """Return the devices in Mooncake's form; with "" it chooses."""
-    return ",".join(tier.spec.rdma.devices) if facts.spec(tier).protocol == RDMA else ""
+    return ",".join(tier.spec.rdma.devices) if tier.settings.protocol == RDMA else ""
 
 
 def env(tier: Tier) -> dict[str, str]:
     """Return the variables of all processes that move blocks by RDMA."""
-    spec = facts.spec(tier)
+    spec = tier.settings
     if spec.protocol != RDMA:
         return {}
     # Without it a process without a device only logs that, and continues by TCP.

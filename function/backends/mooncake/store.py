@@ -26,26 +26,32 @@ _STAGING_GIB = 2
 
 def parts(tier: Tier) -> list[Part]:
     """Return the stores, their RDMA claims and their disruption budget."""
-    store = facts.spec(tier).store
+    store = tier.settings.store
     if store is None:
         return []
     device = rdma.device(tier)
-    template = _template(tier, store, device)
+    labels = pods.labels(tier, COMPONENT)
+    meta, pod = pods.meta(tier, COMPONENT, versioned=True), _pod(tier, store, device)
+    annotations = tier.spec.rdma.pod_annotations
     if store.form == "DaemonSet":
-        return [*device.parts, _daemonset(tier, template)]
-    budget = k.disruption_budget(
-        pods.meta(tier, COMPONENT), pods.labels(tier, COMPONENT), maxUnavailable=1
+        stores = agents.daemonset(tier, "daemonset-store", meta, labels, pod, annotations)
+        return [*device.parts, stores]
+    budget = k.disruption_budget(pods.meta(tier, COMPONENT), labels, maxUnavailable=1)
+    manifest = k.workload(
+        "StatefulSet", meta, labels, pod, annotations, **_statefulset(tier, store)
     )
+    on_delete = tier.spec.upgrade_policy.type == "OnDelete"
+    ready = k.STATEFULSET_READY_ON_DELETE if on_delete else k.STATEFULSET_READY
     return [
         *device.parts,
-        _statefulset(tier, store, template),
+        Part("statefulset-store", manifest, AGENTS, ready, watch=True),
         Part("poddisruptionbudget-store", budget),
     ]
 
 
 def env(tier: Tier, store: MooncakeStore) -> list[Manifest]:
     """Return a store's environment: every setting in bytes, also Mooncake's defaults."""
-    spec = facts.spec(tier)
+    spec = tier.settings
     ports = spec.ports
     values = {
         "MOONCAKE_MASTER": facts.master_address(tier),
@@ -90,8 +96,7 @@ def env(tier: Tier, store: MooncakeStore) -> list[Manifest]:
     ]
 
 
-def _template(tier: Tier, store: MooncakeStore, device: Device) -> Manifest:
-    labels = pods.labels(tier, COMPONENT)
+def _pod(tier: Tier, store: MooncakeStore, device: Device) -> Manifest:
     volumes: list[Manifest] = [{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}]
     volumes += _disk(tier, store)
     pod: Manifest = {
@@ -102,13 +107,10 @@ def _template(tier: Tier, store: MooncakeStore, device: Device) -> Manifest:
         "volumes": volumes,
     }
     if store.form == "StatefulSet":
-        pod["affinity"] = pods.spread(labels)
+        pod["affinity"] = pods.spread(pods.labels(tier, COMPONENT))
     if device.pod_claims:
         pod["resourceClaims"] = [dict(claim) for claim in device.pod_claims]
-    meta: Manifest = {"labels": dict(labels)}
-    if tier.spec.rdma.pod_annotations:
-        meta["annotations"] = dict(tier.spec.rdma.pod_annotations)
-    return {"metadata": meta, "spec": pod}
+    return pod
 
 
 def _grace(tier: Tier, store: MooncakeStore) -> int:
@@ -146,7 +148,7 @@ def _chown_directory(tier: Tier, store: MooncakeStore) -> list[Manifest]:
 
 
 def _container(tier: Tier, store: MooncakeStore, device: Device) -> Manifest:
-    ports = facts.spec(tier).ports
+    ports = tier.settings.ports
     security = k.container_security()
     if device.capabilities:
         security["capabilities"]["add"] = list(device.capabilities)
@@ -221,37 +223,16 @@ def _disk(tier: Tier, store: MooncakeStore) -> list[Manifest]:
     return [{"name": "disk", "ephemeral": {"volumeClaimTemplate": template}}]
 
 
-def _daemonset(tier: Tier, template: Manifest) -> Part:
-    meta = pods.meta(tier, COMPONENT, versioned=True)
-    return agents.daemonset(tier, "daemonset-store", meta, pods.labels(tier, COMPONENT), template)
-
-
-def _statefulset(tier: Tier, store: MooncakeStore, template: Manifest) -> Part:
-    policy = tier.spec.upgrade_policy
-    strategy: Manifest = {"type": "OnDelete" if policy.type == "OnDelete" else "RollingUpdate"}
+def _statefulset(tier: Tier, store: MooncakeStore) -> Manifest:
+    """Return the fields of a StatefulSet of stores beside its pods."""
+    on_delete = tier.spec.upgrade_policy.type == "OnDelete"
     spec: Manifest = {
         "replicas": store.replicas,
         "serviceName": facts.name(tier, COMPONENT),
         "podManagementPolicy": "Parallel",
-        "selector": {"matchLabels": pods.labels(tier, COMPONENT)},
-        "updateStrategy": strategy,
-        "template": template,
+        "updateStrategy": {"type": "OnDelete" if on_delete else "RollingUpdate"},
     }
     if store.offload is not None and store.offload.claim is not None:
         claim = k.claim(store.offload.claim.storage_class_name, store.offload.size_gib)
-        spec["volumeClaimTemplates"] = [
-            {"metadata": {"name": "disk", "labels": dict(tier.labels)}, "spec": claim}
-        ]
-        spec["persistentVolumeClaimRetentionPolicy"] = {
-            "whenDeleted": "Delete",
-            "whenScaled": "Delete",
-        }
-    manifest: Manifest = {
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
-        "metadata": pods.meta(tier, COMPONENT, versioned=True),
-        "spec": spec,
-    }
-    on_delete = policy.type == "OnDelete"
-    ready = k.STATEFULSET_READY_ON_DELETE if on_delete else k.STATEFULSET_READY
-    return Part("statefulset-store", manifest, AGENTS, ready, watch=True)
+        spec |= k.claims_per_pod("disk", tier.labels, claim, when_scaled="Delete")
+    return spec

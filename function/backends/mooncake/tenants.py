@@ -21,24 +21,19 @@ _GIVEN, _KEPT = "/etc/kv-offload/tenants", "/var/lib/kv-offload/tenants"
 
 def config_map(tier: Tier) -> list[Part]:
     """Return the shares in the master's format: JSON is YAML."""
-    tenants = facts.spec(tier).tenants
+    tenants = tier.settings.tenants
     if tenants is None:
         return []
     shares = {quota.namespace: quota.size_gib for quota in tenants.quotas}
     shares[facts.DEFAULT_TENANT] = tenants.others_size_gib
     rows = [{"name": name, "quota": gib * _GIB} for name, gib in sorted(shares.items())]
-    manifest: Manifest = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": pods.meta(tier, COMPONENT),
-        "data": {FILE: json.dumps({"version": 1, "tenants": rows}, indent=1) + "\n"},
-    }
-    return [Part("configmap-tenants", manifest)]
+    text = json.dumps({"version": 1, "tenants": rows}, indent=1) + "\n"
+    return [Part("configmap-tenants", k.config_map(pods.meta(tier, COMPONENT), {FILE: text}))]
 
 
 def flags(tier: Tier) -> dict[str, str]:
     """Return the flags that make a master count by tenant, none without tenants."""
-    if facts.spec(tier).tenants is None:
+    if tier.settings.tenants is None:
         return {}
     return {
         "enable_multi_tenants": "true",
@@ -49,19 +44,19 @@ def flags(tier: Tier) -> dict[str, str]:
 
 def mounts(tier: Tier) -> list[Manifest]:
     """Return the mount from which the master reads its shares."""
-    if facts.spec(tier).tenants is None:
+    if tier.settings.tenants is None:
         return []
     return [{"name": "kept-tenants", "mountPath": _KEPT}]
 
 
 def with_quotas(tier: Tier, pod: Manifest) -> Manifest:
     """Return the master's pod with the sidecar, unchanged without tenants."""
-    if facts.spec(tier).tenants is None:
+    if tier.settings.tenants is None:
         return pod
     given = {"name": "tenants", "mountPath": _GIVEN, "readOnly": True}
     kept = {"name": "kept-tenants", "mountPath": _KEPT}
     copies = _container(tier, "copy-tenants", ["copy", f"{_GIVEN}/{FILE}", f"{_KEPT}/{FILE}"])
-    admin = f"http://127.0.0.1:{facts.spec(tier).ports.admin}"
+    admin = f"http://127.0.0.1:{tier.settings.ports.admin}"
     keeps = _container(tier, "keep-tenants", ["keep", f"{_GIVEN}/{FILE}", admin])
     volumes: list[Manifest] = [
         {"name": "tenants", "configMap": {"name": facts.name(tier, COMPONENT)}},

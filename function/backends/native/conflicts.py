@@ -67,7 +67,7 @@ def _in_bucket(tier: Tier) -> bool:
 def _peers_port_taken(tier: Tier, engine: Engine) -> str | None:
     peers = facts.peers(tier)
     served = events.serving(engine)
-    ranks = facts.count(engine, "--data-parallel-size")
+    ranks = engine.number("--data-parallel-size")
     if peers is None or not peers.port <= served < peers.port + ranks:
         return None
     return str(served)

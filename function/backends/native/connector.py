@@ -131,7 +131,7 @@ def _address(peers: NativePeers) -> list[Json]:
 
 
 def _ports(peers: NativePeers, engine: Engine) -> tuple[Json, ...]:
-    ranks = min(facts.count(engine, "--data-parallel-size"), _MOST)
+    ranks = min(engine.number("--data-parallel-size"), _MOST)
     return tuple(
         {"name": f"{_PEERS}-{rank}", "containerPort": peers.port + rank} for rank in range(ranks)
     )

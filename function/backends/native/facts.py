@@ -64,18 +64,12 @@ def directory(tier: Tier, level: NativeLevel) -> str:
     return f"{mount(level)}/{tier.remote_name}"
 
 
-def count(engine: Engine, flag: str) -> int:
-    """Return a parallelism from the engine's flags, default 1."""
-    value = engine.flag(flag) or ""
-    return max(1, int(value)) if value.isdecimal() and len(value) < 10 else 1
-
-
 def engines_in_a_pod(engine: Engine) -> int:
     """Return the number of data-parallel engines in one pod."""
     local = "--data-parallel-size-local"
     if engine.flag(local):
-        return count(engine, local)
-    return max(1, -(-count(engine, "--data-parallel-size") // max(1, engine.pods)))
+        return engine.number(local)
+    return max(1, -(-engine.number("--data-parallel-size") // max(1, engine.pods)))
 
 
 def cpu_bytes(tier: Tier, engine: Engine) -> int:

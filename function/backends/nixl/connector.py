@@ -9,7 +9,7 @@ from function.api.engines import SGLANG, VLLM
 from function.backends.nixl import facts, ports
 from function.backends.nixl.conflicts import ROWS
 from function.backends.nixl.facts import Tier
-from function.backends.rdma import CAPABILITIES
+from function.backends.rdma import CAPABILITIES, ENGINE_CLAIM, engine_device
 from function.contract import conflicts
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json
@@ -18,7 +18,6 @@ from function.workloads.model import DECODE, PREFILL
 
 MODE, TRANSFER = "--disaggregation-mode", "--disaggregation-transfer-backend"
 BACKEND = "SGLANG_DISAGGREGATION_NIXL_BACKEND"
-_CLAIM = "kv-offload-rdma"
 _TELEMETRY, _VOLUME = "/var/run/kv-offload/nixl", "kv-offload-nixl"
 _POLICY = {"Fail": "fail", "Recompute": "recompute"}
 _MODES = {PREFILL: "prefill", DECODE: "decode"}
@@ -43,7 +42,7 @@ ALLOWS = Allowance(
     mounts=(_TELEMETRY,),
     volumes=frozenset({"emptyDir"}),
     capabilities=frozenset(CAPABILITIES),
-    claims=frozenset({_CLAIM}),
+    claims=frozenset({ENGINE_CLAIM}),
     ports=ports.NAMES,
 )
 
@@ -79,7 +78,7 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
         ports=ports.container_ports(tier, engine),
         labels=tier.wired_labels,
         **telemetry,
-        **_device(tier),
+        **engine_device(tier, spec.rdma_claim_template_name),
     )
 
 
@@ -102,7 +101,7 @@ def _sglang(tier: Tier, engine: Engine) -> Injection:
         env_if_absent=(*address, *_ucx(tier)),
         ports=ports.container_ports(tier, engine),
         labels=tier.wired_labels,
-        **_device(tier),
+        **engine_device(tier, spec.rdma_claim_template_name),
     )
 
 
@@ -129,19 +128,6 @@ def _telemetry(tier: Tier) -> Json:
         "volumes": ({"name": _VOLUME, "emptyDir": {}},),
         "mounts": ({"name": _VOLUME, "mountPath": _TELEMETRY},),
     }
-
-
-def _device(tier: Tier) -> Json:
-    """Return the RDMA device of an engine's pod."""
-    rdma, template = tier.spec.rdma, tier.settings.rdma_claim_template_name
-    if rdma.source == "None":
-        return {}
-    wiring: Json = {"capabilities": CAPABILITIES}
-    if rdma.device_plugin is not None:
-        wiring["resources"] = {rdma.device_plugin.resource_name: rdma.device_plugin.count}
-    elif template is not None:
-        wiring["claims"] = ({"name": _CLAIM, "resourceClaimTemplateName": template},)
-    return wiring
 
 
 _ENGINES: dict[str, Callable[[Tier, Engine], Injection]] = {VLLM: _vllm, SGLANG: _sglang}

@@ -50,9 +50,3 @@ def listeners(engine: Engine) -> int:
 def needed_range(engine: Engine) -> int:
     """Return how many ports the pod's range must have."""
     return listeners(engine) * _SLACK
-
-
-def data_parallel(engine: Engine) -> int:
-    """Return the data-parallel ranks over all pods, default 1."""
-    value = engine.flag("--data-parallel-size") or ""
-    return max(1, int(value)) if value.isdecimal() and len(value) < 10 else 1

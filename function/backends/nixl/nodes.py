@@ -30,22 +30,22 @@ def parts(tier: Tier) -> list[Part]:
     device = rdma.device(tier) if asked.claim_device else Device()
     labels = k.component(tier.labels, NAME)
     name = f"{tier.remote_name}-{NAME}"
-    template = {"metadata": {"labels": dict(labels)}, "spec": _pod(tier, asked, device)}
-    if tier.spec.rdma.pod_annotations:
-        template["metadata"]["annotations"] = dict(tier.spec.rdma.pod_annotations)
-    meta = k.metadata(name, tier.remote_namespace, labels)
-    program: Manifest = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": k.metadata(name, tier.remote_namespace, tier.labels),
-        "data": {PROGRAM: programs.text(f"nixl/{PROGRAM}")},
-    }
-    deny_all = k.network_policy(k.metadata(name, tier.remote_namespace, tier.labels), labels, [])
+    daemonset = agents.daemonset(
+        tier,
+        f"daemonset-{NAME}",
+        k.metadata(name, tier.remote_namespace, labels),
+        labels,
+        _pod(tier, asked, device),
+        tier.spec.rdma.pod_annotations,
+    )
+    meta = k.metadata(name, tier.remote_namespace, tier.labels)
+    program = k.config_map(meta, {PROGRAM: programs.text(f"nixl/{PROGRAM}")})
+    deny_all = k.network_policy(dict(meta), labels, [])
     return [
         Part("namespace", k.namespace(tier.remote_namespace), keep=True),
         Part(f"configmap-{NAME}", program),
         *device.parts,
-        agents.daemonset(tier, f"daemonset-{NAME}", meta, labels, template),
+        daemonset,
         Part(f"networkpolicy-{NAME}", deny_all),
     ]
 

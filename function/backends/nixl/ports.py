@@ -83,7 +83,7 @@ def find_collision(tier: Tier, engine: Engine) -> str | None:
 
 def _vllm(tier: Tier, engine: Engine) -> Iterator[Ports]:
     spec, what = tier.settings, "NIXL's side channel"
-    count = facts.data_parallel(engine)
+    count = engine.number("--data-parallel-size")
     own = engine.env.get(SIDE_PORT, "")
     if SIDE_PORT not in engine.env:
         # A pod with its own address declares its container ports itself.
