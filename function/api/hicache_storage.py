@@ -14,7 +14,7 @@ from function.api.base import ApiModel, FieldRule, exactly_one, union
 from function.api.evictor import Evictor
 from function.api.mooncake import MooncakeExternal
 from function.api.placement import LocalRef
-from function.api.trust import TrustBundle
+from function.api.trust import AccessKeySecret, TrustBundle
 
 _IDENTITY = r"^[0-9a-f]{12}$"
 _BUCKET = r"^[a-z0-9][-a-z0-9.]{1,61}[a-z0-9]$"
@@ -125,15 +125,11 @@ class HiCachePOSIX(ApiModel):
     """Use of the volume at which eviction ends, in percent."""
 
 
-class HiCacheCredentials(ApiModel):
-    """Keys of an object store, in a Secret of the engines' namespace."""
+class HiCacheCredentials(AccessKeySecret):
+    """Keys of a Secret in the engines' namespace, by default with AWS's names."""
 
-    name: f.DnsName
-    """Name of the Secret."""
     access_key_id_key: f.SecretKey = "AWS_ACCESS_KEY_ID"
-    """Its key that holds the access key's id."""
     secret_access_key_key: f.SecretKey = "AWS_SECRET_ACCESS_KEY"
-    """Its key that holds the secret access key."""
 
 
 class HiCacheObjectStore(ApiModel):

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from function.api import fields as f
 from function.api.base import ApiModel, FieldRule, union
-from function.api.lmcache_l2 import SecretKeyRef
+from function.api.trust import SecretKeyRef
 
 
 class LocalDisk(ApiModel):

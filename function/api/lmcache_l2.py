@@ -10,31 +10,10 @@ from pydantic import Field
 
 from function.api import fields as f
 from function.api.base import ApiModel, FieldRule, exactly_one, union
+from function.api.placement import HostPath, ServerImage, VolumeClass
+from function.api.trust import AccessKeySecret, SecretKeyRef
 
 SizeGiB = Annotated[int, Field(ge=1, le=1048576)]
-
-
-class SecretKeyRef(ApiModel):
-    """One key of a Secret on the workload cluster, in its user's namespace."""
-
-    name: f.DnsName
-    """Name of the Secret."""
-    key: f.SecretKey
-    """Key in the Secret."""
-
-
-class HostPath(ApiModel):
-    """A directory of the node."""
-
-    path: f.AbsolutePath
-    """The directory, created if absent and kept when the agent's pod is deleted."""
-
-
-class Ephemeral(ApiModel):
-    """A volume that lives as long as the agent's pod."""
-
-    storage_class_name: f.DnsName | None = None
-    """StorageClass. Absent: the cluster's default."""
 
 
 class Disk(ApiModel):
@@ -44,7 +23,7 @@ class Disk(ApiModel):
     """Space for cached blocks on each node, in GiB."""
     host_path: HostPath | None = None
     """A directory of the node. It keeps blocks over upgrades."""
-    ephemeral: Ephemeral | None = None
+    ephemeral: VolumeClass | None = None
     """A volume with the pod's lifetime, without access to the host."""
     direct_io: bool = False
     """Bypass the page cache (O_DIRECT), for fast local NVMe."""
@@ -71,22 +50,11 @@ class SharedFileSystem(ApiModel):
     rules = (exactly_one("claim_name", "storage_class_name"),)
 
 
-class ManagedImage(ApiModel):
+class RedisImage(ServerImage):
     """The image of a managed Redis; it needs redis-server and redis-cli on its path."""
 
     repository: f.ImageRepository = "redis"
-    """Repository without tag."""
     tag: f.ImageTag = "7.4"
-    """Tag."""
-    pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
-    """When the kubelet pulls the image."""
-
-
-class Persistence(ApiModel):
-    """A volume that keeps the data of a managed Redis over restarts of its pod."""
-
-    storage_class_name: f.DnsName | None = None
-    """StorageClass of its volume. Absent: the cluster's default."""
 
 
 class ManagedRedis(ApiModel):
@@ -94,9 +62,9 @@ class ManagedRedis(ApiModel):
 
     size_gib: Annotated[int, Field(ge=1, le=4096)]
     """Memory for cached blocks, in GiB. Least recently used blocks are evicted first."""
-    image: ManagedImage = ManagedImage()
+    image: RedisImage = RedisImage()
     """The image of Redis."""
-    persistence: Persistence | None = None
+    persistence: VolumeClass | None = None
     """Absent: a restart of its pod loses all blocks."""
 
 
@@ -169,17 +137,6 @@ class Valkey(ApiModel):
     )
 
 
-class S3Credentials(ApiModel):
-    """Keys of a Secret in the tier's namespace that hold an access key."""
-
-    name: f.DnsName
-    """Name of the Secret."""
-    access_key_id_key: f.SecretKey = "accessKeyID"
-    """Key that holds the access key's id."""
-    secret_access_key_key: f.SecretKey = "secretAccessKey"
-    """Key that holds the secret access key."""
-
-
 class S3(ApiModel):
     """A bucket. The stock image lacks boto3, which keeps credentials out of arguments."""
 
@@ -191,7 +148,7 @@ class S3(ApiModel):
     """Region that requests are signed for."""
     tls: bool = True
     """Use TLS."""
-    credentials_secret: S3Credentials | None = None
+    credentials_secret: AccessKeySecret | None = None
     """Absent: the AWS chain of the pod (serviceAccountName, instance metadata)."""
 
 

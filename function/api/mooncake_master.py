@@ -6,6 +6,7 @@ from pydantic import Field
 
 from function.api import fields as f
 from function.api.base import ApiModel, FieldRule, union
+from function.api.placement import ServerImage
 
 _FLAG_NAME = r"^[a-z][a-z0-9_]*$"
 _FLAG_VALUE = r"^[^$]*$"
@@ -78,15 +79,11 @@ class MooncakeMaster(ApiModel):
     """Other flags of mooncake_master, without dashes."""
 
 
-class MooncakeEtcdImage(ApiModel):
+class MooncakeEtcdImage(ServerImage):
     """The image of a managed etcd; it needs etcd on its path."""
 
     repository: f.ImageRepository = "registry.k8s.io/etcd"
-    """Repository without tag."""
     tag: f.ImageTag = "3.6.5-0"
-    """Tag."""
-    pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
-    """When the kubelet pulls the image."""
 
 
 class MooncakeManagedEtcd(ApiModel):

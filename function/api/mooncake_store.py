@@ -4,22 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from function.api import fields as f
 from function.api.base import ApiModel, FieldRule, exactly_one
-
-
-class MooncakeHostPath(ApiModel):
-    """A directory of the node."""
-
-    path: f.AbsolutePath
-    """The directory, created if absent and given to the store's user."""
-
-
-class MooncakeClaim(ApiModel):
-    """A volume claim of each store."""
-
-    storage_class_name: f.DnsName | None = None
-    """StorageClass. Absent: the cluster's default."""
+from function.api.placement import HostPath, VolumeClass
 
 
 class MooncakeOffload(ApiModel):
@@ -30,9 +16,9 @@ class MooncakeOffload(ApiModel):
     size_gib: Annotated[int, Field(ge=1, le=1048576)]
     """Space for blocks on each store's disk, in GiB. Least recently used blocks are evicted
     first."""
-    host_path: MooncakeHostPath | None = None
-    """A directory of the node. It keeps blocks over restarts."""
-    claim: MooncakeClaim | None = None
+    host_path: HostPath | None = None
+    """A directory of the node, given to the store's user. It keeps blocks over restarts."""
+    claim: VolumeClass | None = None
     """A claim of that size. With a DaemonSet it is deleted with the pod, with a StatefulSet it is
     kept with the tier."""
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from function.api import fields as f
 from function.api.base import ApiModel, FieldRule, ForbiddenField, exactly_one, union
 from function.api.evictor import Evictor
-from function.api.trust import BUNDLE_NEEDS_HTTPS, TrustBundle
+from function.api.trust import BUNDLE_NEEDS_HTTPS, AccessKeySecret, TrustBundle
 
 _URL = r"^https?://[A-Za-z0-9][-A-Za-z0-9.]*(:[0-9]{1,5})?$"
 f.PATTERNS.update({_URL: "http://HOST[:PORT] or https://HOST[:PORT]"})
@@ -59,17 +59,6 @@ class NativeFileSystem(ApiModel):
     """The volume."""
 
 
-class NativeCredentials(ApiModel):
-    """Keys of a Secret in the engines' namespace that hold an access key."""
-
-    name: f.DnsName
-    """Name of the Secret."""
-    access_key_id_key: f.SecretKey = "accessKeyID"
-    """Key that holds the access key's id."""
-    secret_access_key_key: f.SecretKey = "secretAccessKey"
-    """Key that holds the secret access key."""
-
-
 class NativeBucket(ApiModel):
     """A bucket, through NIXL in the engine's image."""
 
@@ -81,7 +70,7 @@ class NativeBucket(ApiModel):
     """Address of the service, e.g. https://s3.eu-central-1.amazonaws.com."""
     region: Annotated[str, f.text(r"^[A-Za-z0-9][-A-Za-z0-9]*$", most=63)]
     """Region that requests are signed for."""
-    credentials_secret: NativeCredentials | None = None
+    credentials_secret: AccessKeySecret | None = None
     """Absent: the AWS chain of the engine's pod."""
     ca_config_map: TrustBundle | None = None
     """CA certificates for the endpoint. Absent: those of the engine's image."""

@@ -17,6 +17,31 @@ class LocalRef(ApiModel):
     """Name of the object."""
 
 
+class HostPath(ApiModel):
+    """A directory of the node."""
+
+    path: f.AbsolutePath
+    """The directory, created if absent and kept when the pod is deleted."""
+
+
+class VolumeClass(ApiModel):
+    """The class of a volume."""
+
+    storage_class_name: f.DnsName | None = None
+    """StorageClass. Absent: the cluster's default."""
+
+
+class ServerImage(ApiModel):
+    """The image of a server that a tier runs beside its agents."""
+
+    repository: f.ImageRepository
+    """Repository without tag."""
+    tag: f.ImageTag
+    """Tag."""
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    """When the kubelet pulls the image."""
+
+
 class Toleration(ApiModel):
     """A Kubernetes toleration of the agents' pods."""
 

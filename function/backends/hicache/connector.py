@@ -7,10 +7,9 @@ memory that the pod may have.
 from collections.abc import Mapping
 
 from function.api.base import present
-from function.backends import hierarchy
+from function.backends import access_keys, hierarchy
 from function.backends.hicache import conflicts, facts, storages
 from function.backends.hicache.facts import Tier
-from function.backends.hicache.storages import objects
 from function.backends.hierarchy_rows import BUFFER_ONLY, DECODE_OFFLOAD
 from function.backends.mooncake import connector as mooncake
 from function.contract.engine import Engine
@@ -30,7 +29,7 @@ ALLOWS = Allowance(
         "SGLANG_HICACHE_HF3FS_CONFIG_PATH",
         "SGLANG_HICACHE_NIXL_BACKEND_STORAGE_DIR",
     },
-    secrets=frozenset({objects.ACCESS, objects.SECRET}),
+    secrets=frozenset(access_keys.NAMES),
     mounts=(facts.OWN, facts.SHARED, facts.FILES, facts.TRUST),
     volumes=frozenset({"configMap", "emptyDir", "persistentVolumeClaim"}),
     capabilities=mooncake.ALLOWS.capabilities,

@@ -11,6 +11,7 @@ from typing import Any
 
 from function.api.base import present
 from function.api.lmcache_l2 import L2Level
+from function.backends import access_keys
 from function.backends.evictor import LOCAL_PERIOD, SHARED_PERIOD, BoundedDirectory
 from function.backends.lmcache import files, redis
 from function.backends.lmcache.facts import Tier
@@ -135,14 +136,7 @@ def _s3(tier: Tier, level: L2Level) -> Level:
         "disable_tls": not bucket.tls,
         "shared": True,
     }
-    env: tuple[Manifest, ...] = ()
-    if bucket.credentials_secret is not None:
-        secret = bucket.credentials_secret
-        env = (
-            k.env_secret("AWS_ACCESS_KEY_ID", secret.name, secret.access_key_id_key),
-            k.env_secret("AWS_SECRET_ACCESS_KEY", secret.name, secret.secret_access_key_key),
-        )
-    return _level(level, body, env=env)
+    return _level(level, body, env=access_keys.env(bucket.credentials_secret))
 
 
 def _nixl(tier: Tier, level: L2Level) -> Level:

@@ -9,13 +9,12 @@ from typing import Any
 
 from function.api.base import present
 from function.api.native import (
-    NativeBucket,
     NativeDisk,
     NativeLevel,
     NativePeers,
     NativeSimple,
 )
-from function.backends import seeds, trust
+from function.backends import access_keys, seeds, trust
 from function.backends.native import facts
 from function.backends.native.conflicts import ROWS
 from function.backends.native.facts import Tier
@@ -30,12 +29,11 @@ DISK, _DISK = f"{facts.MOUNTS}/disk", "kv-offload-disk"
 _HOST, _PORT = "VLLM_P2P_SIDE_CHANNEL_HOST", "VLLM_P2P_SIDE_CHANNEL_PORT"
 # Container ports have names; ports of further ranks are not declared.
 _PEERS, _MOST = "kv-peers", 64
-_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 ALLOWS = Allowance(
     connectors=frozenset({facts.CONNECTOR, facts.SIMPLE}),
     env=frozenset({seeds.SEED, _HOST, _PORT}),
-    secrets=frozenset(_KEYS),
+    secrets=frozenset(access_keys.NAMES),
     mounts=(facts.MOUNTS,),
     volumes=frozenset({"configMap", "emptyDir", "ephemeral", "persistentVolumeClaim"}),
     ports=frozenset(f"{_PEERS}-{rank}" for rank in range(_MOST)),
@@ -48,7 +46,8 @@ def inject(tier: Tier, engine: Engine) -> Injection:
     if tier.settings.simple is not None:
         return _simple(tier, tier.settings.simple, engine)
     levels = tier.settings.secondary
-    env = [variable for level in levels if level.bucket for variable in _credentials(level.bucket)]
+    buckets = [level.bucket for level in levels if level.bucket]
+    env = [each for bucket in buckets for each in access_keys.env(bucket.credentials_secret)]
     peers, value = facts.peers(tier), facts.seed(tier, engine)
     # Ray itself copies variables with vLLM's prefix.
     copied = tuple(variable["name"] for variable in env)
@@ -172,15 +171,6 @@ def _level(tier: Tier, level: NativeLevel, engine: Engine) -> Json:
         store["ca_bundle"] = trust.path(facts.mount(level))
     prefix = f"{tier.remote_name}/{engine.identity}"
     return {"type": "obj", "store_config": store, "prefix": prefix}
-
-
-def _credentials(bucket: NativeBucket) -> list[Json]:
-    """Return credentials in the environment: in the connector they would be in argv."""
-    secret = bucket.credentials_secret
-    if secret is None:
-        return []
-    keys = (secret.access_key_id_key, secret.secret_access_key_key)
-    return [k.env_secret(name, secret.name, key) for name, key in zip(_KEYS, keys, strict=True)]
 
 
 def _volume(tier: Tier, level: NativeLevel) -> Json | None:

@@ -1,7 +1,7 @@
 """Storage `nixl` with OBJ: one object per page; its keys hold no identity."""
 
 from function.api.base import present
-from function.backends import trust
+from function.backends import access_keys, trust
 from function.backends.hicache import facts
 from function.backends.hicache.facts import Tier
 from function.backends.hierarchy import Storage
@@ -9,7 +9,6 @@ from function.contract.engine import Engine
 from function.contract.injection import Json
 
 _VOLUME = "kv-offload-trust"
-ACCESS, SECRET = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"
 
 
 def storage(tier: Tier, _: Engine) -> Storage:
@@ -29,12 +28,7 @@ def storage(tier: Tier, _: Engine) -> Storage:
         plugin["endpoint_override"] = endpoint(tier)
     pod: Json = {}
     if settings.credentials is not None:
-        keys = settings.credentials
-        names = ((ACCESS, keys.access_key_id_key), (SECRET, keys.secret_access_key_key))
-        pod["env"] = tuple(
-            {"name": name, "valueFrom": {"secretKeyRef": {"name": keys.name, "key": key}}}
-            for name, key in names
-        )
+        pod["env"] = access_keys.env(settings.credentials)
     if settings.ca_config_map is not None:
         plugin["ca_bundle"] = trust.path(facts.TRUST)
         pod["volumes"] = (trust.volume(settings.ca_config_map, _VOLUME),)
