@@ -163,6 +163,7 @@ class ApiModel(BaseModel):
         frozen=True,
         use_enum_values=True,
         validate_default=False,
+        defer_build=True,
     )
 
     rules: ClassVar[tuple[FieldRule, ...]] = ()

@@ -63,7 +63,7 @@ class PodMetadata(ApiModel):
 class PodTemplate(ApiModel):
     """The template of a member's pods."""
 
-    metadata: PodMetadata = PodMetadata()
+    metadata: PodMetadata = PodMetadata.model_construct()
     """Metadata of the pods."""
     spec: PodSpec
     """Spec of the pods."""
@@ -140,7 +140,7 @@ class DeploymentSettings(ApiModel):
     """The engines of a replica."""
     kv_offload_tier_ref: KVOffloadTierRef | None = None
     """The tier that the engines' pods are wired to."""
-    service: Service = Service()
+    service: Service = Service.model_construct()
     """The Service in front of the engines."""
 
 

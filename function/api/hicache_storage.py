@@ -264,7 +264,7 @@ class HiCacheStorage(ApiModel):
     evictor: HiCacheEvictor | None = None
     """Runs a pod that bounds all files on a claim. Absent: each engine removes pages of its own
     identity only."""
-    prefetch: HiCachePrefetch = HiCachePrefetch()
+    prefetch: HiCachePrefetch = HiCachePrefetch.model_construct()
     """How pages are fetched before they are needed."""
     identity: Annotated[str, f.text(_IDENTITY, least=12, most=12)] | None = None
     """The one cache identity whose pages the store holds, for NIXL with OBJ, HF3FS and Raw. Engines

@@ -125,13 +125,13 @@ class LMCacheSpec(ApiModel):
     """The first level, with NodeServer."""
     l2: Annotated[list[L2Level], f.items(8, keys=("name",))] = []
     """The lower levels, nearest first, with NodeServer."""
-    evictor: Evictor = Evictor()
+    evictor: Evictor = Evictor.model_construct()
     """How levels that are files are kept below their sizes."""
-    prefetch: LMCachePrefetch = LMCachePrefetch()
+    prefetch: LMCachePrefetch = LMCachePrefetch.model_construct()
     """How blocks are fetched from lower levels."""
-    registration: LMCacheRegistration = LMCacheRegistration()
+    registration: LMCacheRegistration = LMCacheRegistration.model_construct()
     """How long engines stay registered."""
-    resources: LMCacheResources = LMCacheResources()
+    resources: LMCacheResources = LMCacheResources.model_construct()
     """The resources of an agent's pod in addition to l1."""
     run_as_user: Annotated[int, Field(ge=0, le=2147483647)] = 0
     """User id of the agents. 0: root without any capability. Others meet Pod Security level

@@ -62,7 +62,7 @@ class ManagedRedis(ApiModel):
 
     size_gib: Annotated[int, Field(ge=1, le=4096)]
     """Memory for cached blocks, in GiB. Least recently used blocks are evicted first."""
-    image: RedisImage = RedisImage()
+    image: RedisImage = RedisImage.model_construct()
     """The image of Redis."""
     persistence: VolumeClass | None = None
     """Absent: a restart of its pod loses all blocks."""

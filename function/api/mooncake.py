@@ -168,14 +168,14 @@ class MooncakeSpec(ApiModel):
     """A bounded share of the memory for each namespace. Absent: all share one pool."""
     etcd: MooncakeEtcd | None = None
     """etcd, for several masters, the oplog and metadata etcd."""
-    control_plane_nodes: Nodes = Nodes()
+    control_plane_nodes: Nodes = Nodes.model_construct()
     """The nodes of master and etcd, instead of spec.nodes. Default: any without a taint. They need
     no GPU, and an autoscaler may remove GPU nodes."""
     external: MooncakeExternal | None = None
     """An existing master, instead of one that the tier runs."""
-    engine: MooncakeEngine = MooncakeEngine()
+    engine: MooncakeEngine = MooncakeEngine.model_construct()
     """Settings of wired engines."""
-    ports: MooncakePorts = MooncakePorts()
+    ports: MooncakePorts = MooncakePorts.model_construct()
     """Ports of master and stores."""
     rdma_gid_index: Annotated[int, Field(ge=0, le=255)] | None = None
     """GID index of RoCE devices (MC_GID_INDEX), for stores and engines. Absent: Mooncake chooses

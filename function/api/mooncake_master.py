@@ -65,7 +65,7 @@ class MooncakeMaster(ApiModel):
     """Threads that serve clients."""
     client_ttl_seconds: Annotated[int, Field(ge=5, le=600)] = 10
     """Silence after which the master drops a store and its blocks, in seconds."""
-    eviction: MooncakeEviction = MooncakeEviction()
+    eviction: MooncakeEviction = MooncakeEviction.model_construct()
     """When blocks are evicted."""
     replication: MooncakeReplication | None = None
     """Additional copies of blocks that are read often. Absent: none."""
@@ -98,7 +98,7 @@ class MooncakeManagedEtcd(ApiModel):
     blocks ever written."""
     storage_class_name: f.DnsName | None = None
     """StorageClass of the volumes. Absent: the cluster's default."""
-    image: MooncakeEtcdImage = MooncakeEtcdImage()
+    image: MooncakeEtcdImage = MooncakeEtcdImage.model_construct()
     """The image of etcd."""
 
     rules = (

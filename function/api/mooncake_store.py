@@ -55,7 +55,7 @@ class MooncakeStore(ApiModel):
     """CPU cores requested; there is no limit."""
     offload: MooncakeOffload | None = None
     """A disk below the memory. Absent: none."""
-    drain: MooncakeDrain = MooncakeDrain()
+    drain: MooncakeDrain = MooncakeDrain.model_construct()
     """How blocks move away before a store stops."""
 
     rules = (

@@ -144,7 +144,7 @@ class NativeSpec(ApiModel):
     Levels below the memory need more."""
     secondary: Annotated[list[NativeLevel], f.items(4, keys=("name",))] = []
     """Levels below the memory, nearest first, shared by engines; vLLM 0.23 and newer."""
-    evictor: Evictor = Evictor()
+    evictor: Evictor = Evictor.model_construct()
     """How levels that are files are kept below their sizes."""
     run_as_user: Annotated[int, Field(ge=0, le=2147483647)] = 0
     """User id of the evictor. It must be the engines' user id to remove their files. 0: root

@@ -117,7 +117,7 @@ class NIXLSpec(ApiModel):
     """vLLM's handshake port, unless the pod sets it; each data-parallel rank adds its number."""
     bootstrap_port: Annotated[int, Field(ge=1024, le=65535)] = 8998
     """SGLang's handshake port of prefill engines, unless the pod sets it."""
-    ports: NIXLPorts = NIXLPorts()
+    ports: NIXLPorts = NIXLPorts.model_construct()
     """UCX's ports."""
     failure_policy: Literal["Fail", "Recompute"] = "Fail"
     """What a vLLM decode engine does when a transfer fails. Fail: the request ends with an error.

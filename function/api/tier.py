@@ -122,18 +122,18 @@ class TierBase(ApiModel):
     namespace: f.DnsLabel = "kv-offload-system"
     """Namespace of agents and control plane on the workload cluster. Created if absent, never
     deleted."""
-    allowed_namespaces: AllowedNamespaces = AllowedNamespaces()
+    allowed_namespaces: AllowedNamespaces = AllowedNamespaces.model_construct()
     """Namespaces whose consumers may name the tier."""
-    nodes: Nodes = Nodes()
+    nodes: Nodes = Nodes.model_construct()
     """The nodes that run an agent."""
     gpu_visibility: GPUVisibility | None = None
     """How agents see the GPUs of their node. Default, if agents need it: the RuntimeClass
     nvidia."""
-    rdma: RDMA = RDMA(source="None")
+    rdma: RDMA = RDMA.model_construct(source="None")
     """RDMA devices."""
-    image: AgentImage = AgentImage()
+    image: AgentImage = AgentImage.model_construct()
     """The agents' image."""
-    readiness: Readiness = Readiness()
+    readiness: Readiness = Readiness.model_construct()
     """When the agents count as ready."""
     startup_timeout_seconds: Annotated[int, Field(ge=30, le=7200)] = 300
     """How long an agent may take to start and an engine waits for it, in seconds."""
@@ -141,9 +141,9 @@ class TierBase(ApiModel):
     """Absent: only wired engines reach the agents."""
     events: Events | None = None
     """Block events that engines publish for a router. Absent: none."""
-    wiring: WiringUpdate = WiringUpdate()
+    wiring: WiringUpdate = WiringUpdate.model_construct()
     """When engine pods get the new wiring after the tier was changed."""
-    upgrade_policy: UpgradePolicy = UpgradePolicy()
+    upgrade_policy: UpgradePolicy = UpgradePolicy.model_construct()
     """How agents are replaced when the tier changes."""
 
 

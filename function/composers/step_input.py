@@ -39,4 +39,4 @@ def _parse(document: dict[str, Any]) -> Input:
     return parsed
 
 
-_DEFAULT = Input()
+_DEFAULT = Input.model_construct()

@@ -25,7 +25,7 @@ _Size = Annotated[int, Field(ge=0, lt=2**53)]
 
 
 class _Shape(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
+    model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
 
 
 class _FieldRef(_Shape):
