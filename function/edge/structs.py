@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from crossplane.function import resource
 from google.protobuf import struct_pb2 as structpb
 
 from function.edge.memo import ENTRY_BYTES, Cache, Derived, size_of
@@ -64,7 +63,11 @@ def encode(document: Mapping[str, Any]) -> bytes:
     key = marshal.dumps(plain)
     found = _encoded.get(key)
     if found is None:
-        found = resource.dict_to_struct(plain).SerializeToString(deterministic=True)
+        struct = structpb.Struct()
+        struct.update(
+            plain
+        )  # json_format, which the SDK's dict_to_struct uses, takes twice as long
+        found = struct.SerializeToString(deterministic=True)
         _encoded.put(key, found, len(key) + len(found) + ENTRY_BYTES)
     return found
 

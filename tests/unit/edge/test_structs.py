@@ -38,6 +38,13 @@ def test_encoded_value_decodes_equal(document: dict[str, Any]) -> None:
     assert structs.decode(struct) == document
 
 
+@given(st.dictionaries(st.text(), _values, max_size=5))
+def test_encode_equals_the_sdk(document: dict[str, Any]) -> None:
+    assert structs.encode(document) == resource.dict_to_struct(document).SerializeToString(
+        deterministic=True
+    )
+
+
 def test_whole_numbers_are_ints() -> None:
     replicas = structs.decode(STRUCT)["spec"]["replicas"]
     assert (replicas, type(replicas)) == (3, int)
