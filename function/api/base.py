@@ -7,20 +7,14 @@ several fields is one `FieldRule` in CEL. The XRD holds it, and the function che
 sees documents that no API server has validated (a local render, an older XRD).
 """
 
-import ast
-import inspect
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
-from itertools import pairwise
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from function.api.cel import predicate
 from function.api.messages import describe_error
@@ -175,42 +169,8 @@ class ApiModel(BaseModel):
         """Return the object as users write it: camelCase, without absent fields."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        schema = handler.resolve_ref_schema(handler(core_schema))
-        for base in filter(lambda base: issubclass(base, ApiModel), reversed(cls.__mro__)):
-            for name, text in _descriptions(base.__module__).get(base.__name__, {}).items():
-                schema["properties"][camel(name)]["description"] = text
-        rows = [
-            {"rule": rule.cel, "message": rule.message}
-            | ({"fieldPath": f".{rule.field}"} if rule.field else {})
-            for rule in _rules(cls)
-        ]
-        if rows:
-            schema["x-kubernetes-validations"] = rows
-        return schema
 
-
-@cache
-def _descriptions(module: str) -> dict[str, dict[str, str]]:
-    """Return the strings below the fields of a module's classes, by class and field.
-
-    They are read from the source: only generators need them, so no call pays for them.
-    """
-    found: dict[str, dict[str, str]] = {}
-    for node in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))):
-        if isinstance(node, ast.ClassDef):
-            texts = found[node.name] = {}
-            for field, below in pairwise(node.body):
-                match field, below:
-                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):
-                        texts[name] = text
-    return found
-
-
-def _rules(model: type[BaseModel]) -> Iterator[FieldRule]:
+def rules_of(model: type[BaseModel]) -> Iterator[FieldRule]:
     """Yield the rules of a model's bases, then its own."""
     for base in reversed(model.__mro__):
         yield from vars(base).get("rules", ())
@@ -279,7 +239,7 @@ def broken_rules(model: type[ApiModel], raw: Any, bad: frozenset[Loc]) -> Iterat
     """
     for view in walk_objects(DocumentView(model, raw, (), bad)):
         yield from view.duplicates()
-        for rule in _rules(view.model):
+        for rule in rules_of(view.model):
             try:
                 broken = rule.holds is not None and not rule.holds(view)
             except UnreadableField:

@@ -36,3 +36,16 @@ class KVOffloadTierRef(ApiModel):
     model_family: Annotated[list[Family], f.items(8)] = []
     """Kinds of the model's layers and of its use, if neither the model's name nor the engine's
     flags show them (docs/models.md)."""
+
+
+class ConsumerEntry(ApiModel):
+    """A composite that uses the tier."""
+
+    namespace: f.DnsLabel | None = None
+    """Namespace of the consumer; absent for a cluster-scoped one."""
+    kind: Annotated[str, f.text(most=63)]
+    """Kind of the consumer."""
+    name: f.DnsName
+    """Name of the consumer."""
+    identity: Annotated[str, f.text(most=253)] | None = None
+    """Its cache identity. Consumers with the same one share blocks."""

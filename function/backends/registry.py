@@ -1,6 +1,6 @@
 """The modules of backends by the value of `spec.backend`, imported on first use."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -9,10 +9,7 @@ from types import MappingProxyType
 from function.api.backends import SPECS, field_name
 from function.api.base import ApiModel
 from function.api.tier import TierSpec, with_backends
-from function.contract.accelerators.serving import AcceleratorRow
 from function.contract.backend import AnyBackend
-from function.contract.gate import Row
-from function.contract.models.support import FamilyRow
 
 
 @dataclass(frozen=True)
@@ -40,23 +37,3 @@ class Registry:
 
 
 BACKENDS = Registry(MappingProxyType(SPECS))
-
-
-def gate_rows() -> Iterator[Row]:
-    """Yield the gate's rows of every backend, for the documentation."""
-    for backend in _backends():
-        yield from backend.rows.gate
-
-
-def model_rows() -> Iterator[FamilyRow]:
-    """Yield the model rows of all backends, shared ones once, for the documentation."""
-    yield from dict.fromkeys(row for backend in _backends() for row in backend.rows.models)
-
-
-def accelerator_rows() -> Iterator[AcceleratorRow]:
-    """Yield the accelerator rows of all backends, shared ones once."""
-    yield from dict.fromkeys(row for backend in _backends() for row in backend.rows.accelerators)
-
-
-def _backends() -> Iterator[AnyBackend]:
-    return (BACKENDS[name] for name in sorted(BACKENDS.specs, key=field_name))

@@ -41,7 +41,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from function import names
-from function.api.status import ConsumerEntry
+from function.api.consumer import ConsumerEntry
 from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.kube import access, naming

@@ -12,11 +12,12 @@ from typing import Any
 
 import yaml
 
-from function.api import cluster, deployment, status, tier
+from function.api import cluster, deployment, tier
 from function.api import input as step
 from function.api.backends import SPECS, field_name
 from function.api.base import ApiModel
 from function.names import API_VERSION, GROUP, VERSION
+from kv_offload.crds import status
 from kv_offload.crds.reference import Page, reference
 from kv_offload.crds.schema import Schema, structural
 

@@ -4,9 +4,17 @@ pydantic writes JSON Schema 2020-12; a CustomResourceDefinition takes a small pa
 no references, no unions, no closed objects, exclusive bounds as booleans, keys of maps by CEL only.
 """
 
+import ast
+import inspect
+import sys
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
-from function.api.base import ApiModel, normalise
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core.core_schema import ModelSchema
+
+from function.api.base import ApiModel, camel, normalise, rules_of
 from function.api.fields import PATTERNS
 
 Schema = dict[str, Any]
@@ -31,8 +39,38 @@ def structural(model: type[ApiModel]) -> Schema:
 
     Raise ValueError for a model that has none.
     """
-    raw = model.model_json_schema(by_alias=True, mode="validation")
+    raw = model.model_json_schema(by_alias=True, mode="validation", schema_generator=_Generator)
     return _convert(raw, raw.get("$defs", {}), model.__name__)
+
+
+class _Generator(GenerateJsonSchema):
+    """pydantic's schema of a model, with its rules and the strings below its fields."""
+
+    def model_schema(self, schema: ModelSchema) -> JsonSchemaValue:
+        made, model = super().model_schema(schema), schema["cls"]
+        for base in filter(lambda base: issubclass(base, ApiModel), reversed(model.__mro__)):
+            for name, text in _descriptions(base.__module__).get(base.__name__, {}).items():
+                made["properties"][camel(name)]["description"] = text
+        rows = [
+            {"rule": rule.cel, "message": rule.message}
+            | ({"fieldPath": f".{rule.field}"} if rule.field else {})
+            for rule in rules_of(model)
+        ]
+        return made | ({"x-kubernetes-validations": rows} if rows else {})
+
+
+@cache
+def _descriptions(module: str) -> dict[str, dict[str, str]]:
+    """Return the strings below the fields of a module's classes, by class and field."""
+    found: dict[str, dict[str, str]] = {}
+    for node in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))):
+        if isinstance(node, ast.ClassDef):
+            texts = found[node.name] = {}
+            for field, below in pairwise(node.body):
+                match field, below:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):
+                        texts[name] = text
+    return found
 
 
 def _convert(node: Schema, defs: dict[str, Schema], path: str) -> Schema:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 
-from function.backends.registry import accelerator_rows
 from function.contract.accelerators.detect import (
     DEVICE_CLASSES,
     NODE_LABELS,
@@ -11,6 +10,7 @@ from function.contract.accelerators.detect import (
     SHARED_NODES,
 )
 from function.contract.accelerators.kinds import NAMES
+from kv_offload.docs.backend_rows import accelerator_rows
 from kv_offload.docs.markdown import HEADER, Sources, code, connectors, grouped, page, table
 
 _HINTS = (

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 
-from function.backends.registry import model_rows
 from function.contract.models.families import (
     ARCHITECTURES,
     DENSE,
@@ -19,6 +18,7 @@ from function.contract.models.families import (
     SPECULATIVE,
 )
 from function.contract.models.flags import FLAGS
+from kv_offload.docs.backend_rows import model_rows
 from kv_offload.docs.markdown import HEADER, Sources, code, connectors, grouped, page, table
 
 _MEANING = {

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from function.api.engines import ENGINES
-from function.backends.registry import gate_rows
 from function.contract.gate import Caution, Feature, Row
 from function.contract.versions import undeclared_versions
+from kv_offload.docs.backend_rows import gate_rows
 from kv_offload.docs.markdown import HEADER, Sources, code, first_and_last, grouped, page, table
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from function.api.backends import SPECS
-from function.backends.registry import accelerator_rows, gate_rows, model_rows
 from function.contract.models.families import ARCHITECTURES
 from function.contract.no_engines import NO_ENGINES
 from function.contract.stock_images import contents
@@ -23,6 +22,7 @@ from function.reasons import Reason
 from function.workloads import kinds
 from kv_offload import docs
 from kv_offload.docs import links, matrix, site
+from kv_offload.docs.backend_rows import accelerator_rows, gate_rows, model_rows
 from kv_offload.docs.reasons import REASONS, Pods
 
 ROOT = Path(__file__).parents[2]

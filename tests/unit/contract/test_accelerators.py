@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from function.api.engines import ENGINES, SGLANG, VLLM
-from function.backends.registry import accelerator_rows
 from function.contract.accelerators.claims import Claims
 from function.contract.accelerators.detect import (
     DEVICE_CLASSES,
@@ -15,6 +14,7 @@ from function.contract.accelerators.detect import (
 )
 from function.contract.accelerators.kinds import NAMES, Accelerator
 from function.contract.accelerators.serving import Served, served
+from kv_offload.docs.backend_rows import accelerator_rows
 
 ACCELERATOR_ROWS = tuple(accelerator_rows())
 

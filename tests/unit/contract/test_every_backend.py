@@ -17,7 +17,7 @@ import pytest
 from function import names
 from function.api.backends import SPECS, field_name
 from function.api.engines import ENGINES
-from function.backends.registry import BACKENDS, accelerator_rows, gate_rows, model_rows
+from function.backends.registry import BACKENDS
 from function.contract import gate, pairings
 from function.contract.backend import AGENTS, CONTROL_PLANE, SUPPORT, Need, Tier
 from function.contract.engine import Engine
@@ -26,6 +26,7 @@ from function.contract.versions import known_versions
 from function.engines.vllm import connectors
 from function.problems import Refused
 from function.reasons import Reason
+from kv_offload.docs.backend_rows import accelerator_rows, gate_rows, model_rows
 from kv_offload.docs.matrix import TIERS
 from kv_offload.render import files
 from tests.render.case import CASES

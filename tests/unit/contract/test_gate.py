@@ -8,13 +8,13 @@ from packaging.version import Version
 
 from function.api.engines import ENGINES
 from function.backends import hierarchy_rows as hicache
-from function.backends.registry import gate_rows
 from function.contract import gate
 from function.contract.engine import Engine
 from function.contract.gate import Question, Rows, Verdict
 from function.contract.versions import ceiling, known_versions, parse, undeclared_versions
 from function.engines.vllm import connectors as vllm_connectors
 from function.problems import Refused
+from kv_offload.docs.backend_rows import gate_rows
 from kv_offload.docs.reasons import REASONS
 
 TABLE = tuple(gate_rows())

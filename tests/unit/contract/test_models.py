@@ -7,12 +7,12 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from function.api.engines import ENGINES, SGLANG, VLLM
-from function.backends.registry import model_rows
 from function.contract.engine import Engine
 from function.contract.models import FAMILIES, UNKNOWN, Model, classify, of_config
 from function.contract.models.families import ARCHITECTURES, LAYOUTS, NAMES
 from function.contract.models.flags import FLAGS
 from function.contract.models.support import DECLARE, Answer, Support, judge
+from kv_offload.docs.backend_rows import model_rows
 
 MODEL_ROWS = tuple(model_rows())
 

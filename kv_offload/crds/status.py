@@ -10,6 +10,7 @@ from pydantic import Field
 
 from function.api import fields as f
 from function.api.base import ApiModel
+from function.api.consumer import ConsumerEntry
 
 Count = Annotated[int, Field(ge=0)]
 _Text = Annotated[str, f.text(most=512)]
@@ -26,19 +27,6 @@ class AgentsStatus(ApiModel):
     """Nodes whose agent is ready."""
     summary: Annotated[str, f.text(most=32)] | None = None
     """ready/desired, as text."""
-
-
-class ConsumerEntry(ApiModel):
-    """A composite that uses the tier."""
-
-    namespace: f.DnsLabel | None = None
-    """Namespace of the consumer; absent for a cluster-scoped one."""
-    kind: Annotated[str, f.text(most=63)]
-    """Kind of the consumer."""
-    name: f.DnsName
-    """Name of the consumer."""
-    identity: Annotated[str, f.text(most=253)] | None = None
-    """Its cache identity. Consumers with the same one share blocks."""
 
 
 class FleetEntry(ApiModel):
