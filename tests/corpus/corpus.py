@@ -49,7 +49,7 @@ WIRED = [name for name, case in CASES.items() if "argv" in case]
 REFUSED = [name for name, case in CASES.items() if "refused" in case]
 
 
-class NothingAsked(Exception):
+class NoRequest(Exception):
     """No engine in the workload asks for a tier."""
 
 
@@ -83,21 +83,21 @@ class FixedBackend(Defaults[Any]):
 
 
 def targeted(case: Json, manifest: Json) -> tuple[offload_request.OffloadRequest, Input]:
-    """The case's workload as wiring is asked for it. Raises Refused, NothingAsked."""
+    """The case's workload as wiring is asked for it. Raises Refused, NoRequest."""
     step = Input.model_validate(case.get("stepInput", {}))
     siblings = SiblingResources.among(case.get("beside", ()))
     found = offload_request.find(
         "engine", manifest, KVOffloadTierRef(name="chat"), step, "", siblings
     )
     if found is None:
-        raise NothingAsked
+        raise NoRequest
     if found.refused is not None:
         raise found.refused
     return found, step
 
 
 def wired(case: Json, manifest: Json) -> wire.Wired:
-    """The manifest wired to the case's tier. Raises Refused, NothingAsked."""
+    """The manifest wired to the case's tier. Raises Refused, NoRequest."""
     found, _ = targeted(case, manifest)
     spec: Any = SimpleNamespace(backend=tiers.INJECTIONS[case["tier"]].backend, events=None)
     tier = Tier("chat", "platform", "chat-00000", spec, spec)

@@ -1,4 +1,4 @@
-"""The corpus: whole workloads in, what must come out, and what must be started (corpus.py)."""
+"""The corpus: whole workloads, their wired form and the started commands (corpus.py)."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from tests.corpus.corpus import (
     CASES,
     REFUSED,
     WIRED,
-    NothingAsked,
+    NoRequest,
     find,
     starts,
     targeted,
@@ -65,14 +65,14 @@ def _without_command(case: Json, manifest: Json) -> Json:
     return manifest
 
 
-def test_the_corpus_is_as_large_as_it_says():
+def test_corpus_has_its_declared_size():
     assert len(CASES) == len(WIRED) + len(REFUSED)
     templates = sum(len(find(c, c["workload"]).templates) for c in CASES.values())
     assert templates >= 60, templates
 
 
 @pytest.mark.parametrize("name", WIRED)
-def test_wired(name, tmp_path):
+def test_wired_workload_equals_the_expected_one(name, tmp_path):
     case = CASES[name]
     before = deepcopy(case["workload"])
     manifest = wired(case, case["workload"]).manifest
@@ -126,7 +126,7 @@ def _shuffled(value: Any, data: st.DataObject) -> Any:
 @pytest.mark.parametrize("name", WIRED)
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_wiring_again_and_replay_are_byte_identical(name, data):
+def test_rewiring_and_replay_are_byte_identical(name, data):
     """With keys in any order and fields that nobody knows: once more, and from the record."""
     case = CASES[name]
     manifest = _shuffled(case["workload"], data)
@@ -155,20 +155,20 @@ RUBBISH = (None, 1, "x", [], {}, [1], {"a": 1})
 
 @pytest.mark.parametrize("rubbish", [1, "x", {"a": 1}, [1], [None]])
 @pytest.mark.parametrize("key", ["command", "args", "image", "env", "name"])
-def test_rubbish_in_a_container_of_lmcaches_image(key, rubbish):
+def test_malformed_container_of_an_lmcache_image_raises_only_refused(key, rubbish):
     """A version is looked for in its script, which is read by itself."""
     case = CASES["commands: LMCache's image"]
     manifest = deepcopy(case["workload"])
     (template,) = find(case, manifest).templates
     body = deepcopy(dict(template.body))
     body["spec"]["containers"][0][key] = rubbish
-    with contextlib.suppress(Refused, NothingAsked):
+    with contextlib.suppress(Refused, NoRequest):
         wired(case, workloads.replace(manifest, template, body))
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_rubbish_in_a_workload_raises_nothing_but_refused(data):
+def test_malformed_workload_raises_only_refused(data):
     case = CASES[data.draw(st.sampled_from(sorted(CASES)))]
     manifest = deepcopy(case["workload"])
     node, key = manifest, "spec"
@@ -178,12 +178,12 @@ def test_rubbish_in_a_workload_raises_nothing_but_refused(data):
             st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node)))
         )
     node[key] = deepcopy(data.draw(st.sampled_from(RUBBISH)))
-    with contextlib.suppress(Refused, NothingAsked):
+    with contextlib.suppress(Refused, NoRequest):
         wired(case, manifest)
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name):
+def test_refused_workload_gets_its_reason(name):
     case = CASES[name]
     before = deepcopy(case["workload"])
     with pytest.raises(Refused) as refused:

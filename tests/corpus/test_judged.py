@@ -1,4 +1,4 @@
-"""Shapes of public workloads against the judgement (judged.py): what becomes of each, by tier."""
+"""Decisions on shapes of public workloads, by tier, against judged.py."""
 
 from copy import deepcopy
 
@@ -25,12 +25,12 @@ PLANS = {tier: planned(tier) for tier in TIERS}
 ON = [(n, t) for n, s in SHAPES.items() for t in TIERS if s["verdicts"][t] == WIRED]
 
 
-def test_there_are_as_many_as_were_promised():
+def test_number_of_shapes():
     assert len(SHAPES) >= 60
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_verdicts(name):
+def test_decision_of_each_shape(name):
     shape = SHAPES[name]
     before = deepcopy(shape["workload"])
     found = {
@@ -43,7 +43,7 @@ def test_verdicts(name):
 
 
 @pytest.mark.parametrize(("name", "tier"), ON)
-def test_exactly_the_intended_words_are_written(name, tier, tmp_path):
+def test_only_intended_arguments_are_written(name, tier, tmp_path):
     shape = SHAPES[name]
     siblings = shape.get("beside", ())
     found = wired(shape["workload"], PLANS[tier], siblings)
@@ -75,12 +75,12 @@ def test_exactly_the_intended_words_are_written(name, tier, tmp_path):
     assert again is not None and again.manifest == found.manifest
 
 
-def test_kinds_are_known_where_they_are_judged():
+def test_judged_kinds_are_known():
     for name, shape in SHAPES.items():
         unknown = NO_WORKLOAD in shape["verdicts"].values()
         ending = shape["workload"]["kind"] == "Job"
         assert unknown == (not workloads.find(shape["workload"]) or ending), name
 
 
-def test_the_page_is_generated_from_them():
+def test_page_is_generated_from_the_shapes():
     assert PAGE.read_text() == text(), "run `python -m tests.corpus.judged`"

@@ -178,7 +178,7 @@ class MadeUp(Case):
     flags=st.tuples(st.booleans(), st.booleans(), st.booleans()),
     level=st.sampled_from(["Kept", "Created", "Ready"]),
 )
-def test_both_engines_render_alike(
+def test_both_engines_render_equally(
     crossplane: run.Engine, xr: Any, steps: Any, required: Any, flags: Any, level: str
 ) -> None:
     # What both get is read from YAML: what YAML cannot tell apart is the same to both.

@@ -10,24 +10,24 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
 @each_case
-def test_embedded(case: Case) -> None:
+def test_embedded_engine_renders_the_golden(case: Case) -> None:
     wrong = run.check(case, engines.embedded, "embedded", update=False)
     assert not wrong, "\n".join(wrong)
 
 
 @each_case
-def test_crossplane(case: Case, crossplane: run.Engine) -> None:
+def test_crossplane_renders_the_golden(case: Case, crossplane: run.Engine) -> None:
     wrong = run.check(case, crossplane, "crossplane", update=False)
     assert not wrong, "\n".join(wrong)
 
 
 @each_case
-def test_valid(case: Case, validator: validate.Validator) -> None:
+def test_rendered_documents_are_valid(case: Case, validator: validate.Validator) -> None:
     wrong = run.invalid(case, validator)
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_validator_finds_what_is_wrong(validator: validate.Validator) -> None:
+def test_validator_finds_invalid_documents(validator: validate.Validator) -> None:
     tier = {
         "apiVersion": "modelplane.ai/v1alpha1",
         "kind": "KVOffloadTier",
@@ -41,6 +41,6 @@ def test_the_validator_finds_what_is_wrong(validator: validate.Validator) -> Non
 
 
 @each_case
-def test_no_golden_is_without_its_pass(case: Case) -> None:
+def test_every_golden_has_a_pass(case: Case) -> None:
     assert golden.strangers(case) == []
     assert len({one.name for one in case.passes}) == len(case.passes)

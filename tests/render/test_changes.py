@@ -73,12 +73,12 @@ def _assert_exact(before: list[Any], after: list[Any]) -> None:
 
 
 @given(_STREAMS, _STREAMS)
-def test_any_stream_becomes_any_other(before: list[Any], after: list[Any]) -> None:
+def test_changes_turn_any_stream_into_any_other(before: list[Any], after: list[Any]) -> None:
     _assert_exact(emit.canonical(before), emit.canonical(after))
 
 
 @given(_STREAMS.filter(bool), st.data())
-def test_any_stream_is_edited(before: list[Any], data: st.DataObject) -> None:
+def test_changes_apply_to_edited_streams(before: list[Any], data: st.DataObject) -> None:
     after = [document for document in _edit(data, before) if isinstance(document, dict)]
     _assert_exact(emit.canonical(before), emit.canonical(after))
 
@@ -87,7 +87,7 @@ _STEPS = _WORDS | st.integers(0, 99) | st.tuples(st.sampled_from(["name", "type"
 
 
 @given(st.lists(_STEPS, min_size=1, max_size=5).map(tuple))
-def test_a_path_is_read_back(path: changes.Path) -> None:
+def test_printed_path_parses_equal(path: changes.Path) -> None:
     assert changes.parse(changes.show(path)) == path
 
 
@@ -191,13 +191,13 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_changes_say_what_differs_and_no_more(name: str) -> None:
+def test_changes_are_minimal(name: str) -> None:
     before, after, expected = EXAMPLES[name]
     assert changes.between(before, after) == expected
     _assert_exact(before, after)
 
 
-def test_a_word_more_before_leaves_the_changes_behind_it_alone() -> None:
+def test_inserted_word_does_not_shift_later_changes() -> None:
     before, after = [_pod(ARGS)], [_pod([*ARGS, "--level"])]
     longer = [
         [_pod(["--new", "1", *pod["spec"]["containers"][0]["args"]])] for (pod,) in (before, after)
@@ -218,6 +218,6 @@ def test_a_word_more_before_leaves_the_changes_behind_it_alone() -> None:
         ({"changed": "Pod p", "lists": {"spec.containers": [{"gone": ["x"]}]}}, "x'"),
     ],
 )
-def test_changes_that_do_not_fit_are_refused(change: dict[str, Any], said: str) -> None:
+def test_changes_of_another_stream_are_refused(change: dict[str, Any], said: str) -> None:
     with pytest.raises(changes.ChangesError, match=said):
         changes.apply([_pod(ARGS)], [change])

@@ -1,4 +1,4 @@
-"""Every example renders, alike through both engines, and is what Crossplane calls valid."""
+"""Every example renders equally through both engines and is valid for Crossplane."""
 
 from pathlib import Path
 
@@ -51,7 +51,7 @@ each = pytest.mark.parametrize("example", EXAMPLES, ids=_name)
 
 
 @each
-def test_is_accepted(example: Example) -> None:
+def test_example_is_accepted(example: Example) -> None:
     ((_, answer),) = run.render(example, engines.embedded)
     assert not answer.failed
     said = {c["type"]: c for c in conditions.read(answer.xr)}
@@ -60,7 +60,7 @@ def test_is_accepted(example: Example) -> None:
 
 
 @each
-def test_renders_alike(example: Example, crossplane: run.Engine) -> None:
+def test_both_engines_render_the_example_equally(example: Example, crossplane: run.Engine) -> None:
     ours, theirs = (
         emit.to_yaml(answer.documents)
         for engine in (engines.embedded, crossplane)
@@ -70,6 +70,6 @@ def test_renders_alike(example: Example, crossplane: run.Engine) -> None:
 
 
 @each
-def test_is_valid(example: Example, validator: validate.Validator) -> None:
+def test_rendered_example_is_valid(example: Example, validator: validate.Validator) -> None:
     ((one, answer),) = run.render(example, engines.embedded)
     assert validator.problems(validate.documents(example, one, answer)) == []

@@ -1,4 +1,4 @@
-"""The goldens' own checks: whatever is wrong in one is found, also in a golden of differences."""
+"""Checks of the goldens: errors in full and in differential goldens are found."""
 
 import shutil
 from collections.abc import Callable
@@ -52,7 +52,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("name", "edit", "said", "passes"), WRONG)
-def test_what_is_wrong_is_found(
+def test_errors_in_goldens_are_found(
     name: str, edit: Callable[[str], str], said: str, passes: int, folder: Path
 ) -> None:
     assert _wrong(folder) == []
@@ -64,7 +64,7 @@ def test_what_is_wrong_is_found(
     assert (folder / name).read_text() == right
 
 
-def test_a_golden_that_is_missing_is_found_and_one_too_many_removed(folder: Path) -> None:
+def test_missing_goldens_are_found_and_surplus_ones_removed(folder: Path) -> None:
     (folder / LIKE / "changes-bad.yaml").rename(folder / LIKE / "changes-other.yaml")
     assert any("changes-bad.yaml is missing" in said for said in _wrong(folder))
     _wrong(folder, update=True)
@@ -72,7 +72,7 @@ def test_a_golden_that_is_missing_is_found_and_one_too_many_removed(folder: Path
     assert not (folder / LIKE / "changes-other.yaml").exists()
 
 
-def test_a_case_may_not_be_like_one_that_is_like_another(folder: Path) -> None:
+def test_chained_like_references_are_refused(folder: Path) -> None:
     (folder / "third").mkdir()
     (folder / "third/case.yaml").write_text(f"like: {LIKE}\n")
     shutil.copy(folder / LIKE / "xr.yaml", folder / "third")

@@ -1,4 +1,4 @@
-"""The generated pages are what the tables say, and the tables are whole."""
+"""Generated pages match the tables, and the tables are complete."""
 
 import os
 import re
@@ -42,7 +42,7 @@ def test_drift_is_noticed(tmp_path, monkeypatch, capsys):
     assert "docs/versions.md differs from its table" in capsys.readouterr().out
 
 
-def test_reasons_are_whole():
+def test_reasons_are_complete():
     for name, reason in REASONS.items():
         assert name is reason.name and name.isalnum() and name[0].isupper()
         assert reason.meaning.endswith(".") and reason.fix.endswith(".") and reason.example
@@ -84,7 +84,7 @@ def _rows(head: str) -> dict[tuple[str, str], list[str]]:
     return {(tier, engine): rest for tier, engine, *rest in cells}
 
 
-def test_the_matrix_says_what_the_gate_says():
+def test_matrix_matches_the_gate():
     """One answer of each kind, known from the gate's rows and from conflicts."""
     families, shapes = _rows("| Tier | Engine | Versions"), _rows("| Tier | Engine | tensor")
     versions, _own, dense, hybrid, *_ = families["Mooncake", "vLLM"]
@@ -100,7 +100,7 @@ def test_the_matrix_says_what_the_gate_says():
     assert {tier["backend"] for tier in matrix.TIERS.values()} == set(SPECS)
 
 
-def test_which_engines_have_the_torch_of_lmcaches_wheel() -> None:
+def test_lmcache_page_names_images_with_a_matching_torch() -> None:
     """What docs/lmcache.md says by hand of the newest wheel, held to the tables of images."""
     newest, torch, cuda = WHEELS[-1].lmcache, WHEELS[-1].torch, WHEELS[-1].cuda
     vllms, sglangs = (
@@ -114,7 +114,7 @@ def test_which_engines_have_the_torch_of_lmcaches_wheel() -> None:
     ) in (ROOT / "docs/lmcache.md").read_text()
 
 
-def test_every_link_leads_somewhere():
+def test_links_resolve():
     assert links.broken(ROOT) == []
 
 
@@ -163,7 +163,7 @@ def test_every_known_workload_kind_is_on_the_page():
 OURS = re.compile(r"`((?:function|kv_offload|programs|tests|docs|example|package|xrd)/[\w./-]+)`")
 
 
-def test_every_path_of_the_repository_that_a_page_names_is_there():
+def test_repository_paths_in_pages_exist():
     """Paths with NAME or `<...>` are forms; a test's name after `::` is held below."""
     named = {
         (page.name, path)
@@ -184,7 +184,7 @@ SHOWN = [
 
 
 @pytest.mark.parametrize(("command", "output"), SHOWN)
-def test_console_output_is_what_the_command_prints(command, output):
+def test_console_output_equals_the_command_output(command, output):
     """A line with "..." stands for lines that the page leaves out."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
@@ -200,7 +200,7 @@ def test_console_output_is_what_the_command_prints(command, output):
     assert [line for line in shown if line not in printed] == [], done.stdout + done.stderr
 
 
-def test_console_output_is_shown():
+def test_pages_show_console_output():
     assert len(SHOWN) >= 3
 
 
@@ -209,12 +209,12 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_test_that_a_page_names_is_there(page: Path) -> None:
+def test_tests_named_in_pages_exist(page: Path) -> None:
     for file, name in NAMED.findall(page.read_text()):
         assert f"\ndef {name}(" in (ROOT / file).read_text(), f"{file}::{name}"
 
 
-def test_every_claim_names_its_test_or_who_claims_it() -> None:
+def test_every_claim_names_its_test_or_its_source() -> None:
     lines = (ROOT / "docs/claims.md").read_text().splitlines()
     shown = [line.split("|")[2].strip() for line in lines if line.startswith("| ")]
     claims = [column for column in shown if column != "Shown by"]

@@ -1,4 +1,4 @@
-"""The edge as Crossplane sees it: nothing but responses, whatever happens inside."""
+"""The function as Crossplane sees it: a response to every request, also after a bug."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ def run(req: fnv1.RunFunctionRequest) -> fnv1.RunFunctionResponse:
     return asyncio.run(fn.FunctionRunner().RunFunction(req, None))
 
 
-def test_a_bug_is_a_fatal_that_names_its_composer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bug_is_a_fatal_that_names_its_composer(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> Answer:
         raise KeyError("secret-value-in-a-local")
 
@@ -36,7 +36,7 @@ def test_a_bug_is_a_fatal_that_names_its_composer(monkeypatch: pytest.MonkeyPatc
     assert set(rsp.desired.resources) == {"theirs"}, "what others desire is kept"
 
 
-def test_a_composite_of_others_passes_through_as_it_came() -> None:
+def test_unknown_composite_passes_through_unchanged() -> None:
     req = request()
     rsp = run(req)
     assert rsp.desired == req.desired
@@ -45,7 +45,7 @@ def test_a_composite_of_others_passes_through_as_it_came() -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"kind": "X"}, {"metadata": {}}])
-def test_a_composite_with_nothing_in_it_is_no_bug(given: dict) -> None:
+def test_empty_composite_is_no_bug(given: dict) -> None:
     req = fnv1.RunFunctionRequest()
     req.observed.composite.resource.CopyFrom(resource.dict_to_struct(given))
     assert list(run(req).results) == []
@@ -57,7 +57,7 @@ KINDS = ("KVOffloadTier", "InferenceCluster", "ModelDeployment")
 @pytest.mark.parametrize("mode", ["Wire", "Compose"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("spec", [{}, None, {"backend": 7}, []], ids=str)
-def test_our_own_kinds_are_never_a_bug(kind: str, mode: str, spec: object) -> None:
+def test_malformed_own_kinds_are_never_a_bug(kind: str, mode: str, spec: object) -> None:
     document = {
         "apiVersion": "modelplane.ai/v1alpha1",
         "kind": kind,

@@ -1,4 +1,4 @@
-"""docs/proofs.md is what was seen, and that is of the harness as it is."""
+"""docs/proofs.md matches proven.json, and proven.json matches the pairs of tests/serve."""
 
 import ast
 import json
@@ -9,25 +9,24 @@ from tests.serve.proofs import PAGE, PROVEN, ROOT, page, pinned
 SEEN = json.loads(PROVEN.read_text())
 
 
-def test_the_page_is_what_was_seen() -> None:
+def test_page_matches_proven_json() -> None:
     assert PAGE.read_text() == page(SEEN)
 
 
-def test_what_was_seen_is_of_the_pairs_with_what_is_pinned() -> None:
+def test_proven_versions_are_the_pinned_ones() -> None:
     assert {name: seen["versions"] for name, seen in SEEN.items()} == {
         name: pinned(name) for name in PAIRS if name in SEEN
     }
 
 
-def test_tokens_are_said_of_pairs_that_showed_the_least() -> None:
-    """What one computed is found or fetched; what is of others is not. A pair without that is
-    listed as none."""
+def test_proven_pairs_show_hits_and_misses() -> None:
+    """A hit for the same identity and none for another one: without both a pair is not proven."""
     for name, seen in SEEN.items():
         tokens = [facts["tokens"] for facts in seen["cases"].values() if "tokens" in facts]
         assert min(tokens) == 0 < max(tokens), name
 
 
-def test_every_case_is_of_a_test() -> None:
+def test_every_proven_case_names_an_existing_test() -> None:
     for seen in SEEN.values():
         for case, facts in seen["cases"].items():
             file, _, function = facts["test"].partition("::")
@@ -36,7 +35,7 @@ def test_every_case_is_of_a_test() -> None:
             assert function in names, case
 
 
-def test_what_serves_no_tokens_says_what_is_shown_instead() -> None:
+def test_unproven_pairs_name_their_substitute() -> None:
     assert ELSEWHERE.keys() & PAIRS.keys() == set()
     for row in ELSEWHERE.values():
         assert (ROOT / row.shown).is_file() and row.why

@@ -1,4 +1,4 @@
-"""What people read holds no credential, and loses nothing else."""
+"""Redaction hides every credential and changes nothing else."""
 
 import pytest
 
@@ -37,11 +37,11 @@ def test_credentials_are_hidden(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_all_else_stays(text: str) -> None:
+def test_other_text_is_unchanged(text: str) -> None:
     assert redacted(text) == text
 
 
-def test_names_of_credentials() -> None:
+def test_credential_names_are_recognised() -> None:
     yes = "password secret_key aws_secret_access_key token apiKey api_key sas_token account_key"
     no = "chunk_tokens key master_key_path key_prefix tokens secretName"
     assert [name for name in yes.split() if not is_credential(name)] == []

@@ -22,7 +22,7 @@ print(known_versions("vLLM")[-1], *sorted(docs.drift(Path.cwd())))
 """
 
 
-def test_one_file_and_its_pages(tmp_path: Path) -> None:
+def test_new_release_changes_one_file_and_its_pages(tmp_path: Path) -> None:
     folder = tmp_path / "facts"
     shutil.copytree(FOLDER, folder)
     lines = (folder / "vllm.yaml").read_text().splitlines(keepends=True)

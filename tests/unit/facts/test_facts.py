@@ -1,4 +1,4 @@
-"""Facts files: each follows its schema, and what does not is refused with its place."""
+"""Facts files: each follows its schema, and violations are refused with their place."""
 
 import importlib
 from collections import defaultdict
@@ -34,14 +34,14 @@ def tables() -> dict[Path, dict[str, Table]]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_section_has_a_table_and_every_row_its_shape(path):
+def test_sections_match_their_tables_and_rows(path):
     known = tables().get(path, {})
     assert document(path).sections.keys() == known.keys()
     for table in known.values():
         assert len(table) > 0
 
 
-def test_every_text_is_used():
+def test_every_fact_text_is_used():
     everything = "".join(path.read_text() for path in FILES)
     for path in FILES:
         for name in document(path).texts:
@@ -76,7 +76,7 @@ def table(folder: Path, rows: str, head: str = "date: 2026-11-22\n") -> Table[Ro
     return Table(Row, path, "rows")
 
 
-def test_scalars_are_text_until_the_row_says_what_they_are(tmp_path):
+def test_scalars_are_strings_until_typed_by_the_row(tmp_path):
     rows = table(
         tmp_path,
         "- {name: 0.30, source: 'x, {read}', versions: [0.20, 1.0], families: [b, a], way: fast,\n"
@@ -104,7 +104,7 @@ def test_scalars_are_text_until_the_row_says_what_they_are(tmp_path):
         ("- x", "some.yaml: rows[0]: is no mapping"),
     ],
 )
-def test_what_does_not_follow_the_schema_is_refused_with_its_place(tmp_path, row, problem):
+def test_schema_violations_are_refused_with_their_place(tmp_path, row, problem):
     with pytest.raises(FactError) as error:
         list(table(tmp_path, row))
     assert str(error.value).startswith(problem)
@@ -115,5 +115,5 @@ def test_a_file_needs_a_date(tmp_path):
         list(table(tmp_path, "- {name: x, source: x}", head=""))
 
 
-def test_the_source_of_a_file_counts_for_rows_without_one(tmp_path):
+def test_rows_without_source_inherit_that_of_the_file(tmp_path):
     assert list(table(tmp_path, "- {name: x}", "date: 2026-11-22\nsource: z\n")) == [Row("x", "z")]

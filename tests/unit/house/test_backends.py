@@ -1,4 +1,4 @@
-"""Who names a backend outside of its own rooms: the table in docs/backends.md, held to the code."""
+"""The files that name a backend outside its own folders: docs/backends.md must list them."""
 
 import ast
 import re

@@ -73,12 +73,12 @@ def _room(name: str) -> str:
     return room if package == "function" or not room else f"{package}.{room}"
 
 
-def test_every_room_has_its_floor() -> None:
+def test_every_package_has_a_layer() -> None:
     assert {_room(name) for name in FILES} - {""} == set(_ORDER)
 
 
 @pytest.mark.parametrize("name", [n for n in FILES if _room(n)])
-def test_imports_run_down(name: str) -> None:
+def test_imports_go_to_lower_layers_only(name: str) -> None:
     mine = _ORDER.index(_room(name))
     up = {other for other in imported(name) if _room(other) and _ORDER.index(_room(other)) > mine}
     assert up == set(), f"{name} imports from a floor above its own"
@@ -93,7 +93,7 @@ def _roots(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
-def test_programs_stand_alone() -> None:
+def test_programs_import_nothing_of_ours() -> None:
     """Their text runs where nothing of ours is installed, and is read but never imported."""
     for path in (ROOT / "programs").rglob("*.py"):
         roots = {name.partition(".")[0] for name in _roots(path)}
@@ -132,11 +132,11 @@ def circles() -> set[frozenset[str]]:
     return found
 
 
-def test_no_circles() -> None:
+def test_no_import_cycles() -> None:
     assert circles() == set()
 
 
-def test_no_backend_is_known_outside_its_own_rooms() -> None:
+def test_no_backend_is_imported_outside_its_own_folders() -> None:
     """What only one backend knows stands in its folder, its API module, or the registry's line."""
     homes = {"function.backends", "function.api", "kv_offload.docs"}
     for name in FILES:
@@ -147,7 +147,7 @@ def test_no_backend_is_known_outside_its_own_rooms() -> None:
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_each_backend_can_be_the_first_to_be_imported(name: str) -> None:
+def test_each_backend_can_be_imported_first(name: str) -> None:
     """A server whose first tier is of this backend imports it before any other."""
     code = f"from function.backends.registry import BACKENDS; print(BACKENDS[{name!r}].name)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

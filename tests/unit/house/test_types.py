@@ -1,4 +1,4 @@
-"""What the type checker is told to pass over says why, in the same line."""
+"""Every type-checker ignore has its code and its reason on the same line."""
 
 import re
 from pathlib import Path
@@ -32,5 +32,5 @@ def test_an_ignored_line_has_its_code_and_its_reason(line: str) -> None:
         ("# type: ignore", False),
     ),
 )
-def test_what_counts_as_a_reason(comment: str, good: bool) -> None:
+def test_reason_of_an_ignored_line_is_recognised(comment: str, good: bool) -> None:
     assert bool(_REASONED.search(comment)) is good

@@ -101,14 +101,14 @@ def image(tmp_path: Path):
 @pytest.mark.parametrize(
     ("files", "expected"), [(VLLM, VLLM_REPORT), (SGLANG, SGLANG_REPORT)], ids=["vllm", "sglang"]
 )
-def test_what_people_read(image, files, expected):
+def test_text_output(image, files, expected):
     done = image(files, "--quick")
     assert done.stderr == ""
     assert done.stdout.partition("\n")[2] == expected.replace("PYTHON", sys.executable)
     assert done.returncode == 0
 
 
-def test_what_programs_read(image):
+def test_json_output(image):
     done = image(VLLM, "--quick", "--json")
     found = json.loads(done.stdout)
     assert found == {
@@ -142,7 +142,7 @@ def test_what_programs_read(image):
     assert declared.written(declared.parse(written, "annotation")) == written
 
 
-def test_what_does_not_import_is_said(image):
+def test_failed_import_is_reported(image):
     broken = {
         **VLLM,
         "torch/__init__.py": "",
@@ -163,7 +163,7 @@ def test_what_does_not_import_is_said(image):
     ]
 
 
-def test_an_editable_engine_is_read_at_its_source(image):
+def test_editable_engine_is_read_from_its_source(image):
     source = {
         "vllm-0.33.0.dist-info/METADATA": VLLM["vllm-0.33.0+cu129.dist-info/METADATA"],
         "vllm-0.33.0.dist-info/direct_url.json": '{"url": "file://SITE/../src"}',
@@ -173,7 +173,7 @@ def test_an_editable_engine_is_read_at_its_source(image):
     assert found["connectors"] == ["ExampleConnector", "LMCacheMPConnector"]
 
 
-def test_an_engine_in_another_environment_is_found_by_its_program(tmp_path):
+def test_engine_of_another_environment_is_found_by_its_command(tmp_path):
     """An image's `python3` need not be the engine's."""
     other = tmp_path / "other"
     (other / "bin").mkdir(parents=True)
@@ -196,7 +196,7 @@ def test_an_engine_in_another_environment_is_found_by_its_program(tmp_path):
     assert done.stdout.splitlines()[1] == f"engine: SGLang 0.5.23, by {other}/bin/python3"
 
 
-def test_without_an_engine_it_says_where_it_looked(image):
+def test_missing_engine_lists_the_searched_places(image):
     done = image({"torch/version.py": "cuda = '13.0'\n"}, "--quick")
     assert done.stdout.startswith(f"no vLLM and no SGLang in {sys.executable}")
     assert done.returncode == 1
@@ -216,7 +216,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize(("config", "expected"), MODELS.values(), ids=MODELS)
-def test_a_models_own_configuration(tmp_path, config, expected):
+def test_model_configuration_gives_the_family(tmp_path, config, expected):
     (tmp_path / "config.json").write_text(json.dumps(config))
     model = probe.model_hints(str(tmp_path))
     assert model is not None
@@ -225,7 +225,7 @@ def test_a_models_own_configuration(tmp_path, config, expected):
     assert expected <= of_config(config)
 
 
-def test_a_plain_configuration_is_for_a_person_to_judge(image, tmp_path):
+def test_plain_configuration_gives_a_commented_suggestion(image, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(MODELS["dense"][0]))
     lines = image(SGLANG, "--quick", "--model", str(tmp_path)).stdout.splitlines()
     assert "model: LlamaForCausalLM" in lines
@@ -234,7 +234,7 @@ def test_a_plain_configuration_is_for_a_person_to_judge(image, tmp_path):
     )
 
 
-def test_the_script_needs_an_old_python_and_nothing_else():
+def test_script_needs_only_an_old_python():
     tree = ast.parse(SCRIPT.read_text(), feature_version=(3, 9))
     imported = {
         (node.module if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0]
@@ -245,12 +245,12 @@ def test_the_script_needs_an_old_python_and_nothing_else():
     assert imported <= sys.stdlib_module_names
 
 
-def test_the_command_prints_the_script_as_it_is():
+def test_command_prints_the_script():
     result = run("probe", "--print")
     assert result.output == SCRIPT.read_text()
 
 
-def test_the_command_runs_it_in_an_interpreter(tmp_path):
+def test_command_runs_the_script_in_an_interpreter(tmp_path):
     """Through a real interpreter, whose answer and exit code are the command's."""
     script = tmp_path / "python"
     script.write_text(f'#!/bin/sh\necho "$@"\nexec {sys.executable} -S "$@"\n')
@@ -271,7 +271,7 @@ def test_the_command_runs_it_in_an_interpreter(tmp_path):
     assert done.returncode == 1
 
 
-def test_an_interpreter_that_is_not_there():
+def test_missing_interpreter_is_reported():
     result = run("probe", "--python", "/nonexistent/python")
     assert "/nonexistent/python: No such file or directory" in result.output
     assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""The program of the init containers that wait, as its own process."""
+"""The program of waiting init containers, run as a process."""
 
 import signal
 import socket
@@ -17,7 +17,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def test_it_goes_on_when_one_answers() -> None:
+def test_process_ends_when_one_address_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         waiting = start("30", "127.0.0.1:1", f"127.0.0.1:{port}")
@@ -26,7 +26,7 @@ def test_it_goes_on_when_one_answers() -> None:
     assert out == f"waiting for 127.0.0.1:1, 127.0.0.1:{port}\n"
 
 
-def test_it_gives_up_and_says_why() -> None:
+def test_process_times_out_with_a_reason() -> None:
     waiting = start("0", "127.0.0.1:1")
     _, err = waiting.communicate()
     assert waiting.returncode == 1
@@ -34,7 +34,7 @@ def test_it_gives_up_and_says_why() -> None:
     assert "Connection refused" in err
 
 
-def test_a_pod_that_is_deleted_does_not_wait_for_it() -> None:
+def test_sigterm_ends_the_wait() -> None:
     waiting = start("600", "127.0.0.1:1")
     assert waiting.stdout is not None
     waiting.stdout.readline()

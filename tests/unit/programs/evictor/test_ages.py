@@ -1,4 +1,4 @@
-"""What must go, out of intervals instead of a list."""
+"""Which files to remove, planned from age intervals instead of a list of files."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ def filled(files: list[tuple[float, int]]) -> Ages:
 
 
 @given(FILES, st.integers(0, 10**13), st.integers(0, 80))
-def test_enough_goes_and_nothing_newer_than_what_stays(
+def test_plan_removes_enough_and_the_oldest_first(
     files: list[tuple[float, int]], size: int, count: int
 ) -> None:
     """As long as every interval is a second, what goes is older than what stays but for that."""
@@ -39,12 +39,12 @@ def test_enough_goes_and_nothing_newer_than_what_stays(
         assert freed - last[1] < size or len(doomed) - 1 < count
 
 
-def test_nothing_goes_where_nothing_must() -> None:
+def test_plan_within_limits_removes_nothing() -> None:
     plan = filled([(5.0, 10), (6.0, 10)]).plan(0, 0)
     assert not plan.dooms(5.0, 10)
 
 
-def test_intervals_stay_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_intervals_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ages, "BUCKETS", 8)
     found = filled([(float(n), 1) for n in range(1000)])
     assert len(found.buckets) <= 8
@@ -57,7 +57,7 @@ def test_intervals_stay_few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("old", [0, 3])
-def test_what_grows_old_meanwhile_goes_only_as_far_as_it_must(old: int) -> None:
+def test_files_that_age_during_the_walk_go_only_as_needed(old: int) -> None:
     """Files that were too young when they were counted: not all of them for those few."""
     plan = filled([(float(n), 10) for n in range(old)]).plan(50, 5)
     went = [n for n in range(100) if plan.dooms(float(n), 10)]

@@ -1,4 +1,4 @@
-"""One directory: what goes, what stays, and when it is looked at."""
+"""One directory: the files removed, the files kept, and the time of the next walk."""
 
 import errno
 import os
@@ -59,7 +59,7 @@ TABLE: dict[str, tuple[Files, dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_what_is_left(tmp_path: Path, name: str) -> None:
+def test_files_left_after_eviction(tmp_path: Path, name: str) -> None:
     files, limits, stays = TABLE[name]
     fill(tmp_path, files)
     found = worker(tmp_path, **limits)
@@ -69,7 +69,7 @@ def test_what_is_left(tmp_path: Path, name: str) -> None:
     assert found.problem == ""
 
 
-def test_what_was_read_stays_longer_than_what_was_written_later(tmp_path: Path) -> None:
+def test_recently_read_files_outlive_later_written_ones(tmp_path: Path) -> None:
     fill(tmp_path, {"read": (4, 900), "not": (4, 800)})
     now = time.time()
     os.utime(tmp_path / "read", (now - 100, now - 900))
@@ -77,7 +77,7 @@ def test_what_was_read_stays_longer_than_what_was_written_later(tmp_path: Path) 
     assert left(tmp_path) == ["read"]
 
 
-def test_each_reading_counts_where_the_file_system_tells_of_one_a_day(tmp_path: Path) -> None:
+def test_every_read_counts_under_relatime(tmp_path: Path) -> None:
     """relatime: written long ago, read an hour ago; read again, it would not say so."""
     fill(tmp_path, {"a": (4, 2 * HOUR)})
     path, now = tmp_path / "a", time.time()
@@ -93,7 +93,7 @@ def test_each_reading_counts_where_the_file_system_tells_of_one_a_day(tmp_path: 
         assert found.order in ("used", "written")
 
 
-def test_it_may_not_say_so_of_others_files(tmp_path: Path, monkeypatch: Any) -> None:
+def test_utime_refused_for_files_of_others_is_no_error(tmp_path: Path, monkeypatch: Any) -> None:
     fill(tmp_path, {"a": (4, 2 * HOUR)})
     now = time.time()
     os.utime(tmp_path / "a", (now - HOUR, now - 2 * HOUR))
@@ -120,7 +120,7 @@ def test_links_are_not_followed_and_a_missing_directory_is_empty(tmp_path: Path)
     assert (inside / "link").is_symlink()
 
 
-def test_what_is_gone_already_counts(tmp_path: Path, monkeypatch: Any) -> None:
+def test_already_removed_files_count_as_freed(tmp_path: Path, monkeypatch: Any) -> None:
     """Another hand was quicker: no further file has to go for it."""
     fill(tmp_path, {f"f{n}": (10, 900 - n) for n in range(10)})
     remove = os.remove
@@ -134,7 +134,7 @@ def test_what_is_gone_already_counts(tmp_path: Path, monkeypatch: Any) -> None:
     assert len(left(tmp_path)) == 7
 
 
-def test_what_cannot_be_removed_is_said_and_not_tried_at_once_again(
+def test_failed_removal_is_reported_and_not_retried_at_once(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
     fill(tmp_path, {"a": (10, 900)})
@@ -154,7 +154,7 @@ def test_what_cannot_be_removed_is_said_and_not_tried_at_once_again(
     assert (found.problem, left(tmp_path)) == ("", [])
 
 
-def test_the_file_system_must_keep_room_too(tmp_path: Path, monkeypatch: Any) -> None:
+def test_file_system_keeps_free_space(tmp_path: Path, monkeypatch: Any) -> None:
     fill(tmp_path, {f"f{n}": (10, 900 - n) for n in range(20)})
     found = worker(tmp_path, free=10)
     monkeypatch.setattr(found, "_file_system", lambda: ((1000, 50), (0, 0)))
@@ -165,7 +165,7 @@ def test_the_file_system_must_keep_room_too(tmp_path: Path, monkeypatch: Any) ->
     assert found.excess() == (0, 7)
 
 
-def test_empty_directories_go_when_nobody_has_been_there_for_long(tmp_path: Path) -> None:
+def test_old_empty_directories_are_removed(tmp_path: Path) -> None:
     fill(tmp_path, {"old/a": (1, 900), "full/b": (1, 900)})
     (tmp_path / "old" / "a").unlink()
     (tmp_path / "new").mkdir()
@@ -183,7 +183,7 @@ def test_empty_directories_go_when_nobody_has_been_there_for_long(tmp_path: Path
     assert (found.counts["directories"], found.counts["empty_directories"]) == (1, 1)
 
 
-def test_directories_that_are_about_to_go_cost_no_file(tmp_path: Path, monkeypatch: Any) -> None:
+def test_directories_about_to_go_cost_no_file(tmp_path: Path, monkeypatch: Any) -> None:
     """vLLM has a directory for nearly every file. Evicted by inodes, nothing runs away."""
     fill(tmp_path, {f"d{n:03}/f": (1, 900 - n) for n in range(200)})
     found = worker(tmp_path, inodes=200, low=50, empties=True)
@@ -202,7 +202,7 @@ def test_directories_that_are_about_to_go_cost_no_file(tmp_path: Path, monkeypat
     assert len(left(tmp_path)) == 50
 
 
-def test_a_directory_of_empty_directories_holds_nothing(tmp_path: Path) -> None:
+def test_nested_empty_directories_are_removed(tmp_path: Path) -> None:
     """Or what is left of an eviction counts against the inodes, and takes the rest of the files."""
     (tmp_path / "a" / "b" / "c").mkdir(parents=True)
     (tmp_path / "d" / "e").mkdir(parents=True)
@@ -212,7 +212,7 @@ def test_a_directory_of_empty_directories_holds_nothing(tmp_path: Path) -> None:
     assert (found.counts["directories"], found.counts["empty_directories"]) == (1, 4)
 
 
-def test_short_of_inodes_empty_directories_go_sooner(tmp_path: Path, monkeypatch: Any) -> None:
+def test_inode_shortage_removes_empty_directories_sooner(tmp_path: Path, monkeypatch: Any) -> None:
     (tmp_path / "empty").mkdir()
     before = time.time() - 100
     os.utime(tmp_path / "empty", (before, before))
@@ -237,7 +237,7 @@ def test_a_dry_run_removes_nothing(tmp_path: Path, capsys: Any) -> None:
     assert found.due > time.monotonic()
 
 
-def test_only_the_holder_works(tmp_path: Path) -> None:
+def test_only_the_lease_holder_evicts(tmp_path: Path) -> None:
     fill(tmp_path, {"a": (4, 900), "b": (4, 800)})
     first = worker(tmp_path)
     second = worker(tmp_path, bytes=1)
@@ -249,7 +249,7 @@ def test_only_the_holder_works(tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
-def test_it_stops_in_the_middle(tmp_path: Path) -> None:
+def test_stop_interrupts_a_turn(tmp_path: Path) -> None:
     fill(tmp_path, {f"f{n}": (10, 900 - n) for n in range(10)})
     found = worker(tmp_path, bytes=1)
     found.stop.set()
@@ -258,7 +258,7 @@ def test_it_stops_in_the_middle(tmp_path: Path) -> None:
     assert len(left(tmp_path)) == 10
 
 
-def test_when_it_looks_again(tmp_path: Path, monkeypatch: Any) -> None:
+def test_time_of_the_next_walk(tmp_path: Path, monkeypatch: Any) -> None:
     """At its time; sooner where the file system fills; later where a walk takes long."""
     fill(tmp_path, {"a": (40, 900)})
     found = worker(tmp_path, bytes=100, period=300)
@@ -281,7 +281,7 @@ def test_when_it_looks_again(tmp_path: Path, monkeypatch: Any) -> None:
     assert found.due == pytest.approx(time.monotonic() + 3600, abs=5)
 
 
-def test_it_goes_on_at_once_where_it_was_not_enough(tmp_path: Path, monkeypatch: Any) -> None:
+def test_insufficient_eviction_repeats_at_once(tmp_path: Path, monkeypatch: Any) -> None:
     """Somebody wrote while it removed."""
     fill(tmp_path, {f"f{n}": (10, 900 - n) for n in range(10)})
     found = worker(tmp_path, bytes=50)
@@ -297,13 +297,13 @@ def test_it_goes_on_at_once_where_it_was_not_enough(tmp_path: Path, monkeypatch:
     assert found.due <= time.monotonic()
 
 
-def test_room_for_a_lease_on_a_full_disk(tmp_path: Path) -> None:
+def test_full_disk_gets_room_for_a_lease(tmp_path: Path) -> None:
     fill(tmp_path, {f"d/f{n:02}": (1, 900 - n) for n in range(20)} | {"d/x.tmp": (1, 900)})
     Directory(str(tmp_path)).make_room()
     assert left(tmp_path) == ["d/f16", "d/f17", "d/f18", "d/f19", "d/x.tmp"]
 
 
-def test_a_directory_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: Any) -> None:
+def test_unreadable_directory_is_reported(tmp_path: Path, monkeypatch: Any) -> None:
     fill(tmp_path, {"a": (1, 900)})
     found = worker(tmp_path)
 

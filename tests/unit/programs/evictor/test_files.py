@@ -1,4 +1,4 @@
-"""What is known of files and of where they lie."""
+"""Facts about files and their mounts."""
 
 from pathlib import Path
 
@@ -24,15 +24,13 @@ MOUNTS = """\
         ("/mnt/my disk/a", "nfs4", {"rw", "nosuid", "relatime"}),
     ],
 )
-def test_where_a_directory_is_mounted(
-    tmp_path: Path, path: str, kind: str, options: set[str]
-) -> None:
+def test_mount_of_a_directory(tmp_path: Path, path: str, kind: str, options: set[str]) -> None:
     table = tmp_path / "mountinfo"
     table.write_text(MOUNTS)
     assert mount_of(path, str(table)) == (kind, options)
 
 
-def test_nobody_says() -> None:
+def test_missing_mountinfo_gives_no_mount() -> None:
     assert mount_of("/x", "/nowhere/mountinfo") == ("", set())
 
 
@@ -48,5 +46,5 @@ def test_nobody_says() -> None:
         ("config.json", False),
     ],
 )
-def test_what_is_being_written(name: str, is_it: bool) -> None:
+def test_temporary_files_are_recognised(name: str, is_it: bool) -> None:
     assert temporary(name) is is_it

@@ -37,7 +37,7 @@ def leases(root: Path, count: int) -> list[Lease]:
     return [Lease(str(root), SECONDS) for _ in range(count)]
 
 
-def test_the_first_works_and_the_others_wait(tmp_path: Path, clock: Clock) -> None:
+def test_first_worker_holds_the_lease_and_others_wait(tmp_path: Path, clock: Clock) -> None:
     four = leases(tmp_path, 4)
     for _ in range(20):
         for lease in four:
@@ -46,7 +46,7 @@ def test_the_first_works_and_the_others_wait(tmp_path: Path, clock: Clock) -> No
         clock.now += SECONDS / 4
 
 
-def test_a_dead_holder_is_followed_by_one(tmp_path: Path, clock: Clock) -> None:
+def test_one_worker_takes_over_from_a_dead_holder(tmp_path: Path, clock: Clock) -> None:
     four = leases(tmp_path, 4)
     for lease in four:
         lease.step()
@@ -60,7 +60,7 @@ def test_a_dead_holder_is_followed_by_one(tmp_path: Path, clock: Clock) -> None:
     assert [lease.held for lease in four] == [False, True, False, False]
 
 
-def test_who_comes_back_is_deposed(tmp_path: Path, clock: Clock) -> None:
+def test_returning_holder_has_lost_the_lease(tmp_path: Path, clock: Clock) -> None:
     one, two = leases(tmp_path, 2)
     one.step()
     two.step()
@@ -72,7 +72,7 @@ def test_who_comes_back_is_deposed(tmp_path: Path, clock: Clock) -> None:
     assert (one.held, two.held) == (False, True)
 
 
-def test_who_ends_leaves_at_once(tmp_path: Path, clock: Clock) -> None:
+def test_released_lease_is_free_at_once(tmp_path: Path, clock: Clock) -> None:
     one, two = leases(tmp_path, 2)
     one.step()
     two.step()
@@ -83,7 +83,7 @@ def test_who_ends_leaves_at_once(tmp_path: Path, clock: Clock) -> None:
     assert (one.held, two.held) == (False, True)
 
 
-def test_files_do_not_pile_up(tmp_path: Path, clock: Clock) -> None:
+def test_lease_files_are_bounded(tmp_path: Path, clock: Clock) -> None:
     for _ in range(5):
         lease = Lease(str(tmp_path), SECONDS)
         lease.step()
@@ -92,7 +92,7 @@ def test_files_do_not_pile_up(tmp_path: Path, clock: Clock) -> None:
     assert [path.name for path in (tmp_path / ".evictor").iterdir()] == ["000000000005"]
 
 
-def test_nothing_is_made_where_there_is_nothing(tmp_path: Path, clock: Clock) -> None:
+def test_missing_directory_is_not_created(tmp_path: Path, clock: Clock) -> None:
     (lease,) = leases(tmp_path / "none", 1)
     lease.step()
     assert not lease.held
@@ -102,7 +102,7 @@ def test_nothing_is_made_where_there_is_nothing(tmp_path: Path, clock: Clock) ->
     assert lease.held
 
 
-def test_a_directory_that_was_emptied_by_hand(tmp_path: Path, clock: Clock) -> None:
+def test_emptied_lease_directory_has_one_holder(tmp_path: Path, clock: Clock) -> None:
     one, two = leases(tmp_path, 2)
     one.step()
     for path in (tmp_path / ".evictor").iterdir():
@@ -113,7 +113,7 @@ def test_a_directory_that_was_emptied_by_hand(tmp_path: Path, clock: Clock) -> N
     assert [one.held, two.held].count(True) == 1
 
 
-def test_a_worker_that_died_between_two_writes(tmp_path: Path, clock: Clock) -> None:
+def test_incomplete_lease_file_expires(tmp_path: Path, clock: Clock) -> None:
     (tmp_path / ".evictor").mkdir()
     (tmp_path / ".evictor" / "000000000007").touch()
     (lease,) = leases(tmp_path, 1)
@@ -136,7 +136,9 @@ STEPS = st.lists(
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
-def test_never_two(tmp_path_factory: Any, clock: Clock, steps: list[tuple[str, int]]) -> None:
+def test_at_most_one_holder_at_any_time(
+    tmp_path_factory: Any, clock: Clock, steps: list[tuple[str, int]]
+) -> None:
     """Whoever is paused, slow, ends or comes back: at no time do two hold the directory."""
     four = leases(tmp_path_factory.mktemp("shared"), 4)
     for what, which in steps:

@@ -1,4 +1,4 @@
-"""The program as pods run it: a folder beside an interpreter."""
+"""The program as pods run it: a folder of files and a Python interpreter."""
 
 import ast
 import json
@@ -63,7 +63,7 @@ def get(port: int, path: str) -> tuple[int, str]:
         return 0, ""
 
 
-def test_it_evicts_tells_and_ends(tmp_path: Path) -> None:
+def test_process_evicts_serves_metrics_and_stops(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     fill(cache, {"old": (60000, 900), "new": (60000, 300)})
     at = port()
@@ -87,7 +87,7 @@ def test_it_evicts_tells_and_ends(tmp_path: Path) -> None:
     assert lease.read_text().startswith("free")
 
 
-def test_a_problem_is_shown(tmp_path: Path) -> None:
+def test_problem_fails_the_readiness_probe(tmp_path: Path) -> None:
     """A file where a directory should be: nobody can be elected, and no restart would help."""
     cache = tmp_path / "cache"
     cache.mkdir()
@@ -106,7 +106,7 @@ def test_a_problem_is_shown(tmp_path: Path) -> None:
         until(lambda: "walks_total{" in get(at, "/metrics")[1])
 
 
-def test_a_new_text_is_taken_up(tmp_path: Path) -> None:
+def test_changed_program_text_restarts_the_process(tmp_path: Path) -> None:
     """A release of the function changes the ConfigMap and rolls no pod."""
     folder, cache = tmp_path / "evictor", tmp_path / "cache"
     shutil.copytree(PROGRAM, folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -123,7 +123,7 @@ def test_a_new_text_is_taken_up(tmp_path: Path) -> None:
         assert process.wait(PATIENCE) == 0
 
 
-def test_a_mistyped_configuration_ends_it(tmp_path: Path) -> None:
+def test_invalid_configuration_stops_the_process(tmp_path: Path) -> None:
     config = {"directories": [{"path": str(tmp_path), "byts": 1}]}
     done = subprocess.run(
         [sys.executable, "-m", PROGRAM.name, json.dumps(config)],
@@ -136,7 +136,7 @@ def test_a_mistyped_configuration_ends_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(PROGRAM.glob("*.py")), ids=lambda path: path.name)
-def test_it_is_python_3_9_and_nothing_but_its_library(path: Path) -> None:
+def test_program_needs_only_python_3_9_and_its_standard_library(path: Path) -> None:
     tree = ast.parse(path.read_text(), feature_version=(3, 9))
     modules = set()
     for node in ast.walk(tree):

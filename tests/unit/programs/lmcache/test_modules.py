@@ -91,17 +91,17 @@ def request(name: str = "r", salt: str | None = None, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("role", ["scheduler", "worker"])
-def test_both_sides_name_the_identity(role: str) -> None:
+def test_scheduler_and_worker_name_the_identity(role: str) -> None:
     made = mp()(config(), role)
     assert getattr(made, f"{role}_adapter").model_name == f"/mnt/models##kv-offload-{ID}"
 
 
-def test_no_identity_is_no_start() -> None:
+def test_missing_identity_stops_the_engine() -> None:
     with pytest.raises(ValueError, match=r"no kv_offload\.identity"):
         mp()(config({}), "worker")
 
 
-def test_an_engine_pings_as_soon_as_it_is_registered() -> None:
+def test_engine_pings_immediately_after_registration() -> None:
     """Upstream waits for the first request, and until then sees no restart of its agent."""
     made = mp()(config(), "worker")
     made.register_kv_caches({})
@@ -131,7 +131,7 @@ NO_PLACE = {
 
 
 @pytest.mark.parametrize("name", NO_PLACE)
-def test_an_lmcache_without_the_place_is_no_start(name: str) -> None:
+def test_lmcache_without_the_hook_stops_the_engine(name: str) -> None:
     with pytest.raises(RuntimeError, match="Use an image with LMCache"):
         mp(NO_PLACE[name])(config(), "scheduler")
 
@@ -147,7 +147,7 @@ def salts(*requests: Any, connector: Any = None) -> list[str]:
     return [made._get_or_create_request_tracker(r).cache_salt for r in requests]
 
 
-def test_what_the_words_do_not_say_is_in_the_salt(tmp_path: Path) -> None:
+def test_salt_holds_tenant_and_adapter(tmp_path: Path) -> None:
     sql, same = adapter(tmp_path / "sql"), adapter(tmp_path / "same")
     other = adapter(tmp_path / "other", b"v")
     plain, salted, *found = salts(
@@ -171,8 +171,8 @@ def test_what_the_words_do_not_say_is_in_the_salt(tmp_path: Path) -> None:
     assert elsewhere != found[6], "and no other process"
 
 
-def test_an_adapter_that_changed_is_shared_no_more(tmp_path: Path) -> None:
-    """Which of its weights the engine has loaded, nobody knows."""
+def test_changed_adapter_is_no_longer_shared(tmp_path: Path) -> None:
+    """It is unknown whether the engine loaded the old or the new weights."""
     made = mp()(config(), "scheduler")
     sql = adapter(tmp_path / "sql")
     before, again = salts(
@@ -225,7 +225,7 @@ def test_in_process_the_metadata_names_the_identity_once() -> None:
     assert v1(2).metadata.model_name == f"/mnt/models##kv-offload-{ID}"
 
 
-def test_in_process_an_lmcache_without_the_place_is_no_start() -> None:
+def test_in_process_lmcache_without_the_hook_stops_the_engine() -> None:
     with pytest.raises(RuntimeError, match="Use an image with LMCache"):
         v1(0)
 
@@ -288,7 +288,7 @@ def sglang(monkeypatch: pytest.MonkeyPatch, connector: Any, identity: str = ID) 
 
 
 @pytest.mark.parametrize("connector", [Legacy, Unified])
-def test_sglangs_cache_names_the_identity(monkeypatch, connector: type) -> None:
+def test_sglang_cache_names_the_identity(monkeypatch, connector: type) -> None:
     made = sglang(monkeypatch, connector)
     assert made.lmcache_connector.model_name == f"/mnt/models##kv-offload-{ID}"
     assert made.context.tp_size == 2
@@ -310,7 +310,7 @@ OTHER_CLIENTS = (lambda _: None, lambda _: SimpleNamespace(), BySomethingElse)
 
 
 @pytest.mark.parametrize("connector", OTHER_CLIENTS, ids=["none", "no keys", "elsewhere"])
-def test_sglang_whose_keys_are_others_does_not_start(monkeypatch, connector: Any) -> None:
+def test_sglang_with_unknown_keys_does_not_start(monkeypatch, connector: Any) -> None:
     """A model that SGLang keeps in no LMCache among them: nothing would be offloaded."""
     with pytest.raises(RuntimeError, match="Use an image with SGLang"):
         sglang(monkeypatch, connector)
@@ -361,7 +361,7 @@ class Talking(Unified):
         self._req_client = SimpleNamespace(_message_queue_client=self.queue)
 
 
-def test_sglang_outlives_its_agent(monkeypatch) -> None:
+def test_sglang_survives_the_loss_of_its_agent(monkeypatch) -> None:
     """What was asked fails, and nothing is asked of the next agent, which does not know it."""
     for name in ("lmcache", "lmcache.v1", "lmcache.v1.multiprocess"):
         monkeypatch.setitem(sys.modules, name, package())
@@ -380,7 +380,7 @@ def test_sglang_outlives_its_agent(monkeypatch) -> None:
     assert queue.asked == ["lookup", "store"]
 
 
-def test_sglangs_plugin_is_found_where_it_is_mounted(monkeypatch, tmp_path) -> None:
+def test_sglang_finds_the_mounted_plugin(monkeypatch, tmp_path) -> None:
     """As importlib.metadata reads a folder on the path, which is how SGLang finds plugins."""
     for path, text in modules.sglang_plugin().items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
@@ -392,7 +392,7 @@ def test_sglangs_plugin_is_found_where_it_is_mounted(monkeypatch, tmp_path) -> N
     assert found.load().__name__ == "register"
 
 
-def test_a_module_is_named_by_its_text_and_fits_a_record() -> None:
+def test_module_name_has_a_digest_and_fits_a_record() -> None:
     for program in (modules.MP_CONNECTOR, modules.V1_CONNECTOR, modules.SGLANG_CACHE):
         found = modules.module(program)
         assert found.name.isidentifier() and found.name.startswith(f"{modules.PREFIX}_")

@@ -1,4 +1,4 @@
-"""The start-up probe: a server that is up beside a GPU, and nothing less."""
+"""The startup probe: it passes only when the server answers and a GPU is visible."""
 
 import ctypes
 import http.server
@@ -61,7 +61,7 @@ CASES = (
 
 
 @pytest.mark.parametrize(("driver", "path", "status", "says"), CASES)
-def test_answers(
+def test_probe_status_by_server_and_gpu(
     driver: Driver | None,
     path: str,
     status: int,
@@ -81,7 +81,7 @@ def test_answers(
     assert says in capsys.readouterr().out
 
 
-def test_a_server_that_does_not_listen_is_not_up(
+def test_server_that_does_not_listen_fails_the_probe(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _: Driver(0, 1))
@@ -91,7 +91,7 @@ def test_a_server_that_does_not_listen_is_not_up(
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_every_source_is_checked(source: str) -> None:
+def test_probe_covers_every_gpu_source(source: str) -> None:
     """Whatever shows GPUs to an agent: one that sees none never counts as started."""
     visibility: dict[str, Any] = {"source": source}
     if source == "RuntimeClass":

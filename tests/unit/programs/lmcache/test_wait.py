@@ -75,7 +75,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_what_redis_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replies_of_redis(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     user, password, replies, commands, expected = TABLE[name]
     monkeypatch.setenv("LMCACHE_RESP_USERNAME", user)
     monkeypatch.setenv("LMCACHE_RESP_PASSWORD", password)
@@ -98,7 +98,9 @@ CONTAINERS = (
 
 
 @pytest.mark.parametrize(("levels", "args", "env"), CONTAINERS)
-def test_who_waits_and_for_what(levels: list, args: list[str] | None, env: list[str]) -> None:
+def test_init_container_waits_for_redis_levels(
+    levels: list, args: list[str] | None, env: list[str]
+) -> None:
     parts = {part.key: part.manifest for part in BACKEND.parts(server(*levels, spec=IMAGE))}
     pod = parts["daemonset-agent"]["spec"]["template"]["spec"]
     if args is None:
@@ -126,7 +128,7 @@ def _pod(*levels: dict) -> dict:
     return found
 
 
-def test_the_process_waits_says_so_and_ends_on_sigterm() -> None:
+def test_process_logs_its_wait_and_ends_on_sigterm() -> None:
     with redis(b"-WRONGPASS no\r\n") as (address, heard), _process("ping", address) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == f"waiting for 0 s: {address}: -WRONGPASS no\n"
@@ -135,7 +137,7 @@ def test_the_process_waits_says_so_and_ends_on_sigterm() -> None:
         assert heard == [AUTH]
 
 
-def test_the_process_ends_when_one_node_of_each_level_answers() -> None:
+def test_process_ends_when_one_node_of_each_level_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nobody = f"127.0.0.1:{closed.getsockname()[1]}"
     with (
@@ -157,9 +159,7 @@ HINTS: tuple[tuple[tuple[Any, ...], tuple[str, ...]], ...] = (
 
 
 @pytest.mark.parametrize(("levels", "named"), HINTS)
-def test_a_start_that_takes_too_long_names_the_levels_that_it_waits_for(
-    levels: tuple[Any, ...], named: tuple[str, ...]
-) -> None:
+def test_timeout_names_the_missing_levels(levels: tuple[Any, ...], named: tuple[str, ...]) -> None:
     said = " ".join(
         BACKEND.describe(
             server(*levels, spec={"image": {"repository": "own", "tag": "v0.5.6"}})

@@ -1,4 +1,4 @@
-"""The preStop program, against a master that behaves in every way it may."""
+"""The preStop program against a fake master, in every way a drain may end."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -90,7 +90,7 @@ RUNS: dict[str, tuple[list[Any], list[Any], str]] = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run(name: str, hurry: list[str]) -> None:
+def test_drain_requests_and_outcome(name: str, hurry: list[str]) -> None:
     segments, jobs, end = RUNS[name]
     master = Master(segments, jobs)
     drain.main(master.url, "0.5", "16")
@@ -99,12 +99,12 @@ def test_a_run(name: str, hurry: list[str]) -> None:
     assert master.asked == (wanted if jobs else [])
 
 
-def test_a_master_that_is_not_there(hurry: list[str]) -> None:
+def test_missing_master_ends_the_drain(hurry: list[str]) -> None:
     drain.main("http://127.0.0.1:1", "5", "16")
     assert hurry[-1].startswith("no answer of http://127.0.0.1:1")
 
 
-def test_another_master_is_asked_again(hurry: list[str]) -> None:
+def test_drain_restarts_on_another_master(hurry: list[str]) -> None:
     unknown = {"success": False, "error_message": "no such job"}
     jobs = [job("RUNNING", blocked=2), unknown, job("SUCCEEDED", moved=2)]
     master = Master([[MINE, OTHER]], jobs)
@@ -113,7 +113,7 @@ def test_another_master_is_asked_again(hurry: list[str]) -> None:
     assert hurry[-1].startswith("SUCCEEDED: 2 blocks")
 
 
-def test_blocks_on_disk_are_handed_back(hurry: list[str]) -> None:
+def test_blocks_on_disk_are_returned(hurry: list[str]) -> None:
     master, store = Master([[OTHER]], []), Master([], [])
     drain.main(master.url, "5", "16", store.url)
     assert store.asked == [("/api/unmount_local_disk", {"grace_period_seconds": 1})]

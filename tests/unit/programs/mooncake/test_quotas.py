@@ -89,12 +89,12 @@ def write(path: Path, shares: dict[str, int]) -> None:
     path.write_text(json.dumps({"version": 1, "tenants": rows}))
 
 
-def test_it_asks_for_nothing_that_is_so(master: Master, file: Path) -> None:
+def test_matching_quotas_send_no_request(master: Master, file: Path) -> None:
     quotas.Keeper(str(file), master.url).once()
     assert master.asked == []
 
 
-def test_an_edit_comes_to_a_master_that_runs(master: Master, file: Path) -> None:
+def test_edited_quotas_reach_a_running_master(master: Master, file: Path) -> None:
     keeper = quotas.Keeper(str(file), master.url)
     write(file, {"b": 50, "default": 200})
     keeper.once()
@@ -103,7 +103,7 @@ def test_an_edit_comes_to_a_master_that_runs(master: Master, file: Path) -> None
     assert master.held == {"default": 20}
 
 
-def test_a_store_that_drains_gets_room_to_move(master: Master, file: Path) -> None:
+def test_draining_store_gets_room_to_move(master: Master, file: Path) -> None:
     keeper = quotas.Keeper(str(file), master.url)
     master.segments = DRAINS
     keeper.once()
@@ -116,14 +116,14 @@ def test_a_store_that_drains_gets_room_to_move(master: Master, file: Path) -> No
     assert master.shares == {"a": 300, "default": 100}
 
 
-def test_where_nothing_is_free_shares_stay(master: Master, file: Path) -> None:
+def test_quotas_stay_when_nothing_is_free(master: Master, file: Path) -> None:
     keeper = quotas.Keeper(str(file), master.url)
     master.segments, master.held = DRAINS, {"a": 300, "default": 100, "gone": 300}
     keeper.once()
     assert master.shares == {"a": 300, "default": 100}
 
 
-def test_a_standby_is_asked_again(
+def test_standby_master_is_retried(
     master: Master, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     naps: list[float] = []
@@ -140,6 +140,6 @@ def test_a_standby_is_asked_again(
     assert capsys.readouterr().out.count("asking again") == 1, "said once"
 
 
-def test_the_master_starts_with_the_file(file: Path, tmp_path: Path) -> None:
+def test_master_starts_with_the_quota_file(file: Path, tmp_path: Path) -> None:
     quotas.main("copy", str(file), str(tmp_path / "kept.json"))
     assert (tmp_path / "kept.json").read_text() == file.read_text()

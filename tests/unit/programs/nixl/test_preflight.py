@@ -1,4 +1,4 @@
-"""What the preflight says of a node, against stand-ins of sysfs, NIXL and an object store."""
+"""The preflight's verdict on a node, with fakes of sysfs, NIXL and an object store."""
 
 import http.server
 import json
@@ -74,7 +74,9 @@ DEVICES: tuple[tuple[dict[str, str], dict[str, Any], str], ...] = (
 
 
 @pytest.mark.parametrize(("there", "asked", "said"), DEVICES)
-def test_devices(node: Path, there: dict[str, str], asked: dict[str, Any], said: str) -> None:
+def test_rdma_devices_of_a_node(
+    node: Path, there: dict[str, str], asked: dict[str, Any], said: str
+) -> None:
     for name, state in there.items():
         add(node, name, state)
     config = {**CONFIG, **asked}
@@ -97,7 +99,7 @@ MEMORY: tuple[tuple[int, bool, dict[str, Any], str], ...] = (
 
 
 @pytest.mark.parametrize(("limit", "able", "asked", "said"), MEMORY)
-def test_memory(
+def test_lockable_memory_of_a_node(
     node: Path,
     monkeypatch: pytest.MonkeyPatch,
     limit: int,
@@ -164,13 +166,13 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> type[Agent]:
     return made
 
 
-def test_all_is_well_in_one_line(node: Path, agent: type[Agent]) -> None:
+def test_success_is_one_line(node: Path, agent: type[Agent]) -> None:
     well, line = preflight.look(CONFIG)
     assert well and line.startswith("nixl; memory lock unlimited; UCX loads; 1 MiB by UCX in ")
     assert "\n" not in line
 
 
-def test_everything_wrong_is_said_at_once(node: Path, agent: type[Agent]) -> None:
+def test_all_failures_are_reported_at_once(node: Path, agent: type[Agent]) -> None:
     agent.broken, agent.copies = ("OBJ",), False
     well, line = preflight.look({**CONFIG, "plugins": ["UCX", "OBJ"], "rdma": True})
     assert not well
@@ -178,12 +180,12 @@ def test_everything_wrong_is_said_at_once(node: Path, agent: type[Agent]) -> Non
     assert "ended in DONE with other bytes" in line
 
 
-def test_a_transfer_that_fails_is_said(node: Path, agent: type[Agent]) -> None:
+def test_failed_transfer_is_reported(node: Path, agent: type[Agent]) -> None:
     agent.ends = "ERR"
     assert preflight.look(CONFIG)[0] is False
 
 
-def test_an_image_without_nixl_is_said_alone(node: Path) -> None:
+def test_missing_nixl_is_the_only_message(node: Path) -> None:
     well, line = preflight.look({**CONFIG, "rdma": True})
     assert not well and line.startswith("no NIXL in this image") and ";" not in line
 
@@ -227,7 +229,7 @@ def answers() -> Iterator[dict[str, Any]]:
     ("status", "said"),
     ((200, "answers 200"), (403, "answers 403"), (404, "!no such bucket"), (503, "!answers 503")),
 )
-def test_the_bucket(answers: dict[str, Any], status: int, said: str) -> None:
+def test_bucket_reply(answers: dict[str, Any], status: int, said: str) -> None:
     answers["status"] = status
     config = {**CONFIG, "store": {"endpoint": answers["endpoint"], "bucket": "kv"}}
     if said.startswith("!"):
@@ -238,7 +240,7 @@ def test_the_bucket(answers: dict[str, Any], status: int, said: str) -> None:
     assert answers["path"] == "/kv"
 
 
-def test_a_bucket_of_an_authority_of_ones_own(tmp_path: Path) -> None:
+def test_bucket_with_a_private_certificate_authority(tmp_path: Path) -> None:
     ours = Authority.new().issue(tmp_path / "ours", "s3")
     theirs = Authority.new().issue(tmp_path / "theirs", "s3")
     with serving(ours) as answers:
@@ -253,7 +255,7 @@ def test_a_bucket_of_an_authority_of_ones_own(tmp_path: Path) -> None:
                 preflight.store({**CONFIG, "store": wanted})
 
 
-def test_a_store_that_is_away(answers: dict[str, Any]) -> None:
+def test_unreachable_store_is_reported(answers: dict[str, Any]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         config = {
@@ -267,7 +269,9 @@ def test_a_store_that_is_away(answers: dict[str, Any]) -> None:
             preflight.store(config)
 
 
-def test_a_look_that_hangs_or_dies_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_hanging_or_dying_check_is_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     script = tmp_path / "look.py"
     monkeypatch.setattr(preflight.os.path, "abspath", lambda _: str(script))  # type: ignore[attr-defined]
     script.write_text("import os, sys; sys.stderr.write('torn\\n'); os.abort()")
@@ -279,7 +283,7 @@ def test_a_look_that_hangs_or_dies_is_said(monkeypatch: pytest.MonkeyPatch, tmp_
     assert not well and "hung" in line
 
 
-def test_it_is_not_ready_where_nixl_is_not(tmp_path: Path) -> None:
+def test_program_is_not_ready_without_nixl(tmp_path: Path) -> None:
     """The program as it is emitted, in an image without NIXL."""
     (parts,) = [p.manifest for p in nodes.parts(nixl(preflight={})) if p.key.startswith("daemon")]
     (container,) = parts["spec"]["template"]["spec"]["containers"]
@@ -301,11 +305,11 @@ def test_it_is_not_ready_where_nixl_is_not(tmp_path: Path) -> None:
         process.wait()
 
 
-def test_nothing_runs_unless_it_is_asked_for() -> None:
+def test_preflight_is_off_by_default() -> None:
     assert BACKEND.parts(nixl()) == []
 
 
-def test_nodes_are_the_preflights() -> None:
+def test_nodes_field_needs_the_preflight() -> None:
     where = {"nodes": {"selector": {"gpu": "h200"}}}
     tier, problems = read({"nixl": {}, **where})
     assert tier is None and [problem.path for problem in problems] == ["spec.nodes"]
@@ -318,7 +322,7 @@ def test_nodes_are_the_preflights() -> None:
     assert pod["nodeSelector"] == {"gpu": "h200"} and pod["securityContext"]["runAsNonRoot"]
 
 
-def test_a_device_is_taken_where_it_is_asked_for() -> None:
+def test_device_is_requested_only_with_claim_device() -> None:
     rdma = {"rdma": {**PLUGIN, "devices": ["mlx5_0"]}}
     plain, claimed = nixl(rdma, preflight={}), nixl(rdma, preflight={"claimDevice": True})
     for tier, held in ((plain, False), (claimed, True)):
