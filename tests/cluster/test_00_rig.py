@@ -82,7 +82,7 @@ def test_a_part_that_ignores_sigterm_is_killed_after_its_grace(tmp_path: Path):
     assert not alive(pid)
 
 
-def test_a_part_that_died_is_started_again_and_remembered(tmp_path: Path):
+def test_died_part_is_restarted_and_recorded(tmp_path: Path):
     part = Part("kwok", shell("sleep 60"), tmp_path / "log")
     parts = Supervisor()
     parts.launch(part)
@@ -110,12 +110,12 @@ def test_ports_are_free_and_distinct():
     assert len(set(ports)) == 50
 
 
-def test_waiting_says_what_did_not_happen():
+def test_wait_timeout_names_the_missing_event():
     with pytest.raises(NotInTime, match="not within 0 s: the moon is full\nit is new"):
         until(lambda: False, "the moon is full", limit=0, explain=lambda: "it is new")
 
 
-def test_a_run_folder_has_one_owner_and_a_dead_owners_is_taken_over(tmp_path: Path):
+def test_run_folder_of_a_dead_owner_is_taken_over(tmp_path: Path):
     folder = rundir.take(tmp_path / "run")
     with pytest.raises(rundir.AlreadyRunning, match=str(os.getpid())):
         rundir.take(folder)
@@ -128,7 +128,7 @@ def test_a_run_folder_has_one_owner_and_a_dead_owners_is_taken_over(tmp_path: Pa
 
 
 @pytest.mark.parametrize("how", ["Ctrl-C", "cluster-down"])
-def test_make_cluster_comes_up_says_how_to_use_it_and_leaves_nothing(tmp_path: Path, how: str):
+def test_make_cluster_starts_prints_usage_and_cleans_up(tmp_path: Path, how: str):
     run = tmp_path / "cluster"
     rig = [sys.executable, "-m", "tests.cluster.rig"]
     up = [*rig, "up", "--run", str(run), "--clusters", "gke-h200"]

@@ -1,4 +1,4 @@
-"""Our XRDs and Compositions install, and what the API server must refuse it refuses."""
+"""Our XRDs and Compositions install, and the API server refuses invalid documents."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_inference_clusters_are_ready_and_name_their_provider_config(world: Flee
         assert config["metadata"]["ownerReferences"][0]["name"] == name
 
 
-def test_tiers_print_the_columns_that_people_need(world: Fleet):
+def test_tiers_have_their_printer_columns(world: Fleet):
     columns = world.api.columns(API, "KVOffloadTier")
     assert columns >= {"CLUSTER", "BACKEND", "AGENTS", "READY", "USED-BY", "AGE"}
     definition = load(CHECKOUT / "xrd" / "kvoffloadtier.yaml")[0]
@@ -60,7 +60,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_bad_tier_is_refused_with_the_field_in_the_message(world: Fleet, case: str):
+def test_invalid_tier_is_refused_with_its_field(world: Fleet, case: str):
     change, field = BAD[case]
     document = tier("bad")
     document["spec"] |= change
@@ -70,7 +70,7 @@ def test_a_bad_tier_is_refused_with_the_field_in_the_message(world: Fleet, case:
     assert field in str(refused.value)
 
 
-def test_a_good_tier_and_a_good_deployment_are_admitted(world: Fleet):
+def test_valid_tier_and_deployment_are_admitted(world: Fleet):
     assert world.api.create(tier("good"), dry_run=True)["spec"]["inferenceClusterRef"] == {
         "name": FIRST
     }

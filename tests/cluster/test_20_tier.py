@@ -31,7 +31,7 @@ def chat(world: Fleet, summary: Summary) -> Iterator[dict]:
         yield ready
 
 
-def test_the_conditions_say_why_it_is_ready(world: Fleet, chat: dict):
+def test_conditions_of_a_ready_tier(world: Fleet, chat: dict):
     assert world.condition(CHAT, "Accepted") == ("True", "Valid")
     assert world.condition(CHAT, "ClusterResolved") == ("True", "Resolved")
     assert world.condition(CHAT, "ControlPlaneReady") == ("True", "NoneNeeded")
@@ -52,18 +52,18 @@ def test_agents_run_on_the_gpu_nodes_and_on_no_other(world: Fleet, chat: dict):
     assert nodes == [f"{FIRST}-gpu-{n}" for n in range(3)]
 
 
-def test_nothing_of_it_is_on_the_other_cluster(world: Fleet, chat: dict):
+def test_other_cluster_has_no_object_of_the_tier(world: Fleet, chat: dict):
     assert world.agents(SECOND) == []
     assert world.remote(SECOND) == {}
 
 
-def test_it_is_few_objects(world: Fleet, chat: dict):
+def test_tier_composes_few_objects(world: Fleet, chat: dict):
     assert len(world.objects(CHAT)) <= 8
     watched = [o for o in world.objects(CHAT) if o["spec"].get("watch")]
     assert 1 <= len(watched) <= 3
 
 
-def test_a_new_node_gets_an_agent_and_the_tier_says_so(world: Fleet, chat: dict):
+def test_new_node_gets_an_agent_and_is_counted(world: Fleet, chat: dict):
     rig = world.rig
     rig.apply_nodes(rig.workload(FIRST), [gpu_node(f"{FIRST}-gpu-late")])
     rig.until(lambda: len(world.agents(FIRST, CHAT)) == 4, "an agent is on the new node")
@@ -77,7 +77,7 @@ def test_a_new_node_gets_an_agent_and_the_tier_says_so(world: Fleet, chat: dict)
     rig.until(lambda: world.get(CHAT)["status"]["agents"]["summary"] == "3/3", "and its end", 45)
 
 
-def test_a_tier_that_fits_on_no_node_is_not_ready_and_says_how_many_agents_are(world: Fleet):
+def test_tier_that_fits_no_node_is_not_ready(world: Fleet):
     large = changed(tier("large"), "spec.lmcache.l1.sizeGiB", 2000)
     with world.applied(large):
         world.until_condition(large, "AgentsReady", ("False", "Starting"))
@@ -89,7 +89,7 @@ def test_a_tier_that_fits_on_no_node_is_not_ready_and_says_how_many_agents_are(w
         assert world.condition(large, "Ready")[0] == "False"
 
 
-def test_a_second_cluster_gets_its_own(world: Fleet, chat: dict):
+def test_second_cluster_gets_its_own_tier(world: Fleet, chat: dict):
     other = tier("chat-eks", SECOND)
     with world.applied(other):
         world.until_ready(other)
@@ -107,7 +107,7 @@ def test_a_tier_of_a_cluster_that_does_not_exist_waits_for_it(world: Fleet):
         assert world.objects(lost) == []
 
 
-def test_a_fleet_tier_is_stamped_onto_every_cluster_that_matches(world: Fleet):
+def test_fleet_tier_has_a_child_on_every_matching_cluster(world: Fleet):
     everywhere = tier("everywhere")
     del everywhere["spec"]["inferenceClusterRef"]
     everywhere["spec"]["clusterSelector"] = {"matchLabels": {"accelerator": "h200"}}
@@ -125,9 +125,7 @@ def test_an_in_process_tier_has_no_agents_and_is_ready_at_once(world: Fleet):
         assert world.condition(inside, "AgentsReady") == ("True", "NoneNeeded")
 
 
-def test_what_only_the_function_knows_becomes_a_condition_and_is_cleared_when_mended(
-    world: Fleet, summary: Summary
-):
+def test_function_check_becomes_a_condition_until_fixed(world: Fleet, summary: Summary):
     """An image without a version: the schema cannot know, the function refuses in one reconcile."""
     good = tier("mended")
     bad = changed(good, "spec.image", {"tag": "latest"})
@@ -143,7 +141,7 @@ def test_what_only_the_function_knows_becomes_a_condition_and_is_cleared_when_me
         assert world.condition(good, "Accepted") == ("True", "Valid")
 
 
-def test_bad_input_takes_nothing_away_from_what_runs(world: Fleet, chat: dict):
+def test_invalid_edit_removes_no_running_object(world: Fleet, chat: dict):
     before = identities(world.agents(FIRST, CHAT))
     world.api.apply(changed(CHAT, "spec.image", {"tag": "latest"}))
     world.until_condition(CHAT, "Accepted", ("False", "Invalid"))
@@ -156,6 +154,6 @@ def test_bad_input_takes_nothing_away_from_what_runs(world: Fleet, chat: dict):
     assert identities(world.agents(FIRST, CHAT)) == before
 
 
-def test_the_namespace_of_agents_outlives_the_tiers(world: Fleet):
+def test_agent_namespace_outlives_the_tiers(world: Fleet):
     namespace = world.rig.workload(FIRST).api.get("v1", "Namespace", AGENTS_NAMESPACE)
     assert namespace["status"]["phase"] == "Active"

@@ -62,7 +62,7 @@ def held_then_wired(world: Fleet, summary: Summary) -> Iterator[dict]:
         world.remove(QWEN)
 
 
-def test_before_its_tier_exists_nothing_is_created_and_it_is_not_ready(held_then_wired: dict):
+def test_deployment_without_its_tier_creates_nothing(held_then_wired: dict):
     composite, keys, remote = held_then_wired["held"]
     assert remote == {}
     assert not any(key.startswith("deployment") for key in keys)
@@ -70,11 +70,11 @@ def test_before_its_tier_exists_nothing_is_created_and_it_is_not_ready(held_then
     assert "talk" in str(composite["status"]["conditions"])
 
 
-def test_it_wakes_within_15_seconds_of_its_tier(held_then_wired: dict):
+def test_deployment_starts_within_15_seconds_of_its_tier(held_then_wired: dict):
     assert held_then_wired["woke_after"] <= 15
 
 
-def test_its_pods_are_wired(world: Fleet, held_then_wired: dict):
+def test_pods_of_the_deployment_are_wired(world: Fleet, held_then_wired: dict):
     container = engine(remote_deployment(world, "qwen"))
     assert container["args"][:2] == ["--model=Qwen/Qwen3-32B", "--port=8000"]
     config = json.loads(flag(container, "--kv-transfer-config"))
@@ -86,9 +86,7 @@ def test_its_pods_are_wired(world: Fleet, held_then_wired: dict):
     assert namespace == AGENTS_NAMESPACE
 
 
-def test_its_pods_run_where_agents_are_and_network_policies_select_them(
-    world: Fleet, held_then_wired: dict
-):
+def test_pods_run_on_agent_nodes_and_match_network_policies(world: Fleet, held_then_wired: dict):
     pods = engine_pods(world, "qwen")
     assert pods
     agents = {pod["spec"]["nodeName"] for pod in world.agents(FIRST)}
@@ -107,7 +105,7 @@ def test_its_pods_run_where_agents_are_and_network_policies_select_them(
         assert any(wanted.items() <= labels for wanted in selected)
 
 
-def test_the_tier_lists_it_as_a_user_and_cannot_be_deleted(world: Fleet, held_then_wired: dict):
+def test_tier_lists_its_user_and_cannot_be_deleted(world: Fleet, held_then_wired: dict):
     rig = world.rig
     rig.until(
         lambda: world.get(CHAT)["status"].get("usedBy"),
@@ -122,9 +120,7 @@ def test_the_tier_lists_it_as_a_user_and_cannot_be_deleted(world: Fleet, held_th
         world.api.delete(CHAT)
 
 
-def test_a_change_of_the_tier_rolls_agents_one_by_one_and_no_engine(
-    world: Fleet, held_then_wired: dict
-):
+def test_tier_edit_rolls_agents_one_by_one_and_no_engine(world: Fleet, held_then_wired: dict):
     rig = world.rig
     before = {p["metadata"]["uid"] for p in world.agents(FIRST)}
     engines = identities(engine_pods(world, "qwen"))
@@ -145,7 +141,7 @@ def test_a_change_of_the_tier_rolls_agents_one_by_one_and_no_engine(
     world.until_ready(CHAT)
 
 
-def test_an_unwired_deployment_is_one_that_was_told_so(world: Fleet, held_then_wired: dict):
+def test_policy_off_creates_the_deployment_unwired(world: Fleet, held_then_wired: dict):
     plain = deployment("plain", "talk", policy="Off", model="other/model")
     with world.applied(plain):
         world.until_ready(plain)
@@ -153,9 +149,7 @@ def test_an_unwired_deployment_is_one_that_was_told_so(world: Fleet, held_then_w
         assert flag(engine(remote_deployment(world, "plain")), "--kv-transfer-config") == ""
 
 
-def test_one_that_is_turned_off_lets_go_of_its_tier_and_runs_on(
-    world: Fleet, held_then_wired: dict
-):
+def test_deployment_turned_off_releases_its_tier_and_runs_on(world: Fleet, held_then_wired: dict):
     """Core keeps a composed Usage that is deleted until what its `by` names is gone."""
     leaves = deployment("leaves", "talk", model="some/leaves")
 
@@ -174,7 +168,7 @@ def test_one_that_is_turned_off_lets_go_of_its_tier_and_runs_on(
         assert remote_deployment(world, "leaves")["metadata"]["uid"] == uid
 
 
-def test_an_optional_one_starts_without_a_tier(world: Fleet):
+def test_optional_deployment_starts_without_a_tier(world: Fleet):
     hasty = deployment("hasty", "not-there", policy="Optional", model="some/model")
     with world.applied(hasty):
         world.until_ready(hasty)
@@ -182,7 +176,7 @@ def test_an_optional_one_starts_without_a_tier(world: Fleet):
         assert flag(engine(remote_deployment(world, "hasty")), "--kv-transfer-config") == ""
 
 
-def test_a_tier_of_another_cluster_is_no_tier(world: Fleet, held_then_wired: dict):
+def test_tier_of_another_cluster_is_not_used(world: Fleet, held_then_wired: dict):
     abroad = deployment("abroad", "talk", cluster=SECOND, model="some/model")
     with world.applied(abroad):
         world.until_condition(abroad, "KVOffloadReady", ("False", "ClusterMismatch"))
@@ -223,7 +217,7 @@ def test_a_gang_is_refused_by_node_agents_and_wired_in_process(world: Fleet):
         assert all("PYTHONHASHSEED" in each for each in names)
 
 
-def test_deleting_leaves_the_other_side_empty(world: Fleet, held_then_wired: dict):
+def test_deletion_empties_the_workload_cluster(world: Fleet, held_then_wired: dict):
     world.remove(QWEN)
     world.remove(CHAT)
     for cluster in (FIRST, SECOND):

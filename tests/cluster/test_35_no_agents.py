@@ -59,7 +59,7 @@ def label_nodes(world: Fleet, value: str | None) -> None:
         world.rig.workload(FIRST).api.patch(node, {"metadata": {"labels": {"pool": value}}})
 
 
-def test_a_taint_that_is_not_tolerated(world: Fleet):
+def test_untolerated_taint_keeps_the_tier_unready(world: Fleet):
     world.until_condition(TAINTED, "AgentsReady", ("False", "NoMatchingNodes"))
     message = world.message(TAINTED, "AgentsReady")
     assert "nvidia.com/gpu.present=true" in message
@@ -69,7 +69,7 @@ def test_a_taint_that_is_not_tolerated(world: Fleet):
     is_mended(world, TAINTED)
 
 
-def test_a_label_that_no_node_has(world: Fleet):
+def test_selector_without_nodes_keeps_the_tier_unready(world: Fleet):
     world.until_condition(UNLABELLED, "AgentsReady", ("False", "NoMatchingNodes"))
     assert "pool=h200" in world.message(UNLABELLED, "AgentsReady")
     is_held_back(world, UNLABELLED)
@@ -77,7 +77,7 @@ def test_a_label_that_no_node_has(world: Fleet):
     is_mended(world, UNLABELLED)
 
 
-def test_pods_that_the_api_server_refuses(world: Fleet):
+def test_pods_refused_by_the_api_server_keep_the_tier_unready(world: Fleet):
     """The cluster has no RuntimeClass of that name: no pod is ever made, which only an event of the
     cluster says; the tier counts, and when its time is over names what usually stands in the way.
     """
@@ -112,7 +112,7 @@ def put_the_clock_forward(world: Fleet) -> None:
     world.touch(NO_CLASS)
 
 
-def test_nodes_that_fit_no_longer(world: Fleet):
+def test_tier_is_unready_when_nodes_no_longer_match(world: Fleet):
     """Their label goes, and so do the agents: the tier is not Ready, and what runs stays wired."""
     document = consumer(UNLABELLED)
     pods = [p["metadata"]["uid"] for p in world.pods(FIRST, "default")]

@@ -1,4 +1,4 @@
-"""Beside Modelplane: our step after another's leaves everything untouched but the pods it wires.
+"""Our step after Modelplane's changes only the pods that it wires.
 
 The composites have the published shapes; a stand-in composes them (standin/function.py).
 """
@@ -40,7 +40,7 @@ def workload(world: Fleet, document: Manifest) -> Manifest:
     return composed(world, document, "workload-main")["spec"]["forProvider"]["manifest"]
 
 
-def test_the_pods_inside_the_object_come_out_wired(world: Fleet):
+def test_pods_inside_the_object_are_wired(world: Fleet):
     container = engine(workload(world, WIRED))
     assert json.loads(flag(container, "--kv-transfer-config"))["kv_connector"]
     pods = world.pods(FIRST, "default", "modelplane.ai/workload=wired-main")
@@ -78,25 +78,25 @@ def missing(smaller: object, larger: object, path: str = "") -> list[str]:
     return [] if smaller == larger else [f"{path}: {smaller!r} became {larger!r}"]
 
 
-def test_other_objects_of_the_composite_are_untouched(world: Fleet):
+def test_other_objects_of_the_composite_are_unchanged(world: Fleet):
     ours = composed(world, WIRED, "service")["spec"]
     twin = copy.deepcopy(composed(world, BARE, "service")["spec"])
     text = json.dumps(twin).replace('"bare"', '"wired"')
     assert json.loads(text) == ours
 
 
-def test_object_settings_of_the_other_step_stay(world: Fleet):
+def test_object_settings_of_the_other_step_are_kept(world: Fleet):
     ours, twin = (composed(world, d, "workload-main")["spec"] for d in (WIRED, BARE))
     for field in ("providerConfigRef", "readiness", "watch", "managementPolicies"):
         assert ours.get(field) == twin.get(field)
 
 
-def test_the_other_steps_conditions_stay_and_ours_says_what_it_did(world: Fleet):
+def test_conditions_of_the_other_step_are_kept_and_ours_is_added(world: Fleet):
     world.until_condition(WIRED, "ModelReady", ("True", "Serving"))
     assert world.condition(WIRED, "KVOffloadReady") == ("True", "Wired")
 
 
-def test_a_replica_that_names_no_tier_is_left_alone(world: Fleet):
+def test_replica_without_tier_is_unchanged(world: Fleet):
     found = world.get(BARE)
     assert is_true(found, "Ready")
     assert world.condition(BARE, "KVOffloadReady") == ("Unknown", "")
@@ -108,7 +108,7 @@ def test_our_step_writes_no_status_field_of_another_kind(world: Fleet):
     assert world.condition(WIRED, "Synced")[0] == "True"
 
 
-def test_held_back_it_is_not_ready_and_its_other_objects_exist(world: Fleet):
+def test_held_back_replica_is_not_ready_and_keeps_its_other_objects(world: Fleet):
     early = replica("early", {TIER: "mp-later"})
     later = tier("mp-later")
     with world.applied(early):
@@ -123,7 +123,7 @@ def test_held_back_it_is_not_ready_and_its_other_objects_exist(world: Fleet):
             world.remove(early)
 
 
-def test_taking_the_annotation_away_unwires(world: Fleet):
+def test_removed_annotation_unwires_the_replica(world: Fleet):
     turned = replica("turned", {TIER: "mp-chat"})
     with world.applied(turned):
         world.until_ready(turned)
@@ -136,7 +136,7 @@ def test_taking_the_annotation_away_unwires(world: Fleet):
         world.until_ready(turned)
 
 
-def test_the_twin_was_never_rolled(world: Fleet):
+def test_unwired_twin_was_never_rolled(world: Fleet):
     deployment = world.rig.workload(FIRST).api.get("apps/v1", "Deployment", "bare-main", "default")
     assert deployment["metadata"]["generation"] == 1
     assert len(identities(world.pods(FIRST, "default", "modelplane.ai/workload=bare-main"))) == 1

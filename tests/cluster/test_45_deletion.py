@@ -147,7 +147,7 @@ def events(world: Fleet) -> str:
 # While all run
 
 
-def test_a_consumer_holds_its_tier_by_its_engines_object(world: Fleet, there: None):
+def test_usage_names_the_engine_object_of_the_consumer(world: Fleet, there: None):
     found = {consumer(u): u for u in usages(world)}
     assert len(found) == 2 + 2 + len(BY) + 5  # who does not run yet holds nothing
     for name, usage in found.items():
@@ -159,7 +159,7 @@ def test_a_consumer_holds_its_tier_by_its_engines_object(world: Fleet, there: No
         assert manifest["metadata"]["name"] == f"{name}-main"
 
 
-def test_a_tier_that_is_used_is_not_deleted_nor_is_its_fleet(world: Fleet, there: None):
+def test_used_tier_and_its_fleet_are_not_deleted(world: Fleet, there: None):
     children = [t for t in world.api.list(API, "KVOffloadTier") if child_of(t, STAMPED)]
     used = [t for t in children if t["spec"]["inferenceClusterRef"]["name"] == FIRST]
     for document in (HELD, PAIRED, *used):
@@ -183,7 +183,7 @@ def fleet_usage(world: Fleet) -> Manifest | None:
     return found[0] if found else None
 
 
-def test_a_usage_of_the_release_before_gets_the_new_shape(world: Fleet, there: None):
+def test_usage_of_the_previous_release_is_updated(world: Fleet, there: None):
     """It named the consumer in `by`, and nowhere else."""
     (usage,) = usages(world, of="upgraded")
     by = {"apiVersion": API, "kind": "ModelReplica", "resourceRef": {"name": "upgraded"}}
@@ -200,7 +200,7 @@ def test_a_usage_of_the_release_before_gets_the_new_shape(world: Fleet, there: N
 # Leaving
 
 
-def test_a_replica_that_its_parent_no_longer_desires_goes(world: Fleet, leaving: float):
+def test_replica_no_longer_desired_by_its_parent_is_deleted(world: Fleet, leaving: float):
     world.rig.until(
         lambda: len(replicas(world, SCALED)) == 1 and len(engines(world, "scaled")) == 1,
         "one of two is left",
@@ -213,23 +213,25 @@ def test_a_replica_that_its_parent_no_longer_desires_goes(world: Fleet, leaving:
     world.until_ready(SCALED)
 
 
-def test_a_parent_takes_its_replicas_with_it(world: Fleet, leaving: float):
+def test_deleted_parent_deletes_its_replicas(world: Fleet, leaving: float):
     until_gone(world, DROPPED)
     assert engines(world, "dropped") == []
 
 
 @pytest.mark.parametrize("how", ["Background", "Foreground"])
-def test_a_consumer_goes_with_its_engine(world: Fleet, leaving: float, summary: Summary, how: str):
+def test_deleted_consumer_deletes_its_engine(
+    world: Fleet, leaving: float, summary: Summary, how: str
+):
     until_gone(world, BY[how])
     assert engines(world, how.lower()) == []
     summary.note(f"{how}: gone within {time.monotonic() - leaving:.0f} s")
 
 
-def test_a_consumer_of_the_release_before_goes(world: Fleet, leaving: float):
+def test_consumer_of_the_previous_release_is_deleted(world: Fleet, leaving: float):
     until_gone(world, UPGRADED)
 
 
-def test_an_orphaned_engine_holds_the_tier_until_it_goes(world: Fleet, leaving: float):
+def test_orphaned_engine_protects_the_tier_until_deleted(world: Fleet, leaving: float):
     orphaned = BY["Orphan"]
     world.rig.until(lambda: world.api.again(orphaned) is None, "it is gone")
     assert engines(world, "orphan") == ["Deployment default/orphan-main"]
@@ -239,7 +241,7 @@ def test_an_orphaned_engine_holds_the_tier_until_it_goes(world: Fleet, leaving: 
     until_gone(world, orphaned)
 
 
-def test_a_namespace_waits_for_the_provider_at_most(world: Fleet, leaving: float):
+def test_deleted_namespace_waits_only_for_the_provider(world: Fleet, leaving: float):
     """provider-kubernetes v1.2.1 cannot delete an Object of a namespace that is being deleted,
     wired or not, once its ProviderConfigUsage there is gone: a person takes the finalizers away.
     Until then the engine runs on, and holds its tier.
@@ -266,17 +268,17 @@ def test_a_namespace_waits_for_the_provider_at_most(world: Fleet, leaving: float
             world.rig.workload(FIRST).api.delete(left)
 
 
-def test_a_cluster_scoped_consumer_goes(world: Fleet, leaving: float):
+def test_cluster_scoped_consumer_is_deleted(world: Fleet, leaving: float):
     until_gone(world, WIDE)
     assert engines(world, "wide") == []
 
 
 @pytest.mark.parametrize("document", [WAITING, HASTY], ids=["held back", "unwired"])
-def test_one_that_is_not_wired_goes(world: Fleet, leaving: float, document: Manifest):
+def test_unwired_consumer_is_deleted(world: Fleet, leaving: float, document: Manifest):
     until_gone(world, document)
 
 
-def test_one_that_moves_holds_the_tier_of_its_new_cluster_only(world: Fleet, leaving: float):
+def test_moved_consumer_protects_the_tier_of_its_new_cluster_only(world: Fleet, leaving: float):
     world.until_condition(MOVED, "KVOffloadReady", ("True", "Wired"), limit=60)
     world.until_ready(MOVED, limit=90)
     world.rig.until(lambda: engines(world, "moved", SECOND), "its engine runs there")
@@ -296,7 +298,7 @@ def test_one_that_moves_holds_the_tier_of_its_new_cluster_only(world: Fleet, lea
     world.rig.until(lambda: not engines(world, "moved"), "nothing is left behind", GONE_SECONDS)
 
 
-def test_a_tier_and_its_consumer_deleted_together_go_together(world: Fleet, leaving: float):
+def test_tier_and_consumer_can_be_deleted_together(world: Fleet, leaving: float):
     with pytest.raises(Refused, match="in-use by"):
         world.api.delete(PAIRED)
     world.api.delete(PARTNER)
@@ -304,7 +306,7 @@ def test_a_tier_and_its_consumer_deleted_together_go_together(world: Fleet, leav
     until_gone(world, PARTNER)
 
 
-def test_afterwards_no_tier_is_held(world: Fleet, leaving: float):
+def test_no_usage_is_left(world: Fleet, leaving: float):
     for document in (SCALED, MOVED):
         world.remove(document, limit=GONE_SECONDS)
     world.rig.until(

@@ -69,7 +69,9 @@ def provider_config(composed: Manifest) -> str:
     return composed["spec"]["providerConfigRef"]["name"]
 
 
-def test_nothing_is_left_of_a_tier_on_it(world: Fleet, parting: Manifest, cluster: Manifest):
+def test_deleted_cluster_has_no_object_of_a_tier(
+    world: Fleet, parting: Manifest, cluster: Manifest
+):
     world.api.delete(cluster, propagation="Foreground")
     until(
         world,
@@ -83,9 +85,7 @@ def test_nothing_is_left_of_a_tier_on_it(world: Fleet, parting: Manifest, cluste
     assert [c["spec"]["inferenceClusterRef"]["name"] for c in children] == ["gke-h200"]
 
 
-def test_a_cluster_that_is_declared_again_at_once_gets_its_tier(
-    world: Fleet, parting: Manifest, cluster: Manifest
-):
+def test_redeclared_cluster_gets_its_tier(world: Fleet, parting: Manifest, cluster: Manifest):
     """The ProviderConfig of the first one is still being deleted then, and waits for the tier."""
     (before,) = on_second(world)
     world.api.delete(cluster)

@@ -134,7 +134,7 @@ def test_a_parent_scales_up_in_the_same_edit(world: Fleet):
     world.until_ready(GROUP, limit=60)
 
 
-def test_one_of_a_parents_replicas_goes_first(world: Fleet):
+def test_replicas_of_one_parent_may_change_one_by_one(world: Fleet):
     """As with a parent that rolls its replicas one by one: each is wired as itself."""
     first, *others = world.composed(GROUP, API, "ModelReplica")
     args = first["spec"]["engines"][0]["members"][0]["template"]["spec"]["containers"][0]["args"]
@@ -163,7 +163,7 @@ def fp8(world: Fleet) -> list[str]:
     ]
 
 
-def test_neighbours_change_without_each_other(world: Fleet):
+def test_consumers_of_one_model_change_independently(world: Fleet):
     """Under one model string, and in nobody's way: their keys hold the identity."""
     one = edited(NEIGHBOURS[0], "spec", "--dtype=float16")
     world.api.apply(one)

@@ -1,4 +1,4 @@
-"""A tier's edit comes to engines that run in turns, or not before they are let (spec.wiring)."""
+"""A tier's edit reaches running engines one after another, or not at all (spec.wiring)."""
 
 import json
 from collections.abc import Iterator
@@ -98,7 +98,7 @@ def test_consumers_move_one_after_another(world: Fleet):
     assert flat == sorted(flat), f"each begins when the one before it is up: {times}"
 
 
-def test_a_pinned_consumer_keeps_what_it_has(world: Fleet):
+def test_pinned_consumer_keeps_its_wiring(world: Fleet):
     before = identity(workload(world, STAYS))
     world.api.apply(changed(PINNED, "spec.startupTimeoutSeconds", NEW))
     world.until_ready(PINNED, limit=60)

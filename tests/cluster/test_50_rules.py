@@ -1,4 +1,4 @@
-"""The API server as judge: every CEL rule admits a good document and refuses a bad one."""
+"""The API server admits a valid document and refuses an invalid one for every CEL rule."""
 
 import copy
 from collections.abc import Iterator
@@ -146,13 +146,13 @@ def test_a_tier_names_one_cluster_or_selects_many(world: Fleet):
         judge(world, selects, changed(selects, "spec.clusterSelector.matchLabels", labels), text)
 
 
-def test_the_source_of_a_cluster(world: Fleet):
+def test_cluster_has_exactly_one_source(world: Fleet):
     good = cluster_with(rules.VALID)
     bad = changed(good, "spec.cluster", {"source": "Existing"})
     judge(world, good, bad, "existing must be set when source is Existing")
 
 
-def test_where_a_tier_runs_does_not_change(world: Fleet):
+def test_cluster_of_a_tier_is_immutable(world: Fleet):
     lost = tier("placed", "nowhere")
     moved = {"namespace": "elsewhere", "inferenceClusterRef": {"name": "elsewhere"}}
     assert set(moved) == set(rules.TRANSITIONS)

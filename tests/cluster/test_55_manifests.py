@@ -1,4 +1,4 @@
-"""The API server as judge: every manifest we emit is applied, every pod at its claimed level."""
+"""The API server applies every emitted manifest, and every pod at its claimed level."""
 
 import copy
 import json
@@ -140,13 +140,13 @@ def as_pod(template: Manifest, level: str) -> Manifest:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_all_that_a_tier_is_made_of_is_applied(judge: Api, name: str):
+def test_every_manifest_of_a_tier_is_applied(judge: Api, name: str):
     for part in CASES[name].parts:
         assert dry_run(judge, part.manifest)["kind"] == part.manifest["kind"]
 
 
 @pytest.mark.parametrize("name", WITH_PODS)
-def test_a_tiers_pods_need_the_level_that_its_status_claims(judge: Api, name: str):
+def test_pods_of_a_tier_need_the_claimed_security_level(judge: Api, name: str):
     """Admitted at the claimed level, and at least one refused one level stricter."""
     case = WITH_PODS[name]
     pods = [template for part in case.parts for template in templates(part.manifest)]
@@ -166,7 +166,7 @@ def _refused(judge: Api, pod: Manifest) -> bool:
     return False
 
 
-def test_every_kind_of_level_is_judged():
+def test_every_kind_of_level_is_covered():
     assert len(WITH_PODS) >= 20
     assert {case.level for case in WITH_PODS.values()} >= {"baseline", "privileged"}
 

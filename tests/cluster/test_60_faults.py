@@ -1,4 +1,4 @@
-"""Faults: whatever dies or goes away, the same state is reached again and nothing is lost."""
+"""Faults: after any loss of a process, the same state is reached again and no data is lost."""
 
 import contextlib
 import time
@@ -81,14 +81,14 @@ OF_EACH_CLUSTER = ("apiserver", "controllers", "scheduler", "kwok", "lws")
 PARTS = (*OF_THE_CONTROL_PLANE, *(f"{p}-{c}" for c in (FIRST, SECOND) for p in OF_EACH_CLUSTER))
 
 
-def test_the_list_of_parts_is_whole(world: Fleet):
+def test_list_of_parts_is_complete(world: Fleet):
     """All but the stand-in, which serves its own group only."""
     running = {name for name, part in world.rig.parts.parts.items() if part.wanted}
     assert set(PARTS) == running - {"stand-in"}
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_any_part_may_be_killed(world: Fleet, name: str):
+def test_state_survives_the_kill_of_any_part(world: Fleet, name: str):
     part = world.rig.parts.parts[name]
     part.kill()
     time.sleep(0.5)
@@ -97,7 +97,7 @@ def test_any_part_may_be_killed(world: Fleet, name: str):
     _reconciles(world, name)
 
 
-def test_the_power_is_cut(world: Fleet):
+def test_state_survives_the_kill_of_every_process(world: Fleet):
     """Every process dies at once, with whatever it had not written."""
     for part in world.rig.parts.parts.values():
         part.kill()
@@ -117,7 +117,7 @@ def test_the_function_dies_in_the_middle_of_reconciles(world: Fleet):
             world.until_ready(probe, limit=SETTLED_SECONDS)
 
 
-def test_a_workload_cluster_is_away_for_a_while(world: Fleet):
+def test_state_survives_an_unreachable_workload_cluster(world: Fleet):
     server = world.rig.parts.parts[f"apiserver-{FIRST}"]
     probe = tier("while-away")
     server.stop()
@@ -137,7 +137,7 @@ def test_a_tier_in_use_is_not_deleted(world: Fleet):
         world.api.delete(CHAT)
 
 
-def test_a_node_is_gone_and_comes_back(world: Fleet, before: State):
+def test_lost_node_changes_only_its_agent(world: Fleet, before: State):
     """The one fault that must change pods: the agent of that node, and no other."""
     rig = world.rig
     engines = {p["spec"]["nodeName"] for p in world.pods(FIRST, "default")}

@@ -7,7 +7,7 @@ LOST = tier("lost-one")
 ORPHAN = deployment("orphan", "lost-one", model="some/orphan")
 
 
-def test_engines_stay_wired_and_meet_the_tier_again_when_it_comes_back(world: Fleet):
+def test_engines_stay_wired_and_use_a_recreated_tier(world: Fleet):
     with world.applied(LOST, ORPHAN):
         world.until_ready(LOST)
         world.until_ready(ORPHAN)

@@ -41,13 +41,13 @@ def may(world: Fleet, verb: str, group: str, resource: str) -> bool:
     return world.api.create(review)["status"]["allowed"]
 
 
-def test_core_may_not_do_everything(guarded: Fleet):
+def test_core_is_not_cluster_admin(guarded: Fleet):
     assert not may(guarded, "list", "", "pods")
     assert not may(guarded, "create", "apps", "daemonsets")
     assert not may(guarded, "create", "rbac.authorization.k8s.io", "clusterroles")
 
 
-def test_core_may_do_what_the_function_asks_of_it(guarded: Fleet):
+def test_core_has_the_rights_that_the_function_needs(guarded: Fleet):
     for verb in ("get", "list", "watch", "create", "patch", "delete"):
         assert may(guarded, verb, "kubernetes.m.crossplane.io", "objects")
         assert may(guarded, verb, "protection.crossplane.io", "usages")

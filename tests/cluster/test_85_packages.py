@@ -1,4 +1,4 @@
-"""Packages: ours install, and our step beside a packaged Composition lasts.
+"""Packages: ours install, and our step in a copy of a packaged Composition persists.
 
 Core's own package manager installs everything, from a registry on the loopback address. A control
 plane of its own: where the documents of the other groups are applied by hand, nothing is restored.
@@ -102,7 +102,7 @@ def test_our_packages_install(platform: Platform, ours: None):
     assert is_true(platform.world.api.get(packages.API, "Function", functions.OURS), "Healthy")
 
 
-def test_the_step_is_added_as_the_readme_says(platform: Platform, theirs: None):
+def test_step_is_added_with_the_readme_commands(platform: Platform, theirs: None):
     world = platform.world
     assert not wired(world, "first")
     platform.add_step(COMPOSITION)
@@ -138,17 +138,17 @@ def all_stay_wired(platform: Platform, newcomer: str) -> None:
     assert f"{len(replicas)} composites" in platform.doctor()
 
 
-def test_it_lasts_when_core_starts_again(platform: Platform, theirs: None):
+def test_step_survives_a_restart_of_core(platform: Platform, theirs: None):
     platform.restart_core()
     all_stay_wired(platform, "after-a-restart")
 
 
-def test_it_lasts_when_the_foreign_package_is_upgraded(platform: Platform, theirs: None):
+def test_step_survives_an_upgrade_of_the_other_package(platform: Platform, theirs: None):
     platform.upgrade_platform("v1.1.0")
     all_stay_wired(platform, "after-theirs")
 
 
-def test_it_lasts_when_ours_is_upgraded(platform: Platform, theirs: None):
+def test_step_survives_an_upgrade_of_our_package(platform: Platform, theirs: None):
     meta, *rest = load(CHECKOUT / "dist" / "packages" / "function" / "crossplane.yaml")
     newer = changed(meta, "metadata.annotations", {"meta.crossplane.io/description": "newer"})
     file = packages.build(platform.folder, functions.OURS, rest, "v0.2.0", newer)
@@ -156,7 +156,7 @@ def test_it_lasts_when_ours_is_upgraded(platform: Platform, theirs: None):
     all_stay_wired(platform, "after-ours")
 
 
-def test_an_upgrade_that_changes_the_composition_is_seen(platform: Platform, theirs: None):
+def test_doctor_reports_a_changed_composition(platform: Platform, theirs: None):
     spec = platform.definitions[1]["spec"]
     spec["pipeline"][0]["step"] = "compose-otherwise"
     platform.upgrade_platform("v2.0.0")
@@ -167,7 +167,7 @@ def test_an_upgrade_that_changes_the_composition_is_seen(platform: Platform, the
     all_stay_wired(platform, "after-a-change")
 
 
-def test_a_condition_that_is_left_over_is_seen(platform: Platform, theirs: None):
+def test_doctor_reports_a_stale_condition(platform: Platform, theirs: None):
     """The policy is taken away, and a replica goes back to the packaged Composition."""
     world = platform.world
     platform.kubectl("delete", "mutatingadmissionpolicybinding", COPY)
@@ -184,7 +184,7 @@ def test_a_condition_that_is_left_over_is_seen(platform: Platform, theirs: None)
     assert "and no default" in said
 
 
-def test_a_package_built_anew_lasts_too(platform: Platform, theirs: None):
+def test_step_in_a_rebuilt_package_persists(platform: Platform, theirs: None):
     """In place of a copy, for clusters without admission policies."""
     world = platform.world
     file = packages.build(platform.folder, "platform", platform.definitions, "v3.0.0")
@@ -207,7 +207,7 @@ def test_a_package_built_anew_lasts_too(platform: Platform, theirs: None):
     all_stay_wired(platform, "after-a-rebuild")
 
 
-def test_the_kind_is_handed_to_another_package(platform: Platform, theirs: None):
+def test_kind_is_handed_over_to_another_package(platform: Platform, theirs: None):
     """docs/handover.md, as it stands there: their XRD lacks two fields of ours."""
     world = platform.world
     definition = load(CHECKOUT / "xrd" / "kvoffloadtier.yaml")[0]

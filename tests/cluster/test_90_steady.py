@@ -11,7 +11,7 @@ STEADY_SECONDS = 120
 MAX_CALLS_EACH = 2 * (STEADY_SECONDS // 30 + 1)
 
 
-def test_nothing_is_written_and_nothing_happens_for_two_minutes(
+def test_steady_state_writes_nothing_for_two_minutes(
     world: Fleet, steady: Window, summary: Summary
 ):
     assert len(steady.versions) >= 20

@@ -1,11 +1,11 @@
-"""The end: everything is deleted, both sides are empty, and no part fell over by itself."""
+"""The end: everything is deleted, both sides are empty, and no process crashed."""
 
 from tests.cluster.documents import AGENTS_NAMESPACE, API, OBJECT, USAGE
 from tests.cluster.expect import Fleet
 from tests.cluster.steady import DEPLOYMENTS, TIERS
 
 
-def test_the_control_plane_is_empty(world: Fleet):
+def test_control_plane_is_empty(world: Fleet):
     for document in (*DEPLOYMENTS, *TIERS):
         world.remove(document)
     for kind in ("KVOffloadTier", "ModelDeployment"):
@@ -26,7 +26,7 @@ def test_the_workload_clusters_are_empty(world: Fleet):
         assert world.pods(cluster, "default") == []
 
 
-def test_no_part_ended_by_itself(world: Fleet):
+def test_no_process_crashed(world: Fleet):
     """Parts that the faults killed were started again; nothing else ever was."""
     own = [line for line in world.rig.parts.revived if "SIGKILL" not in line]
     assert own == []

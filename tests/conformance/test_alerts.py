@@ -15,7 +15,7 @@ def named(manifests: list[Manifest]) -> dict[str, set[str]]:
     return {rule["alert"]: set(_NAME.findall(rule["expr"])) for rule in group["rules"]}
 
 
-def test_mooncake_counts_what_its_alerts_watch(node, engines, tmp_path):
+def test_mooncake_exports_the_metrics_of_its_alerts(node, engines, tmp_path):
     pool = Pool(node, engines, TIERS / "watched.yaml")
     try:
         alerts = named(pool.manifests)

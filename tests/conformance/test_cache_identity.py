@@ -61,7 +61,7 @@ def agent(node, engines):
         yield pod
 
 
-def test_a_second_consumer_of_one_model_string(agent: Pod) -> None:
+def test_consumers_of_one_model_string_share_no_blocks(agent: Pod) -> None:
     first = _consumer("first", HALF, "llama")
     stored = bench(agent, "agent", model=_keyed_as(first))
     assert stored.cold_hits == [0, 0]

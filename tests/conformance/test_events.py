@@ -33,7 +33,7 @@ def asked(engine: str, port: int = 5557, replay: int = 5657) -> list[str]:
     return [word.replace("$(KV_OFFLOAD_POD_IP)", ADDRESS) for word in found]
 
 
-def test_vllm_takes_them(vllm):
+def test_vllm_accepts_the_events_flags(vllm):
     parsed = vllm.parse(["vllm", "serve", *asked("vllm")], {})
     assert parsed.ok, parsed.error
     assert parsed.result["kv_events_config"] == {
@@ -50,7 +50,7 @@ def test_vllm_takes_them(vllm):
     assert extra["self_describing_kv_events"] is True
 
 
-def test_sglang_takes_them(sglang):
+def test_sglang_accepts_the_events_flags(sglang):
     parsed = sglang.parse(asked("sglang"))
     assert parsed.ok, parsed.error
     assert json.loads(parsed.result["resolved"]["kv_events_config"])["replay_endpoint"]
@@ -115,7 +115,7 @@ def free_ports() -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("engine", STARTS)
-def test_a_router_hears_them(engine):
+def test_router_receives_the_events(engine):
     args = asked(engine, *free_ports())
     config = args[args.index(FLAG) + 1]
     ran = subprocess.run(

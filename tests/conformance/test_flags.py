@@ -23,7 +23,7 @@ READ = [(name, words, want) for name, words, want in TRANSFER if _static(words)]
 
 
 @pytest.mark.parametrize(("words", "want"), [c[1:] for c in READ], ids=[c[0] for c in READ])
-def test_effective_config_is_vllms(request, words, want):
+def test_effective_config_equals_vllms(request, words, want):
     parsed = request.getfixturevalue("vllm").parse(["vllm", "serve", *words])
     if not parsed.ok:  # vLLM would not start: nothing is effective
         assert parsed.exit_code != 0
@@ -40,7 +40,7 @@ WIRED = [(name, injection, words) for name, injection, words, _ in EDITS if _sta
 
 
 @pytest.mark.parametrize(("injection", "words"), [c[1:] for c in WIRED], ids=[c[0] for c in WIRED])
-def test_vllm_takes_what_is_wired(request, injection, words):
+def test_vllm_accepts_the_wired_flags(request, injection, words):
     call = vllm(*words)
     wired = apply(call, planned(call, engine(), injection).edits())
     if "--" in wired or "--config" in wired or "-x" in wired or "m" not in wired[:1]:
@@ -66,7 +66,7 @@ SG = [(name, injection, words) for name, injection, words, _ in SGLANG_EDITS if 
 
 
 @pytest.mark.parametrize(("injection", "words"), [c[1:] for c in SG], ids=[c[0] for c in SG])
-def test_sglang_takes_what_is_wired(request, injection, words):
+def test_sglang_accepts_the_wired_flags(request, injection, words):
     call = sglang("--model-path", "model", *[w for w in words if w not in ("--model", "m")])
     wired = apply(call, planned(call, engine("SGLang"), injection).edits())
     parsed = request.getfixturevalue("sglang").parse(
@@ -82,7 +82,7 @@ TABLES = [("vllm", vllm_flags.TABLE.every), ("sglang", sglang_flags.TABLE.every)
 
 
 @pytest.mark.parametrize(("name", "options"), TABLES, ids=["vllm", "sglang"])
-def test_table_of_flags_is_the_engines(request, name, options):
+def test_flag_table_equals_the_parser(request, name, options):
     real = {
         (tuple(spellings), arity, tuple(off))
         for spellings, arity, off in request.getfixturevalue(name).options()
@@ -107,7 +107,7 @@ STARTS = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_config_file_is_the_words_that_it_is_taken_for(request, name, tmp_path):
+def test_config_file_words_equal_the_parser(request, name, tmp_path):
     """Before the argv: what stands in both is the argv's. Where we see no words, it stops."""
     of, text, words = FILES[name]
     (tmp_path / "f.yaml").write_text(text)

@@ -1,4 +1,4 @@
-"""What a HiCache tier tells SGLang, by SGLang's own parser, checks and storages."""
+"""Flags of a HiCache tier, checked by SGLang's own parser, checks and storages."""
 
 import json
 import os
@@ -49,11 +49,11 @@ def resolved(client: SglangArgs, injection: Injection) -> None:
 
 
 @pytest.mark.parametrize("case", GOLDENS.cases)
-def test_every_flag_means_what_it_says(sglang: SglangArgs, case: str) -> None:
+def test_every_flag_has_its_intended_effect(sglang: SglangArgs, case: str) -> None:
     resolved(sglang, BACKEND.inject(GOLDENS.of(case), ENGINES["sglang"]))
 
 
-def test_a_decode_engine_that_offloads(sglang: SglangArgs) -> None:
+def test_decode_engine_with_offloading_starts(sglang: SglangArgs) -> None:
     tier = cache(decode="Offload", storage={"type": "File", "file": {"sizeGiB": 8}})
     injection = BACKEND.inject(tier, _decode(tier))
     parsed = sglang.parse([*argv(injection), "--disaggregation-mode", "decode"])
@@ -88,7 +88,7 @@ def test_another_process_reads_the_pages_back(hicache: HicacheStorage, tmp_path)
     assert read.result["pid"] != wrote.result["pid"]
 
 
-def test_other_identities_and_pages_never_meet(hicache: HicacheStorage, tmp_path) -> None:
+def test_identities_and_page_sizes_never_share_pages(hicache: HicacheStorage, tmp_path) -> None:
     """The keys are the same: a page of the same tokens, of a model served under the same name."""
     root = str(tmp_path)
     assert hicache.run("file", [["put", 0, 8, 1]], **_files(root)).result["steps"] == [8]

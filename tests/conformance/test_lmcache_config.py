@@ -13,7 +13,7 @@ DISK = {
 }
 
 
-def test_server(lmcache):
+def test_server_accepts_its_arguments(lmcache):
     argv = [*SERVER, "--max-gpu-workers", "8", "--isolated-ipc", "--http-host", "0.0.0.0"]
     parsed = lmcache.server([*argv, "--l2-adapter", json.dumps(DISK)])
     assert parsed.ok, parsed.error
@@ -37,14 +37,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_server_refused(lmcache, name):
+def test_server_refuses_invalid_arguments(lmcache, name):
     argv, code = REFUSED[name]
     parsed = lmcache.server(argv)
     assert not parsed.ok
     assert parsed.exit_code == code, parsed.log
 
 
-def test_inprocess(lmcache):
+def test_inprocess_file_is_accepted(lmcache):
     parsed = lmcache.inprocess("chunk_size: 128\nmax_local_cpu_size: 20\nlocal_disk: file:///kv/\n")
     config = parsed.result["config"]
     assert (config["chunk_size"], config["max_local_cpu_size"]) == (128, 20.0)

@@ -16,7 +16,7 @@ IDENTITY = "0123456789ab"
 
 
 @pytest.mark.parametrize("requirement", [*RELEASES, OWN])
-def test_the_identity_and_the_adapter_are_in_the_keys(requirement: str, tmp_path) -> None:
+def test_keys_hold_the_identity_and_the_adapter(requirement: str, tmp_path) -> None:
     text = tmp_path / "connector.py"
     text.write_text(modules.module(modules.MP_CONNECTOR).text)
     adapter = write_adapter(tmp_path / "sql", seed=1)

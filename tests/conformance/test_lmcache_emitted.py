@@ -1,4 +1,4 @@
-"""What the examples make of engines and agents, read by the engines' and LMCache's own code."""
+"""Engines and agents of the examples, read by the engines' and LMCache's own code."""
 
 import json
 from pathlib import Path
@@ -103,7 +103,7 @@ def test_vllm_loads_the_users_connector_first(vllm, tmp_path):
     assert second["kv_connector_extra_config"]["lmcache.mp.isolated_ipc"] is True
 
 
-def test_vllm_in_process(vllm, lmcache, tmp_path):
+def test_vllm_loads_the_in_process_connector(vllm, lmcache, tmp_path):
     container, files = wired("in-process", VLLM, tmp_path)
     assert asked(vllm, container, files, tmp_path)["classes"] == [("LMCacheConnectorV1", INSIDE)]
     env = variables(container)
@@ -121,7 +121,7 @@ def test_vllm_in_process(vllm, lmcache, tmp_path):
     assert config["remote_url"] == "redis://redis.databases.svc:6379"
 
 
-def test_sglang_starts_with_what_it_gets(sglang, tmp_path):
+def test_sglang_accepts_the_emitted_configuration(sglang, tmp_path):
     container, _ = wired("shared-memory", SGLANG, tmp_path)
     env = variables(container)
     parsed = sglang.parse(words(container), env)

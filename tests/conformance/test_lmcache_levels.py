@@ -108,7 +108,7 @@ def readers(start: Start, written: Bench) -> Mapping[str, Pod]:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_another_agent_reads_what_one_has_written(
+def test_agent_reads_blocks_of_another_agent(
     readers: Mapping[str, Pod], written: Bench, level: str
 ) -> None:
     reader = readers[level]
@@ -120,7 +120,7 @@ def test_another_agent_reads_what_one_has_written(
     assert theirs.cold_hits == [0, 0], "another identity behind the same path"
 
 
-def test_without_the_key_a_bucket_is_of_no_use(readers: Mapping[str, Pod], written: Bench) -> None:
+def test_bucket_is_unreadable_without_the_key(readers: Mapping[str, Pod], written: Bench) -> None:
     """Blocks are found by their names and cannot be read: nothing is a hit, what is computed anew
     is right."""
     stranger = readers[STRANGER]

@@ -29,7 +29,7 @@ def ask(pod: Pod, *command: str, password: str | None = PASSWORD) -> str:
     return found.execute(words, timeout=10).stdout.strip()
 
 
-def test_ready_closed_and_bounded(redis):
+def test_redis_is_ready_password_protected_and_bounded(redis):
     assert ask(redis, "PING") == "PONG"
     assert ask(redis, "PING", password=None).startswith("NOAUTH")
     assert ask(redis, "CONFIG", "GET", "maxmemory").split() == ["maxmemory", str(8 << 20)]
@@ -38,7 +38,7 @@ def test_ready_closed_and_bounded(redis):
     assert line and PASSWORD not in line
 
 
-def test_more_than_it_may_hold_evicts_and_never_refuses(redis):
+def test_full_redis_evicts_and_accepts_writes(redis):
     script = "return redis.call('SET', KEYS[1], string.rep('x', 2^19))"
     for number in range(40):
         assert ask(redis, "EVAL", script, "1", f"block-{number}") == "OK"
@@ -48,7 +48,7 @@ def test_more_than_it_may_hold_evicts_and_never_refuses(redis):
     assert code == 0
 
 
-def test_its_snapshot_survives_the_pod(node, redis):
+def test_snapshot_survives_the_pod(node, redis):
     assert ask(redis, "SET", "block", "kept") == "OK"
     redis.stop()
     template = {"metadata": {}, "spec": redis.spec}

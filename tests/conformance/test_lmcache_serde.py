@@ -17,7 +17,7 @@ from lmcache.v1.distributed.serde.factory import create_serde_processor
 import lmcache.v1.distributed.serde
 
 told, keys = json.loads(sys.argv[1]), sys.argv[2:]
-def halves(key):
+def serde_pair(key):
     kwargs = {k: v for k, v in told.items() if k != "type"} | {"master_key_path": key}
     made = vars(create_serde_processor(SerdeConfig(told["type"], kwargs))).values()
     return (next(v for v in made if isinstance(v, kind)) for kind in (Serializer, Deserializer))
@@ -25,7 +25,7 @@ def halves(key):
 block = Plain(byte_array=bytearray(os.urandom(1 << 20)))
 stored = Plain(byte_array=bytearray((1 << 20) + 64))
 key, other = Plain(cache_salt="a"), Plain(cache_salt="b")
-write, read = halves(keys[0])
+write, read = serde_pair(keys[0])
 size = write.serialize(block, stored, key)
 said = {"size": size, "hidden": bytes(block.byte_array[:64]) not in bytes(stored.byte_array)}
 back = Plain(byte_array=bytearray(1 << 20))
@@ -37,7 +37,7 @@ def fails(reader, of):
     except Exception as problem:
         return type(problem).__name__
     return ""
-_, stranger = halves(keys[1])
+_, stranger = serde_pair(keys[1])
 torn = Plain(byte_array=bytearray(stored.byte_array))
 torn.byte_array[5000] ^= 1
 said["stranger"], said["torn"] = fails(stranger, stored), fails(read, torn)
@@ -48,7 +48,7 @@ os._exit(0)
 """
 
 
-def test_what_is_encrypted_is_read_back_with_the_key_alone(tmp_path: Path) -> None:
+def test_encrypted_blocks_need_the_key(tmp_path: Path) -> None:
     serde = {"type": "AESGCM", "aesgcm": {"keySecret": {"name": "kv", "key": "key"}}}
     disk = {"sizeGiB": 10, "hostPath": {"path": "/mnt/kv"}}
     level = {"name": "nvme", "type": "Disk", "disk": disk, "serde": serde}

@@ -101,7 +101,7 @@ def test_lower_levels_serve_hits_after_a_restart(node, redis, start):
     elsewhere.stop()
 
 
-def test_the_evictor_beside_the_server(node, redis, start):
+def test_evictor_removals_are_misses_for_the_server(node, redis, start):
     """It counts what the server wrote; what it removes is a miss, and stored again."""
     agent = start()
     first = bench(agent, AGENT)
@@ -157,7 +157,7 @@ def test_hits_survive_a_restart_of_redis(redis, start):
     agent.stop()
 
 
-def test_an_agent_that_starts_before_its_redis_is_of_use(node, start):
+def test_agent_started_before_its_redis_serves_hits(node, start):
     node.secrets["kv-offload-redis"] = {"password": PASSWORD}
     late = copy.deepcopy(REDIS)
     (container,) = late["spec"]["containers"]
@@ -171,7 +171,7 @@ def test_an_agent_that_starts_before_its_redis_is_of_use(node, start):
         assert bench(agent, AGENT).cold_hits == [4, 4]
 
 
-def test_one_model_string_is_one_cache(start):
+def test_upstream_keys_hold_only_the_model_string(start):
     """Why our connector names the identity too: upstream's key has no layout in it, and the wrong
     bytes come back.
 

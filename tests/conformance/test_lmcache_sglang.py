@@ -51,7 +51,7 @@ def mounted(manifests: list[Manifest], folder) -> None:
         (folder / item["path"]).write_text(data[item["key"]])
 
 
-def test_another_identity_finds_nothing_and_the_same_the_same_bytes(agent, tmp_path) -> None:
+def test_only_the_same_identity_finds_the_blocks(agent, tmp_path) -> None:
     manifests = consumers.wired(EXAMPLE, {"spec": {"containers": [ENGINE]}}, tmp_path)
     container = consumers.engine(manifests)
     mounted(manifests, tmp_path / "files")
@@ -93,7 +93,7 @@ def test_another_identity_finds_nothing_and_the_same_the_same_bytes(agent, tmp_p
 
 
 @pytest.mark.parametrize("requirement", ["lmcache==0.5.4", "lmcache==0.5.5", OWN])
-def test_the_client_before_it_names_the_identity_too(requirement: str, tmp_path) -> None:
+def test_older_client_names_the_identity(requirement: str, tmp_path) -> None:
     text = tmp_path / "cache.py"
     text.write_text(modules.module(modules.SGLANG_CACHE).text)
     path = {} if requirement == OWN else {"PYTHONPATH": str(release(requirement))}

@@ -31,6 +31,6 @@ def test_every_class_with_recurrent_state_is_in_the_table(classes):
     } == set()
 
 
-def test_the_rows_that_say_so_are_of_this_release(classes):
+def test_recurrent_rows_exist_in_this_release(classes):
     row = next(r for r in ARCHITECTURES if r.source.startswith("vLLM 0.33.0: classes"))
     assert row.names <= classes

@@ -40,7 +40,7 @@ def container(tier, folder, name):
 
 
 @each
-def test_vllm_starts_with_what_it_gets(vllm, tier, tmp_path):
+def test_vllm_accepts_the_emitted_configuration(vllm, tier, tmp_path):
     found, env, files = container(tier, tmp_path, "vllm")
     parsed = vllm.parse(["vllm", "serve", *found["args"]], {"MOONCAKE_CONFIG_PATH": "/x"})
     assert parsed.ok, parsed.error
@@ -58,7 +58,7 @@ def test_vllm_starts_with_what_it_gets(vllm, tier, tmp_path):
     ) | {"VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"}
 
 
-def test_sglang_starts_with_what_it_gets(sglang, tmp_path):
+def test_sglang_accepts_the_emitted_configuration(sglang, tmp_path):
     tier = EXAMPLES / "ha-rdma.yaml"
     found, _, _ = container(tier, tmp_path, "sglang")
     parsed = sglang.parse([*found.get("command", ()), *found.get("args", ())])
@@ -70,7 +70,7 @@ def test_sglang_starts_with_what_it_gets(sglang, tmp_path):
 
 
 @each
-def test_sglang_reads_one_source(tier, tmp_path):
+def test_sglang_reads_one_configuration_source(tier, tmp_path):
     found, _, _ = container(tier, tmp_path, "sglang")
     words = [*found.get("command", ()), *found.get("args", ())]
     text = words[words.index("--hicache-storage-backend-extra-config") + 1].replace("$$", "$")

@@ -17,7 +17,7 @@ def pool(node, engines):
     made.close()
 
 
-def test_the_leader_is_killed(pool, tmp_path):
+def test_killed_leader_loses_no_block(pool, tmp_path):
     members = pool.etcd(find.require("etcd"))
     for member in members:
         member.wait_ready(60)

@@ -39,7 +39,7 @@ def test_stores_wait_for_their_master_and_nothing_restarts(pool):
     assert segment.startswith(f"{store.address}:"), "others could not reach it under that name"
 
 
-def test_a_gibibyte_survives_a_rollout_and_engines_the_loss_of_the_master(pool, tmp_path):
+def test_blocks_survive_a_rollout_and_engines_the_loss_of_the_master(pool, tmp_path):
     master = pool.master()
     pool.lead(master)
     stores = pool.stores(3)

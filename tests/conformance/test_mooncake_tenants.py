@@ -1,4 +1,4 @@
-"""Shares of namespaces in one pool: what the real master does at one's end and over edits."""
+"""Quotas of namespaces in one pool: the real master at a full quota and during edits."""
 
 import json
 import subprocess
@@ -42,7 +42,7 @@ def shares(pool, master):
     return {row["tenant_id"]: row["requested_quota_bytes"] for row in rows}
 
 
-def test_no_namespace_fills_the_pool_of_all(pool, tmp_path):
+def test_namespace_at_its_quota_evicts_only_its_own_blocks(pool, tmp_path):
     master = pool.master()
     pool.lead(master)
     size = {SIZE: str(4 * GIB // SMALLER)}
@@ -103,7 +103,7 @@ def test_no_namespace_fills_the_pool_of_all(pool, tmp_path):
         assert master.containers[name].exit_codes == []
 
 
-def test_sglang_says_whose_blocks_it_writes(tmp_path):
+def test_sglang_names_its_tenant(tmp_path):
     for namespace, tenant in (("team-b", "team-b"), ("team-c", "default")):
         template, _ = engine(TIER, tmp_path, "sglang", namespace)
         (found,) = template["spec"]["containers"]

@@ -1,4 +1,4 @@
-"""What the manifests that are passed around do without: the same pool, with those parts taken out.
+"""Failures of common public manifests: the same pool without the parts that they lack.
 
 docs/mooncake.md quotes the outcome.
 """

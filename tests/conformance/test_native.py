@@ -1,4 +1,4 @@
-"""What a Native tier makes of an engine, read by vLLM 0.33.0's own parser, tiers and file I/O."""
+"""Engines of a Native tier, read by vLLM 0.33.0's own parser, tiers and file I/O."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def asked(vllm, container: Manifest, policy: str = "recompute") -> dict[str, Any
     return parsed.result
 
 
-def test_vllm_takes_the_memory(vllm, tmp_path):
+def test_vllm_accepts_the_cpu_memory(vllm, tmp_path):
     result = asked(vllm, wired("smallest", ["Qwen/Qwen3-8B"], tmp_path))
     config = result["kv_transfer_config"]
     assert (config["kv_connector"], config["kv_role"]) == ("OffloadingConnector", "kv_both")
@@ -56,7 +56,7 @@ def test_vllm_loads_the_users_connector_first(vllm, tmp_path):
 
 
 @pytest.mark.parametrize("golden", ("simple", "disk"))
-def test_vllm_takes_the_simple_connector(vllm, golden):
+def test_vllm_accepts_the_simple_connector(vllm, golden):
     injected = BACKEND.inject(GOLDENS.of(golden), ENGINES["vllm"])
     config = json.dumps({**injected.connector, **injected.connector_options})
     parsed = vllm.parse(["vllm", "serve", "m", "--kv-transfer-config", config], {})
@@ -111,7 +111,7 @@ print("taken")
 """
 
 
-def test_vllms_levels_take_their_keys():
+def test_vllm_levels_accept_their_keys():
     levels = []
     for golden in ("every-level", "peers"):
         text = (ROOT / f"tests/unit/backends/native/golden/{golden}.yaml").read_text()
@@ -155,7 +155,7 @@ os._exit(0)  # NIXL may crash at its end
 """
 
 
-def test_a_bucket_gives_blocks_back_to_engines_of_their_identity(node):
+def test_bucket_returns_blocks_to_the_same_identity(node):
     """By the NIXL for CUDA 12: the OBJ plugin of nixl-cu13 1.5.1 does not load."""
     bucket = {
         "bucket": "blocks",
@@ -252,7 +252,7 @@ def until(holds) -> None:
 
 
 @pytest.mark.parametrize("example", ("smallest", "shared"))
-def test_the_examples_are_what_the_render_cases_hold(example: str) -> None:
+def test_examples_equal_the_render_cases(example: str) -> None:
     case = ROOT / "tests/render/cases/tier/native" / example / "xr.yaml"
     assert yaml.safe_load(case.read_text()) == yaml.safe_load(
         (EXAMPLES / f"{example}.yaml").read_text()

@@ -1,4 +1,4 @@
-"""What a NIXL tier makes of an engine, read by vLLM 0.33.0's own parser, and by NIXL itself."""
+"""Engines of a NIXL tier, read by vLLM 0.33.0's own parser and by NIXL itself."""
 
 import json
 import os
@@ -26,7 +26,7 @@ OFFLOAD = {
 
 
 def wired(example: str, args: list[str], folder: Path, role: str = "prefill") -> Manifest:
-    """The container of one half that is wired to that example's tier."""
+    """Return the container of one phase, wired to that example's tier."""
     container = {"name": "engine", "image": "vllm/vllm-openai:v0.33.0", "args": args}
     labels = {"llm-d.ai/role": role}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
@@ -41,7 +41,7 @@ def asked(vllm, container: Manifest) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("role", "said"), (("prefill", "kv_producer"), ("decode", "kv_consumer")))
 @pytest.mark.parametrize("example", ("smallest", "infiniband"))
-def test_vllm_takes_each_half(vllm, tmp_path, example, role, said):
+def test_vllm_accepts_prefill_and_decode(vllm, tmp_path, example, role, said):
     result = asked(vllm, wired(example, ["Qwen/Qwen3-8B"], tmp_path, role))
     config = result["kv_transfer_config"]
     assert (config["kv_connector"], config["kv_role"]) == ("NixlConnector", said)
@@ -51,7 +51,7 @@ def test_vllm_takes_each_half(vllm, tmp_path, example, role, said):
     assert [found["name"] for found in result["connectors"]] == ["NixlPullConnector"]
 
 
-def test_vllm_asks_the_transfer_before_the_users_cache(vllm, tmp_path):
+def test_vllm_loads_the_transfer_before_the_users_cache(vllm, tmp_path):
     args = ["Qwen/Qwen3-8B", "--kv-transfer-config", json.dumps(OFFLOAD)]
     names = [
         found["name"] for found in asked(vllm, wired("smallest", args, tmp_path))["connectors"]
@@ -59,14 +59,14 @@ def test_vllm_asks_the_transfer_before_the_users_cache(vllm, tmp_path):
     assert names == ["MultiConnector", "NixlPullConnector", "OffloadingConnector"]
 
 
-@pytest.mark.parametrize("half", ("prefill", "decode"))
-def test_sglang_takes_each_half(sglang, half):
-    flags = GOLDENS.backend.inject(GOLDENS.of("smallest"), ENGINES[f"sglang-{half}"]).flags
+@pytest.mark.parametrize("phase", ("prefill", "decode"))
+def test_sglang_accepts_prefill_and_decode(sglang, phase):
+    flags = GOLDENS.backend.inject(GOLDENS.of("smallest"), ENGINES[f"sglang-{phase}"]).flags
     words = [word for flag in flags.items() for word in flag if word is not None]
     parsed = sglang.parse(["python3", "-m", "sglang.launch_server", "--model-path", "m", *words])
     assert parsed.ok, parsed.error
     said = parsed.result["resolved"]
-    assert said["disaggregation_mode"] == half
+    assert said["disaggregation_mode"] == phase
     assert said["disaggregation_transfer_backend"] == "nixl"
     assert said["disaggregation_bootstrap_port"] == 8998
 
@@ -88,7 +88,7 @@ def looked(settings: dict[str, Any], folder: Path) -> subprocess.Popen[str]:
 
 
 @pytest.mark.usefixtures("node")  # UCX wants an interface that is not lo
-def test_the_preflight_finds_nixl_at_work(tmp_path):
+def test_preflight_passes_with_a_working_nixl(tmp_path):
     """On the wheel itself: a transfer goes through, and the pod is ready."""
     process = looked({"plugins": ["POSIX"]}, tmp_path)
     try:
@@ -103,7 +103,7 @@ def test_the_preflight_finds_nixl_at_work(tmp_path):
 
 
 @pytest.mark.usefixtures("node")  # UCX wants an interface that is not lo
-def test_the_preflight_says_what_does_not_load(tmp_path):
+def test_preflight_reports_a_plugin_that_does_not_load(tmp_path):
     """nixl-cu13 1.5.1 lists a plugin that lacks a library."""
     process = looked({"plugins": ["OBJ"]}, tmp_path)
     try:
@@ -116,13 +116,13 @@ def test_the_preflight_says_what_does_not_load(tmp_path):
         process.wait()
 
 
-# One half without an engine around it: what NIXL does with the pod's environment.
-_HALF = """
+# One phase without an engine: NIXL with the environment of the pod.
+_PHASE_PROGRAM = """
 import ctypes, json, os, re, sys, time, urllib.request
 from pathlib import Path
 from nixl._api import nixl_agent, nixl_agent_config
 
-half, folder, size = sys.argv[1], Path(sys.argv[2]), 1 << 20
+phase, folder, size = sys.argv[1], Path(sys.argv[2]), 1 << 20
 
 def put(name, data):
     (folder / f".{name}").write_bytes(data)
@@ -145,11 +145,11 @@ def listening():
     return [(address, int(port, 16)) for address, port in found]
 
 block = (ctypes.c_char * size)()
-agent = nixl_agent(half, nixl_agent_config(num_threads=4, capture_telemetry=True))
+agent = nixl_agent(phase, nixl_agent_config(num_threads=4, capture_telemetry=True))
 place = (ctypes.addressof(block), size, 0)
 agent.register_memory([(*place, "")], "DRAM")
 said = {}
-if half == "prefill":
+if phase == "prefill":
     ctypes.memmove(block, os.urandom(size), size)
     put("place", json.dumps(place).encode())
     put("metadata", agent.get_agent_metadata())
@@ -174,14 +174,14 @@ else:
         time.sleep(0.1)
     put("received", b"1")
 said["listening"] = listening()
-put(f"{half}.bytes", bytes(block))
+put(f"{phase}.bytes", bytes(block))
 print(json.dumps(said), flush=True)
 get("decode.bytes"), get("prefill.bytes")
 os._exit(0)  # a UCX backend may crash at exit
 """
 
 
-def test_nixl_hands_over_at_the_ports_of_the_pod(node, tmp_path):
+def test_nixl_transfers_over_the_ports_of_the_pod(node, tmp_path):
     """Two processes with one pod's environment, as its ranks have it: they share the counters'
     port, keep to UCX's, and are as many listeners as the refusal of a small range counts."""
     container = wired("infiniband", ["Qwen/Qwen3-8B"], tmp_path)
@@ -189,28 +189,31 @@ def test_nixl_hands_over_at_the_ports_of_the_pod(node, tmp_path):
     del given["UCX_NET_DEVICES"]  # no such device here
     (tmp_path / "counters").mkdir()
     given["NIXL_TELEMETRY_MULTIPROC_DIR"] = str(tmp_path / "counters")
-    halves = [
+    processes = [
         subprocess.Popen(
-            [environment("vllm").python, "-c", _HALF, half, str(tmp_path)],
+            [environment("vllm").python, "-c", _PHASE_PROGRAM, phase, str(tmp_path)],
             env=os.environ | given,
             stdout=subprocess.PIPE,
             text=True,
         )
-        for half in ("prefill", "decode")
+        for phase in ("prefill", "decode")
     ]
     try:
-        said = [json.loads(half.communicate(timeout=120)[0].splitlines()[-1]) for half in halves]
+        said = [
+            json.loads(process.communicate(timeout=120)[0].splitlines()[-1])
+            for process in processes
+        ]
     finally:
-        for half in halves:
-            half.kill()
-    sent, received = ((tmp_path / f"{half}.bytes").read_bytes() for half in ("prefill", "decode"))
+        for process in processes:
+            process.kill()
+    sent, received = ((tmp_path / f"{phase}.bytes").read_bytes() for phase in ("prefill", "decode"))
     assert sent == received and any(sent)
     assert said[1]["state"] == "DONE"
     assert "agent_rx_bytes_total" in said[1]["counters"]
     first, last = map(int, given["UCX_TCP_PORT_RANGE"].split("-"))
     counters = int(given["NIXL_TELEMETRY_PROMETHEUS_PORT"])
-    for half in said:
-        ports = [(address, port) for address, port in half["listening"] if port != counters]
+    for report in said:
+        ports = [(address, port) for address, port in report["listening"] if port != counters]
         assert ports and all(first <= port <= last for _, port in ports)
         for interface in {address for address, _ in ports}:
             assert sum(address == interface for address, _ in ports) == 5

@@ -40,11 +40,11 @@ def _probe(name: str, *arguments: str) -> dict:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_what_an_environment_holds(name):
+def test_packages_of_an_environment(name):
     assert _probe(name, "--quick")["annotations"] == EXPECTED[name]
 
 
-def test_the_connectors_are_those_that_vllm_registers():
+def test_connectors_equal_those_registered_by_vllm():
     read = _probe("vllm", "--quick")
     code = (
         "import json; from vllm.distributed.kv_transfer.kv_connector.factory import "
@@ -58,7 +58,7 @@ def test_the_connectors_are_those_that_vllm_registers():
     assert read["blockSize"] == "16"
 
 
-def test_lmcache_loads_beside_the_torch_that_it_was_built_for():
+def test_lmcache_loads_only_with_the_torch_of_its_build():
     entry = _probe("vllm")["packages"]["lmcache"]
     assert entry["problem"] == ""
     assert entry["native"] == {"cuda_ops": ""}

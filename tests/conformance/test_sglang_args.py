@@ -1,4 +1,4 @@
-"""The SGLang checker says what SGLang says: the facts that wiring relies on, one row each."""
+"""The SGLang checker agrees with SGLang: the facts that wiring relies on, one row each."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The vLLM checker says what vLLM says: the facts that wiring relies on, one row each."""
+"""The vLLM checker agrees with vLLM: the facts that wiring relies on, one row each."""
 
 import json
 

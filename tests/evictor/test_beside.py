@@ -1,4 +1,4 @@
-"""Beside readers and writers, who write as vLLM does: a temporary file, then a rename."""
+"""The evictor with concurrent readers and writers, which rename temporary files as vLLM does."""
 
 import os
 import random
@@ -77,7 +77,7 @@ class Traffic:
             time.sleep(0.05)
 
 
-def test_beside_readers_and_writers(tmp_path: Path, start: Start) -> None:
+def test_eviction_with_concurrent_readers_and_writers(tmp_path: Path, start: Start) -> None:
     root = tmp_path / "tier"
     limits = {"bytes": FILES * SIZE, "inodes": 5000, "empties": True}
     workers = [start(root, grace=GRACE, stale=2, **limits) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""What depends on the file system: access times, and one that is full."""
+"""Eviction by file system: access times, and a full disk."""
 
 import os
 import time
@@ -27,7 +27,7 @@ USES = [("strictatime", "often"), ("relatime", "often"), ("noatime", "late")]
 
 
 @pytest.mark.parametrize(("option", "stays"), USES)
-def test_what_is_read_stays_where_the_file_system_tells(
+def test_recently_read_files_stay_with_access_times(
     mount: Mount, start: Start, option: str, stays: str
 ) -> None:
     """With relatime alone, only the first of two readings of a day would be told."""
@@ -54,7 +54,7 @@ FULL = {"bytes": ("size=16m,nr_inodes=100k", 65536), "inodes": ("size=64m,nr_ino
 
 
 @pytest.mark.parametrize("what", FULL)
-def test_a_full_disk(mount: Mount, start: Start, what: str) -> None:
+def test_full_disk_is_evicted(mount: Mount, start: Start, what: str) -> None:
     """There is no room for a lease either."""
     options, size = FULL[what]
     root = mount(options) / "tier"

@@ -12,7 +12,7 @@ SPAN = 3 * 86400
 MEMORY = 48 * 1024  # KiB; the container asks for 64 Mi
 
 
-def test_a_million_files(mount: Mount, start: Start) -> None:
+def test_million_files_are_evicted_with_constant_memory(mount: Mount, start: Start) -> None:
     root = mount("size=2g,nr_inodes=2m") / "tier"
     draw = random.Random(1)
     ages = {

@@ -30,7 +30,7 @@ def limit(count: int) -> dict[str, int]:
     return {"inodes": count + 100, "low": 100}
 
 
-def test_four_workers_leave_what_is_wanted(tmp_path: Path, start: Start) -> None:
+def test_four_workers_evict_only_the_surplus(tmp_path: Path, start: Start) -> None:
     root = tmp_path / "tier"
     make(root, 19_000)
     four = [start(root, **limit(14_000)) for _ in range(4)]
@@ -52,7 +52,7 @@ def test_four_workers_leave_what_is_wanted(tmp_path: Path, start: Start) -> None
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM])
-def test_the_holder_is_lost_in_the_middle(
+def test_eviction_continues_after_the_loss_of_the_holder(
     tmp_path: Path, start: Start, how: signal.Signals
 ) -> None:
     root = tmp_path / "tier"
@@ -80,7 +80,7 @@ def test_the_holder_is_lost_in_the_middle(
 
 
 @pytest.mark.parametrize("python", interpreters(), ids=os.path.basename)
-def test_every_python(tmp_path: Path, start: Start, python: str) -> None:
+def test_evictor_runs_on_every_supported_python(tmp_path: Path, start: Start, python: str) -> None:
     root = tmp_path / "tier"
     make(root, 1000)
     worker = start(root, python=python, **limit(500))

@@ -72,7 +72,7 @@ def _unwired_on_purpose(bench: Bench, deployment: rows.Document, tier: str, wher
     assert rows.condition(off)["reason"] == "TurnedOff", f"{where}: {rows.condition(off)}"
 
 
-def test_verdicts(
+def test_verdict_of_each_deployment(
     bench: Bench, every: dict[str, dict[str, str]], request: pytest.FixtureRequest
 ) -> None:
     path = VERDICTS / f"{bench.checkout.pin.name}.yaml"
@@ -82,7 +82,7 @@ def test_verdicts(
     assert path.read_text() == text
 
 
-def test_who_does_not_ask_is_left_alone(bench: Bench) -> None:
+def test_deployment_without_request_is_unchanged(bench: Bench) -> None:
     for name, deployment in bench.checkout.deployments().items():
         row = rows.row(bench, deployment, TIERS[0], {})
         alone, both = row.alone(), row.both()

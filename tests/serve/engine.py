@@ -241,7 +241,7 @@ class Asked:
     external: int
 
 
-class Asking(threading.Thread):
+class RequestLoop(threading.Thread):
     """Requests one after another until told to stop; every answer and every failure is kept.
 
     The engine forgets its own cache after each, so that every prompt goes to the tier again.

@@ -18,7 +18,7 @@ STEADY = (18, 31, 33, 41, 46, 49, 59, 77)
 SEEDS = (*range(16), *STEADY)
 SHORT = (0, 2, 3, 9, 10, *STEADY[:3])
 FOUND = (0, 1, 6, 11, 13)
-HALVES = ("prefill", "decode")
+PHASES = ("prefill", "decode")
 # Claim -> seed of the weights on it.
 MODELS = {"llama": 1, "qwen": 2}
 # Claim -> seed of the adapter `sql` on it.
@@ -141,10 +141,10 @@ class Fleet:
         self.engines[name] = self.site.engine(wired, name, pair.image, pair.speaks, **more)
         return self.engines[name]
 
-    def halves(self) -> tuple[Engine, Engine]:
-        """Prefill and decode of one deployment, awaited."""
-        wired = self.wired({role: author.Pod(role=role) for role in HALVES})
-        prefill, decode = (self.run(role, wired) for role in HALVES)
+    def prefill_and_decode(self) -> tuple[Engine, Engine]:
+        """Start prefill and decode of one deployment and wait for both."""
+        wired = self.wired({role: author.Pod(role=role) for role in PHASES})
+        prefill, decode = (self.run(role, wired) for role in PHASES)
         prefill.wait()
         decode.wait()
         return prefill, decode

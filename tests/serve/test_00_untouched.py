@@ -1,4 +1,4 @@
-"""Off is untouched: the pod that runs is the author's, byte for byte, so what it does is too.
+"""Policy Off leaves the author's pod unchanged, byte for byte.
 
 The engines that every answer is compared with run so (`fleet.References`).
 """
@@ -23,7 +23,7 @@ def composed(pair: Pair, policy: str) -> tuple[Manifest, dict[str, dict[str, str
 
 
 @pytest.mark.pairs(*PAIRS)
-def test_off_is_the_pod_of_who_names_no_tier(fleet: Fleet, proof) -> None:
+def test_policy_off_emits_the_pod_of_the_author(fleet: Fleet, proof) -> None:
     off, none = composed(fleet.pair, "Off"), composed(fleet.pair, "")
     assert off == none
     assert none[1] == {}

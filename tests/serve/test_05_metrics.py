@@ -1,6 +1,8 @@
-"""Who watches sees: every process is where the PodMonitors have it scraped, and counts what alerts
-ask for from the start. A counter that appears with its first event never reads zero, and an alert
-on nothing ever being found would not fire where nothing was."""
+"""Metrics: the PodMonitors scrape every process, and each exports the counters of the alerts.
+
+Counters must exist from the start: one that appears with its first event never reads zero, and the
+alert on no hits would not fire without hits.
+"""
 
 import re
 
@@ -13,7 +15,7 @@ from tests.serve.watching import targets, watched
 
 
 @pytest.mark.pairs("vllm-mooncake", "vllm-lmcache", "vllm-native", "sglang-mooncake")
-def test_alerts_ask_for_what_is_counted(fleet: Fleet, proof) -> None:
+def test_every_alert_metric_is_exported(fleet: Fleet, proof) -> None:
     manifests = fleet.declared.manifests
     spec = fleet.declared.document["spec"]
     fleet.prepare(LLAMA)

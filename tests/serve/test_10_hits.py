@@ -1,4 +1,4 @@
-"""A hit is a hit: what one engine computed, another one takes from the tier, and says the same."""
+"""Hits: an engine takes another engine's blocks from the tier and returns the same text."""
 
 import time
 
@@ -32,7 +32,7 @@ def settle(fleet: Fleet, engine: Engine) -> None:
     time.sleep(1)
 
 
-def test_an_engine_that_forgot_finds_what_it_computed(fleet: Fleet, proof) -> None:
+def test_engine_with_an_emptied_cache_gets_hits(fleet: Fleet, proof) -> None:
     """Its own cache is emptied, and its host memory too; other processes have the blocks."""
     fleet.prepare(LLAMA)
     (engine,) = fleet.ready("first")
@@ -50,7 +50,7 @@ def test_an_engine_that_forgot_finds_what_it_computed(fleet: Fleet, proof) -> No
 
 
 @pytest.mark.long
-def test_a_second_engine_finds_what_the_first_computed(fleet: Fleet, proof) -> None:
+def test_second_engine_gets_hits_of_the_first(fleet: Fleet, proof) -> None:
     fleet.prepare(LLAMA)
     first, second = fleet.ready("first", "second")
     fill(fleet, first, 13)
@@ -60,7 +60,7 @@ def test_a_second_engine_finds_what_the_first_computed(fleet: Fleet, proof) -> N
 
 
 @pytest.mark.long
-def test_a_restarted_engine_finds_what_it_computed(fleet: Fleet, proof) -> None:
+def test_restarted_engine_gets_hits(fleet: Fleet, proof) -> None:
     (engine,) = fleet.ready("first")
     fill(fleet, engine, 1)
     fleet.site.retire(fleet.engines.pop("first").pod)

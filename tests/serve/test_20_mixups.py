@@ -55,21 +55,21 @@ def meet(fleet: Fleet, variant: Variant, there: int, back: int) -> None:
     fleet.stop("stranger")
 
 
-def test_other_weights_at_the_same_path(fleet: Fleet, proof) -> None:
+def test_other_weights_at_one_path_share_no_blocks(fleet: Fleet, proof) -> None:
     meet(fleet, QWEN, 2, 3)
     proof("one model string, other weights", tokens=0)
 
 
 @pytest.mark.long
 @pytest.mark.pairs("vllm-mooncake", "sglang-mooncake")
-def test_another_dtype(fleet: Fleet, proof) -> None:
+def test_other_dtype_shares_no_blocks(fleet: Fleet, proof) -> None:
     meet(fleet, FLOAT, 4, 5)
     proof("one model string, another dtype", tokens=0)
 
 
 @pytest.mark.long
 @pytest.mark.pairs("vllm-mooncake", "sglang-hicache-file")
-def test_another_revision_of_one_repository(fleet: Fleet, proof) -> None:
+def test_other_revision_shares_no_blocks(fleet: Fleet, proof) -> None:
     """Two revisions of one repository, and a third engine of the first: it alone finds blocks."""
     first, second, again = (fleet.start(name, revision(name)) for name in ("v1", "v2", "v1 again"))
     for engine in (first, second, again):
@@ -83,7 +83,7 @@ def test_another_revision_of_one_repository(fleet: Fleet, proof) -> None:
 
 @pytest.mark.long
 @pytest.mark.pairs("vllm-lmcache")
-def test_adapters(fleet: Fleet, proof) -> None:
+def test_adapters_share_no_blocks(fleet: Fleet, proof) -> None:
     """A LoRA adapter's blocks are its own: not the base model's, and not those of another adapter
     of the same name; another engine with the very same adapter finds them."""
     sql, other = (Variant(adapted(claim), ("sql",), (8,), (8,)) for claim in ADAPTERS)

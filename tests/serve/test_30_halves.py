@@ -11,7 +11,7 @@ from tests.serve.fleet import LLAMA, Fleet
 @pytest.mark.pairs("vllm-nixl")
 def test_decode_computes_nothing_of_the_prompt(fleet: Fleet, proof) -> None:
     fleet.prepare(LLAMA)
-    prefill, decode = fleet.halves()
+    prefill, decode = fleet.prefill_and_decode()
     said = prefill.through(decode, prompt(10))
     assert said.alike(fleet.reference(10))
     # Decode fetches the whole prompt; what it reports as cached is what prefill had found.
@@ -29,7 +29,7 @@ def test_decode_computes_nothing_of_the_prompt(fleet: Fleet, proof) -> None:
 @pytest.mark.pairs("sglang-nixl")
 def test_decode_of_sglang_computes_nothing_of_the_prompt(fleet: Fleet, proof) -> None:
     fleet.prepare(LLAMA)
-    prefill, decode = fleet.halves()
+    prefill, decode = fleet.prefill_and_decode()
     assert isinstance(prefill, SGLang) and isinstance(decode, SGLang)
     for seed in (10, 9):
         before = prefill.computed()
@@ -42,7 +42,7 @@ def test_decode_of_sglang_computes_nothing_of_the_prompt(fleet: Fleet, proof) ->
 
 
 @pytest.mark.pairs("vllm-nixl", "sglang-nixl")
-def test_halves_of_another_dtype_are_no_pair(fleet: Fleet, proof) -> None:
+def test_prefill_and_decode_of_other_dtypes_are_refused(fleet: Fleet, proof) -> None:
     """They are refused before an engine starts: neither gets a connector."""
     pods = {"prefill": Pod(role="prefill"), "decode": Pod(role="decode", dtype="float32")}
     wired = fleet.wired(pods, policy="Optional")

@@ -1,4 +1,4 @@
-"""Memory of the engine's own: what comes back from it, and what another engine gets of it."""
+"""The engine's own CPU memory: hits from it, and blocks that a peer gets from it."""
 
 import uuid
 
@@ -12,7 +12,7 @@ from tests.serve.test_20_mixups import QWEN
 PEERS = 5710  # the port of the tier's level
 
 
-def asking(engine: Engine, peer: Engine, seed: int) -> tuple[Answer, int]:
+def ask_with_peer(engine: Engine, peer: Engine, seed: int) -> tuple[Answer, int]:
     """What an engine says to a request in which a router names a peer: the answer, and how many of
     its tokens came from there."""
     source = {
@@ -26,7 +26,7 @@ def asking(engine: Engine, peer: Engine, seed: int) -> tuple[Answer, int]:
 
 
 @pytest.mark.pairs("vllm-native-simple")
-def test_what_the_device_forgot_comes_back(fleet: Fleet, proof) -> None:
+def test_blocks_evicted_from_the_device_return_from_memory(fleet: Fleet, proof) -> None:
     fleet.prepare(LLAMA)
     (engine,) = fleet.ready("first")
     fill(fleet, engine, 0)
@@ -42,17 +42,17 @@ def test_what_the_device_forgot_comes_back(fleet: Fleet, proof) -> None:
 
 
 @pytest.mark.pairs("vllm-native-peers")
-def test_a_peer_gives_what_it_has(fleet: Fleet, proof) -> None:
+def test_peer_returns_its_blocks(fleet: Fleet, proof) -> None:
     fleet.prepare(LLAMA)
     first, second = fleet.ready("first", "second")
     fill(fleet, first, 0)
-    said, tokens = asking(second, first, 0)
+    said, tokens = ask_with_peer(second, first, 0)
     assert tokens == said.cached == fleet.pair.found(said.prompt_tokens)
     assert said == fleet.reference(0, tokens)
     assert second.elsewhere() == tokens
     proof("from a peer", tokens=tokens)
     # What the peer has not, and what nobody is named for, is computed.
-    said, tokens = asking(second, first, 10)
+    said, tokens = ask_with_peer(second, first, 10)
     assert (said, tokens) == (fleet.reference(10), 0)
     fill(fleet, first, 2)
     before = second.external()
@@ -61,7 +61,7 @@ def test_a_peer_gives_what_it_has(fleet: Fleet, proof) -> None:
 
 
 @pytest.mark.pairs("vllm-native-peers")
-def test_engines_of_other_weights_are_no_peers(fleet: Fleet, proof) -> None:
+def test_engine_of_other_weights_is_refused_as_peer(fleet: Fleet, proof) -> None:
     """Both serve /mnt/models; the seed, which is of the identity, tells them apart. A
     request that names such a peer is computed."""
     fleet.prepare(LLAMA, QWEN)
@@ -70,7 +70,7 @@ def test_engines_of_other_weights_are_no_peers(fleet: Fleet, proof) -> None:
     for engine in (first, other):
         engine.wait()
     fill(fleet, first, 3)
-    said, tokens = asking(other, first, 3)
+    said, tokens = ask_with_peer(other, first, 3)
     assert (said, tokens) == (fleet.reference(3, variant=QWEN), 0)
     proof("a peer of other weights", tokens=tokens, seconds=said.seconds)
     fleet.stop("other")

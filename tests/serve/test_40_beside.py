@@ -1,4 +1,4 @@
-"""A user's own connector beside the tier's: blocks go from prefill to decode, and into the tier."""
+"""The user's connector with the tier's: blocks go from prefill to decode and into the tier."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.serve.test_10_hits import fill, hit
 
 @pytest.mark.long
 @pytest.mark.pairs("vllm-mooncake", "vllm-native")
-def test_nixl_hands_over_and_the_tier_keeps(fleet: Fleet, proof) -> None:
+def test_nixl_transfers_and_the_tier_stores_blocks(fleet: Fleet, proof) -> None:
     prefill, decode = (fleet.start(name, HANDING_OVER) for name in ("prefill", "decode"))
     for engine in (prefill, decode):
         engine.wait()

@@ -1,4 +1,4 @@
-"""Faults while tokens flow: every request is answered, every text is right, and hits come back.
+"""Faults under load: every request is answered with the right text, and hits return.
 
 One engine is asked without a pause, and forgets its own cache after each answer, so that every
 request goes through the tier. In the middle of that, and of another engine's long answer, a part of
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conformance.mooncake import until
-from tests.serve.engine import Asked, Asking, Engine, prompt
+from tests.serve.engine import Asked, Engine, RequestLoop, prompt
 from tests.serve.fleet import LLAMA, STEADY, Fleet
 
 SEEDS = STEADY[:3]
@@ -63,9 +63,9 @@ def test_every_request_is_answered(fleet: Fleet, proof, part: str, fault: str) -
     text = prompt(zlib.crc32(f"{part} {fault}".encode()))  # no fault before has left its blocks
     computed, found = ("".join(answer) for answer in _twice(streaming, text))
 
-    asking = Asking(engine, SEEDS)
-    asking.start()
-    until(lambda: any(asked.external == full for asked in asking.asked), 60)
+    loop = RequestLoop(engine, SEEDS)
+    loop.start()
+    until(lambda: any(asked.external == full for asked in loop.asked), 60)
     stream = Stream(streaming, text)
     stream.start()
     until(lambda: len(stream.pieces) > 5, 60)
@@ -77,21 +77,21 @@ def test_every_request_is_answered(fleet: Fleet, proof, part: str, fault: str) -
     fleet.tier.parts[part].wait_ready(120)
 
     def hits() -> bool:
-        again = [asked for asked in asking.since(back) if asked.external == full]
+        again = [asked for asked in loop.since(back) if asked.external == full]
         return {asked.seed for asked in again} == set(SEEDS)
 
     try:
         until(hits, RECOVERY)
     finally:
-        everything = asking.finish()
+        everything = loop.finish()
     stream.join()
     assert (stream.failure, "".join(stream.pieces)) == ("", found)
     assert [asked.failure for asked in everything if asked.failure] == []
     assert all(right(fleet, asked) for asked in everything)
     streaming.forget()
     assert "".join(streaming.stream(text, tokens=LONG)) in (computed, found)
-    first = min(asked.begun for asked in asking.since(back) if asked.external == full)
-    slowest = max(asked.answer.seconds for asked in asking.since(gone - 10) if asked.answer)
+    first = min(asked.begun for asked in loop.since(back) if asked.external == full)
+    slowest = max(asked.answer.seconds for asked in loop.since(gone - 10) if asked.answer)
     case = f"the {part} {fault}"
     proof(case, requests="all answered", texts="right", hits="again", seconds=first - gone)
     proof(f"{case}: the slowest request", seconds=slowest)

@@ -35,7 +35,7 @@ def until_it_finds(fleet: Fleet, engine: Engine) -> float:
 
 @pytest.mark.long
 @pytest.mark.pairs("vllm-mooncake", "vllm-lmcache", "sglang-mooncake")
-def test_an_engine_that_starts_first_joins(fleet: Fleet, proof) -> None:
+def test_engine_started_before_its_tier_joins_later(fleet: Fleet, proof) -> None:
     part = fleet.pair.parts[0]
     fleet.prepare(LLAMA)
     fleet.tier.stop(part)

@@ -35,7 +35,7 @@ def gpu_memory() -> int:
 
 @pytest.mark.long
 @pytest.mark.pairs("vllm-lmcache")
-def test_an_agent_forgets_an_engine_that_died(fleet: Fleet, proof) -> None:
+def test_agent_unregisters_a_dead_engine(fleet: Fleet, proof) -> None:
     agent = fleet.tier.parts["agent"]
     known = liveness(agent)["tracked_instances"]
     used = gpu_memory() if fleet.site.gpu else 0

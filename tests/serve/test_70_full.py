@@ -28,7 +28,7 @@ def answers(fleet: Fleet, engine: Engine) -> int:
 
 @pytest.mark.long
 @pytest.mark.pairs("vllm-native", "sglang-hicache-file", "sglang-hicache-nixl")
-def test_a_full_disk(fleet: Fleet, proof) -> None:
+def test_full_disk_costs_no_request(fleet: Fleet, proof) -> None:
     fleet.prepare(LLAMA)
     wired = fleet.wired({"main": USUAL})
     volume = shared(fleet, wired.templates["main"])
@@ -57,7 +57,7 @@ def shared(fleet: Fleet, template: dict) -> Path:
 
 @pytest.mark.long
 @pytest.mark.pairs("vllm-mooncake", "vllm-lmcache", "sglang-mooncake")
-def test_a_full_memory(fleet: Fleet, proof) -> None:
+def test_full_memory_costs_no_request(fleet: Fleet, proof) -> None:
     """The tier's memory holds five prompts of eight; it is small until the pair ends."""
     (engine,) = fleet.ready("first")
     part = fleet.pair.parts[-1]

@@ -1,4 +1,4 @@
-"""What a serving engine says of its blocks, heard as the tier's status has a router hear it."""
+"""KV events of a serving engine, received by a router as the tier's status describes."""
 
 import json
 import subprocess
@@ -37,7 +37,7 @@ print(json.dumps(names, default=bytes.hex))
 Event = dict[str, Any]
 
 
-def told(fleet: Fleet) -> dict[str, Any]:
+def events_status(fleet: Fleet) -> dict[str, Any]:
     """`status.events` of the tier."""
     program = Path(sys.executable).parent / "kv-offload"
     command = [program, "render", fleet.declared.path, "--required", REQUIRED, "-o", "json"]
@@ -148,9 +148,9 @@ def chain(stored: list[Event], tokens: list[int]) -> list[Any]:
 
 
 @pytest.mark.pairs("vllm-native-peers", "sglang-hicache-file")
-def test_a_router_hears_what_an_engine_holds(fleet: Fleet, proof) -> None:
+def test_router_receives_the_blocks_of_an_engine(fleet: Fleet, proof) -> None:
     (engine,) = fleet.ready("first")
-    where = told(fleet)
+    where = events_status(fleet)
     assert selected(engine, where["podSelector"])
     tokens = tokens_of(engine, prompt(9))
     whole = len(tokens) // BLOCK
@@ -188,11 +188,11 @@ def test_a_router_hears_what_an_engine_holds(fleet: Fleet, proof) -> None:
 
 
 @pytest.mark.pairs("vllm-native-simple")
-def test_a_routers_own_names_are_the_engines(fleet: Fleet, proof) -> None:
+def test_block_names_computed_by_a_router_equal_the_engines(fleet: Fleet, proof) -> None:
     """Routers that compute an engine's names need the block size and the seed that the status
     says."""
     (engine,) = fleet.ready("first")
-    where = told(fleet)
+    where = events_status(fleet)
     assert (where["blockTokens"], where["hashSeed"]) == (BLOCK, 7)
     tokens = tokens_of(engine, prompt(9))
     whole = len(tokens) // BLOCK
@@ -249,14 +249,14 @@ def routing(kind: str, where: dict[str, Any], engine: Engine, size: int) -> Iter
 
 
 @pytest.mark.pairs("vllm-native-peers", "sglang-hicache-file")
-def test_llm_ds_library_finds_a_prompt_where_it_is(fleet: Fleet, proof) -> None:
+def test_llm_d_library_finds_the_engine_of_a_prompt(fleet: Fleet, proof) -> None:
     """It has neither the engine's block size nor its seed: it names the tokens of the events.
 
     It reads SGLang's too, by its adapter for vLLM: the one for SGLang wants lists, and from 0.5.20
     on events are maps (llm-d-kv-cache 0.9.0).
     """
     (engine,) = fleet.ready("first")
-    where = told(fleet)
+    where = events_status(fleet)
     tokens = tokens_of(engine, prompt(9))
     whole = len(tokens) // BLOCK
     kinds = ("vllm", "sglang")

@@ -44,7 +44,7 @@ class Declared:
     @cached_property
     def manifests(self) -> list[Manifest]:
         """What the tier puts on its cluster."""
-        with _beside(*self.needs) as folder:
+        with _required_folder(*self.needs) as folder:
             return render(self.path, folder / "required")
 
     @property
@@ -93,7 +93,7 @@ def consume(
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {"replicas": 1, "template": {"spec": spec}},
     }
-    with _beside(tier, *tier.needs) as folder:
+    with _required_folder(tier, *tier.needs) as folder:
         path = folder / "consumer.yaml"
         path.write_text(yaml.safe_dump(consumer))
         manifests = render(path, folder / "required")
@@ -105,8 +105,8 @@ def consume(
 
 
 @contextmanager
-def _beside(*tiers: Declared) -> Iterator[Path]:
-    """A folder whose `required` holds the cluster and these tiers, ready."""
+def _required_folder(*tiers: Declared) -> Iterator[Path]:
+    """Yield a folder whose `required` holds the cluster and these tiers, ready."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shutil.copytree(REQUIRED, folder / "required")

@@ -14,7 +14,7 @@ OLDER = "vllm/vllm-openai:v0.32.0"
 BOTH = talk(), code()
 
 
-def test_who_names_no_tier_that_is_there_reads_why(life: Life, ours: None):
+def test_missing_tier_is_reported_on_the_deployment(life: Life, ours: None):
     """On the ModelDeployment, which is what an ML team looks at."""
     with life.transcript.doing("ModelDeployments talk and code, before their tiers"):
         for document in BOTH:
@@ -26,20 +26,20 @@ def test_who_names_no_tier_that_is_there_reads_why(life: Life, ours: None):
             assert not any(map(life.engine, life.replicas(document)))
 
 
-def test_they_come_up_wired_once_the_tiers_are_there(life: Life):
+def test_deployments_start_wired_when_their_tiers_exist(life: Life):
     with life.transcript.doing("fleet tiers chat and shared, on both clusters"):
         life.apply_ready(*TIERS)
     with life.transcript.doing("their deployments come up"):
         life.until_all_wired(2, *BOTH)
 
 
-def test_scaled_up(life: Life):
+def test_scaled_up_replicas_are_wired(life: Life):
     before = life.identities(*BOTH)
     apply(life, "both scaled from 2 to 4 replicas", 4, talk(4), code(4))
     assert before.items() <= life.identities(*BOTH).items()
 
 
-def test_rolled_out_with_another_identity(life: Life):
+def test_rollout_changes_the_identity(life: Life):
     both = talk(4, FLOAT16), code(4, FLOAT16)
     apply(life, f"both rolled out with {FLOAT16}", 4, *both, words=[FLOAT16])
     older = talk(4, FLOAT16, image=OLDER)
@@ -47,7 +47,7 @@ def test_rolled_out_with_another_identity(life: Life):
     assert life.images(older) == {OLDER}
 
 
-def test_scaled_down(life: Life):
+def test_scale_down_deletes_replicas(life: Life):
     before = [r["metadata"]["name"] for d in BOTH for r in life.replicas(d)]
     apply(life, "both scaled down to 2", 2, talk(2, FLOAT16, image=OLDER), code(2, FLOAT16))
     kept = {r["metadata"]["name"] for d in BOTH for r in life.replicas(d)}
@@ -65,17 +65,17 @@ def apply(
         life.until_all_wired(replicas, *documents, words=words or ())
 
 
-def test_core_starts_again(life: Life):
+def test_wiring_survives_a_restart_of_core(life: Life):
     with life.transcript.doing("core restarted; its package manager wrote back what it holds"):
         stays(life, life.platform.restart_core, "after-a-restart")
 
 
-def test_modelplane_is_upgraded(life: Life):
+def test_wiring_survives_an_upgrade_of_modelplane(life: Life):
     with life.transcript.doing("Modelplane's package upgraded; its documents differ in a label"):
         stays(life, lambda: life.platform.upgrade_platform("v0.3.2"), "after-an-upgrade")
 
 
-def test_modelplane_is_upgraded_to_another_composition(life: Life):
+def test_wiring_survives_an_upgrade_to_another_composition(life: Life):
     def upgrade() -> None:
         named = [d for d in life.platform.definitions if d["metadata"]["name"] == COMPOSITION]
         (composition,) = (d for d in named if d["kind"] == "Composition")
@@ -103,7 +103,7 @@ def stays(life: Life, act, newcomer: str) -> None:
     life.world.api.delete(document)
 
 
-def test_nothing_was_unwired_and_newcomers_are_gone(life: Life):
+def test_nothing_was_unwired_and_added_replicas_are_gone(life: Life):
     life.until_left("after")
     assert life.unwired == set()
     life.transcript.saw("no ReplicaSet that asked for a tier was ever unwired")

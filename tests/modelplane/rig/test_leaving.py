@@ -16,7 +16,7 @@ from tests.modelplane.rig.site import CHAT, SHARED, TIERS, code, talk
 BOTH = talk(), code()
 
 
-def test_a_cluster_is_drained(life: Life, ours: None):
+def test_drained_cluster_loses_its_replicas(life: Life, ours: None):
     with life.transcript.doing("talk and code with their tiers, on both clusters"):
         life.apply_ready(*TIERS)
         for document in BOTH:
@@ -38,7 +38,7 @@ def test_a_cluster_is_drained(life: Life, ours: None):
         )
 
 
-def test_and_deleted_with_tiers_on_it(life: Life):
+def test_drained_cluster_is_deleted_with_its_tiers(life: Life):
     world = life.world
     document = site.inference_cluster(world.rig.workload(SECOND))[1]
     with life.transcript.doing(f"InferenceCluster {SECOND} deleted, foreground"):
@@ -69,13 +69,13 @@ def tiers_on(life: Life, tier: Manifest) -> list[str]:
     )
 
 
-def test_a_deployment_deleted_first_foreground(life: Life):
+def test_deployment_can_be_deleted_before_its_tier(life: Life):
     with life.transcript.doing("talk deleted, foreground"):
         life.world.api.delete(talk(), propagation="Foreground")
         life.until_gone(talk())
 
 
-def test_a_tier_deleted_first(life: Life):
+def test_tier_can_be_deleted_before_its_deployment(life: Life):
     with life.transcript.doing("tier shared deleted under code, then code, background"):
         life.touch(SHARED)
         with pytest.raises(Refused) as refused:
@@ -88,7 +88,7 @@ def test_a_tier_deleted_first(life: Life):
         life.until_left("shared", "kv-shared")
 
 
-def test_both_deleted_at_once(life: Life):
+def test_tier_and_deployment_can_be_deleted_together(life: Life):
     with life.transcript.doing("talk and code again"):
         for document in (SHARED, *BOTH):
             life.world.api.apply(document)
@@ -104,7 +104,7 @@ def test_both_deleted_at_once(life: Life):
         life.until_gone(*BOTH)
 
 
-def test_nothing_is_left(life: Life):
+def test_no_object_is_left(life: Life):
     world = life.world
     with life.transcript.doing("both InferenceClusters deleted, background"):
         for name in (FIRST, SECOND):
