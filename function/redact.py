@@ -5,6 +5,7 @@ into the status of a composite, which far more people can read.
 """
 
 import re
+from collections.abc import Mapping
 
 HIDDEN = "(hidden)"
 
@@ -45,6 +46,21 @@ def redacted(text: str) -> str:
 def is_credential(name: str) -> bool:
     """Return whether a key is named like one that holds a credential."""
     return _KEY.fullmatch(name) is not None
+
+
+def find_credential(value: object, path: str) -> str:
+    """Return the path of the first key that holds a credential, "" where none does."""
+    if isinstance(value, Mapping):
+        inner = [(f"{path}.{key}", str(key), item) for key, item in sorted(value.items())]
+    elif isinstance(value, list | tuple):
+        inner = [(f"{path}[{index}]", "", item) for index, item in enumerate(value)]
+    else:
+        return ""
+    for below, key, item in inner:
+        found = below if item and _KEY.fullmatch(key) else find_credential(item, below)
+        if found:
+            return found
+    return ""
 
 
 _KEY = re.compile(rf"(?i)(?:[a-z0-9]+[-_.])*(?:{_NAMES})")

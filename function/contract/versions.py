@@ -100,7 +100,10 @@ def within(version: Version, spec: str) -> bool:
 
     A nightly or a vendor's build of a version (0.33.1rc1, 0.33.0+cu129) counts as that version.
     """
-    return SpecifierSet(spec).contains(version, prereleases=True)
+    return _range(spec).contains(version, prereleases=True)
+
+
+_range = lru_cache(SpecifierSet)  # at most 128: a few rows are asked for again and again
 
 
 def within_any(versions: Iterable[str], spec: str) -> bool:

@@ -37,15 +37,18 @@ def size_of(thing: object, most: int) -> int:
     """
     total, seen, todo = 0, set[int](), [thing]
     while todo and total <= most:
-        thing = todo.pop()
-        if id(thing) in seen or isinstance(thing, _SHARED):
-            continue
-        seen.add(id(thing))
-        total += sys.getsizeof(thing)
-        if isinstance(thing, FunctionType):  # it refers to its whole module, and holds its closure
-            todo += thing.__closure__ or ()
-        else:
-            todo += get_referents(thing)
+        fresh: list[object] = []
+        closures: list[object] = []
+        for thing in todo:
+            if id(thing) in seen or isinstance(thing, _SHARED):
+                continue
+            seen.add(id(thing))
+            total += sys.getsizeof(thing)
+            if isinstance(thing, FunctionType):  # it refers to its whole module
+                closures += thing.__closure__ or ()
+            else:
+                fresh.append(thing)
+        todo = closures + get_referents(*fresh)
     return total
 
 

@@ -12,7 +12,7 @@ from function.engines import json_text
 from function.engines.scan import Options, Scan, Use
 from function.problems import Refused
 from function.reasons import Reason
-from function.redact import is_credential
+from function.redact import find_credential
 
 _TROUBLE = re.compile(r"[\s*?\\]")
 
@@ -236,18 +236,12 @@ def legible(scanned: Scan, options: Options, ours: Iterable[str]) -> None:
 
 def no_credentials(value: object, path: str) -> None:
     """Refuse a value of ours that would put a credential into the pod's arguments."""
-    if isinstance(value, Mapping):
-        for key, item in sorted(value.items()):
-            if is_credential(str(key)) and item:
-                raise Refused(
-                    Reason.CREDENTIAL_IN_ARGV,
-                    f"{path}.{key} would stand in the pod's args; use a backend or a mode that "
-                    "takes it from a Secret",
-                )
-            no_credentials(item, f"{path}.{key}")
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            no_credentials(item, f"{path}[{index}]")
+    if found := find_credential(value, path):
+        raise Refused(
+            Reason.CREDENTIAL_IN_ARGV,
+            f"{found} would stand in the pod's args; use a backend or a mode that takes it from a "
+            "Secret",
+        )
 
 
 def _equal(raw: str | None, value: str | None) -> bool:
