@@ -1,62 +1,95 @@
-"""What in an engine pod cannot go with a tier: tables of rows, one row for each thing.
+"""What in an engine pod cannot go with a tier: rows of each backend's facts.yaml.
 
-Each backend brings its rows; what several of them ask of a pod stands here. A value that is not
-static (`valueFrom`, an expansion) is nobody's to judge and passes. What one flag has against
-another, whatever the tier, is `function.engines`' to say.
+A value that is not static (`valueFrom`, an expansion) cannot be checked, and passes. Conflicts
+between flags of one engine, whatever the tier, are in `function.engines`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, Generic
 
 from function.contract.backend import AnyTier, Settings, Tier
+from function.contract.conditions import Condition
 from function.contract.engine import Engine
+from function.facts import Table
 from function.problems import Refused
 from function.reasons import Reason
 
 # Three names for one setting of PyTorch's; vLLM itself looks at one of them.
 _ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 
-Holds = Callable[[AnyTier, Engine], str | None]
-
 
 @dataclass(frozen=True)
-class Row(Generic[Settings]):
-    """`holds` says whether the row's case is there; then wiring stops with reason and message.
+class Row:
+    """One conflict; it is there where everything holds that the row names.
 
-    `engine`: "" for every one. `message` may use {found}, what `holds` returned.
+    `message`: <found> is what `case` returned, or the first of `when`; <version> the engine's.
+    `engine`: "" for every one. `tier`: fields of the tier's settings with their value, `set` for
+    any. `when`: of the engine's flags and variables. `without`: a feature that its version lacks.
+    `case`: a function of the backend.
     """
 
     reason: Reason
     message: str
-    holds: Callable[[Tier[Settings], Engine], str | None]
     engine: str = ""
+    tier: Mapping[str, str] | None = None
+    when: tuple[Condition, ...] = ()
+    without: str = ""
+    case: str = ""
 
 
-def check(rows: Iterable[Row[Settings]], tier: Tier[Settings], engine: Engine) -> None:
-    """Raise Refused with every row that holds."""
-    problems = [
-        Refused(row.reason, row.message.format(found=found))
-        for row in rows
-        if row.engine in ("", engine.name) and (found := row.holds(tier, engine)) is not None
-    ]
-    if problems:
-        raise Refused.all_of(problems)
+class Conflicts(Generic[Settings]):
+    """The rows of one backend, with the functions that they name.
+
+    A case returns what it found, for the message, or None.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *cases: Callable[[Tier[Settings], Engine], str | None],
+        sections: Sequence[str] = ("conflicts",),
+    ) -> None:
+        """Take the rows of these sections of the file at `path`."""
+        self._tables = [Table(Row, path, section) for section in sections]
+        self.cases = {case.__name__.lstrip("_"): case for case in cases}
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """Every row, in the order of the sections."""
+        return tuple(chain(*self._tables))
+
+    def check(self, tier: Tier[Settings], engine: Engine) -> None:
+        """Raise Refused with every row that holds."""
+        problems = []
+        for row in self.rows:
+            found = self._find(row, tier, engine)
+            if found is not None:
+                version = engine.version or "of an unknown version"
+                message = row.message.replace("<version>", version).replace("<found>", found)
+                problems.append(Refused(row.reason, message))
+        if problems:
+            raise Refused.all_of(problems)
+
+    def _find(self, row: Row, tier: Tier[Settings], engine: Engine) -> str | None:
+        if row.engine not in ("", engine.name) or row.without in engine.features:
+            return None
+        if not all(_has(tier, path, value) for path, value in (row.tier or {}).items()):
+            return None
+        found = [condition.find({**engine.env, **engine.flags}) for condition in row.when]
+        if row.case:
+            found.insert(0, self.cases[row.case](tier, engine))
+        return None if None in found else next(filter(None, found), "")
 
 
-def flags(*names: str) -> Holds:
-    """Hold where one of these flags is set: its name."""
-    return lambda _, engine: next((name for name in names if engine.has(name)), None)
-
-
-def env(*names: str) -> Holds:
-    """Hold where one of these variables is set: its name."""
-    return lambda _, engine: next((name for name in names if name in engine.env), None)
-
-
-def without(feature: str) -> Holds:
-    """Hold where the engine's version lacks this feature of its connector: the version."""
-    return lambda _, engine: None if feature in engine.features else engine.version or "unknown"
+def _has(tier: AnyTier, path: str, value: str) -> bool:
+    found: Any = tier.settings
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return bool(found) if value == "set" else found == value
 
 
 def expandable_segments(_: AnyTier, engine: Engine) -> str | None:
@@ -66,3 +99,8 @@ def expandable_segments(_: AnyTier, engine: Engine) -> str | None:
         if "expandable_segments:true" in settings:
             return name
     return None
+
+
+def unknown_model(_: AnyTier, engine: Engine) -> str | None:
+    """Return the model argument of an engine whose cache identity is not known."""
+    return None if engine.identity else engine.model or "unknown"

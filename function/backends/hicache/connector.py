@@ -40,7 +40,7 @@ ALLOWS = Allowance(
 
 def inject(tier: Tier, engine: Engine) -> Injection:
     """Return the wiring of one engine pod. Raise Refused."""
-    conflicts.check(tier, engine)
+    conflicts.CONFLICTS.check(tier, engine)
     storage = storages.of(tier, engine)
     enable = DECODE_OFFLOAD if facts.is_plain_decode(engine) else hierarchy.ENABLE
     settings = tier.settings

@@ -25,7 +25,6 @@ from function.backends.lmcache import (
     server,
 )
 from function.backends.lmcache.facts import Tier
-from function.contract import conflicts as contract_conflicts
 from function.contract.backend import Defaults, Description, Part, Pinned, Variant
 from function.contract.engine import Engine
 from function.contract.gate import Question, Rows
@@ -192,7 +191,7 @@ class LMCache(Defaults[LMCacheSpec]):
         )
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
-        contract_conflicts.check(conflicts.ROWS, tier, engine)
+        conflicts.CONFLICTS.check(tier, engine)
         return _mode(tier).inject(tier, engine)
 
     def pinned(self, tier: Tier) -> tuple[Pinned, ...]:

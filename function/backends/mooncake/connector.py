@@ -77,7 +77,7 @@ def pairing(tier: Tier) -> Pairing:
 
 def inject(tier: Tier, engine: Engine) -> Injection:
     """Return the wiring of one engine pod. Raise Refused."""
-    conflicts.check(tier, engine)
+    conflicts.TIER_CONFLICTS.check(tier, engine)
     return _ENGINES[engine.name](tier, engine)
 
 

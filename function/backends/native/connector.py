@@ -16,9 +16,8 @@ from function.api.native import (
 )
 from function.backends import access_keys, seeds, trust
 from function.backends.native import facts
-from function.backends.native.conflicts import ROWS
+from function.backends.native.conflicts import CONFLICTS
 from function.backends.native.facts import Tier
-from function.contract import conflicts
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json, SharedMemory
 from function.contract.recorded import Allowance
@@ -42,7 +41,7 @@ ALLOWS = Allowance(
 
 def inject(tier: Tier, engine: Engine) -> Injection:
     """Return the wiring of one engine pod. Raise Refused."""
-    conflicts.check(ROWS, tier, engine)
+    CONFLICTS.check(tier, engine)
     if tier.settings.simple is not None:
         return _simple(tier, tier.settings.simple, engine)
     levels = tier.settings.secondary

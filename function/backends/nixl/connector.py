@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 from function.api.engines import SGLANG, VLLM
 from function.backends.nixl import facts, ports
-from function.backends.nixl.conflicts import ROWS
+from function.backends.nixl.conflicts import CONFLICTS
 from function.backends.nixl.facts import Tier
 from function.backends.rdma import CAPABILITIES, ENGINE_CLAIM, engine_device
-from function.contract import conflicts
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json
 from function.contract.recorded import Allowance
@@ -49,7 +48,7 @@ ALLOWS = Allowance(
 
 def inject(tier: Tier, engine: Engine) -> Injection:
     """Return the wiring of one engine pod. Raise Refused."""
-    conflicts.check(ROWS, tier, engine)
+    CONFLICTS.check(tier, engine)
     return _ENGINES[engine.name](tier, engine)
 
 

@@ -78,7 +78,7 @@ def tenant(tier: Tier, namespace: str) -> str:
 def storage(tier: Tier, engine: Engine) -> Storage:
     """Return the storage; the pods carry the label that the pool's policy admits."""
     found = pool(tier)
-    conflicts.check_storage(found, engine)
+    conflicts.CONFLICTS.check(found, engine)
     made = connector.storage(found, facts.pages(tier, engine), engine.tenant)
     pod = {key: value for key, value in made.pod.items() if key != "backend"}
     seconds = present(tier.settings.storage).wait_seconds

@@ -248,7 +248,7 @@ REFUSED: tuple[tuple[Tier, dict[str, Any], str, str], ...] = (
         "0.5.10 is the first",
     ),
     (BUFFERS, {"version": "0.5.18"}, "VersionMismatch", "0.5.19 is the first"),
-    (BUFFERS, {"version": None}, "VersionMismatch", "SGLang unknown has no"),
+    (BUFFERS, {"version": None}, "VersionMismatch", "SGLang of an unknown version has no"),
     (PLAIN, {"version": "0.5.13", "flags": FA3}, "ConnectorConflict", "ioBackend direct"),
     (PLAIN, {"version": "0.5.7", "flags": PIPELINE}, "EngineUnsupported", "--pp-size 2"),
     (POOL, {"version": "0.5.7", "flags": PIPELINE}, "EngineUnsupported", "--pp-size 2"),

@@ -184,8 +184,8 @@ def test_every_table_row_refuses_a_case() -> None:
         with pytest.raises(Refused) as refused:
             BACKEND.inject(of, engine)
         messages |= {part.message for part in refused.value.parts}
-    for row in conflicts.ROWS:
-        head, _, tail = row.message.partition("{found}")
+    for row in conflicts.CONFLICTS.rows:
+        head, _, tail = row.message.partition("<found>")
         assert any(m.startswith(head) and tail in m for m in messages), row.message
 
 
