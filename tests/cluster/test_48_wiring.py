@@ -39,14 +39,14 @@ def waits(found: Manifest) -> int:
 def until_seen(world: Fleet, document: Manifest) -> None:
     """It has seen the tier's edit: it keeps what it has, or has had its turn already."""
 
-    def said() -> bool:
+    def is_seen() -> bool:
         world.touch(document)
         is_behind = "It keeps wiring" in world.message(document, "KVOffloadReady")
         return is_behind or waits(workload(world, document)) == NEW
 
     explain = lambda: world.explain(document)  # noqa: E731
     name = document["metadata"]["name"]
-    world.rig.until(said, f"{name} has seen the edit", 30, every=1, explain=explain)
+    world.rig.until(is_seen, f"{name} has seen the edit", 30, every=1, explain=explain)
     assert world.condition(document, "KVOffloadReady") == ("True", "Wired")
 
 

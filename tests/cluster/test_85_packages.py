@@ -239,12 +239,12 @@ def test_kind_is_handed_over_to_another_package(platform: Platform, theirs: None
     now = world.api.again(definition)
     assert now and now["metadata"]["uid"] == before["metadata"]["uid"]
 
-    def said() -> bool:
+    def is_seen() -> bool:
         """Core may still have the schema from before when it calls for the first time."""
         label = {"metadata": {"labels": {"example.org/touched": str(time.time())}}}
         world.api.patch(CHAT, label)
         return "status.pinned: left out" in world.message(CHAT, "Accepted")
 
-    world.rig.until(said, "the tier says it", 90, every=2, explain=lambda: world.explain(CHAT))
+    world.rig.until(is_seen, "the tier says it", 90, every=2, explain=lambda: world.explain(CHAT))
     world.until_ready(CHAT)
     all_stay_wired(platform, "after-the-handover")

@@ -1,13 +1,13 @@
 """A store of buckets for those that want one: moto, in memory, as the process of a pod.
 
-It checks no signature. The image is `envs.beside("levels")`.
+It checks no signature. The image is `envs.environment_with("levels")`.
 """
 
 import tempfile
 from pathlib import Path
 
 from tests.cluster.rig.certs import Authority
-from tests.conformance.envs import beside
+from tests.conformance.envs import environment_with
 from tests.conformance.node import Node
 from tests.conformance.pod import Pod
 
@@ -65,6 +65,6 @@ def name(node: Node, bucket: str, pod: Pod) -> None:
 
 def start(node: Node, bucket: str) -> Pod:
     """The store at its names, not awaited."""
-    pod = Pod(node, template(bucket), beside("levels"), name="s3")
+    pod = Pod(node, template(bucket), environment_with("levels"), name="s3")
     name(node, bucket, pod)
     return pod

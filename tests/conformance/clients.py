@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tests.conformance.envs import beside, environment
+from tests.conformance.envs import environment, environment_with
 
 CHECKERS = Path(__file__).parent / "checkers"
 
@@ -75,7 +75,7 @@ class _Checker:
             self._process = None
 
     def _start(self) -> subprocess.Popen[str]:
-        more = {"PYTHONPATH": str(beside("levels").beside)} if self.levels else {}
+        more = {"PYTHONPATH": str(environment_with("levels").beside)} if self.levels else {}
         self._process = subprocess.Popen(
             [environment(self.environment).python, CHECKERS / self.script],
             env={**os.environ, **more},

@@ -147,8 +147,8 @@ def release(requirement: str) -> Path:
     return path
 
 
-def beside(name: str) -> Environment:
-    """The environment `vllm` as in another image: with the packages of that name before its own."""
+def environment_with(name: str) -> Environment:
+    """Return the environment `vllm` with the packages of that name before its own."""
     made, file = environment("vllm"), REQUIREMENTS / f"{name}.txt"
     digest = hashlib.sha256(file.read_bytes() + repr(BESIDE[name]).encode()).hexdigest()[:12]
     path = cache_root() / "envs" / f"{name}-{digest}-py{PYTHON}"
@@ -168,7 +168,7 @@ def main() -> int:
             for requirement in RELEASES:
                 release(requirement)
             for name in BESIDE:
-                beside(name)
+                environment_with(name)
         except EnvironmentUnavailable as problem:
             print(problem, file=sys.stderr)
             return 1

@@ -9,10 +9,10 @@ from tests.conformance.manifests import Manifest, one
 from tests.conformance.node import Node
 
 
-def beside(
+def pod_template(
     node: Node, manifests: list[Manifest], size: int, **settings: Any
 ) -> tuple[Manifest, str]:
-    """The pod's template for `size` bytes, looking every second, and the name of the tier's
+    """Return the pod template for `size` bytes, looking every second, and the name of the tier's
     directory on the volume; the program is on the node. `settings`: of the evictor, besides.
     """
     program = one(manifests, "ConfigMap")

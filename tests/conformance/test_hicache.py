@@ -102,7 +102,7 @@ def test_the_evictor_bounds_files_of_every_identity(hicache: HicacheStorage, nod
     """Pages of a model that nobody serves any more go first; to SGLang what is gone is a miss, and
     it writes it again."""
     manifests = render(CASES / "tier/hicache/files-bounded/xr.yaml", EXAMPLES / "required")
-    template, tier = evictor.beside(node, manifests, 16 * PAGE)
+    template, tier = evictor.pod_template(node, manifests, 16 * PAGE)
     volume = node.volume("claim", "kv-pages")
 
     def run(identity: str, way: str, pages: int) -> Any:

@@ -14,7 +14,7 @@ import yaml
 
 from tests.conformance import buckets
 from tests.conformance.bench import Bench, bench, metrics
-from tests.conformance.envs import beside
+from tests.conformance.envs import environment_with
 from tests.conformance.manifests import ROOT, Manifest, one, render
 from tests.conformance.node import Node
 from tests.conformance.pod import Pod
@@ -71,7 +71,7 @@ def start(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Star
                 node.config_maps[manifest["metadata"]["name"]] = manifest["data"]
         template = one(manifests, "DaemonSet")["spec"]["template"]
         name = f"agent-{len(pods)}"
-        pods.append(Pod(node, template, beside("levels"), name=name, sizes=SIZES))
+        pods.append(Pod(node, template, environment_with("levels"), name=name, sizes=SIZES))
         return pods[-1]
 
     yield agent

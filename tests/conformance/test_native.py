@@ -14,7 +14,7 @@ import yaml
 from function.backends.native import BACKEND
 from tests.conformance import buckets, consumers, evictor
 from tests.conformance.bench import metrics
-from tests.conformance.envs import beside, environment
+from tests.conformance.envs import environment, environment_with
 from tests.conformance.manifests import ROOT, Manifest, one, render
 from tests.conformance.pod import Pod
 from tests.unit.backends.native import native
@@ -164,7 +164,7 @@ def test_bucket_returns_blocks_to_the_same_identity(node):
         "credentialsSecret": {"name": "kv-bucket"},
     }
     told = native({"name": "shared", "type": "Bucket", "bucket": bucket})
-    env = {"PYTHONPATH": str(beside("cuda12").beside), "VLLM_TARGET_DEVICE": "cpu"}
+    env = {"PYTHONPATH": str(environment_with("cuda12").beside), "VLLM_TARGET_DEVICE": "cpu"}
     levels = []
     for identity in ("1" * 12, "2" * 12):
         injected = BACKEND.inject(told, replace(ENGINES["vllm"], identity=identity))
@@ -224,7 +224,7 @@ def io(way: str, folder: Path, count: int) -> str:
 def test_the_evictor_bounds_what_vllm_wrote(node, engines):
     """What is gone is a miss, what is there is whole, and vLLM writes again where it was."""
     manifests = render(EXAMPLES / "shared.yaml", EXAMPLES / "required")
-    template, tier = evictor.beside(node, manifests, 100 * 65536, low=90)
+    template, tier = evictor.pod_template(node, manifests, 100 * 65536, low=90)
     claim = one(manifests, "PersistentVolumeClaim")
     volume = node.volume("claim", claim["metadata"]["name"])
     with Pod(node, template, engines, name="evictor") as pod:

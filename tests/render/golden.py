@@ -32,14 +32,14 @@ def path(case: Case, one: Pass) -> Path:
     return case.folder / (f"expected{name}.yaml" if whole else f"changes{name}.yaml")
 
 
-def told(document: Any) -> Any:
+def with_evictor_names(document: Any) -> Any:
     """What was printed, with the files of the evictor by their names."""
     if isinstance(document, str):
         return _PROGRAM.get(document, document)
     if isinstance(document, dict):
-        return {key: told(value) for key, value in document.items()}
+        return {key: with_evictor_names(value) for key, value in document.items()}
     if isinstance(document, list):
-        return [told(value) for value in document]
+        return [with_evictor_names(value) for value in document]
     return document
 
 

@@ -58,7 +58,7 @@ def check(case: Case, engine: Engine, name: str, update: bool) -> list[str]:
     """What differs from the goldens, as unified diffs of the whole that was printed."""
     wrong = []
     for one, answer in render(case, engine):
-        documents = golden.told(answer.documents)
+        documents = golden.with_evictor_names(answer.documents)
         text = emit.to_yaml(documents)
         if _BUG in text:
             wrong.append(f"{one.name}: a composer failed; no golden may hold that")

@@ -1,5 +1,7 @@
-"""Any pipeline renders alike: composites and stand-in steps that hypothesis makes up, through both
-engines. Finds what no case thinks of; what it found became a case."""
+"""Random pipelines render equally through both engines: composites and fake steps by hypothesis.
+
+A difference that it finds becomes a render case.
+"""
 
 from pathlib import Path
 from typing import Any

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.conformance.envs import Environment, beside, environment
+from tests.conformance.envs import Environment, environment, environment_with
 from tests.conformance.manifests import Manifest
 from tests.conformance.node import Node
 from tests.conformance.pod import Pod
@@ -42,7 +42,7 @@ class Site:
             assert self.gpu is not None, "engines on a GPU need --gpu"
             return Environment(GPU, self.gpu)
         engine, _, packages = kind.partition("+")
-        return beside(packages) if packages else environment(engine)
+        return environment_with(packages) if packages else environment(engine)
 
     def stand_in(self, one: StandIn, template: Manifest) -> Manifest:
         """The template with that stand-in, which a machine with a GPU does not need."""

@@ -1,7 +1,7 @@
-"""What a machine without a GPU cannot do, and what stands in for just that.
+"""Substitutes for what a machine without a GPU cannot do.
 
-Each stand-in changes one thing of an emitted template and says what and why; the table of proofs
-repeats it. `differences` compares, so that nothing which was changed goes unsaid.
+Each changes one thing of an emitted template and records what and why for the table of proofs.
+`differences` compares, so that no change stays unrecorded.
 """
 
 import copy

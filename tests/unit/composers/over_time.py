@@ -333,13 +333,13 @@ class OverTime(RuleBasedStateMachine):
     @rule()
     def function_restarts(self) -> None:
         self.act()
-        was = self.said()
+        was = self.answers()
         restart()
         assert self.settle() == 0, "a restart changes something"
-        assert self.said() == was
+        assert self.answers() == was
 
-    def said(self) -> list[bytes]:
-        """What the function answers everybody now, byte for byte."""
+    def answers(self) -> list[bytes]:
+        """Return the current answer for every composite, byte for byte."""
         there = [it for it in self.plane.composites.values() if not it.leaving]
         return [self.plane.ask(it).SerializeToString(deterministic=True) for it in there]
 

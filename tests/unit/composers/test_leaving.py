@@ -1,6 +1,4 @@
-"""A cluster goes from under a fleet tier, in whatever order everybody looks: nothing is left of the
-tier there, and whoever comes by that name finds it free.
-"""
+"""A fleet tier leaves a deleted cluster in any order of reconciles, and frees its name."""
 
 from collections.abc import Callable
 from itertools import product

@@ -25,7 +25,7 @@ def _own(path: str) -> bool:
     return bool(re.match(rf"function/(backends/({fields})/|api/({fields})(_\w+)?\.py$)", path))
 
 
-def _said(tree: ast.AST) -> Iterator[str]:
+def _names_and_texts(tree: ast.AST) -> Iterator[str]:
     """The names and texts of a file; what it says of itself is prose."""
     prose = {
         node.body[0].value
@@ -45,7 +45,7 @@ def _said(tree: ast.AST) -> Iterator[str]:
 def texts() -> Iterator[tuple[str, list[str]]]:
     """Yield each file of the packages with its names and texts."""
     for path in sorted(p for package in PACKAGES for p in (ROOT / package).rglob("*.py")):
-        yield str(path.relative_to(ROOT)), list(_said(ast.parse(path.read_text())))
+        yield str(path.relative_to(ROOT)), list(_names_and_texts(ast.parse(path.read_text())))
 
 
 def _naming() -> set[str]:

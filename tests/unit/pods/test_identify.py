@@ -15,8 +15,8 @@ from function.problems import Refused
 from function.reasons import Policy
 
 
-def said(**values):
-    """What annotations declare."""
+def declared_by_annotation(**values):
+    """Return what these annotations declare."""
     return Declared(**values, **{f"{name}_source": "annotation" for name in values})
 
 
@@ -208,7 +208,7 @@ FOUND = {
     ),
     "the annotation first": (
         [pod("reg/x:1", UNREADABLE)],
-        said(engine="SGLang", version="0.5.23"),
+        declared_by_annotation(engine="SGLang", version="0.5.23"),
         "vLLM",
         "0.33.0",
         ("SGLang", "annotation", "0.5.23", "annotation"),
@@ -304,7 +304,7 @@ REFUSED = {
     ),
     "an annotation against argv": (
         [pod("a", VLLM_CALL)],
-        said(engine="SGLang"),
+        declared_by_annotation(engine="SGLang"),
         "EngineUnknown",
     ),
     "NIM": ([pod("nvcr.io/nim/meta/llama:1", UNREADABLE)], Declared(), "OutOfScope"),
@@ -365,11 +365,13 @@ DECLARED = {
     "a name": ([annotated(tier="chat")], Declared(ref=Ref("modelplane-system", "chat"))),
     "one member counts for its gang": (
         [annotated(tier="ns/chat", policy="Optional"), {}, annotated(engine="vllm")],
-        replace(said(engine="vLLM"), ref=Ref("ns", "chat"), policy=Policy.OPTIONAL),
+        replace(
+            declared_by_annotation(engine="vLLM"), ref=Ref("ns", "chat"), policy=Policy.OPTIONAL
+        ),
     ),
     "all of it": (
         [annotated(engine_version="v0.33", cache_identity="llama@1", engine="SGLang")],
-        replace(said(engine="SGLang", version="0.33"), cache_identity="llama@1"),
+        replace(declared_by_annotation(engine="SGLang", version="0.33"), cache_identity="llama@1"),
     ),
 }
 

@@ -1,4 +1,4 @@
-"""The program that holds a master to the shares, beside one that answers as the real one does.
+"""The program that writes quotas to a master, with a fake master.
 
 What the real master does with it is in tests/conformance/test_mooncake_tenants.py.
 """
