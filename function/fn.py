@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from threading import Event
 from typing import Any
 
 import grpc
@@ -22,6 +23,7 @@ from google.protobuf.message import DecodeError
 
 from function.api.input import Input
 from function.backends.registry import BACKENDS, Registry
+from function.command import budget
 from function.composers import cluster, deployment, deployment_report, tier
 from function.composers.consumer import composer as consumer
 from function.composers.step_input import BadInput, read_input
@@ -29,12 +31,17 @@ from function.edge import metrics, replies, response, structs
 from function.edge.answer import TTL_UNRESPONSIVE, Answer
 from function.edge.replies import Counted, Replies, Reply
 from function.edge.request import Call
+from function.edge.shares import Shares
 from function.names import GROUP
 
 # The interpreter runs one at a time; a second lets short calls overtake a long one.
 THREADS = 4
+# Of them, for the composites of one namespace.
+THREADS_OF_NAMESPACE = 2
 # What of a request may be parsed on the event loop: about a millisecond.
 _QUICK_BYTES = 256 * 1024
+
+_WHOSE = ("namespace", "name")
 
 Composer = Callable[[Call, Input, Registry], Answer]
 # What gRPC knows of the call: nothing here looks at it, and a local render has none.
@@ -72,6 +79,9 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
         self.verbose = verbose
         self.log = logging.get_logger()
         self._threads = ThreadPoolExecutor(THREADS, "compose")
+        # Its own: who asks is known when a request is parsed.
+        self._parsers = ThreadPoolExecutor(1, "parse")
+        self._shares = Shares(THREADS_OF_NAMESPACE)
         self._replies = Replies()
 
     async def RunFunction(
@@ -88,8 +98,7 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
             # A key of many bytes is made in a thread.
             reply = self._remembered(untagged) if len(untagged) <= _QUICK_BYTES else None
             if reply is None:
-                serve = partial(self._serve, wire, untagged)
-                reply = await asyncio.get_running_loop().run_in_executor(self._threads, serve)
+                reply = await self._compose(wire, untagged)
         except DecodeError as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"not a request: {error}")
         _count(reply.counted, started)
@@ -99,10 +108,24 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
         key = replies.request_key(untagged)
         return self._replies.get(key, self.clock()) if key else None
 
-    def _serve(self, wire: bytes, untagged: bytes) -> Reply:
+    async def _compose(self, wire: bytes, untagged: bytes) -> Reply:
+        """Answer in a thread, when one of the namespace's is free; stop when the client goes."""
+        loop, gone = asyncio.get_running_loop(), Event()
+        try:
+            req = await loop.run_in_executor(
+                self._parsers, fnv1.RunFunctionRequest.FromString, wire
+            )
+            async with self._shares.of(_namespace(req)):
+                serve = partial(self._serve, req, untagged, gone)
+                return await loop.run_in_executor(self._threads, serve)
+        except asyncio.CancelledError:
+            gone.set()
+            raise
+
+    def _serve(self, req: fnv1.RunFunctionRequest, untagged: bytes, gone: Event) -> Reply:
         if len(untagged) > _QUICK_BYTES and (reply := self._remembered(untagged)):
             return reply
-        reply = self._reply(fnv1.RunFunctionRequest.FromString(wire))
+        reply = self._reply(req, gone)
         key = replies.request_key(untagged)
         if key and reply.counted.outcome == "ok":
             self._replies.put(key, reply)
@@ -117,18 +140,23 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
         finally:
             _count(counted, started)
 
-    def _reply(self, req: fnv1.RunFunctionRequest) -> Reply:
+    def _reply(self, req: fnv1.RunFunctionRequest, gone: Event) -> Reply:
         call, counted = Call(req, self.clock()), Counted()
-        wire = self._run(call, req, counted).SerializeToString()
+        wire = self._run(call, req, counted, gone).SerializeToString()
         return Reply(wire, counted, call.valid_until)
 
     def _run(
-        self, call: Call, req: fnv1.RunFunctionRequest, counted: Counted
+        self,
+        call: Call,
+        req: fnv1.RunFunctionRequest,
+        counted: Counted,
+        gone: Event | None = None,
     ) -> fnv1.RunFunctionResponse:
         try:
             step_input = read_input(call)
             counted.composer, composer = _dispatch(call, step_input)
-            answer = composer(call, step_input, self.backends)
+            with budget.of_call(gone):
+                answer = composer(call, step_input, self.backends)
             if call.is_unresponsive:
                 answer.ttl = min(answer.ttl, TTL_UNRESPONSIVE)
             counted.refusals = tuple(answer.refusals)
@@ -159,6 +187,12 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
             )
         finally:
             structs.settle()
+
+
+def _namespace(req: fnv1.RunFunctionRequest) -> str:
+    """Return whose call it is: the composite's namespace, its name where it has none."""
+    metadata = (structs.read(req.observed.composite.resource, "metadata", name) for name in _WHOSE)
+    return str(next(filter(None, metadata), ""))
 
 
 def _count(counted: Counted, started: float) -> None:

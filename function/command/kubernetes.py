@@ -151,7 +151,7 @@ def expand(raw: str, env: Env, budget: Budget, what: str = "an argument") -> Tex
             name = data[begin + 2 : at - 1].decode("utf-8", "replace")
             if name in env.literal:
                 value = env.literal[name].encode()
-                budget.charge("given", len(value))
+                budget.charge("expanded", len(value))
                 out.fixed(value, begin, at, LITERAL)
                 budget.argument(len(out), what)
             elif env.pasted(name):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from function.command.budget import Budget, OverBudget
+from function.command.budget import Budget, CallSpent, Cancelled, OverBudget
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -211,7 +211,7 @@ def _ends_line(data: bytes, node: Node, at: int) -> bool:
 def _parsed(data: bytes, budget: Budget) -> "tree_sitter.Tree":
     import tree_sitter
 
-    over: list[OverBudget] = []
+    over: list[BaseException] = []
 
     def read(at: int, _point: object) -> bytes:
         _charge(over, budget)
@@ -233,9 +233,9 @@ def _parsed(data: bytes, budget: Budget) -> "tree_sitter.Tree":
     return parsed
 
 
-def _charge(over: list[OverBudget], budget: Budget) -> None:
+def _charge(over: list[BaseException], budget: Budget) -> None:
     """Counts one step of the parser: what it raises must not go through C."""
     try:
         budget.charge("grammar")
-    except OverBudget as limit:
+    except (OverBudget, CallSpent, Cancelled) as limit:
         over.append(limit)

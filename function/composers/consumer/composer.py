@@ -17,8 +17,9 @@ from typing import Any
 from function import names, workloads
 from function.api.input import Input
 from function.backends.registry import Registry
+from function.command import budget
 from function.composers import rollout, usage
-from function.composers.consumer import companions, disaggregation
+from function.composers.consumer import companions, disaggregation, work
 from function.composers.consumer.decision import Action, Decider, Outcome, internal_error
 from function.edge import structs
 from function.edge.answer import (
@@ -81,7 +82,7 @@ class _ConsumerComposer:
             self.release()
             self.warn()
             return self.answer
-        self.outcomes = [self.decider.decide(workload) for workload in self.workloads]
+        self.decide()
         self.answer.requirements = self.decider.requirements
         self.answer.bugs = self.decider.bugs
         self.refuse_disagreement()
@@ -99,15 +100,26 @@ class _ConsumerComposer:
 
     def find_workloads(self) -> None:
         self.reference = offload_request.composite_reference(self.call.composite)
-        for key in self.call.desired_keys():
-            text = self.call.observed_value(key, "metadata", "annotations", names.ANNOTATION_RECORD)
+        path = ("metadata", "annotations", names.ANNOTATION_RECORD)
+        records = {key: self.call.observed_value(key, *path) for key in self.call.desired_keys()}
+        # What runs is read first: a new workload may use up the call's budget.
+        for key in sorted(records, key=lambda key: (not records[key], key)):
+            text = records[key]
             if not text and not self._could_ask(key):
                 continue
             found = self._find(key, self.call.desired(key), text if isinstance(text, str) else "")
             if found is not None:
                 self.workloads.append(found)
+        self.workloads.sort(key=lambda workload: workload.key)
         if any(w.ref is not None and not w.doubtful for w in self.workloads):
             self.workloads = [w for w in self.workloads if not w.doubtful or w.record is not None]
+
+    def decide(self) -> None:
+        """Decide for every workload, those that run first. Edits have a budget of their own."""
+        budget.current().counted.clear()
+        first = sorted(self.workloads, key=lambda w: (w.record is None, w.key))
+        decided = {workload.key: self.decider.decide(workload) for workload in first}
+        self.outcomes = [decided[workload.key] for workload in self.workloads]
 
     @cached_property
     def siblings(self) -> SiblingResources:
@@ -128,12 +140,16 @@ class _ConsumerComposer:
     def _find(self, key: str, desired: dict[str, Any], record: str) -> OffloadRequest | None:
         try:
             return self._find_once(key, desired, record)
+        except budget.CallSpent as spent:
+            why = Refused(Reason.ARGS_NOT_PATCHABLE, str(spent))
+            return offload_request.unread(key, desired, record, why)
         except Exception as bug:  # whatever a stranger's document has made of us
             self.decider.bugs.append(traceback.format_exc())
             return offload_request.unread(key, desired, record, internal_error(bug))
 
     def _find_once(self, key: str, desired: dict[str, Any], record: str) -> OffloadRequest | None:
-        return structs.derived(desired).get(
+        return work.recall(
+            desired,
             lambda: offload_request.find(
                 key, desired, self.reference, self.step_input, record, self.siblings
             ),

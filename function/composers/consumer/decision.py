@@ -27,12 +27,12 @@ from function.api.base import present
 from function.api.input import Input
 from function.api.tier import WiringUpdate
 from function.backends.registry import Registry
+from function.command.budget import CallSpent
 from function.composers import rollout, usage
-from function.composers.consumer import lookup
+from function.composers.consumer import lookup, work
 from function.composers.rollout import Progress
 from function.composers.tier_plan import TierPlan
 from function.contract.engine import Engine
-from function.edge import structs
 from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.engines import events
@@ -115,6 +115,8 @@ class Decider:
         """Apply the table, top to bottom; a bug becomes this one workload's condition."""
         try:
             return self._decide(self._without_forged_record(request))
+        except CallSpent as spent:
+            return self._refuse(request, Refused(Reason.ARGS_NOT_PATCHABLE, str(spent)))
         except Exception as bug:  # a stranger's document may have any content
             self.bugs.append(traceback.format_exc())
             return self._keep_running(request, internal_error(bug))
@@ -162,7 +164,8 @@ class Decider:
         return replace(request, record=None, unreadable=problem) if problem else request
 
     def _wire(self, request: OffloadRequest, plan: TierPlan) -> wire.Wired:
-        return structs.derived(request.resource).get(
+        return work.recall(
+            request.resource,
             lambda: wire.wire(request, plan.tier, plan.backend, self.files_name, self.namespace),
             request,
             plan,
@@ -239,7 +242,17 @@ class Decider:
         reason, message = refused.reason, str(refused)
         if _has_recorded_template(request):
             text = f"Still wired as recorded. {message}"
-            return self._replay(request, present(request.record), reason, text, found)
+            try:
+                return self._replay(request, present(request.record), reason, text, found)
+            except CallSpent as spent:
+                refused = Refused(Reason.ARGS_NOT_PATCHABLE, str(spent))
+        return self._refuse(request, refused, found)
+
+    def _refuse(
+        self, request: OffloadRequest, refused: Refused, found: lookup.Found | None = None
+    ) -> Outcome:
+        """Decide for a workload that can neither be wired nor replayed now."""
+        reason, message = refused.reason, str(refused)
         if reason is Reason.TIER_UNRESOLVED:
             return Outcome(request, Action.UNTOUCHED, reason, message, found=found)
         if reason in LEFT_ALONE:
@@ -259,7 +272,8 @@ class Decider:
         found: lookup.Found | None,
     ) -> Outcome:
         try:
-            manifest = structs.derived(request.resource).get(
+            manifest = work.recall(
+                request.resource,
                 lambda: replay.replay(request, record, self.step_input),
                 request,
                 record,
