@@ -73,7 +73,7 @@ class Reader:
         commands: list[Command] = []
         for node in script.commands:
             name = script.name(node)
-            if name in programs.INERT and name not in runners.RUNNERS:
+            if name in programs.INERT and runners.runner(name) is None:
                 continue
             command = self._command(expander, script, node, idle)
             if command is None:
