@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from function.backends import agents, host_paths
 from function.backends.mooncake import facts
 from function.backends.mooncake.facts import Tier
-from function.backends.mooncake.flags import OWNED, UNSAFE, find_problem
+from function.backends.mooncake.flags import find_problem
 from function.contract.backend import Pinned
 from function.problems import Problem
 
@@ -86,15 +86,10 @@ def _flags(tier: Tier) -> Iterator[Problem]:
     offload = spec.store is not None and spec.store.offload is not None
     for name, value in sorted(spec.master.flags.items()):
         where = f"{_SPEC}.master.flags[{name}]"
-        if name in OWNED:
-            yield Problem(where, f"is set from {OWNED[name]}: change it there")
-        elif name in UNSAFE:
-            yield Problem(where, UNSAFE[name])
-        elif name == "root_fs_dir" and offload:
+        if name == "root_fs_dir" and offload:
             yield Problem(where, "is the older disk backend and must not be set with store.offload")
-        else:
-            if problem := find_problem(name, value):
-                yield Problem(where, problem)
+        elif problem := find_problem(name, value):
+            yield Problem(where, problem)
 
 
 def _monitoring(tier: Tier) -> Iterator[Problem]:
