@@ -1,52 +1,20 @@
 """Checks of hostPath directories: a tier may not use directories of the node."""
 
+from dataclasses import dataclass
+
+from function.facts import Table
 from function.problems import Problem
 
-# Directories of the node, with all below them: the system's, the kubelet's, etcd's, and those of
-# container runtimes and Kubernetes distributions.
-_SYSTEM = (
-    "/bin",
-    "/boot",
-    "/dev",
-    "/etc",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/proc",
-    "/root",
-    "/run",
-    "/sbin",
-    "/sys",
-    "/usr",
-    "/var/run",
-    "/var/log",
-    "/var/spool",
-    "/var/tmp",
-    "/tmp",
-    "/var/lib/kubelet",
-    "/var/lib/etcd",
-    "/var/lib/containerd",
-    "/var/lib/containers",
-    "/var/lib/docker",
-    "/var/lib/dockershim",
-    "/var/lib/crio",
-    "/var/lib/cni",
-    "/var/lib/rancher",
-    "/var/lib/k0s",
-    "/var/lib/k3s",
-    "/var/lib/microk8s",
-    "/var/snap",
-    "/var/lib/cloud",
-    "/var/lib/systemd",
-    "/var/lib/dpkg",
-    "/var/lib/rpm",
-    "/opt/cni",
-    "/opt/containerd",
-    "/home/kubernetes",
-)
-# Directories that others use too; one below them is fine.
-_SHARED = ("/", "/home", "/media", "/mnt", "/opt", "/srv", "/var", "/var/lib", "/var/cache")
+
+@dataclass(frozen=True)
+class HostPaths:
+    """Directories that belong to the node, and those that others use too."""
+
+    node: tuple[str, ...]
+    shared: tuple[str, ...]
+
+
+_ROWS = Table(HostPaths, "host_paths", "host_paths")
 
 
 def normalise(path: str) -> str:
@@ -59,12 +27,12 @@ def normalise(path: str) -> str:
 
 def find_problem(path: str, field: str) -> Problem | None:
     """Return the problem of a hostPath that `field` names, None for a valid one."""
-    at = normalise(path)
+    at, (taken,) = normalise(path), _ROWS
     if ".." in at.split("/"):
         return Problem(field, "must not contain ..")
-    above = any(own.startswith(f"{at.rstrip('/')}/") for own in _SYSTEM)
-    if above or any(at == own or at.startswith(f"{own}/") for own in _SYSTEM):
+    above = any(own.startswith(f"{at.rstrip('/')}/") for own in taken.node)
+    if above or any(at == own or at.startswith(f"{own}/") for own in taken.node):
         return Problem(field, f"{at} belongs to the node: choose a directory of the tier's own")
-    if at in _SHARED:
+    if at in taken.shared:
         return Problem(field, f"{at} is not the tier's alone: choose a directory below it")
     return None
