@@ -21,9 +21,9 @@ from function.contract.recorded import Allowance
 from function.problems import Problem, Refused
 from function.reasons import Reason
 
-_OTHER_LINE = (
-    "nobody says which Mooncake the pool runs (spec.hicache.storage.mooncake.external.version): "
-    "every write fails where the engine's image holds one of another release line"
+_UNKNOWN_POOL_VERSION = (
+    "The pool's Mooncake version is unknown: with another release line in the engine's image every "
+    "write fails. Set spec.hicache.storage.mooncake.external.version"
 )
 _HOST = {"host": {"sizeGiB": 1}}
 _ROWS = hierarchy_rows.of_storage(Path(__file__).with_name("facts.yaml"))
@@ -95,7 +95,7 @@ class HiCache(Defaults[HiCacheSpec]):
             _ROWS + Rows(_OF_MOONCAKE),
             version,
             (mooncake_connector.pairing(mooncake.pool(tier)),) if version is not None else (),
-            notes=(_OTHER_LINE,) if pool and version is None else (),
+            notes=(_UNKNOWN_POOL_VERSION,) if pool and version is None else (),
         )
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
@@ -136,8 +136,8 @@ def _other_engine(tier: Tier, engine: Engine) -> str:
     need = next(iter(mooncake.needs(tier)), None)
     pool = f" KVOffloadTier {need.namespace}/{need.object_name} itself, or" if need else ""
     return (
-        f"HiCache is a part of SGLang, and this engine is {engine.name}: name{pool} a tier of"
-        " backend Mooncake or LMCache"
+        f"HiCache works with SGLang only; this engine is {engine.name}. Use{pool} a tier of "
+        "backend Mooncake or LMCache."
     )
 
 

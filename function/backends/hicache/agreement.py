@@ -23,20 +23,20 @@ def check(tier: Tier, engines: Sequence[Engine]) -> None:
     if lost and found:
         raise Refused(
             Reason.CACHE_IDENTITY_CONFLICT,
-            f"what the decode engine offloads (cache identity {', '.join(sorted(lost))}) is never"
-            f" found by the prefill engine ({', '.join(sorted(found))}): their weights,"
-            " page size, parallelism and attention backend must be equal. Make them so, or use a"
-            " tier with spec.hicache.decode Leave",
+            f"The decode engine's cache identity is {', '.join(sorted(lost))}, the prefill "
+            f"engine's {', '.join(sorted(found))}: prefill finds no page that "
+            "decode offloads. Make weights, page size, parallelism and attention backend equal, or "
+            "use a tier with spec.hicache.decode Leave.",
         )
     names = {_served(engine) for engine in prefill}
     missed = {_served(engine) for engine in decode} - names - {""}
     if missed and names and "" not in names:
         raise Refused(
             Reason.CONNECTOR_CONFLICT,
-            f"the decode engine serves the model as {', '.join(sorted(missed))}"
-            f" (--served-model-name) and the prefill engine as {', '.join(sorted(names))}: SGLang"
-            " puts it into the names of pages, and what decode offloads is never found. Make them"
-            " equal, or use a tier with spec.hicache.decode Leave",
+            f"The decode engine serves the model as {', '.join(sorted(missed))} "
+            f"(--served-model-name), the prefill engine as {', '.join(sorted(names))}: the name is "
+            "in SGLang's page names, so prefill finds no page that decode offloads. Make them "
+            "equal, or use a tier with spec.hicache.decode Leave.",
         )
 
 
@@ -53,24 +53,24 @@ def pinned(tier: Tier) -> tuple[Pinned, ...]:
     """
     storage, spec = tier.settings.storage, tier.settings
     pool = storage.mooncake.storage_tier_ref if storage and storage.mooncake else None
-    held = "engines that run keep their pages there, and nobody else holds that tier for them"
+    used = "running engines keep their pages there, and nothing would prevent that tier's deletion"
     rows = [
         Pinned(
             f"{facts.SPEC}.storage.mooncake.storageTierRef",
             pool.name if pool else _NONE,
-            held,
+            used,
             unset=_NONE,
         )
     ]
     if storage is not None and storage.evictor is not None:
         bounded = f"{storage.evictor.namespace}/{facts.claim(tier)}"
-        stay = "engines that run keep their pages there, and nothing would bound them"
+        stay = "running engines keep their pages there, and nothing would bound them"
         rows.append(Pinned(f"{facts.SPEC}.storage.evictor", bounded, stay))
     one = storage is not None and facts.holds_one_identity(tier)
     identity = (storage.identity if storage and one else None) or _NONE
-    why = "the store's keys do not hold it, and what is there was written with it"
+    why = "the store's keys do not contain it, and stored pages were written with it"
     rows.append(Pinned(f"{facts.SPEC}.storage.identity", identity, why, one, unset=_NONE))
-    if storage is None or identity == _NONE:  # no engine is let in, so nothing is in the store
+    if storage is None or identity == _NONE:  # every engine is refused: the store is empty
         return tuple(rows)
     found = [
         (f"{facts.SPEC}.memoryLayout", spec.memory_layout),

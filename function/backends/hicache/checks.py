@@ -13,7 +13,7 @@ _STORAGE = f"{facts.SPEC}.storage"
 _RAW = f"{_STORAGE}.raw.extraConfig"
 _DYNAMIC = ("backend_name", "module_path", "class_name")
 # Keys that are written from fields of the tier.
-_OURS = {
+_OWNED = {
     "extra_backend_tag": "the cache identity",
     "prefetch_threshold": "prefetch.thresholdTokens",
     "prefetch_timeout_base": "prefetch.timeoutBaseMillis",
@@ -42,8 +42,7 @@ def _rdma(tier: Tier) -> Iterator[Problem]:
     if external.protocol == "rdma" and tier.spec.rdma.source == "None":
         yield Problem(
             f"{where}.protocol",
-            "is rdma, and spec.rdma.source is None: say how pods get an RDMA device there "
-            "(DevicePlugin or DRA), or use tcp",
+            "is rdma, but spec.rdma.source is None: set it to DevicePlugin or DRA, or use tcp",
         )
     if external.rdma_claim_template_name is not None and (
         external.protocol != "rdma" or tier.spec.rdma.source != "DRA"
@@ -67,55 +66,54 @@ def _raw(tier: Tier) -> Iterator[Problem]:
         if is_credential(key):
             yield Problem(
                 f"{_RAW}.{key}",
-                "would stand in the pods' arguments: bring it by an environment variable of the "
-                "pods, from a Secret",
+                "would be in an argument, visible to all who may read pods (CredentialInArgv). Set "
+                "it by an environment variable from a Secret",
             )
-        elif key in _OURS:
-            yield Problem(f"{_RAW}.{key}", f"is written from {_OURS[key]}: remove it")
+        elif key in _OWNED:
+            yield Problem(f"{_RAW}.{key}", f"is set from {_OWNED[key]}: remove it")
     if storage.raw.backend == "dynamic":
         for key in _DYNAMIC:
             if not isinstance(config.get(key), str):
-                yield Problem(_RAW, f"must have the text {key} for backend dynamic")
+                yield Problem(_RAW, f"must have the string {key} with backend dynamic")
 
 
 _SUBJECTS = (_store, _rdma, _raw)
 
 
-def warnings(tier: Tier) -> list[str]:
-    """Return the warnings about a valid tier, for its Accepted condition."""
+def warnings(tier: Tier) -> Iterator[str]:
+    """Yield the warnings about a valid tier, for its Accepted condition."""
     storage = tier.settings.storage
-    kind = storage.type if storage is not None else ""
-    objects = storage is not None and storage.nixl is not None and storage.nixl.obj is not None
-    shared = storage is not None and storage.file is not None and storage.file.claim is not None
-    bounded = storage.evictor if storage is not None else None
-    evicted = bounded is not None and not bounded.dry_run
-    posix = storage is not None and storage.nixl is not None and storage.nixl.posix is not None
-    pool = storage.mooncake if storage is not None else None
-    rdma = pool is not None and pool.external is not None and pool.external.protocol == "rdma"
-    rows = (
-        (
-            facts.holds_one_identity(tier) and storage is not None and storage.identity is None,
-            "spec.hicache.storage.identity is not set: every engine is refused, and told its own.",
-        ),
-        (objects, "Nothing bounds the bucket: give it a lifecycle rule."),
-        (
-            shared and not evicted,
-            "storage.file.sizeGiB bounds what each pod keeps on the claim, not their sum.",
-        ),
-        (
-            posix,
-            "SGLang removes an engine's pages while the volume is fuller than"
-            " storage.nixl.posix.highWatermarkPercent, whatever fills it: give the tier a volume of"
-            " its own.",
-        ),
-        (
-            (posix or shared) and not evicted,
-            "Nothing removes the pages of models that no engine serves any more: remove their"
-            " directories on the claim, or ask for storage.evictor.",
-        ),
-        (bounded is not None and bounded.dry_run, f"storage.{evictor.DRY_RUN_WARNING}"),
-        (kind == "HF3FS", "3FS is proven on no cluster by us."),
-        (kind == "Raw", "The storage is proven by nobody here: its settings are passed on."),
-        (rdma, "RDMA is proven on no device by us."),
-    )
-    return [text for is_so, text in rows if is_so]
+    if storage is None:
+        return
+    posix = storage.nixl is not None and storage.nixl.posix is not None
+    shared = storage.file is not None and storage.file.claim is not None
+    evicted = storage.evictor is not None and not storage.evictor.dry_run
+    external = storage.mooncake.external if storage.mooncake is not None else None
+    if facts.holds_one_identity(tier) and storage.identity is None:
+        yield (
+            "spec.hicache.storage.identity is not set: every engine is refused, with its own "
+            "identity in the message."
+        )
+    if storage.nixl is not None and storage.nixl.obj is not None:
+        yield "Nothing bounds the bucket: give it a lifecycle rule."
+    if shared and not evicted:
+        yield "storage.file.sizeGiB bounds the pages of each pod on the claim, not their sum."
+    if posix:
+        yield (
+            "SGLang removes pages while the volume is fuller than "
+            "storage.nixl.posix.highWatermarkPercent, whatever fills it: give the tier a volume of "
+            "its own."
+        )
+    if (posix or shared) and not evicted:
+        yield (
+            "Nothing removes the pages of models that are no longer served: delete their "
+            "directories on the claim, or set storage.evictor."
+        )
+    if storage.evictor is not None and storage.evictor.dry_run:
+        yield f"storage.{evictor.DRY_RUN_WARNING}"
+    if storage.type == "HF3FS":
+        yield "3FS is not yet tested on a cluster."
+    if storage.type == "Raw":
+        yield "This storage is not tested: its settings are passed on unchanged."
+    if external is not None and external.protocol == "rdma":
+        yield "RDMA is not yet tested on a device."

@@ -20,19 +20,19 @@ def parts(tier: Tier) -> list[Part]:
 def bounded(tier: Tier) -> list[Volume]:
     """Return the storage's volume with the tier's directory of all identities."""
     storage = tier.settings.storage
-    asked = storage.evictor if storage is not None else None
+    settings = storage.evictor if storage is not None else None
     claim = facts.claim(tier)
-    if asked is None or claim is None:
+    if settings is None or claim is None:
         return []
     volume = Volume(
         "pages",
-        asked.namespace,
+        settings.namespace,
         claim,
         facts.SHARED,
         BoundedDirectory(
-            facts.directory(tier), asked.size_gib, SHARED_PERIOD, files=asked.max_files or 0
+            facts.directory(tier), settings.size_gib, SHARED_PERIOD, files=settings.max_files or 0
         ),
-        asked,
-        asked.run_as_user,
+        settings,
+        settings.run_as_user,
     )
     return [volume]

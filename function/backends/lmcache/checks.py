@@ -210,52 +210,39 @@ def _levels(tier: Tier) -> Iterator[tuple[str, L2Level]]:
         yield f"{_SPEC}.l2[{index}]", level
 
 
-def warnings(tier: Tier) -> list[str]:
-    """Return the warnings about a valid tier, for its Accepted condition."""
+def warnings(tier: Tier) -> Iterator[str]:
+    """Yield the warnings about a valid tier, for its Accepted condition."""
     spec = tier.settings
     image = facts.image(tier)
     types = {level.type for level in spec.l2}
     server = spec.mode == facts.NODE_SERVER
     host_paths = any(kind == "host" for _, lv in _levels(tier) for _, (kind, _) in _places(lv))
-    rows = (
-        (
-            not server,
-            "LMCache has deprecated mode InProcess. Use NodeServer if the engine allows it.",
-        ),
-        (
-            server and spec.ipc == facts.ISOLATED,
+    if not server:
+        yield "LMCache has deprecated mode InProcess. Use NodeServer if the engine allows it."
+    if server and spec.ipc == facts.ISOLATED:
+        yield (
             "ipc Isolated is not yet tested on a GPU. The engines' images need lmcache 0.5.5 or "
-            "newer too.",
-        ),
-        (
-            server and gpu.setting(tier).source == "DRAAdminAccess",
-            "gpuVisibility DRAAdminAccess is not yet tested on a GPU.",
-        ),
-        (
-            server and not tier.spec.nodes.selector,
-            "spec.nodes.selector is empty: an agent runs on every node, also without a GPU.",
-        ),
-        (
-            server and spec.l1 is not None and spec.l1.eviction_policy == "IsolatedLRU",
-            "IsolatedLRU evicts by quotas: set them through the agents' HTTP API.",
-        ),
-        (
-            server and spec.run_as_user != 0 and host_paths,
+            "newer too."
+        )
+    if server and gpu.setting(tier).source == "DRAAdminAccess":
+        yield "gpuVisibility DRAAdminAccess is not yet tested on a GPU."
+    if server and not tier.spec.nodes.selector:
+        yield "spec.nodes.selector is empty: an agent runs on every node, also without a GPU."
+    if server and spec.l1 is not None and spec.l1.eviction_policy == "IsolatedLRU":
+        yield "IsolatedLRU evicts by quotas: set them through the agents' HTTP API."
+    if server and spec.run_as_user != 0 and host_paths:
+        yield (
             f"hostPath directories must exist and be writable for uid {spec.run_as_user}: root "
-            "owns those that the kubelet creates.",
-        ),
-        (
-            server and spec.evictor.dry_run and any(lv.bounded for lv in l2.levels(tier)),
-            evictor.DRY_RUN_WARNING,
-        ),
-        ("S3" in types, "LMCache does not bound a bucket: give it a lifecycle rule."),
-        ("Raw" in types, "Only its own JSON bounds a Raw level."),
-        (
-            server and image.version is not None and image.version > Version("0.5.6"),
-            f"LMCache {image.version} is newer than 0.5.6, the newest tested version.",
-        ),
-    )
-    return [text for applies, text in rows if applies]
+            "owns those that the kubelet creates."
+        )
+    if server and spec.evictor.dry_run and any(lv.bounded for lv in l2.levels(tier)):
+        yield evictor.DRY_RUN_WARNING
+    if "S3" in types:
+        yield "LMCache does not bound a bucket: give it a lifecycle rule."
+    if "Raw" in types:
+        yield "Only its own JSON bounds a Raw level."
+    if server and image.version is not None and image.version > Version("0.5.6"):
+        yield f"LMCache {image.version} is newer than 0.5.6, the newest tested version."
 
 
 def pod_security(tier: Tier) -> str:

@@ -144,57 +144,43 @@ def _promised_gib(tier: Tier) -> int:
 _CHECKS = (_image, _rdma, _drain, _directory, _flags, _monitoring, _tenants)
 
 
-def warnings(tier: Tier) -> list[str]:
-    """Return the warnings about a valid tier, for its Accepted condition."""
+def warnings(tier: Tier) -> Iterator[str]:
+    """Yield the warnings about a valid tier, for its Accepted condition."""
     spec = tier.settings
     store, image = spec.store, facts.image(tier)
     master = spec.master_or_default
     promised, pool = _promised_gib(tier), _pool_gib(tier)
     full = pool * master.eviction.high_watermark_percent // 100
-    rows = (
-        (
-            0 < full < promised,
+    if 0 < full < promised:
+        yield (
             f"The shares of {promised} GiB in total exceed the {full} GiB at which the whole pool "
-            "evicts: full shares then evict blocks of other namespaces.",
-        ),
-        (
-            bool(_not_admitted(tier)),
+            "evicts: full shares then evict blocks of other namespaces."
+        )
+    if bool(_not_admitted(tier)):
+        yield (
             f"spec.allowedNamespaces does not admit {_not_admitted(tier)}: their quotas apply only "
-            "to HiCache tiers over this pool.",
-        ),
-        (
-            spec.external is None and master.replicas > 1 and not master.oplog,
-            "Without master.oplog all blocks are lost when the leading master changes.",
-        ),
-        (
-            master.oplog,
-            "master.oplog is never trimmed: when etcd's quota is full, no block can be written.",
-        ),
-        (
-            spec.protocol == "rdma"
-            and tier.spec.rdma.source == "DRA"
-            and spec.engine.rdma_claim_template_name is None,
-            "Engines do not start without an RDMA device in a claim of their own.",
-        ),
-        (spec.protocol == "rdma", "RDMA is not yet tested on a device."),
-        (
-            store is not None and store.form == "DaemonSet" and not tier.spec.nodes.selector,
-            "spec.nodes.selector is empty: a store runs on every node.",
-        ),
-        (
-            store is not None and store.drain.max_seconds > 0 and not facts.drains(tier),
-            "external.adminAddress is not set: stores do not drain before they stop.",
-        ),
-        (
-            store is not None and tier.spec.upgrade_policy.type == "Recreate",
-            "upgradePolicy Recreate replaces all stores at once: their blocks are lost.",
-        ),
-        (
-            image.version is not None and image.version > facts.NEWEST,
-            f"Mooncake {image.version} is newer than {facts.NEWEST}, the newest tested version.",
-        ),
-    )
-    return [text for applies, text in rows if applies]
+            "to HiCache tiers over this pool."
+        )
+    if spec.external is None and master.replicas > 1 and not master.oplog:
+        yield "Without master.oplog all blocks are lost when the leading master changes."
+    if master.oplog:
+        yield "master.oplog is never trimmed: when etcd's quota is full, no block can be written."
+    if (
+        spec.protocol == "rdma"
+        and tier.spec.rdma.source == "DRA"
+        and spec.engine.rdma_claim_template_name is None
+    ):
+        yield "Engines do not start without an RDMA device in a claim of their own."
+    if spec.protocol == "rdma":
+        yield "RDMA is not yet tested on a device."
+    if store is not None and store.form == "DaemonSet" and not tier.spec.nodes.selector:
+        yield "spec.nodes.selector is empty: a store runs on every node."
+    if store is not None and store.drain.max_seconds > 0 and not facts.drains(tier):
+        yield "external.adminAddress is not set: stores do not drain before they stop."
+    if store is not None and tier.spec.upgrade_policy.type == "Recreate":
+        yield "upgradePolicy Recreate replaces all stores at once: their blocks are lost."
+    if image.version is not None and image.version > facts.NEWEST:
+        yield f"Mooncake {image.version} is newer than {facts.NEWEST}, the newest tested version."
 
 
 def pod_security(tier: Tier) -> str:

@@ -24,10 +24,10 @@ _FOLDER, _TRUST = "/etc/kv-offload", "trust"
 
 def parts(tier: Tier) -> list[Part]:
     """Return the preflight's objects, none unless the tier asks for it."""
-    asked = tier.settings.preflight
-    if asked is None:
+    settings = tier.settings.preflight
+    if settings is None:
         return []
-    device = rdma.device(tier) if asked.claim_device else Device()
+    device = rdma.device(tier) if settings.claim_device else Device()
     labels = k.component(tier.labels, NAME)
     name = f"{tier.remote_name}-{NAME}"
     daemonset = agents.daemonset(
@@ -35,7 +35,7 @@ def parts(tier: Tier) -> list[Part]:
         f"daemonset-{NAME}",
         k.metadata(name, tier.remote_namespace, labels),
         labels,
-        _pod(tier, asked, device),
+        _pod(tier, settings, device),
         tier.spec.rdma.pod_annotations,
     )
     meta = k.metadata(name, tier.remote_namespace, tier.labels)
@@ -52,29 +52,29 @@ def parts(tier: Tier) -> list[Part]:
 
 def pod_security(tier: Tier) -> str:
     """Return the strictest Pod Security level: a device needs the IPC_LOCK capability."""
-    asked = tier.settings.preflight
-    return "privileged" if asked is not None and asked.claim_device else "restricted"
+    settings = tier.settings.preflight
+    return "privileged" if settings is not None and settings.claim_device else "restricted"
 
 
-def _pod(tier: Tier, asked: NIXLPreflight, device: Device) -> Manifest:
+def _pod(tier: Tier, settings: NIXLPreflight, device: Device) -> Manifest:
     image = Image.of(tier.spec.image, STOCK_REPOSITORY, STOCK_TAG)
     pod: Manifest = {
-        **agents.pod(tier, image, 0 if asked.claim_device else UID, colocated_with_engines=True),
+        **agents.pod(tier, image, 0 if settings.claim_device else UID, colocated_with_engines=True),
         "terminationGracePeriodSeconds": 5,
-        "containers": [_container(tier, asked, device, image)],
+        "containers": [_container(tier, settings, device, image)],
         "volumes": [
             {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
             {"name": "program", "configMap": {"name": f"{tier.remote_name}-{NAME}"}},
         ],
     }
-    if (bundle := _trusted(asked)) is not None:
+    if (bundle := _trusted(settings)) is not None:
         pod["volumes"].append(trust.volume(bundle, _TRUST))
     if device.pod_claims:
         pod["resourceClaims"] = [dict(claim) for claim in device.pod_claims]
     return pod
 
 
-def _container(tier: Tier, asked: NIXLPreflight, device: Device, image: Image) -> Manifest:
+def _container(tier: Tier, settings: NIXLPreflight, device: Device, image: Image) -> Manifest:
     amounts = {"memory": "1Gi", **dict.fromkeys(device.extended, "1")}
     resources: Manifest = {"requests": {"cpu": "10m", **amounts}, "limits": amounts}
     resources["requests"]["memory"] = "64Mi"
@@ -84,8 +84,8 @@ def _container(tier: Tier, asked: NIXLPreflight, device: Device, image: Image) -
         image,
         NAME,
         command=["python3", f"{_FOLDER}/{PROGRAM}"],
-        args=[k.literal(json.dumps(config(tier, asked), separators=(",", ":"), sort_keys=True))],
-        env=k.env(_env(tier, asked)),
+        args=[k.literal(json.dumps(config(tier, settings), separators=(",", ":"), sort_keys=True))],
+        env=k.env(_env(tier, settings)),
         ports=agents.ports(**{NAME: PORT}),
         resources=resources,
         readinessProbe=k.tcp_probe(NAME, period=30, failures=2),
@@ -94,7 +94,7 @@ def _container(tier: Tier, asked: NIXLPreflight, device: Device, image: Image) -
             {"name": "program", "mountPath": _FOLDER, "readOnly": True},
         ],
     )
-    if _trusted(asked) is not None:
+    if _trusted(settings) is not None:
         container["volumeMounts"].append(
             {"name": _TRUST, "mountPath": f"/{_TRUST}", "readOnly": True}
         )
@@ -103,38 +103,38 @@ def _container(tier: Tier, asked: NIXLPreflight, device: Device, image: Image) -
     return container
 
 
-def config(tier: Tier, asked: NIXLPreflight) -> Manifest:
+def config(tier: Tier, settings: NIXLPreflight) -> Manifest:
     """Return the program's configuration: what it checks."""
     spec, network = tier.settings, tier.spec.rdma
-    plugins = dict.fromkeys((spec.backend, *asked.plugins))
+    plugins = dict.fromkeys((spec.backend, *settings.plugins))
     checks: Manifest = {
         "backend": spec.backend,
         "plugins": list(plugins),
         "rdma": network.source != "None",
-        "device": asked.claim_device,
+        "device": settings.claim_device,
         "devices": list(network.devices),
         "port": PORT,
     }
-    if asked.bucket is not None:
-        checks["store"] = {"endpoint": asked.bucket.endpoint, "bucket": asked.bucket.name}
-        if _trusted(asked) is not None:
+    if settings.bucket is not None:
+        checks["store"] = {"endpoint": settings.bucket.endpoint, "bucket": settings.bucket.name}
+        if _trusted(settings) is not None:
             checks["store"]["ca"] = trust.path(f"/{_TRUST}")
     return checks
 
 
-def _trusted(asked: NIXLPreflight) -> TrustBundle | None:
-    return asked.bucket.ca_config_map if asked.bucket is not None else None
+def _trusted(settings: NIXLPreflight) -> TrustBundle | None:
+    return settings.bucket.ca_config_map if settings.bucket is not None else None
 
 
-def _env(tier: Tier, asked: NIXLPreflight) -> dict[str, str]:
+def _env(tier: Tier, settings: NIXLPreflight) -> dict[str, str]:
     values = {"HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}
     # GPU images request all GPUs, if the runtime reads that variable.
     values["NVIDIA_VISIBLE_DEVICES"] = "void"
     if tier.settings.backend != "UCX":
         return values
-    if asked.claim_device and tier.spec.rdma.devices:
+    if settings.claim_device and tier.spec.rdma.devices:
         values["UCX_NET_DEVICES"] = ",".join(f"{name}:1" for name in tier.spec.rdma.devices)
-    elif not asked.claim_device:
+    elif not settings.claim_device:
         # Without a device UCX would copy inside the process, which shows nothing.
         values["UCX_TLS"] = "tcp"
     return values

@@ -44,7 +44,7 @@ def problem(tier: Tier) -> tuple[str, str] | None:
     who = f"KVOffloadTier {tier.namespace}/{access.text(needed, 'metadata', 'name')}"
     backend = access.text(needed, "spec", "backend")
     if backend != "Mooncake":
-        return _PATH, f"{who} is of backend {backend or 'none'}; name one of backend Mooncake"
+        return _PATH, f"{who} has backend {backend or 'none'}: name a tier of backend Mooncake"
     _, problems = parse(KVOffloadTierSpec, access.mapping(needed, "spec"))
     return (_PATH, f"{who} is not valid: see its condition Accepted") if problems else None
 

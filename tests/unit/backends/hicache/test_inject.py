@@ -328,8 +328,8 @@ def test_not_refused(of: Tier, facts: dict[str, Any]) -> None:
 # What is told to engines that are not SGLang.
 def test_refusal_of_vllm_names_a_usable_tier() -> None:
     for of, words in (
-        (PLAIN, "name a tier of backend Mooncake or LMCache"),
-        (POOL, "name KVOffloadTier modelplane-system/pool itself, or a tier of backend Mooncake"),
+        (PLAIN, "Use a tier of backend Mooncake or LMCache"),
+        (POOL, "Use KVOffloadTier modelplane-system/pool itself, or a tier of backend Mooncake"),
     ):
         with pytest.raises(Refused) as refused:
             BACKEND.gate(of, vllm())
@@ -374,7 +374,7 @@ def test_decode_and_prefill_need_one_identity() -> None:
     with pytest.raises(Refused) as refused:
         BACKEND.agree(OFFLOADS, _engines((PREFILL, "a"), (DECODE, "b")))
     assert refused.value.reason == "CacheIdentityConflict"
-    assert "(cache identity b) is never found by the prefill engine (a)" in refused.value.message
+    assert "cache identity is b, the prefill engine's a: prefill finds no page" in refused.value.message
 
 
 NAME = "--served-model-name"

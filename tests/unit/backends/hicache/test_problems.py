@@ -95,7 +95,7 @@ OWN: tuple[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]], ...] = 
     (
         _raw('{"backend_name":"b","module_path":1}', "dynamic"),
         {},
-        [(_RAW, "must have the text class_name"), (_RAW, "must have the text module_path")],
+        [(_RAW, "must have the string class_name"), (_RAW, "must have the string module_path")],
     ),
     (_raw('{"backend_name":"b","module_path":"m","class_name":"C"}', "dynamic"), {}, []),
     (
@@ -125,8 +125,8 @@ def test_backend_problem_names_the_path(
 REF = {"hicache": _stored("Mooncake", storageTierRef={"name": "pool"})}
 NEEDED: tuple[tuple[dict[str, Any], str], ...] = (
     (pool(), ""),
-    (pool(backend="LMCache", lmcache={"l1": {"sizeGiB": 8}}), "is of backend LMCache; name one of"),
-    ({"metadata": {"name": "pool"}}, "is of backend none"),
+    (pool(backend="LMCache", lmcache={"l1": {"sizeGiB": 8}}), "has backend LMCache: name a tier"),
+    ({"metadata": {"name": "pool"}}, "has backend none"),
     (pool(mooncake={"store": {"sizeGiB": 0}}), "is not valid: see its condition Accepted"),
     (pool(mooncake=[]), "is not valid"),
 )
@@ -157,10 +157,10 @@ KNOWN = (
         stored("NIXL", {"identity": IDENTITY}, plugin="OBJ", obj={"bucket": "kv-pages"}),
         "a lifecycle rule",
     ),
-    (stored("Raw", backend="mori"), "proven by nobody"),
+    (stored("Raw", backend="mori"), "is not tested"),
     (stored("NIXL", plugin="POSIX", posix={"claim": {"claimName": "c"}}), "whatever fills it"),
-    (stored("NIXL", plugin="POSIX", posix={"claim": {"claimName": "c"}}), "remove their"),
-    (stored("File", sizeGiB=8, claim={"claimName": "c"}), "remove their"),
+    (stored("NIXL", plugin="POSIX", posix={"claim": {"claimName": "c"}}), "delete their"),
+    (stored("File", sizeGiB=8, claim={"claimName": "c"}), "delete their"),
 )
 
 
