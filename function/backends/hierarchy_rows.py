@@ -6,7 +6,7 @@ HiCache's and Mooncake's rows stand on it: hierarchy.yaml in this folder.
 from dataclasses import replace
 from pathlib import Path
 
-from function.contract.gate import Feature, Row, Rows
+from function.contract.gate import Feature, GateRow, Rows
 from function.facts import Table
 
 # Names of features in hierarchy.yaml and in the rows of storages.
@@ -27,7 +27,7 @@ def of_storage(path: Path) -> Rows:
     return replace(own, gate=tuple(map(_with_features, own.gate))) + Rows.of(_FILE)
 
 
-def _with_features(row: Row) -> Row:
+def _with_features(row: GateRow) -> GateRow:
     if not row.connector.startswith("HiCache"):
         return row
     return replace(row, features=(*FEATURES, *row.features))

@@ -29,10 +29,10 @@ def wrapper_reason(why: str) -> str:
 def script_call(found: Command) -> EngineCall | None:
     """The engine call that a command of a script makes, or shows behind an unknown program."""
     outcome, closed = found.outcome, ""
-    if isinstance(outcome, exec_form.Opaque):
+    if isinstance(outcome, exec_form.UnreadCommand):
         closed = wrapper_reason(outcome.why)
         outcome = outcome.visible or outcome
-    if not isinstance(outcome, exec_form.Engine):
+    if not isinstance(outcome, exec_form.EngineStart):
         return None
     given = found.words[outcome.at :]
     own = tuple(word for word in given if word.origin not in _OPT_INS)
@@ -127,7 +127,7 @@ class _Places:
         return "complete" if "=" in known else "open"
 
 
-def _slot(found: Command, outcome: exec_form.Engine) -> Slot | str:
+def _slot(found: Command, outcome: exec_form.EngineStart) -> Slot | str:
     """Where words are appended, or why there is no such place.
 
     That is behind the last word, but before a bare `--`, and before words that are not known (they

@@ -22,7 +22,7 @@ _VARIABLE = re.compile(r'"?\$\{?(\w+)\}?"?\Z')
 
 
 @dataclass(frozen=True)
-class Engine:
+class EngineStart:
     """An engine starts; its own arguments are words[at:]."""
 
     start: programs.Start
@@ -55,24 +55,24 @@ class Inert:
 
 
 @dataclass(frozen=True)
-class Opaque:
+class UnreadCommand:
     """Not known. `rest`: what follows that is not read for what it is; `visible`: an engine's
     command line among it, if there is one."""
 
     why: str
     rest: int | None = None
-    visible: Engine | None = None
+    visible: EngineStart | None = None
 
 
-Outcome = Engine | Shell | Evaluated | OtherStack | Inert | Opaque
+Outcome = EngineStart | Shell | Evaluated | OtherStack | Inert | UnreadCommand
 
 
 def outcome(words: Sequence[Word], in_script: bool = False, idle: Collection[str] = ()) -> Outcome:
     """What `words` start. `in_script`: a shell runs them, so its builtins count. `idle`: variables
     whose value, which is not known, is a command line that starts no engine."""
     found = _outcome(words, in_script, idle)
-    if isinstance(found, Opaque) and found.rest is not None:
-        return Opaque(found.why, found.rest, _visible(words, found.rest))
+    if isinstance(found, UnreadCommand) and found.rest is not None:
+        return UnreadCommand(found.why, found.rest, _visible(words, found.rest))
     return found
 
 
@@ -83,7 +83,7 @@ def _outcome(words: Sequence[Word], in_script: bool, idle: Collection[str]) -> O
         if _expands(word, idle):
             return Inert()
         if word.value is None:
-            return Opaque(f"the program {shown(word.text)} is not known here", at + 1)
+            return UnreadCommand(f"the program {shown(word.text)} is not known here", at + 1)
         name = runners.basename(word.value)
         if name == "busybox" and at + 1 < len(words) and words[at + 1].value in programs.SHELLS:
             at += 1
@@ -104,20 +104,20 @@ def _outcome(words: Sequence[Word], in_script: bool, idle: Collection[str]) -> O
         if row is None:
             if name in programs.INERT:
                 return Inert()
-            return Opaque(f"what {shown(word.value)} starts is not known here", at + 1)
+            return UnreadCommand(f"what {shown(word.value)} starts is not known here", at + 1)
         start = runners.command_start(row, words, at + 1)
         if start == "":
             return Inert()
         if isinstance(start, str):
-            return Opaque(f"what {name} starts is not known: {start}", at + 1)
+            return UnreadCommand(f"what {name} starts is not known: {start}", at + 1)
         at = start
         in_script = in_script and name in ("exec", "command", "builtin")
     return Inert()
 
 
-def hidden(words: Sequence[Word], why: str) -> Opaque:
+def hidden(words: Sequence[Word], why: str) -> UnreadCommand:
     """Return `words` as a command of unknown effect, with the engine's command line among them."""
-    return Opaque(why, 1, _visible(words, 0))
+    return UnreadCommand(why, 1, _visible(words, 0))
 
 
 def program_at(words: Sequence[Word]) -> int:
@@ -145,9 +145,11 @@ def _command(name: str, words: Sequence[Word], at: int) -> Outcome:
         return Inert()
     subcommand = words[at].value
     if subcommand is None:
-        return Opaque(f"the subcommand of {name}, {shown(words[at].text)}, is not known here")
+        return UnreadCommand(
+            f"the subcommand of {name}, {shown(words[at].text)}, is not known here"
+        )
     start = programs.COMMANDS.get((name, subcommand))
-    return Engine(start, at + 1) if start else Inert()
+    return EngineStart(start, at + 1) if start else Inert()
 
 
 def _shell(name: str, words: Sequence[Word], at: int, idle: Collection[str]) -> Outcome:
@@ -161,7 +163,7 @@ def _shell(name: str, words: Sequence[Word], at: int, idle: Collection[str]) -> 
                 return Inert()
             if wants_script and word.prefix[:1] not in ("", "-", "+") and not word.many:
                 break  # A script whose text is known in part.
-            return Opaque(f"{shown(word.text)} after {name} is not known here", at + 1)
+            return UnreadCommand(f"{shown(word.text)} after {name} is not known here", at + 1)
         if value in ("--", "-"):
             at += 1
             break
@@ -173,13 +175,15 @@ def _shell(name: str, words: Sequence[Word], at: int, idle: Collection[str]) -> 
         wants_script |= value[0] == "-" and "c" in value
         at += 1 + value.count("o") + value.count("O")
     if at >= len(words):
-        return Opaque(f"{name} reads its commands from its input")
+        return UnreadCommand(f"{name} reads its commands from its input")
     if wants_script:
         return Shell(name, at)
     known = words[at].value
     if known is not None and runners.basename(known) in programs.INERT:
         return Inert()
-    return Opaque(f"the content of the script {shown(words[at].text)} is not known here", at + 1)
+    return UnreadCommand(
+        f"the content of the script {shown(words[at].text)} is not known here", at + 1
+    )
 
 
 def _python(words: Sequence[Word], at: int) -> Outcome:
@@ -188,9 +192,9 @@ def _python(words: Sequence[Word], at: int) -> Outcome:
         return Inert()
     value = words[at].value
     if value is None:
-        return Opaque(f"{shown(words[at].text)} after Python is not known here", at + 1)
+        return UnreadCommand(f"{shown(words[at].text)} after Python is not known here", at + 1)
     if value == "-c":
-        return Opaque("the Python code after -c is not read")
+        return UnreadCommand("the Python code after -c is not read")
     module = _MODULE.match(value)
     if module:
         if module[1]:
@@ -199,7 +203,7 @@ def _python(words: Sequence[Word], at: int) -> Outcome:
             return Inert()
         named = words[at + 1]
         if named.value is None:
-            return Opaque(f"the module {shown(named.text)} is not known here", at + 2)
+            return UnreadCommand(f"the module {shown(named.text)} is not known here", at + 2)
         return _module(named.value, words, at + 2)
     if value in ("-V", "--version", "-h", "--help"):
         return Inert()
@@ -207,7 +211,7 @@ def _python(words: Sequence[Word], at: int) -> Outcome:
     name = runners.basename(value)
     if name in _PROGRAMS:
         return _command(name, words, at + 1)
-    return Opaque(f"what the Python program {shown(value)} starts is not known here", at + 1)
+    return UnreadCommand(f"what the Python program {shown(value)} starts is not known here", at + 1)
 
 
 def _python_options(words: Sequence[Word], at: int) -> int:
@@ -229,20 +233,20 @@ def _python_options(words: Sequence[Word], at: int) -> int:
 
 def _module(name: str, words: Sequence[Word], at: int) -> Outcome:
     if name in programs.MODULES:
-        return Engine(programs.MODULES[name], at)
+        return EngineStart(programs.MODULES[name], at)
     if name in programs.MODULE_COMMANDS:
         return _command(programs.MODULE_COMMANDS[name], words, at)
     label = programs.OTHER_STACK_MODULES.get(name.split(".", 1)[0])
     if label:
         return OtherStack(label)
     if name in programs.HIDES_ENGINE:
-        return Opaque(f"{name} starts engines with flags of its own")
+        return UnreadCommand(f"{name} starts engines with flags of its own")
     if name in programs.INERT_MODULES:
         return Inert()
-    return Opaque(f"what the Python module {shown(name)} starts is not known here", at)
+    return UnreadCommand(f"what the Python module {shown(name)} starts is not known here", at)
 
 
-def _visible(words: Sequence[Word], at: int) -> Engine | None:
+def _visible(words: Sequence[Word], at: int) -> EngineStart | None:
     """The first of an engine's command lines that begins at `at` or behind it."""
     while at < len(words):
         name = runners.basename(words[at].value or "")
@@ -252,7 +256,7 @@ def _visible(words: Sequence[Word], at: int) -> Engine | None:
         elif _PYTHON.match(name):
             behind = _python_options(words, at + 1)
             found = _python(words, behind)
-        if isinstance(found, Engine):
+        if isinstance(found, EngineStart):
             return found
         at = behind
     return None

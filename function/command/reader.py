@@ -109,7 +109,7 @@ class _Read:
         found = exec_form.outcome(words)
         image, parsed = self._image_call, self._parsed
         match found:
-            case exec_form.Engine():
+            case exec_form.EngineStart():
                 entrypoint = "image" if virtual and found.at <= virtual else found.start.entrypoint
                 call = EngineCall(
                     found.start.engine,
@@ -122,13 +122,13 @@ class _Read:
                 return self._script(words, found)
             case exec_form.OtherStack():
                 return Program(other_stack=found.label, parsed=parsed)
-            case exec_form.Opaque() if virtual and image and image.engine:
+            case exec_form.UnreadCommand() if virtual and image and image.engine:
                 # The table vouches for the entrypoint: it hands its arguments to the engine.
                 call = EngineCall(image.engine, "image", tuple(words[virtual:]))
                 return Program((self._with_end(call),), parsed=parsed)
-            case exec_form.Opaque(visible=None):
+            case exec_form.UnreadCommand(visible=None):
                 return Program(problem=found.why, parsed=parsed)
-            case exec_form.Opaque(visible=exec_form.Engine() as visible):
+            case exec_form.UnreadCommand(visible=exec_form.EngineStart() as visible):
                 call = EngineCall(
                     visible.start.engine,
                     visible.start.entrypoint,
@@ -177,7 +177,7 @@ class _Read:
                 calls.append(call)
             elif isinstance(command.outcome, exec_form.OtherStack):
                 other_stack.append(command.outcome.label)
-            elif isinstance(command.outcome, exec_form.Opaque):
+            elif isinstance(command.outcome, exec_form.UnreadCommand):
                 unread.append(command.outcome.why)
             elif isinstance(command.outcome, exec_form.Shell) or (
                 isinstance(command.outcome, exec_form.Evaluated)

@@ -9,7 +9,7 @@ from function.facts import Table
 
 
 @dataclass(frozen=True)
-class Runner:
+class RunnerRow:
     """One program; the file says what the fields mean."""
 
     names: tuple[str, ...]
@@ -26,11 +26,11 @@ class Runner:
     numeric: bool = False
 
 
-_ROWS = Table(Runner, "runners", "runners")
+_ROWS = Table(RunnerRow, "runners", "runners")
 
 
 @cache
-def _by_name() -> dict[str, Runner]:
+def _by_name() -> dict[str, RunnerRow]:
     return {name: row for row in _ROWS for name in row.names}
 
 
@@ -38,12 +38,12 @@ def basename(word: str) -> str:
     return word.rsplit("/", 1)[-1]
 
 
-def runner(name: str) -> Runner | None:
+def runner(name: str) -> RunnerRow | None:
     """Return the row of a program, None for one that is no runner."""
     return _by_name().get(name)
 
 
-def command_start(row: Runner, words: Sequence[Word], at: int) -> int | str:
+def command_start(row: RunnerRow, words: Sequence[Word], at: int) -> int | str:
     """The index in `words` where the command that the runner runs begins; `at`: behind its name.
 
     A text says why that is not known; "" that it runs no command at all.
@@ -82,7 +82,7 @@ def _is_assignment(word: Word) -> bool:
 
 
 def _options(
-    row: Runner, words: Sequence[Word], at: int, stop: frozenset[str] = frozenset()
+    row: RunnerRow, words: Sequence[Word], at: int, stop: frozenset[str] = frozenset()
 ) -> int | str:
     while at < len(words):
         word = words[at]
@@ -104,7 +104,7 @@ def _unknown(word: Word) -> str:
     return f"{shown(word.text)} is not known here"
 
 
-def _option_length(row: Runner, value: str) -> int | str:
+def _option_length(row: RunnerRow, value: str) -> int | str:
     """How many words the option takes (1 or 2), or why that is not known."""
     name = value.split("=", 1)[0]
     if name in row.other:

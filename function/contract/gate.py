@@ -60,7 +60,7 @@ class Caution:
 
 
 @dataclass(frozen=True)
-class Row:
+class GateRow:
     """`connector` on `engine`, from version `since` until before `until`.
 
     `since`: "" for the oldest supported version. `until`: "" for the newest. `connector`: the value
@@ -92,14 +92,14 @@ class Row:
 class Rows:
     """A backend's facts: versions, models and accelerators that its connectors go with."""
 
-    gate: tuple[Row, ...] = ()
+    gate: tuple[GateRow, ...] = ()
     models: tuple[FamilyRow, ...] = ()
     accelerators: tuple[AcceleratorRow, ...] = ()
 
     @classmethod
     def of(cls, path: Path) -> Self:
         """Return the rows of a facts file, e.g. facts.yaml in a backend's folder."""
-        kinds = {"gate": Row, "models": FamilyRow, "accelerators": AcceleratorRow}
+        kinds = {"gate": GateRow, "models": FamilyRow, "accelerators": AcceleratorRow}
         there = document(path).sections
         return cls(**{n: Table(kind, path, n).rows for n, kind in kinds.items() if n in there})
 
@@ -117,7 +117,7 @@ class Question:
     """What a backend asks the gate about one engine.
 
     `rows`: what is known of its connectors. `package_version`: of the tier's own package
-    (`Row.package`), None when unknown. `pairings`: what the engine's image must hold, with the
+    (`GateRow.package`), None when unknown. `pairings`: what the engine's image must hold, with the
     `alternatives` of the tier. `mode`: of the tier, where an accelerator depends on it. `notes`:
     what a person should know of this engine with the tier.
     """
@@ -231,7 +231,7 @@ def versions(question: Question) -> Verdict:
     return Verdict(cautions, _features(matching, version, package))
 
 
-def _needs_no_version(connector: str, engine: Engine, rows: Sequence[Row]) -> None:
+def _needs_no_version(connector: str, engine: Engine, rows: Sequence[GateRow]) -> None:
     """Raise Refused where one of the versions that it may be lacks the connector."""
     may_be = undeclared_versions(engine.name)
     missing = [v for v in may_be if not any(within(Version(v), r.versions) for r in rows)]
@@ -245,7 +245,7 @@ def _needs_no_version(connector: str, engine: Engine, rows: Sequence[Row]) -> No
         )
 
 
-def _unsupported(connector: str, engine: Engine, rows: Sequence[Row]) -> Refused:
+def _unsupported(connector: str, engine: Engine, rows: Sequence[GateRow]) -> Refused:
     ranges = " or ".join(row.versions for row in rows)
     source = f" ({engine.version_source})" if engine.version_source else ""
     return Refused(
@@ -258,10 +258,10 @@ def _unsupported(connector: str, engine: Engine, rows: Sequence[Row]) -> Refused
 def _by_package(
     connector: str,
     engine: Engine,
-    rows: Sequence[Row],
+    rows: Sequence[GateRow],
     package: Version | None,
     version: Version | None,
-) -> list[Row]:
+) -> list[GateRow]:
     """Return the rows that the tier's version fits; all must fit with an unknown engine."""
     if package is None:
         return list(rows)
@@ -288,7 +288,7 @@ def _beyond_ours(engine: Engine, version: Version | None) -> Iterator[str]:
 
 
 def _cautions(
-    rows: Sequence[Row], version: Version | None, package: Version | None
+    rows: Sequence[GateRow], version: Version | None, package: Version | None
 ) -> tuple[str, ...]:
     messages = (
         caution.message
@@ -300,7 +300,7 @@ def _cautions(
 
 
 def _features(
-    rows: Sequence[Row], version: Version | None, package: Version | None
+    rows: Sequence[GateRow], version: Version | None, package: Version | None
 ) -> frozenset[str]:
     per_row = []
     for row in rows:
@@ -315,7 +315,7 @@ def _features(
     return frozenset(set.intersection(*per_row)) if per_row else frozenset()
 
 
-def _supported(row: Row) -> list[Version]:
+def _supported(row: GateRow) -> list[Version]:
     return [v for v in map(Version, undeclared_versions(row.engine)) if within(v, row.versions)]
 
 

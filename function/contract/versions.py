@@ -20,7 +20,7 @@ class Release:
 
 
 @dataclass(frozen=True)
-class Support:
+class SupportedLines:
     """Which lines of releases are supported: from `oldest` to that of the newest release.
 
     `numbers`: how many numbers of a version name its line: 2 of 0.33.0. `undeclared`: the oldest
@@ -40,8 +40,8 @@ def releases(engine: str) -> Table[Release]:
 
 
 @cache
-def _support(engine: str) -> Support:
-    (row,) = Table(Support, engine.lower(), "support")
+def _support(engine: str) -> SupportedLines:
+    (row,) = Table(SupportedLines, engine.lower(), "support")
     return row
 
 

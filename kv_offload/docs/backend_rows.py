@@ -6,11 +6,11 @@ from function.api.backends import field_name
 from function.backends.registry import BACKENDS
 from function.contract.accelerators.serving import AcceleratorRow
 from function.contract.backend import AnyBackend
-from function.contract.gate import Row
+from function.contract.gate import GateRow
 from function.contract.models.support import FamilyRow
 
 
-def gate_rows() -> Iterator[Row]:
+def gate_rows() -> Iterator[GateRow]:
     """Yield the gate's rows of every backend."""
     for backend in _backends():
         yield from backend.rows.gate

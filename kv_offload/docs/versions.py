@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from function.api.engines import ENGINES
-from function.contract.gate import Caution, Feature, Row
+from function.contract.gate import Caution, Feature, GateRow
 from function.contract.versions import undeclared_versions
 from kv_offload.docs.backend_rows import gate_rows
 from kv_offload.docs.markdown import HEADER, Sources, code, first_and_last, grouped, page, table
@@ -29,7 +29,7 @@ def text() -> str:
     return page([*out, *sources.lines()])
 
 
-def _engine(engine: str, rows: Sequence[Row], sources: Sources) -> Iterator[str]:
+def _engine(engine: str, rows: Sequence[GateRow], sources: Sources) -> Iterator[str]:
     connectors = (
         (code(row.connector), code(row.versions), _package(row), sources(row.source))
         for row in rows
@@ -45,7 +45,7 @@ def _engine(engine: str, rows: Sequence[Row], sources: Sources) -> Iterator[str]
     yield from table(("Of", "When", "What", "Source"), _bases(cautions, rows))
 
 
-def _bases(lines: Iterator[tuple[str, ...]], rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
+def _bases(lines: Iterator[tuple[str, ...]], rows: Sequence[GateRow]) -> Iterator[tuple[str, ...]]:
     """Say `HiCache` and its variants where a line is of each connector `HiCache/...`."""
     names = [code(row.connector) for row in rows]
     for first, *rest in lines:
@@ -58,11 +58,11 @@ def _bases(lines: Iterator[tuple[str, ...]], rows: Sequence[Row]) -> Iterator[tu
         yield (first, *rest)
 
 
-def _package(row: Row) -> str:
+def _package(row: GateRow) -> str:
     return f"{row.package} {code(row.package_versions)}" if row.package else ""
 
 
-def _feature(row: Row, feature: Feature, sources: Sources) -> tuple[str, ...]:
+def _feature(row: GateRow, feature: Feature, sources: Sources) -> tuple[str, ...]:
     where = [code(feature.engine) and f"{row.engine} {code(feature.engine)}"]
     where.append(code(feature.package) and f"{row.package} {code(feature.package)}")
     whole = f"{row.engine} {code(row.versions)}"
@@ -70,7 +70,7 @@ def _feature(row: Row, feature: Feature, sources: Sources) -> tuple[str, ...]:
     return code(row.connector), code(feature.name), found, sources(feature.source)
 
 
-def _caution(row: Row, caution: Caution, sources: Sources) -> tuple[str, ...]:
+def _caution(row: GateRow, caution: Caution, sources: Sources) -> tuple[str, ...]:
     when = [code(caution.engine) and f"{row.engine} {code(caution.engine)}"]
     when.append(code(caution.package) and f"{row.package} {code(caution.package)}")
     when_all = ", ".join(w for w in when if w) or "always"

@@ -22,7 +22,7 @@ from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
 from function.contract.backend import Defaults, Description, Part, Tier
 from function.contract.engine import Engine
-from function.contract.gate import Question, Row, Rows
+from function.contract.gate import GateRow, Question, Rows
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance
 from function.pods import identify, offload_request, wire
@@ -72,7 +72,7 @@ class FixedBackend(Defaults[Any]):
         return Description(outlives_pods=False)
 
     def gate(self, tier: Tier[Any], engine: Engine) -> Question:
-        open_row = Row(self.name, engine.name, "the corpus", since="0", until="99")
+        open_row = GateRow(self.name, engine.name, "the corpus", since="0", until="99")
         return Question(self.name, engine, Rows((open_row,)))
 
     def inject(self, tier: Tier[Any], engine: Engine) -> Injection:

@@ -36,7 +36,7 @@ class FamilyRow:
 
 
 @dataclass(frozen=True)
-class Answer:
+class FamilyAnswer:
     """`messages`: of the cautions, or of the one refusal, or what is asked for."""
 
     support: Support
@@ -61,7 +61,7 @@ def judge(
     engine: str,
     version: Version | None,
     model: Model,
-) -> Answer:
+) -> FamilyAnswer:
     """Return what the rows say about this model. A family that no row names works.
 
     `version`: the engine's, None when it is unknown; then a row of any version counts. A variant
@@ -78,17 +78,17 @@ def judge(
     refused = next((row for row in hits if row.support is Support.REFUSED), None)
     if refused is not None:
         unsure = "" if version or not refused.engines else _UNDECLARED.format(engine=engine)
-        return Answer(Support.REFUSED, (_because(refused, model) + unsure,))
+        return FamilyAnswer(Support.REFUSED, (_because(refused, model) + unsure,))
     if not model.known and (kinds := _that_matter(mine, model)):
-        return Answer(
+        return FamilyAnswer(
             Support.ASK,
             (f"nothing tells what kind of model this is, and {connector} does not serve {kinds} "
              f"ones; {DECLARE}",),
         )  # fmt: skip
     cautions = [_because(row, model) for row in hits if row.support is Support.CAUTION]
     if cautions:
-        return Answer(Support.CAUTION, tuple(dict.fromkeys(cautions)))
-    return Answer(Support.WORKS)
+        return FamilyAnswer(Support.CAUTION, tuple(dict.fromkeys(cautions)))
+    return FamilyAnswer(Support.WORKS)
 
 
 def _that_matter(rows: Sequence[FamilyRow], model: Model) -> str:

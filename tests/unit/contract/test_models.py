@@ -11,7 +11,7 @@ from function.contract.engine import Engine
 from function.contract.models import FAMILIES, UNKNOWN, Model, classify, of_config
 from function.contract.models.families import ARCHITECTURES, LAYOUTS, NAMES
 from function.contract.models.flags import FLAGS
-from function.contract.models.support import DECLARE, Answer, Support, judge
+from function.contract.models.support import DECLARE, FamilyAnswer, Support, judge
 from kv_offload.docs.backend_rows import model_rows
 
 MODEL_ROWS = tuple(model_rows())
@@ -206,14 +206,14 @@ def test_connector_support_by_family(connector, engine, version, families, suppo
 def test_messages_name_their_source():
     model = classify(vllm("Qwen/Qwen3.6-27B", mamba_cache_mode="align"))
     answer = judge(MODEL_ROWS, "LMCacheConnectorV1", VLLM, Version("0.33.0"), model)
-    assert answer == Answer(
+    assert answer == FamilyAnswer(
         Support.REFUSED,
         ("the model is hybrid (hybrid, by --mamba-cache-mode): LMCache inside the engine turns "
          "vLLM's hybrid memory allocator off, and the engine fails at start. Use a tier of another "
          "backend, or none",),
     )  # fmt: skip
     asked = judge(MODEL_ROWS, "LMCacheMPConnector", VLLM, None, classify(vllm("/mnt/models")))
-    assert asked == Answer(
+    assert asked == FamilyAnswer(
         Support.ASK,
         ("nothing tells what kind of model this is, and LMCacheMPConnector does not serve hybrid "
          f"ones; {DECLARE}",),

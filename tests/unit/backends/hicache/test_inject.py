@@ -374,7 +374,10 @@ def test_decode_and_prefill_need_one_identity() -> None:
     with pytest.raises(Refused) as refused:
         BACKEND.agree(OFFLOADS, _engines((PREFILL, "a"), (DECODE, "b")))
     assert refused.value.reason == "CacheIdentityConflict"
-    assert "cache identity is b, the prefill engine's a: prefill finds no page" in refused.value.message
+    assert (
+        "cache identity is b, the prefill engine's a: prefill finds no page"
+        in refused.value.message
+    )
 
 
 NAME = "--served-model-name"

@@ -13,7 +13,7 @@ from function.api.base import ApiModel, ForbiddenField
 from function.api.placement import LocalRef
 from function.contract.backend import AGENTS, Defaults, Description, Need, Part, Tier
 from function.contract.engine import Engine
-from function.contract.gate import Question, Row, Rows
+from function.contract.gate import GateRow, Question, Rows
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance
 from function.names import API_VERSION
@@ -21,7 +21,7 @@ from function.problems import Problem, Refused
 from function.reasons import Reason
 
 PORT = {"name": "kv", "containerPort": 7070, "protocol": "TCP"}
-ROWS = Rows((Row("ExampleConnector", "vLLM", "tests"),))
+ROWS = Rows((GateRow("ExampleConnector", "vLLM", "tests"),))
 
 
 class BorrowedSpec(ApiModel):
