@@ -18,34 +18,34 @@ def _pods_apart(tier: Tier, engine: Engine) -> str | None:
     return str(engine.pods) if own and engine.pods > 1 else None
 
 
-def _of_nobody(tier: Tier, engine: Engine) -> str | None:
+def _missing_identity(tier: Tier, engine: Engine) -> str | None:
     storage = tier.settings.storage
     unsaid = storage is not None and storage.identity is None
     return engine.identity if unsaid and facts.holds_one_identity(tier) else None
 
 
-def _of_another(tier: Tier, engine: Engine) -> str | None:
+def _other_identity(tier: Tier, engine: Engine) -> str | None:
     storage = tier.settings.storage
     if storage is None or not facts.holds_one_identity(tier) or storage.identity == engine.identity:
         return None
     return f"{storage.identity}, and this engine's is {engine.identity}"
 
 
-def _elsewhere(tier: Tier, engine: Engine) -> str | None:
+def _other_namespace(tier: Tier, engine: Engine) -> str | None:
     evictor = tier.settings.storage.evictor if tier.settings.storage is not None else None
     if evictor is None or engine.namespace in ("", evictor.namespace):
         return None
     return (
-        f"the tier's files are bounded on the claim of namespace {evictor.namespace}, and the"
-        f" engine's pods are in {engine.namespace}"
+        f"The tier's evictor runs in namespace {evictor.namespace}, the engine's pods in "
+        f"{engine.namespace}: nothing would bound their files"
     )
 
 
 CONFLICTS = Conflicts(
     Path(__file__).with_name("facts.yaml"),
-    _elsewhere,
-    _of_another,
-    _of_nobody,
+    _other_namespace,
+    _other_identity,
+    _missing_identity,
     _plain_decode,
     _pods_apart,
     unknown_model,

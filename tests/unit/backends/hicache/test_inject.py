@@ -257,7 +257,7 @@ REFUSED: tuple[tuple[Tier, dict[str, Any], str, str], ...] = (
     (EIC, {"flags": PIPELINE}, "EngineUnsupported", "--pp-size 2"),
     (FILES, {"pods": 2}, "EngineUnsupported", "spans 2 pods"),
     (POSIX, {"version": "0.5.14"}, "VersionMismatch", "0.5.15 is the first"),
-    (FILES, {"identity": "", "model": "/m"}, "CacheIdentityConflict", "(/m) is not known"),
+    (FILES, {"identity": "", "model": "/m"}, "CacheIdentityConflict", "(/m) are unknown"),
     (POOL, {"identity": ""}, "CacheIdentityConflict", "kv-offload-cache-identity"),
     (FILES, {"flags": {"--lora-paths": "a=b"}}, "CacheIdentityConflict", "--lora-paths"),
     (
@@ -272,7 +272,7 @@ REFUSED: tuple[tuple[Tier, dict[str, Any], str, str], ...] = (
         "CacheIdentityConflict",
         f"identity ba9876543210, and this engine's is {IDENTITY}",
     ),
-    (stored("Raw", backend="aibrix"), {}, "CacheIdentityConflict", "nobody says which"),
+    (stored("Raw", backend="aibrix"), {}, "CacheIdentityConflict", "storage.identity is not set"),
     (FILES, {"env": {"MOONCAKE_MASTER": "m:1"}}, "ConnectorConflict", "MOONCAKE_MASTER"),
     (POOL, {"env": {"MC_FORCE_TCP": "1"}}, "ConnectorConflict", "MC_FORCE_TCP"),
     (PLAIN, {"flags": {"--page-size": "1"}}, "ConnectorConflict", "--page-size 1"),
