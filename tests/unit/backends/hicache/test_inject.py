@@ -264,7 +264,7 @@ REFUSED: tuple[tuple[Tier, dict[str, Any], str, str], ...] = (
         stored("NIXL", plugin="OBJ", obj=OBJ),
         {},
         "CacheIdentityConflict",
-        f"set spec.hicache.storage.identity to {IDENTITY}",
+        f"Set it to {IDENTITY}",
     ),
     (
         stored("HF3FS", {"identity": "ba9876543210"}, **HF3FS),
