@@ -28,8 +28,8 @@ ROOT = f"{Path(function.__file__).parent}/"
 # The most that a call may count whose tier is remembered, and one whose tier is new as well.
 # Lowered whenever a change takes something away.
 BUDGET = {
-    "known tier": {"calls": 1190, "files": 607, "rooms": 275, "objects": 173, "classes": 75},
-    "new tier": {"calls": 1395, "files": 641, "rooms": 299, "objects": 198, "classes": 79},
+    "known tier": {"calls": 1234, "files": 621, "rooms": 279, "objects": 173, "classes": 76},
+    "new tier": {"calls": 1439, "files": 655, "rooms": 303, "objects": 198, "classes": 80},
 }
 
 
