@@ -23,9 +23,10 @@ SHELLS_DEEP = 8
 
 @dataclass(frozen=True)
 class Limit:
-    """`most`: what one container may use. `call`: all containers of a call together. `what`: of
-    what. `fix`: what the user can do about it. `why`: the reason for the number, for
-    docs/commands.md."""
+    """One limit: `most` for one container, `call` for all containers of a call.
+
+    `what` is counted. `fix`: what the user can do. `why`: the reason, for docs/commands.md.
+    """
 
     most: int
     call: int
@@ -112,7 +113,7 @@ class CallBudget:
     """The work done for all containers of one call. `counted`: {name of a limit: how much}."""
 
     def __init__(self, cancelled: Event | None = None) -> None:
-        """`cancelled`: set when the client has gone."""
+        """Start a budget; `cancelled` is set when the client has gone."""
         self.counted: dict[str, int] = {}
         self._cancelled = cancelled or Event()
 
@@ -180,14 +181,14 @@ class Budget:
         self.charge("steps", amount)
 
     def argument(self, size: int, what: str) -> None:
-        """Raises OverBudget where one argument or variable is longer than Linux takes."""
+        """Raise OverBudget where one argument or variable is longer than Linux takes."""
         if size > ARGUMENT_BYTES:
             raise OverBudget(
                 f"{what} is longer than {ARGUMENT_BYTES:,} bytes: Linux starts no program with it"
             )
 
     def parse(self, data: bytes) -> None:
-        """A script is about to be parsed."""
+        """Charge a script that is about to be parsed."""
         self.charge("scripts", len(data))
         # An array's bracket (`A+=(...)`) opens nothing that is read in several ways.
         operators = sum(map(data.count, (b"|", b"<", b">", b"(", b"`"))) - data.count(b"=(")

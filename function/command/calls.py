@@ -27,7 +27,7 @@ def wrapper_reason(why: str) -> str:
 
 
 def script_call(found: Command) -> EngineCall | None:
-    """The engine call that a command of a script makes, or shows behind an unknown program."""
+    """Return the engine call that a command makes, or shows behind an unknown program."""
     outcome, closed = found.outcome, ""
     if isinstance(outcome, exec_form.UnreadCommand):
         closed = wrapper_reason(outcome.why)

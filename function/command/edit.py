@@ -34,7 +34,7 @@ def _refused(why: str) -> Refused:
 def rewrite(
     program: Program, edits: Mapping[int, Sequence[Edit]], budget: Budget | None = None
 ) -> dict[str, Any]:
-    """The container's new `command` and `args`, only the keys that changed.
+    """Return the container's new `command` and `args`, only the keys that changed.
 
     `edits`: per call, by its index in `program.calls`. Raises Refused(ArgsNotPatchable) when the
     result is not proven to be the program with exactly these edits. `budget`: counts the proof's
@@ -109,7 +109,7 @@ class _Pending:
             raise _refused("one word would have to become two different ones")
 
     def apply(self) -> dict[str, list[str]]:
-        """The new lists. Inner scripts come after the outer ones, so they are folded first."""
+        """Return the new lists. Inner scripts follow their outer ones, so they are folded first."""
         raw: dict[tuple[str, int], list[TextEdit]] = {}
         texts = {index: list(edits) for index, edits in self.texts.items()}
         for index in range(len(self._parsed.scripts) - 1, -1, -1):
@@ -140,7 +140,7 @@ class _Pending:
 
 
 def spliced(data: bytes, edits: Sequence[TextEdit]) -> bytes:
-    """`data` with `edits`, which must not overlap."""
+    """Return `data` with `edits`, which must not overlap."""
     ordered = sorted(edits, key=lambda edit: (edit.start, edit.end))
     out, at = bytearray(), 0
     for edit in ordered:
@@ -152,7 +152,7 @@ def spliced(data: bytes, edits: Sequence[TextEdit]) -> bytes:
 
 
 def _outward(script: Script, edit: TextEdit) -> TextEdit:
-    """The edit of the outer text (of a script, or of an argv item) that makes `edit`."""
+    """Return the edit of the outer text (of a script or an argv item) that makes `edit`."""
     source = script.text.source(edit.start, edit.end)
     if source is None:
         raise _refused("the place to edit comes out of a variable")
@@ -173,7 +173,7 @@ def _escaped(data: bytes) -> bytes:
 
 
 def _gap(data: bytes, start: int) -> int:
-    """The blanks before a word go with it; a line continuation is left."""
+    """Return where the blanks before a word begin; a line continuation is left."""
     while start > 0 and data[start - 1 : start] in (b" ", b"\t"):
         start -= 1
     return start
@@ -190,8 +190,10 @@ def _raw(edit: Edit) -> str | None:
 
 
 def _in_place(word: Word) -> bool:
-    """Whether the word's own text may change: an item of a list may as a whole, also one that
-    names a variable whose value is seen; the variable stays."""
+    """Return whether the word's own text may change.
+
+    An item of a list may change as a whole, also one that names a variable with a known value.
+    """
     seen = isinstance(word.place, ListPlace) and word.value is not None
     return not word.origin or (seen and word.origin.startswith("$("))
 

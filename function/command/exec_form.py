@@ -56,8 +56,10 @@ class Inert:
 
 @dataclass(frozen=True)
 class UnreadCommand:
-    """Not known. `rest`: what follows that is not read for what it is; `visible`: an engine's
-    command line among it, if there is one."""
+    """A command that cannot be read.
+
+    `rest`: the index of the words that follow; `visible`: an engine's command line among them.
+    """
 
     why: str
     rest: int | None = None
@@ -68,8 +70,11 @@ Outcome = EngineStart | Shell | Evaluated | OtherStack | Inert | UnreadCommand
 
 
 def outcome(words: Sequence[Word], in_script: bool = False, idle: Collection[str] = ()) -> Outcome:
-    """What `words` start. `in_script`: a shell runs them, so its builtins count. `idle`: variables
-    whose value, which is not known, is a command line that starts no engine."""
+    """Return what `words` start.
+
+    `in_script`: a shell runs them, so its builtins count. `idle`: variables with an unknown value
+    that starts no engine.
+    """
     found = _outcome(words, in_script, idle)
     if isinstance(found, UnreadCommand) and found.rest is not None:
         return UnreadCommand(found.why, found.rest, _visible(words, found.rest))
@@ -121,7 +126,7 @@ def hidden(words: Sequence[Word], why: str) -> UnreadCommand:
 
 
 def program_at(words: Sequence[Word]) -> int:
-    """The index of the program that a command line comes down to; behind its end for none."""
+    """Return the index of the program behind all runners; the length where there is none."""
     at = 0
     while at < len(words):
         row = runners.runner(runners.basename(words[at].value or ""))
@@ -153,7 +158,7 @@ def _command(name: str, words: Sequence[Word], at: int) -> Outcome:
 
 
 def _shell(name: str, words: Sequence[Word], at: int, idle: Collection[str]) -> Outcome:
-    """The options of bash and POSIX sh, as they parse them: `c` and `o` anywhere in a cluster."""
+    """Read the options of bash and POSIX sh: `c` and `o` may stand anywhere in a cluster."""
     wants_script = False
     while at < len(words):
         value = words[at].value
@@ -215,7 +220,7 @@ def _python(words: Sequence[Word], at: int) -> Outcome:
 
 
 def _python_options(words: Sequence[Word], at: int) -> int:
-    """The index behind Python's own options: of `-m`, of `-c`, or of a program."""
+    """Return the index behind Python's own options: of `-m`, of `-c`, or of a program."""
     while at < len(words):
         value = words[at].value
         if value is None:
@@ -247,7 +252,7 @@ def _module(name: str, words: Sequence[Word], at: int) -> Outcome:
 
 
 def _visible(words: Sequence[Word], at: int) -> EngineStart | None:
-    """The first of an engine's command lines that begins at `at` or behind it."""
+    """Return the first command line of an engine at `at` or behind it."""
     while at < len(words):
         name = runners.basename(words[at].value or "")
         found, behind = None, at + 1

@@ -64,7 +64,7 @@ class Env:
 
 
 def read_env(container: Mapping[str, Any], budget: Budget) -> Env:
-    """The env of a core/v1 Container. Values are expanded as Kubernetes does, in order.
+    """Return the env of a core/v1 Container, expanded in order as Kubernetes does.
 
     Raises OverBudget, for a value longer than a program can be given too.
     """
@@ -99,7 +99,7 @@ def read_env(container: Mapping[str, Any], budget: Budget) -> Env:
 
 
 def _value(value: Any) -> str | None:
-    """The text of an env value; None for what is none, and what cannot be passed to a program."""
+    """Return the text of an env value, None where it is no text that a program can get."""
     if value is None:
         return ""
     if isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 1 << 64):
@@ -176,5 +176,5 @@ def is_text(value: str) -> bool:
 
 
 def escape(value: str) -> str:
-    """The text that Kubernetes expands to exactly `value`."""
+    """Return the text that Kubernetes expands to exactly `value`."""
     return value.replace("$", "$$") if "$(" in value or "$$" in value else value

@@ -62,8 +62,10 @@ class Delete:
 
 @dataclass(frozen=True)
 class Append:
-    """A word at the end of the call's own words (before a bare `--`, an unknown `"$@"` or a
-    redirection). Several keep their order. `expand`: see Replace."""
+    """Append a word to the call's own words; several keep their order. `expand`: see Replace.
+
+    It goes before a bare `--`, an unknown `"$@"` or a redirection.
+    """
 
     value: str
     expand: bool = False
@@ -74,8 +76,10 @@ Edit = Replace | Delete | Append
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """What an engine reads of `--config FILE`, as words before its own; `problem`: why that is not
-    known."""
+    """What an engine reads from `--config FILE`, as words before its own.
+
+    `problem`: why that is not known.
+    """
 
     words: tuple[str, ...] = ()
     problem: str = ""
@@ -111,5 +115,5 @@ class EngineCall:
 
 
 def shown(text: str, most: int = 120) -> str:
-    """A text of the user's as messages show it: a condition holds 32 KiB, a word may have 128."""
+    """Return a user's text cut for messages: a condition holds 32 KiB, a word may have 128."""
     return text if len(text) <= most else f"{text[: most - 20]}... ({len(text):,} characters)"

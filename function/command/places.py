@@ -28,8 +28,10 @@ class NodePlace:
 
 @dataclass(frozen=True)
 class ListSlot:
-    """Appended words become items of `key`, before item `index`; `before` words of the call stand
-    before them."""
+    """Where appended words become items of `key`, before item `index`.
+
+    `before`: how many words of the call stand before them.
+    """
 
     key: str
     index: int
@@ -38,8 +40,10 @@ class ListSlot:
 
 @dataclass(frozen=True)
 class NodeSlot:
-    """Appended words go into the script behind byte `end`; `before` words of the call stand before
-    them."""
+    """Where appended words go into the script, behind byte `end`.
+
+    `before`: how many words of the call stand before them.
+    """
 
     script: int
     end: int

@@ -11,9 +11,11 @@ from function.command.shell.script import Script
 
 @dataclass(frozen=True)
 class ParsedCommand:
-    """`lists`: the container's own command and args. `scripts`: every script found, by number; an
-    inner one comes behind the one that it stands in. `unread`: why it is not known what some of
-    their commands start."""
+    """What was read of a container's command line.
+
+    `lists`: its own command and args. `scripts`: every script by number, an inner one behind its
+    outer one. `unread`: why some of their commands are not known.
+    """
 
     container: Mapping[str, Any]
     image_call: ImageCall | None

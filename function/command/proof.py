@@ -50,7 +50,7 @@ def check(
     texts: Mapping[int, Sequence[TextEdit]],
     budget: Budget,
 ) -> None:
-    """Raises Refused(ArgsNotPatchable) unless `result` is `program` with exactly `edits`.
+    """Raise Refused(ArgsNotPatchable) unless `result` is `program` with exactly `edits`.
 
     `texts`: the edits of scripts, by the script's number. Raises OverBudget too.
     """
@@ -80,7 +80,7 @@ Ranges = frozenset[tuple[int, int]]
 
 
 def _held(scripts: Sequence[Script]) -> dict[int, Ranges]:
-    """{number of a script: the words of it that hold an inner one}
+    """Return the words that hold an inner script, by the number of their script.
 
     They are compared as scripts of their own.
     """
@@ -118,7 +118,7 @@ class _Wanted:
         self._added = [self._made(edit) for edit in edits if isinstance(edit, Append)]
 
     def words(self, old: EngineCall) -> list[Seen]:
-        """Appended words stand at the call's slot."""
+        """Check that appended words stand at the call's slot."""
         words: list[Seen] = []
         for index in range(len(old.words) + 1):
             if old.slot is not None and index == old.slot.before:
@@ -133,7 +133,7 @@ class _Wanted:
         return words
 
     def _made(self, edit: Replace | Append) -> Seen:
-        """The word that an edit makes, after Kubernetes expanded what it was asked to."""
+        """Return the word that an edit makes, after Kubernetes expanded it."""
         if not edit.expand:
             return (edit.value, edit.value, False)
         text = kubernetes.expand(edit.value, self._env, self._budget)
@@ -202,7 +202,7 @@ class _Token:
 
 
 def _tokens(script: Script, marks: _Marks) -> Iterator[_Token]:
-    """The tree in source order: what a shell distinguishes, word by word."""
+    """Return the tree in source order: what a shell distinguishes, word by word."""
     data = script.text.data
     stack: list[Node | _Token] = [script.tree.root]
     while stack:

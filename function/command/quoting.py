@@ -25,7 +25,7 @@ def single(data: bytes) -> bytes:
 
 
 def encode(data: bytes, mode: str) -> bytes:
-    """`data` written into a place of quoting `mode`, so that it is decoded to itself."""
+    """Return `data` quoted for a place of quoting `mode`."""
     if mode == SINGLE:
         return data.replace(b"'", b"'\\''")
     if mode == DOUBLE:
@@ -36,12 +36,12 @@ def encode(data: bytes, mode: str) -> bytes:
 
 
 def unquote_bare(out: Sink, start: int, end: int) -> None:
-    """Decodes raw[start:end], a word outside of quotes."""
+    """Decode raw[start:end], a word outside of quotes."""
     _unescape(out, start, end, BARE, None)
 
 
 def _unescape(out: Sink, start: int, end: int, mode: str, escaped: bytes | None) -> None:
-    """Decodes backslashes; before anything, or before the `escaped` characters only."""
+    """Decode backslashes; before anything, or before the `escaped` characters only."""
     at = start
     while at < end:
         slash = out.raw.find(b"\\", at, end - 1)
@@ -60,12 +60,12 @@ def _unescape(out: Sink, start: int, end: int, mode: str, escaped: bytes | None)
 
 
 def unquote_single(out: Sink, start: int, end: int) -> None:
-    """Decodes raw[start:end], the inside of single quotes."""
+    """Decode raw[start:end], the inside of single quotes."""
     out.unit(out.raw[start:end], start, end, SINGLE)
 
 
 def unquote_double(out: Sink, start: int, end: int) -> None:
-    """Decodes raw[start:end], literal text inside double quotes."""
+    """Decode raw[start:end], literal text inside double quotes."""
     _unescape(out, start, end, DOUBLE, b'\\"$`\n')
 
 

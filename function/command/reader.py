@@ -21,7 +21,7 @@ def read(
     image_call: ImageCall | None = None,
     budget: Budget | None = None,
 ) -> Program:
-    """What `container` (core/v1 Container: command, args, env) runs. Never raises.
+    """Return what `container` (core/v1: command, args, env) runs. Never raises.
 
     `image_call`: what the image's own entrypoint starts, for a container without `command`; None
     when nothing tells. `budget`: counts the work, and ends it: a container that asks for more is
@@ -54,7 +54,7 @@ def attempt(
 
 
 def started(program: Program) -> tuple[str, ...]:
-    """The plain command line that an argv comes down to, runners taken off ("tini --", "env A=b").
+    """Return the plain command line behind all runners ("tini --", "env A=b").
 
     () where it is not known, or is a script's.
     """

@@ -44,7 +44,7 @@ def runner(name: str) -> RunnerRow | None:
 
 
 def command_start(row: RunnerRow, words: Sequence[Word], at: int) -> int | str:
-    """The index in `words` where the command that the runner runs begins; `at`: behind its name.
+    """Return the index of the command that the runner runs; `at`: behind the runner's name.
 
     A text says why that is not known; "" that it runs no command at all.
     """

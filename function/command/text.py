@@ -56,8 +56,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Text:
-    """`data`: the decoded bytes; `runs`: where they come from, in order; `opaque`: what of them is
-    not known, in order."""
+    """Decoded bytes and where they come from.
+
+    `runs`: their sources; `opaque`: what of them is not known; both in order.
+    """
 
     data: bytes
     runs: tuple[Run, ...] = ()
@@ -75,7 +77,7 @@ class Text:
         return self.data.decode("utf-8", "replace")
 
     def hidden_in(self, start: int, end: int) -> Opaque | None:
-        """The first opaque part that touches `start:end`."""
+        """Return the first opaque part that touches `start:end`."""
         return next(self.all_hidden_in(start, end), None)
 
     def all_hidden_in(self, start: int, end: int) -> Iterator[Opaque]:
@@ -119,7 +121,7 @@ class Text:
         return Source(first, last, head.mode)
 
     def made_by(self, start: int, end: int) -> tuple[int, int] | None:
-        """The decoded bytes whose source begins in `start:end` of the outer text, in one range."""
+        """Return the range of decoded bytes whose source begins in `start:end` outside."""
         at = max(bisect_left(self.runs, start, key=lambda run: run.first) - 1, 0)
         found: tuple[int, int] | None = None
         while at < len(self.runs) and self.runs[at].first < end:
@@ -157,11 +159,11 @@ class TextBuilder:
         return len(self._data)
 
     def unit(self, data: bytes, start: int, end: int, mode: str) -> None:
-        """`data` made by `raw[start:end]`: byte by byte where the lengths agree."""
+        """Return `data` made by `raw[start:end]`: byte by byte where the lengths agree."""
         self._add(data, start, end, mode, False)
 
     def fixed(self, data: bytes, start: int, end: int, mode: str) -> None:
-        """`data` is the value of a variable that `raw[start:end]` names."""
+        """Return `data` as the value of a variable that `raw[start:end]` names."""
         self._add(data, start, end, mode, True)
 
     def opaque(self, name: str, start: int, end: int, mode: str, inert: bool = False) -> None:

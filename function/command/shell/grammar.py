@@ -137,7 +137,7 @@ def _language() -> "tree_sitter.Language":
 
 
 def parse(data: bytes, budget: Budget) -> Tree:
-    """The tree of a script. Raises OverBudget."""
+    """Return the tree of a script. Raise OverBudget."""
     budget.parse(data)
     parsed = _parsed(data, budget)
     cursor = parsed.walk()
@@ -234,7 +234,7 @@ def _parsed(data: bytes, budget: Budget) -> "tree_sitter.Tree":
 
 
 def _charge(over: list[BaseException], budget: Budget) -> None:
-    """Counts one step of the parser: what it raises must not go through C."""
+    """Count one step of the parser: what it raises must not go through C."""
     try:
         budget.charge("grammar")
     except (OverBudget, CallSpent, Cancelled) as limit:

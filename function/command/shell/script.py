@@ -66,7 +66,7 @@ class Script:
         return "" if "$" in text or "`" in text else text.strip("\"'").replace("\\", "")
 
     def name(self, command: Node) -> str:
-        """The name of a command as it is written, quotes aside; "" where it is an expansion."""
+        """Return a command's name as written, without quotes; "" for an expansion."""
         return self._names.get(command.index, "")
 
     @cached_property
@@ -77,7 +77,7 @@ class Script:
         return found
 
     def node_at(self, start: int, end: int) -> Node | None:
-        """The outermost node of bytes `start:end`."""
+        """Return the outermost node of bytes `start:end`."""
         return self._by_range.get((start, end))
 
     @cached_property

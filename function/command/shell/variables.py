@@ -225,7 +225,7 @@ class _Changes:
                 self._mentioned(text, node)
 
     def _trap(self, node: Node, handler: str) -> None:
-        """A trap may run at any time, with whatever its words name."""
+        """Mark what a trap names as changed: it may run at any time."""
         text = self._script.slice(node)
         runs_text = {"eval", "source", "."} & set(re.split(r"[\s;&|'\"]", text))
         if runs_text or handler.lstrip('"')[:1] in ("$", "`"):
