@@ -16,6 +16,8 @@ from tests.unit.backends.lmcache import agents_pod
 EXAMPLES = ROOT / "example" / "lmcache"
 EVERY_LEVEL = ROOT / "tests/render/cases/tier/lmcache/every-level/xr.yaml"
 VLLM = {"image": "vllm/vllm-openai:v0.33.0", "args": ["Qwen/Qwen3-8B"]}
+# The newest line that LMCache inside the engine serves.
+VLLM_INSIDE = VLLM | {"image": "vllm/vllm-openai:v0.25.1"}
 NIXL = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
 WITH_NIXL = VLLM | {"args": [*VLLM["args"], "--kv-transfer-config", json.dumps(NIXL)]}
 SGLANG = {
@@ -104,7 +106,7 @@ def test_vllm_loads_the_users_connector_first(vllm, tmp_path):
 
 
 def test_vllm_loads_the_in_process_connector(vllm, lmcache, tmp_path):
-    container, files = wired("in-process", VLLM, tmp_path)
+    container, files = wired("in-process", VLLM_INSIDE, tmp_path)
     assert asked(vllm, container, files, tmp_path)["classes"] == [("LMCacheConnectorV1", INSIDE)]
     env = variables(container)
     assert env["PYTHONHASHSEED"] == "0"
