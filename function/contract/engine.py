@@ -28,7 +28,8 @@ class Engine:
     is kept to (`Backend.tenant`), "" where all share it.
     `model`: the string behind the model argument, "" when unknown. `features`: what the version
     gate says this engine's version has of the tier's connector (`function.contract.gate`).
-    `packages`: what is known of the image's, by the names of PACKAGES. `families`: what somebody
+    `packages`: what is known of the image's, by the names of PACKAGES. `connectors`: names of the
+    pod's own. `families`: what somebody
     declares the model to be. `accelerator`: what the pod runs on. `newest`: the newest version that
     the step's Input accepts, "" for none beyond the function's own.
     """
@@ -51,6 +52,7 @@ class Engine:
     packages: Mapping[str, Fact] = field(default_factory=dict)
     families: frozenset[str] = frozenset()
     accelerator: Accelerator = field(default_factory=Accelerator)
+    connectors: frozenset[str] = frozenset()
     newest: str = ""
 
     @property

@@ -10,8 +10,9 @@ from typing import Self
 
 from packaging.version import Version
 
-from function.contract import models, pairings
+from function.contract import advisories, models, pairings
 from function.contract.accelerators.serving import AcceleratorRow, Served, served
+from function.contract.advisories import REFUSE, Circumstances
 from function.contract.engine import Engine
 from function.contract.models.support import FamilyRow, Support, judge
 from function.contract.pairings import Alternative, Pairing
@@ -118,8 +119,9 @@ class Question:
 
     `rows`: what is known of its connectors. `package_version`: of the tier's own package
     (`GateRow.package`), None when unknown. `pairings`: what the engine's image must hold, with the
-    `alternatives` of the tier. `mode`: of the tier, where an accelerator depends on it. `notes`:
-    what a person should know of this engine with the tier.
+    `alternatives` of the tier. `mode`: of the tier, where an accelerator or an advisory depends on
+    it. `levels`: types of the tier's levels, for advisories. `notes`: what a person should know of
+    this engine with the tier.
     """
 
     connector: str
@@ -129,7 +131,15 @@ class Question:
     pairings: tuple[Pairing, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     mode: str = ""
+    levels: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+
+    @property
+    def circumstances(self) -> Circumstances:
+        """What decides which advisories are met."""
+        return Circumstances(
+            self.connector, self.engine, self.package_version, self.mode, self.levels
+        )
 
 
 @dataclass(frozen=True)
@@ -155,7 +165,7 @@ def check(question: Question) -> Verdict:
     warnings = [_accelerator(question)]
     problems: list[Refused] = []
     verdict = Verdict()
-    for ask in (versions, _images, _model):
+    for ask in (versions, _images, _model, _advisories):
         try:
             found = ask(question)
         except Refused as refused:
@@ -187,12 +197,38 @@ def _accelerator(question: Question) -> str:
     return message.rstrip(".")
 
 
+def _advisories(question: Question) -> Verdict:
+    """Return the warnings of the advisories that any model meets. Raise Refused for the others."""
+    engine = question.engine
+    here = [
+        advisory
+        for advisory in advisories.met(question.circumstances)
+        if not advisory.families and advisories.affects(advisory, engine)
+    ]
+    refused = [
+        Refused(advisory.reason, f"{advisory.message.rstrip()}{_which(engine)}")
+        for advisory in here
+        if advisory.action is REFUSE
+    ]
+    if refused:
+        raise Refused.all_of(refused)
+    return Verdict(tuple(advisory.message.rstrip(". ") for advisory in here))
+
+
+def _which(engine: Engine) -> str:
+    """Return the engine's version, or how to declare it, as a sentence."""
+    if parse(engine.version) is None:
+        example = undeclared_versions(engine.name)[-1]
+        return f" Where this engine's version is not affected, {DECLARE.format(example=example)}."
+    source = f" ({engine.version_source})" if engine.version_source else ""
+    return f" This engine is {engine.name} {engine.version}{source}."
+
+
 def _images(question: Question) -> Verdict:
-    """Return the warnings about the engine's image. Raise Refused for one that does not fit."""
-    warnings: list[str] = []
+    """Raise Refused for an engine's image that does not fit."""
     for pairing in question.pairings:
-        warnings += pairings.check(pairing, question.engine, question.alternatives)
-    return Verdict(tuple(warnings))
+        pairings.check(pairing, question.engine, question.alternatives)
+    return Verdict()
 
 
 def _model(question: Question) -> Verdict:
@@ -203,7 +239,7 @@ def _model(question: Question) -> Verdict:
     """
     engine = question.engine
     answer = judge(
-        question.rows.models,
+        (*question.rows.models, *advisories.family_rows(question.circumstances)),
         question.connector,
         engine.name,
         parse(engine.version),
@@ -211,7 +247,7 @@ def _model(question: Question) -> Verdict:
     )
     if answer.support is Support.REFUSED:
         raise Refused(Reason.ENGINE_UNSUPPORTED, answer.messages[0])
-    return Verdict(tuple(message.rstrip(".") for message in answer.messages))
+    return Verdict(tuple(message.rstrip(". ") for message in answer.messages))
 
 
 def versions(question: Question) -> Verdict:

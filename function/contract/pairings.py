@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from function.contract import advisories
+from function.contract.advisories import REFUSE, Circumstances
 from function.contract.engine import Engine
 from function.contract.packages import DERIVED, Fact
 from function.contract.stock_images import contents, holding
@@ -18,8 +20,7 @@ class Pairing:
 
     `package`: of PACKAGES. `fits`: the versions that work, a PEP 440 range (`==X.*` or `>=X,<Y`).
     `wants`: what of the tier needs them, the subject of a sentence. `why`: what happens with
-    others, a clause. `known`: the tested range, "" for every version. `cautions`: (range, sentence)
-    of what works with a drawback.
+    others, a clause. `known`: the tested range, "" for every version.
     """
 
     package: str
@@ -28,7 +29,6 @@ class Pairing:
     why: str
     source: str
     known: str = ""
-    cautions: tuple[tuple[str, str], ...] = ()
 
     @property
     def example(self) -> str:
@@ -38,10 +38,16 @@ class Pairing:
 
 @dataclass(frozen=True)
 class Alternative:
-    """Another setting of the tier, and what the engine's image must hold for it."""
+    """Another setting of the tier, its connector, and what the engine's image must hold for it."""
 
     setting: str
+    connector: str
     pairing: Pairing
+
+    def takes(self, engine: Engine) -> bool:
+        """Return whether the image fits, and no advisory is refused."""
+        found = advisories.hits(Circumstances(self.connector, engine))
+        return fit(self.pairing, engine) is Fit.YES and all(a.action is not REFUSE for a in found)
 
 
 class Fit(Enum):
@@ -61,16 +67,14 @@ def fit(pairing: Pairing, engine: Engine) -> Fit:
     return _bad(pairing, fact) if fits is False else Fit.UNKNOWN
 
 
-def check(pairing: Pairing, engine: Engine, alternatives: Sequence[Alternative]) -> tuple[str, ...]:
-    """Return the warnings for a compatible image.
+def check(pairing: Pairing, engine: Engine, alternatives: Sequence[Alternative]) -> None:
+    """Raise Refused for an incompatible, untested or unknown image.
 
-    Raise Refused for an incompatible, untested or unknown one. `alternatives`: settings of the tier
-    that the message offers where they take the image.
+    `alternatives`: settings of the tier that the message offers where they take the image.
     """
     fact, found = engine.package(pairing.package), fit(pairing, engine)
     if found is Fit.YES:
-        versions = fact.versions or ()
-        return tuple(text for spec, text in pairing.cautions if within_any(versions, spec))
+        return
     is_untested = found is Fit.UNKNOWN and fact.versions is not None
     effect = "this pair is untested" if is_untested else pairing.why
     raise Refused(
@@ -126,11 +130,7 @@ def _ways_out(pairing: Pairing, engine: Engine, alternatives: Sequence[Alternati
         ways.append(f"Use an image that holds it ({', '.join(images)})")
     else:
         ways.append("Use an image that holds it")
-    ways += [
-        f"a tier with {other.setting}"
-        for other in alternatives
-        if fit(other.pairing, engine) is Fit.YES
-    ]
+    ways += [f"a tier with {other.setting}" for other in alternatives if other.takes(engine)]
     if engine.package(pairing.package).versions is None:
         known = contents(engine.image)
         pin = "pin the image's tag to a release, or " if known and known.moving else ""

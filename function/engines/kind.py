@@ -111,7 +111,7 @@ class EngineKind:
     `plan`: what must be set on a call so that it uses the injection; raises Refused. `phase`:
     Prefill or Decode where the flags say so, else "". `pair`: {phase: the flags that say so}, none
     where a connector's configuration does. `transfers`: the user's own connectors that
-    move blocks from prefill to decode, as written.
+    move blocks from prefill to decode, as written. `connectors`: names of all the user's own.
     """
 
     name: str
@@ -126,6 +126,7 @@ class EngineKind:
     phase: Callable[[Flags], str] = lambda flags: ""
     pair: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     transfers: Callable[[Flags], list[Json]] = lambda flags: []
+    connectors: Callable[[Flags], frozenset[str]] = lambda flags: frozenset()
     images: ImageNames = field(default_factory=ImageNames)
     events: EventFlags | None = None
     config: ConfigFormat | None = None

@@ -65,6 +65,7 @@ def engine_of(
         tenant=tenant,
         families=engine_request.declared.families,
         accelerator=_accelerator(engine_request, request),
+        connectors=kind(engine.name).connectors(engine.flags),
     )
     return engine, cache_identity
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kv_offload.docs import (
     accelerators,
+    advisories,
     commands,
     connectors,
     images,
@@ -25,6 +26,7 @@ def pages() -> dict[str, str]:
     """Return every generated page: path below the repository's root -> content."""
     return {
         "docs/accelerators.md": accelerators.text(),
+        "docs/advisories.md": advisories.text(),
         "docs/commands.md": commands.text(),
         "docs/connectors.md": connectors.text(),
         "docs/images.md": images.text(),

@@ -136,7 +136,8 @@ def lines() -> list[str]:
         f"Computed by the gate for every version of {asked}. Cells: `{YES}`, `{NO}`, `{CAREFUL}` "
         "(wired, and the condition says what to watch), or the versions that are wired. A tier "
         "refuses an engine without a row. *Versions*: in an image with the packages that the tier "
-        "needs. *Own images*: in the engine project's CUDA images.",
+        "needs. *Own images*: in the engine project's CUDA images. Refusals for known faults are "
+        "[advisories](advisories.md).",
         "",
         "## Engines, versions and model families",
         "",

@@ -57,7 +57,8 @@ def text() -> str:
             "",
             "## Which connector serves them",
             "",
-            "A family without a row works, as far as known.",
+            "A family without a row works, as far as known. Known faults of families in some "
+            "versions are [advisories](advisories.md).",
             "",
             *table(("Family", "Connector", "What", "Source"), grouped(_support(sources))),
             "",

@@ -88,7 +88,7 @@ def test_matrix_matches_the_gate():
     """One answer of each kind, known from the gate's rows and from conflicts."""
     families, shapes = _rows("| Tier | Engine | Versions"), _rows("| Tier | Engine | tensor")
     versions, _own, dense, hybrid, *_ = families["Mooncake", "vLLM"]
-    assert (versions, dense, hybrid) == ("`>=0.22.0`", "yes", "`>=0.28.0` careful")
+    assert (versions, dense, hybrid) == ("`>=0.22.0`", "yes", "`>=0.29.0` careful")
     assert families["LMCache NodeServer", "vLLM"][3] == "no"
     assert ("LMCache NodeServer", "SGLang") not in families, "isolated IPC is vLLM's"
     assert ("NIXL", "SGLang") in families, "it takes halves of a pair alone"

@@ -187,6 +187,7 @@ class LMCache(Defaults[LMCacheSpec]):
             pairings.pairings(tier, engine),
             pairings.alternatives(tier, engine),
             "" if inside else str(tier.settings.ipc),
+            facts.level_types(tier),
             inprocess.notes(tier, engine) if inside else (),
         )
 

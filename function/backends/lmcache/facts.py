@@ -72,6 +72,14 @@ def in_process(tier: Tier) -> LMCacheInProcess:
     return present(tier.settings.in_process)
 
 
+def level_types(tier: Tier) -> frozenset[str]:
+    """Return what lies below the memory, for advisories."""
+    inside = tier.settings.in_process
+    if inside is not None and inside.local_disk is not None:
+        return frozenset({"LocalDisk"})
+    return frozenset(level.type for level in tier.settings.l2)
+
+
 def startup_seconds(tier: Tier) -> int:
     """Return the longest start of an agent, in seconds.
 

@@ -18,10 +18,6 @@ from function.contract.versions import parse
 _WHEELS = "the wheels of lmcache 0.4.4 to 0.5.6"
 _READERS = Version("0.5.5")
 _UNIFIED = Version("0.5.21")
-_NOT_AGAIN = (
-    "engines with lmcache 0.5.5 do not come back to their node's agent when it restarts: restart "
-    "them after it (LMCache 5168)"
-)
 
 _INSIDE = Pairing(
     "lmcache",
@@ -42,7 +38,6 @@ def pairings(tier: Tier, engine: Engine) -> tuple[Pairing, ...]:
     if server is None or server < _READERS:
         why = "others speak another protocol"
         return (Pairing("lmcache", _BEFORE_READERS.fits, wants, why, _WHEELS, "<0.5.3"),)
-    isolated = tier.settings.ipc == facts.ISOLATED
     return (
         Pairing(
             "lmcache",
@@ -51,7 +46,6 @@ def pairings(tier: Tier, engine: Engine) -> tuple[Pairing, ...]:
             "every lookup of an older one misses",
             _WHEELS,
             "<0.6",
-            (("==0.5.5", _NOT_AGAIN),) if isolated else (),
         ),
     )
 
@@ -61,8 +55,12 @@ def alternatives(tier: Tier, engine: Engine) -> tuple[Alternative, ...]:
     if tier.settings.mode == facts.IN_PROCESS or engine.name != VLLM:
         return ()
     return (
-        Alternative("spec.lmcache.ipc SharedMemory and spec.image.tag v0.5.4", _BEFORE_READERS),
-        Alternative("spec.lmcache.mode InProcess", _INSIDE),
+        Alternative(
+            "spec.lmcache.ipc SharedMemory and spec.image.tag v0.5.4",
+            "LMCacheMPConnector",
+            _BEFORE_READERS,
+        ),
+        Alternative("spec.lmcache.mode InProcess", "LMCacheConnectorV1", _INSIDE),
     )
 
 

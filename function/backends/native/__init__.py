@@ -74,7 +74,13 @@ class Native(Defaults[NativeSpec]):
                 f"Native works with vLLM only; this engine is {engine.name}. Use a tier of backend "
                 "HiCache, or Mooncake for both engines.",
             )
-        return Question(facts.row(tier), engine, self.rows)
+        return Question(
+            facts.row(tier),
+            engine,
+            self.rows,
+            mode=facts.mode(tier),
+            levels=facts.level_types(tier),
+        )
 
     def inject(self, tier: Tier, engine: Engine) -> Injection:
         return connector.inject(tier, engine)

@@ -33,6 +33,20 @@ def row(tier: Tier) -> str:
     return CONNECTOR + (f"/{TIERING}" if tier.settings.secondary else "")
 
 
+def mode(tier: Tier) -> str:
+    """Return when the simple connector stores: Lazy or Eager, "" for the other one."""
+    simple = tier.settings.simple
+    return "" if simple is None else "Lazy" if simple.lazy else "Eager"
+
+
+def level_types(tier: Tier) -> frozenset[str]:
+    """Return what lies below the memory, for advisories."""
+    simple = tier.settings.simple
+    if simple is not None and simple.disk is not None:
+        return frozenset({"SimpleDisk"})
+    return frozenset(level.type for level in tier.settings.secondary)
+
+
 def peers(tier: Tier) -> NativePeers | None:
     """Return the level of type Peers, None without one."""
     return next((level.peers for level in tier.settings.secondary if level.peers), None)

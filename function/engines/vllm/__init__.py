@@ -30,6 +30,7 @@ KIND = EngineKind(
     plan=plan.plan,
     phase=phases.phase,
     transfers=phases.transfers,
+    connectors=phases.own_connectors,
     images=ImageNames(
         stock=re.compile(r"(?:^|-)vllm-openai(?:-|$)"),
         own=re.compile(r"(?:^|-)vllm(?:-(?:cpu|cuda|gpu|rocm))?$"),

@@ -26,6 +26,11 @@ def transfers(flags: Flags) -> list[dict[str, Any]]:
     return _movers(_transfer(flags))
 
 
+def own_connectors(flags: Flags) -> frozenset[str]:
+    """Return the names of the user's own connectors."""
+    return frozenset(str(child.get("kv_connector")) for child in children(_transfer(flags)))
+
+
 def _transfer(flags: Flags) -> dict[str, Any]:
     try:
         found = json.loads(flags.get(KV_TRANSFER) or "{}")

@@ -515,9 +515,7 @@ def test_explain_needs_the_required_tier(write) -> None:
 
 TAKERS = {
     "vllm/vllm-openai:v0.23.0": "LMCache, mode InProcess; Native",
-    "vllm/vllm-openai:v0.29.0": (
-        "LMCache, ipc SharedMemory, image.tag v0.5.4; LMCache, mode InProcess; Mooncake; Native"
-    ),
+    "vllm/vllm-openai:v0.29.0": ("LMCache, ipc SharedMemory, image.tag v0.5.4; Mooncake; Native"),
     "vllm/vllm-openai:latest": "Native",
     "lmsysorg/sglang:v0.5.23": "Mooncake; HiCache",
     "vllm/vllm-openai:v0.9.0": "",

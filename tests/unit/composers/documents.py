@@ -75,11 +75,14 @@ def replica(name: str = "qwen", namespace: str = "team-a", **spec: Any) -> Docum
     }
 
 
+IMAGE = "vllm/vllm-openai:v0.32.0"
+
+
 def engine(
     annotations: dict[str, str] | None = None,
     *,
     args: list[str] | None = None,
-    image: str = "vllm/vllm-openai:v0.32.0",
+    image: str = IMAGE,
     provider_config: str = "gpu",
 ) -> Document:
     """A Deployment in an Object, as Modelplane's native backend desires it."""

@@ -794,7 +794,8 @@ NOTES = {
 @pytest.mark.parametrize("name", NOTES)
 def test_condition_has_the_notes_of_wiring(name: str) -> None:
     backend, words, told = NOTES[name]
-    engine = d.engine(args=["--model", "Qwen/Qwen3-8B", *words])
+    image = "vllm/vllm-openai:v0.25.1" if "InProcess" in str(backend) else d.IMAGE
+    engine = d.engine(args=["--model", "Qwen/Qwen3-8B", *words], image=image)
     required = d.requirements(d.ready_tier(**backend))
     got = call(d.replica(), desired={KEY: engine}, required=required)
     assert got.conditions == {"KVOffloadReady": ("True", "Wired")}

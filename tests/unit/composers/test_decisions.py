@@ -42,7 +42,7 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
     ),
     "0.5.5 on the default tier": (
         {}, "vllm/vllm-openai:v0.30.0", [DENSE], {}, {}, WIRED,
-        ("LMCache 5168", "restart them after it"),
+        ("LMCache 5168", "Restart them after it"),
     ),
     "0.5.4 on the default tier": (
         {}, "vllm/vllm-openai:v0.29.0", [DENSE], {}, {}, MISMATCH,
@@ -50,7 +50,7 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
          "tier's agent (lmcache 0.5.6) needs lmcache 0.5.5 to 0.5.x: every lookup of an older one "
          f"misses. Use an image that holds it (vllm/vllm-openai:v0.30.0 to v{NEWEST}, "
          "lmcache/vllm-openai:v0.5.5 to v0.5.6); or a tier with spec.lmcache.ipc SharedMemory and "
-         "spec.image.tag v0.5.4; or a tier with spec.lmcache.mode InProcess",),
+         "spec.image.tag v0.5.4",),
     ),
     "the commonest image": (
         {}, "vllm/vllm-openai:v0.23.0", [DENSE], {}, {}, MISMATCH,
@@ -70,7 +70,7 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
         INSIDE, "vllm/vllm-openai:v0.23.0", [DENSE], {}, {}, WIRED, ("deprecated upstream",),
     ),
     "0.5.4 on a tier of its own": (
-        OLDER, "vllm/vllm-openai:v0.29.0", [DENSE], {}, {}, WIRED, (),
+        OLDER, "vllm/vllm-openai:v0.29.0", [DENSE], {}, {}, WIRED, ("KVO-2026-015",),
     ),
     "0.5.6 on an older tier": (
         OLDER, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {}, MISMATCH,
@@ -169,7 +169,7 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
         ("CUDA IPC does not reach from one GPU instance into another", "mode InProcess"),
     ),
     "a slice of a GPU, inside the engine": (
-        INSIDE, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"nvidia.com/mig-3g.40gb": 1}, WIRED,
+        INSIDE, "vllm/vllm-openai:v0.25.1", [DENSE], {}, {"nvidia.com/mig-3g.40gb": 1}, WIRED,
         ("deprecated upstream",),
     ),
     "a GPU in turns": (

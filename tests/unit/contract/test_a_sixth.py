@@ -48,7 +48,7 @@ def test_new_backend_keeps_the_contract(tree: Path) -> None:
 
 def test_generated_pages_and_types_name_the_new_backend(tree: Path) -> None:
     assert stranger.generated(tree) <= GENERATED
-    assert "| Sixth | vLLM | all |" in (tree / "docs/support.md").read_text()
+    assert "| Sixth | vLLM | `>=0.24.0` |" in (tree / "docs/support.md").read_text()
     assert "SimpleCPUOffloadConnector/sixth" in (tree / "docs/versions.md").read_text()
     assert "Settings of backend Sixth." in (tree / "xrd/kvoffloadtier.yaml").read_text()
     assert "sixthcache" in (tree / "xrd/standalone/modeldeployment.yaml").read_text()

@@ -289,7 +289,9 @@ def _engine(case: Case) -> dict[str, Any]:
     }
     if held := _held(case, engine):
         annotations[PACKAGES] = held
-    document = d.engine(annotations, args=[*STARTS[name], d.MODEL], image=IMAGES[name])
+    # Newer engines with LMCache in their process are refused (KVO-2026-001).
+    image = "vllm/vllm-openai:v0.25.1" if case.name == "in-process" else IMAGES[name]
+    document = d.engine(annotations, args=[*STARTS[name], d.MODEL], image=image)
     pod = d.wired_pod(document)["spec"]  # as plain as engines are
     del pod["volumes"], pod["containers"][0]["volumeMounts"]
     return document

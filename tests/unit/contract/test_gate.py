@@ -9,6 +9,7 @@ from packaging.version import Version
 from function.api.engines import ENGINES
 from function.backends import hierarchy_rows as hicache
 from function.contract import gate
+from function.contract.advisories import ADVISORIES
 from function.contract.engine import Engine
 from function.contract.gate import Question, Rows, Verdict
 from function.contract.versions import ceiling, known_versions, parse, undeclared_versions
@@ -30,7 +31,17 @@ def cautions(connector: str, engine: str = "SGLang") -> list[str]:
 
 
 POOL_SIZE, HOST_POOL = cautions("HiCache")[0], cautions("HiCache/mooncake")[0]
-OTHER_WORDS = cautions("LMCacheMPConnector")[0]
+
+
+def said(number: str) -> str:
+    """The warning of one advisory."""
+    (found,) = (a for a in ADVISORIES if a.id == f"KVO-2026-{number}")
+    return found.message.rstrip(". ")
+
+
+SALT, OTHER_WORDS, NO_HEALTH = said("022"), said("023"), said("024")
+SALTED = [OTHER_WORDS, NO_HEALTH]  # of SGLang with LMCache from 0.5.21 on
+UNSALTED = [SALT, *SALTED]
 NEXT = ceiling("vLLM")  # the line behind the newest release
 MP = "LMCacheMPConnector"
 TIERING = "OffloadingConnector/TieringOffloadingSpec"
@@ -49,12 +60,16 @@ def abi(torch: str) -> str:
     )
 
 
+DENSE = frozenset({"dense"})
+
+
 def vllm(version=None, image=""):
-    return Engine("vLLM", version, image=image, version_source="image tag" if version else "")
+    source = "image tag" if version else ""
+    return Engine("vLLM", version, image=image, version_source=source, families=DENSE)
 
 
 def sglang(version=None):
-    return Engine("SGLang", version)
+    return Engine("SGLang", version, families=DENSE)
 
 
 # What SGLang 0.5.15 has of HiCache, and every newer one.
@@ -76,8 +91,8 @@ ALLOWED = [
      {MODULE, HMA, "isolated_ipc"}, []),
     (MP, vllm("0.30.0", "vllm/vllm-openai:v0.30.0-cu129"), "0.5.5", {MODULE, HMA, "isolated_ipc"},
      []),
-    ("LMCacheConnectorV1", vllm("0.32.0"), None, set(),
-     ["LMCache in the engine's process is deprecated upstream"]),
+    ("LMCacheConnectorV1", vllm("0.25.1"), None, set(),
+     ["LMCache in the engine's process is deprecated upstream", said("004")]),
     ("OffloadingConnector", vllm("0.20.0"), None,
      {"cpu_bytes_to_use", "eviction_policy", "store_threshold"}, []),
     ("OffloadingConnector", vllm(), None,
@@ -92,12 +107,12 @@ ALLOWED = [
      {"kv_lease_duration", "NixlPullConnector", "NixlPushConnector", "telemetry", "sleep mode"},
      ["the engine's image must have nixl 1.5.0 or newer (vLLM 0.32 or newer)"]),
     (MP, sglang("0.5.23"), "0.5.6", {"lmcache_config_file", "lmcache_env"},
-     [OTHER_WORDS, abi("torch 2.14.1")]),
-    (MP, sglang("0.5.21"), "0.5.6", {"lmcache_config_file", "lmcache_env"}, [OTHER_WORDS]),
-    (MP, sglang("0.5.20"), "0.5.5", {"lmcache_config_file"}, [OTHER_WORDS]),
+     [abi("torch 2.14.1"), *SALTED]),
+    (MP, sglang("0.5.21"), "0.5.6", {"lmcache_config_file", "lmcache_env"}, SALTED),
+    (MP, sglang("0.5.20"), "0.5.5", {"lmcache_config_file"}, UNSALTED),
     (MP, sglang("0.5.15.post1"), "0.5.6", {"lmcache_config_file"},
-     [OTHER_WORDS, abi("torch 2.11.0")]),
-    (MP, sglang(), "0.5.6", {"lmcache_config_file"}, [OTHER_WORDS]),
+     [abi("torch 2.11.0"), *UNSALTED]),
+    (MP, sglang(), "0.5.6", {"lmcache_config_file"}, SALTED),
     ("HiCache", sglang(), None, {*HICACHE, hicache.PIPELINE}, []),
     ("HiCache", sglang("0.5.20"), None, {*HICACHE, hicache.PIPELINE, hicache.BUFFER_ONLY}, []),
     ("HiCache", sglang("0.5.5"), None, set(), [POOL_SIZE]),
@@ -142,6 +157,12 @@ REFUSED = [
     ("HiCache/mori", sglang("0.5.14"), None, "EngineUnsupported", "needs SGLang >=0.5.15"),
     ("HiCache/shm", sglang(), None, "VersionMismatch", "this engine's version is not known"),
     (STORE, sglang("0.5.23"), None, "EngineUnsupported", "does not exist for SGLang"),
+    ("LMCacheConnectorV1", vllm("0.26.0"), None, "VersionMismatch",
+     "restores wrong blocks on vLLM 0.26 and newer, without an error (KVO-2026-001, LMCache 4463"),
+    ("LMCacheConnectorV1", vllm("0.33.0"), None, "VersionMismatch",
+     "or vLLM 0.25 in an image with lmcache 0.5. This engine is vLLM 0.33.0 (image tag)."),
+    ("LMCacheConnectorV1", vllm(), None, "VersionMismatch", DECLARE),
+    ("SimpleCPUOffloadConnector", vllm("0.23.0"), None, "VersionMismatch", "KVO-2026-050"),
     ("Nonsense", vllm("0.33.0"), None, "EngineUnsupported", "Nonsense does not exist"),
 ]  # fmt: skip
 
@@ -157,8 +178,8 @@ def test_refused(connector, engine, backend, reason, message):
 def test_a_version_beyond_the_tables_is_accepted_by_the_input_alone():
     ours, accepted = known_versions("vLLM")[-1], f"{NEXT}.0"
     with pytest.raises(Refused, match=rf"<{NEXT}, this engine is {NEXT}\.1"):
-        check(MP, Engine("vLLM", f"{NEXT}.1"), "0.5.5")
-    verdict = check(MP, Engine("vLLM", f"{NEXT}.1", newest=accepted), "0.5.5")
+        check(MP, Engine("vLLM", f"{NEXT}.1", families=DENSE), "0.5.5")
+    verdict = check(MP, Engine("vLLM", f"{NEXT}.1", newest=accepted, families=DENSE), "0.5.5")
     known = check(MP, vllm(ours), "0.5.5")
     assert verdict.features == known.features
     assert verdict.warnings == (
@@ -167,9 +188,12 @@ def test_a_version_beyond_the_tables_is_accepted_by_the_input_alone():
         *known.warnings,
     )
     with pytest.raises(Refused):
-        check(MP, Engine("vLLM", "0.99.0", newest=accepted), "0.5.5")
+        check(MP, Engine("vLLM", "0.99.0", newest=accepted, families=DENSE), "0.5.5")
     # An older version than the function's newest takes nothing away.
-    assert check(MP, Engine("vLLM", ours, newest="0.30.0"), "0.5.5") == known
+    assert (
+        check(MP, Engine("vLLM", ours, newest="0.30.0", families=DENSE, version_source=""), "0.5.5")
+        == known
+    )
 
 
 def test_rows_are_complete():

@@ -7,6 +7,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from function.api.engines import ENGINES, SGLANG, VLLM
+from function.contract.advisories import Circumstances, family_rows
 from function.contract.engine import Engine
 from function.contract.models import FAMILIES, UNKNOWN, Model, classify, of_config
 from function.contract.models.families import ARCHITECTURES, LAYOUTS, NAMES
@@ -161,6 +162,13 @@ def test_families_by_model_config(config, families):
     assert of_config(config) == frozenset(families.split())
 
 
+def answered(connector, engine, version, model):
+    """What the rows and the advisories say."""
+    at = Circumstances(connector, Engine(engine, version))
+    rows = (*MODEL_ROWS, *family_rows(at))
+    return judge(rows, connector, engine, Version(version) if version else None, model)
+
+
 def of(*families):
     return Model(frozenset(families), dict.fromkeys(families, NAME))
 
@@ -184,21 +192,22 @@ def of(*families):
         ("MooncakeStoreConnector", VLLM, "0.33.0", (UNKNOWN,), Support.WORKS, ""),
         ("MooncakeStoreConnector", VLLM, None, (UNKNOWN,), Support.ASK, "not serve hybrid ones"),
         ("OffloadingConnector", VLLM, "0.20.2", ("hybrid",), Support.REFUSED, "0.21 or newer"),
-        ("OffloadingConnector", VLLM, "0.33.0", ("hybrid",), Support.WORKS, ""),
+        ("OffloadingConnector", VLLM, "0.27.1", ("hybrid",), Support.REFUSED, "vllm 51094"),
+        ("OffloadingConnector", VLLM, "0.33.0", ("hybrid",), Support.CAUTION, "vllm 46453"),
         ("OffloadingConnector", VLLM, "0.33.0", (UNKNOWN,), Support.WORKS, ""),
-        ("NixlConnector", VLLM, "0.33.0", ("hybrid",), Support.WORKS, ""),
+        ("NixlConnector", VLLM, "0.33.0", ("hybrid",), Support.CAUTION, "vllm 52234"),
         ("NixlConnector", VLLM, "0.33.0", ("hybrid", "speculative"), Support.CAUTION, "tried"),
         ("NixlConnector", VLLM, "0.33.0", ("dense", "speculative"), Support.WORKS, ""),
         ("LMCacheMPConnector", SGLANG, "0.5.20", ("sliding",), Support.REFUSED, "0.5.21"),
         ("LMCacheMPConnector", SGLANG, "0.5.23", ("hybrid",), Support.CAUTION, "tried"),
         ("HiCache", SGLANG, "0.5.12", ("sliding",), Support.REFUSED, "0.5.13"),
         ("HiCache", SGLANG, "0.5.15", ("sliding",), Support.WORKS, ""),
+        ("HiCache", SGLANG, "0.5.23", ("mla", "sparse"), Support.CAUTION, "sglang 38031"),
+        ("HiCache/file", SGLANG, "0.5.23", ("mla", "sparse"), Support.REFUSED, "Mooncake 2236"),
     ],
 )
 def test_connector_support_by_family(connector, engine, version, families, support, says):
-    answer = judge(
-        MODEL_ROWS, connector, engine, Version(version) if version else None, of(*families)
-    )
+    answer = answered(connector, engine, version, of(*families))
     assert answer.support is support
     assert says in " ".join(answer.messages) and bool(answer.messages) is bool(says)
 
@@ -212,7 +221,7 @@ def test_messages_name_their_source():
          "vLLM's hybrid memory allocator off, and the engine fails at start. Use a tier of another "
          "backend, or none",),
     )  # fmt: skip
-    asked = judge(MODEL_ROWS, "LMCacheMPConnector", VLLM, None, classify(vllm("/mnt/models")))
+    asked = answered("LMCacheMPConnector", VLLM, None, classify(vllm("/mnt/models")))
     assert asked == FamilyAnswer(
         Support.ASK,
         ("nothing tells what kind of model this is, and LMCacheMPConnector does not serve hybrid "

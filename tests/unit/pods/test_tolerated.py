@@ -69,7 +69,8 @@ def test_notes_are_deduplicated_and_bounded() -> None:
 
 @pytest.mark.parametrize("mode", ["NodeServer", "InProcess"])
 def test_wired_condition_has_the_note_when_agents_are_needed(mode: str) -> None:
-    document = d.engine()
+    image = "vllm/vllm-openai:v0.25.1" if mode == "InProcess" else d.IMAGE
+    document = d.engine(image=image)
     d.wired_pod(document)["spec"]["tolerations"] = [SPOT]
     tier = d.ready_tier()
     if mode == "InProcess":
