@@ -30,9 +30,9 @@ Json = dict[str, Any]
 def replay(request: OffloadRequest, record: Record, step_input: Input) -> Json:
     """Return the manifest wired as recorded. Raise Refused where the record no longer fits."""
     read = {
-        pod.template.path: (pod, request.engine)
-        for request in request.engines
-        for pod in request.pods
+        pod.template.path: (pod, engine_request.engine)
+        for engine_request in request.engines
+        for pod in engine_request.pods
     }
     manifest, missing = request.manifest, set(record.templates)
     started = False
