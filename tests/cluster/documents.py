@@ -97,16 +97,17 @@ def gang(name: str, tier_name: str, cluster: str = FIRST) -> Manifest:
     """A ModelDeployment of one engine over two pods: a LeaderWorkerSet."""
     document = deployment(name, tier_name, cluster)
     engine = document["spec"]["template"]["spec"]["engines"][0]
+    image = "vllm/vllm-openai:v0.25.1"  # the newest line that LMCache in process serves
     engine["members"] = [
-        {"role": "Leader", "template": pod()},
-        {"role": "Worker", "worker": {"nodes": 1}, "template": worker_pod()},
+        {"role": "Leader", "template": pod(image=image)},
+        {"role": "Worker", "worker": {"nodes": 1}, "template": worker_pod(image)},
     ]
     return document
 
 
-def worker_pod() -> Manifest:
+def worker_pod(image: str) -> Manifest:
     """A pod that joins its leader and starts no engine of its own."""
-    template = pod()
+    template = pod(image=image)
     container = template["spec"]["containers"][0]
     container["command"] = ["ray", "start", "--block", "--address=$(LWS_LEADER_ADDRESS):6379"]
     del container["args"]

@@ -140,7 +140,7 @@ def test_kubernetes_expansion(raw, text):
 
 
 def test_a_short_campaign():
-    counts = campaign(runs=300, seed=7, seconds=60, shell_every=30)
+    counts = campaign(runs=300, seed=7, seconds=600, shell_every=30)
     assert counts["runs"] == 300
     assert counts["rewritten"] > 100
     assert counts["shell starts"] > 0
