@@ -73,9 +73,9 @@ def keep(directories: list[Directory], stop: threading.Event) -> None:
             try:
                 lease.step()
                 lease.problem = ""
-            except OSError as error:
+            except Exception as error:  # whatever somebody put there: the next step may do
                 lease.problem = f"cannot elect a worker: {error}"
-                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
                     directory.make_room()
         stop.wait(min(directory.lease.seconds for directory in directories) / 4)
 

@@ -8,6 +8,7 @@ than the interval that the low mark falls into, and as much of that one as it ta
 from __future__ import annotations
 
 import contextlib
+import errno
 import heapq
 import itertools
 import math
@@ -18,9 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .ages import Ages
-from .files import KEPT, LOCAL, OWN, mount_of, size_of, temporary, used
+from .files import KEPT, LOCAL, SMALL, mount_of, opened, size_of, temporary, used
 from .lease import Lease
-from .walk import walk
+from .walk import Folder, walk
 
 GRACE = 60.0  # seconds: nothing that was written or read since is removed
 STALE = 3600.0  # seconds: temporary files and empty directories older than this are left-overs
@@ -28,6 +29,8 @@ LEASE = 60.0  # seconds without a sign of life until another worker takes over
 LONGEST = 3600.0  # seconds between two walks at most, however long one takes
 DUTY = 20  # a walk may take a twentieth of the time
 HURRY = 4  # and a quarter where the file system fills meanwhile
+NEGLECT = 600.0  # seconds short of room after which no other worker can be at work
+AHEAD = 86400.0  # seconds by which a file may be newer than now; what is newer is the oldest
 BATCH = 512  # files that are removed at a time, so that a listing goes on undisturbed
 
 # name -> (type, help)
@@ -77,7 +80,7 @@ class Directory:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        self.path = os.path.realpath(self.path)
+        self.path = os.path.abspath(self.path)
         self.lease = Lease(self.path, self.lease_seconds)
         kind, options = mount_of(self.path)
         self.order = "written" if "noatime" in options else "used"
@@ -91,6 +94,8 @@ class Directory:
         self._marks: list[float] = []  # bytes and inodes in use at which to look again
         self._errors: dict[str, str] = {}
         self._said = ""
+        self._look, self._short_since = 0.0, math.inf
+        self._works = False  # without a lease
 
     @property
     def ails(self) -> str:
@@ -105,62 +110,65 @@ class Directory:
         # Where inodes are short, empty directories need not have been so for long.
         unused = now - (self.grace if self._short()[1] else self.stale)
         total = files = directories = empty = read = 0
-        for path, status, entries in self._walk():
-            if status is None:
-                directories += 1 if entries else 0
-                empty += 0 if entries or self._clear(path, unused) else 1
-                continue
-            name, size, when = os.path.basename(path), size_of(status), used(status)
-            left_over = temporary(name) and when < now - self.stale
-            if left_over and self._remove(path, size, "left_overs_total"):
-                continue
-            files, total = files + 1, total + size
-            if self._evictable(name, when, now):
-                ages.add(when, size)
-            if status.st_atime > status.st_mtime:
-                read += 1
-                self._say_again(path, status)
+        with opened(self.path) as top:
+            for folder, name, status, entries in self._walk(top):
+                if status is None:
+                    directories += 1 if entries else 0
+                    empty += 0 if entries or self._clear(folder, name, unused) else 1
+                    continue
+                size, when = size_of(status), _used(status, now)
+                left_over = temporary(name) and when < now - self.stale
+                if left_over and self._remove(folder, name, size, "left_overs_total"):
+                    continue
+                files, total = files + 1, total + size
+                if self._evictable(name, size, when, now):
+                    ages.add(when, size)
+                if status.st_atime > status.st_mtime:
+                    read += 1
+                    self._say_again(folder, name, status)
         self.counts.update(bytes=total, files=files, files_read=read)
         self.counts.update(directories=directories, empty_directories=empty)
         return ages
 
-    def _walk(self) -> Iterator[tuple[str, os.stat_result | None, int]]:
-        return walk(self.path, self._go_on, self._failed)
+    def _walk(self, at: int) -> Iterator[tuple[Folder, str, os.stat_result | None, int]]:
+        return walk(Folder(at, self.path), self._go_on, self._failed)
 
     def _go_on(self) -> None:
-        if self.stop.is_set() or not self.lease.held:
+        if self.stop.is_set() or not (self.lease.held or self._works):
             raise Stopped
         self.progress = time.monotonic()
 
-    def _failed(self, what: str, error: OSError) -> None:
+    def _failed(self, what: str, path: str, error: OSError) -> None:
         """Count an error, and keep it to be told. What is gone meanwhile is none."""
-        if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR):
             self.counts["errors_total"] += 1
-            self._errors[what] = f"cannot {what}: {error}"
+            self._errors[what] = f"cannot {what} {path[:200]!r}: {error.strerror}"
 
     def _now(self) -> float:
         return time.time() + self.lease.clock
 
-    def _evictable(self, name: str, when: float, now: float) -> bool:
-        return when < now - self.grace and name not in KEPT and not temporary(name)
+    def _evictable(self, name: str, size: int, when: float, now: float) -> bool:
+        kept = temporary(name) or (name in KEPT and size <= SMALL)
+        return when < now - self.grace and not kept
 
-    def _say_again(self, path: str, status: os.stat_result) -> None:
+    def _say_again(self, folder: Folder, name: str, status: os.stat_result) -> None:
         if self.says_again:
+            times = (status.st_atime_ns, status.st_atime_ns)
             try:
-                os.utime(path, ns=(status.st_atime_ns, status.st_atime_ns))
+                os.utime(name, ns=times, dir_fd=folder.at, follow_symlinks=False)
             except PermissionError:
                 self.says_again = False
             except OSError as error:
-                self._failed("mark", error)
+                self._failed("mark", f"{folder.path}/{name}", error)
 
-    def _clear(self, path: str, unused: float) -> bool:
+    def _clear(self, above: Folder, name: str, unused: float) -> bool:
         """Remove an empty directory where nothing has been since then; whether it is gone."""
         if not self.empties or self.dry_run:
             return False
         try:
-            if os.stat(path).st_mtime >= unused:
+            if os.stat(name, dir_fd=above.at, follow_symlinks=False).st_mtime >= unused:
                 return False
-            os.rmdir(path)
+            os.rmdir(name, dir_fd=above.at)
         except FileNotFoundError:
             return True
         except OSError:  # somebody has just written there
@@ -191,36 +199,38 @@ class Directory:
     def evict(self, ages: Ages, size: int, files: int) -> tuple[int, int]:
         """Remove what must go; (bytes, files) that are gone, by whoever's hand."""
         plan, now = ages.plan(size, files), self._now()
-        doomed: list[tuple[str, int]] = []
+        doomed: list[tuple[Folder, str, int]] = []
         gone = [0, 0]
 
         def remove() -> None:
-            for path, bytes_ in doomed:
-                if self._remove(path, bytes_, "removed_files_total"):
+            for at, doomed_name, bytes_ in doomed:
+                if self._remove(at, doomed_name, bytes_, "removed_files_total"):
                     gone[0] += bytes_
                     gone[1] += 1
             doomed.clear()
 
-        for path, status, _ in self._walk():
-            if status is None or len(doomed) >= BATCH:
-                remove()
-            if status is None or not self._evictable(os.path.basename(path), used(status), now):
-                continue
-            if plan.dooms(used(status), size_of(status)):
-                doomed.append((path, size_of(status)))
-        remove()
+        with opened(self.path) as top:
+            for folder, name, status, _ in self._walk(top):
+                if status is None or len(doomed) >= BATCH:
+                    remove()  # while their folders are open
+                if status is None:
+                    continue
+                size, when = size_of(status), _used(status, now)
+                if self._evictable(name, size, when, now) and plan.dooms(when, size):
+                    doomed.append((folder, name, size))
+            remove()
         return gone[0], gone[1]
 
-    def _remove(self, path: str, size: int, counter: str) -> bool:
+    def _remove(self, folder: Folder, name: str, size: int, counter: str) -> bool:
         """Whether the file is gone."""
         self._go_on()
         if not self.dry_run:
             try:
-                os.remove(path)
+                os.remove(name, dir_fd=folder.at)
             except FileNotFoundError:
                 pass
             except OSError as error:
-                self._failed("remove", error)
+                self._failed("remove", f"{folder.path}/{name}", error)
                 return False
             self.counts[counter] += 1
             self.counts["removed_bytes_total"] += size
@@ -235,7 +245,8 @@ class Directory:
 
     def _file_system(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """(all, free) in bytes and in inodes; (0, 0) of what the file system does not count."""
-        v = os.statvfs(self.path)
+        with opened(self.path) as at:
+            v = os.statvfs(at)
         return (v.f_blocks * v.f_frsize, v.f_bavail * v.f_frsize), (v.f_files, v.f_favail)
 
     # When ------------------------------------------------------------------------------------
@@ -243,7 +254,8 @@ class Directory:
     def turn(self) -> None:
         """One round, where it is ours and time. Raises Stopped, OSError."""
         now = time.monotonic()
-        if not self.lease.held:
+        self._works = self._neglected(now)
+        if not (self.lease.held or self._works):
             self.problem = ""
             return
         if now < self.due and not (now >= self.hurry and self._fills()):
@@ -264,6 +276,16 @@ class Directory:
             self.counts["bytes"] -= gone[0]
             self.counts["files"] -= gone[1]
         self._plan_next(now, stuck=any(need) and (self.dry_run or not any(gone)))
+
+    def _neglected(self, now: float) -> bool:
+        """Whether the file system has been short of room so long that who holds the lease does not
+        work: whoever may write to the directory can look like a holder."""
+        if now >= self._look:
+            self._look, short = now + self.period, False
+            with contextlib.suppress(OSError):
+                short = not self.lease.held and any(self._short())
+            self._short_since = min(self._short_since, now) if short else math.inf
+        return not self.lease.held and now - self._short_since >= NEGLECT
 
     def _say(self, text: str) -> None:
         """What is so at every round is said once."""
@@ -297,27 +319,27 @@ class Directory:
     def make_room(self) -> None:
         """Remove a few old files: on a full disk there is no room for a lease either."""
         now = time.time()
-        old = (
-            (when, path)
-            for when, path in itertools.islice(self._some(), 4096)
-            if self._evictable(os.path.basename(path), when, now)
-        )
-        for _, path in [] if self.dry_run else heapq.nsmallest(16, old):
-            with contextlib.suppress(OSError):
-                os.remove(path)
+        old: list[tuple[float, str, str]] = []
+        with contextlib.suppress(OSError), opened(self.path) as at:
+            found = walk(Folder(at, self.path), lambda: None, lambda *_: None)
+            files = (
+                (_used(status, now), folder.path, name)
+                for folder, name, status, _ in itertools.islice(found, 4096)
+                if status is not None
+                and self._evictable(name, size_of(status), _used(status, now), now)
+            )
+            old = heapq.nsmallest(0 if self.dry_run else 16, files)
+        for _, path, name in old:
+            with contextlib.suppress(OSError), opened(path) as at:
+                os.remove(name, dir_fd=at)
 
-    def _some(self) -> Iterator[tuple[float, str]]:
-        """(last used, path) of files below, as they come."""
-        folders = [self.path]
-        while folders:
-            with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        folders += [entry.path] if entry.name != OWN else []
-                    elif entry.is_file(follow_symlinks=False):
-                        yield used(entry.stat(follow_symlinks=False)), entry.path
+
+def _used(status: os.stat_result, now: float) -> float:
+    """When a file was last used; what says that it is of the future is the oldest."""
+    when = used(status)
+    return when if when < now + AHEAD else 0.0
 
 
 def say(text: str) -> None:
-    """To the log."""
-    print(text, flush=True)
+    """To the log, also a name that is no text."""
+    print(text.encode("utf-8", "backslashreplace").decode(), flush=True)

@@ -66,6 +66,8 @@ def serve(port: int, directories: list[Directory]) -> None:
     checks = {"/healthz": hanging, "/readyz": ailing}
 
     class Handler(http.server.BaseHTTPRequestHandler):
+        timeout = 30  # seconds for a request
+
         def do_GET(self) -> None:
             status, text = 200, ""
             if self.path == "/metrics":

@@ -31,3 +31,16 @@ def worker(root: Path, **fields: Any) -> Directory:
     found = Directory(str(root), **fields)
     found.lease.step()
     return found
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return self.now

@@ -125,8 +125,8 @@ def test_already_removed_files_count_as_freed(tmp_path: Path, monkeypatch: Any) 
     fill(tmp_path, {f"f{n}": (10, 900 - n) for n in range(10)})
     remove = os.remove
 
-    def quicker(path: str) -> None:
-        remove(path)
+    def quicker(path: str, dir_fd: int) -> None:
+        remove(path, dir_fd=dir_fd)
         raise FileNotFoundError(path)
 
     monkeypatch.setattr(module.os, "remove", quicker)  # type: ignore[attr-defined]
@@ -139,7 +139,7 @@ def test_failed_removal_is_reported_and_not_retried_at_once(
 ) -> None:
     fill(tmp_path, {"a": (10, 900)})
 
-    def refuse(_: str) -> None:
+    def refuse(_: str, **__: Any) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(module.os, "remove", refuse)  # type: ignore[attr-defined]

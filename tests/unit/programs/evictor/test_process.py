@@ -88,10 +88,10 @@ def test_process_evicts_serves_metrics_and_stops(tmp_path: Path) -> None:
 
 
 def test_problem_fails_the_readiness_probe(tmp_path: Path) -> None:
-    """A file where a directory should be: nobody can be elected, and no restart would help."""
+    """A link where the directory should be: nobody can be elected, and no restart would help."""
     cache = tmp_path / "cache"
-    cache.mkdir()
-    (cache / ".evictor").touch()
+    (tmp_path / "other").mkdir()
+    cache.symlink_to(tmp_path / "other")
     at = port()
     config = {"directories": [{"path": str(cache), "lease_seconds": 1}], "port": at}
     with running(PROGRAM, config) as process:
@@ -100,7 +100,8 @@ def test_problem_fails_the_readiness_probe(tmp_path: Path) -> None:
         status, text = get(at, "/readyz")
         assert status == 503 and "cannot elect a worker" in text
         assert get(at, "/healthz") == (200, "ok\n")
-        (cache / ".evictor").unlink()
+        cache.unlink()
+        cache.mkdir()
         assert process.stdout.readline() == f"{cache}: works again\n"
         assert get(at, "/readyz") == (200, "ok\n")
         until(lambda: "walks_total{" in get(at, "/metrics")[1])
