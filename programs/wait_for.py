@@ -1,4 +1,8 @@
-"""Wait until one of HOST:PORT... accepts a connection: wait_for.py SECONDS HOST:PORT..."""
+"""Wait until one of ADDRESS... answers: wait_for.py SECONDS ADDRESS...
+
+HOST:PORT accepts a connection. HOST resolves, as a headless Service does
+once a pod is ready.
+"""
 
 import signal
 import socket
@@ -7,8 +11,11 @@ import time
 
 
 def refusal(address: str) -> str:
-    host, _, port = address.rpartition(":")
+    host, colon, port = address.rpartition(":")
     try:
+        if not colon:
+            socket.getaddrinfo(address, None)
+            return ""
         socket.create_connection((host.strip("[]"), int(port)), 2).close()
     except OSError as problem:
         return f"{address}: {problem}"

@@ -201,7 +201,12 @@ class Pod:
         if empty is not None and empty.get("medium") == "Memory":
             number, unit = re.fullmatch(r"(\d+)(\w*)", empty.get("sizeLimit", "4Gi")).groups()
             return out | {"tmpfs": int(number) * _UNITS.get(unit, 1)}
-        return out | {"source": str(self._source(volume) / mount.get("subPath", ""))}
+        source = self._source(volume)
+        place = source / mount.get("subPath", "")
+        if not place.exists():  # as the kubelet: as root, with the mode of the volume's top
+            place.mkdir(parents=True)
+            place.chmod(source.stat().st_mode & 0o7777)
+        return out | {"source": str(place)}
 
     def volume(self, name: str) -> Path:
         """The folder of one of its volumes: what the kubelet writes when a ConfigMap changes."""

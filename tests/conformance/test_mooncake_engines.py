@@ -42,7 +42,10 @@ def container(tier, folder, name):
 @each
 def test_vllm_accepts_the_emitted_configuration(vllm, tier, tmp_path):
     found, env, files = container(tier, tmp_path, "vllm")
-    parsed = vllm.parse(["vllm", "serve", *found["args"]], {"MOONCAKE_CONFIG_PATH": "/x"})
+    for file, text in files["data"].items():
+        (tmp_path / file).write_text(text)
+    told = {"MOONCAKE_CONFIG_PATH": "/x", "PYTHONPATH": str(tmp_path)}
+    parsed = vllm.parse(["vllm", "serve", *found["args"]], told)
     assert parsed.ok, parsed.error
     config = parsed.result["kv_transfer_config"]
     assert config["kv_connector"] == "MooncakeStoreConnector"
@@ -53,7 +56,8 @@ def test_vllm_accepts_the_emitted_configuration(vllm, tier, tmp_path):
     assert folder == mounted
     written = json.loads(files["data"][file])
     assert written["global_segment_size"] == 0 and written["local_buffer_size"] == 512 << 20
-    assert set(env) - {"MOONCAKE_CONFIG_PATH"} <= set(
+    assert env["PYTHONPATH"] == mounted  # of every pod, and so of Ray's workers
+    assert set(env) - {"MOONCAKE_CONFIG_PATH", "PYTHONPATH"} <= set(
         env["VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"].split(",")
     ) | {"VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"}
 

@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -93,3 +94,37 @@ def never_restarted(pod) -> None:
     for container in pod.containers.values():
         assert container.killed_by_probe == []
         assert container.exit_codes in ([], [0]), container.log[-3000:]
+
+
+def test_a_client_needs_no_admin_port(pool, tmp_path):
+    """The emitted NetworkPolicy admits engines to the other ports only."""
+    master = pool.master()
+    pool.lead(master)
+    pool.stores(2)
+    writer, reader = pool.client(tmp_path), pool.client(tmp_path, "engine-1")
+    assert writer.ask("put", "a", 0, 16).ok == 16
+    assert reader.ask("get", "a", 0, 16).ok == 16
+    assert reader.ask("get", "b", 0, 1).missing == 1
+    policy = pool.manifest("NetworkPolicy", "pool")["spec"]["ingress"]
+    (engines,) = (rule for rule in policy if "namespaceSelector" in rule["from"][0])
+    admitted = [(p["port"], p.get("endPort", p["port"])) for p in engines["ports"]]
+    clients = {writer.pod.address, reader.pod.address}
+    rows = [row for pod in pool.pods for row in connections(pod)]
+    listens = {port for port, _, _, state in rows if state == "0A"}
+    asked = {port for port, who, _, _ in rows if who in clients}
+    asked |= {row[2] for client in (writer, reader) for row in connections(client.pod)}
+    asked &= listens  # the other ports are of the asking side
+    assert 50051 in asked and 9003 not in asked
+    assert all(any(a <= port <= b for a, b in admitted) for port in asked - {7000}), asked
+
+
+def connections(pod):
+    """(own port, who, their port, state) of its connections, a minute after their end too."""
+    rows = []
+    for name in ("tcp", "tcp6"):
+        text = Path(f"/proc/{pod._holder.pid}/net/{name}").read_text()
+        rows += [line.split()[1:4] for line in text.splitlines()[1:]]
+    for own, other, state in rows:
+        (_, _, port), (address, _, theirs) = own.rpartition(":"), other.rpartition(":")
+        who = ".".join(str(byte) for byte in bytes.fromhex(address[-8:])[::-1])
+        yield int(port, 16), who, int(theirs, 16), state

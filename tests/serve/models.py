@@ -40,10 +40,21 @@ CONFIG = {
 }
 
 
-def write_model(folder: Path, seed: int) -> Path:
+# LongRoPE's factors for requests up to 4,096 tokens, and for longer ones: of each pair of a head.
+LONG_ROPE = {
+    "rope_scaling": {
+        "rope_type": "longrope",
+        "short_factor": [1.0] * (HEAD // 2),
+        "long_factor": [1.0 + pair / 4 for pair in range(HEAD // 2)],
+    },
+    "original_max_position_embeddings": 4096,
+}
+
+
+def write_model(folder: Path, seed: int, more: Mapping[str, Any] | None = None) -> Path:
     """A model of that seed's weights in `folder`, as a hub's snapshot lies on a disk."""
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / "config.json", CONFIG)
+    _write(folder / "config.json", {**CONFIG, **(more or {})})
     _write(folder / "tokenizer.json", _tokenizer())
     _write(folder / "tokenizer_config.json", _TOKENIZER_CONFIG)
     shapes = {"model.embed_tokens.weight": (VOCABULARY, HIDDEN), "model.norm.weight": (HIDDEN,)}

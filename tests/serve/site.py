@@ -4,6 +4,7 @@ import itertools
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.conformance.envs import Environment, environment, environment_with
 from tests.conformance.manifests import Manifest
@@ -48,9 +49,9 @@ class Site:
         """The template with that stand-in, which a machine with a GPU does not need."""
         return template if self.gpu is not None else one.apply(template)
 
-    def model(self, claim: str, seed: int, path: str = "") -> None:
-        """Weights of that seed on a claim."""
-        models.write_model(self.node.volume("claim", claim) / path, seed)
+    def model(self, claim: str, seed: int, more: Mapping[str, Any] | None = None) -> None:
+        """Weights of that seed on a claim; `more` goes into the model's configuration."""
+        models.write_model(self.node.volume("claim", claim), seed, more)
 
     def hub(self, claim: str, seeds: Mapping[str, int]) -> None:
         """A hub's cache with the repository: revision -> seed of its weights."""

@@ -57,8 +57,10 @@ def _load_shim(template: Manifest) -> Manifest:
     for container in spec["containers"]:
         mount = {"name": CLAIM, "mountPath": SHIM, "readOnly": True}
         container["volumeMounts"] = [*container.get("volumeMounts", ()), mount]
-        assert not any(variable["name"] == "PYTHONPATH" for variable in container["env"])
-        container["env"] = [*container["env"], {"name": "PYTHONPATH", "value": SHIM}]
+        env = {variable["name"]: variable for variable in container["env"]}
+        paths = [*filter(None, [env.get("PYTHONPATH", {}).get("value")]), SHIM]
+        env["PYTHONPATH"] = {"name": "PYTHONPATH", "value": ":".join(paths)}
+        container["env"] = list(env.values())
     return out
 
 

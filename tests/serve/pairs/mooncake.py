@@ -18,5 +18,4 @@ class Pool(Running):
         template = self.manifest(KINDS[part], part)["spec"]["template"]
         sized = with_env(template, {SIZE: str(self.memory)}) if part == "store" else template
         self.parts[part] = self.site.start(sized, part, restart=True)
-        if part == "master":
-            self.service(part, self.parts[part])
+        self.service(part, self.parts[part])

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 
+from tests.conformance.container import Container
 from tests.conformance.manifests import Manifest, one
 from tests.conformance.pod import Pod
 from tests.serve.site import Site
@@ -42,8 +43,12 @@ class Running(ABC):
 
     def kill(self, part: str) -> None:
         """SIGKILL to its first container, as the out-of-memory killer would."""
+        self.container(part).kill()
+
+    def container(self, part: str) -> Container:
+        """The first container of a part's pod, after those that it starts with."""
         pod = self.parts[part]
-        pod.containers[pod.spec["containers"][0]["name"]].kill()
+        return pod.containers[pod.spec["containers"][0]["name"]]
 
     def manifest(self, kind: str, name: str = "") -> Manifest:
         return one(self.declared.manifests, kind, name)

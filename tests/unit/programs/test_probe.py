@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from function.contract.models import of_config
 from function.contract.stock_images import declared
 from programs import probe
 from tests.unit.cli.test_commands import run
+from tests.unit.contract.model_config import of_config
 
 SCRIPT = Path(probe.__file__)
 FACTORY = """\

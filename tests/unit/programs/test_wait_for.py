@@ -26,6 +26,12 @@ def test_process_ends_when_one_address_answers() -> None:
     assert out == f"waiting for 127.0.0.1:1, 127.0.0.1:{port}\n"
 
 
+def test_host_alone_is_resolved() -> None:
+    """A headless Service has no address before one of its pods is ready."""
+    assert wait_for.refusal("localhost") == ""
+    assert wait_for.refusal("store.invalid").startswith("store.invalid: ")
+
+
 def test_process_times_out_with_a_reason() -> None:
     waiting = start("0", "127.0.0.1:1")
     _, err = waiting.communicate()
