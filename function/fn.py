@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from threading import Event
 from typing import Any
@@ -34,10 +35,10 @@ from function.edge.request import Call
 from function.edge.shares import Shares
 from function.names import GROUP
 
-# The interpreter runs one at a time; a second lets short calls overtake a long one.
+# The interpreter runs one at a time; others let short calls overtake a long one.
 THREADS = 4
-# Of them, for the composites of one namespace.
-THREADS_OF_NAMESPACE = 2
+# Of them, for the composites of one namespace: with two, its neighbours wait twice as long.
+THREADS_OF_NAMESPACE = 1
 # What of a request may be parsed on the event loop: about a millisecond.
 _QUICK_BYTES = 256 * 1024
 
@@ -96,37 +97,40 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
         untagged = replies.untagged(wire)
         try:
             # A key of many bytes is made in a thread.
-            reply = self._remembered(untagged) if len(untagged) <= _QUICK_BYTES else None
+            key = replies.request_key(untagged) if len(untagged) <= _QUICK_BYTES else None
+            reply = self._replies.get(key, self.clock()) if key else None
             if reply is None:
-                reply = await self._compose(wire, untagged)
+                reply = await self._compose(wire, untagged, key)
         except DecodeError as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"not a request: {error}")
         _count(reply.counted, started)
         return reply.wire
 
-    def _remembered(self, untagged: bytes) -> Reply | None:
-        key = replies.request_key(untagged)
-        return self._replies.get(key, self.clock()) if key else None
+    async def _compose(self, wire: bytes, untagged: bytes, key: bytes | None) -> Reply:
+        """Answer in a thread, when one of the namespace's is free; stop when the client goes.
 
-    async def _compose(self, wire: bytes, untagged: bytes) -> Reply:
-        """Answer in a thread, when one of the namespace's is free; stop when the client goes."""
+        `key`: what names the request, None where the thread is to make it of `untagged`.
+        """
         loop, gone = asyncio.get_running_loop(), Event()
         try:
             req = await loop.run_in_executor(
                 self._parsers, fnv1.RunFunctionRequest.FromString, wire
             )
             async with self._shares.of(_namespace(req)):
-                serve = partial(self._serve, req, untagged, gone)
+                serve = partial(self._serve, req, untagged, key, gone)
                 return await loop.run_in_executor(self._threads, serve)
         except asyncio.CancelledError:
             gone.set()
             raise
 
-    def _serve(self, req: fnv1.RunFunctionRequest, untagged: bytes, gone: Event) -> Reply:
-        if len(untagged) > _QUICK_BYTES and (reply := self._remembered(untagged)):
-            return reply
+    def _serve(
+        self, req: fnv1.RunFunctionRequest, untagged: bytes, key: bytes | None, gone: Event
+    ) -> Reply:
+        if key is None:
+            key = replies.request_key(untagged)
+            if reply := self._replies.get(key, self.clock()):
+                return reply
         reply = self._reply(req, gone)
-        key = replies.request_key(untagged)
         if key and reply.counted.outcome == "ok":
             self._replies.put(key, reply)
         return reply
@@ -146,17 +150,14 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
         return Reply(wire, counted, call.valid_until)
 
     def _run(
-        self,
-        call: Call,
-        req: fnv1.RunFunctionRequest,
-        counted: Counted,
-        gone: Event | None = None,
+        self, call: Call, req: fnv1.RunFunctionRequest, counted: Counted, gone: Event | None = None
     ) -> fnv1.RunFunctionResponse:
         try:
             step_input = read_input(call)
             counted.composer, composer = _dispatch(call, step_input)
             with budget.of_call(gone):
                 answer = composer(call, step_input, self.backends)
+            _keep_taken(call, answer)
             if call.is_unresponsive:
                 answer.ttl = min(answer.ttl, TTL_UNRESPONSIVE)
             counted.refusals = tuple(answer.refusals)
@@ -187,6 +188,16 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
             )
         finally:
             structs.settle()
+
+
+def _keep_taken(call: Call, answer: Answer) -> None:
+    """Keep what an earlier step desires under a key of ours, and say so in the first condition."""
+    taken = [key for key, ours in answer.resources.items() if call.is_taken(key, ours.manifest)]
+    for key in taken:
+        del answer.resources[key]
+    for condition in answer.conditions[: bool(taken)]:
+        text = f"{condition.message} {response.taken(taken)}".strip()
+        answer.conditions[0] = replace(condition, message=text)
 
 
 def _namespace(req: fnv1.RunFunctionRequest) -> str:

@@ -1,5 +1,6 @@
 """The function's process entry: `function` serves RunFunction to Crossplane."""
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -45,6 +46,10 @@ def main(
         server.serve(fn.FunctionRunner(clock=_clock(fixed_time), verbose=debug), **options)
     except (ValueError, OSError, RuntimeError) as error:
         sys.exit(f"function: {error}")
+    # A thread may still compute for a client that was turned away: nobody waits for it.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _clock(fixed: datetime | None) -> Callable[[], float]:

@@ -33,7 +33,10 @@ _VALUES = re.compile(
     # A JSON Web Token. What follows its head is optional: all that is read is then taken, where
     # eyJ-eyJ-... would be read from each of its links to its end, in search of a dot.
     r"|\beyJ[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]+)*"
-    r"|(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"  # user:password in a URL
+    r"|(?<=://)[^\s/@]+(?=@)"  # user:password in a URL
+    # user:password@ of an image reference; a tag before a digest is none. The length is bounded:
+    # the rest of a chain of colons would be read from each of them.
+    r"|(?<=[\w.+-]):[^\s/@\"']{1,128}+(?=@(?!sha\d+:)[\w.-])"
 )
 
 

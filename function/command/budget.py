@@ -11,7 +11,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event
+
+from function.facts import Table
 
 # Linux: MAX_ARG_STRLEN, 32 pages with the final NUL. No program starts with a longer argument, nor
 # with a longer variable.
@@ -28,6 +31,7 @@ class Limit:
     `what` is counted. `fix`: what the user can do. `why`: the reason, for docs/commands.md.
     """
 
+    name: str
     most: int
     call: int
     what: str
@@ -35,66 +39,7 @@ class Limit:
     why: str
 
 
-_SHORTEN = "shorten it, or move what is not the engine's start into an init container or an image"
-_WRITE_OUT = "write the engine's flags out where it is started"
-
-LIMITS = {
-    "given": Limit(
-        2 * 1024 * 1024,
-        4 * 1024 * 1024,
-        "bytes of command, args and env",
-        "Linux starts no program with more; shorten them",
-        "Linux gives a program a quarter of its stack for arguments and environment; the stack has "
-        "8 MiB where nobody says otherwise.",
-    ),
-    "scripts": Limit(
-        64 * 1024,
-        256 * 1024,
-        "bytes of shell scripts, those in them included",
-        _SHORTEN,
-        "A script that the grammar (tree-sitter-bash) can hardly read takes up to 17 us a byte: a "
-        "second. The longest launcher that was found, KServe's, has 9 KiB.",
-    ),
-    "operators": Limit(
-        1000,
-        4000,
-        "of the characters | < > ( ` in shell scripts",
-        _SHORTEN,
-        "Where a script can be read in several ways, the grammar's time grows with the square of "
-        "these: 0.2 s for 1,000, in the worst order that was found. KServe's launcher has 46.",
-    ),
-    "grammar": Limit(
-        6000,
-        12_000,
-        "steps of the shell grammar",
-        f"correct its syntax, or {_SHORTEN}",
-        "Where a script cannot be read, the grammar goes over the rest of it at every word. A "
-        "script without errors takes at most 60 steps for a kilobyte.",
-    ),
-    "expanded": Limit(
-        16 * 1024,
-        64 * 1024,
-        "bytes put into words by variables",
-        _WRITE_OUT,
-        "A script of 100 bytes can double a variable until no memory holds it; so can an env. "
-        "The scripts of the corpus need 96 bytes at most.",
-    ),
-    "words": Limit(
-        20_000,
-        60_000,
-        "words of commands, those out of variables included",
-        _WRITE_OUT,
-        "A word of a script can stand for a thousand arguments. Engines know some 400 flags.",
-    ),
-    "steps": Limit(
-        200_000,
-        600_000,
-        "steps",
-        _SHORTEN,
-        "Of all the rest, under half a second's work: `${9999}` is found by going over 9,998 "
-        "arguments.",
-    ),
-}
+LIMITS = {row.name: row for row in Table(Limit, Path(__file__).with_name("limits.yaml"), "limits")}
 
 
 class OverBudget(Exception):

@@ -9,16 +9,7 @@ from typing import Any
 
 from function.command import kubernetes, proof, quoting
 from function.command.budget import ARGUMENT_BYTES, Budget, OverBudget
-from function.command.model import (
-    OPT_IN,
-    Append,
-    Delete,
-    Edit,
-    EngineCall,
-    Replace,
-    Word,
-    shown,
-)
+from function.command.model import OPT_IN, Append, Delete, Edit, EngineCall, Replace, Word, shown
 from function.command.places import KEYS, ListPlace, ListSlot, NodePlace, NodeSlot
 from function.command.program import ParsedCommand, Program
 from function.command.proof import TextEdit

@@ -17,9 +17,7 @@ from function.command.shell.script import Holder
 
 
 def read(
-    container: Mapping[str, Any],
-    image_call: ImageCall | None = None,
-    budget: Budget | None = None,
+    container: Mapping[str, Any], image_call: ImageCall | None = None, budget: Budget | None = None
 ) -> Program:
     """Return what `container` (core/v1: command, args, env) runs. Never raises.
 

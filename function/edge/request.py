@@ -6,13 +6,16 @@ from functools import cached_property
 from typing import Any
 
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+from google.protobuf import struct_pb2 as structpb
 
 from function.edge import structs
-from function.kube import access, objects
+from function.kube import access, errors, objects
 
 Document = dict[str, Any]
 
 _KIND = ("apiVersion", "kind")
+# How crossplane-runtime begins its errors where it has not read the external resource.
+_UNSEEN = ("connect failed: ", "observe failed: ")
 
 
 class Call:
@@ -38,7 +41,7 @@ class Call:
     @cached_property
     def composite(self) -> Document:
         """Return the whole composite."""
-        return structs.decode(self._req.observed.composite.resource)
+        return _document(self._req.observed.composite.resource, access.COMPOSITE)
 
     @property
     def name(self) -> str:
@@ -54,7 +57,8 @@ class Call:
 
     def composite_value(self, *path: str | int) -> Any:
         """Return one value of the composite, without converting the rest."""
-        return structs.read(self._req.observed.composite.resource, *path)
+        found = structs.read(self._req.observed.composite.resource, *path)
+        return access.typed(found, access.COMPOSITE, *path)
 
     def composite_condition(self, kind: str) -> Document:
         """Return a whole condition of the composite, {} where it has none of that type."""
@@ -71,7 +75,7 @@ class Call:
     def required(self, name: str) -> list[Document] | None:
         if name not in self._req.required_resources:
             return None
-        return [structs.decode(i.resource) for i in self._req.required_resources[name].items]
+        return [_document(i.resource) for i in self._req.required_resources[name].items]
 
     def required_values(
         self, name: str, *paths: tuple[str | int, ...]
@@ -80,7 +84,7 @@ class Call:
         if name not in self._req.required_resources:
             return None
         items = self._req.required_resources[name].items
-        return [tuple(structs.read(i.resource, *path) for path in paths) for i in items]
+        return [tuple(_value(i.resource, *path) for path in paths) for i in items]
 
     def required_schema(self, name: str) -> Document | None:
         """Return the OpenAPI schema required by that name; None: unresolved, or no such kind."""
@@ -121,12 +125,12 @@ class Call:
         """Return a whole observed resource. Prefer `observed_value`: it converts less."""
         if key not in self._req.observed.resources:
             return None
-        return structs.decode(self._req.observed.resources[key].resource)
+        return _document(self._req.observed.resources[key].resource)
 
     def observed_value(self, key: str, *path: str | int) -> Any:
         if key not in self._req.observed.resources:
             return None
-        return structs.read(self._req.observed.resources[key].resource, *path)
+        return _value(self._req.observed.resources[key].resource, *path)
 
     def observed_condition(self, key: str, kind: str) -> str:
         if key not in self._req.observed.resources:
@@ -138,11 +142,27 @@ class Call:
         return _condition(self.observed_value(key, "status", "conditions"), kind)
 
     def refused_write(self, key: str) -> str:
-        """Return why the provider could not write an Object's manifest, "" where it could."""
+        """Return why the provider could not write an Object's manifest, "" where it could.
+
+        The same words for each try, as far as its error is the same.
+        """
         if self.observed_condition(key, "Synced") != "False":
             return ""
         entry = self.observed_whole_condition(key, "Synced")
-        return str(entry.get("message") or entry.get("reason") or "the provider gave no reason")
+        said = str(entry.get("message") or entry.get("reason") or "the provider gave no reason")
+        return errors.without_differences(said)
+
+    def unseen_since(self, key: str) -> str:
+        """Return since when the provider no longer sees what an Object stands for, "" if it does.
+
+        What the Object's status repeats is as old. Other errors concern a write alone.
+        """
+        entry = self.observed_whole_condition(key, "Synced")
+        unseen = str(entry.get("message")).startswith(_UNSEEN)
+        if entry.get("status") != "False" or not unseen:
+            return ""
+        seen = self.observed_value(key, *objects.STATUS_MANIFEST, "kind") is not None
+        return str(entry.get("lastTransitionTime")) if seen else ""
 
     def observed_ready(self, key: str, *, by_existing: bool = False) -> bool:
         """Return whether an observed Object is ready.
@@ -174,6 +194,11 @@ class Call:
             raise KeyError(key)
         return structs.decode(self._req.desired.resources[key].resource)
 
+    def is_taken(self, key: str, manifest: Mapping[str, Any]) -> bool:
+        """Return whether an earlier step desires something else under a key."""
+        earlier = self._req.desired.resources
+        return key in earlier and structs.decode(earlier[key].resource) != manifest
+
     def desired_value(self, key: str, *path: str | int) -> Any:
         """Return one value of a desired resource, without converting the rest."""
         if key in self._added:
@@ -198,15 +223,26 @@ class Call:
         found = self.desired_value(key, *path)
         return found if isinstance(found, str) else ""
 
-    def desired_mentions(self, key: str, text: str) -> bool:
-        """Return whether a desired resource contains a text, without converting it."""
+    def desired_mentions(self, key: str, *texts: str) -> bool:
+        """Return whether a desired resource contains one of the texts, without converting it."""
         if key in self._added:
-            return text in str(self._added[key])
-        return text.encode() in self._req.desired.resources[key].resource.SerializeToString()
+            return any(text in str(self._added[key]) for text in texts)
+        wire = self._req.desired.resources[key].resource.SerializeToString()
+        return any(text.encode() in wire for text in texts)
 
     def desire(self, resources: Mapping[str, Document]) -> None:
         """Show later parts of this step the resources that an earlier part composes."""
         self._added.update(resources)
+
+
+def _document(struct: structpb.Struct, shape: Document = access.FOREIGN) -> Document:
+    """Return a document whose well-known fields have their types."""
+    found: Document = access.typed(structs.decode(struct), shape)
+    return found
+
+
+def _value(struct: structpb.Struct, *path: str | int) -> Any:
+    return access.typed(structs.read(struct, *path), access.FOREIGN, *path)
 
 
 def _condition(conditions: Any, kind: str) -> Document:

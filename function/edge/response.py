@@ -1,13 +1,16 @@
 """Write an Answer as a RunFunctionResponse."""
 
 import datetime
+from collections.abc import Iterable
 
 from crossplane.function import response
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from function.edge import structs
 from function.edge.answer import FALSE, TRUE, Answer, Condition, Requirement
+from function.kube import access
 from function.problems import cut
+from function.redact import redacted
 
 # Characters of one message: the limit of metav1.Condition. What it quotes can be anyone's.
 _LONGEST = 32768
@@ -33,7 +36,7 @@ def write(req: fnv1.RunFunctionRequest, answer: Answer) -> fnv1.RunFunctionRespo
             del desired[key]
     if answer.status:
         current = structs.decode(rsp.desired.composite.resource)
-        status = {**current.get("status", {}), **answer.status}
+        status = {**access.mapping(current, "status"), **answer.status}
         rsp.desired.composite.resource.MergeFromString(
             structs.encode({**current, "status": status})
         )
@@ -45,10 +48,18 @@ def write(req: fnv1.RunFunctionRequest, answer: Answer) -> fnv1.RunFunctionRespo
         response.require_schema(rsp, name, api_version, kind)
     rsp.conditions.extend(_condition(c) for c in answer.conditions)
     for message in answer.warnings:
-        response.warning(rsp, cut(message, _LONGEST))
+        response.warning(rsp, _said(message))
     if answer.fatal:
-        response.fatal(rsp, cut(answer.fatal, _LONGEST))
+        response.fatal(rsp, _said(answer.fatal))
     return rsp
+
+
+def taken(keys: Iterable[str]) -> str:
+    """Return a sentence on keys of ours under which an earlier step desires something else."""
+    return (
+        f"An earlier step desires another resource under {', '.join(sorted(keys))}: that is kept,"
+        " and this function's own is not composed. Give it another name in the earlier step."
+    )
 
 
 def fatal(req: fnv1.RunFunctionRequest, message: str) -> fnv1.RunFunctionResponse:
@@ -58,12 +69,17 @@ def fatal(req: fnv1.RunFunctionRequest, message: str) -> fnv1.RunFunctionRespons
     return rsp
 
 
+def _said(message: str) -> str:
+    """Return a message as people may read it: without credentials, and not too long."""
+    return cut(redacted(cut(message, _LONGEST)), _LONGEST)
+
+
 def _condition(condition: Condition) -> fnv1.Condition:
     return fnv1.Condition(
         type=condition.type,
         status=_STATUS.get(condition.status, fnv1.STATUS_CONDITION_UNKNOWN),
         reason=condition.reason,
-        message=cut(condition.message, _LONGEST) or None,
+        message=_said(condition.message) or None,
         target=fnv1.TARGET_COMPOSITE,
     )
 

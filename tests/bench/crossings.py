@@ -28,8 +28,8 @@ ROOT = f"{Path(function.__file__).parent}/"
 # The most that a call may count whose tier is remembered, and one whose tier is new as well.
 # Lowered whenever a change takes something away.
 BUDGET = {
-    "known tier": {"calls": 1234, "files": 621, "rooms": 279, "objects": 173, "classes": 76},
-    "new tier": {"calls": 1439, "files": 655, "rooms": 303, "objects": 198, "classes": 80},
+    "known tier": {"calls": 1343, "files": 675, "rooms": 311, "objects": 163, "classes": 77},
+    "new tier": {"calls": 1550, "files": 713, "rooms": 340, "objects": 188, "classes": 81},
 }
 
 

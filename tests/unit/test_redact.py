@@ -14,6 +14,8 @@ TEXTS = {
     ),
     "AKIAIOSFODNN7EXAMPLE": "(hidden)",
     "redis://u:pass@h:1": "redis://(hidden)@h:1",
+    "https://ghs@h/x": "https://(hidden)@h/x",
+    "image user:pa:ss@registry.io/vllm:v1": "image user(hidden)@registry.io/vllm:v1",
     '{"access_key":"abcd","secret_key":"efgh"}': (
         '{"access_key":"(hidden)","secret_key":"(hidden)"}'
     ),
@@ -26,6 +28,9 @@ PLAIN = (
     "LMCache takes a Valkey's password in an argument only, where everyone may read it",
     "authSecret must be that of l2[0]: an agent has one password for all of its Redis levels",
     "--served-model-name token-counter",
+    "vllm/vllm-openai:v0.33.0@sha256:0123 known by its image",
+    "registry:5000/vllm@sha256:0123",
+    "oci://registry/vllm, by a@example.org: x",
 )
 
 

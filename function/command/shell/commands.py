@@ -1,6 +1,6 @@
 """The commands of a script, those of the scripts that it starts included, in source order."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from function.command import exec_form, programs, runners
@@ -12,7 +12,7 @@ from function.command.shell.command_line import masks, nodes_of, positional, pre
 from function.command.shell.expansion import Expander
 from function.command.shell.grammar import Node, Tree
 from function.command.shell.script import Holder, Script
-from function.command.shell.variables import Lookup, Variables
+from function.command.shell.variables import Lookup, Scope, Variables
 from function.command.text import Text
 
 
@@ -47,7 +47,7 @@ class Reader:
     ) -> list[Command]:
         """Return the commands of a script and of those in it. Raise OverBudget at a limit."""
         script = self._script(text, holder)
-        return self._commands(script, positional, given, given, lambda name: False, 0)
+        return self._commands(script, Scope(positional, given, given))
 
     def _script(self, text: Text, holder: Holder) -> Script:
         # A shell's input ends like a line; the grammar needs it (`... \\` at the very end).
@@ -57,17 +57,9 @@ class Reader:
         self.scripts.append(script)
         return script
 
-    def _commands(
-        self,
-        script: Script,
-        positional: tuple[Word, ...] | None,
-        given: Lookup,
-        exported: Lookup,
-        changed_outside: Callable[[str], bool],
-        depth: int,
-    ) -> list[Command]:
-        """Return the commands of one script; see Variables. `depth`: of shells in shells."""
-        variables = Variables(script, positional, given, exported, changed_outside, self.budget)
+    def _commands(self, script: Script, around: Scope) -> list[Command]:
+        """Return the commands of one script."""
+        variables = Variables(script, around, self.budget)
         expander = Expander(script, variables, self.budget)
         idle = frozenset(n for n in programs.IDLE_VARIABLES if not variables.changes(n))
         commands: list[Command] = []
@@ -78,7 +70,9 @@ class Reader:
             command = self._command(expander, script, node, idle)
             if command is None:
                 continue
-            inner = self._inner(expander, command, depth) if depth < SHELLS_DEEP else None
+            inner = None
+            if around.depth < SHELLS_DEEP:
+                inner = self._inner(expander, command, around.depth + 1)
             commands += [command] if inner is None else inner
         return commands
 
@@ -97,7 +91,10 @@ class Reader:
         return Command(script, node, tuple(at for at, _ in pairs), words, outcome)
 
     def _inner(self, expander: Expander, command: Command, depth: int) -> list[Command] | None:
-        """Return the commands of the script that a command runs: `sh -c`, or `eval`."""
+        """Return the commands of the script that a command runs: `sh -c`, or `eval`.
+
+        `depth`: of that script.
+        """
         if isinstance(command.outcome, exec_form.Shell):
             return self._shell(expander, command, command.outcome.at, depth)
         if isinstance(command.outcome, exec_form.Evaluated):
@@ -120,15 +117,15 @@ class Reader:
         variables = expander.variables
         masked = masks(command.words[:at], prefixed(script, command.node))
         exported = masked(lambda name: variables.exported(name, command.node.start))
-        return self._commands(
-            self._script(text, Holder((place,), script, command.node)),
+        inside = Scope(
             positional(command.words[at + 1 :]),
             exported,
             exported,
             # IFS is what it always is, in a new shell.
             lambda name: name != "IFS" and variables.changes(name),
-            depth + 1,
+            depth,
         )
+        return self._commands(self._script(text, Holder((place,), script, command.node)), inside)
 
     def _evaluated(
         self, expander: Expander, command: Command, at: int, depth: int
@@ -142,11 +139,11 @@ class Reader:
         text = expander.text_of(nodes)
         places = tuple(NodePlace(script.number, node.start, node.end) for node in nodes)
         variables = expander.variables
-        return self._commands(
-            self._script(text, Holder(places, script, command.node)),
+        inside = Scope(
             variables.positional(command.node),
             lambda name: variables.get(name, start),
             lambda name: variables.exported(name, start),
             variables.changes,
-            depth + 1,
+            depth,
         )
+        return self._commands(self._script(text, Holder(places, script, command.node)), inside)

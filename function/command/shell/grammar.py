@@ -16,26 +16,9 @@ if TYPE_CHECKING:
 
 # Nodes that may stand as a word of a command.
 WORD_KINDS = frozenset(
-    [
-        "word",
-        "number",
-        "string",
-        "raw_string",
-        "ansi_c_string",
-        "translated_string",
-        "concatenation",
-        "simple_expansion",
-        "expansion",
-        "command_substitution",
-        "arithmetic_expansion",
-        "process_substitution",
-        "brace_expression",
-        "extglob_pattern",
-        "regex",
-        "special_character",
-        "variable_name",
-        "test_operator",
-    ]
+    """word number string raw_string ansi_c_string translated_string concatenation simple_expansion
+ expansion command_substitution arithmetic_expansion process_substitution brace_expression
+ extglob_pattern regex special_character variable_name test_operator""".split()  # noqa: SIM905
 )
 LOOPS = frozenset({"while_statement", "for_statement", "c_style_for_statement"})
 EXPANSIONS = frozenset({"simple_expansion", "expansion"})
@@ -116,6 +99,14 @@ class Tree:
         for node in reversed(self.nodes):
             if node.children:
                 node.last = node.children[-1].last
+
+    def __del__(self) -> None:
+        """Free the nodes at once: parents and children refer to each other.
+
+        Python's collector would stop all threads for 0.2 s to find them.
+        """
+        for node in self.nodes:
+            node.parent = None
 
     def below(self, node: Node) -> Iterator[Node]:
         """`node` and all that is below it, in source order."""

@@ -61,28 +61,29 @@ class _Constant:
     end: int
 
 
-class Variables:
-    """The variables of one script.
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a script finds when it begins.
 
-    `given`: what they hold when the script begins. `exported`: what they hold in a shell that it
-    starts, where it does not change them. `changed_outside`: whether a script around this one
-    changes a variable that this one sees.
+    `positional`: the words of "$@", None where they are unknown. `given`: what variables hold.
+    `exported`: what they hold in a shell that the script starts, where it does not change them.
+    `changed_outside`: whether a script around this one changes a variable that this one sees.
+    `depth`: of shells in shells.
     """
 
-    def __init__(
-        self,
-        script: Script,
-        positional: tuple[Word, ...] | None,
-        given: Lookup,
-        exported: Lookup,
-        changed_outside: Callable[[str], bool],
-        budget: Budget,
-    ) -> None:
+    positional: tuple[Word, ...] | None
+    given: Lookup
+    exported: Lookup
+    changed_outside: Callable[[str], bool] = lambda name: False
+    depth: int = 0
+
+
+class Variables:
+    """The variables of one script."""
+
+    def __init__(self, script: Script, around: Scope, budget: Budget) -> None:
         budget.step(len(script.tree.nodes))
-        self._positional = positional
-        self._given = given
-        self._exported = exported
-        self._changed_outside = changed_outside
+        self._around = around
         self._constants: dict[str, _Constant] = {}
         self._script = script
         changes = _Changes(script, budget)
@@ -103,7 +104,7 @@ class Variables:
 
     def changes(self, name: str) -> bool:
         """Return whether the text of the script, or of one around it, changes `name`."""
-        return name in self._changed or self._changed_outside(name)
+        return name in self._changed or self._around.changed_outside(name)
 
     def get(self, name: str, at: int) -> str | None:
         """Return what `name` holds at byte `at` of the script."""
@@ -112,19 +113,19 @@ class Variables:
         constant = self._constants.get(name)
         if constant is not None:
             return constant.value if constant.start <= at < constant.end else None
-        return None if name in self._changed else self._given(name)
+        return None if name in self._changed else self._around.given(name)
 
     def exported(self, name: str, at: int) -> str | None:
         """Return what `name` holds in a shell that is started at byte `at`."""
         if at >= self._any_from or name in self._changed:
             return None
-        return self._exported(name)
+        return self._around.exported(name)
 
     def positional(self, node: Node) -> tuple[Word, ...] | None:
         """Return the words of "$@" at `node`."""
         if node.start >= self._positional_until or self._script.in_function(node):
             return None
-        return self._positional
+        return self._around.positional
 
     def splits_at_blanks(self, at: int) -> bool:
         """Return whether an unquoted expansion at byte `at` is split at white space, as usual."""

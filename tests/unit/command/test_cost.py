@@ -203,7 +203,7 @@ def test_every_limit_is_met_by_a_test_and_says_what_to_do():
 
 def test_a_limit_that_only_the_proof_meets_refuses_the_edit():
     program = read(sh("vllm serve m"))
-    few = {**LIMITS, "words": budget.Limit(3, 3, "words", "shorten it", "")}
+    few = {**LIMITS, "words": budget.Limit("words", 3, 3, "words", "shorten it", "")}
     with pytest.raises(Refused) as refusal:
         rewrite(program, {0: [Append("--x")]}, Budget(limits=few))
     assert refusal.value.reason == "ArgsNotPatchable"

@@ -198,7 +198,7 @@ def test_an_image_entrypoint_may_be_a_shell():
     assert "image" in program.problem
 
 
-def test_what_else_a_script_runs_is_told():
+def test_unread_program_of_a_script_is_named():
     program = read(bash("./setup.sh && vllm serve m"))
     assert program.parsed.unread == ("what ./setup.sh starts is not known here",)
     assert rewrite(program, {0: [Append("--a")]}) == {"args": ["./setup.sh && vllm serve m --a"]}

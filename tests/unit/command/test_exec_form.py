@@ -202,7 +202,7 @@ def test_no_engine_is_started(command):
 
 
 @pytest.mark.parametrize(
-    ("container", "said"),
+    ("container", "named"),
     [
         ({"args": ["m"]}, "engineImages"),
         ({"command": ["/run.sh"]}, "/run.sh"),
@@ -218,12 +218,12 @@ def test_no_engine_is_started(command):
         ({"command": ["vllm\0"]}, "NUL"),
     ],
 )
-def test_what_cannot_be_read_is_said(container, said):
+def test_unreadable_command_names_what_hides_it(container, named):
     program = read(container)
     if not program.calls:
-        assert said in program.problem
+        assert named in program.problem
     else:
-        assert said in program.calls[0].closed
+        assert named in program.calls[0].closed
     assert not program.inert
     assert program.other_stack == ""
 

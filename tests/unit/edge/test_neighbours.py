@@ -51,7 +51,7 @@ async def seconds(stub: Any, asked: fnv1.RunFunctionRequest) -> float:
     return time.perf_counter() - begun
 
 
-async def test_quick_calls_are_answered_beside_the_worst() -> None:
+async def test_quick_calls_are_answered_during_expensive_calls() -> None:
     async with serving(fn.FunctionRunner()) as channel:
         stub = grpcv1.FunctionRunnerServiceStub(channel)
         await seconds(stub, other(-1))  # what is loaded once

@@ -178,6 +178,16 @@ async def test_known_request_is_answered_from_the_cache(monkeypatch: pytest.Monk
     assert REGISTRY.get_sample_value("function_kv_offload_calls_total", calls) == before + 3
 
 
+@pytest.mark.parametrize("quick", [0, 2**20])
+async def test_key_is_made_once_for_a_request(monkeypatch: pytest.MonkeyPatch, quick: int) -> None:
+    made = []
+    monkeypatch.setattr(fn, "_CONSUMER", ("counting", Counting()))
+    monkeypatch.setattr(fn, "_QUICK_BYTES", quick)
+    monkeypatch.setattr(replies, "request_key", lambda b: made.append(b) or b"key")
+    await ask(fn.FunctionRunner(), tagged(), tagged())
+    assert len(made) == 2
+
+
 async def test_changed_tier_status_misses_the_cache() -> None:
     request = requests.consumer(0)
     changed = fnv1.RunFunctionRequest()

@@ -53,7 +53,10 @@ async def serving(runner: fn.FunctionRunner) -> AsyncIterator[grpc.aio.Channel]:
 
 
 def request(tag: str) -> fnv1.RunFunctionRequest:
-    return fnv1.RunFunctionRequest(meta=fnv1.RequestMeta(tag=tag))
+    """A call of a namespace of its own: calls of one namespace wait for each other."""
+    asked = fnv1.RunFunctionRequest(meta=fnv1.RequestMeta(tag=tag))
+    asked.observed.composite.resource.update({"metadata": {"namespace": tag}})
+    return asked
 
 
 async def test_long_call_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:

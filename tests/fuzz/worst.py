@@ -1,0 +1,121 @@
+"""Measures the worst calls that are known: `python -m tests.fuzz.worst`.
+
+Prints the table of docs/security.md: bytes in, CPU of one call, what the process holds after eleven
+edits, and how long another team's calls take beside five attackers. Times are CPU of the process,
+so that a busy machine changes little. Fails where a figure is above its bound.
+"""
+
+import asyncio
+import contextlib
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import crossplane.function.proto.v1.run_function_pb2_grpc as grpcv1
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+
+from function import fn
+from tests.unit.composers import documents as d
+from tests.unit.composers.calls import request
+from tests.unit.edge import test_neighbours as neighbours
+from tests.unit.edge import test_process as process
+from tests.unit.edge.test_server import serving
+
+EDITS, CALLS = 11, 60
+# Bounds: several times what the table has, for other machines.
+MOST_SECONDS, MOST_MIB, MOST_BESIDE = 10.0, 400.0, 1.0
+
+
+def annotated(number: int) -> fnv1.RunFunctionRequest:
+    """An annotation of 256 KiB that a quadratic pattern would not survive."""
+    version = f"{number}-" + "a-" * (128 * 1024) + "!"
+    document = d.engine(
+        {
+            "modelplane.ai/kv-offload-tier": "chat",
+            "modelplane.ai/kv-offload-engine-version": version,
+        }
+    )
+    return request(d.replica(), desired={"engine": document}, required=process.REQUIRED)
+
+
+def dollars(number: int) -> fnv1.RunFunctionRequest:
+    """Seven containers with 90,000 `$$` each."""
+    document = d.engine()
+    d.wired_pod(document)["spec"]["containers"] = [
+        {"name": f"c{n}", "command": ["vllm", "serve", f"m{number}"], "args": ["$$" * 90_000]}
+        for n in range(7)
+    ]
+    return request(d.replica(), desired={"engine": document}, required=process.REQUIRED)
+
+
+INPUTS: dict[str, Callable[[int], fnv1.RunFunctionRequest]] = {
+    "an annotation `a-a-...!`": annotated,
+    "variables that double, in ten containers": neighbours.worst,
+    "six scripts of 48 KB, of assignments": process.heavy,
+    "seven containers with 90,000 `$$` each": dollars,
+}
+
+
+def resident() -> float:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 2**20
+
+
+def measure(made: Callable[[int], fnv1.RunFunctionRequest]) -> tuple[int, float, float]:
+    """Bytes, seconds of CPU of one call (the median), MiB more after all edits."""
+    runner = fn.FunctionRunner()
+    runner.run(made(-1))
+    before, spent = resident(), []
+    for number in range(EDITS):
+        asked = made(number)
+        begun = time.thread_time()
+        runner.run(asked)
+        spent.append(time.thread_time() - begun)
+    return made(0).ByteSize(), statistics.median(spent), resident() - before
+
+
+async def beside() -> dict[str, list[float]]:
+    """Seconds of the server's CPU that another team's cold and steady calls wait for."""
+    found: dict[str, list[float]] = {"cold": [], "steady": []}
+    async with serving(fn.FunctionRunner()) as channel:
+        stub: Any = grpcv1.FunctionRunnerServiceStub(channel)
+        await stub.RunFunction(neighbours.other(-1))
+
+        async def attack(lane: int) -> None:
+            for number in range(lane, 100_000, 5):
+                await stub.RunFunction(neighbours.worst(number))
+
+        attackers = [asyncio.ensure_future(attack(lane)) for lane in range(5)]
+        await asyncio.sleep(1)
+        for number in range(CALLS):
+            for times in found.values():
+                asked, begun = neighbours.other(number), time.process_time()
+                await stub.RunFunction(asked)
+                times.append(time.process_time() - begun)
+        for attacker in attackers:
+            attacker.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await attacker
+    return found
+
+
+def main() -> int:
+    bad = False
+    print("| Input | Bytes | CPU of a call | Memory held |\n|---|---|---|---|")
+    for name, made in INPUTS.items():
+        size, seconds, mib = measure(made)
+        print(f"| {name} | {size:,} | {seconds * 1e3:.0f} ms | {mib:.0f} MiB |", flush=True)
+        bad = bad or seconds > MOST_SECONDS or mib > MOST_MIB
+    for name, times in asyncio.run(beside()).items():
+        middle, worst = statistics.median(times), max(times)
+        print(
+            f"{name} call beside five attackers: {middle * 1e3:.0f} ms, {worst * 1e3:.0f} at worst"
+        )
+        bad = bad or worst > MOST_BESIDE
+    return int(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
