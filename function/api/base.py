@@ -1,16 +1,18 @@
 """The base of all types that users write: closed objects, and rules written once.
 
-One definition per field: type, default, bounds, unit and description (the string below the field)
-are in the pydantic model; XRDs, the Input's CRD and the reference tables are generated from it
-(`make generate`). A rule over
-several fields is one `FieldRule` in CEL. The XRD holds it, and the function checks it too: it also
-sees documents that no API server has validated (a local render, an older XRD).
+One definition per field: type, default and bounds are in the pydantic model, what it means in
+`descriptions/NAME.yaml` beside it (or a string below the field); XRDs, the Input's CRD and the
+reference tables are generated from both (`make generate`), and a call reads no description. A rule
+over several fields is one `FieldRule` in CEL, in the YAML file beside the model. The XRD holds it,
+and the function checks it too: it also sees documents that no API server has validated (a local
+render, an older XRD).
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
@@ -19,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from function.api.cel import predicate
 from function.api.messages import describe_error
 from function.api.walk import DocumentView, Loc, UnreadableField, walk_objects
+from function.facts import Fact, Table
 from function.problems import Problem, field_path
 
 # Units and acronyms that keep their own spelling inside a camelCase name.
@@ -129,6 +132,11 @@ _SET = {
 }
 
 
+def rows(kind: type[Fact], module: str, section: str) -> Table[Fact]:
+    """Return a section of the YAML file beside a module, whose `__file__` is given."""
+    return Table(kind, Path(module).with_suffix(".yaml"), section)
+
+
 # The API server escapes field names that are words of the CEL grammar.
 _CEL_WORDS = frozenset(
     {"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function"}
@@ -160,9 +168,9 @@ class ApiModel(BaseModel):
         defer_build=True,
     )
 
-    rules: ClassVar[tuple[FieldRule, ...]] = ()
+    rules: ClassVar[Sequence[FieldRule]] = ()
     ignored_keys: ClassVar[frozenset[str]] = frozenset()
-    forbids: ClassVar[tuple[ForbiddenField, ...]] = ()
+    forbids: ClassVar[Sequence[ForbiddenField]] = ()
     field_hints: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def dump(self) -> dict[str, Any]:

@@ -15,16 +15,13 @@ class KubeconfigRef(ApiModel):
     """A Secret that holds a kubeconfig."""
 
     name: f.DnsName
-    """Name of the Secret, in namespace modelplane-system."""
     key: f.SecretKey = "kubeconfig"
-    """Key of the kubeconfig in the Secret."""
 
 
 class Existing(ApiModel):
     """An existing cluster."""
 
     secret_ref: KubeconfigRef
-    """The cluster's kubeconfig."""
 
 
 class Cluster(ApiModel):
@@ -33,16 +30,13 @@ class Cluster(ApiModel):
     rules = union("source", {"Existing": "existing"})
 
     source: Literal["Existing"]
-    """Existing: an existing cluster."""
     existing: Existing | None = None
-    """Settings of source Existing."""
 
 
 class _Inline(TierSettings):
     """A tier that is declared with its cluster; it becomes a KVOffloadTier."""
 
     name: Annotated[str, f.text(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", most=40)]
-    """Name that consumers on this cluster use for the tier."""
 
 
 InlineTier = with_backends("InlineTier", _Inline, SPECS)
@@ -54,9 +48,7 @@ class InferenceClusterSpec(ApiModel):
     ignored_keys = frozenset({"crossplane"})
 
     cluster: Cluster
-    """The origin of the cluster."""
     kv_offload_tiers: Annotated[
         list[InlineTier],  # type: ignore[valid-type] # a class that is made at run time
         f.items(8, keys=("name",)),
     ] = []
-    """Tiers on this cluster."""

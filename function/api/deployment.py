@@ -22,9 +22,7 @@ class Container(ApiModel):
     model_config = ConfigDict(extra="allow")
 
     name: f.DnsLabel
-    """Name; the container named engine runs the engine."""
     image: Annotated[str, f.text(most=1024)]
-    """Container image."""
 
 
 class PodSpec(ApiModel):
@@ -40,7 +38,6 @@ class PodSpec(ApiModel):
     )
 
     containers: Annotated[list[Container], f.items(16, least=1)]
-    """The pod's containers, one of them named engine."""
 
 
 class PodMetadata(ApiModel):
@@ -55,25 +52,20 @@ class PodMetadata(ApiModel):
     )
 
     labels: f.Labels | None = None
-    """Labels of the pods."""
     annotations: f.Annotations | None = None
-    """Annotations of the pods."""
 
 
 class PodTemplate(ApiModel):
     """The template of a member's pods."""
 
     metadata: PodMetadata = PodMetadata.model_construct()
-    """Metadata of the pods."""
     spec: PodSpec
-    """Spec of the pods."""
 
 
 class Worker(ApiModel):
     """Settings of a Worker member."""
 
     nodes: Annotated[int, Field(ge=1, le=63)]
-    """Number of nodes with one worker pod each."""
 
 
 class Member(ApiModel):
@@ -89,11 +81,8 @@ class Member(ApiModel):
 
     # No schema default for `worker`: defaults are applied before CEL and would trip the rule.
     role: Literal["Standalone", "Leader", "Worker"] = "Standalone"
-    """Standalone is a lone pod. A Leader serves requests, and its Workers join it."""
     worker: Worker | None = None
-    """Settings of a Worker; absent means one node."""
     template: PodTemplate
-    """The member's pods."""
 
     @property
     def pods(self) -> int:
@@ -115,40 +104,30 @@ class EngineSpec(ApiModel):
     )
 
     name: Annotated[str, f.text(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", most=40)]
-    """Name of the engine; part of its workloads' names."""
     copies: Annotated[int, Field(ge=1, le=64)] = 1
-    """Identical copies of the engine in each replica."""
     phase: Literal["Prefill", "Decode"] | None = None
-    """The engine's phase, if prefill and decode are separate engines."""
     members: Annotated[list[Member], f.items(2, least=1)]
-    """One Standalone member, or a Leader and a Worker."""
 
 
 class Service(ApiModel):
     """The Service in front of the engines."""
 
     port: f.Port = 8000
-    """Port that the engines listen on."""
 
 
 class DeploymentSettings(ApiModel):
     """The settings of a replica."""
 
     inference_cluster_ref: LocalRef
-    """The InferenceCluster to run on."""
     engines: Annotated[list[EngineSpec], f.items(8, least=1, keys=("name",))]
-    """The engines of a replica."""
     kv_offload_tier_ref: KVOffloadTierRef | None = None
-    """The tier that the engines' pods are wired to."""
     service: Service = Service.model_construct()
-    """The Service in front of the engines."""
 
 
 class DeploymentTemplate(ApiModel):
     """The template of a deployment's replicas."""
 
     spec: DeploymentSettings
-    """The settings of a replica."""
 
 
 class ModelDeploymentSpec(ApiModel):
@@ -156,7 +135,5 @@ class ModelDeploymentSpec(ApiModel):
 
     ignored_keys = frozenset({"crossplane"})
 
-    replicas: Annotated[int, Field(ge=1, le=10)]
-    """How many replicas of the template run."""
+    replicas: Annotated[int, Field(ge=0, le=10)]
     template: DeploymentTemplate
-    """The template of the replicas."""

@@ -109,11 +109,6 @@ CountOrPercent = Annotated[
     PlainValidator(_count_or_percent),
     # By bounds, not by CEL: a rule over a string that may be a number costs too much in a list.
     WithJsonSchema(
-        {
-            "x-kubernetes-int-or-string": True,
-            "minimum": 1,
-            "maxLength": 4,
-            "pattern": _PERCENT,
-        }
+        {"x-kubernetes-int-or-string": True, "minimum": 1, "maxLength": 4, "pattern": _PERCENT}
     ),
 ]

@@ -1,7 +1,7 @@
 """Sentences for pydantic's errors: what is wrong with a value."""
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -35,6 +35,11 @@ def _must_be(kind: str) -> Callable[[dict[str, Any], Any], str]:
     return lambda ctx, value: f"must be {kind}, not {_show(value)}"
 
 
+def _string(ctx: dict[str, Any], value: Any) -> str:
+    quote = "; write it in quotes" if isinstance(value, bool | int | float) else ""
+    return f"must be a string, not {_show(value)}{quote}"
+
+
 def _must_have(bound: str, noun: str) -> Callable[[dict[str, Any], Any], str]:
     def say(ctx: dict[str, Any], value: Any) -> str:
         limit = ctx.get("max_length", ctx.get("min_length"))
@@ -49,10 +54,16 @@ def _must_have(bound: str, noun: str) -> Callable[[dict[str, Any], Any], str]:
 def _choice(ctx: dict[str, Any], value: Any) -> str:
     names = [part.strip("'") for part in ctx["expected"].replace(" or ", ", ").split(", ")]
     near = _closest(value, names) if isinstance(value, str) else None
-    hint = f"; did you mean {near}?" if near else ""
+    hint = f"; did you mean {near}?" if near else unquoted_off(value, names)
     if len(names) == 1:
         return f"must be {names[0]}, not {_show(value)}{hint}"
     return f"must be one of {', '.join(names)}, not {_show(value)}{hint}"
+
+
+def unquoted_off(value: Any, names: Sequence[str]) -> str:
+    """Return the hint for an `Off` that YAML has read as false; "" for any other value."""
+    is_false = value is False or (isinstance(value, str) and value.lower() == "false")
+    return '; write "Off" in quotes: YAML reads Off as false' if is_false and "Off" in names else ""
 
 
 def _pattern(ctx: dict[str, Any], value: Any) -> str:
@@ -81,7 +92,7 @@ _SENTENCES: dict[str, Callable[[dict[str, Any], Any], str]] = {
     "int_type": _must_be("an integer"),
     "int_from_float": _must_be("an integer"),
     "float_type": _must_be("a number"),
-    "string_type": _must_be("a string"),
+    "string_type": _string,
     "bool_type": _must_be("true or false"),
     "list_type": _must_be("a list"),
     "dict_type": _must_be("an object"),

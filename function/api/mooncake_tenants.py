@@ -15,9 +15,7 @@ class MooncakeQuota(ApiModel):
     """The share of one namespace."""
 
     namespace: f.DnsLabel
-    """Namespace of the consumers on the control plane (spec.allowedNamespaces)."""
     size_gib: Annotated[int, Field(ge=1, le=16777216)]
-    """Memory of the pool for its blocks, in GiB."""
 
 
 class MooncakeTenants(ApiModel):
@@ -36,8 +34,4 @@ class MooncakeTenants(ApiModel):
     )
 
     quotas: Annotated[list[MooncakeQuota], f.items(32, keys=("namespace",))] = []
-    """Namespaces with their own share. A full share evicts only blocks of its own namespace. A
-    share cannot be removed while consumers of its namespace use the tier."""
     others_size_gib: Annotated[int, Field(ge=1, le=16777216)]
-    """The share of all other namespaces together, in GiB. It includes engines that were wired
-    before the tier had tenants."""

@@ -8,20 +8,15 @@ class SecretKeyRef(ApiModel):
     """One key of a Secret on the workload cluster, in its user's namespace."""
 
     name: f.DnsName
-    """Name of the Secret."""
     key: f.SecretKey
-    """Key in the Secret."""
 
 
 class AccessKeySecret(ApiModel):
     """Keys of a Secret that hold an access key, in the namespace of the pods that use it."""
 
     name: f.DnsName
-    """Name of the Secret."""
     access_key_id_key: f.SecretKey = "accessKeyID"
-    """Key that holds the access key's id."""
     secret_access_key_key: f.SecretKey = "secretAccessKey"
-    """Key that holds the secret access key."""
 
 
 class TrustBundle(ApiModel):
@@ -31,9 +26,7 @@ class TrustBundle(ApiModel):
     """
 
     name: f.DnsName
-    """Name of the ConfigMap."""
     key: f.SecretKey = "ca.crt"
-    """Key with the certificates, in PEM."""
 
 
 # For objects with `endpoint`, a URL, and `caConfigMap`.

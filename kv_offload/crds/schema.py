@@ -9,8 +9,10 @@ import inspect
 import sys
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import ModelSchema
 
@@ -61,11 +63,18 @@ class _Generator(GenerateJsonSchema):
 
 @cache
 def _descriptions(module: str) -> dict[str, dict[str, str]]:
-    """Return the strings below the fields of a module's classes, by class and field."""
-    found: dict[str, dict[str, str]] = {}
-    for node in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))):
+    """Return what the fields of a module's classes mean, by class and field.
+
+    It stands in descriptions/NAME.yaml beside the module, or as a string below the field.
+    """
+    source = Path(inspect.getfile(sys.modules[module]))
+    written = source.parent / "descriptions" / f"{source.stem}.yaml"
+    found: dict[str, dict[str, str]] = (
+        yaml.safe_load(written.read_text()) if written.is_file() else {}
+    )
+    for node in ast.walk(ast.parse(source.read_text())):
         if isinstance(node, ast.ClassDef):
-            texts = found[node.name] = {}
+            texts = found.setdefault(node.name, {})
             for field, below in pairwise(node.body):
                 match field, below:
                     case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):

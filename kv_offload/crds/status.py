@@ -25,7 +25,7 @@ class AgentsStatus(ApiModel):
     """Nodes that should run an agent."""
     ready: Count = 0
     """Nodes whose agent is ready."""
-    summary: Annotated[str, f.text(most=32)] | None = None
+    summary: Annotated[str, f.text(most=64)] | None = None
     """ready/desired, as text."""
 
 

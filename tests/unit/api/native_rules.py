@@ -44,10 +44,24 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
         [{"cpu": {"sizeGiB": 8}, "simple": {}}],
         [
             {"cpu": {"sizeGiB": 8}, "simple": {}, "blocksPerChunk": 16},
+            {"cpu": {"sizeGiB": 8}, "simple": {}, "generated": True},
             {"cpu": {"sizeGiB": 8}, "simple": {}, "evictionPolicy": "ARC"},
             {
                 "cpu": {"sizeGiB": 8},
                 "simple": {},
+                "secondary": [{"name": "a", "type": "Bucket", "bucket": BUCKET}],
+            },
+        ],
+    ),
+    (
+        "NativeSpec",
+        "storeThreshold may not be set with secondary or simple",
+        [{"cpu": {"sizeGiB": 8}, "storeThreshold": 2}],
+        [
+            {"cpu": {"sizeGiB": 8}, "simple": {}, "storeThreshold": 2},
+            {
+                "cpu": {"sizeGiB": 8},
+                "storeThreshold": 2,
                 "secondary": [{"name": "a", "type": "Bucket", "bucket": BUCKET}],
             },
         ],

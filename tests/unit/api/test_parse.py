@@ -24,6 +24,7 @@ OF_A_TIER = [
         "nodes",
         "rdma",
         "readiness",
+        "shareDeclaredIdentities",
         "startupTimeoutSeconds",
         "upgradePolicy",
         "wiring",
@@ -168,7 +169,7 @@ CASES: list[tuple[str, type[ApiModel], Any, list[str]]] = [
         TIER | {"nodes": {"selector": {"a b": "x", "pool": "-", "n": 5}}},
         [
             'spec.nodes.selector["a b"]: must be a qualified name ([domain/]name), not "a b"',
-            "spec.nodes.selector.n: must be a string, not 5",
+            "spec.nodes.selector.n: must be a string, not 5; write it in quotes",
             "spec.nodes.selector.pool: must be a label value (letters, digits, -, _ and ., a "
             'letter or digit at each end), not "-"',
         ],
@@ -355,6 +356,7 @@ def test_defaults_are_filled_in_and_written_out() -> None:
         "nodes": {"selector": {}},
         "rdma": {"source": "None", "podAnnotations": {}, "devices": []},
         "readiness": {"minAvailable": "90%", "minNodes": 1},
+        "shareDeclaredIdentities": False,
         "startupTimeoutSeconds": 300,
         "upgradePolicy": {"type": "RollingUpdate", "maxUnavailable": 1},
         "wiring": {"update": "OnChange", "maxUnavailable": 1},

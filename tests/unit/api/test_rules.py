@@ -309,6 +309,12 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
         [{"managed": {}, "authSecret": {}, "username": "u"}],
     ),
     (
+        "Redis",
+        "keyPrefix may only",
+        [HOST, {**HOST, "keyPrefix": "fleet"}],
+        [{"managed": {}, "keyPrefix": "fleet"}],
+    ),
+    (
         "Valkey",
         "database may only",
         [{}, {"cluster": True}, {"database": 1}],
