@@ -60,7 +60,12 @@ class Refused(Exception):
         self.reason = reason
         self.message = message
         self.path = path
-        self.parts: tuple[Refused, ...] = (self,)
+        self._parts: tuple[Refused, ...] = ()
+
+    @property
+    def parts(self) -> "tuple[Refused, ...]":
+        """Return what it was put together from; it refers to itself nowhere, so it is freed."""
+        return self._parts or (self,)
 
     @classmethod
     def all_of(cls, refusals: Sequence["Refused"]) -> Self | "Refused":
@@ -76,7 +81,7 @@ class Refused(Exception):
         texts = [f"({i}) {cut(str(part), room)}" for i, part in enumerate(shown, 1)]
         more = f" And {len(parts) - len(shown)} more." if len(parts) > len(shown) else ""
         whole = cls(parts[0].reason, f"{len(parts)} things: {' '.join(texts)}{more}")
-        whole.parts = tuple(parts)
+        whole._parts = tuple(parts)
         return whole
 
 

@@ -75,10 +75,7 @@ def image_problems(image: Image, backend: str, oldest: Version, why: str) -> Ite
             f"must be set: the {backend} version in {image.reference} is unknown, and {why}",
         )
     elif image.version < oldest:
-        yield Problem(
-            "spec.image",
-            f"{backend} {image.version} is too old: use {oldest} or newer",
-        )
+        yield Problem("spec.image", f"{backend} {image.version} is too old: use {oldest} or newer")
 
 
 def container(image: Image, name: str, **fields: Any) -> Manifest:
@@ -157,22 +154,31 @@ def _monitor(
 
 @dataclass(frozen=True)
 class Alert:
-    """One alert: a PromQL expression, how long it must hold, and a summary for users."""
+    """One alert, a row of a backend's alerts.yaml.
+
+    `expression`: PromQL; <pods> selects the tier's own pods. `duration`: how long it must hold.
+    `of_levels`: only where the tier has levels below its memory.
+    """
 
     name: str
     expression: str
     duration: str
     summary: str
+    of_levels: bool = False
 
 
-def prometheus_rule(tier: AnyTier, name: str, alerts: Iterable[Alert]) -> Manifest:
-    """Return a PrometheusRule with the labels of the tier's PodMonitor."""
+def prometheus_rule(tier: AnyTier, name: str, alerts: Iterable[Alert], pods: str) -> Manifest:
+    """Return a PrometheusRule with the labels of the tier's PodMonitor.
+
+    `pods`: the beginning of the names of the pods that the alerts are on.
+    """
     monitoring = tier.spec.monitoring
     labels = {**(monitoring.pod_monitor_labels if monitoring else {}), **tier.labels}
+    mine = f'{{namespace="{tier.remote_namespace}",pod=~"{pods}-.*"}}'
     rules = [
         {
             "alert": alert.name,
-            "expr": alert.expression,
+            "expr": alert.expression.replace("<pods>", mine),
             "for": alert.duration,
             "labels": {"severity": "warning", "tier": tier.remote_name},
             "annotations": {"summary": alert.summary},

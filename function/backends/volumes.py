@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from function.api.evictor import Evictor
 from function.backends import agents, evictor
 from function.backends.evictor import BoundedDirectory
-from function.contract.backend import CONTROL_PLANE, AnyTier, Part
+from function.contract.backend import CONTROL_PLANE, AnyTier, Manifest, Part
+from function.contract.engine import Engine
 from function.contract.image import Image
 from function.kube import manifests as k
 
@@ -33,6 +34,18 @@ class Volume:
     directory: BoundedDirectory
     settings: Evictor
     user: int
+
+
+def own_mount(engine: Engine, name: str, root: str, directory: str) -> Manifest:
+    """Return an engine's mount of one directory of a volume, which belongs below `root`.
+
+    So the pod reaches nothing else of a volume that tiers share. The kubelet makes a directory that
+    is missing, as root and with the mode of the volume's top. Another user could not write there: a
+    pod that does not say it runs as root gets the whole volume, and makes its directory itself.
+    """
+    if engine.root:
+        return {"name": name, "mountPath": f"{root}/{directory}", "subPath": directory}
+    return {"name": name, "mountPath": root}
 
 
 def pod_security(volumes: Sequence[Volume]) -> str:

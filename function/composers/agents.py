@@ -5,7 +5,7 @@ nobody, not while agents roll either; and a start that outlasts its time says so
 stands in the way: pods that are refused leave no trace in what the provider reports.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -108,7 +108,7 @@ def condition(
     message = (
         f"{_counts(agents, spec)} It has been so for longer than a start takes"
         f" ({_budget(description)} s)."
-        f" What usually stands in the way: {hints}."
+        f" Usual causes: {hints}."
         " kubectl describe on the agents' DaemonSet and pods, on the workload cluster, says which."
     )
     return Condition(c.CONDITION_AGENTS, FALSE, c.REASON_TIMED_OUT, message)
@@ -119,7 +119,7 @@ def _refused(agents: Agents, description: Description) -> str:
     hints = "; ".join([*description.startup_hints, *_of_refusal(description)])
     return (
         f" {agents.missing} of their pods do not exist. If it stays so, the cluster refuses to"
-        f" create them; what usually stands in the way: {hints}. The events of the agents'"
+        f" create them; usual causes: {hints}. The events of the agents'"
         " DaemonSet say which (FailedCreate)."
     )
 
@@ -133,17 +133,33 @@ def _budget(description: Description) -> int:
     return description.startup_seconds + _PULL_SECONDS
 
 
-def timed_out(call: Call, description: Description) -> bool:
-    """Return whether AgentsReady has been False for longer than a start takes.
+def starting(kind: str, waiting: Sequence[str], description: Description, late: bool) -> Condition:
+    """Return the condition of a control plane that starts; `late`: for longer than it takes."""
+    message = "Not ready yet: " + ", ".join(waiting)
+    if not late:
+        return Condition(kind, FALSE, c.REASON_STARTING, message)
+    message += (
+        f". It has been so for longer than a start takes ({_budget(description)} s). What usually"
+        " stands in the way: no volume for a claim (kubectl get pvc), no node with room, an image"
+        " that cannot be pulled, a quota. kubectl describe on the pods, on the workload cluster,"
+        " says which."
+    )
+    return Condition(kind, FALSE, c.REASON_TIMED_OUT, message)
+
+
+def timed_out(call: Call, description: Description, kind: str = c.CONDITION_AGENTS) -> bool:
+    """Return whether a condition has said Starting for longer than a start takes.
 
     Core counts a condition's time anew whenever its reason or message changes: one that has timed
-    out stays so until it is True, or the tier is edited.
+    out stays so until it is True, or the tier is edited. The time of another reason is no start's.
     """
-    entry = call.composite_condition(c.CONDITION_AGENTS)
+    entry = call.composite_condition(kind)
     if entry.get("status") != FALSE:
         return False
-    if entry.get("reason") == c.REASON_TIMED_OUT and not _is_of_an_older_spec(call, entry):
-        return True
+    if entry.get("reason") == c.REASON_TIMED_OUT:
+        return not _is_of_an_older_spec(call, entry)
+    if entry.get("reason") != c.REASON_STARTING:
+        return False
     try:
         since = datetime.fromisoformat(str(entry.get("lastTransitionTime"))).timestamp()
     except ValueError:

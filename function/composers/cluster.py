@@ -9,7 +9,7 @@ An inline tier that is taken out of the list while it is used stays desired, as 
 delete would make core stop at it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from function import names
@@ -35,6 +35,7 @@ from function.edge.answer import (
     Requirement,
 )
 from function.edge.request import Call
+from function.kube import access
 
 CONDITION_TIERS = "KVOffloadTiersReady"
 REASON_NO_TIERS = "NoTiers"
@@ -52,7 +53,7 @@ Json = dict[str, Any]
 def compose(call: Call, step_input: Input, _: Registry) -> Answer:
     """Compose the ClusterProviderConfig of an existing cluster, and a child per inline tier."""
     document = call.composite
-    name = document.get("metadata", {}).get("name", "")
+    name = access.text(document, "metadata", "name")
     spec, problems = parse(InferenceClusterSpec, document.get("spec", {}), "spec")
     if spec is None or problems:
         return refused(call, "cluster", problems)
@@ -69,14 +70,15 @@ def compose(call: Call, step_input: Input, _: Registry) -> Answer:
         tiers[inline["name"]] = child
     answer.requirements = {REQUIRED_USAGES + tier: what for tier, (_, what) in removed.items()}
     kept = {tier: child for tier, (child, _) in removed.items() if _may_be_used(call, tier, child)}
-    rows = []
+    rows, why = [], {}
     for tier, manifest in sorted((tiers | kept).items()):
         key = f"{fleet.PREFIX}{tier}"
         ready = tier_names.is_ready_child(call, key)
         answer.resources[key] = Composed(manifest, ready)
         rows.append(_inline_row(tier, manifest, ready))
+        why[tier] = tier_names.unready(call.observed(key) or {})
     answer.status = {"providerConfigRef": {"name": name}, "kvOffloadTiers": rows}
-    answer.conditions.append(_tiers_condition(rows, sorted(kept)))
+    answer.conditions.append(_tiers_condition(rows, why, sorted(kept)))
     answer.ready = all(r.ready for r in answer.resources.values())
     settled = answer.ready and not removed
     answer.ttl = TTL_SETTLED if settled else TTL_UNSETTLED
@@ -89,7 +91,7 @@ def _removed(call: Call, document: Json) -> dict[str, tuple[Json, Requirement]]:
     The observed document serves the tier that it is: only what `fleet.child` writes is taken over.
     """
     declared = {t["name"] for t in document.get("spec", {}).get("kvOffloadTiers", [])}
-    cluster = document.get("metadata", {}).get("name", "")
+    cluster = access.text(document, "metadata", "name")
     out = {}
     for key in call.observed_keys():
         tier = key.removeprefix(fleet.PREFIX)
@@ -98,10 +100,9 @@ def _removed(call: Call, document: Json) -> dict[str, tuple[Json, Requirement]]:
         )
         if observed is None:
             continue
-        metadata = observed.get("metadata", {})
-        namespace = metadata.get("namespace", "")
-        child = fleet.child(tier, cluster, namespace, observed.get("spec", {}))
-        child["metadata"]["name"] = metadata.get("name", "")
+        namespace = access.text(observed, "metadata", "namespace")
+        child = fleet.child(tier, cluster, namespace, access.mapping(observed, "spec"))
+        child["metadata"]["name"] = access.text(observed, "metadata", "name")
         used = usages_of(names.LABEL_USED_TIER, namespace, child["metadata"]["name"])
         out[tier] = (child, used)
     return out
@@ -137,7 +138,8 @@ def report(call: Call, _: Input, __: Registry) -> Answer:
         return answer
     here = [t for t in tiers if _cluster_of(t) == name]
     rows = sorted((_row(t) for t in here), key=lambda row: row["name"])
-    answer.conditions = [_tiers_condition(rows)]
+    why = {row["name"]: tier_names.unready(t) for t in here for row in (_row(t),)}
+    answer.conditions = [_tiers_condition(rows, why)]
     if call.declares_status(REQUIRED_SCHEMA, "kvOffloadTiers"):
         answer.status = {"kvOffloadTiers": rows}
     settled = all(row["ready"] for row in rows)
@@ -160,10 +162,13 @@ def _provider_config(name: str, secret: str, key: str) -> dict[str, Any]:
     }
 
 
-def _tiers_condition(rows: list[Json], kept: Sequence[str] = ()) -> Condition:
+def _tiers_condition(
+    rows: list[Json], why: Mapping[str, str], kept: Sequence[str] = ()
+) -> Condition:
     """Return the condition of all tiers of a cluster.
 
-    `kept`: the tiers that are no longer declared, and go when nothing uses them.
+    `why`: what keeps each from being ready. `kept`: the tiers that are no longer declared, and go
+    when nothing uses them.
     """
     if not rows:
         return Condition(CONDITION_TIERS, TRUE, REASON_NO_TIERS)
@@ -174,23 +179,23 @@ def _tiers_condition(rows: list[Json], kept: Sequence[str] = ()) -> Condition:
         )
     waiting = [row["name"] for row in rows if not row["ready"]]
     if waiting:
-        message = "Not ready yet: " + ", ".join(waiting) + message
+        said = ", ".join(f"{name} ({why[name].removesuffix('.')})" for name in waiting)
+        message = f"Not ready yet: {said}{message}"
         return Condition(CONDITION_TIERS, FALSE, c.REASON_STARTING, message)
     listed = ", ".join(row["name"] for row in rows)
     return Condition(CONDITION_TIERS, TRUE, c.REASON_READY, f"Ready: {listed}{message}")
 
 
 def _cluster_of(tier: dict[str, Any]) -> str:
-    name: str = tier.get("spec", {}).get("inferenceClusterRef", {}).get("name", "")
-    return name
+    return access.text(tier, "spec", "inferenceClusterRef", "name")
 
 
 def _row(tier: dict[str, Any]) -> dict[str, Any]:
-    metadata = tier.get("metadata", {})
+    name = access.text(tier, "metadata", "name")
     return {
-        "name": metadata.get("labels", {}).get(names.LABEL_FLEET) or metadata.get("name", ""),
-        "tier": metadata.get("name", ""),
-        "namespace": metadata.get("namespace", ""),
-        "backend": tier.get("spec", {}).get("backend", ""),
+        "name": access.text(tier, "metadata", "labels", names.LABEL_FLEET) or name,
+        "tier": name,
+        "namespace": access.text(tier, "metadata", "namespace"),
+        "backend": access.text(tier, "spec", "backend"),
         "ready": tier_names.is_ready(tier),
     }

@@ -15,6 +15,7 @@ from function.api.deployment import EngineSpec, Member, ModelDeploymentSpec
 from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers import conditions as c
+from function.composers import outage
 from function.composers.consumer import composer as consumer
 from function.composers.refusal import refused
 from function.edge.answer import (
@@ -44,6 +45,10 @@ READY_DEPLOYMENT = (
     " && object.status.updatedReplicas == object.spec.replicas"
     " && object.status.availableReplicas == object.spec.replicas"
 )
+# Kubernetes leaves out counts of zero.
+READY_NONE = (
+    "object.status.observedGeneration == object.metadata.generation && !has(object.status.replicas)"
+)
 READY_GANG = "object.status.conditions.exists(c, c.type == 'Available' && c.status == 'True')"
 
 
@@ -61,7 +66,7 @@ def compose(call: Call, step_input: Input, backends: Registry) -> Answer:
     provider_config = _resolve_cluster(call, answer, cluster)
     if provider_config:
         _compose_workloads(call, answer, spec, provider_config)
-    _derive_readiness(answer)
+    _derive_readiness(call, answer, cluster)
     wiring = consumer.compose(call, step_input, backends)
     answer.status = _status(call, spec, consumer.is_wired(wiring), step_input.tier_namespace)
     return _merged(answer, wiring)
@@ -161,7 +166,7 @@ def _workload(engine: EngineSpec, serving: str, replicas: int) -> tuple[dict[str
                 "template": _template(members["Standalone"], labels),
             },
         }
-        return deployment, READY_DEPLOYMENT
+        return deployment, READY_DEPLOYMENT if copies else READY_NONE
     leader, worker = members["Leader"], members["Worker"]
     gang = {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
@@ -200,17 +205,20 @@ def _service(serving: str, spec: ModelDeploymentSpec) -> dict[str, Any]:
     }
 
 
-def _derive_readiness(answer: Answer) -> None:
+def _derive_readiness(call: Call, answer: Answer, cluster: str) -> None:
     waiting = sorted(k for k, v in answer.resources.items() if not v.ready)
+    unseen = outage.not_observed(call, CONDITION_WORKLOADS, answer.resources, cluster)
     if not answer.resources:
         condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_WAITING)
+    elif unseen:
+        condition = unseen
     elif waiting:
         message = "Not ready yet: " + ", ".join(waiting)
         condition = Condition(CONDITION_WORKLOADS, FALSE, c.REASON_STARTING, message)
     else:
         condition = Condition(CONDITION_WORKLOADS, TRUE, c.REASON_READY)
     answer.conditions.append(condition)
-    answer.ready = bool(answer.resources) and not waiting
+    answer.ready = bool(answer.resources) and not waiting and not unseen
     answer.ttl = TTL_SETTLED if answer.ready else TTL_UNSETTLED
 
 

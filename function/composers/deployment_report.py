@@ -11,7 +11,7 @@ Where earlier steps desire workloads themselves, they are wired as any composite
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from function import names, workloads
+from function import names
 from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers.consumer import composer as consumer
@@ -27,6 +27,7 @@ from function.edge.answer import (
 from function.edge.request import Call
 from function.kube import access
 from function.reasons import Reason
+from function.workloads import kinds
 
 REPLICA = "ModelReplica"
 
@@ -68,7 +69,7 @@ def _read_replica(call: Call, key: str) -> _ReplicaReport | None:
     found = call.observed_whole_condition(key, consumer.CONDITION)
     asks = call.desired_mentions(key, names.KEY_PREFIX)
     if not found:
-        message = "It says nothing of the tier that it names." if asks else ""
+        message = "It names a tier and has no condition KVOffloadReady yet." if asks else ""
         return _ReplicaReport(name, UNKNOWN, Reason.NOT_REPORTED, message) if asks else None
     reason = access.text(found, "reason")
     if not asks and reason in (Reason.NOT_REQUESTED, Reason.WIRED):
@@ -109,4 +110,4 @@ def _is_replica(call: Call, key: str) -> bool:
 
 
 def _is_workload(call: Call, key: str) -> bool:
-    return workloads.is_known(*call.desired_kind(key))
+    return kinds.is_known(*call.desired_kind(key))

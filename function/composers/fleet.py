@@ -36,7 +36,7 @@ from function.edge.answer import (
     Requirement,
 )
 from function.edge.request import Call
-from function.kube import naming
+from function.kube import access, naming
 
 REQUIRED_CLUSTERS = "clusters"
 REQUIRED_USAGES = "usages"
@@ -83,8 +83,9 @@ def children(call: Call) -> dict[str, str]:
         if not key.startswith(PREFIX):
             continue
         cluster = call.observed_value(key, "spec", "inferenceClusterRef", "name")
-        if cluster:
-            found[cluster] = call.observed_value(key, "metadata", "name")
+        name = call.observed_value(key, "metadata", "name")
+        if cluster and name:
+            found[cluster] = name
     return found
 
 
@@ -144,7 +145,7 @@ class _FleetComposer:
         kept = children(self.call)
         if self.resolved:
             in_use = {
-                usage.get("metadata", {}).get("annotations", {}).get(names.ANNOTATION_USED_TIER, "")
+                access.text(usage, "metadata", "annotations", names.ANNOTATION_USED_TIER)
                 for usage in self.usages or ()
             }
             kept = {
@@ -152,13 +153,14 @@ class _FleetComposer:
                 for cluster, child_name in kept.items()
                 if f"{self.tier.namespace}/{child_name}" in in_use
             }
-        self.uids = {name: uid or "" for name, uid, _ in found or ()}
+        named = [row for row in found or () if row[0]]
+        self.uids = {name: uid or "" for name, uid, _ in named}
         staying = {
             name
-            for name, uid, leaves in found or ()
+            for name, uid, leaves in named
             if not leaves and self._stamped_for(name) in ("", uid)
         }
-        self.any_leaving = len(staying) < len(found or ())
+        self.any_leaving = len(staying) < len(named)
         self.clusters = sorted(staying | kept.keys())
 
     def _stamped_for(self, cluster: str) -> str:

@@ -11,6 +11,8 @@ from function.edge.request import Call
 from function.kube import access, naming
 from function.problems import Problem
 
+_MOST = 32  # of the XRD's status.pinned
+
 
 def settings(
     plan: TierPlan,
@@ -20,7 +22,8 @@ def settings(
     """Return the pinned settings for `status.pinned`, by path; absent values have no row.
 
     Namespaces that a tier lists no more stay while they have consumers: those were started for the
-    list. `before`: the settings as they were kept; `users`: None while unresolved.
+    list. So do levels: what a removed one holds is read again when it comes back. `before`: the
+    settings as they were kept; `users`: None while unresolved.
     """
     used = None if users is None else _used(users)
     found = {}
@@ -31,7 +34,9 @@ def settings(
             value = " ".join(n for n in was if n != row.unset and (used is None or n in used))
         if value:
             found[row.path] = value
-    return found
+    gone = [path for path in before or {} if "[" in path and path not in found]
+    kept_levels = gone[: _MOST - len(found)] if users is None or users else []
+    return found | {path: (before or {})[path] for path in kept_levels}
 
 
 def problems(call: Call, plan: TierPlan, users: Collection[Consumer]) -> list[Problem]:

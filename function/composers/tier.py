@@ -16,7 +16,7 @@ from function.api.base import present
 from function.api.events import Events
 from function.api.input import Input
 from function.backends.registry import Registry
-from function.composers import agents, external_xrd, fleet, pinned, rollout, tier_plan
+from function.composers import agents, external_xrd, fleet, outage, pinned, rollout, tier_plan
 from function.composers.admission import admitted
 from function.composers.agents import Agents
 from function.composers.conditions import (
@@ -31,7 +31,6 @@ from function.composers.conditions import (
     REASON_READY,
     REASON_RESOLVED,
     REASON_RESOLVING,
-    REASON_STARTING,
     REASON_VALID,
     REASON_WAITING,
     REASON_WAITING_FOR_TIER,
@@ -66,9 +65,6 @@ _DELETION = ("metadata", "deletionTimestamp")
 
 # The recommended label by which a backend says what version a workload runs.
 LABEL_VERSION = "app.kubernetes.io/version"
-
-# How much of what the cluster said is quoted, for each part.
-_MAX_QUOTED = 512
 
 
 def compose(call: Call, _: Input, backends: Registry) -> Answer:
@@ -280,8 +276,9 @@ class _TierComposer:
         kind = CONDITION_CONTROL_PLANE
         if not self.provider_config:
             return self._no_cluster(kind)
-        if refused := self._refused(p.key for p in self.plan.parts if p.role != AGENTS):
-            return Condition(kind, FALSE, REASON_NOT_APPLIED, refused)
+        others = [p.key for p in self.plan.parts if p.role != AGENTS]
+        if refused := self._refused(kind, others):
+            return refused
         if self.needed.waiting:
             return Condition(kind, FALSE, REASON_WAITING_FOR_TIER, " ".join(self.needed.waiting))
         keys = [p.key for p in self.plan.parts if p.role == CONTROL_PLANE]
@@ -289,8 +286,8 @@ class _TierComposer:
             return self._none_needed(kind)
         waiting = [k for k in keys if not self.answer.resources[k].ready]
         if waiting:
-            message = "Not ready yet: " + ", ".join(waiting)
-            return Condition(kind, FALSE, REASON_STARTING, message)
+            late = agents.timed_out(self.call, self.plan.description, kind)
+            return agents.starting(kind, waiting, self.plan.description, late)
         return Condition(kind, TRUE, REASON_READY)
 
     def _agents_ready(self) -> Condition:
@@ -300,8 +297,8 @@ class _TierComposer:
         keys = [p.key for p in self.plan.parts if p.role == AGENTS]
         if not keys:
             return self._none_needed(kind)
-        if refused := self._refused(keys):
-            return Condition(kind, FALSE, REASON_NOT_APPLIED, refused)
+        if refused := self._refused(kind, keys):
+            return refused
         description = self.plan.description
         timed_out = agents.timed_out(self.call, description)
         return agents.condition(self.agents, self.tier.spec, description, timed_out)
@@ -313,10 +310,13 @@ class _TierComposer:
         message = f"{self.tier.spec.backend} needs none here."
         return Condition(kind, TRUE, REASON_NONE_NEEDED, message)
 
-    def _refused(self, keys: Iterable[str]) -> str:
-        """Return the cluster's errors for the parts that it refused."""
+    def _refused(self, kind: str, keys: list[str]) -> Condition | None:
+        """Return what the provider cannot see or the cluster refused, None without an error."""
+        if unseen := outage.not_observed(self.call, kind, keys, self.cluster):
+            return unseen
         found = ((key, self.refused_writes[key]) for key in keys)
-        return "; ".join(f"{key}: {said[:_MAX_QUOTED]}" for key, said in found if said)
+        message = "; ".join(f"{key}: {said[: outage.MAX_QUOTED]}" for key, said in found if said)
+        return Condition(kind, FALSE, REASON_NOT_APPLIED, message) if message else None
 
     def write_status(self) -> None:
         desired, ready = self.agents.desired, self.agents.ready

@@ -58,4 +58,4 @@ def unready(tier: Mapping[str, Any]) -> str:
         for each in access.objects(tier, "status", "conditions")
         if each.get("status") != TRUE and each.get("type") not in _SAY_NOTHING
     )
-    return "; ".join(found) or "it has just been made."
+    return "; ".join(found) or "its status has no condition Ready=True yet."

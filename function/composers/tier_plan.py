@@ -11,6 +11,7 @@ from typing import Any
 from function import names
 from function.api.base import parse
 from function.backends.registry import Registry
+from function.contract import namespaces
 from function.contract.backend import AnyBackend, AnyTier, Description, Need, Part, Tier
 from function.edge.memo import Cache, size_of
 from function.edge.structs import encode
@@ -129,5 +130,6 @@ def _draft(
 
 def _whole(drafted: TierPlan, needed: Mapping[str, Mapping[str, Any]]) -> TierPlan | InvalidTier:
     tier, backend = replace(drafted.tier, needed=needed), drafted.backend
-    problems = backend.problems(tier)
+    here = namespaces.problems(tier.spec.namespace, "spec.namespace")
+    problems = [*backend.problems(tier), *here]
     return InvalidTier(tuple(sorted(problems))) if problems else replace(drafted, tier=tier)

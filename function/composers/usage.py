@@ -55,6 +55,7 @@ FLEET_KEY = "usage-fleet"
 ANNOTATION_DELETION_REFUSED = "usage.crossplane.io/deletion-attempt-with-policy"
 
 _KEY = "usage-tier-"
+_NAME = ("metadata", "name")
 
 
 @dataclass(frozen=True, order=True)
@@ -92,29 +93,26 @@ class UsageOwner:
 
 def consumer(composite: dict[str, Any]) -> Consumer:
     """Return the consumer that a composite is."""
-    metadata = composite.get("metadata", {})
-    return Consumer(
-        metadata.get("namespace", ""), composite.get("kind", ""), metadata.get("name", "")
-    )
+    kind, namespace, name = access.named(composite)
+    return Consumer(namespace, kind, name)
 
 
 def owner(call: Call, key: str, resource: dict[str, Any]) -> UsageOwner:
     """Return the composed resource of `key`, by the name that core has given or will give it."""
-    metadata = resource.get("metadata") or {}
-    name = call.observed_value(key, "metadata", "name") or metadata.get("name")
+    kind, own_namespace, own_name = access.named(resource)
+    composite = access.mapping(call.composite, "metadata")
+    name = call.observed_value(key, "metadata", "name") or own_name
     if not name:
-        label = call.composite_value("metadata", "labels", naming.COMPOSITE_LABEL)
-        prefix = label or call.composite_value("metadata", "name") or ""
-        parent = metadata.get("generateName") or prefix
-        name = naming.composed(parent, str(call.composite_value("metadata", "uid") or ""), key)
+        label = access.text(composite, "labels", naming.COMPOSITE_LABEL)
+        prefix = label or composite.get("name") or ""
+        parent = access.text(resource, "metadata", "generateName") or prefix
+        name = naming.composed(parent, str(composite.get("uid") or ""), key)
     namespace = (
-        call.composite_value("metadata", "namespace")
+        composite.get("namespace")
         or call.observed_value(key, "metadata", "namespace")
-        or metadata.get("namespace")
+        or own_namespace
     )
-    return UsageOwner(
-        resource.get("apiVersion", ""), resource.get("kind", ""), str(namespace or ""), str(name)
-    )
+    return UsageOwner(access.text(resource, "apiVersion"), kind, str(namespace), str(name))
 
 
 def usages_of(label: str, namespace: str, name: str) -> Requirement:
@@ -195,11 +193,7 @@ def _document(spec: dict[str, Any], metadata: dict[str, Any] | None = None) -> d
 
 
 def _tier_reference(reference: dict[str, str]) -> dict[str, Any]:
-    return {
-        "apiVersion": names.API_VERSION,
-        "kind": "KVOffloadTier",
-        "resourceRef": reference,
-    }
+    return {"apiVersion": names.API_VERSION, "kind": "KVOffloadTier", "resourceRef": reference}
 
 
 def _consumer_text(who: Consumer) -> str:
@@ -263,10 +257,31 @@ def released(call: Call, made: Container[str], stays: Iterable[str]) -> dict[str
     found = {}
     for key in _composed_before(call):
         by = call.observed_value(key, "spec", "by") or {}
-        if key not in made and by.get("resourceRef", {}).get("name") in engines:
+        if key not in made and access.text(by, "resourceRef", "name") in engines:
             nobody = UsageOwner(by.get("apiVersion", ""), by.get("kind", ""), "", key)
             found[key] = _recomposed(call, key, nobody)
     return found
+
+
+def is_known(call: Call, tier: Mapping[str, Any]) -> bool:
+    """Return whether a tier's status, or the consumer's own Usage of it, names the consumer.
+
+    The status follows the Usage, and lists a bounded number of consumers.
+    """
+    who, metadata = consumer(call.composite), access.mapping(tier, "metadata")
+    reference = f"{metadata.get('namespace')}/{metadata.get('name')}"
+    return marks(call, reference) or any(
+        who == Consumer(*(access.text(user, part) for part in ("namespace", "kind", "name")))
+        for user in access.objects(tier, "status", "usedBy")
+    )
+
+
+def marks(call: Call, reference: str, child: str = "") -> bool:
+    """Return whether the consumer's own Usage names a tier ("namespace/name"), or its child."""
+    namespace, _, name = reference.partition("/")
+    labels = {names.reference(namespace, it) for it in (name, child) if it}
+    own = ("metadata", "labels", names.LABEL_USED_TIER)
+    return any(call.observed_value(key, *own) in labels for key in _composed_before(call))
 
 
 def _composed_before(call: Call) -> list[str]:

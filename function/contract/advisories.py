@@ -1,9 +1,9 @@
 """The ledger of known faults: facts/advisories.yaml, and which of them an engine falls under."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache
+from functools import lru_cache
 
 from packaging.version import Version
 
@@ -25,13 +25,13 @@ class Effect(Enum):
     LEAK = "leak"
 
 
-class Evidence(Enum):
+class KnownBy(Enum):
     RAN = "ran"  # seen by this project's own runs
     READ = "read"  # read in the release
     REPORTED = "reported"  # by others, upstream
 
 
-class Action(Enum):
+class Treatment(Enum):
     REFUSE = "refuse"
     CAUTION = "caution"
     SETTING = "setting"  # wired with a setting that avoids it
@@ -70,8 +70,8 @@ class Advisory:
     id: str
     summary: str
     effect: Effect
-    evidence: Evidence
-    action: Action
+    evidence: KnownBy
+    action: Treatment
     fixed: str
     references: tuple[str, ...]
     source: str = ""
@@ -88,15 +88,29 @@ class Advisory:
     other_connectors: frozenset[str] = frozenset()
     flags: tuple[str, ...] = ()
     name: str = field(init=False, compare=False)
+    engine_versions: str = field(init=False, compare=False)
+    packages: tuple[Affected, ...] = field(init=False, compare=False)
+    message: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Write the name by which messages say it."""
-        object.__setattr__(self, "name", f"{self.id}, {self.references[0]}")
+        """Derive what every judgement needs.
 
-    @property
-    def engine_versions(self) -> str:
-        """The engine's versions as a PEP 440 range, "" for all."""
-        return next((a.versions for a in self.affected if a.package == self.engine.lower()), "")
+        `name`: as messages say it. `engine_versions`: a PEP 440 range, "" for all. `packages`:
+        those of `affected` beside the engine. `message`: what happens, where that is known from,
+        what to type.
+        """
+        own = self.engine.lower()
+        name = f"{self.id}, {self.references[0]}"
+        message = f"{self.summary} ({name}). " + (f"{self.advice}." if self.advice else "")
+        versions = next((a.versions for a in self.affected if a.package == own), "")
+        packages = tuple(a for a in self.affected if a.package != own and a.versions)
+        for field_name, value in (
+            ("name", name),
+            ("engine_versions", versions),
+            ("packages", packages),
+            ("message", message),
+        ):
+            object.__setattr__(self, field_name, value)
 
     @property
     def reason(self) -> Reason:
@@ -104,121 +118,111 @@ class Advisory:
         bounded = any(affected.versions for affected in self.affected)
         return Reason.VERSION_MISMATCH if bounded else Reason.ENGINE_UNSUPPORTED
 
-    @property
-    def message(self) -> str:
-        """What people read: what happens, where that is known from, what to type."""
-        return f"{self.summary} ({self.name}). " + (f"{self.advice}." if self.advice else "")
 
-
-REFUSE = Action.REFUSE
+REFUSE = Treatment.REFUSE
 ADVISORIES = Table(Advisory, "advisories", "advisories")
-GATED = {Action.REFUSE: Support.REFUSED, Action.CAUTION: Support.CAUTION}
+GATED = {Treatment.REFUSE: Support.REFUSED, Treatment.CAUTION: Support.CAUTION}
 
 
-@dataclass(frozen=True)
-class Circumstances:
-    """What decides whether a fault is met.
+@lru_cache(maxsize=512)  # a version is a text of users'
+def _of(engine: str, version: str | None, connector: str) -> tuple[Advisory, ...]:
+    """Return the advisories about a connector on a version of an engine.
 
-    `levels`: types of the tier's levels. `mode`: of the tier. `package_version`: of the tier's own
-    package, None when unknown.
+    What depends on the model is there for any undeclared version.
     """
-
-    connector: str
-    engine: Engine
-    package_version: Version | None = None
-    mode: str = ""
-    levels: frozenset[str] = frozenset()
-
-
-@cache
-def _of_engine(name: str) -> tuple[Advisory, ...]:
-    return tuple(a for a in ADVISORIES if a.action in GATED and a.engine in ("", name))
+    names = {connector, connector.partition("/")[0]}
+    return tuple(
+        a
+        for a in ADVISORIES
+        if a.engine in ("", engine)
+        and (not a.connectors or not names.isdisjoint(a.connectors))
+        and ((a.families and parse(version) is None) or affects(a, engine, version))
+    )
 
 
-def met(at: Circumstances) -> Iterator[Advisory]:
-    """Yield what the gate refuses or warns of here, families and the engine's version aside."""
-    return (a for a in _of_engine(at.engine.name) if all(holds(a, at) for holds in _CONDITIONS))
+def applicable(
+    connector: str,
+    engine: Engine,
+    package_version: Version | None = None,
+    mode: str = "",
+    levels: frozenset[str] = frozenset(),
+) -> Iterator[Advisory]:
+    """Yield the advisories that are met here, families aside.
+
+    `package_version`: of the tier's own package, None when unknown. `mode`: of the tier. `levels`:
+    types of its levels.
+    """
+    return (
+        a
+        for a in _of(engine.name, engine.version, connector)
+        if (not a.modes or mode in a.modes)
+        and (not a.levels or not levels.isdisjoint(a.levels))
+        and (not a.accelerators or engine.accelerator.name in a.accelerators)
+        and (not a.other_connectors or not engine.connectors.isdisjoint(a.other_connectors))
+        and (not a.flags or _has_one(engine, a.flags))
+        and all(_is_affected(package, engine, package_version) for package in a.packages)
+    )
 
 
-def affects(advisory: Advisory, engine: Engine) -> bool:
-    """Return whether the engine's version is affected.
+def affects(advisory: Advisory, engine: str, version: str | None) -> bool:
+    """Return whether a version of the engine is affected.
 
     An undeclared version is any recent one: it is refused if one of them is affected, and a caution
     is said if all are.
     """
-    spec, version = advisory.engine_versions, parse(engine.version)
+    spec, parsed = advisory.engine_versions, parse(version)
     if not spec:
         return True
-    if version is not None:
-        return within(version, spec)
+    if parsed is not None:
+        return within(parsed, spec)
     quantifier = any if advisory.action is REFUSE else all
-    return quantifier(within(Version(v), spec) for v in undeclared_versions(engine.name))
+    return quantifier(within(Version(v), spec) for v in undeclared_versions(engine))
 
 
-def hits(at: Circumstances) -> Iterator[Advisory]:
-    """Yield every advisory that the engine falls under, by what is known of its model."""
-    families = classify(at.engine, at.engine.families).families
-    for advisory in met(at):
+def hits(
+    connector: str,
+    engine: Engine,
+    package_version: Version | None = None,
+    mode: str = "",
+    levels: frozenset[str] = frozenset(),
+) -> Iterator[Advisory]:
+    """Yield every advisory that the engine falls under, by what is known of its model.
+
+    Those that the gate does not judge are among them. Parameters as of `applicable`.
+    """
+    families = classify(engine, engine.families).families
+    for advisory in applicable(connector, engine, package_version, mode, levels):
         of_model = [set(together.split("+")) <= families for together in advisory.families]
-        if affects(advisory, at.engine) and (not of_model or any(of_model)):
+        affected = affects(advisory, engine.name, engine.version)
+        if affected and (not of_model or any(of_model)):
             yield advisory
 
 
-def family_rows(at: Circumstances) -> tuple[FamilyRow, ...]:
-    """Return what is met with models of certain families, for `models.support.judge`."""
-    return tuple(
-        FamilyRow(
-            at.connector,
-            at.engine.name,
-            frozenset(together.split("+")),
-            GATED[advisory.action],
-            advisory.source,
-            advisory.message,
-            advisory.engine_versions,
-        )
-        for advisory in met(at)
-        for together in advisory.families
-    )
+def family_rows(found: Iterable[Advisory], connector: str, engine: str) -> Iterator[FamilyRow]:
+    """Yield what is met with models of certain families, for `models.support.judge`."""
+    for advisory in found:
+        for together in advisory.families:
+            yield FamilyRow(
+                connector,
+                engine,
+                frozenset(together.split("+")),
+                GATED[advisory.action],
+                advisory.source,
+                advisory.message,
+                advisory.engine_versions,
+            )
 
 
-def _connector(advisory: Advisory, at: Circumstances) -> bool:
-    names = (at.connector, at.connector.partition("/")[0])
-    return not advisory.connectors or any(name in advisory.connectors for name in names)
+def _has_one(engine: Engine, flags: Iterable[str]) -> bool:
+    parts = (flag.partition("=") for flag in flags)
+    return any(engine.flag(n) == value if value else engine.has(n) for n, _, value in parts)
 
 
-def _packages(advisory: Advisory, at: Circumstances) -> bool:
-    """Return whether every package is one of the affected; an unknown one counts as fitting.
+def _is_affected(affected: Affected, engine: Engine, package_version: Version | None) -> bool:
+    """Return whether a package is affected; False for an unknown one of the image.
 
     Pairings refuse what is unknown and matters.
     """
-    for affected in advisory.affected:
-        if affected.package == advisory.engine.lower() or not affected.versions:
-            continue
-        if affected.place == TIER:
-            if at.package_version is None or not within(at.package_version, affected.versions):
-                return False
-        elif not within_any(at.engine.package(affected.package).versions or (), affected.versions):
-            return False
-    return True
-
-
-def _flags(advisory: Advisory, at: Circumstances) -> bool:
-    return not advisory.flags or any(
-        at.engine.flag(name) == value if value else at.engine.has(name)
-        for name, _, value in (flag.partition("=") for flag in advisory.flags)
-    )
-
-
-_CONDITIONS: tuple[Callable[[Advisory, Circumstances], bool], ...] = (
-    _connector,
-    lambda advisory, at: not advisory.modes or at.mode in advisory.modes,
-    lambda advisory, at: not advisory.levels or bool(at.levels & advisory.levels),
-    lambda advisory, at: (
-        not advisory.accelerators or at.engine.accelerator.name in advisory.accelerators
-    ),
-    lambda advisory, at: (
-        not advisory.other_connectors or bool(at.engine.connectors & advisory.other_connectors)
-    ),
-    _flags,
-    _packages,
-)
+    if affected.place == TIER:
+        return package_version is not None and within(package_version, affected.versions)
+    return within_any(engine.package(affected.package).versions or (), affected.versions)

@@ -115,8 +115,10 @@ class Description:
     agent registers (0: the agents hold nothing). `warnings`: true today and worth knowing
     (deprecations, what is unproven); they go into the Accepted condition's message.
     `outlives_pods`: whether cached blocks survive the engine's pods: then the engine's version is
-    part of the cache identity, since a new version may read another's blocks. `startup_seconds`:
-    how long an agent may take to start. `startup_hints`: what usually keeps one from it.
+    part of the cache identity, since a new version may read another's blocks. `store`: what decides
+    a stored block's bytes and is in no key, directory or prefix; it is part of the identity.
+    `spans_clusters`: engines of other clusters may reach the same store. `startup_seconds`: how
+    long an agent may take to start. `startup_hints`: what usually keeps one from it.
     `colocated_with_engines`: an engine cannot do without an agent on its own node.
     """
 
@@ -125,6 +127,8 @@ class Description:
     capacity_gib_per_agent: int = 0
     warnings: Sequence[str] = ()
     outlives_pods: bool = True
+    store: str = ""
+    spans_clusters: bool = False
     startup_seconds: int = 300
     startup_hints: Sequence[str] = ()
     colocated_with_engines: bool = False
@@ -152,36 +156,17 @@ class Pinned:
     namespaces: bool = False
 
 
-@dataclass(frozen=True)
-class Variant:
-    """A tier of a backend that takes other engines than its other variants.
-
-    `says`: its settings, for people; `spec`: as small as it may be, without the cluster.
-    """
-
-    says: str
-    spec: Manifest
-
-
 class Backend(Protocol[OfSettings]):
     """One offload backend. `name`: the value of `spec.backend`; `field`: its object's name.
 
-    `allows`: what it ever puts into pods: records, which others may write, are held to it.
-    `Defaults` answers what few backends have an answer of their own to.
+    `allows`: what it ever puts into pods: records, which others may write, are held to it. What
+    few backends have an answer of their own to is answered here.
     """
 
     name: str
     field: str
     allows: Allowance
-    rows: Rows
-
-    def variants(self) -> tuple[Variant, ...]:
-        """Its tiers by which engines they take, the default first: for people who choose one."""
-        ...
-
-    def kinds(self) -> tuple[Variant, ...]:
-        """Its tiers that have a row of their own in README's matrix, in the rows' order."""
-        ...
+    rows: Rows = Rows()
 
     def problems(self, tier: Tier[OfSettings]) -> list[Problem]:
         """Everything wrong with the tier that its schema cannot say, with paths from `spec`."""
@@ -189,7 +174,7 @@ class Backend(Protocol[OfSettings]):
 
     def needs(self, tier: Tier[OfSettings]) -> tuple[Need, ...]:
         """Return what else the tier's plan depends on. Asked first, without `tier.needed`."""
-        ...
+        return ()
 
     def parts(self, tier: Tier[OfSettings]) -> list[Part]:
         """Return what runs on the cluster, in the order of applying. Empty: nothing but wiring."""
@@ -215,14 +200,14 @@ class Backend(Protocol[OfSettings]):
 
         Raises Refused. `engines`: those of one composite that name this tier, each wired already.
         """
-        ...
+        return None
 
     def assumes(self, tier: Tier[OfSettings], engine_name: str) -> Mapping[str, str]:
         """Return flags that wiring sets where they are absent: {"--page-size": "64"}.
 
         A user's own equal flag is then no difference of the cache identity.
         """
-        ...
+        return {}
 
     def tenant(self, tier: Tier[OfSettings], namespace: str) -> str:
         """Return the part of the tier for consumers in `namespace`, "" where all share it.
@@ -230,11 +215,11 @@ class Backend(Protocol[OfSettings]):
         Blocks of two tenants never meet: it is part of the cache identity. `namespace`: the
         consumer's own on the control plane, "" of a cluster-scoped one.
         """
-        ...
+        return ""
 
     def pinned(self, tier: Tier[OfSettings]) -> tuple[Pinned, ...]:
         """Return what running pods do not survive: refused while consumers use the tier."""
-        ...
+        return ()
 
     def refuses_change(self, tier: Tier[OfSettings], running: Mapping[str, str]) -> Problem | None:
         """Why this valid tier cannot take the place of the one that runs, or None.
@@ -242,45 +227,10 @@ class Backend(Protocol[OfSettings]):
         Asked only while consumers use the tier; what runs is then kept. `running`: {part's key:
         the label app.kubernetes.io/version of the manifest composed before}, where it has one.
         """
-        ...
+        return None
 
 
 # A tier, of whichever backend: what only its own backend reads is in `settings`.
 AnyTier = Tier[ApiModel]
 # Any: backends of different settings stand side by side, each handed tiers of its own only.
 AnyBackend = Backend[Any]
-
-
-class Defaults(Generic[OfSettings]):
-    """The answers of a backend that needs nothing else and has nothing to say against a change."""
-
-    def variants(self) -> tuple[Variant, ...]:
-        """None that keeps blocks."""
-        return ()
-
-    def kinds(self) -> tuple[Variant, ...]:
-        """Those that people choose from."""
-        return self.variants()
-
-    def needs(self, tier: Tier[OfSettings]) -> tuple[Need, ...]:
-        """Nothing but the tier itself."""
-        return ()
-
-    def agree(self, tier: Tier[OfSettings], engines: Sequence[Engine]) -> None:
-        """Any engines that can be wired go together."""
-
-    def assumes(self, tier: Tier[OfSettings], engine_name: str) -> Mapping[str, str]:
-        """No flag is set where it is absent, or none that counts for the identity."""
-        return {}
-
-    def tenant(self, tier: Tier[OfSettings], namespace: str) -> str:
-        """All namespaces share the tier."""
-        return ""
-
-    def pinned(self, tier: Tier[OfSettings]) -> tuple[Pinned, ...]:
-        """Everything may change under what runs."""
-        return ()
-
-    def refuses_change(self, tier: Tier[OfSettings], running: Mapping[str, str]) -> Problem | None:
-        """Any valid tier may follow any other."""
-        return None

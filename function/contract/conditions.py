@@ -10,7 +10,7 @@ _TERM = re.compile(r"(not )?([\w-]+)(?: (=|!=|<|<=|>) (\S+))?")
 _COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt}
 
 
-class Condition:
+class FlagCondition:
     """A condition such as `--dcp-size > 1 or not --enable-lmcache`.
 
     `--x`: it is set. `=`, `!=`: its value is known, and is or is not this one. `<`, `<=`, `>`: its

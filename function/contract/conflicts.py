@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Generic
 
 from function.contract.backend import AnyTier, Settings, Tier
-from function.contract.conditions import Condition
+from function.contract.conditions import FlagCondition
 from function.contract.engine import Engine
 from function.facts import Table
 from function.problems import Refused
@@ -36,7 +36,7 @@ class Row:
     message: str
     engine: str = ""
     tier: Mapping[str, str] | None = None
-    when: tuple[Condition, ...] = ()
+    when: tuple[FlagCondition, ...] = ()
     without: str = ""
     case: str = ""
 
@@ -66,6 +66,8 @@ class Conflicts(Generic[Settings]):
         """Raise Refused with every row that holds."""
         problems = []
         for row in self.rows:
+            if row.engine not in ("", engine.name) or row.without in engine.features:
+                continue
             found = self._find(row, tier, engine)
             if found is not None:
                 version = engine.version or "of an unknown version"
@@ -75,8 +77,6 @@ class Conflicts(Generic[Settings]):
             raise Refused.all_of(problems)
 
     def _find(self, row: Row, tier: Tier[Settings], engine: Engine) -> str | None:
-        if row.engine not in ("", engine.name) or row.without in engine.features:
-            return None
         if not all(_has(tier, path, value) for path, value in (row.tier or {}).items()):
             return None
         found = [condition.find({**engine.env, **engine.flags}) for condition in row.when]
@@ -101,6 +101,6 @@ def expandable_segments(_: AnyTier, engine: Engine) -> str | None:
     return None
 
 
-def unknown_model(_: AnyTier, engine: Engine) -> str | None:
-    """Return the model argument of an engine whose cache identity is not known."""
-    return None if engine.identity else engine.model or "unknown"
+def unknown_identity(_: AnyTier, engine: Engine) -> str | None:
+    """Return what cannot be read of an engine whose cache identity is not known."""
+    return None if engine.identity else engine.identity_unknown or "the model argument"

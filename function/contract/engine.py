@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from function.contract.accelerators.kinds import Accelerator
+from function.contract.accelerators.kinds import NOT_SHOWN, Accelerator
 from function.contract.packages import Fact, unknown
 
 # How an image says its engine's version: its tag is it, or what is known of the image.
@@ -24,8 +24,10 @@ class Engine:
     and for a value that is not static. `env`: the container's literal env values (None:
     valueFrom). `more_env`: other variables may be set that cannot be seen here. `namespace`: of
     its pods on the workload cluster, "" when unknown. `phase`: Unified, Prefill or Decode.
-    `identity`: the cache identity digest, "" when unknown. `tenant`: the part of the tier that it
+    `identity`: the cache identity digest, "" when unknown; `identity_unknown`: what of the pod
+    cannot be read for it. `tenant`: the part of the tier that it
     is kept to (`Backend.tenant`), "" where all share it.
+    `root`: whether its containers say that they run as root.
     `model`: the string behind the model argument, "" when unknown. `features`: what the version
     gate says this engine's version has of the tier's connector (`function.contract.gate`).
     `packages`: what is known of the image's, by the names of PACKAGES. `connectors`: names of the
@@ -47,13 +49,15 @@ class Engine:
     phase: str = "Unified"
     model: str = ""
     identity: str = ""
+    identity_unknown: str = ""
     tenant: str = ""
     features: frozenset[str] = frozenset()
     packages: Mapping[str, Fact] = field(default_factory=dict)
     families: frozenset[str] = frozenset()
-    accelerator: Accelerator = field(default_factory=Accelerator)
+    accelerator: Accelerator = NOT_SHOWN
     connectors: frozenset[str] = frozenset()
     newest: str = ""
+    root: bool = False
 
     @property
     def own_version(self) -> str | None:

@@ -4,7 +4,8 @@
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -12,7 +13,7 @@ from packaging.version import Version
 
 from function.contract import advisories, models, pairings
 from function.contract.accelerators.serving import AcceleratorRow, Served, served
-from function.contract.advisories import REFUSE, Circumstances
+from function.contract.advisories import GATED, REFUSE, Advisory
 from function.contract.engine import Engine
 from function.contract.models.support import FamilyRow, Support, judge
 from function.contract.pairings import Alternative, Pairing
@@ -135,11 +136,14 @@ class Question:
     notes: tuple[str, ...] = ()
 
     @property
-    def circumstances(self) -> Circumstances:
-        """What decides which advisories are met."""
-        return Circumstances(
-            self.connector, self.engine, self.package_version, self.mode, self.levels
-        )
+    def circumstances(self) -> tuple[str, Engine, Version | None, str, frozenset[str]]:
+        """What decides which advisories apply, as `advisories` takes it."""
+        return (self.connector, self.engine, self.package_version, self.mode, self.levels)
+
+    @cached_property
+    def met(self) -> list[Advisory]:
+        """The advisories that the gate refuses or warns of, families aside."""
+        return [a for a in advisories.applicable(*self.circumstances) if a.action in GATED]
 
 
 @dataclass(frozen=True)
@@ -164,20 +168,21 @@ def check(question: Question) -> Verdict:
     """
     warnings = [_accelerator(question)]
     problems: list[Refused] = []
-    verdict = Verdict()
-    for ask in (versions, _images, _model, _advisories):
+    features: frozenset[str] = frozenset()
+    try:
+        verdict = versions(question)
+        warnings += verdict.warnings
+        features = verdict.features
+    except Refused as refused:
+        problems.append(refused)
+    for ask in (_images, _model, _advisories):
         try:
-            found = ask(question)
+            warnings += ask(question)
         except Refused as refused:
             problems.append(refused)
-            continue
-        warnings += found.warnings
-        verdict = replace(verdict, features=verdict.features | found.features)
     if problems:
         raise Refused.all_of(problems)
-    return replace(
-        verdict, warnings=tuple(dict.fromkeys(filter(None, (*warnings, *question.notes))))
-    )
+    return Verdict(tuple(dict.fromkeys(filter(None, (*warnings, *question.notes)))), features)
 
 
 def _accelerator(question: Question) -> str:
@@ -197,14 +202,10 @@ def _accelerator(question: Question) -> str:
     return message.rstrip(".")
 
 
-def _advisories(question: Question) -> Verdict:
+def _advisories(question: Question) -> tuple[str, ...]:
     """Return the warnings of the advisories that any model meets. Raise Refused for the others."""
     engine = question.engine
-    here = [
-        advisory
-        for advisory in advisories.met(question.circumstances)
-        if not advisory.families and advisories.affects(advisory, engine)
-    ]
+    here = [advisory for advisory in question.met if not advisory.families]
     refused = [
         Refused(advisory.reason, f"{advisory.message.rstrip()}{_which(engine)}")
         for advisory in here
@@ -212,7 +213,7 @@ def _advisories(question: Question) -> Verdict:
     ]
     if refused:
         raise Refused.all_of(refused)
-    return Verdict(tuple(advisory.message.rstrip(". ") for advisory in here))
+    return tuple(advisory.message.rstrip(". ") for advisory in here)
 
 
 def _which(engine: Engine) -> str:
@@ -224,30 +225,33 @@ def _which(engine: Engine) -> str:
     return f" This engine is {engine.name} {engine.version}{source}."
 
 
-def _images(question: Question) -> Verdict:
+def _images(question: Question) -> tuple[str, ...]:
     """Raise Refused for an engine's image that does not fit."""
     for pairing in question.pairings:
         pairings.check(pairing, question.engine, question.alternatives)
-    return Verdict()
+    return ()
 
 
-def _model(question: Question) -> Verdict:
+def _model(question: Question) -> tuple[str, ...]:
     """Return the warnings about the model. Raise Refused for one that the connector does not serve.
 
     An unknown model is a warning: few models are not served, and most of those stop the engine at
     its start.
     """
     engine = question.engine
-    answer = judge(
-        (*question.rows.models, *advisories.family_rows(question.circumstances)),
+    support, messages = judge(
+        (
+            *question.rows.models,
+            *advisories.family_rows(question.met, question.connector, engine.name),
+        ),
         question.connector,
         engine.name,
         parse(engine.version),
         models.classify(engine, engine.families),
     )
-    if answer.support is Support.REFUSED:
-        raise Refused(Reason.ENGINE_UNSUPPORTED, answer.messages[0])
-    return Verdict(tuple(message.rstrip(". ") for message in answer.messages))
+    if support is Support.REFUSED:
+        raise Refused(Reason.ENGINE_UNSUPPORTED, messages[0])
+    return tuple(message.rstrip(". ") for message in messages)
 
 
 def versions(question: Question) -> Verdict:

@@ -48,12 +48,9 @@ class Injection:
     # Names of env variables Ray must copy to its workers (VLLM_RAY_EXTRA_ENV_VARS_TO_COPY).
     ray_env: tuple[str, ...] = ()
     # Files the pod mounts: composed as one ConfigMap by the consumer's step. {path below
-    # `files_path`: text}
+    # `files_path`: text}; settings are named by their text's digest (naming.file_name).
     files: Mapping[str, str] = field(default_factory=dict)
     files_path: str = ""
-    # Other objects that the pod refers to, composed by the consumer's step in the pods' namespace:
-    # {kind and purpose ("persistentvolumeclaim-shared"): manifest with metadata.name}.
-    companions: Mapping[str, Json] = field(default_factory=dict)
     # core/v1 ContainerPort objects of the engine's container.
     ports: tuple[Json, ...] = ()
     # What must answer before the engine starts, each in an init container of the engine's image:
@@ -76,8 +73,6 @@ class Injection:
     # Pod resourceClaims entries; the engine container references each by name.
     claims: tuple[Json, ...] = ()
     capabilities: tuple[str, ...] = ()
-    # Whether the pod keeps Kubernetes' service links: a Service named `vllm` yields VLLM_PORT=tcp://..
-    service_links: bool = False
 
     def to_json(self) -> Json:
         """Return the record's form, without fields at their default; the writer sorts keys."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from function.contract import advisories
-from function.contract.advisories import REFUSE, Circumstances
+from function.contract.advisories import REFUSE
 from function.contract.engine import Engine
 from function.contract.packages import DERIVED, Fact
 from function.contract.stock_images import contents, holding
@@ -46,7 +46,7 @@ class Alternative:
 
     def takes(self, engine: Engine) -> bool:
         """Return whether the image fits, and no advisory is refused."""
-        found = advisories.hits(Circumstances(self.connector, engine))
+        found = advisories.hits(self.connector, engine)
         return fit(self.pairing, engine) is Fit.YES and all(a.action is not REFUSE for a in found)
 
 

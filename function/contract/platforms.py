@@ -54,6 +54,7 @@ def _toleration(taint: str) -> Toleration:
     return Toleration(key=key, operator="Equal", value=value)
 
 
+@cache
 def platforms_with(source: str) -> tuple[str, ...]:
     """Return the platforms that prefer a value of spec.gpuVisibility.source."""
     return tuple(platform.name for platform in PLATFORMS if platform.sources[0] == source)

@@ -21,6 +21,8 @@ from function.problems import field_path
 
 _Text = Annotated[str, Field(max_length=16 * 1024)]
 _Name = Annotated[str, Field(max_length=253)]
+# Digits of a text's digest in the name of its file (function.kube.naming.file_name).
+_DIGEST = 8
 _Size = Annotated[int, Field(ge=0, lt=2**53)]
 
 
@@ -139,13 +141,6 @@ class _SharedMemory(_Shape):
     host: bool
 
 
-class _Companion(_Shape):
-    apiVersion: _Name
-    kind: _Name
-    metadata: dict[str, Any]
-    spec: dict[str, Any] | None = None
-
-
 class _Connector(_Shape):
     kv_connector: _Name
     kv_connector_module_path: _Name | None = None
@@ -165,7 +160,6 @@ class _Injection(_Shape):
     ray_env: list[_Name] = []
     files: dict[_Name, _Text] = {}
     files_path: _Name = ""
-    companions: dict[_Name, _Companion] = {}
     ports: list[_Port] = []
     waits: list[_Wait] = []
     volumes: list[_Volume] = []
@@ -180,7 +174,6 @@ class _Injection(_Shape):
     resources: dict[_Name, _Size] = {}
     claims: list[_ResourceClaim] = []
     capabilities: list[_Name] = []
-    service_links: bool = False
 
 
 def shaped(data: object) -> Injection:
@@ -204,7 +197,7 @@ class Allowance:
     variables by which they are found.
     `env`: names of variables, `secrets` those of them that may come from a Secret. `mounts`:
     directories below which it mounts. `claims`: kinds of its volumes. `capabilities`: by name.
-    `host_shm`: whether pods may get the node's /dev/shm. `companions`: kinds, as apiVersion/Kind.
+    `host_shm`: whether pods may get the node's /dev/shm.
     `waits`: init containers that wait for something, by name.
     """
 
@@ -220,7 +213,6 @@ class Allowance:
     capabilities: frozenset[str] = frozenset()
     claims: frozenset[str] = frozenset()
     ports: frozenset[str] = frozenset()
-    companions: frozenset[str] = frozenset()
     waits: frozenset[str] = frozenset()
     host_shm: bool = False
 
@@ -239,8 +231,12 @@ class Allowance:
         if module is not None and not str(module).startswith(self.modules or ("\0",)):
             yield f"module {module}"
         for name, text in sorted(injection.files.items()):
-            is_data = name.endswith((".yaml", ".json"))
-            if not is_data and sha256(text.encode()).hexdigest() not in self.programs:
+            found = sha256(text.encode()).hexdigest()
+            if name.endswith((".yaml", ".json")):
+                # Pods name the file, and thereby its text.
+                if found[:_DIGEST] not in name:
+                    yield f"another text in {name}"
+            elif found not in self.programs:
                 yield f"program {name}"
             if not {"", ".."}.isdisjoint(name.split("/")):
                 yield f"file {name}"
@@ -257,16 +253,10 @@ class Allowance:
         ports = (port["name"] for port in injection.ports)
         yield from _beyond("port", ports, self.ports | events.PORTS)
         yield from _beyond("wait", (w["name"] for w in injection.waits), self.waits)
-        for manifest in injection.companions.values():
-            yield from _beyond(
-                "companion", [f"{manifest['apiVersion']}/{manifest['kind']}"], self.companions
-            )
         yield from self._volumes(injection)
         if injection.shm is not None and injection.shm.host and not self.host_shm:
             yield "the node's /dev/shm"
         yield from (f"resource {name}" for name in injection.resources if "/" not in name)
-        if injection.service_links:
-            yield "service links"
 
     def _volumes(self, injection: Injection) -> Iterable[str]:
         ours = {volume["name"] for volume in injection.volumes}

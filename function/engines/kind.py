@@ -85,13 +85,15 @@ class IdentityInputs:
     """What determines a cached block's bytes or its key: {name: what an absent one means}.
 
     `flags`, `env`: of the engine. `sources`: variables that say where a repository's weights come
-    from. `switches`: flags without a value. `with_switch`: {switch: flags that count only with it}.
+    from. `length`: flags of the context length; they count for models whose rope factors follow
+    it. `switches`: flags without a value. `with_switch`: {switch: flags that count only with it}.
     `gone`: flags that the newest version no longer has.
     """
 
     flags: Mapping[str, str]
     env: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    length: tuple[str, ...] = ()
     switches: frozenset[str] = frozenset()
     with_switch: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
@@ -108,10 +110,12 @@ class EngineKind:
 
     `read`: the effective flags of a call: canonical dashed names, the last use wins. None is a
     switch, or a value that is not static; of `--x` and `--no-x` the one that counts is there.
+    `loose`: indexes of words that may hold any flag.
     `plan`: what must be set on a call so that it uses the injection; raises Refused. `phase`:
     Prefill or Decode where the flags say so, else "". `pair`: {phase: the flags that say so}, none
     where a connector's configuration does. `transfers`: the user's own connectors that
     move blocks from prefill to decode, as written. `connectors`: names of all the user's own.
+    `layouts`: those of the GPU's cache that connectors ask for, by their names.
     """
 
     name: str
@@ -122,11 +126,13 @@ class EngineKind:
     ranks: RankFlags
     identity: Sequence[IdentityInputs]
     read: Callable[[EngineCall], dict[str, str | None]]
+    loose: Callable[[EngineCall], tuple[int, ...]]
     plan: Callable[[EngineCall, Engine, Injection], FlagPlan]
     phase: Callable[[Flags], str] = lambda flags: ""
     pair: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     transfers: Callable[[Flags], list[Json]] = lambda flags: []
     connectors: Callable[[Flags], frozenset[str]] = lambda flags: frozenset()
+    layouts: Callable[[frozenset[str]], frozenset[str]] = lambda names: frozenset()
     images: ImageNames = field(default_factory=ImageNames)
     events: EventFlags | None = None
     config: ConfigFormat | None = None

@@ -180,33 +180,48 @@ def flag_sets(flags: Mapping[str, str | None], scanned: Scan) -> list[Set]:
 def guard(call: EngineCall, scanned: Scan, ours: Iterable[str], engine: Engine) -> tuple[str, ...]:
     """Refuse where a flag of `ours` may hide in an expansion, or is there in some runs only.
 
-    Returns notes: the expansions that are taken as empty, since the container's env is all there
-    and has no such name, and no image sets it.
+    Return notes: expansions that are taken as empty, and those beside the opt-in variable.
     """
-    unset = [i for i in scanned.loose if _unset(call.words[i].text, engine)]
+    unset = [i for i in scanned.loose if _unset(call.words[i].text, engine.env, engine.more_env)]
     hidden = [i for i in scanned.loose if i not in unset]
     if hidden and not call.opted_in:
-        text = call.words[hidden[0]].text
-        text = "an expansion" if _NAMELESS in text else text
         raise Refused(
             Reason.ARGS_NOT_PATCHABLE,
-            f"word {hidden[0] + 1} of {call.entrypoint}, {text}, may hold any flag, also one that "
-            f"ours would replace without a word; pass ${OPT_IN}, unquoted, in your own script, or "
-            "write the flags out",
+            f"word {hidden[0] + 1} of {call.entrypoint}, {_shown(call, hidden[0])}, may hold any "
+            f"flag, and the tier's would silently replace one there; pass ${OPT_IN}, unquoted, in "
+            "your own script, or write the flags out",
         )
     for use in scanned.of(*ours):
         _editable(call, use)
-    return tuple(
-        f"{call.words[i].text} is taken as empty: the container's env does not set it"
-        for i in unset
+    return (
+        *(
+            f"{call.words[i].text} is taken as empty: the container's env does not set it"
+            for i in unset
+        ),
+        *(
+            f"{_shown(call, i)} may hold any flag; one that the tier sets too replaces the tier's"
+            for i in hidden
+        ),
     )
 
 
-def _unset(text: str, engine: Engine) -> bool:
+def hidden_flags(
+    call: EngineCall, loose: Iterable[int], env: Mapping[str, str | None], more_env: bool
+) -> list[str]:
+    """Return the expansions of `loose` that may hold any flag, as written."""
+    words = call.words
+    return [_shown(call, i) for i in loose if not _unset(words[i].text, env, more_env)]
+
+
+def _shown(call: EngineCall, index: int) -> str:
+    text = call.words[index].text
+    return "an expansion" if _NAMELESS in text else text
+
+
+def _unset(text: str, env: Mapping[str, str | None], more_env: bool) -> bool:
+    """Return whether a variable is empty: `env` is all there is, and no image sets that name."""
     match = _PLAIN.fullmatch(text)
-    if match is None or match[1] not in _USERS_ONLY or engine.more_env:
-        return False
-    return match[1] not in engine.env
+    return bool(match and match[1] in _USERS_ONLY and not more_env and match[1] not in env)
 
 
 def legible(scanned: Scan, options: Options, ours: Iterable[str]) -> None:

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 
 from function.command.model import Word
 
@@ -104,8 +105,8 @@ class Scan:
 
     def of(self, *names: str) -> list[Use]:
         """Return the uses of any of `names`, in order."""
-        found = [pair for name in set(names) for pair in self._by_name.get(name, ())]
-        return [use for _, use in sorted(found, key=lambda pair: pair[0])]
+        found = (pair for name in set(names) for pair in self._by_name.get(name, ()))
+        return list(map(itemgetter(1), sorted(found, key=itemgetter(0))))
 
     def last(self, *names: str) -> Use | None:
         found = self.of(*names)

@@ -3,6 +3,74 @@
 from collections.abc import Mapping
 from typing import Any
 
+# The types in a document of the API server, and in what tiers, clusters and Usages say of
+# themselves. "*" is any key. Any other field may have any type.
+FOREIGN: dict[str, Any] = {
+    "apiVersion": str,
+    "kind": str,
+    "metadata": {
+        "name": str,
+        "namespace": str,
+        "uid": str,
+        "resourceVersion": str,
+        "deletionTimestamp": str,
+        "generation": int,
+        "labels": {"*": str},
+        "annotations": {"*": str},
+    },
+    "spec": {
+        "inferenceClusterRef": {"name": str},
+        "providerConfigRef": {"name": str},
+        "by": {"apiVersion": str, "kind": str, "resourceRef": {"name": str}},
+    },
+    "status": {
+        "conditions": [{"type": str, "status": str, "reason": str, "message": str}],
+        "providerConfigRef": {"name": str},
+        "agents": {"desired": int, "ready": int},
+        "capacityGiB": int,
+        "pinned": {"*": str},
+        "atProvider": {"manifest": {"status": {"readyReplicas": int}}},
+    },
+}
+# A composite's own spec is judged by whoever composes it.
+COMPOSITE = {key: shape for key, shape in FOREIGN.items() if key != "spec"}
+
+
+def typed(value: Any, shape: Any = FOREIGN, *path: str | int) -> Any:
+    """Return a value without what has another type than its shape says; itself where all fits.
+
+    `path`: where the value stands in a document of that shape. None for a value of another type.
+    """
+    for step in path:
+        if isinstance(shape, list):
+            shape = shape[0]
+        else:
+            shape = shape.get(step, shape.get("*")) if isinstance(shape, dict) else None
+    if shape is None:
+        return value
+    if isinstance(shape, type):
+        return value if type(value) is shape else None
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            return None
+        items = [typed(item, shape[0]) for item in value]
+        fits = all(item is given for item, given in zip(items, value, strict=True))
+        return value if fits and None not in items else [i for i in items if i is not None]
+    if not isinstance(value, dict):
+        return None
+    keys = value if "*" in shape else shape.keys() & value.keys()
+    inner = {}
+    for key in keys:
+        item, wanted = value[key], shape.get(key, shape.get("*"))
+        if isinstance(wanted, type):  # without a call: most values of a document are plain
+            inner[key] = item if type(item) is wanted else None
+        else:
+            inner[key] = typed(item, wanted)
+    if all(item is not None and item is value[key] for key, item in inner.items()):
+        return value
+    found = {**value, **inner}
+    return {key: item for key, item in found.items() if item is not None or key not in inner}
+
 
 def at(document: Any, *path: str) -> Any:
     """Return the value at a path of keys, None where the path ends early."""
@@ -15,6 +83,14 @@ def text(document: Any, *path: str) -> str:
     """Return the string at a path, "" for anything else."""
     found = at(document, *path)
     return found if isinstance(found, str) else ""
+
+
+def named(document: Any) -> tuple[str, str, str]:
+    """Return kind, namespace and name of an object, "" for what is no string."""
+    metadata = mapping(document, "metadata")
+    found = document.get("kind"), metadata.get("namespace"), metadata.get("name")
+    kind, namespace, name = (value if isinstance(value, str) else "" for value in found)
+    return kind, namespace, name
 
 
 def mapping(document: Any, *path: str) -> dict[str, Any]:
@@ -38,8 +114,3 @@ def condition(document: Any, kind: str) -> dict[str, Any]:
     """Return the status condition of a type, {} where there is none."""
     found = (c for c in objects(document, "status", "conditions") if c.get("type") == kind)
     return next(found, {})
-
-
-def is_true(document: Any, kind: str) -> bool:
-    """Return whether a condition has the status True."""
-    return condition(document, kind).get("status") == "True"

@@ -6,6 +6,7 @@ names must be shorter.
 """
 
 import hashlib
+import json
 import re
 
 # On a composite: the prefix of the names of everything that it composes.
@@ -16,8 +17,14 @@ _NOT_DNS = re.compile(r"[^a-z0-9-]+")
 
 
 def digest(*parts: str, length: int = 10) -> str:
-    """Return the first `length` hex digits of the SHA-256 of the NUL-joined parts."""
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:length]
+    """Return the first `length` hex digits of the SHA-256 of the parts, NULs between them.
+
+    Parts that hold a NUL themselves are told apart as JSON, behind a byte that no UTF-8 has.
+    """
+    joined = "\0".join(parts).encode()
+    if joined.count(b"\0") >= max(1, len(parts)):
+        joined = b"\xff" + json.dumps(parts).encode()
+    return hashlib.sha256(joined).hexdigest()[:length]
 
 
 def label(*parts: str, unique: tuple[str, ...] = (), limit: int = 40) -> str:

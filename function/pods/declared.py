@@ -16,6 +16,7 @@ from function import names
 from function.api.consumer import KVOffloadTierRef
 from function.api.engines import ENGINES
 from function.api.input import Input
+from function.api.messages import unquoted_off
 from function.contract.packages import Fact
 from function.contract.stock_images.declared import of_fields
 from function.contract.versions import parse
@@ -161,8 +162,10 @@ def _policy(value: str) -> Policy:
     try:
         return Policy(value)
     except ValueError:
-        known = ", ".join(Policy)
-        raise _invalid(f"{value!r} is not one of {known}", names.ANNOTATION_POLICY) from None
+        hint = unquoted_off(value, list(Policy))
+        raise _invalid(
+            f"must be one of {', '.join(Policy)}, not {value!r}{hint}", names.ANNOTATION_POLICY
+        ) from None
 
 
 def _engine(value: str) -> str:

@@ -1,23 +1,25 @@
 """The engine that a backend judges: what its pods say, and what depends on the tier."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from function.api.base import present
 from function.contract.accelerators.detect import of_pod
-from function.contract.accelerators.kinds import CUDA, NAMES, Accelerator
-from function.contract.backend import AnyBackend, AnyTier
+from function.contract.accelerators.kinds import CUDA, NAMES, NOT_SHOWN, Accelerator
+from function.contract.backend import AnyBackend, AnyTier, Description
 from function.contract.engine import Engine
+from function.engines.plan import hidden_flags
 from function.engines.registry import kind
 from function.kube import access
 from function.pods import events
 from function.pods.gang import EngineRequest, Pod
-from function.pods.identity import Identity, identity
+from function.pods.identity import Identity, Surroundings, identity
 from function.pods.offload_request import OffloadRequest
 from function.pods.patch.env import literals
-from function.workloads import Template
-from function.workloads.model import UNIFIED
+from function.pods.patch.security import is_root
+from function.workloads.model import UNIFIED, Template
 from function.workloads.roles import phase_by_label
 
 Json = dict[str, Any]
@@ -28,46 +30,87 @@ def engine_of(
     request: OffloadRequest,
     tier: AnyTier,
     backend: AnyBackend,
-    outlives_pods: bool,
+    described: Description,
     consumer_namespace: str,
 ) -> tuple[Engine, Identity]:
     """Return the engine that a backend judges, and its cache identity. Raise Refused if unreadable.
 
-    `consumer_namespace`: of the composite on the control plane, not of its pods.
+    `described`: the tier, by its backend. `consumer_namespace`: of the composite on the control
+    plane, not of its pods.
     """
     if engine_request.refused is not None:
         raise engine_request.refused
     engine, first = present(engine_request.engine), engine_request.starting[0]
+    env, more = literals(first.container), more_env(first, request.manifest)
     tenant = backend.tenant(tier, consumer_namespace)
+    declared, cluster = engine_request.declared.cache_identity, tier.spec.inference_cluster_ref
+    if declared and not tier.spec.share_declared_identities:
+        # No namespace's name contains a slash or a colon.
+        declared = f"{consumer_namespace or 'cluster:' + request.remote_namespace}/{declared}"
+    connectors = kind(engine.name).connectors(engine.flags)
     cache_identity = identity(
         first.template.body,
         first.container,
         engine=engine.name,
         flags=engine.flags,
-        namespace=request.remote_namespace,
         version=engine.own_version,
-        outlives_pods=outlives_pods,
-        model_source=request.workload.model_source,
-        declared=engine_request.declared.cache_identity,
-        tenant=tenant,
-        assumed={**backend.assumes(tier, engine.name), **events.assumes(tier, engine.name)},
+        hidden=_hidden_flags(engine_request, env, more),
+        declared=declared,
+        around=Surroundings(
+            namespace=request.remote_namespace,
+            texts=request.texts,
+            cluster=cluster.name if cluster and described.spans_clusters else "",
+            store=described.store,
+            outlives_pods=described.outlives_pods,
+            model_source=request.workload.model_source,
+            tenant=tenant,
+            layouts=_layouts(engine.name, connectors, backend.allows.connectors),
+            assumed={**backend.assumes(tier, engine.name), **events.assumes(tier, engine.name)},
+        ),
     )
     engine = replace(
         engine,
-        env=literals(first.container),
-        more_env=more_env(first, request.manifest),
+        env=env,
+        more_env=more,
         # A StatefulSet may be one engine over several nodes.
         pods=max(engine_request.gang.pods, engine.number(kind(engine.name).ranks.nodes)),
         namespace=request.remote_namespace,
         phase=_phase(engine, first.template),
         model=cache_identity.model,
         identity=cache_identity.digest if cache_identity.known else "",
+        identity_unknown=cache_identity.unknown,
         tenant=tenant,
         families=engine_request.declared.families,
         accelerator=_accelerator(engine_request, request),
-        connectors=kind(engine.name).connectors(engine.flags),
+        connectors=connectors,
+        root=all(
+            is_root(access.mapping(pod.template.body, "spec"), pod.container)
+            for pod in engine_request.starting
+        ),
     )
     return engine, cache_identity
+
+
+def _hidden_flags(
+    engine_request: EngineRequest, env: Mapping[str, str | None], more: bool
+) -> list[str]:
+    """Return the words beside the opt-in variable that may hold any flag, each once.
+
+    Where a script has not opted in, such a word is refused (`plan.guard`).
+    """
+    found = (
+        text
+        for call in engine_request.calls
+        if call.opted_in and any(word.value is None for word in call.words)
+        for text in hidden_flags(call, kind(call.engine).loose(call), env, more)
+    )
+    return list(dict.fromkeys(found))
+
+
+def _layouts(engine: str, own: frozenset[str], tiers: frozenset[str]) -> frozenset[str]:
+    """Return the layouts that the pod's connectors ask for, where the tier's asks for none."""
+    layouts = kind(engine).layouts
+    return frozenset() if layouts(tiers) else layouts(own - tiers)
 
 
 def more_env(pod: Pod, manifest: Json) -> bool:
@@ -109,4 +152,4 @@ def _accelerator(engine_request: EngineRequest, request: OffloadRequest) -> Acce
         )
         if (found := of_pod(spec, pod.container, classes)).name:
             return found
-    return Accelerator()
+    return NOT_SHOWN

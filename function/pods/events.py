@@ -67,15 +67,10 @@ def publish(
         return injection, (note,)
     _collides(asked, engine, injection)
     config = _config(asked, published, engine)
-    address: Json = {
-        "name": names.POD_IP,
-        "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
-    }
+    address: Json = {"name": names.POD_IP, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
     # An address must stand before what is expanded with it.
     injection = replace(
-        injection,
-        env=(address, *injection.env),
-        ports=(*injection.ports, *_ports(asked, engine)),
+        injection, env=(address, *injection.env), ports=(*injection.ports, *_ports(asked, engine))
     )
     if published.merged:
         return replace(injection, kv_events=config), tuple(_notes(engine))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from function import command, workloads
+from function import command
 from function.api.input import Input
 from function.command import ConfigFile, EngineCall, Program
 from function.contract.engine import Engine
@@ -19,7 +19,8 @@ from function.pods.declared import Declared
 from function.pods.siblings import Texts
 from function.problems import Refused
 from function.reasons import Reason
-from function.workloads import Gang, Template, containers
+from function.workloads import containers
+from function.workloads.model import POD, SERVE, Gang, Template
 
 Json = dict[str, Any]
 
@@ -118,12 +119,12 @@ class GangReader:
         One that cannot be read counts as an engine: it is refused with its problem, never dropped.
         """
         templates = self.gang.templates
-        if declaration.engine or any(t.kind == workloads.SERVE or t.problem for t in templates):
+        if declaration.engine or any(t.kind == SERVE or t.problem for t in templates):
             return True
         return any(
             self._proves(c)
             for t in templates
-            if t.kind == workloads.POD
+            if t.kind == POD
             for c in t.body.get("spec", {}).get("containers") or ()
             if isinstance(c, dict) and not containers.is_sidecar(c)
         )
@@ -135,7 +136,7 @@ class GangReader:
         """
         if template.problem:
             raise Refused(Reason.POD_CONFLICT, template.problem)
-        if template.kind == workloads.SERVE:
+        if template.kind == SERVE:
             return Pod(template, -1, {}, ray_serve.program(template.body))
         spec = template.body.get("spec", {})
         index = containers.find_engine_container(spec, name=self._named(spec), proves=self._proves)

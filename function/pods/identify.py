@@ -18,10 +18,11 @@ from function.contract import no_engines
 from function.contract.engine import IMAGE, IMAGE_DERIVED, IMAGE_TAG, Engine
 from function.contract.image_reference import ImageReference
 from function.contract.no_engines import NoEngine
-from function.contract.packages import Fact, either
-from function.contract.stock_images import STATED, TAG, contents, find
+from function.contract.packages import STATED, Fact, either
+from function.contract.stock_images import TAG, contents
 from function.contract.stock_images.declared import of_fields
 from function.contract.stock_images.named import named
+from function.contract.stock_images.repositories import find
 from function.engines.registry import kind
 from function.pods import installs
 from function.pods.declared import Declared
@@ -51,6 +52,8 @@ def _of_input(
     reference: ImageReference, engine_images: Mapping[str, EngineImage]
 ) -> EngineImage | None:
     """Return the Input's row of an image: by its name and tag, else by its name."""
+    if not engine_images:
+        return None
     named = engine_images.get(f"{reference.name}:{reference.tag}")
     return named or engine_images.get(reference.name)
 
@@ -231,8 +234,7 @@ def _check_scope(pods: Sequence[tuple[Mapping[str, Any], Program]], declared: De
         if label:
             raise Refused(
                 Reason.OUT_OF_SCOPE,
-                f"{label} is no engine that is wired here, or brings a KV cache tier of its own"
-                f"{_stack_reason(label)}; it is left alone",
+                f"no tier is wired to {label}{_stack_reason(label)}; remove the request for a tier",
             )
     others = [row.label for c, p in pods if (row := _no_engine(c, p))]
     if not others or len(others) < len(pods):
@@ -246,7 +248,7 @@ def _check_scope(pods: Sequence[tuple[Mapping[str, Any], Program]], declared: De
     engines = " and ".join(f"no {name}" for name in ENGINES)
     raise Refused(
         Reason.OUT_OF_SCOPE,
-        f"it starts {others[0]}, which is {engines} server; it is left alone",
+        f"it starts {others[0]}, which is {engines} server; remove the request for a tier",
     )
 
 

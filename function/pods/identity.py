@@ -5,17 +5,19 @@ salt; vLLM's Mooncake key: the basename of the model path), and `/mnt/models` is
 string. So it is computed here, from what determines a block's bytes and its key.
 """
 
-import hashlib
 import posixpath
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Any
 
+from function import names
+from function.contract import models
 from function.contract.image_reference import ImageReference
 from function.engines.registry import kind
+from function.kube import access, naming
 from function.pods import mounted
 from function.pods.patch.env import literals
+from function.pods.siblings import Texts
 
 Json = dict[str, Any]
 
@@ -26,6 +28,7 @@ _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _FALSE = frozenset({"", "0", "false", "no", "off"})
 # Where downloads are kept: the flag, then the first of these that is set, with what lies below it.
 _DOWNLOADS = "--download-dir"
+_OF_A_CLUSTER = ("pvc ", "hostPath ")
 _CACHES = (("HF_HUB_CACHE", ""), ("HUGGINGFACE_HUB_CACHE", ""), ("HF_HOME", "hub"))
 
 
@@ -44,64 +47,129 @@ class Identity:
     unknown: str = ""
 
 
+@dataclass(frozen=True)
+class Surroundings:
+    """What decides blocks outside the engine's own template.
+
+    `namespace`: of the pods; claims and ConfigMaps are of one. `texts`: of its visible ConfigMaps.
+    `cluster`: set where the store may serve other clusters, on which names mean other things.
+    `store`: `Description.store`. `outlives_pods`: the cache survives a roll-out, so the version
+    counts. `model_source`: where the workload says the weights come from (KServe's
+    `spec.model.uri`). `tenant`: the part of the tier that it is kept to: blocks of two tenants
+    never meet. `layouts`: that the pod's own connectors ask for, and the tier's does not.
+    `assumed`: what wiring makes of flags that are absent (`Backend.assumes`).
+    """
+
+    namespace: str = ""
+    texts: Texts = field(default_factory=dict)
+    cluster: str = ""
+    store: str = ""
+    outlives_pods: bool = False
+    model_source: str = ""
+    tenant: str = ""
+    layouts: frozenset[str] = frozenset()
+    assumed: Mapping[str, str] = field(default_factory=dict)
+
+
 def identity(
     template: Mapping[str, Any],
     container: Mapping[str, Any],
     *,
     engine: str,
     flags: Mapping[str, str | None],
-    namespace: str = "",
     version: str | None = None,
-    outlives_pods: bool = False,
-    model_source: str = "",
     declared: str = "",
-    tenant: str = "",
-    assumed: Mapping[str, str] = MappingProxyType({}),
+    hidden: Iterable[str] = (),
+    around: Surroundings,
 ) -> Identity:
     """Return the identity of one engine, from its template as earlier steps desire it.
 
-    `flags`: the effective flags (`EngineKind.read`). `namespace`: of the pods; a PVC is
-    one per namespace. `outlives_pods`: the cache survives a roll-out, so the version counts.
-    `model_source`: where the workload says the weights come from (KServe's `spec.model.uri`).
-    `declared`: the user's own word, which replaces everything else but the model string.
-    `tenant`: the part of the tier that it is kept to: blocks of two tenants never meet.
-    `assumed`: what wiring makes of flags that are absent (`Backend.assumes`).
+    `flags`: the effective flags (`EngineKind.read`). `declared`: the user's name for the weights,
+    with its namespace where others may mean other ones. It stands for where they come from, and for
+    nothing else. `hidden`: words that may hold any flag.
     """
     model, inputs = model_string(engine, flags), kind(engine).identity[0]
+    env, unseen = _environment(container, around)
+    facts_by_name = {
+        "engine": engine,
+        "envFrom": ", ".join(unseen),
+        "layout": " ".join(sorted(around.layouts)),
+        "store": around.store,
+        "tenant": around.tenant,
+    }
+    unknown = [f"the flags in {text}" for text in hidden]
     if declared:
-        only = (("declared", declared), *((("tenant", tenant),) if tenant else ()))
-        return Identity(model, _digest(only), only)
-    facts_by_name: dict[str, str] = {"engine": engine, "tenant": tenant}
-    unknown: list[str] = []
-    env = literals(container)
-    path = _local(container, model)
-    if not model:
-        unknown.append("the model argument")
-    elif path:
-        source, why = _behind_path(template, container, path, namespace, model_source)
-        facts_by_name["model"] = source
-        unknown += [why] if why else []
+        facts_by_name["declared"] = declared
     else:
-        facts_by_name["model"] = f"repository {model}"
-        _add(facts_by_name, unknown, env, inputs.sources, "env ")
-        if _is_offline(env):
-            source, why = _behind_path(
-                template, container, _downloads(flags, env), namespace, model_source
-            )
-            facts_by_name["downloads"] = source
-            unknown += [why] if why else []
-    revision = flags.get("--revision")
-    if "--revision" in flags and revision is None:
-        unknown.append("--revision")
-    facts_by_name["revision"] = revision or ""
-    _add(facts_by_name, unknown, flags, {**inputs.flags, **assumed}, switches=inputs.switches)
-    for switch, defaults in inputs.with_switch.items():
-        _add(facts_by_name, unknown, flags, defaults if switch in flags else {})
+        _add_source(facts_by_name, unknown, template, container, flags, env, model, around)
+        if facts_by_name.get("model", "").startswith("repository "):
+            _add(facts_by_name, unknown, env, inputs.sources, "env ")
+    facts_by_name["revision"] = flags.get("--revision") or ""
+    unknown += ["--revision"] if flags.get("--revision", "") is None else []
+    defaults = {**inputs.flags, **around.assumed}
+    _add(facts_by_name, unknown, flags, defaults, switches=inputs.switches)
+    for switch, more in inputs.with_switch.items():
+        _add(facts_by_name, unknown, flags, more if switch in flags else {})
+    follows = models.rope_follows_length(model)
+    if follows is not False:
+        seen = {name: "at run time" if value is None else value for name, value in flags.items()}
+        _add(facts_by_name, unknown, flags if follows else seen, dict.fromkeys(inputs.length, ""))
     _add(facts_by_name, unknown, env, inputs.env, "env ")
-    if outlives_pods:
+    if around.outlives_pods:
         _add_version(facts_by_name, unknown, container, version)
+    if unseen or any(value.startswith(_OF_A_CLUSTER) for value in facts_by_name.values()):
+        facts_by_name["cluster"] = around.cluster
     facts = tuple(sorted((k, v) for k, v in facts_by_name.items() if v))
     return Identity(model, _digest(facts), facts, not unknown, ", ".join(unknown))
+
+
+def _add_source(
+    facts: dict[str, str],
+    unknown: list[str],
+    template: Mapping[str, Any],
+    container: Mapping[str, Any],
+    flags: Mapping[str, str | None],
+    env: Mapping[str, str | None],
+    model: str,
+    around: Surroundings,
+) -> None:
+    """Add where the weights come from."""
+    if not model:
+        unknown.append("the model argument")
+        return
+    path, name = _local(container, model), "model"
+    if not path:
+        facts["model"] = f"repository {model}"
+        _add(facts, unknown, flags, {_DOWNLOADS: ""})
+        path, name = _downloads(flags, env) if _is_offline(env) else "", "downloads"
+    if path:
+        facts[name], why = _behind_path(
+            template, container, path, around.namespace, around.model_source
+        )
+        what = "" if name != "model" else f" (the model argument is {model})"
+        unknown += [f"{why}{what}"] if why else []
+
+
+def _environment(
+    container: Mapping[str, Any], around: Surroundings
+) -> tuple[dict[str, str | None], list[str]]:
+    """Return the variables that can be seen, and the sources of others by name.
+
+    A ConfigMap or Secret that cannot be seen is told apart by its name: what it holds is unknown.
+    """
+    env: dict[str, str | None] = {}
+    hidden: list[str] = []
+    for source in access.objects(container, "envFrom"):
+        prefix = access.text(source, "prefix")
+        name = access.text(source, "configMapRef", "name")
+        seen = around.texts.get(name)
+        if seen is None:
+            what = f"configMap {around.namespace}/{name}" if name else ""
+            secret = access.text(source, "secretRef", "name")
+            hidden.append(f"{what or f'secret {around.namespace}/{secret}'} {prefix}".rstrip())
+        else:
+            env.update((prefix + key, value) for key, value in seen.items())
+    return env | literals(container), hidden
 
 
 def model_string(engine: str, flags: Mapping[str, str | None]) -> str:
@@ -110,8 +178,7 @@ def model_string(engine: str, flags: Mapping[str, str | None]) -> str:
 
 
 def _digest(facts: Iterable[tuple[str, str]]) -> str:
-    text = "\0".join(f"{name}={value}" for name, value in facts)
-    return hashlib.sha256(text.encode()).hexdigest()[:LENGTH]
+    return naming.digest(*(f"{name}={value}" for name, value in facts), length=LENGTH)
 
 
 def _add(
@@ -134,10 +201,7 @@ def _add(
 
 
 def _add_version(
-    facts: dict[str, str],
-    unknown: list[str],
-    container: Mapping[str, Any],
-    version: str | None,
+    facts: dict[str, str], unknown: list[str], container: Mapping[str, Any], version: str | None
 ) -> None:
     if version:
         facts["version"] = version
@@ -145,7 +209,7 @@ def _add_version(
     image = str(container.get("image") or "")
     facts["image"] = image
     if not _is_pinned(image):
-        unknown.append("the engine's version")
+        unknown.append(f"the engine's version (annotate {names.ANNOTATION_ENGINE_VERSION})")
 
 
 def _is_pinned(image: str) -> bool:
@@ -193,7 +257,7 @@ def _behind_path(
 ) -> tuple[str, str]:
     """Return the source behind a path as one string, and what of it is unknown."""
     if not posixpath.isabs(path):
-        return f"path {path}", f"what stands at the relative path {path}"
+        return f"path {path}", f"what is at the relative path {path}"
     mount = mounted.mount_above(container, path)
     if mount is None:
         if model_source:

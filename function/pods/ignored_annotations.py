@@ -14,8 +14,10 @@ from function.problems import field_path
 
 Place = tuple[str | int, ...]
 
-# How a key begins that means one of ours, however it goes on.
+# How a key begins that means one of ours, however it goes on; with another group or none only as
+# an annotation of ours is written.
 _LIKE = (f"{names.GROUP}/kv-", f"{names.GROUP}/kvoffload", f"{names.GROUP}/kv_offload")
+_BARE = tuple(key.partition("/")[2] for key in names.USER_ANNOTATIONS)
 # How deep a request may stand in a document that nobody knows.
 _MAX_DEPTH = 40
 
@@ -74,7 +76,8 @@ def _keys(node: Any, at: Place) -> Iterator[tuple[Place, str, Any]]:
         for key, value in node.items():
             if not isinstance(key, str):
                 continue
-            if not key.lower().startswith(_LIKE):
+            lowered = key.lower()
+            if not lowered.startswith(_LIKE) and lowered.rpartition("/")[2] not in _BARE:
                 yield from _keys(value, (*at, key))
             elif key not in names.OWNED_KEYS:
                 yield at, key, value

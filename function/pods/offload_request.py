@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from function import workloads
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
+from function.api.messages import describe_error
 from function.engines import config_file
 from function.kube import access, objects
 from function.pods import record
@@ -26,9 +27,10 @@ from function.pods.ignored_annotations import IgnoredAnnotation, ignored_annotat
 from function.pods.record import Record
 from function.pods.refs import Ref
 from function.pods.siblings import SiblingResources, Texts
-from function.problems import Refused
+from function.problems import Refused, field_path
 from function.reasons import Policy, Reason
-from function.workloads import Workload
+from function.workloads import pod_shape
+from function.workloads.model import Workload
 
 Json = dict[str, Any]
 
@@ -89,9 +91,13 @@ def composite_reference(composite: Mapping[str, Any]) -> KVOffloadTierRef | Refu
         try:
             return KVOffloadTierRef.model_validate(value)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join((*path, *(str(part) for part in first["loc"])))
-            return Refused(Reason.INVALID_INPUT, str(first["msg"]), where)
+            found = [describe_error(KVOffloadTierRef, value, each) for each in error.errors()]
+            return Refused.all_of(
+                [
+                    Refused(Reason.INVALID_INPUT, message, field_path((*path, *place)))
+                    for place, message in found
+                ]
+            )
     return None
 
 
@@ -135,6 +141,9 @@ def find(
     if named is None and known is None and not unreadable:
         return None
     found |= {"engines": engines, "ref": named, "policy": policy}
+    path, wrong = pod_shape.find_owner_problem(resource)
+    if wrong and named is not None and policy is not Policy.OFF:
+        found["refused"] = Refused(Reason.POD_CONFLICT, wrong, path)
     return OffloadRequest(key, resource, manifest, cluster, **found)
 
 

@@ -49,7 +49,7 @@ FIELDS = Table(Field, "neighbours", "fields")
 def of_template(template: Mapping[str, Any]) -> Injector | None:
     """Return the injector that a pod template opted in to, or None."""
     metadata = template.get("metadata")
-    for row in INJECTORS:
+    for row in INJECTORS.rows:
         entries = metadata.get(row.place) if isinstance(metadata, Mapping) else None
         value = entries.get(row.key) if isinstance(entries, Mapping) else None
         text = "" if value is None else str(value)
@@ -61,7 +61,7 @@ def of_template(template: Mapping[str, Any]) -> Injector | None:
 def of_object(manifest: Mapping[str, Any]) -> Field | None:
     """Return the field that makes a workload's own controller configure a cache, or None."""
     group = str(manifest.get("apiVersion") or "").partition("/")[0]
-    for row in FIELDS:
+    for row in FIELDS.rows:
         if (manifest.get("kind"), group) != (row.kind, row.group):
             continue
         value: Any = manifest

@@ -6,8 +6,9 @@ on the pod template, where writing it would roll the pods.
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -85,6 +86,9 @@ class Record:
             if value:
                 data[key] = value
         text = _canonical(data)
+        if len(text.encode()) > MAX_BYTES:
+            _share_texts(data)
+            text = _canonical(data)
         size = len(text.encode())
         if size > MAX_BYTES:
             raise Refused(
@@ -114,7 +118,11 @@ def load(text: str | None) -> tuple[Record | None, str]:
             "function wrote it"
         )
     try:
-        return _load(data), ""
+        found = _load(data)
+        _ = found.text  # what is written again must fit, too
+        return found, ""
+    except Refused:
+        return None, "the record is too long to be one of ours"
     except (KeyError, TypeError, ValueError, AttributeError) as e:
         return None, f"the record cannot be read: {type(e).__name__}: {e}"
 
@@ -143,6 +151,22 @@ def _dump_template(t: TemplateRecord) -> Json:
     return out
 
 
+def _share_texts(data: Json) -> None:
+    """Move each file's text that several templates have to `texts`; they keep its name, with "".
+
+    Only a record that is too long otherwise: the others keep their bytes.
+    """
+    files = [t["injection"].get("files", {}) for t in data.get("templates", {}).values()]
+    seen = Counter((name, text) for each in files for name, text in each.items())
+    shared = {name: text for (name, text), times in seen.items() if times > 1}
+    for each in files:
+        for name in each.keys() & shared.keys():
+            if each[name] == shared[name]:
+                each[name] = ""
+    if shared:
+        data["texts"] = shared
+
+
 def _load(data: Json) -> Record:
     if data["state"] not in (WIRED, UNWIRED):
         raise ValueError(f"unknown state {data['state']!r}")
@@ -158,13 +182,18 @@ def _load(data: Json) -> Record:
             _text(k): {_text(a): _text(b) for a, b in v.items()}
             for k, v in data.get("engines", {}).items()
         },
-        templates={_text(k): _load_template(v) for k, v in data.get("templates", {}).items()},
+        templates={
+            _text(k): _load_template(v, data.get("texts", {}))
+            for k, v in data.get("templates", {}).items()
+        },
     )
 
 
-def _load_template(data: Json) -> TemplateRecord:
+def _load_template(data: Json, texts: Json) -> TemplateRecord:
+    injection = shaped(data["injection"])
+    files = {name: text or _text(texts.get(name, "")) for name, text in injection.files.items()}
     return TemplateRecord(
-        injection=shaped(data["injection"]),
+        injection=replace(injection, files=files),
         container=_text(data.get("container", "")),
         files_name=_text(data.get("files", "")),
     )

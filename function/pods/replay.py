@@ -1,6 +1,6 @@
 """Wire a workload again from its record, by the code that wired it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +9,7 @@ from function.api.engines import ENGINES
 from function.api.input import Input
 from function.contract.engine import Engine
 from function.engines import ray_serve
-from function.kube import objects
+from function.kube import access, objects
 from function.pods import record as records
 from function.pods import templates
 from function.pods.declared import Declared
@@ -22,7 +22,7 @@ from function.pods.siblings import Texts
 from function.pods.wire import Wired
 from function.problems import Refused
 from function.reasons import Reason
-from function.workloads import Gang, Template
+from function.workloads.model import SERVE, Gang, Template
 
 Json = dict[str, Any]
 
@@ -86,20 +86,36 @@ def carry_over(
     return replace(wired, manifest=manifest, record=moved)
 
 
-def with_running_templates(request: OffloadRequest, record: Record, observed: Json) -> Json | None:
-    """Return the manifest with the running pod templates; None where we did not write them.
+def is_same_workload(request: OffloadRequest, running: Json) -> bool:
+    """Return whether the observed workload is of the desired one's kind and namespace.
+
+    Names in pods, such as a Secret's, mean something else in another namespace. Core gives a bare
+    workload the composite's, whatever is desired.
+    """
+    places: tuple[tuple[str, ...], ...] = (("kind",), ("metadata", "namespace"))
+    is_bare = request.manifest is request.resource
+    return all(
+        access.at(running, *place) == access.at(request.manifest, *place)
+        for place in places[: 1 if is_bare else 2]
+    )
+
+
+def with_running_templates(
+    request: OffloadRequest, record: Record, observed: Json, is_wired: Callable[[], bool]
+) -> Json | None:
+    """Return the manifest with the running pod templates; None where they are not wired by us.
 
     Anyone who may write the observed resource may write anything there: nothing of it is taken but
-    templates whose digest the record has. All else is as the earlier step desires it now. Bare
-    workloads have the API server's defaults in them, and are never provably ours.
+    templates whose digest the record has, or that run wired (`is_wired`). All else is as the
+    earlier step desires it now.
     """
     running = objects.unwrap(observed)
-    if running is None or not record.applied:
+    if running is None or not is_same_workload(request, running):
         return None
     try:
         ours = request.workload.templates or templates.of(request.manifest)
         bodies = templates.found(running, record.templates)
-        if records.digest(bodies) != record.applied:
+        if records.digest(bodies) != record.applied and not is_wired():
             return None
         manifest = request.manifest
         for template in ours:
@@ -151,7 +167,7 @@ def _recorded(
     """Read a template that was wired before, by its record."""
     if template.problem:
         raise Refused(Reason.POD_CONFLICT, template.problem)
-    if template.kind == workloads.SERVE:
+    if template.kind == SERVE:
         return Pod(template, -1, {}, ray_serve.program(template.body))
     there = [c.get("name", "") for c in template.body["spec"]["containers"]]
     if kept.container not in there:

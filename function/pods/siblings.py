@@ -59,9 +59,7 @@ class SiblingResources:
         return cls(claims, ConfigMaps.among(held))
 
 
-def _config_map(
-    resource: Json,
-) -> tuple[str | None, str, str, tuple[tuple[str, str], ...]] | None:
+def _config_map(resource: Json) -> tuple[str | None, str, str, tuple[tuple[str, str], ...]] | None:
     manifest = objects.unwrap(resource)
     if manifest is None or manifest.get("kind") != CONFIG_MAP:
         return None

@@ -15,7 +15,7 @@ from function.pods import patch
 from function.pods.gang import Pod
 from function.problems import Refused
 from function.reasons import Reason
-from function.workloads import Template
+from function.workloads.model import SERVE, Template
 
 Json = dict[str, Any]
 
@@ -27,7 +27,7 @@ def apply(
 ) -> tuple[Json, list[FlagPlan]]:
     """Wire one pod template: argv where it starts an engine, the rest of the pod always."""
     template, program = pod.template, pod.program
-    if template.kind == workloads.SERVE:
+    if template.kind == SERVE:
         plans = [kind(engine.name).plan(call, engine, injection) for call in pod.calls]
         return ray_serve.apply(template.body, injection), plans
     if program.problem:

@@ -29,7 +29,8 @@ from function.pods.refs import Ref
 from function.pods.templates import apply
 from function.problems import Refused
 from function.reasons import Reason
-from function.workloads.model import DECODE
+from function.redact import redacted
+from function.workloads.model import DECODE, SERVE
 
 Json = dict[str, Any]
 
@@ -183,7 +184,7 @@ def _serving(request: OffloadRequest) -> tuple[list[EngineRequest], list[EngineR
 
 def _expands(pods: Sequence[Pod]) -> bool:
     """Return whether Kubernetes expands `$(VAR)` in what starts the engine."""
-    return all(pod.template.kind != workloads.SERVE for pod in pods)
+    return all(pod.template.kind != SERVE for pod in pods)
 
 
 def _engine_prefix(engine: EngineRequest) -> str:
@@ -204,8 +205,7 @@ def _wire_engine(
     Raise Refused with every problem at once, and _DecodeLeft where the tier has nothing for the
     decode engine of a pair.
     """
-    outlives = described.outlives_pods
-    engine, cache_identity = engine_of(engine_request, request, tier, backend, outlives, namespace)
+    engine, cache_identity = engine_of(engine_request, request, tier, backend, described, namespace)
     pods = engine_request.pods
     problems = [
         Refused(Reason.ARGS_NOT_PATCHABLE, pod.program.problem, pod.template.path)
@@ -281,10 +281,7 @@ def _injection(
 def unwired(request: OffloadRequest) -> Record:
     """Return the record of Optional's choice: unwired until the pod templates change."""
     return Record(
-        state=records.UNWIRED,
-        tier=str(request.ref),
-        policy=request.policy,
-        template=request.digest,
+        state=records.UNWIRED, tier=str(request.ref), policy=request.policy, template=request.digest
     )
 
 
@@ -295,12 +292,12 @@ def put_back(request: OffloadRequest, manifest: Json, record: Record | None) -> 
         resource = objects.with_manifest(request.resource, manifest)
     if record is None:
         return resource
-    metadata = resource.get("metadata") or {}
     annotations = {
-        **(metadata.get("annotations") or {}),
+        **access.mapping(resource, "metadata", "annotations"),
         names.ANNOTATION_RECORD: record.text,
     }
-    return {**resource, "metadata": {**metadata, "annotations": annotations}}
+    metadata = {**access.mapping(resource, "metadata"), "annotations": annotations}
+    return {**resource, "metadata": metadata}
 
 
 def _recorded_facts(engine: Engine, cache_identity: Identity) -> dict[str, str]:
@@ -309,7 +306,7 @@ def _recorded_facts(engine: Engine, cache_identity: Identity) -> dict[str, str]:
         "engineSource": engine.name_source,
         "version": engine.version or "",
         "versionSource": engine.version_source,
-        "model": cache_identity.model,
+        "model": redacted(cache_identity.model),
         "identity": cache_identity.digest if cache_identity.known else "",
     }
     return {name: value for name, value in facts.items() if value}

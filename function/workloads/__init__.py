@@ -11,36 +11,7 @@ from function.kube import access
 from function.problems import Refused
 from function.reasons import Reason
 from function.workloads import kinds, pod_shape
-from function.workloads.kinds import is_known
-from function.workloads.model import (
-    LEADER,
-    MEMBER,
-    POD,
-    SERVE,
-    STANDALONE,
-    WORKER,
-    Gang,
-    Slot,
-    Template,
-    Workload,
-)
-from function.workloads.rolled import is_rolled_out
-
-__all__ = [
-    "LEADER",
-    "MEMBER",
-    "POD",
-    "SERVE",
-    "STANDALONE",
-    "WORKER",
-    "Gang",
-    "Template",
-    "Workload",
-    "find",
-    "is_known",
-    "is_rolled_out",
-    "replace",
-]
+from function.workloads.model import SERVE, Gang, Slot, Template, Workload
 
 Json = dict[str, Any]
 

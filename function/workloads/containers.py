@@ -44,10 +44,7 @@ def _sidecar_images() -> frozenset[str]:
 
 
 def find_engine_container(
-    pod_spec: Json,
-    *,
-    name: str = "",
-    proves: Callable[[Json], bool] = lambda container: False,
+    pod_spec: Json, *, name: str = "", proves: Callable[[Json], bool] = lambda container: False
 ) -> int:
     """Return the index of the engine's container in `pod_spec["containers"]`.
 

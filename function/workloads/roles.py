@@ -32,9 +32,9 @@ def count(value: object, default: int = 1) -> int:
 
     A protobuf Struct holds doubles.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return default
-    return int(value)
+    return int(value) if abs(value) < 2**53 and value == int(value) else default
 
 
 def leader_and_workers(

@@ -214,8 +214,13 @@ class Fleet:
         api = self.rig.workload(cluster).api
         api.delete(node)
         name = node["metadata"]["name"]
-        for pod in api.list("v1", "Pod", fields=f"spec.nodeName={name}"):
-            api.delete(pod, at_once=True)
+        # A DaemonSet's controller that sees the pod's end before the node's makes another one for
+        # that node, and counts it until something else changes: no event tells it of the node.
+        for _ in range(5):
+            for pod in api.list("v1", "Pod"):
+                if name in (pod["spec"].get("nodeName"), _meant_for(pod)):
+                    api.delete(pod, at_once=True)
+            time.sleep(1)
 
     # What it cost
 
@@ -279,3 +284,14 @@ def summary(manifest: Manifest) -> str:
         f"{c['type']}={c['status']} {c.get('reason', '')} {c.get('message', '')}".strip()
         for c in conditions
     )
+
+
+def _meant_for(pod: Manifest) -> str:
+    """Return the node that a DaemonSet's pod is made for, "" for other pods."""
+    affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    for term in required.get("nodeSelectorTerms", ()):
+        for field in term.get("matchFields", ()):
+            if field["key"] == "metadata.name":
+                return str(field["values"][0])
+    return ""

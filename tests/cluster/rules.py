@@ -336,6 +336,12 @@ ROWS: list[Row] = [
     ),
     (
         "redis",
+        "keyPrefix may only be set with host: a managed Redis serves this tier only",
+        {"host": "r", "keyPrefix": "chat"},
+        {"managed": {"sizeGiB": 1}, "keyPrefix": "chat"},
+    ),
+    (
+        "redis",
         "username may only be set with host: a managed Redis has the default user only",
         {"host": "r", "username": "u", "authSecret": _SECRET},
         {"managed": {"sizeGiB": 1}, "username": "u", "authSecret": _SECRET},

@@ -69,9 +69,15 @@ ROWS: list[Row] = [
     ),
     (
         "native",
-        "simple allows no secondary, no blocksPerChunk and only evictionPolicy LRU",
+        "simple allows no secondary, no blocksPerChunk, no generated and only evictionPolicy LRU",
         {"cpu": {"sizeGiB": 8}, "simple": {}},
         {"cpu": {"sizeGiB": 8}, "simple": {}, "blocksPerChunk": 16},
+    ),
+    (
+        "native",
+        "storeThreshold may not be set with secondary or simple, which vLLM refuses or ignores",
+        {"cpu": {"sizeGiB": 8}, "storeThreshold": 2},
+        {"cpu": {"sizeGiB": 8}, "storeThreshold": 2, "simple": {}},
     ),
     (
         "cpu",

@@ -79,7 +79,7 @@ def test_selector_without_nodes_keeps_the_tier_unready(world: Fleet):
 
 def test_pods_refused_by_the_api_server_keep_the_tier_unready(world: Fleet):
     """The cluster has no RuntimeClass of that name: no pod is ever made, which only an event of the
-    cluster says; the tier counts, and when its time is over names what usually stands in the way.
+    cluster says; the tier counts, and when its time is over names the usual causes.
     """
     world.until_condition(NO_CLASS, "AgentsReady", ("False", "Starting"))
     world.rig.until(

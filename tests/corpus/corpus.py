@@ -20,7 +20,7 @@ import yaml
 from function import workloads
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
-from function.contract.backend import Defaults, Description, Part, Tier
+from function.contract.backend import Backend, Description, Part, Tier
 from function.contract.engine import Engine
 from function.contract.gate import GateRow, Question, Rows
 from function.contract.injection import Injection
@@ -28,6 +28,7 @@ from function.contract.recorded import Allowance
 from function.pods import identify, offload_request, wire
 from function.pods.siblings import SiblingResources
 from function.problems import Problem
+from function.workloads.model import Workload
 from tests.corpus import tiers
 from tests.unit.command import shells
 
@@ -53,14 +54,15 @@ class NoRequest(Exception):
     """No engine in the workload asks for a tier."""
 
 
-class FixedBackend(Defaults[Any]):
+class FixedBackend(Backend[Any]):
     """Gives every engine one injection: versions are the gate's own tests' business."""
 
     field = "corpus"
-    allows = Allowance()
 
     def __init__(self, tier: str) -> None:
         self.name = tier
+        connector = (tiers.INJECTIONS[tier].connector or {}).get("kv_connector")
+        self.allows = Allowance(connectors=frozenset([connector] if connector else ()))
 
     def problems(self, tier: Tier[Any]) -> list[Problem]:
         return []
@@ -99,7 +101,12 @@ def targeted(case: Json, manifest: Json) -> tuple[offload_request.OffloadRequest
 def wired(case: Json, manifest: Json) -> wire.Wired:
     """The manifest wired to the case's tier. Raises Refused, NoRequest."""
     found, _ = targeted(case, manifest)
-    spec: Any = SimpleNamespace(backend=tiers.INJECTIONS[case["tier"]].backend, events=None)
+    spec: Any = SimpleNamespace(
+        backend=tiers.INJECTIONS[case["tier"]].backend,
+        events=None,
+        inference_cluster_ref=None,
+        share_declared_identities=False,
+    )
     tier = Tier("chat", "platform", "chat-00000", spec, spec)
     return wire.wire(found, tier, FixedBackend(case["tier"]), "chat-files")
 
@@ -127,7 +134,7 @@ def starts(case: Json, container: Json, folder: Path) -> list[list[str]]:
     return [[shells.expand(word, env) for word in argv]]
 
 
-def find(case: Json, manifest: Json) -> workloads.Workload:
+def find(case: Json, manifest: Json) -> Workload:
     paths = [p["path"] for p in case.get("stepInput", {}).get("paths", ())]
     found = workloads.find(manifest, paths)
     assert found is not None

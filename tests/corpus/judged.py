@@ -31,7 +31,7 @@ from function.pods import wire
 from function.pods.offload_request import find
 from function.pods.siblings import SiblingResources
 from function.problems import Refused
-from kv_offload.docs.markdown import code, page, table
+from kv_offload.docs.markdown import code, page
 
 Json = dict[str, Any]
 
@@ -164,25 +164,38 @@ def text() -> str:
         "Verdicts on workloads as public charts, operators and guides write them, with only the "
         "request for the smallest tier of each backend added. Each is judged by hand, and a test "
         "holds the code to it. *Wired by*: the connector is added and everything else stays. "
-        f"*Refused*: the [reason](reasons.md). {HICACHE} in neither column refuses with "
-        f"`{_UNSUPPORTED}`. NodeServer and InProcess are modes of LMCache. "
-        f"{len(SHAPES)} shapes; {wired_at_all} are wired by at least one backend.",
-        "",
-        *table(
-            ("Kind", "Shape", "Wired by", "Refused", "Why"),
-            (
-                (
-                    shape["workload"]["kind"],
-                    f"{shape['name']} ({shape['after']})",
-                    ", ".join(t for t in TIERS if shape["verdicts"][t] == WIRED),
-                    _refused(shape["verdicts"]),
-                    shape["why"],
-                )
-                for shape in sorted(SHAPES.values(), key=lambda each: each["workload"]["kind"])
-            ),
-        ),
+        f"The others refuse, with the [reason](reasons.md) named; {HICACHE} refuses with "
+        f"`{_UNSUPPORTED}` where it is not named. NodeServer and InProcess are modes of LMCache. "
+        f"{len(SHAPES)} shapes; {wired_at_all} are wired by at least one backend. "
+        f"A shape is a {_USUAL} unless its kind is named. Why a wired one is judged so is said in "
+        "`tests/corpus/shapes`.",
     ]
+    groups: dict[tuple[str, ...], list[Json]] = {}
+    for shape in SHAPES.values():
+        groups.setdefault(tuple(shape["verdicts"][tier] for tier in TIERS), []).append(shape)
+    for verdicts, shapes in sorted(groups.items(), key=lambda each: -each[0].count(WIRED)):
+        lines += ["", f"## {_title(dict(zip(TIERS, verdicts, strict=True)))}", ""]
+        plain = WIRED in verdicts
+        lines += [
+            f"- **{shape['name']}** ({_origin(shape)})" + ("" if plain else f": {shape['why']}")
+            for shape in shapes
+        ]
     return page(lines)
+
+
+_USUAL = "Deployment"
+
+
+def _title(verdicts: Mapping[str, str]) -> str:
+    """Return who wires the shapes of a group, and each reason of those that refuse."""
+    wired_by = ", ".join(tier for tier in TIERS if verdicts[tier] == WIRED)
+    return ". ".join(filter(None, [wired_by and f"Wired by {wired_by}", _refused(verdicts)]))
+
+
+def _origin(shape: Json) -> str:
+    kind: str = shape["workload"]["kind"]
+    after: str = shape["after"]
+    return after if kind == _USUAL or kind in after else f"{kind}; {after}"
 
 
 def _refused(verdicts: Mapping[str, str]) -> str:

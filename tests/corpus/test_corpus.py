@@ -13,6 +13,7 @@ from function import workloads
 from function.pods import record as records
 from function.pods import replay
 from function.problems import Refused
+from function.workloads.model import SERVE
 from tests.corpus import tiers
 from tests.corpus.corpus import (
     CASES,
@@ -90,7 +91,7 @@ def test_wired_workload_equals_the_expected_one(name, tmp_path):
         got = starts(case, container, tmp_path)
         assert len(got) == len(wanted), got
         assert [_parsed(g, w) for g, w in zip(got, wanted, strict=True)] == wanted
-    entries = [t.body for t in found.values() if t.kind == workloads.SERVE]
+    entries = [t.body for t in found.values() if t.kind == SERVE]
     for entry in entries:
         kwargs = case["serve"]["engine_kwargs"]
         wanted = {

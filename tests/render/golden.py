@@ -43,7 +43,7 @@ def with_evictor_names(document: Any) -> Any:
     return document
 
 
-def strangers(case: Case) -> list[Path]:
+def unexpected_files(case: Case) -> list[Path]:
     """Files that look like goldens and belong to no pass."""
     goldens = {path(case, one) for one in case.passes}
     found = [*case.folder.glob("expected*.yaml"), *case.folder.glob("changes*.yaml")]

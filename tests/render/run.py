@@ -67,8 +67,8 @@ def check(case: Case, engine: Engine, name: str, update: bool) -> list[str]:
         else:
             wrong += _differences(case, one, text, documents, name)
     if update:
-        for stranger in golden.strangers(case):
-            stranger.unlink()
+        for unexpected in golden.unexpected_files(case):
+            unexpected.unlink()
     return wrong
 
 

@@ -42,5 +42,5 @@ def test_validator_finds_invalid_documents(validator: validate.Validator) -> Non
 
 @each_case
 def test_every_golden_has_a_pass(case: Case) -> None:
-    assert golden.strangers(case) == []
+    assert golden.unexpected_files(case) == []
     assert len({one.name for one in case.passes}) == len(case.passes)

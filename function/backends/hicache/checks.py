@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from function.backends import evictor
-from function.backends.hicache import facts
+from function.backends.hicache import facts, mooncake_pool, storages
 from function.backends.hicache.facts import Tier
-from function.backends.hicache.storages import mooncake, raw
+from function.contract import namespaces
 from function.problems import Problem
 from function.redact import is_credential
 
@@ -27,7 +27,7 @@ def problems(tier: Tier) -> list[Problem]:
 
 
 def _store(tier: Tier) -> Iterator[Problem]:
-    found = mooncake.problem(tier)
+    found = mooncake_pool.problem(tier)
     if found is not None:
         yield Problem(*found)
 
@@ -53,12 +53,19 @@ def _rdma(tier: Tier) -> Iterator[Problem]:
         )
 
 
+def _namespace(tier: Tier) -> Iterator[Problem]:
+    storage = tier.settings.storage
+    if storage is not None and storage.evictor is not None:
+        where = f"{_STORAGE}.evictor.namespace"
+        yield from namespaces.claim_problems(tier, storage.evictor.namespace, where)
+
+
 def _raw(tier: Tier) -> Iterator[Problem]:
     storage = tier.settings.storage
     if storage is None or storage.raw is None:
         return
     try:
-        config = raw.configuration(tier)
+        config = storages.configuration(tier)
     except (ValueError, RecursionError):
         yield Problem(_RAW, "must be a JSON object")
         return
@@ -77,7 +84,7 @@ def _raw(tier: Tier) -> Iterator[Problem]:
                 yield Problem(_RAW, f"must have the string {key} with backend dynamic")
 
 
-_SUBJECTS = (_store, _rdma, _raw)
+_SUBJECTS = (_store, _rdma, _namespace, _raw)
 
 
 def warnings(tier: Tier) -> Iterator[str]:

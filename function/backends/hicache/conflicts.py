@@ -4,7 +4,7 @@ from pathlib import Path
 
 from function.backends.hicache import facts
 from function.backends.hicache.facts import Tier
-from function.contract.conflicts import Conflicts, unknown_model
+from function.contract.conflicts import Conflicts, unknown_identity
 from function.contract.engine import Engine
 
 
@@ -48,5 +48,5 @@ CONFLICTS = Conflicts(
     _missing_identity,
     _plain_decode,
     _pods_apart,
-    unknown_model,
+    unknown_identity,
 )

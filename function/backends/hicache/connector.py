@@ -34,7 +34,7 @@ ALLOWS = Allowance(
     volumes=frozenset({"configMap", "emptyDir", "persistentVolumeClaim"}),
     capabilities=mooncake.ALLOWS.capabilities,
     claims=mooncake.ALLOWS.claims,
-    waits=frozenset({facts.AWAIT}),
+    waits=mooncake.ALLOWS.waits,
 )
 
 

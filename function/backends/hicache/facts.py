@@ -3,6 +3,7 @@
 from function.api.hicache import HiCacheSpec
 from function.backends.hierarchy import PAGE_SIZE
 from function.backends.hierarchy_rows import DECODE_RADIX
+from function.backends.mooncake import facts as mooncake
 from function.contract.backend import Tier as AnyTier
 from function.contract.engine import Engine
 
@@ -13,7 +14,7 @@ GIB = 2**30
 OWN, SHARED = "/var/cache/kv-offload", "/mnt/kv-offload"
 FILES = "/etc/kv-offload/hicache"
 TRUST = "/etc/kv-offload/trust"
-AWAIT = "kv-offload-await-store"
+AWAIT = mooncake.AWAIT
 
 PREFILL, DECODE = "Prefill", "Decode"
 _MODES = {"prefill": PREFILL, "decode": DECODE, "null": "Unified"}

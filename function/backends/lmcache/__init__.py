@@ -25,22 +25,13 @@ from function.backends.lmcache import (
     server,
 )
 from function.backends.lmcache.facts import Tier
-from function.contract.backend import Defaults, Description, Part, Pinned, Variant
+from function.contract.backend import Backend, Description, Part, Pinned
 from function.contract.engine import Engine
 from function.contract.gate import Question, Rows
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance
-from function.problems import Problem, Refused
+from function.problems import Refused
 from function.reasons import Reason
-
-_AGENTS = {"backend": "LMCache", "nodes": {"selector": {"nvidia.com/gpu.present": "true"}}}
-_L1 = {"l1": {"sizeGiB": 1}}
-_ISOLATED = {**_AGENTS, "lmcache": _L1}
-_SHARED = {**_AGENTS, "lmcache": {**_L1, "ipc": facts.SHARED_MEMORY}}
-_INSIDE = {
-    "backend": "LMCache",
-    "lmcache": {"mode": facts.IN_PROCESS, "inProcess": {"memoryGiB": 1}},
-}
 
 
 @dataclass(frozen=True)
@@ -51,6 +42,8 @@ class _Mode:
     endpoints: Callable[[Tier], dict[str, str]]
     capacity: Callable[[Tier], int]
     outlives_pods: Callable[[Tier], bool]
+    store: Callable[[Tier], str]
+    spans_clusters: Callable[[Tier], bool]
     pinned: Callable[[Tier], tuple[Pinned, ...]]
     startup: Callable[[Tier], int] = lambda _: 0
     hints: Callable[[Tier], tuple[str, ...]] = lambda _: ()
@@ -77,6 +70,8 @@ _MODES = {
         endpoints=_endpoints,
         capacity=lambda tier: facts.first_level(tier).size_gib,
         outlives_pods=lambda _: True,
+        store=l2.store,
+        spans_clusters=l2.spans_clusters,
         pinned=server.pinned,
         startup=facts.startup_seconds,
         hints=_hints,
@@ -89,6 +84,8 @@ _MODES = {
         endpoints=lambda _: {},
         capacity=lambda _: 0,
         outlives_pods=lambda tier: facts.in_process(tier).remote is not None,
+        store=inprocess.store,
+        spans_clusters=inprocess.needs_identity_in_key,
         pinned=inprocess.pinned,
     ),
 }
@@ -119,7 +116,7 @@ _ALLOWS = Allowance(
 
 
 @dataclass(frozen=True)
-class LMCache(Defaults[LMCacheSpec]):
+class LMCache(Backend[LMCacheSpec]):
     """The LMCache backend (see `function.contract.backend.Backend`)."""
 
     name: str = "LMCache"
@@ -127,28 +124,7 @@ class LMCache(Defaults[LMCacheSpec]):
     allows: Allowance = _ALLOWS
     rows = Rows.of(Path(__file__).with_name("facts.yaml"))
 
-    def variants(self) -> tuple[Variant, ...]:
-        """Return the variants by mode, IPC and the agent's release."""
-        return (
-            Variant("LMCache", _ISOLATED),
-            Variant("LMCache, ipc SharedMemory", _SHARED),
-            Variant(
-                "LMCache, ipc SharedMemory, image.tag v0.5.4",
-                {**_SHARED, "image": {"tag": "v0.5.4"}},
-            ),
-            Variant("LMCache, mode InProcess", _INSIDE),
-        )
-
-    def kinds(self) -> tuple[Variant, ...]:
-        """Return the variants by mode and IPC."""
-        return (
-            Variant("LMCache NodeServer", _ISOLATED),
-            Variant("LMCache NodeServer, SharedMemory", _SHARED),
-            Variant("LMCache InProcess", _INSIDE),
-        )
-
-    def problems(self, tier: Tier) -> list[Problem]:
-        return checks.problems(tier)
+    problems = staticmethod(checks.problems)
 
     def parts(self, tier: Tier) -> list[Part]:
         return _mode(tier).parts(tier)
@@ -161,6 +137,8 @@ class LMCache(Defaults[LMCacheSpec]):
             capacity_gib_per_agent=mode.capacity(tier),
             warnings=tuple(checks.warnings(tier)),
             outlives_pods=mode.outlives_pods(tier),
+            store=mode.store(tier),
+            spans_clusters=mode.spans_clusters(tier),
             startup_seconds=mode.startup(tier),
             startup_hints=mode.hints(tier),
             colocated_with_engines=mode.colocated_with_engines,

@@ -5,9 +5,10 @@ from pathlib import Path
 from function.api.engines import SGLANG, VLLM
 from function.backends.lmcache import facts, inprocess, modules
 from function.backends.lmcache.facts import Tier
-from function.contract.conflicts import Conflicts, expandable_segments
+from function.contract.conflicts import Conflicts, expandable_segments, unknown_identity
 from function.contract.engine import Engine
 from function.engines import ranks
+from function.problems import cut
 
 _BLOCK = {VLLM: "--block-size", SGLANG: "--page-size"}
 
@@ -20,14 +21,15 @@ def _block_size(tier: Tier, engine: Engine) -> str | None:
     """Return the flag of a block or a page that a chunk does not hold a whole number of."""
     name, chunk = _BLOCK[engine.name], tier.settings.chunk_tokens
     value = engine.flag(name) or ""
-    if not value.isdecimal() or (int(value) and chunk % int(value) == 0):
+    size = int(value) if value.isdecimal() and len(value) < 10 else None
+    if not value.isdecimal() or (size and chunk % size == 0):
         return None
-    return f"{name} {value} (spec.lmcache.chunkTokens is {chunk})"
+    return f"{name} {cut(value, 20)} (spec.lmcache.chunkTokens is {chunk})"
 
 
 def _lacks_identity(tier: Tier, engine: Engine) -> str | None:
     shared = tier.settings.mode == facts.NODE_SERVER or inprocess.shares_blocks(tier)
-    return (engine.model or "unknown") if shared and not engine.identity else None
+    return unknown_identity(tier, engine) if shared else None
 
 
 def _plugins_without_ours(_: Tier, engine: Engine) -> str | None:

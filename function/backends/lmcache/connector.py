@@ -36,6 +36,8 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
     }
     if spec.ipc == facts.ISOLATED:
         extra["lmcache.mp.isolated_ipc"] = True
+    if spec.generated:
+        extra["lmcache.mp.save_decode_cache"] = True
     if spec.prefetch.eager and spec.l2:
         extra["lmcache.mp.eager_prefetch"] = True
     return Injection(

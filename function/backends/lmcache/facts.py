@@ -64,7 +64,9 @@ def host(tier: Tier) -> str:
 
 def first_level(tier: Tier) -> LMCacheL1:
     """Return `spec.lmcache.l1`, which is set in mode NodeServer."""
-    return present(tier.settings.l1)
+    l1 = tier.settings.l1
+    assert l1 is not None
+    return l1
 
 
 def in_process(tier: Tier) -> LMCacheInProcess:

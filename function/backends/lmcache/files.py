@@ -44,18 +44,12 @@ def mount(level: str) -> Manifest:
 
 def host_path(level: str, path: str) -> Manifest:
     """Return a directory of the node as a volume; root creates a missing one."""
-    return {
-        "name": volume_name(level),
-        "hostPath": {"path": path, "type": "DirectoryOrCreate"},
-    }
+    return {"name": volume_name(level), "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
 
 
 def ephemeral(tier: Tier, level: str, storage_class: str | None, size_gib: int) -> Manifest:
     """Return a volume that is claimed with the pod and deleted with it."""
-    template = {
-        "metadata": {"labels": tier.labels},
-        "spec": k.claim(storage_class, size_gib),
-    }
+    template = {"metadata": {"labels": tier.labels}, "spec": k.claim(storage_class, size_gib)}
     return {"name": volume_name(level), "ephemeral": {"volumeClaimTemplate": template}}
 
 

@@ -13,6 +13,7 @@ import yaml
 from function.api.lmcache_inprocess import InProcessRemote
 from function.backends.lmcache import facts, modules
 from function.backends.lmcache.facts import Tier
+from function.backends.volumes import own_mount
 from function.contract.backend import Pinned
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json
@@ -43,7 +44,8 @@ def inject(tier: Tier, engine: Engine) -> Injection:
     if remote is not None and remote.shared_file_system is not None:
         claim = {"claimName": remote.shared_file_system.claim_name}
         volumes.append({"name": "kv-offload-shared", "persistentVolumeClaim": claim})
-        mounts.append({"name": "kv-offload-shared", "mountPath": _SHARED})
+        own = own_mount(engine, "kv-offload-shared", _SHARED, tier.remote_name)
+        mounts.append(own)
     disk_gib = (
         spec.local_disk.size_gib * ranks.workers(engine) if spec.local_disk is not None else 0
     )
@@ -53,7 +55,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
     connector: Json = {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}
     files = {file: text}
     search_paths: Json = {}
-    if _needs_identity_in_key(tier):
+    if needs_identity_in_key(tier):
         ours = modules.module(modules.V1_CONNECTOR)
         connector["kv_connector_module_path"] = ours.name
         connector["kv_connector_extra_config"] = {modules.IDENTITY: engine.identity}
@@ -99,7 +101,7 @@ def configuration(tier: Tier, engine: Engine) -> dict[str, Any]:
         "local_cpu": True,
         "max_local_cpu_size": float(spec.memory_gib),
         "cache_policy": spec.cache_policy,
-        "save_decode_cache": spec.save_decode_cache,
+        "save_decode_cache": tier.settings.generated,
         "pre_caching_hash_algorithm": "builtin",
     }
     if spec.local_disk is not None:
@@ -152,12 +154,22 @@ def notes(tier: Tier, engine: Engine) -> tuple[str, ...]:
     )
 
 
+def store(tier: Tier) -> str:
+    """Return what decides the bytes of the shared level and is in none of its names."""
+    remote = facts.in_process(tier).remote
+    if remote is None:
+        return ""
+    prefix = (remote.redis.key_prefix or tier.remote_name) if remote.redis else ""
+    encoded = "" if remote.serde == "naive" else remote.serde
+    return " ".join((remote.type, prefix, encoded)).strip() if prefix or encoded else ""
+
+
 def shares_blocks(tier: Tier) -> bool:
     """Return whether engines of the tier share blocks, and so need an identity."""
     return facts.in_process(tier).remote is not None
 
 
-def _needs_identity_in_key(tier: Tier) -> bool:
+def needs_identity_in_key(tier: Tier) -> bool:
     """Return whether only the key separates identities in the shared level."""
     remote = facts.in_process(tier).remote
     return remote is not None and remote.redis is not None

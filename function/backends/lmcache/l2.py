@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from function.api.base import present
+from function.api.base import ApiModel, present
 from function.api.lmcache_l2 import L2Level
 from function.backends import access_keys
 from function.backends.evictor import LOCAL_PERIOD, SHARED_PERIOD, BoundedDirectory
@@ -36,6 +36,36 @@ def hints(tier: Tier) -> tuple[str, ...]:
 def levels(tier: Tier) -> list[Level]:
     """Return the tier's levels, nearest first."""
     return [_TYPES[level.type](tier, level) for level in tier.settings.l2]
+
+
+def serde(level: L2Level) -> str:
+    """Return how the level's blocks are encoded, "" for unchanged ones."""
+    if level.raw is None:
+        return level.serde.type if level.serde is not None else ""
+    found = json.loads(level.raw.json_)
+    return json.dumps(found["serde"], sort_keys=True) if found.get("serde") else ""
+
+
+def store(tier: Tier) -> str:
+    """Return what decides a level's bytes and is in no name: Redis and S3 have no prefix."""
+    found = ["separate groups"] if tier.settings.separate_object_groups else []
+    for level in tier.settings.l2:
+        away = _away(level)
+        prefix = (getattr(away, "key_prefix", None) or tier.remote_name) if away else ""
+        if prefix or serde(level):
+            found.append(" ".join(filter(None, (level.type, prefix, serde(level)))))
+    return ", ".join(found)
+
+
+def spans_clusters(tier: Tier) -> bool:
+    """Return whether other clusters may reach a level."""
+    return any(map(_away, tier.settings.l2))
+
+
+def _away(level: L2Level) -> ApiModel | None:
+    """Return the settings of a store that the tier does not run."""
+    redis_ = level.redis if level.redis is not None and level.redis.host else None
+    return redis_ or level.s3 or level.valkey or level.raw
 
 
 def _disk(tier: Tier, level: L2Level) -> Level:
@@ -70,10 +100,7 @@ def _shared_file_system(tier: Tier, level: L2Level) -> Level:
         "shared": True,
         "eviction": files.EVICTION,
     }
-    volume = {
-        "name": files.volume_name(level.name),
-        "persistentVolumeClaim": {"claimName": claim},
-    }
+    volume = {"name": files.volume_name(level.name), "persistentVolumeClaim": {"claimName": claim}}
     parts: tuple[Part, ...] = ()
     if shared.claim_name is None:
         meta = k.metadata(claim, tier.remote_namespace, tier.labels)

@@ -5,12 +5,16 @@ Redis password in it and empties the cache on request.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from function.backends import agents
 from function.backends.agents import Alert
 from function.backends.lmcache.facts import MQ_PORT, Tier
 from function.contract.backend import Part
+from function.facts import Table
 from function.kube import manifests as k
+
+ALERTS = Table(Alert, Path(__file__).with_name("alerts.yaml"), "alerts")
 
 
 def agent_labels(tier: Tier) -> dict[str, str]:
@@ -22,8 +26,7 @@ def service(tier: Tier) -> Part:
     """Return the agents' Service; node-local, so that engines reach their own node's."""
     meta = k.metadata(tier.remote_name, tier.remote_namespace, tier.labels)
     return Part(
-        "service-agent",
-        k.service(meta, agent_labels(tier), {"mq": MQ_PORT}, node_local=True),
+        "service-agent", k.service(meta, agent_labels(tier), {"mq": MQ_PORT}, node_local=True)
     )
 
 
@@ -50,39 +53,7 @@ def monitoring(tier: Tier, measured: Mapping[str, int]) -> list[Part]:
     manifest = agents.pod_monitor(tier, name, selector, [*measured])
     out = [Part("podmonitor-agent", manifest)] if manifest else []
     if tier.settings.alerts:
-        rule = agents.prometheus_rule(tier, name, alerts(tier))
+        rows = [alert for alert in ALERTS if tier.settings.l2 or not alert.of_levels]
+        rule = agents.prometheus_rule(tier, name, rows, name)
         out.append(Part("prometheusrule-agent", rule))
     return [*out, *agents.engine_monitor(tier)]
-
-
-def alerts(tier: Tier) -> tuple[Alert, ...]:
-    """Return the alerts on the agents' metrics."""
-    mine = f'{{namespace="{tier.remote_namespace}",pod=~"{tier.remote_name}-agent-.*"}}'
-    rows = [
-        Alert(
-            "LMCacheAgentsAbsent",
-            f"absent(lmcache_mp_l1_memory_usage_bytes{mine})",
-            "5m",
-            "No agent answers: engines compute everything, and those that start wait for one.",
-        ),
-        Alert(
-            "LMCacheFindsNothing",
-            f"sum(rate(lmcache_mp_lookup_requested_tokens_total{mine}[1h])) > 0"
-            f" and sum(rate(lmcache_mp_lookup_hit_tokens_total{mine}[1h])) == 0",
-            "1h",
-            "Engines look up and nothing is ever found: prompts have no prefix in common, or"
-            " agents do not store.",
-        ),
-    ]
-    if tier.settings.l2:
-        submitted = f"sum(rate(lmcache_mp_l2_store_submitted_objects_chunks_total{mine}[10m]))"
-        stored = f"sum(rate(lmcache_mp_l2_store_completed_objects_chunks_total{mine}[10m]))"
-        rows.append(
-            Alert(
-                "LMCacheLevelWritesFail",
-                f"{submitted} - ({stored} or vector(0)) > 0.05 * {submitted}",
-                "15m",
-                "More than a twentieth of what is written to the levels below memory gets lost.",
-            )
-        )
-    return tuple(rows)

@@ -91,10 +91,7 @@ def _pod(redis: Redis, managed: ManagedRedis, claim: str) -> Manifest:
         **k.pod_defaults(_UID),
         "terminationGracePeriodSeconds": _grace(managed),
         "containers": [_container(redis, managed)],
-        "volumes": [
-            data,
-            {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
-        ],
+        "volumes": [data, {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}],
     }
 
 

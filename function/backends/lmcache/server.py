@@ -45,10 +45,16 @@ def pinned(tier: Tier) -> tuple[Pinned, ...]:
     """Return the settings that engines and their node's agent must have in common."""
     spec = tier.settings
     why = "engines that run were started for it"
+    written = "its blocks were written with it, and would be read as other ones"
     return (
         Pinned("spec.lmcache.mode", spec.mode, why),
         Pinned("spec.lmcache.ipc", spec.ipc, why),
         Pinned("spec.lmcache.chunkTokens", str(spec.chunk_tokens), why),
+        Pinned("spec.lmcache.separateObjectGroups", str(spec.separate_object_groups).lower(), why),
+        *(
+            Pinned(f"spec.lmcache.l2[{level.name}].serde", l2.serde(level) or "none", written)
+            for level in spec.l2
+        ),
     )
 
 
@@ -104,10 +110,7 @@ def _pod(tier: Tier, seen: gpu.Visibility, levels: Sequence[Level]) -> Manifest:
         **agents.pod(tier, facts.image(tier), spec.run_as_user, colocated_with_engines=True),
         **seen.pod,
         "terminationGracePeriodSeconds": 30,
-        "containers": [
-            _container(tier, seen, levels),
-            *files.containers(tier, levels),
-        ],
+        "containers": [_container(tier, seen, levels), *files.containers(tier, levels)],
         "volumes": [
             {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
             *_shared_memory(tier),

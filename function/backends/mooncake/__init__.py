@@ -17,17 +17,15 @@ from function.backends.mooncake import (
     upgrade,
 )
 from function.backends.mooncake.facts import Tier
-from function.contract.backend import Defaults, Description, Part, Pinned, Variant
+from function.contract.backend import Backend, Description, Part
 from function.contract.engine import Engine
 from function.contract.gate import Question
-from function.contract.injection import Injection
 from function.contract.recorded import Allowance
 from function.kube import manifests as k
-from function.problems import Problem
 
 
 @dataclass(frozen=True)
-class Mooncake(Defaults[MooncakeSpec]):
+class Mooncake(Backend[MooncakeSpec]):
     """The Mooncake backend (see `function.contract.backend.Backend`)."""
 
     name: str = "Mooncake"
@@ -35,13 +33,7 @@ class Mooncake(Defaults[MooncakeSpec]):
     allows: Allowance = connector.ALLOWS
     rows = hierarchy_rows.of_storage(Path(__file__).with_name("facts.yaml"))
 
-    def variants(self) -> tuple[Variant, ...]:
-        """Return one variant: all stores are of one release line."""
-        pool = {"store": {"sizeGiB": 1}}
-        return (Variant("Mooncake", {"backend": "Mooncake", "mooncake": pool}),)
-
-    def problems(self, tier: Tier) -> list[Problem]:
-        return checks.problems(tier)
+    problems = staticmethod(checks.problems)
 
     def parts(self, tier: Tier) -> list[Part]:
         """Return the tier's objects, none for an entirely external pool."""
@@ -59,6 +51,7 @@ class Mooncake(Defaults[MooncakeSpec]):
             capacity_gib_per_agent=store_spec.size_gib if store_spec else 0,
             warnings=tuple(checks.warnings(tier)),
             startup_seconds=facts.startup_seconds(tier),
+            spans_clusters=tier.settings.external is not None,
         )
 
     def gate(self, tier: Tier, engine: Engine) -> Question:
@@ -71,24 +64,15 @@ class Mooncake(Defaults[MooncakeSpec]):
             (connector.pairing(tier),),
         )
 
-    def inject(self, tier: Tier, engine: Engine) -> Injection:
-        return connector.inject(tier, engine)
-
-    def tenant(self, tier: Tier, namespace: str) -> str:
-        """Return the namespace's tenant, if it has a share."""
-        return facts.tenant(tier, namespace)
+    inject = staticmethod(connector.inject)
+    tenant = staticmethod(facts.tenant)
 
     def assumes(self, tier: Tier, engine_name: str) -> Mapping[str, str]:
         """Return SGLang's page size, which is one token unless set."""
         return connector.ASSUMES.get(engine_name, {})
 
-    def pinned(self, tier: Tier) -> tuple[Pinned, ...]:
-        """Return how engines reach the pool, and what a StatefulSet cannot change."""
-        return upgrade.pinned(tier)
-
-    def refuses_change(self, tier: Tier, running: Mapping[str, str]) -> Problem | None:
-        """Return the problem of a changed release line under consumers."""
-        return upgrade.find_problem(tier, running)
+    pinned = staticmethod(upgrade.pinned)
+    refuses_change = staticmethod(upgrade.find_problem)
 
 
 BACKEND = Mooncake()

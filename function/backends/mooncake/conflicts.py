@@ -8,7 +8,7 @@ from packaging.version import Version
 from function.backends import seeds
 from function.backends.mooncake import facts
 from function.backends.mooncake.facts import TENANT, Tier
-from function.contract.conflicts import Conflicts, expandable_segments, unknown_model
+from function.contract.conflicts import Conflicts, expandable_segments, unknown_identity
 from function.contract.engine import Engine
 from function.contract.image import parse_version
 
@@ -45,7 +45,7 @@ def _own_seed(_: Tier, engine: Engine) -> str | None:
     return None if engine.env.get(seeds.SEED, ours) == ours else ""
 
 
-_CASES = (_other_line, _own_seed, _untenanted, expandable_segments, unknown_model)
+_CASES = (_other_line, _own_seed, _untenanted, expandable_segments, unknown_identity)
 # Of every engine that uses the pool, also as a HiCache tier's storage.
 CONFLICTS = Conflicts(_FACTS, *_CASES)
 # Of the engines of Mooncake tiers.

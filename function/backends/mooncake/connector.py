@@ -1,8 +1,9 @@
 """The wiring of engine pods: a client of the pool without a segment of its own.
 
 The cache identity is in the key (`cache_prefix`, `extra_backend_tag`), because both engines key
-blocks by the last part of the model path only. vLLM before 0.24 has no `cache_prefix`; there it is
-the seed of block hashes (`_seed`). Every setting is written: the default of a size is 4 GiB a
+blocks by the last part of the model path only. In vLLM our class adds what the engine resolved
+(`keyed`). vLLM before 0.24 has no `cache_prefix`; there it is the seed of block hashes (`_seed`).
+Every setting is written: the default of a size is 4 GiB a
 worker.
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Callable
 
 from function.api.base import present
 from function.api.engines import SGLANG, VLLM
-from function.backends import hierarchy, seeds
+from function.backends import hierarchy, keyed, seeds
 from function.backends.hierarchy import Storage
 from function.backends.hierarchy_rows import SMALL_POOL
 from function.backends.mooncake import conflicts, facts, rdma
@@ -32,15 +33,31 @@ ASSUMES = {SGLANG: {hierarchy.PAGE_SIZE: str(PAGE_TOKENS)}}
 # Default host pool of an SGLang rank: a buffer for pages in transfer.
 _HOST_GIB = 16
 _MIB = 2**20
+# How long an engine waits for the master, in milliseconds, and for a byte of a store, in seconds.
+# Look-ups wait in line: with Mooncake's 30,000 an engine begins two requests a minute while its
+# master hangs, and a store that hangs holds each load for a minute. Older Mooncake (before 0.3.12,
+# 0.3.13) ignores what it does not know.
+_CONNECT_TIMEOUT = {"MC_RPC_CONNECT_TIMEOUT_MS": "1000"}
+# One call of a load from a store's disk answers after the disk has read all of it: no bound holds
+# there, nor in a pool of somebody's own, whose stores are unknown.
+_TIMEOUTS = _CONNECT_TIMEOUT | {
+    "MC_RPC_TIMEOUT_MS": "1000",
+    "MC_TCP_PROGRESS_TIMEOUT_SEC": "5",
+    "MC_TCP_STATUS_TIMEOUT_SEC": "5",
+}
 _CONNECTOR = {VLLM: "MooncakeStoreConnector", SGLANG: "HiCache/mooncake"}
 ALLOWS = Allowance(
     connectors=frozenset({"MooncakeStoreConnector"}),
+    modules=(keyed.PREFIX,),
+    programs=keyed.digests(),
+    search_paths=keyed.SEARCH_PATHS,
     flags=hierarchy.FLAGS,
     env=frozenset(
         (
             "MC_FORCE_HCA",
             "MC_GID_INDEX",
             "MC_STORE_CLUSTER_ID",
+            *_TIMEOUTS,
             "MC_TCP_ENABLE_CONNECTION_POOL",
             "MOONCAKE_CONFIG_PATH",
             "MOONCAKE_LOCAL_HOSTNAME",
@@ -51,6 +68,7 @@ ALLOWS = Allowance(
     mounts=(FILES,),
     capabilities=frozenset(CAPABILITIES),
     claims=frozenset({ENGINE_CLAIM}),
+    waits=frozenset({facts.AWAIT, facts.AWAIT_MASTER}),
 )
 
 # A prefill engine reads and writes; a decode engine gets its blocks from prefill, and reads others
@@ -106,24 +124,33 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
     env: list[Json] = [{"name": "MOONCAKE_CONFIG_PATH", "value": f"{FILES}/{file}"}]
     if facts.by_node_name(tier):
         env.append(k.env_field("MOONCAKE_REQUESTER_LOCAL_HOSTNAME", "spec.nodeName"))
-    prefix = {"cache_prefix": engine.identity} if "cache_prefix" in engine.features else {}
+    extra: Json = {"cache_prefix": engine.identity} if "cache_prefix" in engine.features else {}
+    extra["load_async"] = True
+    if facts.LOOKUP in engine.features:
+        extra["lookup_async"] = True
+    if tier.settings.generated:
+        extra["save_decode_cache"] = True
     connector = {
         "kv_connector": "MooncakeStoreConnector",
         "kv_role": _ROLES.get(engine.phase, "kv_both"),
-        "kv_connector_extra_config": prefix | {"load_async": True},
+        "kv_connector_extra_config": extra,
     }
+    module: Json = {"files": {}, "files_path": FILES}
+    if "cache_prefix" in extra:
+        connector, module = keyed.keyed(connector), keyed.files(FILES)
+    module["files"][file] = text
     seed = _seed(engine)
     buffers = tier.settings.engine.buffer_mib * _MIB * ranks.workers(engine)
     common = _common(tier, env)
+    optional = common.pop("env_if_absent")
     return Injection(
         connector=connector,
         connector_options={"kv_load_failure_policy": "recompute"},
-        files={file: text},
-        files_path=FILES,
         memory_bytes=buffers,
-        env_if_absent=({"name": seeds.SEED, "value": seed},) if seed else (),
+        env_if_absent=(*optional, *([{"name": seeds.SEED, "value": seed}] if seed else ())),
         # Ray hands variables of other prefixes to vLLM's workers only when told to.
-        ray_env=tuple(variable["name"] for variable in common["env"]),
+        ray_env=tuple(variable["name"] for variable in (*common["env"], *optional)),
+        **module,
         **common,
     )
 
@@ -155,7 +182,7 @@ def storage(tier: Tier, tag: str, tenant: str) -> Storage:
         "protocol": spec.protocol,
         "device_name": rdma.device_names(tier),
         # Wait for the pool: SGLang stops for good when its first write fails ten times.
-        "check_server": _same_host(tier, admin),
+        "check_server": _reaches(tier, admin),
     }
     if extra["check_server"] and admin is not None:
         extra["master_metrics_port"] = int(admin.rpartition(":")[2])
@@ -172,6 +199,8 @@ def _sglang(tier: Tier, engine: Engine) -> Injection:
     gib = _host_gib(tier, engine)
     if gib:
         flags[hierarchy.SIZE] = hierarchy.format_pool_size(gib)
+    if not pool.extra["check_server"]:
+        pool.pod["waits"] = facts.waits(tier, min(int(tier.spec.startup_timeout_seconds), 3600))
     return Injection(
         flags=flags, memory_bytes=gib * hierarchy.GIB * ranks.workers(engine), **pool.pod
     )
@@ -190,8 +219,10 @@ def _host_gib(tier: Tier, engine: Engine) -> int:
     return 0 if any(engine.has(flag) for flag in users) else gib
 
 
-def _same_host(tier: Tier, admin: str | None) -> bool:
-    """Return whether SGLang can ask the admin server: it uses the master's own host."""
+def _reaches(tier: Tier, admin: str | None) -> bool:
+    """Return whether SGLang may ask the admin server, which it does on the master's own host."""
+    if tier.settings.external is None and tier.settings.admin_access == "Pool":
+        return False
     master = facts.master_address(tier)
     return admin is not None and admin.rpartition(":")[0] == master.rpartition(":")[0]
 
@@ -203,6 +234,9 @@ def _common(tier: Tier, env: list[Json]) -> Json:
         values["MC_STORE_CLUSTER_ID"] = cluster
     variables = (*env, *k.env(values))
     common: Json = {"backend": "Mooncake", "env": variables, "labels": tier.wired_labels}
+    store = tier.settings.store
+    reads_memory = tier.settings.external is None and store is not None and store.offload is None
+    common["env_if_absent"] = tuple(k.env(_TIMEOUTS if reads_memory else _CONNECT_TIMEOUT))
     if facts.by_node_name(tier):
         common["node_selector"] = dict(tier.spec.nodes.selector)
     if tier.settings.protocol == rdma.RDMA:

@@ -10,6 +10,7 @@ from function.api.mooncake import MooncakeSpec
 from function.api.mooncake_tenants import DEFAULT_TENANT as DEFAULT_TENANT
 from function.contract.backend import Tier as AnyTier
 from function.contract.image import Image
+from function.contract.injection import Json
 
 UID = 65532  # the user of upstream's image
 REST_PORT = 8088  # the store's own API; nobody but its preStop hook needs it
@@ -23,10 +24,15 @@ NEWEST = Version("0.3.13.post1")
 # Features of facts.yaml. Every process begins its chains of block hashes alike; before, with random
 # bytes of its own unless PYTHONHASHSEED is set.
 SEEDED = "fixed-seed"
+# The scheduler does not wait for a look-up: other requests go on.
+LOOKUP = "lookup_async"
 # A client may say whose blocks it writes.
 TENANT = "tenant_id"
 
 P2P = "P2PHANDSHAKE"
+# Init containers that wait for what an engine cannot start without.
+AWAIT = "kv-offload-await-store"
+AWAIT_MASTER = "kv-offload-await-master"
 DEFAULT_CLUSTER_ID = "mooncake_cluster"
 
 
@@ -62,6 +68,23 @@ def master_address(tier: Tier) -> str:
     if external is not None:
         return external.master_address
     return f"{master_host(tier)}:{tier.settings.ports.rpc}"
+
+
+def waits(tier: Tier, seconds: int) -> tuple[Json, ...]:
+    """Return what waits for the master, and then for a store, of those that the tier runs.
+
+    The Service of stores has no virtual address: its name resolves from the first ready store on.
+    """
+    service = f"{name(tier, 'store')}.{tier.remote_namespace}.svc"
+    own = {
+        AWAIT_MASTER: None if tier.settings.external is not None else master_address(tier),
+        AWAIT: None if tier.settings.store is None else service,
+    }
+    return tuple(
+        {"name": name_, "addresses": [address], "seconds": seconds}
+        for name_, address in own.items()
+        if address
+    )
 
 
 def admin_address(tier: Tier) -> str | None:

@@ -131,7 +131,8 @@ def _container(tier: Tier) -> Manifest:
         resources=pods.resources(master.cpu_cores, master.memory_gib),
         startupProbe=k.http_probe("/health", "admin", period=2, failures=60),
         readinessProbe=readiness,
-        livenessProbe=k.http_probe("/health", "admin", period=10, failures=6),
+        # A restart of a single master empties the pool, a pause of it loses nothing.
+        livenessProbe=k.http_probe("/health", "admin", period=10, failures=6 if spec.ha else 18),
         volumeMounts=[{"name": "tmp", "mountPath": "/tmp"}, *tenants.mounts(tier)],
     )
 

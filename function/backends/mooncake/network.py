@@ -1,14 +1,21 @@
 """Network access to the pool: no port of Mooncake or etcd has authentication.
 
-One policy for all of the tier's pods: a rule names ports, and each port is of one component only.
+Engines reach what a client needs: the master's RPC, its metadata server, and the stores. The admin
+port sets shares and removes everything: it is for the tier's own pods and for monitoring. One
+policy for all of the tier's pods: a rule names ports, and each port is of one component only.
 """
+
+from pathlib import Path
 
 from function.backends import agents
 from function.backends.agents import Alert
 from function.backends.mooncake import facts, master, store
 from function.backends.mooncake.facts import Tier
 from function.contract.backend import Part
+from function.facts import Table
 from function.kube import manifests as k
+
+ALERTS = Table(Alert, Path(__file__).with_name("alerts.yaml"), "alerts")
 
 _Ports = list[int | tuple[int, int]]
 
@@ -21,7 +28,9 @@ def policy(tier: Tier) -> list[Part]:
         (ports.transfer_first, ports.transfer_last),
         (ports.segment_first, ports.segment_last),
     ]
-    engines: _Ports = [ports.rpc, ports.admin, *pool]
+    engines: _Ports = [ports.rpc, *pool]
+    if spec.admin_access == "Engines":
+        engines.append(ports.admin)
     if spec.metadata == "http":
         engines.append(ports.metadata)
     etcd: _Ports = []
@@ -29,7 +38,7 @@ def policy(tier: Tier) -> list[Part]:
         etcd = [facts.ETCD_CLIENT, facts.ETCD_PEER]
     if spec.metadata == "etcd":
         engines += etcd[:1]
-    own = k.ingress(sorted({*engines, *etcd}, key=_first), pods=tier.labels)
+    own = k.ingress(sorted({*engines, ports.admin, *etcd}, key=_first), pods=tier.labels)
     own["from"][0].pop("namespaceSelector")
     rules = [own, k.ingress(sorted(engines, key=_first), pods=tier.wired_labels)]
     if tier.spec.monitoring is not None:
@@ -58,38 +67,10 @@ def monitoring(tier: Tier) -> list[Part]:
     if monitor is not None:
         out.append(Part("podmonitor-pool", monitor))
     if tier.settings.alerts:
-        rule = agents.prometheus_rule(tier, name, alerts(tier))
+        pods = facts.name(tier, master.COMPONENT)
+        rule = agents.prometheus_rule(tier, name, ALERTS, pods)
         out.append(Part("prometheusrule-pool", rule))
     return [*out, *agents.engine_monitor(tier)]
-
-
-def alerts(tier: Tier) -> tuple[Alert, ...]:
-    """Return the alerts on the pool's metrics. Engines write in batches."""
-    namespace, pod = tier.remote_namespace, facts.name(tier, master.COMPONENT)
-    mine = f'{{namespace="{namespace}",pod=~"{pod}-.*"}}'
-    return (
-        Alert(
-            "MooncakePoolWithoutStores",
-            f"sum(master_total_capacity_bytes{mine}) == 0",
-            "5m",
-            "No store is registered: nothing is cached, and engines compute all blocks.",
-        ),
-        Alert(
-            "MooncakeMasterAbsent",
-            f"absent(master_total_capacity_bytes{mine})",
-            "2m",
-            "No master answers: engines continue without the cache.",
-        ),
-        Alert(
-            "MooncakeWritesFail",
-            f"sum(rate(master_batch_put_start_failed_items_total{mine}[10m]))"
-            f" + sum(rate(master_put_start_failures_total{mine}[10m]))"
-            f" > 0.05 * (sum(rate(master_batch_put_start_items_total{mine}[10m]))"
-            f" + sum(rate(master_put_start_requests_total{mine}[10m])))",
-            "15m",
-            "More than 5 % of all writes find no space or no store.",
-        ),
-    )
 
 
 def endpoints(tier: Tier) -> dict[str, str]:

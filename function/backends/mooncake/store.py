@@ -25,17 +25,20 @@ _STAGING_GIB = 2
 
 
 def parts(tier: Tier) -> list[Part]:
-    """Return the stores, their RDMA claims and their disruption budget."""
+    """Return the stores, their RDMA claims, disruption budget, and the name of the ready ones."""
     store = tier.settings.store
     if store is None:
         return []
     device = rdma.device(tier)
     labels = pods.labels(tier, COMPONENT)
+    ports = {"health": tier.settings.ports.health}
+    service = k.service(pods.meta(tier, COMPONENT), labels, ports, headless=True)
+    parts_ = [*device.parts, Part("service-store", service)]
     meta, pod = pods.meta(tier, COMPONENT, versioned=True), _pod(tier, store, device)
     annotations = tier.spec.rdma.pod_annotations
     if store.form == "DaemonSet":
         stores = agents.daemonset(tier, "daemonset-store", meta, labels, pod, annotations)
-        return [*device.parts, stores]
+        return [*parts_, stores]
     budget = k.disruption_budget(pods.meta(tier, COMPONENT), labels, maxUnavailable=1)
     manifest = k.workload(
         "StatefulSet", meta, labels, pod, annotations, **_statefulset(tier, store)
@@ -43,7 +46,7 @@ def parts(tier: Tier) -> list[Part]:
     on_delete = tier.spec.upgrade_policy.type == "OnDelete"
     ready = k.STATEFULSET_READY_ON_DELETE if on_delete else k.STATEFULSET_READY
     return [
-        *device.parts,
+        *parts_,
         Part("statefulset-store", manifest, AGENTS, ready, watch=True),
         Part("poddisruptionbudget-store", budget),
     ]
@@ -75,10 +78,7 @@ def env(tier: Tier, store: MooncakeStore) -> list[Manifest]:
         values["MC_STORE_CLUSTER_ID"] = cluster
     if store.hugepages is not None:
         # Any value enables them, also 0.
-        values |= {
-            "MC_STORE_USE_HUGEPAGE": "1",
-            "MC_STORE_HUGEPAGE_SIZE": _PAGES[store.hugepages],
-        }
+        values |= {"MC_STORE_USE_HUGEPAGE": "1", "MC_STORE_HUGEPAGE_SIZE": _PAGES[store.hugepages]}
     if store.offload is not None:
         values |= {
             "MOONCAKE_OFFLOAD_ENABLED": "true",
@@ -89,11 +89,7 @@ def env(tier: Tier, store: MooncakeStore) -> list[Manifest]:
     host = "spec.nodeName" if facts.by_node_name(tier) else "status.podIP"
     address = [] if spec.metadata == "p2p" else [k.env_field("MC_TCP_BIND_ADDRESS", "status.podIP")]
     # Without a reachable name, segments are registered as localhost, and writes of other pods fail.
-    return [
-        k.env_field("MOONCAKE_LOCAL_HOSTNAME", host),
-        *address,
-        *k.env(values | rdma.env(tier)),
-    ]
+    return [k.env_field("MOONCAKE_LOCAL_HOSTNAME", host), *address, *k.env(values | rdma.env(tier))]
 
 
 def _pod(tier: Tier, store: MooncakeStore, device: Device) -> Manifest:

@@ -3,30 +3,23 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from function.api.engines import VLLM
 from function.api.native import NativeSpec
 from function.backends import evictor, volumes
 from function.backends.native import connector, evict, facts
 from function.backends.native.facts import Tier
-from function.contract.backend import Defaults, Description, Part, Pinned, Variant
+from function.contract import namespaces
+from function.contract.backend import Backend, Description, Pinned
 from function.contract.engine import Engine
 from function.contract.gate import Question, Rows
-from function.contract.injection import Injection
 from function.contract.recorded import Allowance
 from function.problems import Problem, Refused
 from function.reasons import Reason
 
-_MEMORY = {"sizeGiB": 1}
-
-
-def _variant(says: str, **settings: Any) -> Variant:
-    return Variant(says, {"backend": "Native", "native": settings})
-
 
 @dataclass(frozen=True)
-class Native(Defaults[NativeSpec]):
+class Native(Backend[NativeSpec]):
     """The Native backend (see `function.contract.backend.Backend`)."""
 
     name: str = "Native"
@@ -34,33 +27,17 @@ class Native(Defaults[NativeSpec]):
     allows: Allowance = connector.ALLOWS
     rows = Rows.of(Path(__file__).with_name("facts.yaml"))
 
-    def variants(self) -> tuple[Variant, ...]:
-        """Return one variant: levels below the memory hardly change the engines it takes."""
-        return (_variant("Native", cpu=_MEMORY),)
-
-    def kinds(self) -> tuple[Variant, ...]:
-        """Return the variants by connector and by the level below the memory."""
-        claim = {"claim": {"storageClassName": "files"}, "sizeGiB": 1}
-        files = {"name": "shared", "type": "FileSystem", "fileSystem": claim}
-        return (
-            *self.variants(),
-            _variant("Native, simple", cpu=_MEMORY, simple={}),
-            _variant("Native, disk", simple={"disk": {"sizeGiBPerRank": 1}}),
-            _variant("Native, FileSystem", cpu=_MEMORY, secondary=[files]),
-        )
-
     def problems(self, tier: Tier) -> list[Problem]:
         return sorted(_problems(tier))
 
-    def parts(self, tier: Tier) -> list[Part]:
-        """Return the evictors of files and their claims, none without files."""
-        return evict.parts(tier)
+    parts = staticmethod(evict.parts)
 
     def describe(self, tier: Tier) -> Description:
         return Description(
             pod_security=volumes.pod_security(evict.bounded(tier)),
             warnings=tuple(_warnings(tier)),
             outlives_pods=bool(tier.settings.secondary),
+            spans_clusters=any(level.bucket for level in tier.settings.secondary),
         )
 
     def gate(self, tier: Tier, engine: Engine) -> Question:
@@ -82,8 +59,7 @@ class Native(Defaults[NativeSpec]):
             levels=facts.level_types(tier),
         )
 
-    def inject(self, tier: Tier, engine: Engine) -> Injection:
-        return connector.inject(tier, engine)
+    inject = staticmethod(connector.inject)
 
     def pinned(self, tier: Tier) -> tuple[Pinned, ...]:
         """Return the volumes: running engines keep writing to them."""
@@ -108,6 +84,8 @@ def _problems(tier: Tier) -> Iterator[Problem]:
                 where = f"{path}.fileSystem.claim"
                 yield Problem(where, f"is the volume of {seen[key]}: give each level its own")
             seen.setdefault(key, path)
+            where = f"{path}.fileSystem.claim.namespace"
+            yield from namespaces.claim_problems(tier, key[0], where)
         if level.bucket is not None:
             secret = level.bucket.credentials_secret
             first = next(iter(secrets), None)
@@ -120,8 +98,8 @@ def _problems(tier: Tier) -> Iterator[Problem]:
         yield Problem(
             f"spec.native.secondary[{index}]", "is a second level of type Peers: remove it"
         )
-    namespaces = {files.claim.namespace for _, files in facts.file_systems(tier)}
-    if len(namespaces) > 1:
+    places = {files.claim.namespace for _, files in facts.file_systems(tier)}
+    if len(places) > 1:
         yield Problem(
             "spec.native.secondary",
             "has claims of several namespaces, which one pod cannot mount: give each namespace its "

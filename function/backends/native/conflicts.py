@@ -5,7 +5,7 @@ from pathlib import Path
 from function.backends import seeds
 from function.backends.native import facts
 from function.backends.native.facts import Tier
-from function.contract.conflicts import Conflicts, expandable_segments, unknown_model
+from function.contract.conflicts import Conflicts, expandable_segments, unknown_identity
 from function.contract.engine import Engine
 from function.engines import events, ranks
 
@@ -56,5 +56,5 @@ CONFLICTS = Conflicts(
     _peers_port_taken,
     _spans_pods,
     expandable_segments,
-    unknown_model,
+    unknown_identity,
 )

@@ -2,19 +2,14 @@
 
 Only keys that every version with the connector has, or that the gate found in the version. On
 shared levels the identity is a directory: vLLM's digest contains the model string, but neither
-revision, quantisation nor attention backend.
+revision, quantisation nor attention backend. Our class adds what the engine resolved (`keyed`).
 """
 
 from typing import Any
 
 from function.api.base import present
-from function.api.native import (
-    NativeDisk,
-    NativeLevel,
-    NativePeers,
-    NativeSimple,
-)
-from function.backends import access_keys, seeds, trust
+from function.api.native import NativeDisk, NativeLevel, NativePeers, NativeSimple
+from function.backends import access_keys, keyed, seeds, trust, volumes
 from function.backends.native import facts
 from function.backends.native.conflicts import CONFLICTS
 from function.backends.native.facts import Tier
@@ -24,6 +19,7 @@ from function.contract.recorded import Allowance
 from function.engines import ranks
 from function.kube import manifests as k
 
+FILES = "/etc/kv-offload/native"
 DISK, _DISK = f"{facts.MOUNTS}/disk", "kv-offload-disk"
 _HOST, _PORT = "VLLM_P2P_SIDE_CHANNEL_HOST", "VLLM_P2P_SIDE_CHANNEL_PORT"
 # Container ports have names; ports of further ranks are not declared.
@@ -31,9 +27,12 @@ _PEERS, _MOST = "kv-peers", 64
 
 ALLOWS = Allowance(
     connectors=frozenset({facts.CONNECTOR, facts.SIMPLE}),
+    modules=(keyed.PREFIX,),
+    programs=keyed.digests(),
+    search_paths=keyed.SEARCH_PATHS,
     env=frozenset({seeds.SEED, _HOST, _PORT}),
     secrets=frozenset(access_keys.NAMES),
-    mounts=(facts.MOUNTS,),
+    mounts=(facts.MOUNTS, FILES),
     volumes=frozenset({"configMap", "emptyDir", "ephemeral", "persistentVolumeClaim"}),
     ports=frozenset(f"{_PEERS}-{rank}" for rank in range(_MOST)),
 )
@@ -53,31 +52,32 @@ def inject(tier: Tier, engine: Engine) -> Injection:
     env += _address(peers) if peers else []
     seed: tuple[Json, ...] = ({"name": seeds.SEED, "value": value},) if value else ()
     mounted = [(level, volume) for level in levels if (volume := _volume(tier, level))]
+    connector = {
+        "kv_connector": facts.CONNECTOR,
+        "kv_role": "kv_both",
+        "kv_connector_extra_config": _extra(tier, engine),
+    }
+    resolves = bool(levels) and facts.RESOLVED in engine.features
     return Injection(
         backend="Native",
-        connector={
-            "kv_connector": facts.CONNECTOR,
-            "kv_role": "kv_both",
-            "kv_connector_extra_config": _extra(tier, engine),
-        },
+        connector=keyed.keyed(connector) if resolves else connector,
         connector_options={"kv_load_failure_policy": "recompute"},
         env=tuple(env),
         env_if_absent=seed,
         ray_env=(*copied, *(variable["name"] for variable in seed)),
         ports=_ports(peers, engine) if peers else (),
         volumes=tuple(volume for _, volume in mounted),
-        mounts=tuple(
-            {"name": volume["name"], "mountPath": facts.mount(level)} for level, volume in mounted
-        ),
+        mounts=tuple(_mount(tier, level, volume, engine) for level, volume in mounted),
         labels=tier.wired_labels,
         shm=SharedMemory(bytes=facts.pod_bytes(tier, engine)),
+        **(keyed.files(FILES) if resolves else {}),
     )
 
 
 def _simple(tier: Tier, simple: NativeSimple, engine: Engine) -> Injection:
     """Return the wiring of the simple connector: private memory, or a disk instead."""
     extra: Json = {"lazy_offload": True} if simple.lazy else {}
-    volumes: tuple[Json, ...] = ()
+    disks: tuple[Json, ...] = ()
     memory = storage = 0
     if simple.disk is None:
         extra["cpu_bytes_to_use"] = facts.simple_bytes(tier, engine)
@@ -88,7 +88,7 @@ def _simple(tier: Tier, simple: NativeSimple, engine: Engine) -> Injection:
             "disk_path": f"{DISK}/blocks",
             "disk_capacity_bytes": simple.disk.size_gib_per_rank * 2**30,
         }
-        volumes = (_disk(simple.disk, engine),)
+        disks = (_disk(simple.disk, engine),)
         storage = 0 if simple.disk.storage_class_name else _disk_gib(simple.disk, engine) * 2**30
     return Injection(
         backend="Native",
@@ -98,8 +98,8 @@ def _simple(tier: Tier, simple: NativeSimple, engine: Engine) -> Injection:
             "kv_connector_extra_config": extra,
         },
         connector_options={"kv_load_failure_policy": "recompute"},
-        volumes=volumes,
-        mounts=tuple({"name": volume["name"], "mountPath": DISK} for volume in volumes),
+        volumes=disks,
+        mounts=tuple({"name": volume["name"], "mountPath": DISK} for volume in disks),
         labels=tier.wired_labels,
         memory_bytes=memory,
         storage_bytes=storage,
@@ -122,10 +122,7 @@ def _disk_gib(disk: NativeDisk, engine: Engine) -> int:
 
 def _address(peers: NativePeers) -> list[Json]:
     """Return where other engines ask: the bound address is also the one they dial."""
-    return [
-        k.env_field(_HOST, "status.podIP"),
-        {"name": _PORT, "value": str(peers.port)},
-    ]
+    return [k.env_field(_HOST, "status.podIP"), {"name": _PORT, "value": str(peers.port)}]
 
 
 def _ports(peers: NativePeers, engine: Engine) -> tuple[Json, ...]:
@@ -142,10 +139,12 @@ def _extra(tier: Tier, engine: Engine) -> Json:
         extra["eviction_policy"] = spec.eviction_policy.lower()
     if spec.blocks_per_chunk is not None:
         extra["blocks_per_chunk"] = spec.blocks_per_chunk
+    if spec.store_threshold is not None:
+        extra["store_threshold"] = spec.store_threshold
     if tier.spec.events is not None and "self_describing_kv_events" in engine.features:
         # A router needs the tokens in events.
         extra["self_describing_kv_events"] = True
-    if facts.peers(tier):
+    if spec.generated or facts.peers(tier):
         # The next request of a chat needs generated tokens too.
         extra["offload_prompt_only"] = False
     if spec.secondary:
@@ -155,8 +154,11 @@ def _extra(tier: Tier, engine: Engine) -> Json:
 
 
 def _level(tier: Tier, level: NativeLevel, engine: Engine) -> Json:
-    if level.file_system is not None:
-        return {"type": "fs", "root_dir": f"{facts.directory(tier, level)}/{engine.identity}"}
+    files = level.file_system
+    if files is not None:
+        threads = {"n_read_threads": files.read_threads, "n_write_threads": files.write_threads}
+        root = f"{facts.directory(tier, level)}/{engine.identity}"
+        return {"type": "fs", "root_dir": root} | {name: n for name, n in threads.items() if n}
     if level.peers is not None:
         return {"type": "p2p"}
     bucket = present(level.bucket)
@@ -170,6 +172,12 @@ def _level(tier: Tier, level: NativeLevel, engine: Engine) -> Json:
         store["ca_bundle"] = trust.path(facts.mount(level))
     prefix = f"{tier.remote_name}/{engine.identity}"
     return {"type": "obj", "store_config": store, "prefix": prefix}
+
+
+def _mount(tier: Tier, level: NativeLevel, volume: Json, engine: Engine) -> Json:
+    if level.file_system is not None:
+        return volumes.own_mount(engine, volume["name"], facts.mount(level), tier.remote_name)
+    return {"name": volume["name"], "mountPath": facts.mount(level)}
 
 
 def _volume(tier: Tier, level: NativeLevel) -> Json | None:

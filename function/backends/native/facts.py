@@ -15,6 +15,8 @@ CONNECTOR = "OffloadingConnector"
 TIERING = "TieringOffloadingSpec"
 SIMPLE = "SimpleCPUOffloadConnector"
 MOUNTS = "/mnt/kv-offload"
+# Feature of facts.yaml: the engine knows its KV cache layout where keys are made.
+RESOLVED = "kv_cache_layout"
 
 _GIB, _MIB = 2**30, 2**20
 

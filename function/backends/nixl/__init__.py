@@ -8,16 +8,15 @@ from function.api.engines import SGLANG, VLLM
 from function.api.nixl import NIXLSpec
 from function.backends.nixl import agreement, connector, facts, nodes
 from function.backends.nixl.facts import Tier
-from function.contract.backend import Defaults, Description, Part, Pinned, Variant
+from function.contract.backend import Backend, Description, Pinned
 from function.contract.engine import Engine
 from function.contract.gate import Question, Rows
-from function.contract.injection import Injection
 from function.contract.recorded import Allowance
 from function.problems import Problem
 
 
 @dataclass(frozen=True)
-class NIXL(Defaults[NIXLSpec]):
+class NIXL(Backend[NIXLSpec]):
     """The NIXL backend (see `function.contract.backend.Backend`)."""
 
     name: str = "NIXL"
@@ -25,16 +24,10 @@ class NIXL(Defaults[NIXLSpec]):
     allows: Allowance = connector.ALLOWS
     rows = Rows.of(Path(__file__).with_name("facts.yaml"))
 
-    def kinds(self) -> tuple[Variant, ...]:
-        """Return one kind; it stores no blocks, so it is no alternative to other backends."""
-        return (Variant("NIXL", {"backend": "NIXL", "nixl": {}}),)
-
     def problems(self, tier: Tier) -> list[Problem]:
         return sorted(_problems(tier))
 
-    def parts(self, tier: Tier) -> list[Part]:
-        """Return the preflight, if the tier asks for one."""
-        return nodes.parts(tier)
+    parts = staticmethod(nodes.parts)
 
     def describe(self, tier: Tier) -> Description:
         return Description(
@@ -58,8 +51,7 @@ class NIXL(Defaults[NIXLSpec]):
             notes=tuple(_notes(tier, engine)),
         )
 
-    def inject(self, tier: Tier, engine: Engine) -> Injection:
-        return connector.inject(tier, engine)
+    inject = staticmethod(connector.inject)
 
     def agree(self, tier: Tier, engines: Sequence[Engine]) -> None:
         """Raise Refused where prefill and decode engines are incompatible."""

@@ -1,4 +1,4 @@
-"""Compose what a consumer's pods mount or refer to: their files and other objects."""
+"""Compose what a consumer's pods mount: the files of their records."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -15,58 +15,42 @@ _CLUSTER = ("spec", "providerConfigRef", "name")
 
 def name(composite: dict[str, Any]) -> str:
     """Return the ConfigMap's name on the workload cluster; it holds the consumer's name."""
-    metadata = composite.get("metadata", {})
-    kind, namespace = composite.get("kind", ""), metadata.get("namespace", "")
-    consumer = metadata.get("name", "")
+    kind, namespace, consumer = access.named(composite)
     return naming.label(consumer, "kv-offload", unique=(kind, namespace, consumer), limit=63)
 
 
 def compose(
     call: Call, wired: Iterable[tuple[OffloadRequest, Record]]
 ) -> dict[str, dict[str, Any]]:
-    """Compose what the pods of these workloads mount or reference, by resource key.
+    """Compose the ConfigMap that the pods of these workloads mount, by its resource key.
 
-    One ConfigMap holds the files of all records. File names carry the digest of their text, so that
-    engines with other settings do not collide and a pod never finds another text than the one it
-    was started with. Other companions are composed as the backend wrote them.
+    It holds the files of all records. File names carry the digest of their text, so that engines
+    with other settings do not collide and a pod never finds another text than the one it was
+    started with.
     """
     data: dict[str, str] = {}
-    out: dict[str, dict[str, Any]] = {}
     home: OffloadRequest | None = None
     for request, record in wired:
         for template in record.templates.values():
             files = template.injection.files
             data |= {naming.config_key(path): text for path, text in files.items()}
             home = home or (request if files else None)
-            for key, manifest in sorted(template.injection.companions.items()):
-                companion = _wrap(request, manifest)
-                out[_key(call, f"kv-offload-{key}", companion)] = companion
-    if home is not None:
-        manifest = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": name(call.composite)},
-            "data": dict(sorted(data.items())),
-        }
-        companion = _wrap(home, manifest)
-        out[_key(call, KEY, companion)] = companion
-    return out
+    if home is None:
+        return {}
+    metadata = {"name": name(call.composite), "namespace": home.remote_namespace}
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    composed = objects.wrap_like(home.resource, {**made, "data": dict(sorted(data.items()))})
+    return {_key(call, composed): composed}
 
 
-def _key(call: Call, key: str, companion: dict[str, Any]) -> str:
-    """Return the resource key of an Object; another one once the consumer changed its cluster.
+def _key(call: Call, composed: dict[str, Any]) -> str:
+    """Return the resource key; another one once the consumer changed its cluster.
 
     The provider follows no Object to another cluster: what it had made would stay on the old one.
     """
-    cluster = access.text(companion, *_CLUSTER)
-    moved = f"{key}-{cluster}"
-    for known in (key, moved):
+    cluster = access.text(composed, *_CLUSTER)
+    moved = f"{KEY}-{cluster}"
+    for known in (KEY, moved):
         if call.observed_value(known, *_CLUSTER) == cluster:
             return known
-    return moved if cluster and call.is_observed(key) else key
-
-
-def _wrap(request: OffloadRequest, manifest: dict[str, Any]) -> dict[str, Any]:
-    """Wrap a manifest for the namespace of a workload's pods, on their cluster."""
-    metadata = {**manifest["metadata"], "namespace": request.remote_namespace}
-    return objects.wrap_like(request.resource, {**manifest, "metadata": metadata})
+    return moved if cluster and call.is_observed(KEY) else KEY

@@ -19,9 +19,9 @@ from function.api.input import Input
 from function.backends.registry import Registry
 from function.command import budget
 from function.composers import rollout, usage
-from function.composers.consumer import companions, disaggregation, work
+from function.composers.consumer import brought, companions, disaggregation, work
 from function.composers.consumer.decision import Action, Decider, Outcome, internal_error
-from function.edge import structs
+from function.edge import response, structs
 from function.edge.answer import (
     FALSE,
     TRUE,
@@ -41,6 +41,7 @@ from function.pods.offload_request import OffloadRequest
 from function.pods.siblings import SiblingResources
 from function.problems import Refused
 from function.reasons import Reason
+from function.workloads import kinds
 
 CONDITION = "KVOffloadReady"
 
@@ -78,6 +79,7 @@ class _ConsumerComposer:
         self.find_workloads()
         self.find_ignored_annotations()
         if not self.workloads:
+            self.remove_brought()
             self.say_nothing_is_wired()
             self.release()
             self.warn()
@@ -86,8 +88,10 @@ class _ConsumerComposer:
         self.answer.requirements = self.decider.requirements
         self.answer.bugs = self.decider.bugs
         self.refuse_disagreement()
+        self.refuse_taken_companions()
         self.hold_back_together()
         self.patch()
+        self.remove_brought()
         self.compose_companions()
         self.mark_used()
         self.derive_condition()
@@ -132,7 +136,7 @@ class _ConsumerComposer:
         """Return whether a desired resource may hold a workload; most cannot."""
         api_version, kind = self.call.desired_kind(key)
         return (
-            workloads.is_known(api_version, kind)
+            kinds.is_known(api_version, kind)
             or any(p.resource == key or p.kind == kind for p in self.step_input.paths)
             or self.call.desired_mentions(key, names.KEY_PREFIX)
         )
@@ -160,8 +164,9 @@ class _ConsumerComposer:
     def find_ignored_annotations(self) -> None:
         """Collect annotations that nothing reads, in desired resources and on the composite."""
         found = {workload.key: workload for workload in self.workloads}
+        bare = names.ANNOTATION_TIER.removeprefix(f"{names.GROUP}/")
         for key in self.call.desired_keys():
-            if self.call.desired_mentions(key, names.KEY_PREFIX):
+            if self.call.desired_mentions(key, names.KEY_PREFIX, bare):
                 self.ignored_annotations += [
                     f"{key}: {s}" for s in self._ignored_annotations(key, found.get(key))
                 ]
@@ -203,6 +208,19 @@ class _ConsumerComposer:
     def _fallen_back(self, outcome: Outcome, refused: Refused) -> Outcome:
         return self.decider.fall_back(outcome.request, refused, outcome.found)
 
+    def refuse_taken_companions(self) -> None:
+        """Refuse to wire anew where an earlier step uses the key of what the pods would mount."""
+        if not any(key.startswith(companions.KEY) for key in self.call.desired_keys()):
+            return
+        made = self._companions().items()
+        taken = {key for key, manifest in made if self.call.is_taken(key, manifest)}
+        for i, outcome in enumerate(self.outcomes if taken else ()):
+            if outcome.action is Action.WIRED and outcome.record is not None:
+                own = companions.compose(self.call, [(outcome.request, outcome.record)])
+                if mounted := taken & own.keys():
+                    refused = Refused(Reason.POD_CONFLICT, response.taken(mounted))
+                    self.outcomes[i] = self._fallen_back(outcome, refused)
+
     def hold_back_together(self) -> None:
         """Hold back every engine that does not run yet while one of the composite waits."""
         if not any(o.action is Action.DEFERRED for o in self.outcomes):
@@ -224,13 +242,35 @@ class _ConsumerComposer:
                     outcome.request, outcome.manifest, outcome.record
                 )
 
+    def remove_brought(self) -> None:
+        """Remove records and labels that earlier steps bring along, with a note on each."""
+        outcomes = {outcome.request.key: outcome for outcome in self.outcomes}
+        for key in self.call.desired_keys():
+            if key not in self.answer.removed and self.call.desired_mentions(key, names.KEY_PREFIX):
+                self._remove_brought(key, outcomes.get(key))
+
+    def _remove_brought(self, key: str, outcome: Outcome | None) -> None:
+        came = self.call.desired(key)
+        found = structs.derived(came).get(lambda: brought.places(came), key=("brought",))
+        if not found:
+            return
+        record = outcome.record if outcome and key in self.answer.patched else None
+        document = dict(self.answer.patched.get(key, came))
+        without, notes = brought.removed(self.call, key, found, document, record)
+        if notes:
+            self.answer.patched[key] = without
+            self.ignored_annotations += [f"{key}: {note}" for note in notes]
+
     def compose_companions(self) -> None:
         """Compose what the consumer's pods mount or reference, on their cluster."""
-        wired = [(o.request, o.record) for o in self.outcomes if o.is_wired and o.record]
-        for key, manifest in companions.compose(self.call, wired).items():
+        for key, manifest in self._companions().items():
             there = self.call.is_observed(key) and not objects.is_object(manifest)
             ready = there or self.call.observed_ready(key, by_existing=True)
             self.answer.resources[key] = Composed(manifest, ready)
+
+    def _companions(self) -> dict[str, dict[str, Any]]:
+        wired = [(o.request, o.record) for o in self.outcomes if o.is_wired and o.record]
+        return companions.compose(self.call, wired)
 
     def mark_used(self) -> None:
         """Mark the tiers that the engines use, by Usages that the consumer never awaits."""
@@ -242,8 +282,7 @@ class _ConsumerComposer:
             if outcome.found is None or not outcome.found.document or not outcome.shares:
                 self._keep_marks(outcome, by)
                 continue
-            place = (("metadata", "namespace"), ("metadata", "name"))
-            namespace, name = (access.text(outcome.found.document, *path) for path in place)
+            _, namespace, name = access.named(outcome.found.document)
             mark = marks.setdefault((namespace, name), _Mark(outcome.found.fleet))
             mark.held += [(share, by) for share in outcome.shares]
             mark.progress |= {outcome.progress} if outcome.progress else set()
@@ -274,7 +313,8 @@ class _ConsumerComposer:
     def derive_condition(self) -> None:
         off = [o for o in self.outcomes if o.reason is not Reason.WIRED]
         off.sort(key=lambda o: o.action is not Action.DEFERRED)
-        self.answer.refusals = [o.reason for o in off]
+        # Every reconcile begins before core has looked a tier up.
+        self.answer.refusals = [o.reason for o in off if o.reason is not Reason.TIER_UNRESOLVED]
         lines = [f"{o.request.key}: {o.message}" for o in self.outcomes]
         text = " ".join([*lines, *self._half_asked(), *self.ignored_annotations])
         if not off:

@@ -4,6 +4,7 @@
 |---|---|---|---|---|
 | no longer, or policy Off | | | | left as its author wrote it |
 | yes | not yet looked up | unwired | | left as it is until the tier is looked up |
+| yes | not yet looked up | wired | changed | what runs stays, or is wired as recorded |
 | yes | any | wired | the same | wired as recorded |
 | yes, another | ready | wired | the same | wired anew: it names another, or is on another cluster |
 | yes | ready, its turn | wired | the same | wired anew (rollout.py) |
@@ -18,11 +19,12 @@ A workload whose record cannot be read is judged as if its template had changed.
 """
 
 import traceback
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from function import names, workloads
+from function import names
 from function.api.base import present
 from function.api.input import Input
 from function.api.tier import WiringUpdate
@@ -37,12 +39,20 @@ from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.engines import events
 from function.kube import access, objects
-from function.pods import replay, wire
+from function.pods import replay, running, wire
 from function.pods.gang import LEFT_ALONE
 from function.pods.offload_request import OffloadRequest
 from function.pods.record import Record
 from function.problems import Refused
 from function.reasons import Policy, Reason
+from function.redact import redacted
+from function.workloads.rolled import is_rolled_out
+
+Json = dict[str, Any]
+
+_EDIT_WAITS = "; the change of their template waits"
+_LACKS = "The pods lack a part of their recorded wiring: a webhook may have taken it away."
+_NOT_RUNNING = "the pods do not run as it says"
 
 
 class Action(StrEnum):
@@ -87,7 +97,7 @@ class Outcome:
         if self.plan is None:
             return []
         if self.action is not Action.REPLAYED:
-            return [usage.Share(engine.model, engine.identity) for engine in self.engines]
+            return [usage.Share(redacted(e.model), e.identity) for e in self.engines]
         record = self.request.record
         if record is None or not record.wired or not _is_record_of(self.request, self.found):
             return []
@@ -140,6 +150,8 @@ class Decider:
             if _chose_unwired(request):
                 return self._leave_unwired(request, found)
             wired = self._wire(request, plan)
+        except lookup.NotAdmitted as refused:
+            return self.fall_back(self._known(request, refused.tier), refused)
         except Refused as refused:
             return self.fall_back(request, refused, found)
         if found.unready and not request.unreadable:
@@ -162,6 +174,24 @@ class Decider:
             found = (allows.problem(injection, events.flags()) for injection in injections)
             problem = next((f"{record.backend} never injects {it}" for it in found if it), "")
         return replace(request, record=None, unreadable=problem) if problem else request
+
+    def _known(self, request: OffloadRequest, tier: Mapping[str, Any]) -> OffloadRequest:
+        """Drop the record of a consumer that the record's tier has never served.
+
+        `tier`: the one that does not admit the namespace. The consumer may have named another when
+        it was wired; then only its own Usage of that one counts.
+        """
+        record = request.record
+        if record is None or not tier or usage.marks(self.call, record.tier, record.child):
+            return request
+        is_its_tier = _is_record_of(request, lookup.Found(dict(tier)))
+        if is_its_tier and usage.is_known(self.call, tier):
+            return request
+        return replace(request, record=None, unreadable="the tier has never served this consumer")
+
+    def _running(self, request: OffloadRequest) -> Json:
+        """Return the workload as it is observed, {} where it is not."""
+        return objects.unwrap(self.call.observed(request.key) or {}) or {}
 
     def _wire(self, request: OffloadRequest, plan: TierPlan) -> wire.Wired:
         return work.recall(
@@ -193,7 +223,13 @@ class Decider:
         """Wire a template that never was, or has changed; a Pinned one keeps its old wiring."""
         before = request.record
         pinned = update.update == "Pinned" and _is_record_of(request, found)
-        if pinned and before is not None and before.wired:
+        now = self._running(request)
+        if (
+            pinned
+            and before is not None
+            and before.wired
+            and running.was_applied(request, before, now, self.step_input)
+        ):
             wired = replay.carry_over(request, before, wired, self.step_input) or wired
         outcome = self._rewire(request, wired, found)
         if update.update != "Rolling":
@@ -209,19 +245,30 @@ class Decider:
         self, request: OffloadRequest, wired: wire.Wired, found: lookup.Found, update: WiringUpdate
     ) -> Outcome:
         """Keep the wiring that the template was given, until it is the workload's turn to move."""
-        record, message = present(request.record), wired.summary
-        is_behind = wired.record.wiring != record.wiring
+        record, now, message = present(request.record), wired.record, wired.summary
+        is_behind = now.wiring != record.wiring
         rolls = update.update == "Rolling"
         if is_behind and rolls and rollout.is_turn(found.document, self.who):
             outcome = self._rewire(request, wired, found)
             return replace(outcome, progress=Progress.MOVING, settled=False)
         if is_behind:
             message += (
-                f" It keeps wiring {record.wiring}; the tier's is {wired.record.wiring} now, and"
+                f" It keeps wiring {record.wiring}; the tier's is {now.wiring} now, and"
                 f" comes {_COMES[update.update]}."
             )
-            message += _kept_identities(record, wired.record)
-        outcome = self._replay(request, record, Reason.WIRED, message, found)
+            message += _kept_identities(record, now)
+        forged = replace(request, record=None, unreadable=_NOT_RUNNING)
+        outcome = self._replay(
+            request,
+            record,
+            Reason.WIRED,
+            message,
+            found,
+            derived=(record.templates, record.engines) == (now.templates, now.engines),
+            anew=lambda: self._wire_new_template(forged, wired, found, update),
+        )
+        if outcome.action is Action.WIRED:
+            return outcome
         settled = outcome.action is Action.REPLAYED
         if not rolls:
             return replace(outcome, settled=settled)
@@ -232,7 +279,7 @@ class Decider:
         """Return whether the pods that were wired last are up, as far as the cluster reported."""
         manifest = objects.STATUS_MANIFEST if request.manifest is not request.resource else ()
         seen = self.call.observed_value(request.key, *manifest) or {}
-        done = self.call.observed_ready(request.key) and workloads.is_rolled_out(seen)
+        done = self.call.observed_ready(request.key) and is_rolled_out(seen)
         return Progress.CURRENT if done else Progress.MOVING
 
     def fall_back(
@@ -254,7 +301,7 @@ class Decider:
         """Decide for a workload that can neither be wired nor replayed now."""
         reason, message = refused.reason, str(refused)
         if reason is Reason.TIER_UNRESOLVED:
-            return Outcome(request, Action.UNTOUCHED, reason, message, found=found)
+            return self._await_tier(request, refused, found)
         if reason in LEFT_ALONE:
             return Outcome(request, Action.UNTOUCHED, reason, message, found=found, settled=True)
         if request.policy is Policy.OPTIONAL:
@@ -263,6 +310,18 @@ class Decider:
             return Outcome(request, Action.DEFERRED, reason, f"Held back. {message}", found=found)
         return self._keep_running(request, refused, found)
 
+    def _await_tier(
+        self, request: OffloadRequest, refused: Refused, found: lookup.Found | None
+    ) -> Outcome:
+        """Decide for a changed template while its tier is looked up; what is wired stays wired."""
+        reason, message, record = refused.reason, str(refused), request.record
+        if record is None or not record.wired:
+            return Outcome(request, Action.UNTOUCHED, reason, message, found=found)
+        kept = self._keep_running(request, refused, found)
+        if kept.is_wired:
+            return kept
+        return self._replay(request, record, reason, f"Wired as recorded. {message}", found)
+
     def _replay(
         self,
         request: OffloadRequest,
@@ -270,7 +329,14 @@ class Decider:
         reason: Reason,
         message: str,
         found: lookup.Found | None,
+        *,
+        derived: bool = False,
+        anew: Callable[[], Outcome] | None = None,
     ) -> Outcome:
+        """Apply a record that the tier gives just so (`derived`), or that the pods run with.
+
+        `anew`: what else is done with pods that do not; without it they are kept as they run.
+        """
         try:
             manifest = work.recall(
                 request.resource,
@@ -282,18 +348,35 @@ class Decider:
         except Refused as refused:
             message = f"{message} The recorded wiring does not fit the pod any more: {refused}"
             return self._keep_running(request, Refused(reason, message), found)
+        observed = self._running(request)
+        if not (
+            derived
+            or running.has(request, manifest, observed)
+            or running.was_applied(request, record, observed, self.step_input)
+        ):
+            why = f"The record is not applied: {_NOT_RUNNING}."
+            if anew is not None:
+                starts = running.starts(record, manifest, observed)
+                if not (starts and self._has_usage(request, record)):
+                    return anew()
+                why = _LACKS
+            message = f"{message} {why}"
+            return self._keep_running(request, Refused(reason, message), found)
         return Outcome(request, Action.REPLAYED, reason, message, manifest, record, found)
 
     def _keep_running(
         self, request: OffloadRequest, refused: Refused, found: lookup.Found | None = None
     ) -> Outcome:
-        """Keep pods that run as we provably wrote them; else leave them unwired."""
+        """Keep pods that run wired; else leave them unwired."""
         record, reason, message = request.record, refused.reason, str(refused)
         if record is not None and record.wired:
             observed = self.call.observed(request.key) or {}
-            manifest = replay.with_running_templates(request, record, observed)
+            manifest = replay.with_running_templates(
+                request, record, observed, lambda: self._runs_wired(request, record)
+            )
             if manifest is not None:
-                text = f"Its pods stay as they run; the change of their template waits. {message}"
+                edit = "" if _has_recorded_template(request) else _EDIT_WAITS
+                text = f"Its pods stay as they run{edit}. {message}"
                 kept = Outcome(request, Action.REPLAYED, reason, text, manifest, record, found)
                 return replace(kept, keeps_running_template=True)
         if request.unreadable:
@@ -302,11 +385,25 @@ class Decider:
             return Outcome(request, Action.DEFERRED, reason, f"Held back. {message}", found=found)
         return Outcome(request, Action.UNTOUCHED, reason, f"Runs unwired. {message}", found=found)
 
+    def _runs_wired(self, request: OffloadRequest, record: Record) -> bool:
+        """Return whether a bare workload is wired, by a Usage of the record's tier or its pods.
+
+        A digest does not show it: the API server sets defaults, and webhooks take things away. A
+        record that a team brings along has no such Usage.
+        """
+        if request.manifest is not request.resource:
+            return False
+        return self._has_usage(request, record) or running.was_applied(
+            request, record, self._running(request), self.step_input
+        )
+
+    def _has_usage(self, request: OffloadRequest, record: Record) -> bool:
+        """Return whether a Usage of the record's tier shows that a bare workload is wired."""
+        is_bare = request.manifest is request.resource
+        return is_bare and usage.marks(self.call, record.tier, record.child)
+
     def _leave_unwired(
-        self,
-        request: OffloadRequest,
-        found: lookup.Found | None,
-        refused: Refused | None = None,
+        self, request: OffloadRequest, found: lookup.Found | None, refused: Refused | None = None
     ) -> Outcome:
         why = str(refused or "The tier was not ready when the pods were created.")
         return Outcome(

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from function.pods.offload_request import OffloadRequest
 from function.reasons import Policy
-from function.workloads import Gang, Workload
-from function.workloads.model import DECODE, PREFILL, UNIFIED
+from function.workloads.model import DECODE, PREFILL, UNIFIED, Gang, Workload
 from function.workloads.roles import phase_by_label
 
 _OTHER = {PREFILL: DECODE, DECODE: PREFILL}

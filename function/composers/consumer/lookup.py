@@ -36,6 +36,18 @@ class Found:
     unready: str = ""
 
 
+class NotAdmitted(Refused):
+    """Raised for a consumer's namespace that the `tier` does not admit; {} where none is here."""
+
+    def __init__(self, ref: Ref | None, namespace: str, tier: dict[str, Any]) -> None:
+        super().__init__(
+            Reason.NAMESPACE_NOT_ALLOWED,
+            f"KVOffloadTier {ref} does not allow consumers in namespace {namespace!r}. The platform"
+            " team adds it under spec.allowedNamespaces.",
+        )
+        self.tier = tier
+
+
 def requirements(ref: Ref) -> dict[str, Requirement]:
     """Return everything that must be looked up for one named tier."""
     return tier_names.requirements(f"tier/{ref}", f"children/{ref}", ref.namespace, ref.name)
@@ -71,17 +83,13 @@ def resolve(call: Call, request: OffloadRequest, namespace: str) -> Found:
         )
     tier = here[0]
     if not admits(tier, namespace):
-        raise _not_allowed(ref, namespace)
+        raise NotAdmitted(ref, namespace, tier)
     unready = "" if tier_names.is_ready(tier) else _unready(ref, tier_names.unready(tier))
     return Found(tier, access.texts(tier, "metadata", "labels").get(names.LABEL_FLEET, ""), unready)
 
 
 def plan(
-    call: Call,
-    ref: Ref,
-    found: Found,
-    backends: Registry,
-    requirements: dict[str, Requirement],
+    call: Call, ref: Ref, found: Found, backends: Registry, requirements: dict[str, Requirement]
 ) -> TierPlan:
     """Return the plan of the tier that was found; add what else it needs to `requirements`.
 
@@ -118,14 +126,6 @@ def _unready(ref: Ref | None, why: str) -> str:
     return f"KVOffloadTier {ref} is not ready: {why}"
 
 
-def _not_allowed(ref: Ref | None, namespace: str) -> Refused:
-    return Refused(
-        Reason.NAMESPACE_NOT_ALLOWED,
-        f"KVOffloadTier {ref} does not allow consumers in namespace {namespace!r}. The platform"
-        " team adds it under spec.allowedNamespaces.",
-    )
-
-
 def _elsewhere(
     ref: Ref | None,
     named: list[dict[str, Any]],
@@ -135,7 +135,7 @@ def _elsewhere(
 ) -> Refused:
     """Return why no tier of that name is on the cluster; only the admitted learn where it is."""
     if not any(admits(tier, namespace) for tier in (*named, *candidates)):
-        return _not_allowed(ref, namespace)
+        return NotAdmitted(ref, namespace, {})
     if not candidates or any(not _provider_config(t) for t in candidates):
         message = f"KVOffloadTier {ref} is not on its cluster yet: see its conditions."
         return Refused(Reason.TIER_NOT_READY, message)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from function.contract.accelerators.kinds import HPU, NEURON, NPU, Accelerator, Hint
+from function.contract.accelerators.kinds import HPU, NEURON, NOT_SHOWN, NPU, Accelerator, Hint
 from function.contract.image_reference import ImageReference
 from function.contract.stock_images import contents
 from function.contract.stock_images.tags import read
@@ -44,7 +44,7 @@ def of_pod(pod: Json, container: Json, device_classes: Iterable[str] = ()) -> Ac
         _of_image(container),
         _of_labels(labels),
     )
-    found = next((each for each in told if each.name), Accelerator())
+    found = next((each for each in told if each.name), NOT_SHOWN)
     shared = _first(
         (f"{key}={value}" for key, values in labels.items() for value in values),
         SHARED_NODES,
@@ -75,7 +75,7 @@ def _of_image(container: Json) -> Accelerator:
     name = tag or (_SPELLED.get(named[1], named[1]) if named else "")
     if not name and (known := contents(image)):
         name = known.accelerator
-    return Accelerator(name, "", f"image {image}") if name else Accelerator()
+    return Accelerator(name, "", f"image {image}") if name else NOT_SHOWN
 
 
 def _of_labels(labels: Mapping[str, Sequence[str]]) -> Accelerator:
@@ -88,7 +88,7 @@ def _of_labels(labels: Mapping[str, Sequence[str]]) -> Accelerator:
                 for hint in LABEL_VALUES:
                     if hint.pattern.fullmatch(value.lower()):
                         return Accelerator(hint.accelerator, "", f"node label {key}={value}")
-    return Accelerator()
+    return NOT_SHOWN
 
 
 def _selector(pod: Json) -> dict[str, list[str]]:
@@ -111,7 +111,7 @@ def _first(names: Iterable[str], hints: Sequence[Hint], what: str) -> Accelerato
         for hint in hints:
             if hint.pattern.fullmatch(name.lower()):
                 return Accelerator(hint.accelerator, hint.sharing, f"{what} {name}")
-    return Accelerator()
+    return NOT_SHOWN
 
 
 def _mapping(value: Any) -> Json:

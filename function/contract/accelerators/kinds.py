@@ -45,6 +45,9 @@ class Accelerator:
     because: str = ""
 
 
+NOT_SHOWN = Accelerator()
+
+
 @dataclass(frozen=True)
 class Hint:
     """`key`: a whole name, or a pattern (fullmatch) of one. `sharing`: "" where it shows none."""

@@ -32,11 +32,7 @@ class AcceleratorRow:
 
 
 def served(
-    rows: Iterable[AcceleratorRow],
-    connector: str,
-    engine: str,
-    mode: str,
-    accelerator: Accelerator,
+    rows: Iterable[AcceleratorRow], connector: str, engine: str, mode: str, accelerator: Accelerator
 ) -> tuple[Served, str]:
     """Return what the rows say, and the sentence for people.
 

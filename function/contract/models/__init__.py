@@ -6,24 +6,19 @@ one of those that need care, never that it needs none: a folder may have any nam
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from function.contract.engine import Engine
 from function.contract.models.families import (
     DENSE,
     FAMILIES,
-    HYBRID,
     LAYOUTS,
-    MLA,
-    MULTIMODAL,
-    SLIDING,
     UNKNOWN,
-    of_architecture,
+    has_long_rope,
     of_name,
 )
 from function.contract.models.flags import of_flags
 
-__all__ = ["FAMILIES", "UNKNOWN", "Model", "classify", "of_config"]
+__all__ = ["FAMILIES", "UNKNOWN", "Model", "classify"]
 
 
 @dataclass(frozen=True)
@@ -77,24 +72,8 @@ def _published(model: str) -> bool:
     return bool(owner and slash and name) and "/" not in name and owner[0] not in "./~$"
 
 
-def of_config(config: Mapping[str, Any]) -> frozenset[str]:
-    """Return the families that a model's config.json shows; empty for none."""
-    architectures = config.get("architectures")
-    names = architectures if isinstance(architectures, list) else []
-    found: set[str] = set()
-    for name in names:
-        if isinstance(name, str) and (row := of_architecture(name)):
-            found |= row.families
-    text = config.get("text_config")
-    text = text if isinstance(text, Mapping) else config
-    if text.get("kv_lora_rank"):
-        found.add(MLA)
-    kinds = text.get("layer_types")
-    kinds = {k for k in kinds if isinstance(k, str)} if isinstance(kinds, list) else set()
-    if kinds & {"linear_attention", "mamba", "mamba2", "conv"}:
-        found.add(HYBRID)
-    if kinds & {"sliding_attention", "chunked_attention"}:
-        found.add(SLIDING)
-    if "vision_config" in config or "audio_config" in config:
-        found.add(MULTIMODAL)
-    return frozenset(found)
+def rope_follows_length(model: str) -> bool | None:
+    """Return whether rope factors follow the context length; None where the name tells nothing."""
+    if has_long_rope(model):
+        return True
+    return False if _published(model) and of_name(model) else None

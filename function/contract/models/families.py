@@ -44,7 +44,9 @@ class Architectures:
 
 
 ARCHITECTURES = Table(Architectures, "models", "architectures")
-NAMES = Table(Name, "models", "names")  # the first row that matches decides
+# The first row that matches decides. long_rope: rope factors follow the context length.
+_NAMES = {section: Table(Name, "models", section) for section in ("names", "long_rope")}
+NAMES = _NAMES["names"]
 _JOINED = re.compile(r"[._]")
 
 
@@ -53,14 +55,23 @@ def of_name(model: str) -> Name | None:
 
     Only the last element of a path counts: a folder above it proves nothing.
     """
+    return _first("names", model)
+
+
+def has_long_rope(model: str) -> bool:
+    """Return whether a model string is that of one with LongRoPE."""
+    return _first("long_rope", model) is not None
+
+
+def _first(section: str, model: str) -> Name | None:
     text = _JOINED.sub("-", model.strip().rstrip("/").lower()[-256:])
     text = text.rpartition("/")[2] or text
-    return next((row for pattern, row in _compiled() if pattern.search(text)), None)
+    return next((row for pattern, row in _compiled(section) if pattern.search(text)), None)
 
 
 @cache
-def _compiled() -> tuple[tuple[re.Pattern[str], Name], ...]:
-    return tuple((re.compile(row.pattern), row) for row in NAMES)
+def _compiled(section: str) -> tuple[tuple[re.Pattern[str], Name], ...]:
+    return tuple((re.compile(row.pattern), row) for row in _NAMES[section])
 
 
 def of_architecture(name: str) -> Architectures | None:

@@ -42,14 +42,14 @@ ATTENTION = Table(AttentionBackend, "models", "attention")
 def of_flags(engine: Engine) -> Mapping[str, str]:
     """Return what the flags prove: {family: the flag}."""
     found: dict[str, str] = {}
-    for row in FLAGS:
+    for row in FLAGS.rows:
         if row.engine != engine.name:
             continue
         for name, value in engine.flags.items():
             hit = name == row.name or (row.name[-1] == "*" and name.startswith(row.name[:-1]))
             if hit and (not row.values or value in row.values):
                 found.setdefault(row.family, name)
-    for attention in ATTENTION:
+    for attention in ATTENTION.rows:
         given = (engine.flag(attention.flag), *map(engine.env.get, attention.variables))
         if attention.word in (next(filter(None, given), None) or "").upper():
             found.setdefault(attention.family, attention.flag)

@@ -35,14 +35,6 @@ class FamilyRow:
     engines: str = ""
 
 
-@dataclass(frozen=True)
-class FamilyAnswer:
-    """`messages`: of the cautions, or of the one refusal, or what is asked for."""
-
-    support: Support
-    messages: tuple[str, ...] = ()
-
-
 DECLARE = (
     "declare it by the annotation modelplane.ai/kv-offload-model-family, e.g. dense "
     "(docs/models.md)"
@@ -56,13 +48,12 @@ _UNDECLARED = (
 
 
 def judge(
-    rows: Iterable[FamilyRow],
-    connector: str,
-    engine: str,
-    version: Version | None,
-    model: Model,
-) -> FamilyAnswer:
-    """Return what the rows say about this model. A family that no row names works.
+    rows: Iterable[FamilyRow], connector: str, engine: str, version: Version | None, model: Model
+) -> tuple[Support, tuple[str, ...]]:
+    """Return what the rows say about this model, with messages.
+
+    Messages: of the cautions, or of the one refusal, or what is asked for. A family that no row
+    names works.
 
     `version`: the engine's, None when it is unknown; then a row of any version counts. A variant
     (`HiCache/mooncake`) is held to its connector's rows too.
@@ -78,17 +69,16 @@ def judge(
     refused = next((row for row in hits if row.support is Support.REFUSED), None)
     if refused is not None:
         unsure = "" if version or not refused.engines else _UNDECLARED.format(engine=engine)
-        return FamilyAnswer(Support.REFUSED, (_because(refused, model) + unsure,))
+        return Support.REFUSED, (_because(refused, model) + unsure,)
     if not model.known and (kinds := _that_matter(mine, model)):
-        return FamilyAnswer(
-            Support.ASK,
-            (f"nothing tells what kind of model this is, and {connector} does not serve {kinds} "
-             f"ones; {DECLARE}",),
-        )  # fmt: skip
+        return Support.ASK, (
+            f"nothing tells what kind of model this is, and {connector} does not serve {kinds} "
+            f"ones; {DECLARE}",
+        )
     cautions = [_because(row, model) for row in hits if row.support is Support.CAUTION]
     if cautions:
-        return FamilyAnswer(Support.CAUTION, tuple(dict.fromkeys(cautions)))
-    return FamilyAnswer(Support.WORKS)
+        return Support.CAUTION, tuple(dict.fromkeys(cautions))
+    return Support.WORKS, ()
 
 
 def _that_matter(rows: Sequence[FamilyRow], model: Model) -> str:

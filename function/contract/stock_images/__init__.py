@@ -9,32 +9,12 @@ it inside the image.
 from collections.abc import Mapping
 from functools import lru_cache
 
-from function.api.packages import PACKAGES
 from function.contract.image_reference import ImageReference
-from function.contract.packages import DERIVED, STATED, UNKNOWN, Fact
+from function.contract.packages import STATED, Fact
 from function.contract.stock_images import builds, own
 from function.contract.stock_images.facts import Contents
-from function.contract.stock_images.repositories import (
-    INSIDE,
-    RELEASE,
-    VERSION,
-    Repository,
-    find,
-)
+from function.contract.stock_images.repositories import INSIDE, RELEASE, VERSION, find
 from function.contract.stock_images.tags import cuda, read
-
-__all__ = [
-    "DERIVED",
-    "PACKAGES",
-    "STATED",
-    "TAG",
-    "UNKNOWN",
-    "Contents",
-    "Fact",
-    "Repository",
-    "contents",
-    "find",
-]
 
 # How an engine's version is known that the tag itself is, or holds.
 TAG = "the image's tag"

@@ -21,10 +21,6 @@ def named(image: str, env: Mapping[str, str | None]) -> Mapping[str, Fact]:
     }
     for name in _SAID:
         variable = f"{name.upper()}_VERSION"
-        if version := _version(env.get(variable) or ""):
-            found[name] = Fact((version,), STATED, f"env {variable}", declared=True)
+        if (text := env.get(variable)) and (version := parse(text)):
+            found[name] = Fact((str(version),), STATED, f"env {variable}", declared=True)
     return found
-
-
-def _version(text: str) -> str:
-    return str(parse(text) or "")

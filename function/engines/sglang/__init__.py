@@ -24,12 +24,11 @@ KIND = EngineKind(
     model_flag="--model-path",
     port=30000,
     ranks=RankFlags(
-        shared=("--tp-size", "--pp-size"),
-        replicas="--dp-size",
-        attention="--enable-dp-attention",
+        shared=("--tp-size", "--pp-size"), replicas="--dp-size", attention="--enable-dp-attention"
     ),
     identity=IDENTITY,
     read=read.effective,
+    loose=lambda call: read.read(call).loose,
     plan=plan.plan,
     phase=_phase,
     # Decode engines reach a prefill engine at its --host.

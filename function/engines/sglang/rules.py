@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from function.contract.conditions import Condition
+from function.contract.conditions import FlagCondition
 from function.engines.sglang.flags import FACTS
 from function.facts import Table
 
@@ -18,7 +18,7 @@ class Rule:
     """
 
     about: str
-    when: tuple[Condition, ...]
+    when: tuple[FlagCondition, ...]
     source: str
     fatal: bool = True
 

@@ -4,7 +4,7 @@ import re
 
 from function.api.engines import VLLM
 from function.engines.kind import EngineKind, EventFlags, ImageNames, RankFlags
-from function.engines.vllm import phases, plan, read
+from function.engines.vllm import connectors, phases, plan, read
 from function.engines.vllm.config import CONFIG
 from function.engines.vllm.flags import IDENTITY
 
@@ -27,10 +27,12 @@ KIND = EngineKind(
     ),
     identity=IDENTITY,
     read=read.effective,
+    loose=lambda call: read.read(call).loose,
     plan=plan.plan,
     phase=phases.phase,
     transfers=phases.transfers,
     connectors=phases.own_connectors,
+    layouts=connectors.layouts,
     images=ImageNames(
         stock=re.compile(r"(?:^|-)vllm-openai(?:-|$)"),
         own=re.compile(r"(?:^|-)vllm(?:-(?:cpu|cuda|gpu|rocm))?$"),

@@ -25,6 +25,5 @@ def _words(config: dict[str, Any], call: EngineCall) -> Iterator[str]:
 
 CONFIG = ConfigFormat(
     words=_words,
-    may_hold="a kv-transfer-config or kv-offloading-size, which ours on the command line would "
-    "replace, or be replaced by, without a word",
+    may_hold="a kv-transfer-config or kv-offloading-size that would silently replace the tier's",
 )

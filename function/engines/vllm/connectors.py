@@ -16,7 +16,7 @@ class Connector:
     `kind`: "transfer" (prefill to decode), "cache" (offload), "multi", or "closed" (not known to
     work beside another connector). `family`: only one connector of a family fits into an engine,
     and `why` says why. `hma`: supports the hybrid memory allocator; one child that does not turns
-    it off for the engine. `modules`: prefixes of a
+    it off for the engine. `layout`: of the GPU's cache, that it asks for. `modules`: prefixes of a
     `kv_connector_module_path` that is still this connector, beside what tiers bring
     (`names.MODULES`). `hosts`: the keys under `kv_connector_extra_config` whose bare host means
     `tcp://`.
@@ -30,6 +30,7 @@ class Connector:
     why: str = ""
     modules: tuple[str, ...] = ("vllm.",)
     hosts: tuple[str, ...] = ()
+    layout: str = ""
 
 
 ONE_WAY = "an engine hands its blocks over one way"
@@ -42,6 +43,11 @@ def apart(one: Connector, other: Connector) -> str:
     if one.family == other.family:
         return other.why
     return ONE_WAY if one.kind == other.kind == "transfer" else ""
+
+
+def layouts(names: frozenset[str]) -> frozenset[str]:
+    """Return the layouts of the GPU's cache that these connectors ask for."""
+    return frozenset(row.layout for row in _ROWS if row.name in names and row.layout)
 
 
 @cache

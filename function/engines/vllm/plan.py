@@ -77,9 +77,9 @@ def _no_offloading_flags(scanned: Scan) -> None:
     if use is not None:
         raise Refused(
             Reason.CONNECTOR_CONFLICT,
-            f"{use.name} makes vLLM overwrite the connector of any {vllm_read.KV_TRANSFER}, "
-            f"without a word; remove {' and '.join(vllm_read.KV_OFFLOADING)}: the tier brings the "
-            "offload",
+            f"{use.name} makes vLLM silently overwrite the connector of any "
+            f"{vllm_read.KV_TRANSFER}; remove {' and '.join(vllm_read.KV_OFFLOADING)}: the tier "
+            "offloads",
         )
 
 

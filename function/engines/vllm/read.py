@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 KV_TRANSFER = "--kv-transfer-config"
 KV_EVENTS = "--kv-events-config"
-# They overwrite kv_connector and kv_role of any --kv-transfer-config, without a word.
+# They silently overwrite kv_connector and kv_role of any --kv-transfer-config.
 KV_OFFLOADING = ("--kv-offloading-size", "--kv-offloading-backend")
 
 

@@ -28,11 +28,7 @@ def apply(
     draft = Draft(template, container_index)
     draft.container.update(command_changes or {})
     env.merge(
-        draft,
-        injection.env,
-        injection.env_if_absent,
-        injection.ray_env,
-        injection.search_paths,
+        draft, injection.env, injection.env_if_absent, injection.ray_env, injection.search_paths
     )
     all_volumes, mounts = list(injection.volumes), list(injection.mounts)
     if files_volume is not None:
@@ -50,7 +46,7 @@ def apply(
     scheduling.merge(draft, injection.node_selector, injection.node_expressions)
     _labels(draft, injection.labels)
     # A Service named `vllm` would put VLLM_PORT=tcp://... into the pod. The user's own value stays.
-    if not injection.service_links and draft.spec.get("enableServiceLinks") is None:
+    if draft.spec.get("enableServiceLinks") is None:
         draft.spec["enableServiceLinks"] = False
     return draft.template
 

@@ -125,7 +125,7 @@ def _add_claim(draft: Draft, claim: Json) -> None:
 def _read_added(draft: Draft) -> dict[str, int]:
     text = ((draft.template.get("metadata") or {}).get("annotations") or {}).get(ADDED, "")
     pairs = (part.partition("=") for part in str(text).split(",") if part)
-    return {name: int(size) for name, _, size in pairs if size.isdecimal()}
+    return {name: int(size) for name, _, size in pairs if size.isdecimal() and len(size) < 19}
 
 
 def _write_added(draft: Draft, added: Mapping[str, int]) -> None:

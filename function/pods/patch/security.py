@@ -37,3 +37,13 @@ def is_non_root(pod_spec: Mapping[str, Any], container: Mapping[str, Any]) -> bo
         if isinstance(user := context.get("runAsUser"), int):
             return user != 0
     return any(context.get("runAsNonRoot") is True for context in contexts)
+
+
+def is_root(pod_spec: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
+    """Return whether the container says that it runs as root.
+
+    Without a word the user is the image's, or what the cluster assigns.
+    """
+    contexts = (holder.get("securityContext") or {} for holder in (container, pod_spec))
+    users = (context.get("runAsUser") for context in contexts)
+    return next((user == 0 for user in users if isinstance(user, int)), False)

@@ -12,6 +12,8 @@ from function.kube import manifests as k
 from function.pods.patch.draft import Draft, conflict, items
 
 Json = dict[str, Any]
+# What Pod Security `restricted` asks of a container where its pod does not say it.
+_USER = ("runAsNonRoot", "runAsUser", "runAsGroup", "seccompProfile")
 
 
 def merge(draft: Draft, waits: Iterable[Json]) -> None:
@@ -36,16 +38,15 @@ def _container(draft: Draft, wait: Json) -> Json:
     found: Json = {"name": wait["name"], "image": draft.container.get("image", "")}
     if draft.container.get("imagePullPolicy"):
         found["imagePullPolicy"] = draft.container["imagePullPolicy"]
+    own = draft.container.get("securityContext") or {}
     return found | {
         "command": ["python3", "-c", k.literal(programs.text("wait_for.py"))],
         "args": [str(wait["seconds"]), *wait["addresses"]],
-        "resources": {
-            "requests": {"cpu": "10m", "memory": "32Mi"},
-            "limits": {"memory": "64Mi"},
-        },
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
+            **{name: own[name] for name in _USER if name in own},
         },
         # What it says last is the pod's own status then.
         "terminationMessagePolicy": "FallbackToLogsOnError",

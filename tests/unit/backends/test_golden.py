@@ -22,7 +22,7 @@ def test_answer_equals_the_golden(of: Goldens, case: str) -> None:
 
 def test_every_backend_has_goldens_and_every_golden_its_case() -> None:
     assert {of.backend.name for of in EVERY} == set(SPECS)
-    assert [of.strangers() for of in EVERY] == [set() for _ in EVERY]
+    assert [of.unexpected_files() for of in EVERY] == [set() for _ in EVERY]
 
 
 @each_case

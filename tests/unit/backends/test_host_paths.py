@@ -6,7 +6,11 @@ from function.backends import host_paths
 
 NODES_OWN = (
     "/", "/etc", "/etc/kubernetes", "/usr/local", "/var/lib/kubelet/kv", "/var/lib/rancher/x",
-    "/home/kubernetes", "//proc/./1", "/var/lib/containerd", "/tmp", "/run/x",
+    "/home/kubernetes", "//proc/./1", "/var/lib/containerd", "/tmp", "/run/x", "//", "/.",
+    "/x/..", "///", "/proc", "/sys/fs/cgroup", "/dev/shm", "//dev", "/etc/../etc", "/root",
+    "/run/containerd", "/var/run/docker.sock", "/run/containerd/containerd.sock",
+    "/var//lib/./kubelet", "/var/lib/lxc", "/mnt/../etc", "/nix/store", "/host/etc",
+    "/var/lib/cilium", "/mnt/stateful_partition/var",
 )  # fmt: skip
 SHARED = ("/home", "/opt", "/mnt", "/srv", "/var/cache/")
 ABOVE = ("/var", "/var/lib", "/home/kubernetes/..")

@@ -348,6 +348,7 @@ class OverTime(RuleBasedStateMachine):
     def act(self, *edited: str) -> None:
         self.edited = set(edited)
         self.before = self.templates()
+        self.wished = dict(self.wishes)
         self.records = {name: self.record_of(name) for name in self.wishes}
         self.rolling = {
             it.document["metadata"]["name"]
@@ -462,6 +463,8 @@ class OverTime(RuleBasedStateMachine):
     def nothing_that_runs_changes_for_anothers_sake(self) -> None:
         now = self.templates()
         for name, templates in self.before.items():
+            if name in self.edited:
+                self.an_edit_does_not_unwire(name, templates, now.get(name, {}))
             if name in self.edited or name not in self.wishes:
                 continue
             for key, template in templates.items():
@@ -482,6 +485,24 @@ class OverTime(RuleBasedStateMachine):
             for name, it in ((n, self.consumer(n)) for n in self.wishes)
             if it is not None and condition(it.document, KVOFFLOAD)[0] != "True"
         }
+
+    def an_edit_does_not_unwire(
+        self, name: str, before: dict[str, Document], now: dict[str, Document]
+    ) -> None:
+        """What Required runs wired, and asks for a tier as before, is wired anew or stays."""
+        was, wish = self.wished.get(name), self.wishes.get(name)
+        if (
+            was is None
+            or wish is None
+            or not wish.tier
+            or {was.policy, wish.policy} != {"Required"}
+        ):
+            return
+        if (was.shape, was.engine, was.cluster) != (wish.shape, wish.engine, wish.cluster):
+            return
+        for key, template in before.items():
+            if wired_to(template) and self.records[name].get(key) is not None:
+                assert wired_to(now[key]), f"an edit of {name} unwired it"
 
     waiting: set[str] = set()
 

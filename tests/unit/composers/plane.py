@@ -41,6 +41,14 @@ def restart() -> None:
     structs._by_id.clear()
 
 
+def set_defaults(pod: Document) -> None:
+    """What an API server sets in the template of a bare workload."""
+    pod.setdefault("restartPolicy", "Always")
+    pod.setdefault("dnsPolicy", "ClusterFirst")
+    for container in pod["containers"]:
+        container.setdefault("terminationMessagePath", "/dev/termination-log")
+
+
 @dataclass
 class Composite:
     """A composite, what earlier steps desire for it, and what is composed of it."""
@@ -171,6 +179,8 @@ class Plane:
         elif "status" in before:
             document["status"] = before["status"]
         it.composed[key] = document
+        if document.get("spec", {}).get("template"):
+            set_defaults(document["spec"]["template"]["spec"])
 
     def next_uid(self) -> str:
         self.uid += 1

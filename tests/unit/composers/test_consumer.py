@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from function.edge import metrics
 from function.pods import wire
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import call, observe
@@ -139,6 +140,17 @@ def test_decision_of_the_first_call(name: str) -> None:
     ) == want
     assert not got.fatals
     assert got.status == {}, "the status of another's composite is not ours"
+
+
+def test_unresolved_call_counts_no_refusal() -> None:
+    def counted(reason: str, required: dict[str, Any]) -> float:
+        counter = metrics.REFUSALS.labels(reason)._value
+        before = counter.get()
+        call(d.replica(), desired={KEY: d.engine(None)}, required=required)
+        return float(counter.get() - before)
+
+    assert counted("TierUnresolved", {}) == 0
+    assert counted("TierNotFound", d.requirements()) == 1
 
 
 # (containers beside the engine's own, what is said of them)
@@ -877,6 +889,11 @@ IGNORED = {
     "misspelled otherwise": (
         d.engine({"modelplane.ai/kv-offload-polcy": "Off"}),
         f"did you mean {POLICY}?",
+    ),
+    "without the group": (d.engine({"kv-offload-tier": "chat"}), f"did you mean {TIER}?"),
+    "with another group": (
+        d.engine({"example.org/kv-offload-tier": "chat"}),
+        f"did you mean {TIER}?",
     ),
 }
 

@@ -174,7 +174,7 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
     ),
     "a GPU in turns": (
         {}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {"nvidia.com/gpu.shared": 1}, WIRED,
-        ("CUDA IPC between two containers on a part of a GPU was proven by nobody",),
+        ("CUDA IPC between two containers on a part of a GPU is untested",),
     ),
     # All at once
     "three things at once": (
@@ -304,7 +304,7 @@ CONFIGURED: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "with the offloading flag": (
         {"config": config_map("kv-offloading-size: 4\n")}, "ConnectorConflict",
-        "--kv-offloading-size makes vLLM overwrite",
+        "--kv-offloading-size makes vLLM silently overwrite",
     ),
     "for a GPU of another kind": (
         {"config": config_map("device: xpu\n")}, OUT, "--device xpu",
@@ -819,6 +819,60 @@ def test_prefill_and_decode_in_two_workloads_are_wired_alike() -> None:
     wired = d.wired_pod(got.desired["prefill"])["spec"]["containers"][0]["command"]
     assert "--enable-hierarchical-cache" in wired, got.messages
     assert "decode: A decode engine gets its blocks" in got.messages["KVOffloadReady"]
+
+
+HIDDEN = "CacheIdentityConflict"
+CACHE_IDENTITY = "modelplane.ai/kv-offload-cache-identity"
+# name: (script, variables, the reason on a tier with shared blocks, what is said)
+OPTED_IN: dict[str, tuple[str, dict[str, str], str, str]] = {
+    "nothing else": ("exec vllm serve org/m $KV_OFFLOAD_ARGS", {}, WIRED, "cache identity"),
+    "a variable": (
+        "exec vllm serve org/m $KV_OFFLOAD_ARGS $ARGS", {}, HIDDEN,
+        "cannot be read from the pod: the flags in $ARGS.",
+    ),
+    "a variable in quotes": (
+        'exec vllm serve org/m "$ARGS" $KV_OFFLOAD_ARGS', {}, HIDDEN, 'the flags in "$ARGS".',
+    ),
+    "an array": (
+        'exec vllm serve org/m "${args[@]}" $KV_OFFLOAD_ARGS', {}, HIDDEN,
+        "the flags in ${args[@]}.",
+    ),
+    "output of a command": (
+        "exec vllm serve org/m $(cat /flags) $KV_OFFLOAD_ARGS", {}, HIDDEN,
+        "the flags in $(cat /flags).",
+    ),
+    "a declared variable": (
+        "exec vllm serve org/m $KV_OFFLOAD_ARGS $ARGS", {"ARGS": "--kv-cache-dtype fp8"}, WIRED,
+        "cache identity",
+    ),
+    "a flag's value": (
+        "exec vllm serve org/m $KV_OFFLOAD_ARGS --kv-cache-dtype $DTYPE", {}, HIDDEN,
+        "cannot be read from the pod: --kv-cache-dtype.",
+    ),
+    "a harmless value": (
+        "exec vllm serve org/m $KV_OFFLOAD_ARGS --port $PORT", {}, WIRED, "cache identity",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPTED_IN)
+def test_identity_is_unknown_where_a_script_hides_flags(name: str) -> None:
+    script, env, reason, said = OPTED_IN[name]
+    container = {
+        "image": "vllm/vllm-openai:v0.33.0",
+        "command": ["bash", "-c", script],
+        "env": [{"name": key, "value": value} for key, value in env.items()],
+    }
+    manifest = deployment(container)
+    got, message = decide(manifest)
+    assert (got, said in message) == (reason, True), message
+    if reason != HIDDEN:
+        return
+    assert CACHE_IDENTITY in message
+    unshared, note = decide(manifest, **NATIVE)
+    assert unshared == WIRED and "identity unknown: " in note, note
+    manifest["spec"]["template"]["metadata"] = {"annotations": {**TIER, CACHE_IDENTITY: "llama"}}
+    assert decide(manifest)[0] == HIDDEN
 
 
 USERS = [

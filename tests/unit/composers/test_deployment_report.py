@@ -18,7 +18,7 @@ DEPLOYMENT = {
 }
 WIRED = ("True", "Wired", "workload-main: Wired to LMCache tier modelplane-system/chat.")
 DEFERRED = ("False", "TierNotReady", "workload-main: Held back.")
-NO_STEP = "It says nothing of the tier that it names."
+NO_STEP = "It names a tier and has no condition KVOffloadReady yet."
 
 
 def replica(name: str, tier: str = "chat") -> Document:
@@ -119,7 +119,7 @@ def test_stale_condition_becomes_not_requested() -> None:
 def test_missing_replica_is_named_by_its_key() -> None:
     got = call(DEPLOYMENT, desired={"replica-a": replica("a")})
     assert got.conditions == {"KVOffloadReady": ("Unknown", "NotReported")}
-    assert "replica-a: It says nothing" in got.messages["KVOffloadReady"]
+    assert "replica-a: It names a tier and has no condition" in got.messages["KVOffloadReady"]
 
 
 def test_workloads_of_a_deployment_are_wired() -> None:

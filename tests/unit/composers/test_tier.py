@@ -122,16 +122,54 @@ def test_tier_without_agents_reports_taints_and_selector() -> None:
     assert "cloud.google.com/gke-accelerator" in message and "docs/platforms.md" in message
 
 
-# seconds that AgentsReady has been False -> reason
+NEW_YEAR = 1767225600.0  # 2026-01-01T00:00:00Z
+# seconds that AgentsReady has been False with reason Starting -> reason
 STARTS = {10: "Starting", 700: "StartTimedOut"}
+
+
+def since_new_year(kind: str, reason: str, status: str = "False") -> dict[str, str]:
+    """A tier's own condition as core keeps it; the time is that of its last change of any kind."""
+    at = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+    return {"type": kind, "status": status, "reason": reason, **at}
+
+
+# The tier's own condition for an hour: (status, reason) -> reason of a part that starts now.
+BEFORE = {
+    ("False", "WaitingForTier"): "Starting",
+    ("False", "WaitingForCluster"): "Starting",
+    ("False", "NotApplied"): "Starting",
+    ("False", "NoMatchingNodes"): "Starting",
+    ("Unknown", "NotObserved"): "Starting",
+    ("Unknown", "Resolving"): "Starting",
+    ("True", "Ready"): "Starting",
+    ("False", "Starting"): "StartTimedOut",
+    ("False", "StartTimedOut"): "StartTimedOut",
+}
+
+
+@pytest.mark.parametrize("kind", ["AgentsReady", "ControlPlaneReady"])
+@pytest.mark.parametrize("before", BEFORE)
+def test_only_the_time_of_starting_counts_as_a_start(before: tuple[str, str], kind: str) -> None:
+    status, reason = before
+    spec = {"backend": "Mooncake", "lmcache": None, "mooncake": {"store": {"sizeGiB": 8}}}
+    tier = d.tier() if kind == "AgentsReady" else d.tier(**spec)
+    tier["spec"] = {k: v for k, v in tier["spec"].items() if v is not None}
+    seen = observe(call(tier, required=required()))
+    if kind == "AgentsReady":
+        seen = agents(seen, 2, 0)
+    else:
+        seen = {key: {**part, "status": {}} for key, part in seen.items()}
+    tier["status"] = {"conditions": [since_new_year(kind, reason, status)]}
+    got = call(tier, required=required(), observed=seen, now=NEW_YEAR + 3600)
+    assert got.conditions[kind] == ("False", BEFORE[before])
 
 
 @pytest.mark.parametrize("seconds", STARTS)
 def test_slow_start_becomes_start_timed_out(seconds: int) -> None:
-    since = {"type": "AgentsReady", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    since = since_new_year("AgentsReady", "Starting")
     first = call(d.tier(), required=required())
     tier = {**d.tier(), "status": {"conditions": [since]}}
-    now = 1767225600.0 + seconds
+    now = NEW_YEAR + seconds
     got = call(tier, required=required(), observed=agents(observe(first), 2, 0), now=now)
     assert got.conditions["AgentsReady"] == ("False", STARTS[seconds])
     assert ("RuntimeClass" in got.messages["AgentsReady"]) == (seconds == 700)
@@ -144,16 +182,15 @@ def test_start_timed_out_stays_until_ready_or_edited() -> None:
     said |= {"lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 3}
     first = call(d.tier(), required=required())
 
-    def later(generation: int, ready: int) -> tuple[str, str]:
+    def later(generation: int, ready: int, seconds: int = 1) -> tuple[str, str]:
         tier = {**d.tier(), "status": {"conditions": [said]}}
         tier["metadata"] = {**tier["metadata"], "generation": generation}
         observed = agents(observe(first), 2, ready)
-        return call(tier, required=required(), observed=observed, now=1767225601.0).conditions[
-            "AgentsReady"
-        ]
+        got = call(tier, required=required(), observed=observed, now=NEW_YEAR + seconds)
+        return got.conditions["AgentsReady"]
 
     assert later(3, 0) == later(3, 1) == ("False", "StartTimedOut")
-    assert later(4, 0) == ("False", "Starting")
+    assert later(4, 0) == later(4, 0, 3600) == ("False", "Starting")
     assert later(3, 2) == ("True", "Ready")
 
 
@@ -177,13 +214,13 @@ CREATED = {(10, 0): True, (10, 2): False, (700, 0): True, (700, 2): False}
 @pytest.mark.parametrize(("seconds", "created"), CREATED)
 def test_refused_pods_differ_from_slow_pods(seconds: int, created: int) -> None:
     """A RuntimeClass that is not there leaves no trace in a DaemonSet's status but this."""
-    since = {"type": "AgentsReady", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    since = since_new_year("AgentsReady", "Starting")
     first = call(d.tier(), required=required())
     tier = {**d.tier(), "status": {"conditions": [since]}}
     seen = agents(observe(first), 2, 0)
     counts = seen["daemonset-agent"]["status"]["atProvider"]["manifest"]["status"]
     counts["currentNumberScheduled"] = created
-    got = call(tier, required=required(), observed=seen, now=1767225600.0 + seconds)
+    got = call(tier, required=required(), observed=seen, now=NEW_YEAR + seconds)
     message = got.messages["AgentsReady"]
     assert ("Pod Security level baseline" in message) == CREATED[seconds, created]
     assert ("no RuntimeClass" in message) == (CREATED[seconds, created] or seconds == 700)
@@ -198,6 +235,18 @@ def test_scale_from_zero_names_the_node_template_label(readiness: dict) -> None:
     assert "node-template" in got.messages["AgentsReady"]
 
 
+def test_apply_error_gives_one_answer_over_its_tries() -> None:
+    first = call(d.tier(), required=required())
+    said = set()
+    for port in (53412, 40001):
+        error = f"apply failed: write tcp 10.0.0.1:{port}->10.0.0.9:6443: broken pipe"
+        synced = {"type": "Synced", "status": "False", "message": error}
+        seen = observe(first)
+        seen["service-agent"]["status"] = {"conditions": [synced]}
+        said.add(call(d.tier(), required=required(), observed=seen).messages["ControlPlaneReady"])
+    assert said == {"service-agent: apply failed: write tcp (address)->(address): broken pipe"}
+
+
 def test_apply_error_is_quoted() -> None:
     first = call(d.tier(), required=required())
     observed = agents(observe(first), 1, 1)
@@ -208,6 +257,105 @@ def test_apply_error_is_quoted() -> None:
         assert got.conditions[kind] == ("False", "NotApplied")
         assert got.messages[kind] == f"{key}: daemonsets.apps is forbidden"
         assert got.composite_ready == "FALSE"
+
+
+T8, T9 = "2026-11-23T08:00:00Z", "2026-11-23T09:00:00Z"
+REFUSED = "connect failed: Unauthorized"
+RESET = "observe failed: Get https://api.gpu:6443/apis: read tcp 10.0.0.1:{}->10.0.0.9:6443: reset"
+# The errors of one outage, try by try: (error, its time). Each try renews the time.
+TRIES = ((RESET.format(53412), T8), (RESET.format(40001), T9), ("observe failed: i/o timeout", T9))
+KINDS = {"AgentsReady": "daemonset-agent", "ControlPlaneReady": "service-agent"}
+
+
+def unseen(parts: dict[str, Any], error: str, at: str, *keys: str) -> dict[str, Any]:
+    """The observed parts while the provider fails to observe those named by `keys`."""
+    said = {"type": "Synced", "status": "False", "message": error, "lastTransitionTime": at}
+    for key in keys:
+        status = parts[key].setdefault("status", {})
+        status.setdefault("atProvider", {}).setdefault("manifest", {})["kind"] = "x"
+        status["conditions"] = [READY, said]
+    return parts
+
+
+def written(composite: dict[str, Any], got: Outcome, at: str) -> dict[str, Any]:
+    """The composite with the conditions of an answer, as core writes them."""
+    own = [
+        {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": got.messages[kind],
+            "lastTransitionTime": at,
+        }
+        for kind, (status, reason) in got.conditions.items()
+    ]
+    return {**composite, "status": {"conditions": own}}
+
+
+def outage(tier: dict[str, Any], error: str, at: str, *keys: str) -> Outcome:
+    """A call for a tier while the parts named by `keys` are unseen, by default one a condition."""
+    seen = agents(observe(call(d.tier(), required=required())), 3, 3)
+    seen = unseen(seen, error, at, *(keys or KINDS.values()))
+    return call(tier, required=required(), observed=seen)
+
+
+def test_tier_of_an_unseen_cluster_is_unknown_since_then() -> None:
+    got = outage(d.tier(), REFUSED, T8)
+    for kind, key in KINDS.items():
+        assert got.conditions[kind] == ("Unknown", "NotObserved")
+        assert got.messages[kind] == (
+            f"Not seen since {T8}: {key}: {REFUSED}. What the status repeats is as old. Check the"
+            " API server and the kubeconfig of InferenceCluster gpu."
+        )
+    assert got.composite_ready == "FALSE"
+    assert got.status["agents"]["summary"] == "3/3"
+
+
+def test_an_outage_of_a_tier_gives_one_answer() -> None:
+    first = outage(d.tier(), *TRIES[0])
+    assert "read tcp (address)->(address): reset" in first.messages["AgentsReady"]
+    for error, at in TRIES:
+        assert outage(written(d.tier(), first, T8), error, at) == first
+
+
+def test_a_tier_that_is_seen_again_is_judged_by_its_agents() -> None:
+    tier = written(d.tier(), outage(d.tier(), REFUSED, T8), T8)
+    seen = agents(observe(call(d.tier(), required=required())), 3, 3)
+    back = call(tier, required=required(), observed=seen)
+    assert back.conditions["AgentsReady"] == ("True", "Ready")
+    assert back.messages["AgentsReady"] == ""
+    again = outage(written(d.tier(), back, T8), REFUSED, T9)
+    assert again.messages["AgentsReady"].startswith(f"Not seen since {T9}: daemonset-agent: ")
+
+
+def test_a_part_that_is_seen_again_is_not_named_any_more() -> None:
+    """The others may stay unseen for another reason: the provider may not read them."""
+    both = outage(d.tier(), *TRIES[0], "networkpolicy-agent", "service-agent")
+    assert ": networkpolicy-agent: " in both.messages["ControlPlaneReady"]
+    tier = written(d.tier(), both, T8)
+    got = outage(tier, REFUSED, T9, "service-agent")
+    begin = f"Not seen since {T9}: service-agent: {REFUSED}."
+    assert got.messages["ControlPlaneReady"].startswith(begin)
+
+
+def test_object_that_was_never_seen_is_not_applied() -> None:
+    seen = observe(call(d.tier(), required=required()))
+    said = {"type": "Synced", "status": "False", "message": "connect failed: refused"}
+    seen["daemonset-agent"]["status"] = {"conditions": [said]}
+    got = call(d.tier(), required=required(), observed=seen)
+    assert got.conditions["AgentsReady"] == ("False", "NotApplied")
+
+
+@pytest.mark.parametrize("seconds", STARTS)
+def test_slow_control_plane_says_what_usually_stands_in_the_way(seconds: int) -> None:
+    kind = "ControlPlaneReady"
+    since = since_new_year(kind, "Starting")
+    store = {"backend": "Mooncake", "lmcache": None, "mooncake": {"store": {"sizeGiB": 8}}}
+    tier = {**d.tier(**store), "status": {"conditions": [since]}}
+    tier["spec"] = {k: v for k, v in tier["spec"].items() if v is not None}
+    got = call(tier, required=required(), now=NEW_YEAR + seconds)
+    assert got.conditions[kind] == ("False", STARTS[seconds])
+    assert ("no volume for a claim" in got.messages[kind]) is (seconds == 700)
 
 
 USAGE = {
@@ -281,6 +429,10 @@ PINNED = {
         {"lmcache": {"l1": {"sizeGiB": 200}, "chunkTokens": 512}},
         "spec.lmcache.chunkTokens",
     ),
+    "object groups": (
+        {"lmcache": {"l1": {"sizeGiB": 200}, "separateObjectGroups": True}},
+        "spec.lmcache.separateObjectGroups",
+    ),
     "mode": (
         {"lmcache": {"mode": "InProcess", "inProcess": {"memoryGiB": 4}}},
         "spec.lmcache.mode",
@@ -290,6 +442,36 @@ PINNED = {
         "spec.backend",
     ),
 }
+
+
+DISK = {"sizeGiB": 8, "hostPath": {"path": "/mnt/kv"}}
+
+
+def with_level(*, serde: str = "") -> dict[str, Any]:
+    level = {"name": "nvme", "type": "Disk", "disk": DISK}
+    return with_levels({**level, "serde": {"type": serde}} if serde else level)
+
+
+def with_levels(*levels: dict[str, Any]) -> dict[str, Any]:
+    return {"lmcache": {"l1": {"sizeGiB": 200}, "l2": list(levels)}}
+
+
+def test_the_encoding_of_a_level_cannot_change_in_use() -> None:
+    """Not by an edit, and not by taking the level away and bringing it back either."""
+    first = call(d.tier(**with_level()), required=required())
+    used, status = required() | {"usages": [USAGE]}, first.status
+    for spec in (with_level(serde="FP8"), with_levels(), with_level(serde="FP8")):
+        edited = {**d.tier(**spec), "status": {"pinned": status["pinned"]}}
+        got = call(edited, required=used, observed=observe(first))
+        if spec == with_levels():
+            assert got.conditions["Accepted"][0] == "True"
+            status = got.status
+            continue
+        path = "spec.lmcache.l2[nvme].serde: cannot change from none to FP8"
+        assert path in got.messages["Accepted"]
+    unused = call({**edited, "status": {"pinned": status["pinned"]}}, required=required())
+    assert unused.conditions["Accepted"][0] == "True"
+    assert unused.status["pinned"]["spec.lmcache.l2[nvme].serde"] == "FP8"
 
 
 @pytest.mark.parametrize("name", PINNED)
@@ -429,7 +611,8 @@ def test_pinned_values_fit_the_status() -> None:
         claims = [{"name": f"{'c' * 200}{n}", "namespace": "n" * 60} for n in (1, 2, 3, last)]
         files = ({**FILE_LEVEL, "name": f"l{n}"} for n in range(4))
         each = zip(files, claims, strict=True)
-        return levels(*({**f, "fileSystem": {"sizeGiB": 1, "claim": c}} for f, c in each))
+        made = levels(*({**f, "fileSystem": {"sizeGiB": 1, "claim": c}} for f, c in each))
+        return made | {"allowedNamespaces": {"from": "All"}}
 
     first = call(d.tier(lmcache=None, **tier("4")), required=required())
     assert max(map(len, first.status["pinned"].values())) <= 512
@@ -508,7 +691,8 @@ def test_evictor_of_directories_in_use_cannot_be_removed(name: str) -> None:
         file = {"sizeGiB": 8, "claim": {"claimName": claim}}
         storage = {"type": "File", "file": file} | ({"evictor": evictor} if evictor else {})
         hicache = {"host": {"sizeGiB": 8}, "storage": storage}
-        return d.tier(backend="HiCache", lmcache=None, hicache=hicache)
+        all_ = {"from": "All"}
+        return d.tier(backend="HiCache", lmcache=None, hicache=hicache, allowedNamespaces=all_)
 
     evictor, claim, said = BOUNDS[name]
     first = call(tier(BOUND, "pages"), required=required())
@@ -582,6 +766,10 @@ INVALID = {
     "odd chunk": (
         {"lmcache": {"l1": {"sizeGiB": 1}, "chunkTokens": 100}},
         "spec.lmcache.chunkTokens",
+    ),
+    "a system's namespace": (
+        {"namespace": "kube-flannel"},
+        "spec.namespace: kube-flannel belongs to the cluster's own parts",
     ),
 }
 
@@ -975,6 +1163,7 @@ def test_cluster_under_modelplane_gets_conditions_only() -> None:
     got = call(inference_cluster(), required={"tiers": [d.ready_tier(), d.unready_tier("slow")]})
     assert (got.desired, got.status) == ({}, {})
     assert got.conditions == {"KVOffloadTiersReady": ("False", "Starting")}
+    assert got.messages["KVOffloadTiersReady"].startswith("Not ready yet: slow (")
     refused = call(inference_cluster(), required={"tiers": [d.refused_tier()]})
     assert refused.conditions == got.conditions
 
@@ -1008,6 +1197,49 @@ def test_a_standalone_deployment_is_composed_and_wired() -> None:
     again = call(composite, step_input=d.COMPOSE, required=required, observed=seen)
     assert again.composite_ready == "TRUE"
     assert again.status["replicas"] == {"total": 2, "ready": 2}
+
+
+def deployment_outage(
+    composite: dict[str, Any], error: str, at: str, *keys: str
+) -> tuple[Outcome, str]:
+    """A call while the named parts are unseen, and what it says of the workloads."""
+    required = {"cluster": [d.cluster()]}
+    seen = observe(call(deployment(), step_input=d.COMPOSE, required=required))
+    seen = unseen(seen, error, at, *keys)
+    got = call(composite, step_input=d.COMPOSE, required=required, observed=seen)
+    return got, got.messages["WorkloadsReady"]
+
+
+def test_a_standalone_deployment_of_an_unseen_cluster_is_unknown_since_then() -> None:
+    got, message = deployment_outage(deployment(), REFUSED, T8, "deployment-main")
+    assert got.conditions["WorkloadsReady"] == ("Unknown", "NotObserved")
+    assert message == (
+        f"Not seen since {T8}: deployment-main: {REFUSED}. What the status repeats is as old."
+        " Check the API server and the kubeconfig of InferenceCluster gpu."
+    )
+    assert got.composite_ready == "FALSE"
+
+
+def test_an_outage_of_a_standalone_deployment_gives_one_answer() -> None:
+    first, _ = deployment_outage(deployment(), *TRIES[0], "deployment-main")
+    composite = written(deployment(), first, T8)
+    for error, at in TRIES:
+        got, _ = deployment_outage(composite, error, at, "deployment-main", "service")
+        assert got == first
+    back, _ = deployment_outage(composite, REFUSED, T8)
+    assert back.conditions["WorkloadsReady"] == ("True", "Ready")
+    _, message = deployment_outage(written(deployment(), back, T9), REFUSED, T9, "service")
+    assert message.startswith(f"Not seen since {T9}: service: {REFUSED}.")
+
+
+def test_a_standalone_deployment_may_have_no_replicas() -> None:
+    composite = deployment()
+    composite["spec"]["replicas"] = 0
+    got = call(composite, step_input=d.COMPOSE, required={"cluster": [d.cluster()]})
+    assert got.conditions["Accepted"] == ("True", "Valid")
+    manifest = got.desired["deployment-main"]["spec"]["forProvider"]["manifest"]
+    assert manifest["spec"]["replicas"] == 0
+    assert got.status["replicas"] == {"total": 0, "ready": 0}
 
 
 def test_a_standalone_deployment_waits_for_its_tier() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from function import workloads
 from function.api.tier import WiringUpdate
 from function.composers import rollout
+from function.workloads.rolled import is_rolled_out
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import Document, call, observe
 
@@ -225,7 +225,7 @@ ROLLED: dict[str, tuple[Document, bool]] = {
 @pytest.mark.parametrize("name", ROLLED)
 def test_rolled_out_when_pods_match_the_template(name: str) -> None:
     workload, want = ROLLED[name]
-    assert workloads.is_rolled_out(workload) == want
+    assert is_rolled_out(workload) == want
 
 
 def test_usage_describes_running_pods_after_a_tier_edit() -> None:
@@ -237,7 +237,7 @@ def test_usage_describes_running_pods_after_a_tier_edit() -> None:
 
     messages: list[str] = []
 
-    def said(name: str) -> tuple[str, str]:
+    def condition_of(name: str) -> tuple[str, str]:
         """The identity in the pods' own configuration, and in the Usage."""
         got = world.consume(name, image="vllm/vllm-openai:v0.33.0")
         messages.append(got.messages["KVOffloadReady"])
@@ -249,12 +249,12 @@ def test_usage_describes_running_pods_after_a_tier_edit() -> None:
         (identity,) = {row[1] for row in rows}
         return config["cache_prefix"], identity
 
-    before = said("a")
+    before = condition_of("a")
     world.spec["mooncake"] = {**pool, "tenants": tenants}
-    after = said("a")
+    after = condition_of("a")
     assert before == after and before[0] == before[1], "its pods keep what they have"
     assert f"Until then its cache identity is {before[0]}." in messages[-1]
-    new = said("b")
+    new = condition_of("b")
     assert new[0] == new[1] != before[0], "in the share, and it shares nothing with the other"
 
 

@@ -13,7 +13,7 @@ from function.backends.registry import BACKENDS
 from function.composers.tier_plan import TierPlan, plan
 from function.contract import gate
 from function.contract.accelerators.kinds import CUDA, NAMES, Accelerator
-from function.contract.advisories import ADVISORIES, GATED, REFUSE, Advisory, Circumstances, hits
+from function.contract.advisories import ADVISORIES, GATED, REFUSE, Advisory, hits
 from function.contract.engine import Engine
 from function.contract.models.families import FAMILIES, LAYOUTS
 from function.contract.packages import stated
@@ -21,6 +21,7 @@ from function.contract.versions import known_versions
 from function.edge.structs import encode
 from function.problems import Refused
 from function.workloads.model import DECODE, PREFILL
+from kv_offload.docs.variants import kinds
 
 _CPU, _LMCACHE = {"sizeGiB": 1}, {"l1": {"sizeGiB": 1}}
 _CLAIM = {"claim": {"storageClassName": "files"}, "sizeGiB": 1}
@@ -38,7 +39,7 @@ def _native(**settings: Any) -> dict[str, Any]:
 
 # Tiers with each level and each mode that an advisory names, beside every backend's own kinds.
 TIERS: tuple[dict[str, Any], ...] = (
-    *(kind.spec for name in BACKENDS.specs for kind in BACKENDS[name].kinds()),
+    *(kind.spec for name in BACKENDS.specs for kind in kinds(BACKENDS[name])),
     _native(cpu=_CPU, simple={"lazy": True}),
     _native(cpu=_CPU, secondary=[{"name": "b", "type": "Bucket", "bucket": _BUCKET}]),
     {
@@ -168,7 +169,7 @@ def test_nothing_in_its_range_is_wired_without_its_word(advisory: Advisory) -> N
 
 def test_a_refusal_names_the_fault_what_happens_and_what_to_type() -> None:
     engine = Engine("vLLM", "0.33.0", version_source="image tag", families=frozenset({"dense"}))
-    found = [a.id for a in hits(Circumstances("LMCacheConnectorV1", engine))]
+    found = [a.id for a in hits("LMCacheConnectorV1", engine) if a.action in GATED]
     assert found == ["KVO-2026-001", "KVO-2026-004"]
 
 

@@ -186,16 +186,12 @@ def test_consumer_waits_for_the_required_tier() -> None:
     assert ENGINE not in absent.desired
 
 
-def test_ports_and_companions_are_composed() -> None:
+def test_ports_and_flags_are_added() -> None:
     got = consume({ENGINE: d.engine()}, STORE)
     assert got.conditions["KVOffloadReady"] == ("True", "Wired")
     container = d.wired_pod(got.desired[ENGINE])["spec"]["containers"][0]
     assert container["ports"] == [PORT]
     assert container["args"][-2:] == ["--block-size", "32"]
-    claim = got.desired["kv-offload-persistentvolumeclaim-lanes"]
-    assert claim["spec"]["providerConfigRef"]["name"] == "gpu"
-    assert claim["spec"]["forProvider"]["manifest"]["metadata"]["namespace"] == "default"
-    assert got.ready["kv-offload-persistentvolumeclaim-lanes"] == "FALSE"
 
 
 def test_port_with_another_meaning_is_a_conflict() -> None:

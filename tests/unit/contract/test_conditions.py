@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 from function.api.backends import SPECS, field_name
-from function.contract.conditions import Condition
+from function.contract.conditions import FlagCondition
 
 
 @pytest.mark.parametrize(
@@ -23,14 +23,14 @@ from function.contract.conditions import Condition
     ],
 )
 def test_a_condition_holds_for_these_flags_alone(text, holds, holds_not):
-    condition = Condition(text)
+    condition = FlagCondition(text)
     assert condition.find(holds) is not None and condition.find(holds_not) is None
 
 
 @pytest.mark.parametrize("text", ["a b", "--a =", "--a ~ x", "--a or", "--a = x y"])
 def test_a_text_that_is_no_condition_is_refused(text):
     with pytest.raises(ValueError, match="is not a condition"):
-        Condition(text)
+        FlagCondition(text)
 
 
 @pytest.mark.parametrize("backend", SPECS)

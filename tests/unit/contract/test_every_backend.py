@@ -28,6 +28,7 @@ from function.problems import Refused
 from function.reasons import Reason
 from kv_offload.docs.backend_rows import accelerator_rows, gate_rows, model_rows
 from kv_offload.docs.matrix import TIERS
+from kv_offload.docs.variants import kinds
 from kv_offload.render import files
 from tests.render.case import CASES
 from tests.unit.backends import goldens
@@ -72,9 +73,9 @@ def test_table_rows_are_documented_and_used(of: goldens.Goldens) -> None:
     assert models and models <= {*model_rows()} & {r for q in questions for r in q.rows.models}
     asked = {r for q in questions for r in q.rows.accelerators}
     assert accelerators and accelerators <= {*accelerator_rows()} & asked
-    kinds = of.backend.kinds()
-    assert kinds and {kind.spec["backend"] for kind in kinds} == {of.backend.name}
-    assert {kind.says for kind in kinds} <= set(TIERS)
+    tiers = kinds(of.backend)
+    assert tiers and {kind.spec["backend"] for kind in tiers} == {of.backend.name}
+    assert {kind.says for kind in tiers} <= set(TIERS)
 
 
 @each_backend

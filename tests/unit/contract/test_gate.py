@@ -33,13 +33,13 @@ def cautions(connector: str, engine: str = "SGLang") -> list[str]:
 POOL_SIZE, HOST_POOL = cautions("HiCache")[0], cautions("HiCache/mooncake")[0]
 
 
-def said(number: str) -> str:
+def warning_of(number: str) -> str:
     """The warning of one advisory."""
     (found,) = (a for a in ADVISORIES if a.id == f"KVO-2026-{number}")
     return found.message.rstrip(". ")
 
 
-SALT, OTHER_WORDS, NO_HEALTH = said("022"), said("023"), said("024")
+SALT, OTHER_WORDS, NO_HEALTH = warning_of("022"), warning_of("023"), warning_of("024")
 SALTED = [OTHER_WORDS, NO_HEALTH]  # of SGLang with LMCache from 0.5.21 on
 UNSALTED = [SALT, *SALTED]
 NEXT = ceiling("vLLM")  # the line behind the newest release
@@ -92,7 +92,7 @@ ALLOWED = [
     (MP, vllm("0.30.0", "vllm/vllm-openai:v0.30.0-cu129"), "0.5.5", {MODULE, HMA, "isolated_ipc"},
      []),
     ("LMCacheConnectorV1", vllm("0.25.1"), None, set(),
-     ["LMCache in the engine's process is deprecated upstream", said("004")]),
+     ["LMCache in the engine's process is deprecated upstream", warning_of("004")]),
     ("OffloadingConnector", vllm("0.20.0"), None,
      {"cpu_bytes_to_use", "eviction_policy", "store_threshold"}, []),
     ("OffloadingConnector", vllm(), None,

@@ -7,13 +7,14 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from function.api.engines import ENGINES, SGLANG, VLLM
-from function.contract.advisories import Circumstances, family_rows
+from function.contract.advisories import GATED, applicable, family_rows
 from function.contract.engine import Engine
-from function.contract.models import FAMILIES, UNKNOWN, Model, classify, of_config
+from function.contract.models import FAMILIES, UNKNOWN, Model, classify
 from function.contract.models.families import ARCHITECTURES, LAYOUTS, NAMES
 from function.contract.models.flags import FLAGS
-from function.contract.models.support import DECLARE, FamilyAnswer, Support, judge
+from function.contract.models.support import DECLARE, Support, judge
 from kv_offload.docs.backend_rows import model_rows
+from tests.unit.contract.model_config import of_config
 
 MODEL_ROWS = tuple(model_rows())
 
@@ -164,8 +165,8 @@ def test_families_by_model_config(config, families):
 
 def answered(connector, engine, version, model):
     """What the rows and the advisories say."""
-    at = Circumstances(connector, Engine(engine, version))
-    rows = (*MODEL_ROWS, *family_rows(at))
+    found = [a for a in applicable(connector, Engine(engine, version)) if a.action in GATED]
+    rows = (*MODEL_ROWS, *family_rows(found, connector, engine))
     return judge(rows, connector, engine, Version(version) if version else None, model)
 
 
@@ -196,10 +197,17 @@ def of(*families):
         ("OffloadingConnector", VLLM, "0.33.0", ("hybrid",), Support.CAUTION, "vllm 46453"),
         ("OffloadingConnector", VLLM, "0.33.0", (UNKNOWN,), Support.WORKS, ""),
         ("NixlConnector", VLLM, "0.33.0", ("hybrid",), Support.CAUTION, "vllm 52234"),
-        ("NixlConnector", VLLM, "0.33.0", ("hybrid", "speculative"), Support.CAUTION, "tried"),
+        (
+            "NixlConnector",
+            VLLM,
+            "0.33.0",
+            ("hybrid", "speculative"),
+            Support.CAUTION,
+            "untested upstream",
+        ),
         ("NixlConnector", VLLM, "0.33.0", ("dense", "speculative"), Support.WORKS, ""),
         ("LMCacheMPConnector", SGLANG, "0.5.20", ("sliding",), Support.REFUSED, "0.5.21"),
-        ("LMCacheMPConnector", SGLANG, "0.5.23", ("hybrid",), Support.CAUTION, "tried"),
+        ("LMCacheMPConnector", SGLANG, "0.5.23", ("hybrid",), Support.CAUTION, "untested upstream"),
         ("HiCache", SGLANG, "0.5.12", ("sliding",), Support.REFUSED, "0.5.13"),
         ("HiCache", SGLANG, "0.5.15", ("sliding",), Support.WORKS, ""),
         ("HiCache", SGLANG, "0.5.23", ("mla", "sparse"), Support.CAUTION, "sglang 38031"),
@@ -207,22 +215,22 @@ def of(*families):
     ],
 )
 def test_connector_support_by_family(connector, engine, version, families, support, says):
-    answer = answered(connector, engine, version, of(*families))
-    assert answer.support is support
-    assert says in " ".join(answer.messages) and bool(answer.messages) is bool(says)
+    found, messages = answered(connector, engine, version, of(*families))
+    assert found is support
+    assert says in " ".join(messages) and bool(messages) is bool(says)
 
 
 def test_messages_name_their_source():
     model = classify(vllm("Qwen/Qwen3.6-27B", mamba_cache_mode="align"))
     answer = judge(MODEL_ROWS, "LMCacheConnectorV1", VLLM, Version("0.33.0"), model)
-    assert answer == FamilyAnswer(
+    assert answer == (
         Support.REFUSED,
         ("the model is hybrid (hybrid, by --mamba-cache-mode): LMCache inside the engine turns "
          "vLLM's hybrid memory allocator off, and the engine fails at start. Use a tier of another "
          "backend, or none",),
     )  # fmt: skip
     asked = answered("LMCacheMPConnector", VLLM, None, classify(vllm("/mnt/models")))
-    assert asked == FamilyAnswer(
+    assert asked == (
         Support.ASK,
         ("nothing tells what kind of model this is, and LMCacheMPConnector does not serve hybrid "
          f"ones; {DECLARE}",),

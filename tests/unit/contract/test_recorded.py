@@ -108,10 +108,6 @@ FORGED = {
     "a port": Injection(ports=({"name": "x", "containerPort": 22},)),
     "a wait": Injection(waits=({"name": "x", "addresses": ["a:1"], "seconds": 1},)),
     "more memory's name": Injection(resources={"memory": 1}),
-    "service links": Injection(service_links=True),
-    "a companion": Injection(
-        companions={"x": {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {}}}
-    ),
 }
 
 
@@ -137,6 +133,7 @@ SHAPES: dict[str, Any] = {
     "a list for a text": {"connector": {"kv_connector": []}},
     "an unknown source": {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {}}}]},
     "an unknown volume": {"volumes": [{"name": "a", "csi": {"driver": "x"}}]},
+    "a resource beside the pods": {"companions": {"x": {"apiVersion": "v1", "kind": "Pod"}}},
     "a wait for ever": {"waits": [{"name": "a", "addresses": ["b:1"], "seconds": 10**6}]},
     "a wait with a program": {"waits": [{"name": "a", "command": ["sh"]}]},
     "a number that is none": {"resources": {"a/b": float("inf")}},

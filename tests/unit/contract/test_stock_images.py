@@ -6,20 +6,14 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from function.api.engines import ENGINES, VLLM
-from function.contract.stock_images import (
-    DERIVED,
-    PACKAGES,
-    STATED,
-    UNKNOWN,
-    Contents,
-    Fact,
-    contents,
-    own,
-)
-from function.contract.stock_images.lmcache_builds import WHEELS, native
+from function.api.packages import PACKAGES
+from function.contract.packages import DERIVED, STATED, UNKNOWN, Fact
+from function.contract.stock_images import contents, own
+from function.contract.stock_images.facts import Contents
 from function.contract.stock_images.repositories import REPOSITORIES
 from function.contract.versions import known_versions, releases
 from function.facts import FOLDER, document
+from kv_offload.docs.lmcache_builds import WHEELS, native
 
 DIGEST = "@sha256:" + "0" * 64
 

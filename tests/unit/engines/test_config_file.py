@@ -245,7 +245,7 @@ EDITS = {
         LMC,
         ["m", "--config", "f.yaml"],
         ["--kv_offloading_size", "4"],
-        ("ConnectorConflict", "--kv-offloading-size makes vLLM overwrite the connector"),
+        ("ConnectorConflict", "--kv-offloading-size makes vLLM silently overwrite the connector"),
     ),
     "no JSON in the file": (
         LMC, ["m", "--config", "f.yaml"], [KV, "nixl"], ("ArgsNotPatchable", "is no JSON object"),

@@ -157,7 +157,7 @@ REFUSED = [
     ("diffusion", HICACHE, ["--dllm-algorithm", "LowConfidence"], "ConnectorConflict",
      "turns the hierarchical cache off"),
     ("another cache's factory", HICACHE, ["--radix-cache-backend=flexkv"], "ConnectorConflict",
-     "takes the place of --enable-hierarchical-cache"),
+     "silently replaces --enable-hierarchical-cache"),
     ("int8 states", HICACHE, ["--enable-int8-mamba-checkpoint"], "ConnectorConflict",
      "does not go with a cache below the GPU's"),
     ("int8 states, LMCache", LMCACHE, ["--enable-int8-mamba-checkpoint"], "ConnectorConflict",

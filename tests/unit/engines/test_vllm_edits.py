@@ -282,14 +282,14 @@ REFUSED = [
         LMC,
         ["m", "--kv-offloading-size", "4"],
         "ConnectorConflict",
-        "--kv-offloading-size makes vLLM overwrite the connector",
+        "--kv-offloading-size makes vLLM silently overwrite the connector",
     ),
     (
         "kv-offloading-backend",
         NATIVE,
         ["m", "--kv_offloading_backend=native"],
         "ConnectorConflict",
-        "--kv-offloading-backend makes vLLM overwrite",
+        "--kv-offloading-backend makes vLLM silently overwrite",
     ),
     (
         "config file",

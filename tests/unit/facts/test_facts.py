@@ -15,13 +15,16 @@ from function.contract.versions import known_versions
 from function.facts import FactError, Table, document
 
 ROOT = Path(function.__file__).parent
-FILES = sorted(ROOT.rglob("*.yaml"))
+# What a backend says of its tiers, and what fields mean, is read by pages alone: no table.
+_OF_PAGES = {*ROOT.rglob("variants.yaml"), *ROOT.glob("api/descriptions/*.yaml")}
+_OF_KUBERNETES = {ROOT / "workloads/pod_shape.yaml"}
+FILES = sorted({*ROOT.rglob("*.yaml")} - _OF_PAGES - _OF_KUBERNETES)
 
 
 def tables() -> dict[Path, dict[str, Table]]:
     """Return every table of the package, by file and section."""
-    for path in ROOT.rglob("*.py"):
-        if "from function.facts import" in path.read_text():
+    for path in (*ROOT.rglob("*.py"), *(ROOT.parent / "kv_offload").rglob("*.py")):
+        if any(text in path.read_text() for text in ("from function.facts import", "rows(")):
             parts = path.relative_to(ROOT.parent).with_suffix("").parts
             importlib.import_module(".".join(part for part in parts if part != "__init__"))
     for engine in ENGINES:

@@ -265,7 +265,9 @@ def worst(
 PATTERNS, HIDDEN = collect()
 # What is put together of facts and engines when it is first asked for.
 BUILT = {
-    "function.contract.models.families": [row[0] for row in families._compiled()],
+    "function.contract.models.families": [
+        row[0] for section in families._NAMES for row in families._compiled(section)
+    ],
     "function.pods.identify": [
         re.compile(rf"(?:^|[-_.]){kind(engine).distribution}[-_]?{identify._VERSION}")
         for engine in ENGINES

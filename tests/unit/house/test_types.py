@@ -1,6 +1,8 @@
-"""Every type-checker ignore has its code and its reason on the same line."""
+"""Type-checker ignores have a code and a reason, and one class name is one class."""
 
+import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -34,3 +36,9 @@ def test_an_ignored_line_has_its_code_and_its_reason(line: str) -> None:
 )
 def test_reason_of_an_ignored_line_is_recognised(comment: str, good: bool) -> None:
     assert bool(_REASONED.search(comment)) is good
+
+
+def test_one_class_name_is_one_class() -> None:
+    trees = (ast.parse(path.read_text()) for path in (ROOT / "function").rglob("*.py"))
+    named = Counter(n.name for tree in trees for n in ast.walk(tree) if isinstance(n, ast.ClassDef))
+    assert {name: times for name, times in named.items() if times > 1} == {}

@@ -5,13 +5,16 @@ from dataclasses import replace
 import pytest
 
 from function import command
+from function.api.base import parse
 from function.api.consumer import KVOffloadTierRef
+from function.api.deployment import ModelDeploymentSpec
 from function.api.input import EngineImage, Input
 from function.command import EngineCall, ImageCall, Program
 from function.pods import identify
 from function.pods.declared import Declared, declared
+from function.pods.offload_request import composite_reference
 from function.pods.refs import Ref
-from function.problems import Refused
+from function.problems import Problem, Refused
 from function.reasons import Policy
 
 
@@ -448,6 +451,37 @@ def test_invalid_declarations_are_refused(templates, reason, annotation):
         reason,
         f"metadata.annotations[{A}{annotation}]",
     )
+
+
+QUOTE_OFF = '; write "Off" in quotes: YAML reads Off as false'
+
+
+@pytest.mark.parametrize("value", [False, "false", "False"])
+def test_unquoted_off_in_an_annotation_asks_for_quotes(value):
+    with pytest.raises(Refused) as refused:
+        declared([annotated(policy=value)], None, Input())
+    text = str(value)
+    assert refused.value.message == (
+        f"must be one of Required, Optional, Off, not {text!r}{QUOTE_OFF}"
+    )
+
+
+@pytest.mark.parametrize("policy", [True, "off", "Maybe"])
+def test_only_false_asks_for_quotes(policy):
+    with pytest.raises(Refused) as refused:
+        declared([annotated(policy=policy)], None, Input())
+    assert "quotes" not in refused.value.message
+
+
+def test_unquoted_off_in_a_field_asks_for_quotes():
+    ref = {"name": "chat", "policy": False}
+    wanted = f"must be one of Required, Optional, Off, not false{QUOTE_OFF}"
+    refused = composite_reference({"spec": {"kvOffloadTierRef": ref}})
+    assert isinstance(refused, Refused)
+    assert (refused.path, refused.message) == ("spec.kvOffloadTierRef.policy", wanted)
+    spec = {"template": {"spec": {"kvOffloadTierRef": ref}}}
+    _, problems = parse(ModelDeploymentSpec, spec, "spec")
+    assert Problem("spec.template.spec.kvOffloadTierRef.policy", wanted) in problems
 
 
 @pytest.mark.parametrize(

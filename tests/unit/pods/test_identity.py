@@ -5,7 +5,7 @@ import pytest
 from function.engines.registry import kind
 from function.engines.sglang.flags import TABLE as SGLANG_OPTIONS
 from function.engines.vllm.flags import TABLE as VLLM_OPTIONS
-from function.pods.identity import identity
+from function.pods.identity import Surroundings, identity
 
 PVC = {"name": "model-cache", "persistentVolumeClaim": {"claimName": "llama"}}
 MOUNT = {"name": "model-cache", "mountPath": "/mnt/models"}
@@ -14,8 +14,11 @@ MOUNT = {"name": "model-cache", "mountPath": "/mnt/models"}
 def compute(flags=None, *, volumes=(), mounts=(), env=(), image="vllm/vllm-openai:v0.33.0", **more):
     container = {"name": "engine", "image": image, "volumeMounts": list(mounts), "env": list(env)}
     template = {"spec": {"containers": [container], "volumes": list(volumes)}}
-    given = {"engine": "vLLM", "namespace": "default", "flags": flags or {}, **more}
-    return identity(template, container, **given)
+    container |= {"envFrom": list(more.pop("env_from", ()))}
+    own = {key: more.pop(key) for key in ("engine", "version", "declared", "hidden") if key in more}
+    around = Surroundings(**{"namespace": "default", **more})
+    given = {"engine": "vLLM", "flags": flags or {}, **own}
+    return identity(template, container, **given, around=around)
 
 
 def on_volume(source, path="/mnt/models", **mount):
@@ -209,7 +212,7 @@ ENV = {
     "offline, in nobody's volume": (
         {"TRANSFORMERS_OFFLINE": "1"},
         True,
-        "what stands at the relative path ~/.cache/huggingface/hub",
+        "what is at the relative path ~/.cache/huggingface/hub",
     ),
 }
 
@@ -238,7 +241,11 @@ def test_relative_model_path_starts_at_the_working_directory():
         template = {"spec": {"volumes": [PVC]}}
         engine = {"image": "vllm/vllm-openai:v0.33.0", "volumeMounts": [MOUNT], **container}
         got = identity(
-            template, engine, engine="vLLM", namespace="default", flags={"--model": model}
+            template,
+            engine,
+            engine="vLLM",
+            flags={"--model": model},
+            around=Surroundings(namespace="default"),
         )
         return dict(got.facts)["model"], got.known
 
@@ -299,14 +306,196 @@ def test_identity_flags_exist_in_the_engine(engine, options):
     arities = {option.name: option.arity for option in options.every}
     (inputs,) = kind(engine).identity
     for name in inputs.flags.keys() - inputs.gone:
-        assert (arities[name] == "0") == (name in inputs.switches), name
+        assert (arities[name.replace("--no-", "--")] == "0") == (name in inputs.switches), name
+    assert set(inputs.length) <= arities.keys()
 
 
-def test_a_declared_identity_replaces_all_but_the_model_string():
-    one = compute({"--model": "/mnt/models"}, declared="llama-v1")
-    two = compute({"--model": "/other", "--dtype": "half"}, declared="llama-v1")
-    assert one.digest == two.digest
-    assert (one.model, one.known, one.facts) == ("/mnt/models", True, (("declared", "llama-v1"),))
+PROD = {"declared": "team-a/prod"}
+
+# What two engines that declare the same must have in common: flags, and the rest.
+DECLARED = {
+    "dtype": ({"--dtype": "float16"}, {}),
+    "quantization": ({"--quantization": "awq"}, {}),
+    "overrides": ({"--hf-overrides": '{"rope_theta":1}'}, {}),
+    "ranks": ({"--tensor-parallel-size": "2"}, {}),
+    "revision": ({"--revision": "abc"}, {}),
+    "variables": ({}, {"env": [{"name": "VLLM_KV_CACHE_LAYOUT", "value": "HND"}]}),
+    "engine": ({}, {"engine": "SGLang"}),
+    "version": ({}, {"version": "0.32.0"}),
+    "the name's namespace": ({}, {"declared": "team-b/prod"}),
+    "name": ({}, {"declared": "team-a/test"}),
+    "tenant": ({}, {"tenant": "team-a"}),
+}
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_a_declared_identity_replaces_the_source_alone(name):
+    flags, more = DECLARED[name]
+    common = {"version": "0.33.0", "outlives_pods": True, **PROD}
+    one = compute({"--model": "/mnt/models"}, **common)
+    other = compute({"--model": "/mnt/models", **flags}, **{**common, **more})
+    assert one.known and other.known
+    assert one.digest != other.digest
+
+
+# What a declared identity does not answer for: flags, the rest, and what is unknown.
+UNREAD = {
+    "a flag": ({"--kv-cache-dtype": None}, {}, "--kv-cache-dtype"),
+    "the revision": ({"--revision": None}, {}, "--revision"),
+    "hidden flags": ({}, {"hidden": ["$EXTRA"]}, "the flags in $EXTRA"),
+    "a variable": (
+        {},
+        {"env": [{"name": "PYTHONHASHSEED", "valueFrom": {"fieldRef": {}}}]},
+        "env PYTHONHASHSEED",
+    ),
+    "version": (
+        {},
+        {"image": "vllm/vllm-openai:latest", "outlives_pods": True},
+        "the engine's version (annotate modelplane.ai/kv-offload-engine-version)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_a_declared_identity_answers_for_no_other_value(name):
+    flags, more, unknown = UNREAD[name]
+    found = compute({"--model": "/mnt/models", **flags}, **PROD, **more)
+    assert (found.known, found.unknown) == (False, unknown)
+
+
+def test_equal_declared_identities_are_equal_wherever_the_weights_are():
+    one = compute({"--model": "/mnt/models"}, volumes=[PVC], mounts=[MOUNT], **PROD)
+    mirror = [{"name": "HF_ENDPOINT", "value": "https://mirror"}]
+    for other in (
+        compute({"--model": "/elsewhere"}, **PROD),
+        compute({"--model": "org/m", "--download-dir": "/d"}, env=mirror, **PROD),
+        compute({"--model": None}, **PROD),
+    ):
+        assert (other.digest, other.known) == (one.digest, True)
+    assert one.facts == (("declared", "team-a/prod"), ("engine", "vLLM"))
+
+
+FROM = [{"configMapRef": {"name": "settings"}}]
+
+
+def test_sources_of_variables_that_cannot_be_seen_are_told_apart():
+    def of(sources, **more):
+        return compute(BASE, env_from=sources, **more)
+
+    secret = [{"secretRef": {"name": "settings"}}]
+    prefixed = [{"prefix": "VLLM_", **FROM[0]}]
+    found = [of(FROM), of(secret), of(prefixed), of([]), of(FROM, namespace="other")]
+    assert len({each.digest for each in found}) == len(found)
+    assert all(each.known for each in found)
+    assert of(FROM).digest == found[0].digest
+    assert of(["nonsense"]).digest == of([]).digest
+
+
+def test_a_visible_config_map_counts_by_what_it_holds():
+    def of(text, **more):
+        return compute(BASE, env_from=FROM, texts={"settings": text}, **more)
+
+    layout = {"name": "VLLM_KV_CACHE_LAYOUT", "value": "HND"}
+    plain, set_ = of({"OTHER": "1"}), of({"VLLM_KV_CACHE_LAYOUT": "HND"})
+    assert plain.digest == compute(BASE).digest
+    assert set_.digest == compute(BASE, env=[layout]).digest != plain.digest
+    assert of({"VLLM_KV_CACHE_LAYOUT": "NHD"}, env=[layout]).digest == set_.digest
+    assert of(None).digest == compute(BASE, env_from=FROM).digest
+
+
+LONG = {"--max-model-len": "131072"}
+
+# Whether the largest context is part of a model's identity.
+LENGTH = {
+    "microsoft/Phi-3-mini-128k-instruct": True,
+    "microsoft/Phi-3.5-mini-instruct": True,
+    "microsoft/Phi-3.5-MoE-instruct": True,
+    "microsoft/Phi-4-mini-instruct": True,
+    "openbmb/MiniCPM3-4B": True,
+    "openbmb/MiniCPM4-8B": True,
+    "org/nobody-knows-it": True,
+    "/mnt/models": True,
+    "/models/Llama-3-8B": True,
+    "microsoft/Phi-3-mini-4k-instruct": False,
+    "microsoft/phi-4": False,
+    "meta-llama/Llama-3.1-8B-Instruct": False,
+    "Qwen/Qwen3-32B": False,
+}
+
+
+@pytest.mark.parametrize("model", LENGTH)
+def test_context_length_counts_where_rope_factors_may_follow_it(model):
+    at = {"volumes": [{"name": "v", "nfs": {"server": "s", "path": "/"}}]}
+    at["mounts"] = [{"name": "v", "mountPath": "/"}]
+    plain, long = compute({"--model": model}, **at), compute({"--model": model, **LONG}, **at)
+    assert plain.known and long.known
+    assert (long.digest != plain.digest) is LENGTH[model]
+    assert compute({"--model": model, "--max-model-len": "4096"}, **at).digest != long.digest or (
+        not LENGTH[model]
+    )
+
+
+def test_an_unreadable_context_length_is_unknown_for_long_rope_alone():
+    unread = {"--max-model-len": None}
+    assert compute({"--model": "microsoft/Phi-4-mini-instruct", **unread}).unknown == (
+        "--max-model-len"
+    )
+    unlisted = {"--model": "org/nobody-knows-it"}
+    got = compute({**unlisted, **unread})
+    assert got.known and got.digest != compute(unlisted).digest
+    assert compute({"--model": "Qwen/Qwen3-32B", **unread}).known
+
+
+# What was outside the identity: flags and variables.
+OUTSIDE = {
+    "code of the repository": ({"--trust-remote-code": None}, {}),
+    "a platform's own settings": ({"--additional-config": '{"a":1}'}, {}),
+    "another place of downloads": ({"--download-dir": "/d"}, {}),
+    "without the hybrid manager": ({"--disable-hybrid-kv-cache-manager": None}, {}),
+    "with it, whatever the connector": ({"--no-disable-hybrid-kv-cache-manager": None}, {}),
+    "plugins": ({}, {"VLLM_PLUGINS": "mine"}),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_what_may_change_blocks_changes_the_identity(name):
+    flags, values = OUTSIDE[name]
+    env = [{"name": key, "value": value} for key, value in values.items()]
+    got = compute({**BASE, **flags}, env=env)
+    assert got.known
+    assert got.digest != compute(BASE).digest
+
+
+def test_a_value_cannot_pass_for_another_fact():
+    forged = compute({**BASE, "--quantization": "awq\0--x=y"})
+    assert forged.digest != compute({**BASE, "--quantization": "awq"}).digest
+    two = {**BASE, "--dtype": "half\0--quantization=awq"}
+    assert (
+        compute(two).digest != compute({**BASE, "--dtype": "half", **OTHER["quantization"]}).digest
+    )
+
+
+def test_layouts_that_connectors_ask_for_change_the_identity():
+    heads_first = compute(BASE, layouts=frozenset({"LBHNC"}))
+    assert heads_first.known
+    assert heads_first.digest != compute(BASE).digest
+
+
+def test_names_of_one_cluster_mean_other_things_on_another():
+    def on(cluster, **more):
+        return compute({"--model": "/mnt/models"}, cluster=cluster, **more).digest
+
+    claim = {"volumes": [PVC], "mounts": [MOUNT]}
+    folder = {**claim, "volumes": [{"name": PVC["name"], "hostPath": {"path": "/models"}}]}
+    for local in (claim, folder):
+        assert len({on("a", **local), on("b", **local), on("", **local)}) == 3
+    assert compute(BASE, cluster="a").digest == compute(BASE).digest
+    hidden = {"env_from": FROM}
+    assert compute(BASE, cluster="a", **hidden) != compute(BASE, cluster="b", **hidden)
+
+
+def test_what_a_store_holds_changes_the_identity():
+    assert compute(BASE, store="Redis chat FP8").digest != compute(BASE).digest
 
 
 def test_digests_are_pinned():

@@ -56,6 +56,28 @@ def test_the_text_is_canonical_and_pinned():
     assert "\n" not in FULL.text
 
 
+def test_record_that_could_not_be_written_again_is_unreadable():
+    template = {"injection": {"files": {"f": "x" * 9000, "g": "y" * 9000}}, "container": "engine"}
+    data = {"version": 1, "state": WIRED, "tier": "a/b", "templates": {"p": template}}
+    assert load(json.dumps(data)) == (None, "the record is too long to be one of ours")
+
+
+def test_a_text_of_several_templates_is_recorded_once():
+    one, other = (Injection(files={"class.py": "x" * 9000, "own": own}) for own in ("a", "b"))
+    templates = {f"spec.{i}": TemplateRecord(each) for i, each in enumerate((one, one, other))}
+    record = Record(state=WIRED, tier="a/b", templates=templates)
+    assert record.text.count("x" * 9000) == 1
+    assert load(record.text) == (record, "")
+    same_name = {"spec.3": TemplateRecord(Injection(files={"class.py": "y"}))}
+    mixed = Record(state=WIRED, tier="a/b", templates=templates | same_name)
+    assert load(mixed.text) == (mixed, "")
+
+
+def test_a_record_that_is_short_enough_keeps_its_bytes():
+    twice = {path: TemplateRecord(Injection(files={"f": "x"})) for path in ("a", "b")}
+    assert '"texts"' not in Record(state=WIRED, tier="a/b", templates=twice).text
+
+
 def test_digest_depends_on_the_content():
     assert digest({"a": {"x": 1, "y": [1, 2]}}) == digest({"a": {"y": [1, 2], "x": 1}})
     assert digest({"a": {"y": [2, 1]}}) != digest({"a": {"y": [1, 2]}})

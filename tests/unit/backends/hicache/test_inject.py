@@ -106,7 +106,14 @@ def test_engine_uses_the_pool_of_another_tier() -> None:
     assert extra(POOL)["master_server_address"] == (
         "kv-pool-a9f543daf8-master.kv-offload-system.svc:50051"
     )
-    assert (extra(POOL)["check_server"], found.waits) == (True, ())
+    awaited = {
+        "kv-offload-await-master": "kv-pool-a9f543daf8-master.kv-offload-system.svc:50051",
+        "kv-offload-await-store": "kv-pool-a9f543daf8-store.kv-offload-system.svc",
+    }
+    assert extra(POOL)["check_server"] is False
+    assert found.waits == tuple(
+        {"name": name, "addresses": [address], "seconds": 300} for name, address in awaited.items()
+    )
     local = pool(
         nodes={"selector": {"pool": "h200"}},
         namespace="kv",
@@ -257,7 +264,12 @@ REFUSED: tuple[tuple[Tier, dict[str, Any], str, str], ...] = (
     (EIC, {"flags": PIPELINE}, "EngineUnsupported", "--pp-size 2"),
     (FILES, {"pods": 2}, "EngineUnsupported", "spans 2 pods"),
     (POSIX, {"version": "0.5.14"}, "VersionMismatch", "0.5.15 is the first"),
-    (FILES, {"identity": "", "model": "/m"}, "CacheIdentityConflict", "(/m) are unknown"),
+    (
+        FILES,
+        {"identity": "", "model": "/m"},
+        "CacheIdentityConflict",
+        "cannot be read from the pod: the model argument",
+    ),
     (POOL, {"identity": ""}, "CacheIdentityConflict", "kv-offload-cache-identity"),
     (FILES, {"flags": {"--lora-paths": "a=b"}}, "CacheIdentityConflict", "--lora-paths"),
     (

@@ -128,7 +128,13 @@ REFUSED: tuple[tuple[str, Tier, Engine, str, str], ...] = (
         for name, of in (("server", ISOLATED), ("files", FILES), ("redis", REDIS))
         for part in ("kv-offload-cache-identity",)
     ),
-    ("no identity, SGLang", SHARED, _sglang(identity=""), "CacheIdentityConflict", "are unknown"),
+    (
+        "no identity, SGLang",
+        SHARED,
+        _sglang(identity=""),
+        "CacheIdentityConflict",
+        "cache identity is unknown",
+    ),
     (
         "other plugins",
         SHARED,

@@ -63,8 +63,9 @@ def _connector(**extra: Any) -> dict[str, Any]:
     }
 
 
-def _inside(**settings: Any) -> Tier:
-    return tier({"lmcache": {"mode": "InProcess", "inProcess": settings}})
+def _inside(*, generated: bool = False, **settings: Any) -> Tier:
+    inside = {"mode": "InProcess", "generated": generated, "inProcess": settings}
+    return tier({"lmcache": inside})
 
 
 def _vllm(**facts: Any) -> Engine:
@@ -104,12 +105,14 @@ NODE_SERVER: tuple[tuple[str, Tier, Engine, dict[str, Any]], ...] = (
         },
     ),
     (
-        "a longer start, no eager look-up",
-        server(REDIS, prefetch={"eager": False}, l1={"sizeGiB": 400, "hugepages": True}),
+        "a longer start, no eager look-up, generated tokens",
+        server(
+            REDIS, prefetch={"eager": False}, l1={"sizeGiB": 400, "hugepages": True}, generated=True
+        ),
         _vllm(),
         {
             "backend": "LMCache",
-            "connector": _connector(mq_timeout=860, isolated_ipc=True),
+            "connector": _connector(mq_timeout=860, isolated_ipc=True, save_decode_cache=True),
             "connector_options": {"kv_load_failure_policy": "recompute"},
             "files": MODULE.files,
             **DELIVERED,
@@ -208,7 +211,7 @@ IN_PROCESS: tuple[tuple[str, Tier, Engine, dict[str, Any], dict[str, Any]], ...]
     ("memory", _inside(), _vllm(), INSIDE, LOCAL),
     (
         "a gang of two pods with 8 GPUs each, and a disk",
-        _inside(memoryGiB=10, localDisk={"sizeGiB": 100}, cachePolicy="LFU", saveDecodeCache=True),
+        _inside(memoryGiB=10, localDisk={"sizeGiB": 100}, cachePolicy="LFU", generated=True),
         _vllm(pods=2, flags={"--tensor-parallel-size": "8", "--pipeline-parallel-size": "2"}),
         INSIDE
         | {

@@ -13,7 +13,9 @@ read = functools.partial(tiers.read, "Mooncake")
 tier = functools.partial(tiers.tier, "Mooncake")
 STORE: dict[str, Any] = {"sizeGiB": 200}
 RDMA = {"source": "DevicePlugin", "devicePlugin": {"resourceName": "rdma/hca"}}
-FEATURES = frozenset({"cache_prefix", "fixed-seed", "load_async", "tenant_id", "standalone-store"})
+FEATURES = frozenset(
+    {"cache_prefix", "fixed-seed", "load_async", "lookup_async", "tenant_id", "standalone-store"}
+)
 IDENTITY = "0123456789ab"
 
 

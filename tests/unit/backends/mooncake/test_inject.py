@@ -8,20 +8,23 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
+from function.backends import keyed
 from function.backends.hierarchy_rows import SMALL_POOL
 from function.backends.mooncake import BACKEND
 from function.contract.backend import Tier
 from function.contract.engine import Engine
 from function.contract.gate import check
+from function.contract.injection import Injection
 from function.contract.packages import stated
 from function.engines import ranks
 from function.problems import Refused
 from kv_offload.docs.reasons import REASONS
-from tests.unit.backends.mooncake import IDENTITY, RDMA, pool, sglang, vllm
+from tests.unit.backends.mooncake import FEATURES, IDENTITY, RDMA, STORE, pool, sglang, vllm
 
 PLAIN = pool()
 WIRED = {"modelplane.ai/kv-offload": "chat-3f9ab"}
 DRA = {"source": "DRA", "dra": {"deviceClassName": "dranet.net"}}
+((MODULE, _),) = ((n.removesuffix(".py"), t) for n, t in keyed.files("/")["files"].items())
 HOST = "chat-3f9ab-master.kv-offload-system.svc"
 
 
@@ -37,19 +40,85 @@ def test_kv_role_follows_the_phase(phase: str) -> None:
     found = BACKEND.inject(PLAIN, vllm(phase=phase)).connector
     assert found == {
         "kv_connector": "MooncakeStoreConnector",
+        "kv_connector_module_path": MODULE,
         "kv_role": "kv_consumer" if phase == "Decode" else "kv_both",
-        "kv_connector_extra_config": {"cache_prefix": IDENTITY, "load_async": True},
+        "kv_connector_extra_config": {
+            "cache_prefix": IDENTITY,
+            "load_async": True,
+            "lookup_async": True,
+        },
     }
+
+
+def test_lookups_are_asynchronous_where_the_version_can() -> None:
+    found = BACKEND.inject(PLAIN, vllm(features=frozenset({"cache_prefix"}))).connector
+    assert found is not None
+    assert found["kv_connector_extra_config"] == {"cache_prefix": IDENTITY, "load_async": True}
+
+
+def test_generated_tokens_are_stored_if_the_tier_says_so() -> None:
+    tier = pool(generated=True)
+    found = BACKEND.inject(tier, vllm(features=FEATURES | {"save_decode_cache"})).connector
+    assert found is not None
+    assert found["kv_connector_extra_config"]["save_decode_cache"] is True
+    assert BACKEND.inject(tier, sglang()) == BACKEND.inject(PLAIN, sglang())
+    with pytest.raises(Refused) as refused:
+        BACKEND.inject(tier, vllm(version="0.28.0"))
+    assert refused.value.reason == "VersionMismatch"
+    assert "spec.mooncake.generated needs vLLM 0.29" in refused.value.message
+
+
+TIMEOUTS = {
+    "MC_RPC_CONNECT_TIMEOUT_MS": "1000",
+    "MC_RPC_TIMEOUT_MS": "1000",
+    "MC_TCP_PROGRESS_TIMEOUT_SEC": "5",
+    "MC_TCP_STATUS_TIMEOUT_SEC": "5",
+}
+
+
+@pytest.mark.parametrize("engine", [vllm(), sglang()])
+def test_engine_waits_seconds_for_master_and_stores(engine: Engine) -> None:
+    found = BACKEND.inject(PLAIN, engine)
+    assert {v["name"]: v["value"] for v in found.env_if_absent} == TIMEOUTS
+    if engine == vllm():
+        assert set(TIMEOUTS) <= set(found.ray_env)
+
+
+@pytest.mark.parametrize(
+    "tier",
+    [
+        pool(store={**STORE, "offload": {"sizeGiB": 500, "claim": {}}}),
+        pool(external={"masterAddress": "m:50051"}),
+        pool(store=None, external={"masterAddress": "m:50051"}),
+    ],
+)
+@pytest.mark.parametrize("engine", [vllm(), sglang()])
+def test_loads_that_may_come_from_a_disk_are_not_bounded(tier: Tier, engine: Engine) -> None:
+    """`batch_get_offload_object` answers when the owner's disk has read every block."""
+    found = BACKEND.inject(tier, engine).env_if_absent
+    assert [variable["name"] for variable in found] == ["MC_RPC_CONNECT_TIMEOUT_MS"]
+
+
+def config_file(found: Injection) -> tuple[str, str]:
+    """The name and text of the client's configuration."""
+    ((name, text),) = ((n, text) for n, text in found.files.items() if n.endswith(".json"))
+    return name, text
 
 
 def test_config_file_name_carries_a_digest() -> None:
     one, other = BACKEND.inject(PLAIN, vllm()), BACKEND.inject(pool(protocol="tcp"), vllm())
     assert one == other
-    ((name, text),) = one.files.items()
+    name, text = config_file(one)
     assert one.env[0] == {"name": "MOONCAKE_CONFIG_PATH", "value": f"{one.files_path}/{name}"}
     assert json.loads(text)["local_buffer_size"] == 512 * 2**20
-    ((further, _),) = BACKEND.inject(pool(engine={"bufferMiB": 64}), vllm()).files.items()
+    further, _ = config_file(BACKEND.inject(pool(engine={"bufferMiB": 64}), vllm()))
     assert further != name
+
+
+def test_vllm_loads_our_class_where_keys_have_a_place() -> None:
+    found = BACKEND.inject(PLAIN, vllm())
+    assert set(found.files) == {f"{MODULE}.py", config_file(found)[0]}
+    assert found.search_paths == {"PYTHONPATH": found.files_path}
 
 
 # (flags, pods, workers of one pod)
@@ -87,11 +156,10 @@ def test_sglang_injection() -> None:
         "--page-size": "64",
     }
     assert extra(PLAIN) == {
-        "check_server": True,
+        "check_server": False,
         "device_name": "",
         "extra_backend_tag": IDENTITY,
         "global_segment_size": 0,
-        "master_metrics_port": 9003,
         "master_server_address": f"{HOST}:50051",
         "metadata_server": "P2PHANDSHAKE",
         "protocol": "tcp",
@@ -108,7 +176,7 @@ WHOSE = (("team-a", "team-a", "team-a"), ("team-b", "", "default"), ("", "", "de
 def test_clients_name_their_tenant(namespace: str, tenant: str, said: str) -> None:
     assert BACKEND.tenant(TENANTS, namespace) == tenant
     assert BACKEND.tenant(PLAIN, namespace) == ""
-    ((_, text),) = BACKEND.inject(TENANTS, vllm(tenant=tenant)).files.items()
+    _, text = config_file(BACKEND.inject(TENANTS, vllm(tenant=tenant)))
     assert json.loads(text)["tenant_id"] == said
     known = {SMALL_POOL, "tenant_id"}
     found = extra(TENANTS, tenant=tenant, features=frozenset(known))
@@ -162,6 +230,46 @@ def test_the_host_pool_of_sglang_is_written_and_counted(
 ) -> None:
     found = BACKEND.inject(pool(engine={"hostGiB": said} if said else {}), sglang(**engine))
     assert (found.flags.get("--hicache-size"), found.memory_bytes) == (size, gib * 2**30)
+
+
+AWAITS = ["kv-offload-await-master", "kv-offload-await-store"]
+
+
+def test_sglang_starts_after_the_master_and_a_ready_store() -> None:
+    """SGLang ends about ten seconds after its first writes fail; init containers run once."""
+    wired = BACKEND.inject(PLAIN, sglang()).waits
+    addresses = [f"{HOST}:50051", "chat-3f9ab-store.kv-offload-system.svc"]
+    assert wired == tuple(
+        {"name": name, "addresses": [address], "seconds": 300}
+        for name, address in zip(AWAITS, addresses, strict=True)
+    )
+    (service,) = (p.manifest for p in BACKEND.parts(PLAIN) if p.key == "service-store")
+    (stores,) = (p.manifest for p in BACKEND.parts(PLAIN) if p.key.endswith("set-store"))
+    assert addresses[1] == "{name}.{namespace}.svc".format(**service["metadata"])
+    assert service["spec"]["clusterIP"] == "None", "its name resolves from the first pod on"
+    assert "publishNotReadyAddresses" not in service["spec"]
+    assert service["spec"]["selector"] == stores["spec"]["selector"]["matchLabels"]
+    joined = BACKEND.inject(pool(external={"masterAddress": "m:50051"}), sglang()).waits
+    assert [wait["name"] for wait in joined] == AWAITS[1:], "its stores wait for the master"
+
+
+ADMITS = {"Pool": False, "Engines": True}
+
+
+@pytest.mark.parametrize("access", ADMITS)
+def test_only_an_admitted_engine_asks_the_admin_port(access: str) -> None:
+    """Who reaches it may set the shares of others and remove all blocks."""
+    of = pool({"monitoring": {}}, adminAccess=access)
+    asks = ADMITS[access]
+    assert extra(of).get("master_metrics_port") == (9003 if asks else None)
+    assert extra(of)["check_server"] is asks
+    assert [wait["name"] for wait in BACKEND.inject(of, sglang()).waits] == ([] if asks else AWAITS)
+    (policy,) = (p.manifest for p in BACKEND.parts(of) if p.key == "networkpolicy-pool")
+    own, engines, monitoring = policy["spec"]["ingress"]
+    ports = [{port["port"] for port in rule["ports"]} for rule in (own, engines, monitoring)]
+    assert [9003 in each for each in ports] == [True, asks, True]
+    assert "namespaceSelector" not in own["from"][0]
+    assert ports[1] == {50051, 15000, 12300} | ({9003} if asks else set())
 
 
 # What SGLang can ask before it starts: the admin server on the master's own host, or nothing.
@@ -250,6 +358,8 @@ def test_prefix_or_seed_carries_the_identity(
     found = BACKEND.inject(PLAIN, engine)
     assert found.connector is not None
     assert found.connector["kv_connector_extra_config"].get("cache_prefix", "") == prefix
+    assert found.connector.get("kv_connector_module_path") == (MODULE if prefix else None)
+    assert found.search_paths == ({"PYTHONPATH": found.files_path} if prefix else {})
     assert [v["value"] for v in found.env_if_absent if v["name"] == "PYTHONHASHSEED"] == (
         [seed] if seed else []
     )

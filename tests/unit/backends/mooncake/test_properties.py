@@ -46,7 +46,7 @@ def test_accepted_tier_composes_valid_sizes(mooncake: dict[str, Any]) -> None:
         return
     parts = BACKEND.parts(tier)
     keys = [part.key for part in parts]
-    assert len(set(keys)) == len(keys) <= 10
+    assert len(set(keys)) == len(keys) <= 11
     assert sum(part.watch for part in parts) <= 3
     names = {(p.manifest["kind"], p.manifest["metadata"]["name"]) for p in parts}
     assert len(names) == len(parts)

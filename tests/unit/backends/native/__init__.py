@@ -12,7 +12,15 @@ read = functools.partial(tiers.read, "Native")
 tier = functools.partial(tiers.tier, "Native")
 IDENTITY = "0123456789ab"
 FEATURES = frozenset(
-    {"blocks_per_chunk", "eviction_policy", "fs", "kv_offload_backend", "obj", "p2p"}
+    {
+        "blocks_per_chunk",
+        "eviction_policy",
+        "fs",
+        "kv_cache_layout",
+        "kv_offload_backend",
+        "obj",
+        "p2p",
+    }
 )
 FILES: dict[str, Any] = {
     "name": "files",

@@ -12,7 +12,7 @@ from function.contract.engine import Engine
 from function.contract.gate import Question
 from function.problems import Refused
 from kv_offload.docs.reasons import REASONS
-from tests.unit.backends.native import BUCKET, FILES, IDENTITY, PEERS, native, vllm
+from tests.unit.backends.native import BUCKET, FEATURES, FILES, IDENTITY, PEERS, native, vllm
 
 GIB, MIB = 2**30, 2**20
 TP8 = {"--tensor-parallel-size": "8"}
@@ -23,6 +23,24 @@ def extra(tier: Tier, **facts: Any) -> dict[str, Any]:
     assert connector is not None
     found: dict[str, Any] = connector["kv_connector_extra_config"]
     return found
+
+
+def test_generated_tokens_are_stored_if_the_tier_says_so() -> None:
+    features = FEATURES | {"offload_prompt_only"}
+    assert "offload_prompt_only" not in extra(native(), features=features)
+    assert extra(native(generated=True), features=features)["offload_prompt_only"] is False
+
+
+def test_threads_and_threshold_are_written_where_the_tier_sets_them() -> None:
+    files = {**FILES["fileSystem"], "readThreads": 32, "writeThreads": 8}
+    (level,) = extra(native({**FILES, "fileSystem": files}))["secondary_tiers"]
+    (usual,) = extra(native(FILES))["secondary_tiers"]
+    assert level == usual | {"n_read_threads": 32, "n_write_threads": 8}
+    assert extra(native(storeThreshold=2)) == extra(native()) | {"store_threshold": 2}
+
+
+def test_offloading_connector_needs_no_prefix_caching() -> None:
+    assert extra(native(), flags={"--no-enable-prefix-caching": None}) == extra(native())
 
 
 # (spec.native.cpu, flags, pods) -> (GiB of `cpu_bytes_to_use`, GiB and MiB that a pod is raised by)
@@ -134,6 +152,27 @@ def test_levels_keep_their_order_and_carry_the_identity() -> None:
 
 # (tier, facts of the engine) -> the reason, and what the message says
 SHARED = native(FILES)
+
+
+@pytest.mark.parametrize("levels", [(FILES,), (BUCKET,), (PEERS,)])
+def test_shared_levels_are_keyed_by_what_the_engine_resolved(levels: tuple[Any, ...]) -> None:
+    found = BACKEND.inject(native(*levels), vllm())
+    name = (found.connector or {})["kv_connector_module_path"]
+    assert set(found.files) == {f"{name}.py"}
+    assert found.search_paths == {"PYTHONPATH": found.files_path}
+
+
+@pytest.mark.parametrize(
+    ("levels", "features"), [((), FEATURES), ((FILES,), FEATURES - {"kv_cache_layout"})]
+)
+def test_upstreams_class_where_nothing_is_shared_or_known(
+    levels: tuple[Any, ...], features: frozenset[str]
+) -> None:
+    found = BACKEND.inject(native(*levels), vllm(features=features))
+    assert "kv_connector_module_path" not in (found.connector or {})
+    assert (found.files, found.search_paths) == ({}, {})
+
+
 REFUSED: dict[str, tuple[Tier, dict[str, Any], str, str]] = {
     "tensor parallelism over pods": (
         SHARED,
@@ -178,16 +217,22 @@ REFUSED: dict[str, tuple[Tier, dict[str, Any], str, str]] = {
         "PYTORCH_CUDA_ALLOC_CONF sets",
     ),
     "no prefix caching": (
-        native(),
+        native(cpu={"sizeGiB": 8}, simple={}),
         {"flags": {"--no-enable-prefix-caching": None}},
         "ConnectorConflict",
-        "vLLM offloads nothing",
+        "turns itself off",
+    ),
+    "generated tokens before 0.23": (
+        native(generated=True),
+        {"version": "0.22.0", "features": frozenset()},
+        "VersionMismatch",
+        "spec.native.generated needs vLLM 0.23 or newer; this engine is 0.22.0",
     ),
     "an unknown identity": (
         SHARED,
         {"identity": "", "model": "/mnt/models"},
         "CacheIdentityConflict",
-        "(/mnt/models) are unknown",
+        "cache identity is unknown",
     ),
     "LoRA": (
         SHARED,

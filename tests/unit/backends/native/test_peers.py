@@ -47,7 +47,7 @@ def test_without_peers_files_keep_their_seed() -> None:
 # (spec.native.secondary[].peers, facts) -> reason, what is said
 REFUSED: tuple[tuple[dict[str, Any], dict[str, Any], Reason, str], ...] = (
     ({}, {"env": {SEED: "0"}}, Reason.CONNECTOR_CONFLICT, "0 in the pod and "),
-    ({}, {"identity": ""}, Reason.CACHE_IDENTITY_CONFLICT, "are unknown"),
+    ({}, {"identity": ""}, Reason.CACHE_IDENTITY_CONFLICT, "cache identity is unknown"),
     (
         {},
         {"version": "0.26.0", "features": frozenset({"fs", "obj"})},

@@ -63,7 +63,10 @@ KNOWN: tuple[tuple[list[dict[str, Any]], list[str]], ...] = (
         [files("a", name="kv"), files("b", name="kv", namespace="team-b")],
         [
             "spec.native.secondary: has claims of several namespaces, which one pod cannot "
-            "mount: give each namespace its own tier"
+            "mount: give each namespace its own tier",
+            "spec.native.secondary[1].fileSystem.claim.namespace: team-b is not admitted by "
+            "spec.allowedNamespaces: add it there (from: Names), or name a namespace of engines "
+            "that the tier serves",
         ],
     ),
     (

@@ -5,13 +5,13 @@ port, an assumed flag, engines that must agree.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
 from function.api.base import ApiModel, ForbiddenField
 from function.api.placement import LocalRef
-from function.contract.backend import AGENTS, Defaults, Description, Need, Part, Tier
+from function.contract.backend import AGENTS, Backend, Description, Need, Part, Tier
 from function.contract.engine import Engine
 from function.contract.gate import GateRow, Question, Rows
 from function.contract.injection import Injection
@@ -39,7 +39,7 @@ def _address(tier: Tier[BorrowedSpec]) -> str:
     return str(tier.needed["store"]["status"]["endpoints"]["master"])
 
 
-class Borrowed(Defaults[BorrowedSpec]):
+class Borrowed(Backend[BorrowedSpec]):
     """The backend (see `function.contract.backend.Backend`)."""
 
     name = "Borrowed"
@@ -48,7 +48,6 @@ class Borrowed(Defaults[BorrowedSpec]):
         flags=frozenset({"--block-size"}),
         env=frozenset({"BORROWED_STORE"}),
         ports=frozenset({"kv"}),
-        companions=frozenset({"v1/PersistentVolumeClaim"}),
     )
 
     def needs(self, tier: Tier[BorrowedSpec]) -> tuple[Need, ...]:
@@ -82,16 +81,10 @@ class Borrowed(Defaults[BorrowedSpec]):
         return Question("ExampleConnector", engine, ROWS)
 
     def inject(self, tier: Tier[BorrowedSpec], engine: Engine) -> Injection:
-        claim: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": f"{tier.remote_name}-lanes"},
-        }
         return Injection(
             backend=self.name,
             flags={"--block-size": "32"},
             env=({"name": "BORROWED_STORE", "value": _address(tier)},),
-            companions={"persistentvolumeclaim-lanes": claim},
             ports=(PORT,),
         )
 

@@ -46,6 +46,13 @@ AWAITS = {
     "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     "terminationMessagePolicy": "FallbackToLogsOnError",
 }
+USER = {
+    "runAsNonRoot": True,
+    "runAsUser": 1000,
+    "runAsGroup": 0,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+RESTRICTED = USER | {"capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}}
 IN_ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
 
 
@@ -321,6 +328,14 @@ KEPT_OR_ADDED = {
         pod(
             {"imagePullPolicy": "Always"},
             {"initContainers": [{"name": "model"}, AWAITS | {"imagePullPolicy": "Always"}]},
+        ),
+    ),
+    "a wait runs as the engine's container does": (
+        pod({"securityContext": RESTRICTED | {"readOnlyRootFilesystem": True}}),
+        Injection(waits=(WAIT,)),
+        pod(
+            {"securityContext": RESTRICTED | {"readOnlyRootFilesystem": True}},
+            {"initContainers": [AWAITS | {"securityContext": AWAITS["securityContext"] | USER}]},
         ),
     ),
     "memory that is not set stays unset": (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from function.api.engines import VLLM
 from function.api.sixth import SixthSpec
-from function.contract.backend import Defaults, Description, Part, Tier, Variant
+from function.contract.backend import Backend, Description, Part, Tier
 from function.contract.engine import Engine
 from function.contract.gate import Question, Rows
 from function.contract.injection import Injection
@@ -32,17 +32,13 @@ WHEEL = Pairing(
 
 
 @dataclass(frozen=True)
-class Sixth(Defaults[SixthSpec]):
+class Sixth(Backend[SixthSpec]):
     """The backend (see `function.contract.backend.Backend`)."""
 
     name: str = "Sixth"
     field: str = "sixth"
     allows: Allowance = ALLOWS
     rows = Rows.of(Path(__file__).with_name("facts.yaml"))
-
-    def variants(self) -> tuple[Variant, ...]:
-        """One."""
-        return (Variant("Sixth", {"backend": "Sixth", "sixth": {"sizeGiB": 1}}),)
 
     def problems(self, tier: Tier[SixthSpec]) -> list[Problem]:
         """None beside what the schema says."""

@@ -42,6 +42,7 @@ KIND = EngineKind(
     ranks=RankFlags(shared=("--cards",), replicas="--replicas"),
     identity=[IdentityInputs(flags={"--cards": "1", "--dtype": "auto"})],
     read=_read,
+    loose=lambda call: _scan(call).loose,
     plan=_plan,
     events=EventFlags(block="--block"),
 )

@@ -16,6 +16,7 @@ from function.backends.mooncake import conflicts, connector
 from function.backends.mooncake import facts as mooncake
 from function.contract.backend import Need
 from function.contract.engine import Engine
+from function.contract.injection import Json
 from function.kube import access
 from function.names import API_VERSION, remote_name
 
@@ -49,7 +50,7 @@ def problem(tier: Tier) -> tuple[str, str] | None:
     return (_PATH, f"{who} is not valid: see its condition Accepted") if problems else None
 
 
-def pool(tier: Tier) -> mooncake.Tier:
+def tier_of(tier: Tier) -> mooncake.Tier:
     """Return the pool as a Mooncake tier: the needed one, or one of addresses only."""
     needed = tier.needed.get(NEED)
     if needed is not None:
@@ -66,25 +67,26 @@ def pool(tier: Tier) -> mooncake.Tier:
 
 def version(tier: Tier) -> Version | None:
     """Return Mooncake's version in the pool's processes, None if unknown."""
-    return mooncake.image(pool(tier)).version
+    return mooncake.image(tier_of(tier)).version
 
 
 def tenant(tier: Tier, namespace: str) -> str:
     """Return the tenant of an engine in the pool, "" without tenants."""
     known = tier.settings.storage is not None and tier.settings.storage.mooncake is not None
-    return mooncake.tenant(pool(tier), namespace) if known else ""
+    return mooncake.tenant(tier_of(tier), namespace) if known else ""
 
 
 def storage(tier: Tier, engine: Engine) -> Storage:
     """Return the storage; the pods carry the label that the pool's policy admits."""
-    found = pool(tier)
+    found = tier_of(tier)
     conflicts.CONFLICTS.check(found, engine)
     made = connector.storage(found, facts.pages(tier, engine), engine.tenant)
     pod = {key: value for key, value in made.pod.items() if key != "backend"}
     seconds = present(tier.settings.storage).wait_seconds
     if seconds and not made.extra["check_server"]:
         addresses = mooncake.master_address(found).removeprefix("etcd://").split(";")
-        pod["waits"] = ({"name": facts.AWAIT, "addresses": addresses, "seconds": seconds},)
+        wait: Json = {"name": facts.AWAIT, "addresses": addresses, "seconds": seconds}
+        pod["waits"] = mooncake.waits(found, seconds) or (wait,)
     return Storage(made.backend, made.extra, pod)
 
 

@@ -1,0 +1,43 @@
+"""Say that the provider no longer sees parts of a composite, in one message for a whole outage.
+
+Every try has another error, and crossplane-runtime renews a condition's time with its message. The
+message of the first try is repeated, so that a status does not change with each poll.
+"""
+
+from collections.abc import Iterable
+
+from function.composers.conditions import REASON_NOT_OBSERVED
+from function.edge.answer import UNKNOWN, Condition
+from function.edge.request import Call
+from function.kube import access
+
+# How much of what the cluster said is quoted, for each part.
+MAX_QUOTED = 512
+
+_BEGIN = "Not seen since "
+
+
+def not_observed(call: Call, kind: str, keys: Iterable[str], cluster: str) -> Condition | None:
+    """Return Unknown, and since when, if the provider no longer sees one of the parts."""
+    found = sorted((since, key) for key in keys if (since := call.unseen_since(key)))
+    if not found:
+        return None
+    message = _said_before(call, kind, {key for _, key in found})
+    if not message:
+        since, key = found[0]
+        message = (
+            f"{_BEGIN}{since}: {key}: {call.refused_write(key)[:MAX_QUOTED]}."
+            " What the status repeats is as old. Check the API server and the kubeconfig of"
+            f" InferenceCluster {cluster}."
+        )
+    return Condition(kind, UNKNOWN, REASON_NOT_OBSERVED, message)
+
+
+def _said_before(call: Call, kind: str, unseen: set[str]) -> str:
+    """Return the condition's message if it names a part that is still unseen, "" otherwise."""
+    before = call.composite_condition(kind)
+    message = access.text(before, "message")
+    begin, _, rest = message.partition(": ")
+    named = rest.partition(": ")[0]
+    same = before.get("reason") == REASON_NOT_OBSERVED and begin.startswith(_BEGIN)
+    return message if same and named in unseen else ""

@@ -1,0 +1,140 @@
+"""Compare recorded wiring with the pods that run: a record may keep them, never add to them.
+
+A record comes from outside, and whoever writes one may write any name or digest into it. What runs
+was admitted to its cluster as it is. So a record is followed only where the observed workload has
+everything already that following it would add to the desired one.
+
+Rejected:
+- a MAC over the record. Its key would be one more Secret to install, keep and rotate in every
+  control plane; a key that is lost, or a restore elsewhere, would unwire every engine.
+- the composite's uid in the record. Whoever copies a record can write that too, and a control
+  plane restored from a backup has other uids while its engines run on.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Any
+
+from function import workloads
+from function.api.input import Input
+from function.kube import access, quantity
+from function.pods import offload_request, templates
+from function.pods.offload_request import OffloadRequest
+from function.pods.record import Record
+from function.pods.replay import is_same_workload, replay
+from function.problems import Refused
+
+Json = dict[str, Any]
+
+# Not the record's choice: webhooks pin images on bare workloads.
+_IMAGE = "image"
+# Of an init container that wiring adds a record chooses these; the program is the function's own.
+_INIT, _CHOSEN = "initContainers", ("name", "args")
+# As many items of one name are compared: none has as many.
+_MOST = 64
+# Lists whose items mean something only as a whole.
+_WHOLE = frozenset(
+    {"env", "volumes", "volumeMounts", "ports", "resourceClaims", "claims"}
+    | {"nodeSelectorTerms", "matchExpressions"}
+)
+# The API server writes quantities its own way: 1024Mi as 1Gi.
+_QUANTITIES = frozenset({"requests", "limits", "sizeLimit"})
+
+
+def has(request: OffloadRequest, manifest: Json, running: Json) -> bool:
+    """Return whether `running` has all that `manifest` has beyond the desired workload.
+
+    `manifest`: the desired workload as its record wires it. `running`: the observed one, in which
+    the API server, webhooks and others may have set more.
+    """
+    return is_same_workload(request, running) and _has(request.manifest, manifest, running)
+
+
+def was_applied(request: OffloadRequest, record: Record, running: Json, step_input: Input) -> bool:
+    """Return whether the pods that run are wired by this record: wiring them again adds nothing."""
+    try:
+        workload = workloads.find(running, offload_request.paths(request.key, running, step_input))
+        if workload is None or not is_same_workload(request, running):
+            return False
+        whole = running if request.manifest is request.resource else request.resource
+        now = replace(request, resource=whole, manifest=running, workload=workload, engines=())
+        return has(now, replay(now, record, step_input), running)
+    except Refused:
+        return False
+
+
+def starts(record: Record, manifest: Json, running: Json) -> bool:
+    """Return whether the pods that run start their engines as `manifest` does, by its record."""
+    try:
+        ours, theirs = (templates.found(each, record.templates) for each in (manifest, running))
+    except Refused:
+        return False
+    found = (
+        [_commands(each.get(path) or {}, kept.container) for each in (ours, theirs)]
+        for path, kept in record.templates.items()
+    )
+    return all(now and now == then for now, then in found)
+
+
+def _commands(template: Mapping[str, Any], container: str) -> list[tuple[Any, Any]]:
+    return [
+        (each.get("command"), each.get("args"))
+        for each in access.objects(template, "spec", "containers")
+        if each.get("name") == container
+    ]
+
+
+def _has(before: Any, after: Any, there: Any, key: str = "", is_quantity: bool = False) -> bool:
+    """Return whether `there` has what `after` has and `before` has not. `key`: where they stand."""
+    if after in (before, there):
+        return True
+    if isinstance(after, Mapping):
+        old = before if isinstance(before, Mapping) else {}
+        if not isinstance(there, Mapping):
+            return not after and there is None
+        return all(
+            name == _IMAGE
+            or _has(old.get(name), value, there.get(name), name, is_quantity or name in _QUANTITIES)
+            for name, value in after.items()
+        )
+    if isinstance(after, list) and all(isinstance(item, Mapping) for item in after):
+        return _has_items(key, before, after, there)
+    # The API server leaves out what is empty.
+    return (not after and there is None) or (is_quantity and _amount(after) == _amount(there))
+
+
+def _pairs(before: Any, after: list[Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield the items that were added or changed, each with the one that it was."""
+    old = before if isinstance(before, list) else []
+    by_name = {str(item.get("name")): item for item in old if isinstance(item, Mapping)}
+    for was, item in zip_longest(old[: len(after)], after):
+        if was != item:
+            yield by_name.get(str(item.get("name"))), item
+
+
+def _has_items(key: str, before: Any, after: list[Any], there: Any) -> bool:
+    """Return whether a list has the items: whole ones, or what was added to one that holds pods."""
+    found: dict[str, list[Any]] = {}
+    for item in there if isinstance(there, list) else ():
+        if isinstance(item, Mapping):
+            found.setdefault(_identity(item), []).append(item)
+    for was, item in _pairs(before, after):
+        if key == _INIT and was is None:
+            item = {name: item[name] for name in _CHOSEN if name in item}
+        was = None if key in _WHOLE else was
+        same = found.get(_identity(item), ())[:_MOST]
+        if not any(_has(was, item, other) for other in same):
+            return False
+    return True
+
+
+def _identity(item: Mapping[str, Any]) -> str:
+    return "/".join(str(item.get(part)) for part in ("name", "mountPath", "containerPort"))
+
+
+def _amount(value: Any) -> object:
+    try:
+        return quantity.parse(value)
+    except ValueError:
+        return value if value is None else (value,)
