@@ -67,7 +67,7 @@ generate: venv ## XRDs, the Input's CRD, the generated pages
 
 bench: venv ## What a call costs, beside an empty function
 	@$(BIN)/python -m tests.bench.run $(if $(CALLS),--calls $(CALLS))
-	@$(BIN)/python -m tests.bench.crossings
+	@$(BIN)/python -m tests.bench.crossings --check
 
 docs: venv ## The site in dist/site, with search; a broken link fails it
 	@$(BIN)/python -m uv pip install $(UV_QUIET) --python $(BIN)/python --group docs >&2
@@ -87,8 +87,10 @@ types: venv ## Types of the package (mypy, strict)
 image-check: venv ## Lint the Dockerfile and do its steps without a daemon
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.image.check
 
-fuzz: venv ## Fuzz scripts, their cost, whole calls, and what they decide over time (RUNS=100000)
+fuzz: venv ## Fuzz scripts, their cost, calls, whole composites, decisions over time (RUNS=100000)
 	@$(BIN)/python -m tests.fuzz.scripts --runs $(or $(RUNS),100000)
 	@$(BIN)/python -m tests.fuzz.slow --runs $(or $(SLOW_RUNS),1200)
 	@$(BIN)/python -m tests.fuzz.documents --runs $(or $(RUNS),100000) --seconds $(or $(SECONDS_OF_CALLS),120)
+	@$(BIN)/python -m tests.fuzz.composites --runs $(or $(RUNS),100000)
+	@$(BIN)/python -m tests.fuzz.worst
 	@$(BIN)/python -m tests.fuzz.over_time --runs $(or $(PROGRAMS),60)

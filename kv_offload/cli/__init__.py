@@ -1,5 +1,6 @@
 """The command line `kv-offload`; the program `function` serves the function itself."""
 
+import difflib
 import importlib
 
 import click
@@ -14,6 +15,7 @@ _COMMANDS = {
     "explain": ("kv_offload.cli.explain", "Show what a pod would get from a tier, and why."),
     "validate": ("kv_offload.cli.validate", "Check tiers, for CI."),
     "plan": ("kv_offload.cli.plan", "Show what an edit of a tier refuses, restarts and changes."),
+    "audit": ("kv_offload.cli.audit", "List the known faults that running engines fall under."),
     "probe": (
         "kv_offload.cli.probe",
         "List what an image holds, from inside it.",
@@ -31,6 +33,15 @@ class _Lazy(click.Group):
             return None
         command: click.Command = importlib.import_module(_COMMANDS[cmd_name][0]).command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in _COMMANDS:
+            close = difflib.get_close_matches(args[0], _COMMANDS, n=1)
+            meant = f" Did you mean {close[0]}?" if close else ""
+            ctx.fail(f"No such command {args[0]!r}.{meant}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

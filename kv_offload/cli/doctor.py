@@ -1,6 +1,8 @@
 """`kv-offload doctor`: check that our step runs, and that it will keep running."""
 
+import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -19,13 +21,17 @@ _PATH = click.Path(path_type=Path, exists=True, allow_dash=True)
     show_default=True,
     help="Name of the installed Function.",
 )
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
 @user_errors()
-def command(documents: tuple[Path, ...], function_name: str) -> None:
+def command(documents: tuple[Path, ...], function_name: str, output: str) -> None:
     """Check that our step runs for the composites in DOCUMENTS, and that it will keep running.
 
     DOCUMENTS are files or folders with the output of `kubectl get -o yaml`; default: the standard
     input. The cluster is not contacted. Crossplane keeps a condition after its step has left the
     pipeline: trust KVOffloadReady only if this command finds no problem. Exit code 1: a problem.
+    2: the documents hold nothing of ours.
 
     \b
     Examples:
@@ -37,9 +43,19 @@ def command(documents: tuple[Path, ...], function_name: str) -> None:
     for path in documents or (Path("-"),):
         found += files.parse(sys.stdin.read(), "stdin") if str(path) == "-" else files.load(path)
     report = doctor.examine(found, function_name)
-    for finding in report.findings:
+    if not report.examined:
+        raise files.InputError(
+            "the documents hold no Composition with our step and no composite with its condition. "
+            "Give the output of the kubectl get in kv-offload doctor --help."
+        )
+    if output == "json":
+        findings = [asdict(finding) for finding in report.findings]
+        shown = {"findings": findings, "healthy": report.healthy}
+        click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+    for finding in report.findings if output == "text" else ():
         mark = "✘" if finding.is_problem else "·"
         click.echo(f"{mark} {finding.subject}: {finding.message}")
     if any(finding.is_problem for finding in report.findings):
         sys.exit(Failed.exit_code)
-    click.echo(f"✔ {report.healthy} composites run with our step in their pipelines.")
+    if output == "text":
+        click.echo(f"✔ {report.healthy} composites run with our step in their pipelines.")

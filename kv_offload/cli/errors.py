@@ -1,6 +1,7 @@
 """Errors for people: a message on stderr and an exit code, never a traceback."""
 
 import contextlib
+import errno
 from collections.abc import Iterator
 
 import click
@@ -28,8 +29,12 @@ class Fatal(click.ClickException):
 
 @contextlib.contextmanager
 def user_errors() -> Iterator[None]:
-    """End the command with exit code 2 when its input cannot be used."""
+    """End the command with exit code 2 for unusable input, with 1 for output that is not taken."""
     try:
         yield
     except InputError as error:
         raise Unusable(str(error)) from error
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise  # click ends quietly where the reader has left
+        raise Failed(f"the output cannot be written: {error.strerror}") from error

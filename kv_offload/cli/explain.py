@@ -1,5 +1,6 @@
 """`kv-offload explain`: show what a pod would get from a tier, and why."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -34,7 +35,7 @@ _FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
     type=click.Choice(["tree", "diff", "yaml", "json"]),
     default="tree",
     show_default=True,
-    help="diff shows what wiring changes; yaml and json are the wired workload.",
+    help="diff: what wiring changes; yaml: the wired workload; json: the verdict.",
 )
 @user_errors()
 def command(
@@ -50,7 +51,8 @@ def command(
 
     WORKLOAD is a YAML file (- for the standard input) with a Pod, a Deployment, a LeaderWorkerSet,
     any other known workload, or an Object that holds one; other documents are ignored. Nothing is
-    looked up: the tier is assumed ready, and on the workload's cluster. Exit code 3: not wired.
+    looked up: the tier is assumed ready, and on the workload's cluster. Exit code 3: not
+    wired. With -o diff and yaml, text for people goes to the standard error.
 
     \b
     Examples:
@@ -89,14 +91,19 @@ def command(
         explain.explain(d, chosen[0], step_input, str(tier), namespace, siblings, tiers)
         for d in documents
     ]
-    for explained in found:
-        if output == "tree" or explained.refused is not None:
-            tree.write(explain.as_tree(explained), sys.stdout)
-        elif output == "diff":
-            click.echo(explained.diff(), nl=False)
-    if output in ("yaml", "json"):
-        write = emit.to_json if output == "json" else emit.to_yaml
-        shown = [explained.after or {} for explained in found if explained.refused is None]
-        click.echo(write(shown) if shown else "", nl=False)
-    if not all(explained.is_wired for explained in found):
+    if output == "json":
+        shown = {"workloads": [explain.verdict(each) for each in found]}
+        click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+    else:
+        for explained in found:
+            if output == "tree" or not explained.fits:
+                # A refusal never stands in a stream of manifests.
+                where = sys.stdout if output == "tree" else sys.stderr
+                tree.write(explain.as_tree(explained), where)
+            elif output == "diff":
+                click.echo(explained.diff(), nl=False)
+    if output == "yaml":
+        wired = [each.after or {} for each in found if each.fits]
+        click.echo(emit.to_yaml(wired) if wired else "", nl=False)
+    if not all(explained.fits for explained in found):
         sys.exit(Fatal.exit_code)

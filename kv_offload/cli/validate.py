@@ -1,6 +1,8 @@
 """`kv-offload validate`: check tiers, for CI."""
 
+import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -14,8 +16,11 @@ _FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
 
 @click.command("validate")
 @click.argument("paths", type=_FILE, nargs=-1, required=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
 @user_errors()
-def command(paths: tuple[Path, ...]) -> None:
+def command(paths: tuple[Path, ...], output: str) -> None:
     """Check the KVOffloadTiers in PATHS and list every problem with its field's path.
 
     A path is a file, a directory, or - for the standard input; other kinds in it are passed over.
@@ -39,12 +44,13 @@ def command(paths: tuple[Path, ...]) -> None:
     ]
     if not found:
         raise files.InputError(f"{', '.join(map(str, paths))}: no {_KIND} found")
-    valid = True
-    for path, document in found:
-        verdict = validate.validate(document)
-        valid &= verdict.valid
+    verdicts = [(path, validate.validate(document)) for path, document in found]
+    if output == "json":
+        shown = [{"file": str(path), **asdict(verdict)} for path, verdict in verdicts]
+        click.echo(json.dumps({"tiers": shown}, indent=2, ensure_ascii=False))
+    for path, verdict in verdicts if output == "text" else ():
         click.echo(f"{'✔' if verdict.valid else '✘'} {verdict.name} ({path})")
         for text in verdict.lines:
             click.echo(f"  {text}")
-    if not valid:
+    if not all(verdict.valid for _, verdict in verdicts):
         sys.exit(Failed.exit_code)

@@ -11,7 +11,7 @@ from function.contract.accelerators.detect import (
 )
 from function.contract.accelerators.kinds import NAMES
 from kv_offload.docs.backend_rows import accelerator_rows
-from kv_offload.docs.markdown import HEADER, Sources, code, connectors, grouped, page, table
+from kv_offload.docs.markdown import HEADER, code, connectors, grouped, page, table
 
 _HINTS = (
     ("Shown by resources", RESOURCES),
@@ -23,7 +23,6 @@ _HINTS = (
 
 def text() -> str:
     """Return the page."""
-    sources = Sources()
     out = [
         HEADER.format(source="function/facts/accelerators.yaml and each backend's facts.yaml"),
         "# Which accelerators can a tier serve?",
@@ -36,24 +35,23 @@ def text() -> str:
         "",
         "## Which connector serves them",
         "",
-        *table(("Connector", "On", "Tiers", "What", "Source"), grouped(_served(sources))),
+        *table(("Connector", "On", "Tiers", "What"), grouped(_served())),
     ]
     for title, hints in _HINTS:
-        rows = ((code(h.key), h.accelerator, h.sharing, sources(h.source)) for h in hints)
-        out += ["", f"## {title}", "", *table(("Name", "Is", "Shared by", "Source"), rows)]
-    return page([*out, *sources.lines()])
+        rows = ((code(h.key), h.accelerator, h.sharing) for h in hints)
+        out += ["", f"## {title}", "", *table(("Name", "Is", "Shared by"), rows)]
+    return page(out)
 
 
-def _served(sources: Sources) -> Iterator[tuple[str, ...]]:
+def _served() -> Iterator[tuple[str, ...]]:
     """Yield a row per connector and answer, with the accelerators that share it."""
     name = connectors((row.connector, row.engine) for row in accelerator_rows())
-    places: dict[tuple[str, ...], dict[str, str]] = {}
+    places: dict[tuple[str, ...], dict[str, None]] = {}
     for row in accelerator_rows():
         what = f"{row.served.value}: {row.message}" if row.message else row.served.value
         on = re.sub("^an? ", "", NAMES[row.accelerator])
         on += f" by {row.sharing}" if row.sharing else ""
         key = (name(row.connector, row.engine), code(row.mode), what)
-        places.setdefault(key, {})[on] = sources(row.source)
+        places.setdefault(key, {})[on] = None
     for (connector, mode, what), found in places.items():
-        where = " ".join(dict.fromkeys(found.values()))
-        yield connector, ", ".join(found), mode, what, where
+        yield connector, ", ".join(found), mode, what

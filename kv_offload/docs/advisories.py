@@ -1,16 +1,21 @@
 """docs/advisories.md: the ledger of known faults, and what is done about each."""
 
-from collections.abc import Iterator
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import date
 
-from function.contract.advisories import ADVISORIES, Action, Advisory
-from kv_offload.docs.markdown import HEADER, about, code, page, table
+from function.contract.advisories import ADVISORIES, Advisory, Treatment
+from function.facts import FOLDER, document
+from kv_offload.docs.markdown import HEADER, about, code, page
 
+_FEW = 3
 _DONE = {
-    Action.REFUSE: "Refused",
-    Action.CAUTION: "Wired, and the condition says it",
-    Action.SETTING: "Wired with a setting that avoids it",
-    Action.ELSEWHERE: "Refused by another rule",
-    Action.NONE: "Not visible to the function",
+    Treatment.REFUSE: "Refused",
+    Treatment.CAUTION: "Wired, and the condition says it",
+    Treatment.SETTING: "Wired with a setting that avoids it",
+    Treatment.ELSEWHERE: "Refused by another rule",
+    Treatment.NONE: "Not visible to the function",
 }
 
 
@@ -23,33 +28,61 @@ def text() -> str:
         *about("advisories"),
         "",
         "Refusals and warnings name the entry. Evidence: *ran* by this project, *read* in the "
-        "release, *reported* upstream.",
+        "release, *reported* upstream. Where no release is named as the one that fixes it, it is "
+        "open. How it was read or run is in the file that this page is generated from. From an "
+        f"upstream report to its row: {_days()} days (median).",
     ]
     for action, title in _DONE.items():
-        rows = [_row(advisory) for advisory in ADVISORIES if advisory.action is action]
-        head = ("Advisory", "Where", "What happens", "What to do", "Fixed", "Evidence", "Sources")
-        out += ["", f"## {title}", "", *table(head, rows)]
+        found = [advisory for advisory in ADVISORIES if advisory.action is action]
+        out += ["", f"## {title}", "", *map(_line, found)]
     return page(out)
 
 
-def _row(advisory: Advisory) -> tuple[str, ...]:
-    read = "" if advisory.source == "the references" else f": {advisory.source}"
+def _days() -> int:
+    """Return the median of days from an upstream report to its row."""
+    found = document(FOLDER / "advisories.yaml")
+    reported = [row for row in found.sections["advisories"] if row.get("published")]
+    added = (date.fromisoformat(row.get("date", str(found.date))) for row in reported)
+    days = (d - date.fromisoformat(r["published"]) for d, r in zip(added, reported, strict=True))
+    return round(statistics.median(each.days for each in days))
+
+
+def _line(advisory: Advisory) -> str:
+    """Return an advisory: where it is, what happens, what to do, how it is known."""
+    told = _advice(advisory)
     return (
-        advisory.id,
-        "; ".join(_where(advisory)),
-        f"{advisory.effect.value}: {advisory.summary}",
-        advisory.advice or advisory.handled,
-        advisory.fixed,
-        f"{advisory.evidence.value}{read}",
-        ", ".join(advisory.references),
+        f"- **{advisory.id}**, {advisory.effect.value} ({'; '.join(_where(advisory))}): "
+        f"{advisory.summary}.{told and f' {told}.'} "
+        f"*{advisory.evidence.value}*: {', '.join(advisory.references)}"
+    )
+
+
+def _advice(advisory: Advisory) -> str:
+    """Return what to do, with the release that fixes it where nothing else names that."""
+    told = advisory.advice or advisory.handled
+    ranges = " ".join(affected.versions for affected in advisory.affected)
+    release = advisory.fixed.removesuffix(".0")
+    if advisory.fixed == "open" or release in told or f"<{release}" in ranges:
+        return told
+    return f"{told}. Fixed: {advisory.fixed}" if told else f"Fixed: {advisory.fixed}"
+
+
+def _names(connectors: Sequence[str]) -> Iterator[str]:
+    """Yield connectors; more than three variants `BASE/...` share one entry."""
+    bases = Counter(name.partition("/")[0] for name in connectors if "/" in name)
+    many = {base for base, count in bases.items() if count > _FEW}
+    found = (name.partition("/")[0] for name in connectors)
+    yield from dict.fromkeys(
+        code(f"{base}/*" if base in many and "/" in name else name)
+        for base, name in zip(found, connectors, strict=True)
     )
 
 
 def _where(advisory: Advisory) -> Iterator[str]:
     """Yield each condition that an engine must meet."""
     if advisory.connectors:
-        yield ", ".join(map(code, advisory.connectors))
-    if advisory.engine:
+        yield ", ".join(_names(advisory.connectors))
+    if advisory.engine and advisory.engine.lower() not in {a.package for a in advisory.affected}:
         yield advisory.engine
     for affected in advisory.affected:
         place = " of the tier" if affected.place == "tier" else ""

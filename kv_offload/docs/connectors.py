@@ -1,14 +1,18 @@
 """docs/connectors.md: what happens to a pod's own connector when a tier brings one too."""
 
+from collections.abc import Iterable
+
 from function.backends.registry import BACKENDS
 from function.engines.sglang.rules import RULES
 from function.engines.vllm import connectors
 from function.engines.vllm.connectors import MULTI, Connector, apart
 from function.engines.vllm.merge import merge
 from function.problems import Refused
-from kv_offload.docs.markdown import HEADER, Sources, code, page, table
+from kv_offload.docs.markdown import HEADER, Sources, code, grouped, page, table
 
 _KINDS = {"transfer": "prefill to decode", "cache": "offload"}
+
+_EXCLUDES = " does not go with "
 
 
 def text() -> str:
@@ -44,7 +48,12 @@ def text() -> str:
             "",
             "These conflict with every tier:",
             "",
-            *(f"- {code(row.name)}: {row.why}" for row in known if row.kind == "closed"),
+            *(
+                f"- {names}: {why}"
+                for names, why in grouped(
+                    (code(row.name), row.why) for row in known if row.kind == "closed"
+                )
+            ),
             "",
             "A `MultiConnector` of yours is read child by child. A `MultiConnector` inside "
             "another, a child without `kv_role`, and children with different `engine_id` are "
@@ -72,13 +81,20 @@ def text() -> str:
             "",
             "SGLang refuses these, or accepts them without offloading:",
             "",
-            *(f"- {rule.about}." for rule in RULES if rule.fatal),
+            *_joined(rule.about for rule in RULES if rule.fatal),
             "",
             "SGLang changes these silently; the pod is wired and the condition says so:",
             "",
             *(f"- {rule.about}." for rule in RULES if not rule.fatal),
         ]
     )
+
+
+def _joined(rules: Iterable[str]) -> list[str]:
+    """Return rules as a list; those of one flag that exclude another share an entry."""
+    pairs = (rule.partition(_EXCLUDES) for rule in rules)
+    found = grouped((other, flag + excludes) for flag, excludes, other in pairs)
+    return [f"- {flag}{others}." for others, flag in found]
 
 
 def _brought() -> tuple[str, ...]:

@@ -10,19 +10,19 @@ from function.backends.registry import BACKENDS
 from function.composers import tier_plan
 from function.contract import gate
 from function.contract.accelerators.kinds import CUDA, Accelerator
-from function.contract.backend import Variant
 from function.contract.engine import Engine
 from function.contract.packages import DERIVED, Fact
-from function.contract.stock_images import builds, contents, lmcache_builds
+from function.contract.stock_images import builds, contents
 from function.contract.stock_images.facts import Contents
 from function.contract.stock_images.repositories import REPOSITORIES, Repository
 from function.contract.versions import Release, known_versions, releases
 from function.edge.structs import encode
 from function.problems import Refused
+from kv_offload.docs import lmcache_builds
 from kv_offload.docs.markdown import HEADER, about, code, grouped, page, table
+from kv_offload.docs.variants import Variant, variants
 
-_FACTS = (*PACKAGES, "LMCache's native code")
-_NATIVE = {True: "yes", False: "no", None: "**?**"}
+_CU129 = "-cu129"
 
 
 def text() -> str:
@@ -35,7 +35,9 @@ def text() -> str:
             "A connector loads packages from the *engine's* image, so these tables decide about "
             "versions too. Plain: stated by an upstream file, or seen inside the image by its "
             "reporter. *Italic*: derived, as each section says. `1/2`: one of "
-            "them. **?**: unknown. We opened none of these images.",
+            "them. **?**: unknown. An image with the suffix `-cu129` and no row differs in CUDA "
+            "(12.9) alone. We opened none of these images; each fact's source is in "
+            "`function/facts`.",
             "",
             "Declare what is missing or wrong on the pod template; `kv-offload probe` reads it "
             "inside the image:",
@@ -49,7 +51,6 @@ def text() -> str:
             *_section("Images with releases of their own", about("images"), _builds(), engine=True),
             *_native(),
             *_repositories(),
-            *_sources(),
         ]
     )
 
@@ -59,7 +60,7 @@ def _takers() -> list[str]:
     plans = [
         (variant.says, _plan(variant))
         for backend in (BACKENDS[name] for name in BACKENDS.specs)
-        for variant in backend.variants()
+        for variant in variants(backend)
     ]
     suggested = [row for row in REPOSITORIES if row.suggested]
     images = [image for row in suggested for image in _images(row)]
@@ -114,14 +115,18 @@ def _section(
 
     `engine`: adds a column for it, where the tag is not its version.
     """
-    head = ("Image", *(["Engine"] if engine else []), *_FACTS)
+    head = ("Image", *(["Engine"] if engine else []), *PACKAGES)
     rows = _rows(images, engine)
     return [f"## {title}", "", *words, *([""] if words else []), *table(head, rows), ""]
 
 
 def _rows(images: Iterable[str], engine: bool) -> Iterable[tuple[str, ...]]:
     """Return a row per image; neighbouring images of a repository with equal contents share one."""
-    known = [(image, found) for image in images if (found := contents(image))]
+    known = [
+        (image, found)
+        for image in images
+        if (found := contents(image)) and not _is_same_for_cuda_12(image, found)
+    ]
     cells = [
         (_kind(image), (*([_engine(found)] if engine else []), *_packages(found)))
         for image, found in known
@@ -144,9 +149,16 @@ def _engine(found: Contents) -> str:
 
 
 def _packages(found: Contents) -> tuple[str, ...]:
-    without = found.package("lmcache").versions == ()
-    native = "" if without else _NATIVE[lmcache_builds.native(found)]
-    return (*(_fact(found.packages.get(name)) for name in PACKAGES), native)
+    return tuple(_fact(found.packages.get(name)) for name in PACKAGES)
+
+
+def _is_same_for_cuda_12(image: str, found: Contents) -> bool:
+    """Return whether an image differs from the one without its suffix in CUDA alone."""
+    plain = contents(image.removesuffix(_CU129))
+    if plain is None or not image.endswith(_CU129):
+        return False
+    pairs = zip(PACKAGES, _packages(found), _packages(plain), strict=True)
+    return all(one == other for name, one, other in pairs if name != "cuda")
 
 
 def _fact(fact: Fact | None) -> str:
@@ -165,10 +177,8 @@ def _images(row: Repository) -> Iterable[str]:
     """Yield the images of a repository that the page shows."""
     publisher = row.path.partition("/")[0]
     for example in row.examples:
-        if "<supported>" in example:
+        if "<supported>" in example or row.home:
             tags = [release.version for release in _supported(row.engine)]
-        elif row.home:
-            tags = [release.version for release in releases(row.engine)]
         else:
             tags = list(builds.names(row.path) or builds.names(publisher))
         if "<" not in example:
@@ -209,6 +219,7 @@ def _native() -> list[str]:
         "## LMCache's native code",
         "",
         *about("lmcache_wheels"),
+        "Compare torch, and CUDA's first number, of your image with the row of its lmcache.",
         "",
         *table(("LMCache", "torch", "CUDA"), grouped(rows)),
         "",
@@ -226,15 +237,14 @@ _READS = {
 def _repositories() -> list[str]:
     rows = (
         (
-            code(row.path) + (f" ({row.accelerator})" if row.accelerator else ""),
+            code(row.path) + ("" if row.accelerator in ("", CUDA) else f" ({row.accelerator})"),
             row.engine,
             code(" ".join(row.entrypoint)) or "container's command",
             _READS[row.tags],
-            row.source,
         )
         for row in REPOSITORIES
     )
-    head = ("Repository", "Engine", "Starts", "Tag", "Source")
+    head = ("Repository", "Engine", "Starts", "Tag")
     return [
         "## Repositories",
         "",
@@ -246,19 +256,3 @@ def _repositories() -> list[str]:
         *table(head, grouped(rows)),
         "",
     ]
-
-
-def _sources() -> list[str]:
-    """Return the sources of each package, with the repositories; the facts' files have releases."""
-    found: dict[tuple[str, str], dict[str, None]] = {}
-    for image in (
-        *(i for e in ENGINES for cuda in (True, False) for i in _own(e, cuda)),
-        *_builds(),
-    ):
-        held = contents(image)
-        for name, fact in held.packages.items() if held else ():
-            found.setdefault((fact.source, name), {})[image.rpartition(":")[0]] = None
-    order = {name: i for i, name in enumerate(PACKAGES)}
-    rows = ((name, source, ", ".join(images)) for (source, name), images in found.items())
-    ordered = sorted(rows, key=lambda row: order[row[0]])
-    return ["## Sources", "", *table(("Package", "Source", "Images"), grouped(ordered))]

@@ -33,13 +33,13 @@ class Sources:
         return ["", f"## {self._title}", "", *numbered]
 
 
-def grouped(rows: Iterable[Sequence[str]]) -> Iterator[tuple[str, ...]]:
+def grouped(rows: Iterable[Sequence[str]], joint: str = ", ") -> Iterator[tuple[str, ...]]:
     """Join the first cells of rows that are equal in all others."""
     found: dict[tuple[str, ...], dict[str, None]] = {}
     for first, *rest in rows:
         found.setdefault(tuple(rest), {})[first] = None
     for others, firsts in found.items():
-        yield (", ".join(firsts), *others)
+        yield (joint.join(firsts), *others)
 
 
 def connectors(rows: Iterable[tuple[str, str]]) -> Callable[[str, str], str]:

@@ -23,7 +23,8 @@ from function.edge.structs import encode
 from function.engines.registry import kind
 from function.problems import Refused
 from function.workloads.model import DECODE, PREFILL, UNIFIED
-from kv_offload.docs.markdown import HEADER, code, first_and_last, page, table
+from kv_offload.docs.markdown import HEADER, code, first_and_last, grouped, page, table
+from kv_offload.docs.variants import kinds
 
 Json = dict[str, Any]
 
@@ -31,7 +32,7 @@ YES, CAREFUL, NO = "yes", "careful", "no"
 
 # A tier of each kind, by what its row is called.
 TIERS: Mapping[str, Json] = {
-    kind.says: kind.spec for name in BACKENDS.specs for kind in BACKENDS[name].kinds()
+    kind.says: kind.spec for name in BACKENDS.specs for kind in kinds(BACKENDS[name])
 }
 
 
@@ -143,7 +144,7 @@ def lines() -> list[str]:
         "",
         *table(
             ("Tier", "Engine", "Versions", "Own images", *FAMILIES),
-            (tuple(_families(*row)) for row in rows),
+            grouped((tuple(_families(*row)) for row in rows), "; "),
         ),
         "",
         "What the families are: [models](models.md).",
@@ -152,7 +153,7 @@ def lines() -> list[str]:
         "",
         *table(
             ("Tier", "Engine", *(shape.name for shape in SHAPES)),
-            (tuple(_shapes(*row)) for row in rows),
+            grouped((tuple(_shapes(*row)) for row in rows), "; "),
         ),
     ]
 

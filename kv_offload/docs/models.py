@@ -19,7 +19,7 @@ from function.contract.models.families import (
 )
 from function.contract.models.flags import FLAGS
 from kv_offload.docs.backend_rows import model_rows
-from kv_offload.docs.markdown import HEADER, Sources, code, connectors, grouped, page, table
+from kv_offload.docs.markdown import HEADER, code, connectors, grouped, page, table
 
 _MEANING = {
     DENSE: "one kind of attention in every layer",
@@ -37,7 +37,6 @@ _MEANING = {
 
 def text() -> str:
     """Return the page."""
-    sources = Sources()
     return page(
         [
             HEADER.format(source="function/facts/models.yaml and each backend's facts.yaml"),
@@ -60,11 +59,11 @@ def text() -> str:
             "A family without a row works, as far as known. Known faults of families in some "
             "versions are [advisories](advisories.md).",
             "",
-            *table(("Family", "Connector", "What", "Source"), grouped(_support(sources))),
+            *table(("Family", "Connector", "What"), grouped(_support())),
             "",
             "## Families shown by flags",
             "",
-            *table(("Flag", "Engine", "Values", "Family", "Source"), grouped(_flags(sources))),
+            *table(("Flag", "Engine", "Values", "Family"), grouped(_flags())),
             "",
             "## Families shown by name",
             "",
@@ -72,8 +71,8 @@ def text() -> str:
             "`.` read as `-`. The first match counts.",
             "",
             *table(
-                ("Name", "Family", "Source"),
-                ((code(r.pattern), _families(r.families), sources(r.source)) for r in NAMES),
+                ("Name", "Family"),
+                grouped((code(r.pattern), _families(r.families)) for r in NAMES),
             ),
             "",
             "## Families shown by architecture",
@@ -81,22 +80,17 @@ def text() -> str:
             "`architectures` of a `config.json`, or of `--hf-overrides`.",
             "",
             *table(
-                ("Family", "Architectures", "Source"),
+                ("Family", "Architectures"),
                 (
-                    (
-                        _families(r.families),
-                        ", ".join(map(code, sorted(r.names))),
-                        sources(r.source),
-                    )
+                    (_families(r.families), ", ".join(map(code, sorted(r.names))))
                     for r in ARCHITECTURES
                 ),
             ),
-            *sources.lines(),
         ]
     )
 
 
-def _support(sources: Sources) -> Iterator[tuple[str, ...]]:
+def _support() -> Iterator[tuple[str, ...]]:
     """Yield a row per family and answer, with the connectors that share it."""
     name = connectors((row.connector, row.engine) for row in model_rows())
     every = {name(row.connector, row.engine) for row in model_rows()}
@@ -106,22 +100,21 @@ def _support(sources: Sources) -> Iterator[tuple[str, ...]]:
             + (row.engines and f" {row.engine} {code(row.engines)}"),
             _families(row.families),
             f"{row.support.value}: {row.message}" if row.message else row.support.value,
-            sources(row.source),
         )
         for row in model_rows()
     )
-    for of, family, what, source in grouped(rows):
-        yield family, "every connector" if every <= set(of.split(", ")) else of, what, source
+    for of, family, what in grouped(rows):
+        yield family, "every connector" if every <= set(of.split(", ")) else of, what
 
 
-def _flags(sources: Sources) -> Iterator[tuple[str, ...]]:
+def _flags() -> Iterator[tuple[str, ...]]:
     """Yield a row per flag; the families that its values show share one."""
     shown: dict[tuple[str, ...], list[str]] = {}
     for row in FLAGS:
         values = ", ".join(map(code, row.values))
-        shown.setdefault((code(row.name), row.engine, values, row.source), []).append(row.family)
-    for (name, engine, values, source), families in shown.items():
-        yield name, engine, values, ", ".join(families), sources(source)
+        shown.setdefault((code(row.name), row.engine, values), []).append(row.family)
+    for (name, engine, values), families in shown.items():
+        yield name, engine, values, ", ".join(families)
 
 
 def _families(names: Iterable[str]) -> str:

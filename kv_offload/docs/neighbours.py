@@ -2,25 +2,20 @@
 
 from function.contract.no_engines import NO_ENGINES
 from function.pods.other_injectors import FIELDS, INJECTORS
-from kv_offload.docs.markdown import HEADER, Sources, code, page, table
+from kv_offload.docs.markdown import HEADER, code, page, table
 
 
 def text() -> str:
     """Return the page."""
-    sources = Sources()
     injectors = [
         (
             row.owner,
             f"{row.place[:-1]} {code(row.key)}",
             ", ".join(map(code, row.values)),
-            sources(row.source),
         )
         for row in INJECTORS
     ]
-    fields = [
-        (row.owner, f"field {code('.'.join(row.path))} of {row.kind}", "", sources(row.source))
-        for row in FIELDS
-    ]
+    fields = [(row.owner, f"field {code('.'.join(row.path))} of {row.kind}", "") for row in FIELDS]
     return page(
         [
             HEADER.format(source="function/facts/neighbours.yaml"),
@@ -31,20 +26,16 @@ def text() -> str:
             "A pod that also asks one of these is `OutOfScope`: two injectors would overwrite "
             "each other.",
             "",
-            *table(("Who", "Asked by", "Values", "Source"), injectors + fields),
+            *table(("Who", "Asked by", "Values"), injectors + fields),
             "",
             "## Programs that are no engine",
             "",
             "Images match by the end of their path, commands by their program or Python module.",
             "",
             *table(
-                ("What", "Images", "Programs", "Modules", "Source"),
-                (
-                    (r.label, *map(_several, (r.images, r.programs, r.modules)), sources(r.source))
-                    for r in NO_ENGINES
-                ),
+                ("What", "Images", "Programs", "Modules"),
+                ((r.label, *map(_several, (r.images, r.programs, r.modules))) for r in NO_ENGINES),
             ),
-            *sources.lines(),
         ]
     )
 

@@ -14,7 +14,6 @@ def text() -> str:
             "yes" if p.runtime_class else "no",
             "<br>".join(map(code, p.sources)),
             p.needs,
-            p.source,
         )
         for p in PLATFORMS
     )
@@ -34,7 +33,6 @@ def text() -> str:
                     "RuntimeClass `nvidia`",
                     "`gpuVisibility.source`",
                     "What must be set",
-                    "Read in",
                 ),
                 rows,
             ),

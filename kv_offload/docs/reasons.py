@@ -6,7 +6,7 @@ from pathlib import Path
 
 from function.facts import Table
 from function.reasons import Reason
-from kv_offload.docs.markdown import HEADER, page, table
+from kv_offload.docs.markdown import HEADER, page
 
 
 class Pods(StrEnum):
@@ -45,16 +45,13 @@ def text() -> str:
         "# What do the reasons of KVOffloadReady mean?",
         "",
         "A consumer's condition `KVOffloadReady` has one of these reasons, and so has the label "
-        "`reason` of the metrics. The list is closed. Wired pods stay wired, whatever the reason. "
-        "*Pods* says what happens to pods that were never created, under `policy: Required`; "
-        "under `Optional` they are created unwired instead of held back.",
-        "",
-        *table(
-            ("Reason", "Ready", "Pods"),
-            ((f"[{r.name}](#{r.name.lower()})", str(r.ready), r.pods) for r in REASONS.values()),
-        ),
+        "`reason` of the metrics. The list is closed; only `Wired` is True. Pods that are wired "
+        "stay wired, whatever the reason. Pods that were never created are held back under "
+        "`policy: Required` and created unwired under `Optional`. The reasons marked *unwired* "
+        "never hold pods back.",
     ]
     for reason in REASONS.values():
-        out += ["", f"## {reason.name}", "", f"{reason.meaning} **Fix:** {reason.fix}"]
+        mark = f"*{reason.pods}*: " if reason.pods is Pods.UNWIRED else ""
+        out += ["", f"## {reason.name}", "", f"{mark}{reason.meaning} **Fix:** {reason.fix}"]
         out += ["", "```text", reason.example, "```"]
     return page(out)

@@ -6,7 +6,7 @@ from function.api.engines import ENGINES
 from function.contract.gate import Caution, Feature, GateRow
 from function.contract.versions import undeclared_versions
 from kv_offload.docs.backend_rows import gate_rows
-from kv_offload.docs.markdown import HEADER, Sources, code, first_and_last, grouped, page, table
+from kv_offload.docs.markdown import HEADER, code, first_and_last, grouped, page, table
 
 
 def text() -> str:
@@ -21,28 +21,24 @@ def text() -> str:
         "them have. If they differ in whether the connector exists, declare the version by the "
         "annotation `modelplane.ai/kv-offload-engine-version`.",
         "",
-        "*ran*: the engine's own parser and checks took it in that version. Nothing ran on a GPU.",
+        "Each row's source, and what of it ran, is in the backend's `facts.yaml`.",
     ]
-    sources = Sources()
     for engine in ENGINES:
-        out += _engine(engine, [row for row in gate_rows() if row.engine == engine], sources)
-    return page([*out, *sources.lines()])
+        out += _engine(engine, [row for row in gate_rows() if row.engine == engine])
+    return page(out)
 
 
-def _engine(engine: str, rows: Sequence[GateRow], sources: Sources) -> Iterator[str]:
-    connectors = (
-        (code(row.connector), code(row.versions), _package(row), sources(row.source))
-        for row in rows
-    )
+def _engine(engine: str, rows: Sequence[GateRow]) -> Iterator[str]:
+    connectors = ((code(row.connector), code(row.versions), _package(row)) for row in rows)
     yield from ("", f"## {engine}", "")
-    yield from table(("Connector", engine, "The tier's package", "Source"), grouped(connectors))
-    features = grouped(_feature(row, feature, sources) for row in rows for feature in row.features)
-    emitted = grouped((name, of, since, why) for of, name, since, why in _bases(features, rows))
+    yield from table(("Connector", engine, "The tier's package"), grouped(connectors))
+    features = grouped(_feature(row, feature) for row in rows for feature in row.features)
+    emitted = grouped((name, of, since) for of, name, since in _bases(features, rows))
     yield from ("", f"### {engine}: what is emitted from which version on", "")
-    yield from table(("Emitted", "Of", "From", "Source"), emitted)
-    cautions = grouped(_caution(row, caution, sources) for row in rows for caution in row.cautions)
+    yield from table(("Emitted", "Of", "From"), emitted)
+    cautions = grouped(_caution(row, caution) for row in rows for caution in row.cautions)
     yield from ("", f"### {engine}: warnings and refusals", "")
-    yield from table(("Of", "When", "What", "Source"), _bases(cautions, rows))
+    yield from table(("Of", "When", "What"), _bases(cautions, rows))
 
 
 def _bases(lines: Iterator[tuple[str, ...]], rows: Sequence[GateRow]) -> Iterator[tuple[str, ...]]:
@@ -62,16 +58,16 @@ def _package(row: GateRow) -> str:
     return f"{row.package} {code(row.package_versions)}" if row.package else ""
 
 
-def _feature(row: GateRow, feature: Feature, sources: Sources) -> tuple[str, ...]:
+def _feature(row: GateRow, feature: Feature) -> tuple[str, ...]:
     where = [code(feature.engine) and f"{row.engine} {code(feature.engine)}"]
     where.append(code(feature.package) and f"{row.package} {code(feature.package)}")
     whole = f"{row.engine} {code(row.versions)}"
     found = ", ".join(w for w in where if w) or whole
-    return code(row.connector), code(feature.name), found, sources(feature.source)
+    return code(row.connector), code(feature.name), found
 
 
-def _caution(row: GateRow, caution: Caution, sources: Sources) -> tuple[str, ...]:
+def _caution(row: GateRow, caution: Caution) -> tuple[str, ...]:
     when = [code(caution.engine) and f"{row.engine} {code(caution.engine)}"]
     when.append(code(caution.package) and f"{row.package} {code(caution.package)}")
     when_all = ", ".join(w for w in when if w) or "always"
-    return code(row.connector), when_all, caution.message, sources(caution.source)
+    return code(row.connector), when_all, caution.message

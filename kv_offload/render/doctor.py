@@ -32,10 +32,15 @@ class Finding:
 
 @dataclass
 class Report:
-    """All findings. `healthy`: how many composites run with our step at the end."""
+    """All findings.
+
+    `healthy`: how many composites run with our step at the end. `examined`: how many composites
+    have our step or condition, and Compositions our step.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     healthy: int = 0
+    examined: int = 0
 
 
 def examine(documents: Iterable[Document], function: str) -> Report:
@@ -63,7 +68,10 @@ class _Examination:
             *self.of_kinds(),
             *self.of_functions(),
         ]
-        return Report(sorted(set(found), key=lambda f: (not f.is_problem, f)), self.healthy)
+        ours = [c for c in self.composites if _condition(c)]
+        examined = self.healthy + len(ours) + len(list(filter(None, self.stepped().values())))
+        ordered = sorted(set(found), key=lambda f: (not f.is_problem, f))
+        return Report(ordered, self.healthy, examined + len(ordered))
 
     # Composites ------------------------------------------------------------------------------
 
@@ -78,6 +86,8 @@ class _Examination:
                     yield _problem(document, self._unknown(name))
             elif self.has_step(revision):
                 self.healthy += 1
+                if condition and condition.get("status") != "True":
+                    yield _note(document, self._not_ready(condition))
             elif condition:
                 yield _problem(document, self._stale(condition, name))
             elif _kind_of(document) in stepped:
@@ -93,6 +103,10 @@ class _Examination:
             f"its CompositionRevision {revision or '(none yet)'} is not among the documents. Add"
             " compositionrevisions to the kubectl get."
         )
+
+    def _not_ready(self, condition: Mapping[str, Any]) -> str:
+        state = f"{condition.get('status')} ({condition.get('reason')})"
+        return f"{CONDITION} is {state}: {condition.get('message', '')}"
 
     def _stale(self, condition: Mapping[str, Any], revision: str) -> str:
         return (
@@ -200,7 +214,7 @@ class _Examination:
         if ours is None:
             message = "is not installed, but a pipeline calls it. Install it."
             yield Finding(True, f"Function {self.function}", message)
-        elif not access.is_true(ours, "Healthy"):
+        elif access.condition(ours, "Healthy").get("status") != "True":
             said = access.condition(ours, "Healthy").get("message", "")
             yield _problem(ours, f"is not healthy: {said}")
 

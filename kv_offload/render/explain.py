@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rich.text import Text
@@ -18,18 +18,26 @@ from function.composers.admission import admits
 from function.composers.tier_plan import TierPlan
 from function.contract.backend import AnyTier
 from function.edge.structs import encode
-from function.kube import objects
+from function.kube import access, objects
 from function.names import ANNOTATION_POLICY, ANNOTATION_TIER
 from function.pods import wire
-from function.pods.offload_request import NO_SIBLINGS, OffloadRequest, find
+from function.pods.offload_request import (
+    NO_SIBLINGS,
+    OffloadRequest,
+    find,
+    ignored_annotations_in,
+)
 from function.pods.record import Record
 from function.pods.refs import Ref
 from function.pods.siblings import SiblingResources
 from function.problems import Refused
 from function.reasons import Policy, Reason
+from function.workloads import kinds
 from kv_offload.docs.reasons import REASONS
-from kv_offload.render import emit, tree
+from kv_offload.docs.variants import variants
+from kv_offload.render import emit, memory, tree
 from kv_offload.render.files import InputError
+from kv_offload.render.memory import MemoryChange
 
 Document = dict[str, Any]
 
@@ -46,6 +54,7 @@ class Explained:
     """The answer for one workload.
 
     `before`, `after`: the workload; `after` is None when it was refused, and `refused` says why.
+    `tier`: namespace/name. `asks`: its pods name a tier; else they fit, and nothing wires them yet.
     `changes`: {template path: the lines of the container's command, args and $KV_OFFLOAD_ARGS that
     wiring takes away ("- ...") and adds ("+ ...")}. `blockers`: why it stays unwired although the
     tier would take it. `notes`: what else to know. `alternatives`: settings of tiers that would
@@ -56,6 +65,8 @@ class Explained:
     after: Document | None = None
     wired: wire.Wired | None = None
     refused: Refused | None = None
+    tier: str = ""
+    asks: bool = True
     changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     blockers: tuple[Refused, ...] = ()
     notes: tuple[str, ...] = ()
@@ -63,13 +74,23 @@ class Explained:
     hints: tuple[str, ...] = ()
 
     @property
-    def is_wired(self) -> bool:
+    def fits(self) -> bool:
         return self.refused is None and not self.blockers
+
+    @property
+    def is_wired(self) -> bool:
+        return self.fits and self.asks
 
     @property
     def title(self) -> str:
         metadata = self.before.get("metadata") or {}
         return f"{self.before.get('kind')} {metadata.get('name', '')}"
+
+    @property
+    def memory(self) -> list[MemoryChange]:
+        """Return what wiring changes in the memory of its pods."""
+        before, after = (_as_deployment(each) for each in (self.before, self.after or self.before))
+        return memory.changes(before, after)
 
     def diff(self) -> str:
         """Return what wiring changes, as a unified diff of the canonical YAML."""
@@ -92,11 +113,15 @@ def explain(
     `namespace`: of the consumer, if known: the tier must admit it. `siblings`: what its pods may
     refer to, as far as known. `given`: the tiers that the tier may need.
     """
-    planned, notes = _plan(tier, tier_file, given)
+    planned, notes = plan_of(tier, tier_file, given)
     named = Ref(planned.tier.namespace, planned.tier.name)
     manifest = objects.unwrap(workload) or workload
     deployment = _as_deployment(manifest)
     ref = KVOffloadTierRef(name=named.name, namespace=named.namespace)
+    own = find("explained", deployment, None, step_input, "", siblings)
+    asks = own is not None and own.ref is not None
+    ignored = ignored_annotations_in("explained", workload, step_input, own)
+    answer = Explained(manifest, tier=str(named), asks=asks)
     request = find("explained", deployment, ref, step_input, "", siblings)
     if request is None:
         named_here = _name_tier(deployment, planned.tier)
@@ -104,22 +129,32 @@ def explain(
     if request is None:
         raise InputError(f"{manifest.get('kind')} is not a known kind of workload")
     if request.refused is not None:
-        return Explained(manifest, refused=request.refused, hints=_hints(request.refused, request))
+        hints = _hints(request.refused, request)
+        return replace(answer, refused=request.refused, hints=hints)
     if namespace is None and manifest is not workload:
         namespace = (workload.get("metadata") or {}).get("namespace")
     try:
         wired = wire.wire(request, planned.tier, planned.backend, _FILES_NAME, namespace or "")
     except Refused as refused:
         others = tuple(alternatives(deployment, step_input, siblings))
-        return Explained(
-            manifest, refused=refused, hints=_hints(refused, request), alternatives=others
-        )
+        hints = _hints(refused, request)
+        return replace(answer, refused=refused, hints=hints, alternatives=others)
     blockers = tuple(_blockers(request, named, tier, namespace))
+    if asks:
+        notes += [str(each) for each in ignored]
+    else:
+        blockers += tuple(Refused(Reason.REQUEST_IGNORED, str(each)) for each in ignored)
     if namespace is None and not admits(tier, ""):
         notes.append("spec.allowedNamespaces was not checked; pass the consumer's --namespace")
     after = wired.manifest["spec"]["template"] if deployment is not manifest else wired.manifest
     changes = _changes(deployment, wired)
-    return Explained(manifest, after, wired, None, changes, blockers, tuple(notes))
+    if not asks and not blockers:
+        notes.append(
+            f'nothing asks for it yet: add {ANNOTATION_TIER}: "{named}" to the pod template'
+        )
+    return replace(
+        answer, after=after, wired=wired, changes=changes, blockers=blockers, notes=tuple(notes)
+    )
 
 
 def _hints(refused: Refused, request: OffloadRequest) -> tuple[str, ...]:
@@ -139,7 +174,7 @@ def alternatives(
 ) -> Iterator[str]:
     """Yield the settings of tiers that would take a workload; sizes aside."""
     for backend in (BACKENDS[name] for name in BACKENDS.specs):
-        for variant in backend.variants():
+        for variant in variants(backend):
             spec = {"inferenceClusterRef": {"name": "any"}, **variant.spec}
             planned = _planned("any", "any", spec, variant.says)
             request = find(
@@ -186,7 +221,7 @@ def _key(tier: Document) -> tuple[str, str]:
     return metadata.get("namespace") or "", metadata.get("name") or ""
 
 
-def _plan(document: Document, file: str, given: Sequence[Document]) -> tuple[TierPlan, list[str]]:
+def plan_of(document: Document, file: str, given: Sequence[Document]) -> tuple[TierPlan, list[str]]:
     """Return the tier's plan and notes; a fleet's plan is that of a child on any cluster."""
     if document.get("kind") != "KVOffloadTier":
         raise InputError(f"{file}: kind is {document.get('kind')}, expected KVOffloadTier")
@@ -236,7 +271,7 @@ def summary_line(
     name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
     try:
         # Which tier it names is no matter here: every one is tried.
-        planned, _ = _plan(tier, tier_file, given)
+        planned, _ = plan_of(tier, tier_file, given)
         manifest = objects.unwrap(workload) or workload
         named = _name_tier(_as_deployment(manifest), planned.tier)
         request = find("explained", named, None, step_input, "", siblings)
@@ -269,7 +304,7 @@ def siblings_in(documents: list[Document]) -> SiblingResources:
 
 def _is_workload(manifest: Document) -> bool:
     deployment = _as_deployment(manifest)
-    return workloads.is_known(deployment.get("apiVersion"), deployment.get("kind"))
+    return kinds.is_known(deployment.get("apiVersion"), deployment.get("kind"))
 
 
 def _as_deployment(manifest: Document) -> Document:
@@ -332,21 +367,50 @@ def as_tree(explained: Explained) -> Tree:
     title = explained.title
     if explained.refused is not None:
         return _refusal(explained, explained.refused)
-    word = ("✔ can be wired", "green") if explained.is_wired else ("✘ is not wired", "red")
+    fits = "✔ will be wired" if explained.asks else "✔ can be wired"
+    word = (fits, "green") if explained.fits else ("✘ is not wired", "red")
     root = Tree(Text.assemble((title, "bold"), "  ", word))
     for why in explained.blockers:
         root.add(Text.assemble((why.reason, "red"), f": {why}"))
     if explained.wired is not None:
-        root.add(Text(("" if explained.is_wired else "Else: ") + explained.wired.summary))
+        root.add(Text(("" if explained.fits else "Else: ") + explained.wired.summary))
         for path, template in sorted(explained.wired.record.templates.items()):
             name = "the pod" if explained.before.get("kind") == "Pod" else f"pods at {path}"
             pods = root.add(Text.assemble((name, "bold"), f", container {template.container}"))
             for what, how in tree.gets(template.injection):
                 pods.add(Text.assemble((what, "cyan"), f": {how}"))
             _add_start(pods, explained.changes.get(path))
+        for change in explained.memory:
+            root.add(Text.assemble(("memory", "cyan"), f": {change}"))
     for note in explained.notes:
         root.add(Text.assemble(("note: ", "yellow"), note))
     return root
+
+
+def verdict(explained: Explained) -> Document:
+    """Return the answer for programs. `reason`: of the closed list, "Wired" or "NotRequested"."""
+    why = explained.refused or next(iter(explained.blockers), None)
+    reason = str(why.reason) if why else "Wired" if explained.asks else "NotRequested"
+    summary = explained.wired.summary if explained.wired and why is None else ""
+    metadata = access.mapping(explained.before, "metadata")
+    return {
+        "workload": {
+            "apiVersion": explained.before.get("apiVersion", ""),
+            "kind": explained.before.get("kind", ""),
+            "namespace": metadata.get("namespace", ""),
+            "name": metadata.get("name", ""),
+        },
+        "tier": explained.tier,
+        "wired": explained.is_wired,
+        "fits": explained.fits,
+        "reason": reason,
+        "message": str(why) if why else summary,
+        "fix": REASONS[why.reason].fix if why else "",
+        "hints": list(explained.hints),
+        "notes": list(explained.notes),
+        "takers": list(explained.alternatives),
+        "memory": [asdict(change) for change in explained.memory],
+    }
 
 
 def _add_start(pods: Tree, lines: tuple[str, ...] | None) -> None:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
+from function.composers.conditions import REASON_STARTING
 from function.contract.injection import Injection
 from function.kube.objects import is_object
 from function.pods import record
@@ -58,7 +59,7 @@ def plain(tree: Tree) -> str:
 def build(xr: Document, rendered: Rendered) -> Tree:
     """Return the whole tree, for `show` and for tests."""
     conditions = {c["type"]: c for c in read(rendered.xr)}
-    root = Tree(_title(xr, conditions))
+    root = Tree(_title(xr, conditions, rendered))
     _conditions(root, conditions)
     _status(root, rendered.xr.get("status") or {})
     by_cluster: dict[str, list[Document]] = defaultdict(list)
@@ -77,25 +78,34 @@ def build(xr: Document, rendered: Rendered) -> Tree:
     return root
 
 
-def _title(xr: Document, conditions: Mapping[str, Document]) -> Text:
+def _title(xr: Document, conditions: Mapping[str, Document], rendered: Rendered) -> Text:
     metadata = xr.get("metadata") or {}
     place = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
     text = Text.assemble((xr.get("kind", ""), "bold"), f" {place}{metadata.get('name', '')}  ")
     ready = conditions.get("Ready")
-    mark, style = _mark(ready["status"] if ready else "Unknown")
+    mark, style = _MARKS.get(ready["status"], _UNKNOWN) if ready else _UNKNOWN
     word = "Ready" if ready and ready["status"] == "True" else "not ready"
+    failed = (c for kind, c in conditions.items() if kind != "Ready" and c["status"] == "False")
+    if rendered.composed and not rendered.existing and all(map(_is_starting, failed)):
+        (mark, style), word = _NEW, "nothing runs yet: observed state is empty"
     return text.append(f"{mark} {word}", style=style)
 
 
-def _mark(status: str) -> tuple[str, str]:
-    return _MARKS.get(status, _UNKNOWN)
+def _is_starting(condition: Document) -> bool:
+    return bool(condition["status"] == "False" and condition["reason"] == REASON_STARTING)
+
+
+def _mark(condition: Document) -> tuple[str, str]:
+    if _is_starting(condition):
+        return _WAITING
+    return _MARKS.get(condition["status"], _UNKNOWN)
 
 
 def _conditions(root: Tree, conditions: Mapping[str, Document]) -> None:
     for kind, condition in conditions.items():
         if (kind, condition["status"]) in _QUIET or kind == "Ready":
             continue
-        mark, style = _mark(condition["status"])
+        mark, style = _mark(condition)
         text = Text.assemble((f"{mark} {kind}", style), f"  {condition['reason']}")
         if condition.get("message"):
             text.append(f": {condition['message']}")

@@ -7,6 +7,7 @@ from function.backends.registry import BACKENDS
 from function.composers import tier_plan
 from function.composers.tier_plan import InvalidTier
 from function.edge.structs import encode
+from function.names import API_VERSION
 
 Document = dict[str, Any]
 
@@ -29,6 +30,9 @@ def validate(document: Document) -> Verdict:
     metadata = document.get("metadata") or {}
     namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
     title = f"{namespace}/{name}"
+    if document.get("apiVersion") != API_VERSION:
+        wrong = f"apiVersion: is {document.get('apiVersion')}, expected {API_VERSION}"
+        return Verdict(title, False, (wrong,))
     if not name or not namespace:
         return Verdict(title, False, ("metadata: name and namespace are missing",))
     spec = document.get("spec")

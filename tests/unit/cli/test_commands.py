@@ -1,6 +1,8 @@
 """The commands as a person uses them: output, exit codes, and errors without a traceback."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -100,7 +102,10 @@ def test_render_yaml_and_json_hold_the_same() -> None:
 def test_render_prints_a_readable_tree() -> None:
     result = run("render", TIER, "-e", REQUIRED, "-o", "tree")
     lines = result.stdout.splitlines()
-    assert lines[0] == "KVOffloadTier modelplane-system/chat  ✘ not ready"
+    assert lines[0] == (
+        "KVOffloadTier modelplane-system/chat  + nothing runs yet: observed state is empty"
+    )
+    assert "├── … AgentsReady  Starting: Not on the cluster yet." in lines
     assert any("DaemonSet kv-offload-system/kv-chat-" in line for line in lines)
     assert all(line == line.rstrip() and len(line) <= 100 for line in lines)
     assert "\x1b" not in result.stdout
@@ -283,6 +288,61 @@ def test_doctor_reads_files_or_standard_input(write) -> None:
     assert ill.stdout.startswith("✘ ModelReplica team-a/qwen-0: its CompositionRevision")
 
 
+def test_audit_has_exit_codes_for_ci(write) -> None:
+    tiers = {
+        "native": "example/native/shared.yaml",
+        "in-process": "example/lmcache/in-process.yaml",
+    }
+    for (name, path), code in zip(tiers.items(), (0, 1), strict=True):
+        annotation = f"{{app: qwen}}, annotations: {{modelplane.ai/kv-offload-tier: {name}}}}}"
+        text = DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0")
+        file = write("d.yaml", text.replace("{app: qwen}}\n    spec", f"{annotation}\n    spec"))
+        result = run("audit", file, path, "-o", "json")
+        assert result.exit_code == code, result.output
+        assert [each["tier"] for each in json.loads(result.stdout)["engines"]] == [
+            f"modelplane-system/{name}"
+        ]
+    assert run("audit", "example/native/shared.yaml").exit_code == 2
+
+
+def test_doctor_is_not_green_on_nothing(write) -> None:
+    for text in (
+        "",
+        "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n",
+        "kind: List\nitems: []",
+    ):
+        result = CliRunner().invoke(main, ["doctor"], input=text)
+        assert (result.exit_code, result.stdout) == (2, ""), text
+        assert "hold no Composition with our step" in result.stderr
+    shown = run("doctor", write("composition.yaml", COMPOSITION), "-o", "json")
+    assert json.loads(shown.stdout) == {"findings": [], "healthy": 0}
+
+
+def test_unknown_command_names_the_close_one() -> None:
+    result = run("rendr")
+    assert result.exit_code == 2
+    assert "No such command 'rendr'. Did you mean render?" in result.stderr
+    assert "Did you mean" not in run("xyzzy").stderr
+
+
+def test_validate_names_a_wrong_api_version_and_prints_json(write) -> None:
+    text = TIER.read_text().replace("modelplane.ai/v1alpha1", "modelplane.ai/v1")
+    result = run("validate", write("t.yaml", text), "-o", "json")
+    assert result.exit_code == 1
+    (shown,) = json.loads(result.stdout)["tiers"]
+    assert shown["lines"] == ["apiVersion: is modelplane.ai/v1, expected modelplane.ai/v1alpha1"]
+    assert (shown["valid"], shown["name"]) == (False, "modelplane-system/chat")
+
+
+def test_output_that_is_not_taken_ends_without_a_traceback() -> None:
+    command = [sys.executable, "-c", "from kv_offload.cli import main; main()", "render", str(TIER)]
+    command += ["--required", str(TIER.parent / "required")]
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 1
+    assert ended.stderr == "Error: the output cannot be written: No space left on device\n"
+
+
 def test_add_step_message_names_the_position(write) -> None:
     text = COMPOSITION.replace("ModelReplica", "ModelDeployment")
     result = run("add-step", write("composition.yaml", text))
@@ -364,7 +424,7 @@ def test_refusal_names_the_fix(write) -> None:
     assert result.exit_code == 3
     assert "Deployment qwen  ✘ is not wired" in result.stdout
     assert "EngineUnknown" in result.stdout
-    assert "try: Declare it by the annotation" in result.stdout
+    assert "try: Annotate the pod template" in result.stdout
     assert "try: --engine vLLM or --engine SGLang" in result.stdout
 
 
@@ -629,3 +689,42 @@ def test_log_goes_to_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 3
     assert isinstance(json.loads(result.stdout), list | dict)
     assert "A composer failed" in result.stderr
+
+
+VERDICTS = {
+    "it asks": ({"tier": "modelplane-system/chat"}, (True, True, "Wired"), 0),
+    "nothing asks": ({}, (False, True, "NotRequested"), 0),
+    "another tier": ({"tier": "modelplane-system/other"}, (False, False, "TierNotFound"), 3),
+    "a misspelled key": ({"teir": "chat"}, (False, False, "RequestIgnored"), 3),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_explain_json_is_the_functions_verdict(write, name: str) -> None:
+    annotations, expected, code = VERDICTS[name]
+    document = yaml.safe_load(DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
+    metadata = document["spec"]["template"].setdefault("metadata", {})
+    metadata["annotations"] = {f"{ASKING}{key}": value for key, value in annotations.items()}
+    path = write("d.yaml", yaml.safe_dump(document))
+    result = run("explain", path, "--tier", TIER, "-o", "json")
+    (shown,) = json.loads(result.stdout)["workloads"]
+    assert (shown["wired"], shown["fits"], shown["reason"]) == expected
+    assert (result.exit_code, bool(shown["fix"])) == (code, code == 3)
+    assert shown["workload"]["name"] == "qwen"
+    manifests = run("explain", path, "--tier", TIER, "-o", "yaml")
+    assert bool(manifests.stdout) == (code == 0), manifests.stdout
+    assert ("✘ is not wired" in manifests.stderr) == (code == 3)
+
+
+def test_explain_shows_added_memory(write) -> None:
+    document = yaml.safe_load(DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
+    container = document["spec"]["template"]["spec"]["containers"][0]
+    container["resources"] = {"limits": {"memory": "200Gi"}}
+    path = write("d.yaml", yaml.safe_dump(document))
+    tier = ROOT / "example/native/smallest.yaml"
+    (shown,) = json.loads(run("explain", path, "--tier", tier, "-o", "json").stdout)["workloads"]
+    limit = next(each for each in shown["memory"] if "limits.memory of engine" in each["field"])
+    assert limit["before"] == "200Gi"
+    assert limit["after"] != "200Gi"
+    tree = run("explain", path, "--tier", tier).stdout
+    assert f"limits.memory of engine: 200Gi → {limit['after']}" in " ".join(tree.split())

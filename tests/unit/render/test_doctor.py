@@ -197,3 +197,13 @@ _JSON = st.recursive(
 @given(st.lists(st.dictionaries(st.sampled_from(["kind", "metadata", "spec", "items"]), _JSON)))
 def test_doctor_never_raises(documents: list[Document]) -> None:
     doctor.examine(documents, OURS)
+
+
+def test_composite_that_is_not_wired_is_listed() -> None:
+    refused = replica("qwen", "theirs", "theirs-1")
+    (condition,) = refused["status"]["conditions"]
+    condition |= {"status": "False", "reason": "TierNotFound", "message": "There is no tier."}
+    report = doctor.examine([refused, revision("theirs-1", "x", OURS)], OURS)
+    message = "KVOffloadReady is False (TierNotFound): There is no tier."
+    assert report.findings == [doctor.Finding(False, "ModelReplica team-a/qwen", message)]
+    assert report.healthy == 1
