@@ -8,7 +8,6 @@ stands in the way: pods that are refused leave no trace in what the provider rep
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from function.api.tier import Readiness, TierSpec
 from function.composers import conditions as c
@@ -151,13 +150,15 @@ def timed_out(call: Call, description: Description, kind: str = c.CONDITION_AGEN
     """Return whether a condition has said Starting for longer than a start takes.
 
     Core counts a condition's time anew whenever its reason or message changes: one that has timed
-    out stays so until it is True, or the tier is edited. The time of another reason is no start's.
+    out stays so until it is True, or the tier is edited: core writes no generation into it, so the
+    status holds one. The time of another reason is no start's.
     """
     entry = call.composite_condition(kind)
     if entry.get("status") != FALSE:
         return False
     if entry.get("reason") == c.REASON_TIMED_OUT:
-        return not _is_of_an_older_spec(call, entry)
+        seen = call.composite_value("status", "observedGeneration")
+        return seen in (None, call.composite_value("metadata", "generation"))
     if entry.get("reason") != c.REASON_STARTING:
         return False
     try:
@@ -165,11 +166,6 @@ def timed_out(call: Call, description: Description, kind: str = c.CONDITION_AGEN
     except ValueError:
         return False
     return call.has_passed(since + _budget(description))
-
-
-def _is_of_an_older_spec(call: Call, entry: dict[str, Any]) -> bool:
-    generation = call.composite_value("metadata", "generation")
-    return bool(entry.get("observedGeneration", generation) != generation)
 
 
 def _no_nodes(agents: Agents, spec: TierSpec) -> str:

@@ -69,7 +69,11 @@ LABEL_VERSION = "app.kubernetes.io/version"
 
 def compose(call: Call, _: Input, backends: Registry) -> Answer:
     """Refuse a tier with all its problems, stamp it onto a fleet, or compose it on its cluster."""
-    return external_xrd.fitted(call, _answer(call, backends))
+    answer = _answer(call, backends)
+    generation = call.composite_value("metadata", "generation")
+    if answer.status and generation:
+        answer.status["observedGeneration"] = generation
+    return external_xrd.fitted(call, answer)
 
 
 def _answer(call: Call, backends: Registry) -> Answer:
