@@ -72,6 +72,11 @@ class OffloadRequest:
     siblings: SiblingResources = NO_SIBLINGS
 
     @property
+    def is_bare(self) -> bool:
+        """Return whether it is no Object's manifest."""
+        return self.manifest is self.resource
+
+    @property
     def remote_namespace(self) -> str:
         """Return the namespace of its pods on the workload cluster."""
         return _namespace(self.manifest)

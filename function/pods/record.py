@@ -65,6 +65,11 @@ class Record:
     def wired(self) -> bool:
         return self.state == WIRED
 
+    @property
+    def sets_arguments(self) -> bool:
+        """Return whether its engines start with arguments of ours."""
+        return any(t.injection.connector or t.injection.flags for t in self.templates.values())
+
     @cached_property
     def wiring(self) -> str:
         """Return a digest of what was injected: equal for two records of one wiring."""

@@ -9,7 +9,7 @@ from function.api.engines import ENGINES
 from function.api.input import Input
 from function.contract.engine import Engine
 from function.engines import ray_serve
-from function.kube import access, objects
+from function.kube import access
 from function.pods import record as records
 from function.pods import templates
 from function.pods.declared import Declared
@@ -59,9 +59,7 @@ def replay(request: OffloadRequest, record: Record, step_input: Input) -> Json:
             missing.discard(template.path)
     if missing:
         raise Refused(Reason.POD_CONFLICT, "there is no pod template here", min(missing))
-    if not started and any(
-        kept.injection.connector or kept.injection.flags for kept in record.templates.values()
-    ):
+    if not started and record.sets_arguments:
         raise Refused(Reason.ARGS_NOT_PATCHABLE, "no command here starts an engine any more")
     return manifest
 
@@ -92,16 +90,12 @@ def is_same_workload(request: OffloadRequest, running: Json) -> bool:
     Names in pods, such as a Secret's, mean something else in another namespace. Core gives a bare
     workload the composite's, whatever is desired.
     """
-    places: tuple[tuple[str, ...], ...] = (("kind",), ("metadata", "namespace"))
-    is_bare = request.manifest is request.resource
-    return all(
-        access.at(running, *place) == access.at(request.manifest, *place)
-        for place in places[: 1 if is_bare else 2]
-    )
+    places = (("kind",), ("metadata", "namespace"))[: 1 if request.is_bare else 2]
+    return all(access.at(running, *at) == access.at(request.manifest, *at) for at in places)
 
 
 def with_running_templates(
-    request: OffloadRequest, record: Record, observed: Json, is_wired: Callable[[], bool]
+    request: OffloadRequest, record: Record, running: Json, is_wired: Callable[[], bool]
 ) -> Json | None:
     """Return the manifest with the running pod templates; None where they are not wired by us.
 
@@ -109,8 +103,7 @@ def with_running_templates(
     templates whose digest the record has, or that run wired (`is_wired`). All else is as the
     earlier step desires it now.
     """
-    running = objects.unwrap(observed)
-    if running is None or not is_same_workload(request, running):
+    if not is_same_workload(request, running):
         return None
     try:
         ours = request.workload.templates or templates.of(request.manifest)

@@ -51,21 +51,28 @@ def has(request: OffloadRequest, manifest: Json, running: Json) -> bool:
     return is_same_workload(request, running) and _has(request.manifest, manifest, running)
 
 
-def was_applied(request: OffloadRequest, record: Record, running: Json, step_input: Input) -> bool:
-    """Return whether the pods that run are wired by this record: wiring them again adds nothing."""
+def was_applied(
+    request: OffloadRequest, record: Record, running: Json, step_input: Input, *, some: bool = False
+) -> bool:
+    """Return whether the pods that run are wired by this record: wiring them again adds nothing.
+
+    `some`: the arguments of their engines are enough, where others took a part of it away.
+    """
     try:
         workload = workloads.find(running, offload_request.paths(request.key, running, step_input))
         if workload is None or not is_same_workload(request, running):
             return False
-        whole = running if request.manifest is request.resource else request.resource
+        whole = running if request.is_bare else request.resource
         now = replace(request, resource=whole, manifest=running, workload=workload, engines=())
-        return has(now, replay(now, record, step_input), running)
+        again = replay(now, record, step_input)
+        in_part = some and record.sets_arguments and _starts_alike(record, again, running)
+        return in_part or _has(running, again, running)
     except Refused:
         return False
 
 
-def starts(record: Record, manifest: Json, running: Json) -> bool:
-    """Return whether the pods that run start their engines as `manifest` does, by its record."""
+def _starts_alike(record: Record, manifest: Json, running: Json) -> bool:
+    """Return whether the pods that run start their engines as `manifest` does."""
     try:
         ours, theirs = (templates.found(each, record.templates) for each in (manifest, running))
     except Refused:

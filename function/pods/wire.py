@@ -288,7 +288,7 @@ def unwired(request: OffloadRequest) -> Record:
 def put_back(request: OffloadRequest, manifest: Json, record: Record | None) -> Json:
     """Return the desired resource with the workload replaced and the record on it."""
     resource = manifest
-    if request.manifest is not request.resource:
+    if not request.is_bare:
         resource = objects.with_manifest(request.resource, manifest)
     if record is None:
         return resource

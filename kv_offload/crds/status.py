@@ -83,7 +83,7 @@ class KVOffloadTierStatus(ApiModel):
     """The observed state of a tier."""
 
     observed_generation: Count | None = None
-    """Generation of the tier that this status is of."""
+    """Generation that this status is of."""
     cluster: Annotated[str, f.text(most=253)] | None = None
     """The tier's cluster, or the number of ready clusters of a fleet, e.g. 3/4 clusters."""
     provider_config_ref: ProviderConfigRef | None = None

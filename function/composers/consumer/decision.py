@@ -223,13 +223,7 @@ class Decider:
         """Wire a template that never was, or has changed; a Pinned one keeps its old wiring."""
         before = request.record
         pinned = update.update == "Pinned" and _is_record_of(request, found)
-        now = self._running(request)
-        if (
-            pinned
-            and before is not None
-            and before.wired
-            and running.was_applied(request, before, now, self.step_input)
-        ):
+        if pinned and before and before.wired and self._was_applied(request, before):
             wired = replay.carry_over(request, before, wired, self.step_input) or wired
         outcome = self._rewire(request, wired, found)
         if update.update != "Rolling":
@@ -277,7 +271,7 @@ class Decider:
 
     def _rollout_progress(self, request: OffloadRequest) -> Progress:
         """Return whether the pods that were wired last are up, as far as the cluster reported."""
-        manifest = objects.STATUS_MANIFEST if request.manifest is not request.resource else ()
+        manifest = () if request.is_bare else objects.STATUS_MANIFEST
         seen = self.call.observed_value(request.key, *manifest) or {}
         done = self.call.observed_ready(request.key) and is_rolled_out(seen)
         return Progress.CURRENT if done else Progress.MOVING
@@ -348,16 +342,14 @@ class Decider:
         except Refused as refused:
             message = f"{message} The recorded wiring does not fit the pod any more: {refused}"
             return self._keep_running(request, Refused(reason, message), found)
-        observed = self._running(request)
         if not (
             derived
-            or running.has(request, manifest, observed)
-            or running.was_applied(request, record, observed, self.step_input)
+            or running.has(request, manifest, self._running(request))
+            or self._was_applied(request, record)
         ):
             why = f"The record is not applied: {_NOT_RUNNING}."
             if anew is not None:
-                starts = running.starts(record, manifest, observed)
-                if not (starts and self._has_usage(request, record)):
+                if not (request.is_bare and self._was_applied(request, record, some=True)):
                     return anew()
                 why = _LACKS
             message = f"{message} {why}"
@@ -370,9 +362,8 @@ class Decider:
         """Keep pods that run wired; else leave them unwired."""
         record, reason, message = request.record, refused.reason, str(refused)
         if record is not None and record.wired:
-            observed = self.call.observed(request.key) or {}
             manifest = replay.with_running_templates(
-                request, record, observed, lambda: self._runs_wired(request, record)
+                request, record, self._running(request), lambda: self._runs_wired(request, record)
             )
             if manifest is not None:
                 edit = "" if _has_recorded_template(request) else _EDIT_WAITS
@@ -386,21 +377,19 @@ class Decider:
         return Outcome(request, Action.UNTOUCHED, reason, f"Runs unwired. {message}", found=found)
 
     def _runs_wired(self, request: OffloadRequest, record: Record) -> bool:
-        """Return whether a bare workload is wired, by a Usage of the record's tier or its pods.
+        """Return whether a bare workload is wired, by a Usage of the record's tier or by its pods.
 
-        A digest does not show it: the API server sets defaults, and webhooks take things away. A
-        record that a team brings along has no such Usage.
+        A digest does not show it: the API server sets defaults, and others take things away. A
+        record that a team brings along has no such Usage, and no pods that start with its wiring.
         """
-        if request.manifest is not request.resource:
-            return False
-        return self._has_usage(request, record) or running.was_applied(
-            request, record, self._running(request), self.step_input
+        return request.is_bare and (
+            usage.marks(self.call, record.tier, record.child)
+            or self._was_applied(request, record, some=True)
         )
 
-    def _has_usage(self, request: OffloadRequest, record: Record) -> bool:
-        """Return whether a Usage of the record's tier shows that a bare workload is wired."""
-        is_bare = request.manifest is request.resource
-        return is_bare and usage.marks(self.call, record.tier, record.child)
+    def _was_applied(self, request: OffloadRequest, record: Record, *, some: bool = False) -> bool:
+        now = self._running(request)
+        return running.was_applied(request, record, now, self.step_input, some=some)
 
     def _leave_unwired(
         self, request: OffloadRequest, found: lookup.Found | None, refused: Refused | None = None

@@ -377,6 +377,13 @@ def test_record_of_another_tier_without_a_usage_is_dropped() -> None:
     assert not is_wired(got.desired[KEY]), got.messages
 
 
+def bare_tier(**spec: Any) -> Document:
+    """A ready tier of the control plane's own cluster."""
+    tier = d.ready_tier(**spec)
+    del tier["status"]["providerConfigRef"]
+    return tier
+
+
 def stripped(document: Document) -> Document:
     """A bare Deployment of which a policy webhook has taken injected variables away."""
     found = served(document)
@@ -395,16 +402,13 @@ def test_bare_engine_that_lacks_an_injected_thing_stays_as_it_runs(state: str) -
     assert pod(got.desired[KEY]) == pod(seen[KEY]), got.messages
     assert record_of(got) == record_of(ours)
     assert "Its pods stay as they run. " in got.messages[CONDITION]
-    back = d.ready_tier()
-    del back["status"]["providerConfigRef"]
-    again = run(engine(bare=True), observe(got), [back])
+    again = run(engine(bare=True), observe(got), [bare_tier()])
     assert pod(again.desired[KEY]) == pod(ours.desired[KEY]), again.messages
 
 
 def test_tier_edit_rolls_no_bare_engine_that_lacks_an_injected_thing() -> None:
     ours = wired(bare=True)
-    edited = d.ready_tier(startupTimeoutSeconds=900)
-    del edited["status"]["providerConfigRef"]
+    edited = bare_tier(startupTimeoutSeconds=900)
     seen = observe(ours) | {KEY: stripped(observe(ours)[KEY])}
     got = run(engine(bare=True), seen, [edited])
     assert pod(got.desired[KEY]) == pod(seen[KEY]), got.messages
@@ -418,8 +422,26 @@ def test_tier_edit_rolls_no_bare_engine_that_lacks_an_injected_thing() -> None:
     assert record_of(got) != record_of(ours)
 
 
-def test_bare_engine_that_lacks_an_injected_thing_has_no_proof_without_a_usage() -> None:
-    seen = {KEY: stripped(observe(wired(bare=True))[KEY])}
+@pytest.mark.parametrize("edit", [{}, {"changed": "yes"}], ids=["same", "edited"])
+@pytest.mark.parametrize("state", STATES)
+def test_bare_engine_that_others_changed_and_nothing_marks_stays_as_it_runs(
+    state: str, edit: dict[str, str]
+) -> None:
+    """Its Usage was deleted, its tier is not usable, and its pods still start with the wiring."""
+    ours = wired(True)
+    seen = {KEY: stripped(observe(ours)[KEY])}
+    got = run(engine(TIER | edit, bare=True), seen, STATES[state](True))
+    if state == "does not admit":
+        assert not is_wired(got.desired[KEY]), got.messages
+        return
+    assert pod(got.desired[KEY]) == pod(seen[KEY]), got.messages
+    assert record_of(got) == record_of(ours)
+
+
+def test_bare_engine_that_does_not_start_with_its_wiring_is_not_kept() -> None:
+    """Its label or its variables prove nothing: whoever writes pods may copy them."""
+    seen = {KEY: stripped(observe(wired(True))[KEY])}
+    pod(seen[KEY])["spec"]["containers"][1]["args"] = [d.MODEL]
     got = run(engine(bare=True), seen, [])
     assert not is_wired(got.desired[KEY]), got.messages
 
