@@ -13,6 +13,7 @@ _COMMANDS = {
         "Append our step to a Composition or its copy.",
     ),
     "explain": ("kv_offload.cli.explain", "Show what a pod would get from a tier, and why."),
+    "wire": ("kv_offload.cli.wire", "Wire manifests for Helm, kustomize or Argo CD."),
     "validate": ("kv_offload.cli.validate", "Check tiers, for CI."),
     "plan": ("kv_offload.cli.plan", "Show what an edit of a tier refuses, restarts and changes."),
     "audit": ("kv_offload.cli.audit", "List the known faults that running engines fall under."),

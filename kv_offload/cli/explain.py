@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from function.api.engines import ENGINES
+from kv_offload.cli import step_input
 from kv_offload.cli.errors import Fatal, user_errors
 from kv_offload.render import emit, files
 
@@ -28,7 +29,8 @@ _FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
     "--engine", help=f"Declare the engine ({', '.join(ENGINES)}) instead of looking it up."
 )
 @click.option("--engine-version", help="Declare its version, e.g. 0.33.0; with --engine.")
-@click.option("--namespace", help="Namespace of the consumer: the tier must admit it.")
+@step_input.OPTION
+@click.option("--namespace", "-n", help="Namespace of the consumer: the tier must admit it.")
 @click.option(
     "-o",
     "--output",
@@ -44,6 +46,7 @@ def command(
     all_tiers: bool,
     engine: str | None,
     engine_version: str | None,
+    input_file: Path | None,
     namespace: str | None,
     output: str,
 ) -> None:
@@ -61,16 +64,12 @@ def command(
       helm template chart | kv-offload explain - --tier tier.yaml --namespace team-a
       kubectl get kvoffloadtiers -A -o yaml | kv-offload explain pod.yaml --tier - --all-tiers
     """
-    from function.api.base import parse
-    from function.api.input import Input
     from kv_offload.render import explain, tree
 
     if str(workload) == str(tier) == "-":
         raise files.InputError("only one of the workload and the tier can be read from -")
-    written = {"engine": engine, "engineVersion": engine_version}
-    step_input, problems = parse(Input, {k: v for k, v in written.items() if v}, "")
-    if step_input is None or problems:
-        raise files.InputError("; ".join(str(problem) for problem in sorted(problems)))
+    overrides = {"engine": engine, "engineVersion": engine_version}
+    inputs = step_input.load(input_file, overrides)
     tiers = files.load_items(tier)
     loaded = files.load_items(workload)
     documents = explain.workloads_in(loaded, str(workload))
@@ -80,15 +79,13 @@ def command(
             if len(documents) > 1:
                 click.echo(explain.Explained(document).title)
             for each in tiers:
-                click.echo(
-                    explain.summary_line(document, each, step_input, str(tier), siblings, tiers)
-                )
+                click.echo(explain.summary_line(document, each, inputs, str(tier), siblings, tiers))
         return
     chosen = explain.top_tiers(tiers)
     if len(chosen) != 1:
         raise files.InputError(f"{tier}: {len(tiers)} documents, expected one tier (--all-tiers)")
     found = [
-        explain.explain(d, chosen[0], step_input, str(tier), namespace, siblings, tiers)
+        explain.explain(d, chosen[0], inputs, str(tier), namespace, siblings, tiers)
         for d in documents
     ]
     if output == "json":

@@ -128,18 +128,23 @@ def containing(path: Path, word: str) -> list[Path]:
 
 def load_items(path: Path) -> list[Document]:
     """Load documents as `load` does, with Lists (`kubectl get -o yaml`) opened."""
-    documents = []
-    for document in load(path):
+    return open_lists(load(path), str(path))
+
+
+def open_lists(documents: Iterable[Document], name: str) -> list[Document]:
+    """Return documents with the items of Lists in their place. `name` is used in errors."""
+    opened = []
+    for document in documents:
         items = document.get("items")
         if document["kind"].endswith("List") and isinstance(items, list):
             for number, item in enumerate(items, start=1):
                 if not isinstance(item, dict):
-                    raise InputError(f"{path}: items[{number - 1}] is no object")
-                _check_object(item, f"{path}: items[{number - 1}]")
-            documents += items
+                    raise InputError(f"{name}: items[{number - 1}] is no object")
+                _check_object(item, f"{name}: items[{number - 1}]")
+            opened += items
         else:
-            documents.append(document)
-    return documents
+            opened.append(document)
+    return opened
 
 
 def load_all(paths: Iterable[Path]) -> list[Document]:

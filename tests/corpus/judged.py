@@ -167,8 +167,8 @@ def text() -> str:
         f"The others refuse, with the [reason](reasons.md) named; {HICACHE} refuses with "
         f"`{_UNSUPPORTED}` where it is not named. NodeServer and InProcess are modes of LMCache. "
         f"{len(SHAPES)} shapes; {wired_at_all} are wired by at least one backend. "
-        f"A shape is a {_USUAL} unless its kind is named. Why a wired one is judged so is said in "
-        "`tests/corpus/shapes`.",
+        f"A shape is a {_USUAL} unless its kind is named. Why a wired one is judged so, "
+        "and after which file it is written, is said in `tests/corpus/shapes`.",
     ]
     groups: dict[tuple[str, ...], list[Json]] = {}
     for shape in SHAPES.values():
@@ -194,8 +194,8 @@ def _title(verdicts: Mapping[str, str]) -> str:
 
 def _origin(shape: Json) -> str:
     kind: str = shape["workload"]["kind"]
-    after: str = shape["after"]
-    return after if kind == _USUAL or kind in after else f"{kind}; {after}"
+    project = shape["after"].partition(",")[0]
+    return project if kind == _USUAL or kind in project else f"{kind}; {project}"
 
 
 def _refused(verdicts: Mapping[str, str]) -> str:

@@ -22,11 +22,18 @@ def name(composite: dict[str, Any]) -> str:
 def compose(
     call: Call, wired: Iterable[tuple[OffloadRequest, Record]]
 ) -> dict[str, dict[str, Any]]:
-    """Compose the ConfigMap that the pods of these workloads mount, by its resource key.
+    """Compose the ConfigMap that the pods of these workloads mount, by its resource key."""
+    composed = config_map(name(call.composite), wired)
+    return {_key(call, composed): composed} if composed else {}
 
-    It holds the files of all records. File names carry the digest of their text, so that engines
-    with other settings do not collide and a pod never finds another text than the one it was
-    started with.
+
+def config_map(
+    config_map_name: str, wired: Iterable[tuple[OffloadRequest, Record]]
+) -> dict[str, Any]:
+    """Return the ConfigMap with the files of all records, on the first one's cluster; {} without.
+
+    File names carry the digest of their text, so that engines with other settings do not collide
+    and a pod never finds another text than the one it was started with.
     """
     data: dict[str, str] = {}
     home: OffloadRequest | None = None
@@ -37,10 +44,9 @@ def compose(
             home = home or (request if files else None)
     if home is None:
         return {}
-    metadata = {"name": name(call.composite), "namespace": home.remote_namespace}
+    metadata = {"name": config_map_name, "namespace": home.remote_namespace}
     made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-    composed = objects.wrap_like(home.resource, {**made, "data": dict(sorted(data.items()))})
-    return {_key(call, composed): composed}
+    return objects.wrap_like(home.resource, {**made, "data": dict(sorted(data.items()))})
 
 
 def _key(call: Call, composed: dict[str, Any]) -> str:

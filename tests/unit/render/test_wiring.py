@@ -1,0 +1,183 @@
+"""`kv-offload wire`: manifests of Helm and kustomize, wired as the function wires composed ones."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from function.names import ANNOTATION_RECORD
+from kv_offload.cli import main
+
+Json = dict[str, Any]
+
+TIER: Json = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "KVOffloadTier",
+    "metadata": {"name": "chat", "namespace": "kv"},
+    "spec": {
+        "inferenceClusterRef": {"name": "prod"},
+        "allowedNamespaces": {"from": "Names", "names": ["team-a"]},
+        "backend": "LMCache",
+        "nodes": {"selector": {"gpu": "h200"}},
+        "lmcache": {"gpuWorkers": 8, "l1": {"sizeGiB": 200}},
+    },
+}
+SERVICE: Json = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "vllm"}}
+
+
+def deployment(tier: str = "kv/chat", namespace: str = "", **annotations: str) -> Json:
+    asks = {f"modelplane.ai/kv-offload-{name}": value for name, value in annotations.items()}
+    pod = {
+        "metadata": {
+            "labels": {"app": "vllm"},
+            "annotations": {"modelplane.ai/kv-offload-tier": tier, **asks},
+        },
+        "spec": {
+            "containers": [
+                {
+                    "name": "engine",
+                    "image": "vllm/vllm-openai:v0.33.0",
+                    "args": ["--model", "Qwen/Qwen3-8B"],
+                }
+            ]
+        },
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "vllm"} | ({"namespace": namespace} if namespace else {}),
+        "spec": {"selector": {"matchLabels": {"app": "vllm"}}, "template": pod},
+    }
+
+
+def wire(tmp_path: Path, *documents: Json, args: tuple[str, ...] = (), tier: Json = TIER) -> Result:
+    (tmp_path / "tier.yaml").write_text(yaml.safe_dump(tier))
+    given = yaml.safe_dump_all(documents)
+    command = ["wire", "--tier", str(tmp_path / "tier.yaml"), *args]
+    result = CliRunner().invoke(main, command, input=given)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def made(result: Result) -> list[Json]:
+    assert result.exit_code == 0, result.stderr
+    return list(yaml.safe_load_all(result.stdout))
+
+
+def test_engine_gets_its_connector_and_the_config_map_of_its_files(tmp_path: Path) -> None:
+    service, files, wired = made(wire(tmp_path, SERVICE, deployment(), args=("-n", "team-a")))
+    assert service == SERVICE
+    assert files["kind"] == "ConfigMap"
+    assert files["metadata"]["namespace"] == wired["metadata"]["namespace"] == "team-a"
+    pod = wired["spec"]["template"]["spec"]
+    mounted = [v["configMap"] for v in pod["volumes"] if "configMap" in v]
+    assert [each["name"] for each in mounted] == [files["metadata"]["name"]]
+    assert files["data"]
+    assert "--kv-transfer-config" in pod["containers"][0]["args"]
+    assert json.loads(wired["metadata"]["annotations"][ANNOTATION_RECORD])["tier"] == "kv/chat"
+
+
+def test_output_wired_again_changes_no_pod(tmp_path: Path) -> None:
+    once = made(wire(tmp_path, SERVICE, deployment(namespace="team-a")))
+    twice = made(wire(tmp_path, *once))
+    assert [each["kind"] for each in twice] == ["Service", "ConfigMap", "Deployment"]
+    assert twice[1] == once[1]
+    assert twice[2]["spec"] == once[2]["spec"]
+
+
+def test_bare_pod_stays_a_pod(tmp_path: Path) -> None:
+    template = deployment()["spec"]["template"]
+    pod = {"apiVersion": "v1", "kind": "Pod", **template}
+    pod["metadata"] = {**template["metadata"], "name": "vllm", "namespace": "team-a"}
+    files, wired = made(wire(tmp_path, pod))
+    assert (files["kind"], wired["kind"]) == ("ConfigMap", "Pod")
+    assert "--kv-transfer-config" in wired["spec"]["containers"][0]["args"]
+    assert ANNOTATION_RECORD in wired["metadata"]["annotations"]
+
+
+def test_two_workloads_of_one_name_have_config_maps_of_their_own(tmp_path: Path) -> None:
+    other = {**deployment(namespace="team-a"), "kind": "ReplicaSet"}
+    found = made(wire(tmp_path, deployment(namespace="team-a"), other))
+    names = [each["metadata"]["name"] for each in found if each["kind"] == "ConfigMap"]
+    assert len(set(names)) == 2
+
+
+def test_off_is_left_as_it_is(tmp_path: Path) -> None:
+    off = deployment(namespace="team-a", policy="Off")
+    assert made(wire(tmp_path, off)) == [off]
+
+
+@pytest.mark.parametrize(
+    ("document", "args", "code", "told"),
+    [
+        (deployment(), (), 2, "Deployment vllm has no metadata.namespace: --namespace"),
+        (deployment("kv/other", "team-a"), (), 3, "TierNotFound: KVOffloadTier kv/other is not"),
+        (deployment(namespace="team-b"), (), 3, "NamespaceNotAllowed"),
+    ],
+)
+def test_refusal_prints_no_manifest(
+    tmp_path: Path, document: Json, args: tuple[str, ...], code: int, told: str
+) -> None:
+    result = wire(tmp_path, SERVICE, document, args=args)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert told in result.stderr
+
+
+def test_optional_engine_is_left_unwired_with_a_note(tmp_path: Path) -> None:
+    optional = deployment(namespace="team-b", policy="Optional")
+    result = wire(tmp_path, optional)
+    assert made(result) == [optional]
+    assert "left unwired. NamespaceNotAllowed" in result.stderr
+
+
+def test_fleet_tier_is_refused_with_what_to_name(tmp_path: Path) -> None:
+    fleet = json.loads(json.dumps(TIER))
+    del fleet["spec"]["inferenceClusterRef"]
+    fleet["spec"]["clusterSelector"] = {"matchLabels": {"gpu": "h200"}}
+    result = wire(tmp_path, deployment(namespace="team-a"), tier=fleet)
+    assert result.exit_code == 3
+    assert "KVOffloadTier kv/chat is a fleet's: name its child on this cluster" in result.stderr
+
+
+def test_tier_that_is_not_ready_is_told(tmp_path: Path) -> None:
+    condition = {"type": "Ready", "status": "False", "reason": "Creating", "message": "2 of 3"}
+    tier = {**TIER, "status": {"conditions": [condition]}}
+    result = wire(tmp_path, deployment(namespace="team-a"), tier=tier)
+    assert "The tier is not ready (Creating 2 of 3)" in result.stderr
+    assert made(result)
+
+
+def test_resource_list_of_a_krm_function_stays_one(tmp_path: Path) -> None:
+    packages = {"lmcache": "0.5.6"}
+    starts = ["vllm", "serve"]
+    image = {"engine": "vLLM", "version": "0.33.0", "entrypoint": starts, "packages": packages}
+    own = deployment(namespace="team-a")
+    own["spec"]["template"]["spec"]["containers"][0]["image"] = "registry.example/own:1"
+    config = {
+        "apiVersion": "kvoffload.fn.modelplane.ai/v1alpha1",
+        "kind": "Input",
+        "metadata": {"name": "kv-offload"},
+        "engineImages": {"own": image},
+    }
+    found = {
+        "apiVersion": "config.kubernetes.io/v1",
+        "kind": "ResourceList",
+        "functionConfig": config,
+        "items": [SERVICE, own],
+    }
+    (answer,) = made(wire(tmp_path, found))
+    assert {k: v for k, v in answer.items() if k != "items"} == {
+        k: v for k, v in found.items() if k != "items"
+    }
+    assert [each["kind"] for each in answer["items"]] == ["Service", "ConfigMap", "Deployment"]
+
+
+def test_tiers_among_the_manifests_count(tmp_path: Path) -> None:
+    other = {**TIER, "metadata": {"name": "own", "namespace": "kv"}}
+    found = made(wire(tmp_path, other, deployment("kv/own", "team-a")))
+    assert found[0] == other
+    assert [each["kind"] for each in found[1:]] == ["ConfigMap", "Deployment"]
