@@ -4,8 +4,10 @@ It is an annotation of the Object, or of the workload's own metadata when it is 
 on the pod template, where writing it would roll the pods.
 """
 
+import base64
 import hashlib
 import json
+import zlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -91,9 +93,10 @@ class Record:
             if value:
                 data[key] = value
         text = _canonical(data)
-        if len(text.encode()) > MAX_BYTES:
-            _share_texts(data)
-            text = _canonical(data)
+        for shorten in (_share_texts, _pack_texts):
+            if len(text.encode()) > MAX_BYTES:
+                shorten(data)
+                text = _canonical(data)
         size = len(text.encode())
         if size > MAX_BYTES:
             raise Refused(
@@ -165,16 +168,32 @@ def _share_texts(data: Json) -> None:
     seen = Counter((name, text) for each in files for name, text in each.items())
     shared = {name: text for (name, text), times in seen.items() if times > 1}
     for each in files:
-        for name in each.keys() & shared.keys():
-            if each[name] == shared[name]:
-                each[name] = ""
+        each.update((name, "") for name, text in shared.items() if each.get(name) == text)
     if shared:
         data["texts"] = shared
+
+
+def _pack_texts(data: Json) -> None:
+    """Compress the texts that several templates have: of a record that is still too long."""
+    text = _canonical(data.get("texts", {})).encode()
+    if len(text) <= MAX_BYTES:
+        data["packed"] = base64.b85encode(zlib.compress(text)).decode()
+        data.pop("texts", None)
+
+
+def _unpack_texts(packed: str) -> Json:
+    """Invert `_pack_texts`. Raise ValueError for what no record holds."""
+    try:
+        text = zlib.decompressobj().decompress(base64.b85decode(packed), MAX_BYTES)
+        return dict(json.loads(text))
+    except (zlib.error, RecursionError) as error:
+        raise ValueError("its texts cannot be read") from error
 
 
 def _load(data: Json) -> Record:
     if data["state"] not in (WIRED, UNWIRED):
         raise ValueError(f"unknown state {data['state']!r}")
+    texts = _unpack_texts(data["packed"]) if "packed" in data else data.get("texts", {})
     return Record(
         state=data["state"],
         tier=_text(data["tier"]),
@@ -188,8 +207,7 @@ def _load(data: Json) -> Record:
             for k, v in data.get("engines", {}).items()
         },
         templates={
-            _text(k): _load_template(v, data.get("texts", {}))
-            for k, v in data.get("templates", {}).items()
+            _text(k): _load_template(v, texts) for k, v in data.get("templates", {}).items()
         },
     )
 

@@ -1,8 +1,9 @@
 """LMCache's connector for vLLM, with what stands behind a model's name in the key of its blocks.
 
 Upstream's key is tokens, model argument and rank: models at one path read each other's blocks. Here
-the name carries the cache identity, and a request's salt what else made its blocks: the LoRA
-adapter's weights, the prompt's embeddings. From function-kv-offload, for LMCache 0.5.0 to 0.5.6.
+the name carries the cache identity and what the engine resolved, and a request's salt what else
+made its blocks: the LoRA adapter's weights, the prompt's embeddings. From function-kv-offload, for
+LMCache 0.5.0 to 0.5.6; docs/identity.md says what is in it.
 """
 
 import hashlib
@@ -11,21 +12,21 @@ from pathlib import Path
 
 from lmcache.integration.vllm import lmcache_mp_connector as upstream
 
-IDENTITY = "kv_offload.identity"
+from ..resolved.weights import fingerprint
+from .key_suffix import key_suffix
+
 _PROCESS = uuid.uuid4().hex
 
 
 class LMCacheMPConnector(upstream.LMCacheMPConnector):
     def __init__(self, vllm_config, role, kv_cache_config=None):
-        identity = vllm_config.kv_transfer_config.get_from_extra_config(IDENTITY, None)
-        if not identity:
-            raise ValueError(f"kv_connector_extra_config has no {IDENTITY}")
+        suffix = key_suffix(vllm_config, role, kv_cache_config)
         super().__init__(vllm_config, role, kv_cache_config)
-        self._identity, self._adapters = identity, {}
+        self._identity, self._adapters = suffix, {}
         try:
             client = getattr(self, "scheduler_adapter", None) or self.worker_adapter
-            client.model_name = f"{client.model_name}##kv-offload-{identity}"
-            key = client._create_key([0], start=0, end=1, request_id=identity)
+            client.model_name += suffix
+            key = client._create_key([0], start=0, end=1, request_id="")
             fits = key.model_name == client.model_name and key.cache_salt == ""
             fits = fits and callable(super()._get_or_create_request_tracker)
         except (AttributeError, TypeError) as problem:
@@ -59,16 +60,10 @@ class LMCacheMPConnector(upstream.LMCacheMPConnector):
         What is no folder here, such as a hub's name, is shared within this process only.
         """
         try:
-            files = sorted(file for file in Path(path).rglob("*") if file.is_file())
-            seen = [(str(f), s.st_size, s.st_mtime_ns) for f in files for s in (f.stat(),)]
+            files = tuple(sorted(file for file in Path(path).rglob("*") if file.is_file()))
+            seen = [(f, s.st_size, s.st_mtime_ns) for f in files for s in (f.stat(),)]
             if files and path not in self._adapters:
-                digest = hashlib.sha256()
-                for file, size, _ in seen:
-                    digest.update(f"{Path(file).relative_to(path)}\0{size}\0".encode())
-                    with open(file, "rb") as stream:
-                        while part := stream.read(1 << 20):
-                            digest.update(part)
-                self._adapters[path] = seen, digest.hexdigest()
+                self._adapters[path] = seen, fingerprint(files)
         except OSError:
             return ""
         known, digest = self._adapters.get(path, ([], f"{path} {_PROCESS}"))

@@ -1,21 +1,18 @@
 """LMCache inside vLLM, with what stands behind a model's name in the key of its blocks.
 
 Upstream's key is tokens, model argument, rank and dtype: models at one path read each other's
-blocks. From function-kv-offload, for LMCache 0.4.4 to 0.5.6.
+blocks. From function-kv-offload, for LMCache 0.4.4 to 0.5.6; docs/identity.md says what is in it.
 """
 
 from lmcache.integration.vllm import vllm_v1_adapter
 from vllm.distributed.kv_transfer.kv_connector.v1 import lmcache_connector as upstream
 
-IDENTITY = "kv_offload.identity"
+from .key_suffix import key_suffix
 
 
 class LMCacheConnectorV1(upstream.LMCacheConnectorV1):
     def __init__(self, vllm_config, role, kv_cache_config=None):
-        identity = vllm_config.kv_transfer_config.get_from_extra_config(IDENTITY, None)
-        if not identity:
-            raise ValueError(f"kv_connector_extra_config has no {IDENTITY}")
-        suffix, named = f"##kv-offload-{identity}", []
+        suffix, named = key_suffix(vllm_config, role, kv_cache_config), []
         original = vllm_v1_adapter.VllmServiceFactory
 
         class Factory(original):

@@ -55,7 +55,7 @@ def test_only_what_makes_a_block_changes_the_digest(tmp_path: Path) -> None:
     cases["another layout"]["layout"] = "LBNHC"
     (tmp_path / "cases.json").write_text(json.dumps(cases))
     text = tmp_path / "module.py"
-    text.write_text(programs.text("vllm/keyed_connectors.py"))
+    text.write_text(programs.module("vllm/keyed_connectors.py"))
     done = subprocess.run(
         [environment("vllm").python, CHECKERS / "keyed_connectors.py", text, tmp_path],
         capture_output=True,

@@ -44,7 +44,7 @@ def engine(fleet: Fleet, name: str, wired: Wired) -> Iterator[Engine]:
 
 
 @pytest.mark.long
-@pytest.mark.pairs("vllm-mooncake", "vllm-native")
+@pytest.mark.pairs("vllm-mooncake", "vllm-native", "vllm-lmcache")
 def test_other_blocks_of_one_identity_are_misses(fleet: Fleet, proof) -> None:
     """LongRoPE's factors go by --max-model-len; a dtype comes by a way that composition does not
     see; weights are replaced in place, and put back."""

@@ -83,9 +83,9 @@ _MODES = {
         inject=inprocess.inject,
         endpoints=lambda _: {},
         capacity=lambda _: 0,
-        outlives_pods=lambda tier: facts.in_process(tier).remote is not None,
+        outlives_pods=inprocess.shares_blocks,
         store=inprocess.store,
-        spans_clusters=inprocess.needs_identity_in_key,
+        spans_clusters=inprocess.spans_clusters,
         pinned=inprocess.pinned,
     ),
 }
@@ -94,8 +94,8 @@ _MODES = {
 _ALLOWS = Allowance(
     connectors=frozenset({"LMCacheMPConnector", "LMCacheConnectorV1"}),
     modules=("lmcache.", f"{modules.PREFIX}_"),
-    programs=modules.digests(),
-    search_paths=frozenset(modules.search_path()),
+    programs=modules.DIGESTS,
+    search_paths=frozenset(modules.SEARCH_PATHS),
     flags=frozenset({"--enable-lmcache", "--lmcache-config-file", "--radix-cache-backend"}),
     env=frozenset(
         (

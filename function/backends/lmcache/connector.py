@@ -48,9 +48,7 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
             "kv_connector_extra_config": extra,
         },
         connector_options={"kv_load_failure_policy": "recompute"},
-        files=connector.files,
-        files_path=modules.PATH,
-        search_paths=modules.search_path(),
+        **connector.mounted(modules.PATH),
         **_common(tier),
     )
 
@@ -83,7 +81,7 @@ def _sglang(tier: Tier, engine: Engine) -> Injection:
         env=tuple(env),
         files=files,
         files_path=modules.PATH,
-        search_paths=modules.search_path(),
+        search_paths=modules.SEARCH_PATHS,
         **_common(tier),
     )
 

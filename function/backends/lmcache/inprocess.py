@@ -44,23 +44,21 @@ def inject(tier: Tier, engine: Engine) -> Injection:
     if remote is not None and remote.shared_file_system is not None:
         claim = {"claimName": remote.shared_file_system.claim_name}
         volumes.append({"name": "kv-offload-shared", "persistentVolumeClaim": claim})
-        own = own_mount(engine, "kv-offload-shared", _SHARED, tier.remote_name)
-        mounts.append(own)
-    disk_gib = (
-        spec.local_disk.size_gib * ranks.workers(engine) if spec.local_disk is not None else 0
-    )
+        mounts.append(own_mount(engine, "kv-offload-shared", _SHARED, tier.remote_name))
+    disk = spec.local_disk.size_gib if spec.local_disk is not None else 0
+    disk_gib = disk * ranks.workers(engine)
     if disk_gib:
         volumes.append({"name": "kv-offload-disk", "emptyDir": {"sizeLimit": f"{disk_gib}Gi"}})
         mounts.append({"name": "kv-offload-disk", "mountPath": _DISK})
     connector: Json = {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}
     files = {file: text}
     search_paths: Json = {}
-    if needs_identity_in_key(tier):
+    if spec.remote is not None:
         ours = modules.module(modules.V1_CONNECTOR)
         connector["kv_connector_module_path"] = ours.name
         connector["kv_connector_extra_config"] = {modules.IDENTITY: engine.identity}
         files |= ours.files
-        search_paths = modules.search_path()
+        search_paths = modules.SEARCH_PATHS
     return Injection(
         backend="LMCache",
         connector=connector,
@@ -169,7 +167,7 @@ def shares_blocks(tier: Tier) -> bool:
     return facts.in_process(tier).remote is not None
 
 
-def needs_identity_in_key(tier: Tier) -> bool:
-    """Return whether only the key separates identities in the shared level."""
+def spans_clusters(tier: Tier) -> bool:
+    """Return whether other clusters may reach the shared level."""
     remote = facts.in_process(tier).remote
     return remote is not None and remote.redis is not None

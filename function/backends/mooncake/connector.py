@@ -3,8 +3,7 @@
 The cache identity is in the key (`cache_prefix`, `extra_backend_tag`), because both engines key
 blocks by the last part of the model path only. In vLLM our class adds what the engine resolved
 (`keyed`). vLLM before 0.24 has no `cache_prefix`; there it is the seed of block hashes (`_seed`).
-Every setting is written: the default of a size is 4 GiB a
-worker.
+Every setting is written: the default of a size is 4 GiB a worker.
 """
 
 import hashlib
@@ -13,7 +12,7 @@ from collections.abc import Callable
 
 from function.api.base import present
 from function.api.engines import SGLANG, VLLM
-from function.backends import hierarchy, keyed, seeds
+from function.backends import hierarchy, keyed, modules, seeds
 from function.backends.hierarchy import Storage
 from function.backends.hierarchy_rows import SMALL_POOL
 from function.backends.mooncake import conflicts, facts, rdma
@@ -49,8 +48,8 @@ _CONNECTOR = {VLLM: "MooncakeStoreConnector", SGLANG: "HiCache/mooncake"}
 ALLOWS = Allowance(
     connectors=frozenset({"MooncakeStoreConnector"}),
     modules=(keyed.PREFIX,),
-    programs=keyed.digests(),
-    search_paths=keyed.SEARCH_PATHS,
+    programs=keyed.DIGESTS,
+    search_paths=modules.SEARCH_PATHS,
     flags=hierarchy.FLAGS,
     env=frozenset(
         (
@@ -137,7 +136,7 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
     }
     module: Json = {"files": {}, "files_path": FILES}
     if "cache_prefix" in extra:
-        connector, module = keyed.keyed(connector), keyed.files(FILES)
+        connector, module = keyed.keyed(connector), keyed.MODULE.mounted(FILES)
     module["files"][file] = text
     seed = _seed(engine)
     buffers = tier.settings.engine.buffer_mib * _MIB * ranks.workers(engine)

@@ -9,7 +9,7 @@ from typing import Any
 
 from function.api.base import present
 from function.api.native import NativeDisk, NativeLevel, NativePeers, NativeSimple
-from function.backends import access_keys, keyed, seeds, trust, volumes
+from function.backends import access_keys, keyed, modules, seeds, trust, volumes
 from function.backends.native import facts
 from function.backends.native.conflicts import CONFLICTS
 from function.backends.native.facts import Tier
@@ -28,8 +28,8 @@ _PEERS, _MOST = "kv-peers", 64
 ALLOWS = Allowance(
     connectors=frozenset({facts.CONNECTOR, facts.SIMPLE}),
     modules=(keyed.PREFIX,),
-    programs=keyed.digests(),
-    search_paths=keyed.SEARCH_PATHS,
+    programs=keyed.DIGESTS,
+    search_paths=modules.SEARCH_PATHS,
     env=frozenset({seeds.SEED, _HOST, _PORT}),
     secrets=frozenset(access_keys.NAMES),
     mounts=(facts.MOUNTS, FILES),
@@ -70,7 +70,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         mounts=tuple(_mount(tier, level, volume, engine) for level, volume in mounted),
         labels=tier.wired_labels,
         shm=SharedMemory(bytes=facts.pod_bytes(tier, engine)),
-        **(keyed.files(FILES) if resolves else {}),
+        **(keyed.MODULE.mounted(FILES) if resolves else {}),
     )
 
 

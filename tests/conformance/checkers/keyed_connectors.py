@@ -30,9 +30,9 @@ def main():
         spec = FullAttentionSpec(block_size=64, num_kv_heads=2, head_size=64, dtype=torch.bfloat16)
         groups = SimpleNamespace(kv_cache_groups=[SimpleNamespace(kv_cache_spec=spec)])
         begun = time.monotonic()
-        found, problem = scope["_told"](config, groups)
+        found, problem = scope["told"](config, groups)
         assert not problem, problem
-        digest = scope["_digest"](found, begun)
+        digest = scope["digest_of"](found, begun)
         said[name] = [digest, round(1000 * (time.monotonic() - begun), 1)]
     print(json.dumps(said))
 

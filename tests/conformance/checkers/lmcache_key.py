@@ -1,16 +1,17 @@
 """Whether our connector class fits the LMCache on the path: the real classes, without a server.
 
-    python lmcache_key.py TEXT IDENTITY ADAPTER
+    python lmcache_key.py TEXT IDENTITY DIGEST ADAPTER
 
-TEXT: the module's file. Prints `{"version", "names": {side: model name in a key}, "salts": [...],
-"pings": bool}`: salts of a plain request, one with the LoRA adapter in the folder ADAPTER, and a
-tenant's with it; whether the worker pings once it is registered. What a server or an engine would
-give the classes is filled in by hand.
+TEXT: the module's file; DIGEST: what the engine's workers agree on. Prints `{"version", "names":
+{side: model name in a key}, "salts": [...], "pings": bool}`: salts of a plain request, one with the
+LoRA adapter in the folder ADAPTER, and a tenant's with it; whether the worker pings once it is
+registered. What a server or an engine would give the classes is filled in by hand.
 """
 
 import importlib.metadata
 import json
 import sys
+import uuid
 from types import SimpleNamespace
 
 from lmcache.integration.vllm import lmcache_mp_connector as upstream
@@ -18,6 +19,7 @@ from lmcache.integration.vllm.vllm_multi_process_adapter import (
     LMCacheMPSchedulerAdapter,
     LMCacheMPWorkerAdapter,
 )
+from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
 
 
 class Anything:
@@ -47,8 +49,9 @@ def pings(made):
 
 
 def init(self, vllm_config, role, kv_cache_config=None):
-    kind = {"scheduler": LMCacheMPSchedulerAdapter, "worker": LMCacheMPWorkerAdapter}[role]
-    setattr(self, f"{role}_adapter", client(kind))
+    side = role.name.lower()
+    kind = {"scheduler": LMCacheMPSchedulerAdapter, "worker": LMCacheMPWorkerAdapter}[side]
+    setattr(self, f"{side}_adapter", client(kind))
     self.request_trackers, self.lazy_offload = {}, False
 
 
@@ -70,23 +73,28 @@ def request(name, salt, lora):
 
 
 def main():
-    text, identity, adapter = sys.argv[1:]
+    text, identity, digest, adapter = sys.argv[1:]
     scope = {"__name__": "ours"}
     upstream.LMCacheMPConnector.__init__ = init
     with open(text) as file:
         exec(compile(file.read(), text, "exec"), scope)
     extra = {scope["IDENTITY"]: identity}
-    transfer = SimpleNamespace(get_from_extra_config=lambda key, default: extra.get(key, default))
+    transfer = SimpleNamespace(
+        engine_id=str(uuid.uuid4()), get_from_extra_config=lambda key, _: extra.get(key)
+    )
     config, names = SimpleNamespace(kv_transfer_config=transfer), {}
-    for role in ("scheduler", "worker"):
+    for role in (KVConnectorRole.WORKER, KVConnectorRole.SCHEDULER):
+        # What workers agree on is keyed_connectors.py's to check; a scheduler has no part in it.
+        scope["agreed"] = lambda *_, role=role: digest if role.name == "WORKER" else None
         made = scope["LMCacheMPConnector"](config, role)
-        key = getattr(made, f"{role}_adapter")._create_key([1], start=0, end=1, request_id="r")
-        names[role] = key.model_name
-    made = scope["LMCacheMPConnector"](config, "scheduler")
+        side = role.name.lower()
+        key = getattr(made, f"{side}_adapter")._create_key([1], start=0, end=1, request_id="r")
+        names[side] = key.model_name
     rows = (("a", None, None), ("b", None, adapter), ("c", "tenant", adapter))
     salts = [made._get_or_create_request_tracker(request(*row)).cache_salt for row in rows]
     version = importlib.metadata.version("lmcache")
-    begun = pings(scope["LMCacheMPConnector"](config, "worker"))
+    scope["agreed"] = lambda *_: digest
+    begun = pings(scope["LMCacheMPConnector"](config, KVConnectorRole.WORKER))
     print(json.dumps({"version": version, "names": names, "salts": salts, "pings": begun}))
 
 

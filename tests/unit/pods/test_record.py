@@ -1,14 +1,18 @@
 """The record annotation: complete, canonical, bounded, and safe to read when malformed."""
 
+import base64
 import json
+import zlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import programs
 from function import names
 from function.contract.injection import Injection, SharedMemory
 from function.pods.record import (
+    MAX_BYTES,
     UNWIRED,
     WIRED,
     Record,
@@ -71,6 +75,23 @@ def test_a_text_of_several_templates_is_recorded_once():
     same_name = {"spec.3": TemplateRecord(Injection(files={"class.py": "y"}))}
     mixed = Record(state=WIRED, tier="a/b", templates=templates | same_name)
     assert load(mixed.text) == (mixed, "")
+
+
+def test_text_of_many_templates_is_recorded_compressed():
+    """Two roles of a leader and a worker, each with a class of ours and settings."""
+    made = Injection(
+        files={"class.py": programs.module("lmcache/mp_connector.py")},
+        env=({"name": "SETTINGS", "value": "x" * 900},),
+    )
+    templates = {f"spec.{i}": TemplateRecord(made) for i in range(4)}
+    record = Record(state=WIRED, tier="a/b", templates=templates)
+    assert len(record.text) < 12 * 1024
+    assert load(record.text) == (record, "")
+    data = json.loads(record.text)
+    for size in (100, MAX_BYTES + 1, 64 << 20):
+        bomb = zlib.compress(b"[" * size)
+        for forged in ("~", data["packed"][:-20], base64.b85encode(bomb).decode()):
+            assert load(json.dumps({**data, "packed": forged}))[0] is None
 
 
 def test_a_record_that_is_short_enough_keeps_its_bytes():

@@ -187,7 +187,7 @@ INSIDE: dict[str, Any] = {
     "labels": WIRED,
     "memory_bytes": 5 * 2**30,
 }
-# Over Redis the key alone tells identities apart.
+# What the engine resolved is in the key alone, and over Redis the identity too.
 BY_KEY: dict[str, Any] = INSIDE | {
     "connector": {
         "kv_connector": "LMCacheConnectorV1",
@@ -261,7 +261,7 @@ IN_PROCESS: tuple[tuple[str, Tier, Engine, dict[str, Any], dict[str, Any]], ...]
         "a shared file system, a directory for each identity",
         _inside(remote={"type": "SharedFileSystem", "sharedFileSystem": {"claimName": "kv"}}),
         _vllm(identity="0123456789ab"),
-        INSIDE
+        BY_KEY
         | {
             "volumes": [
                 {"name": "kv-offload-shared", "persistentVolumeClaim": {"claimName": "kv"}}

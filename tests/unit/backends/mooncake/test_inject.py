@@ -24,7 +24,7 @@ from tests.unit.backends.mooncake import FEATURES, IDENTITY, RDMA, STORE, pool, 
 PLAIN = pool()
 WIRED = {"modelplane.ai/kv-offload": "chat-3f9ab"}
 DRA = {"source": "DRA", "dra": {"deviceClassName": "dranet.net"}}
-((MODULE, _),) = ((n.removesuffix(".py"), t) for n, t in keyed.files("/")["files"].items())
+MODULE = keyed.MODULE.name
 HOST = "chat-3f9ab-master.kv-offload-system.svc"
 
 

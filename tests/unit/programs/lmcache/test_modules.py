@@ -4,7 +4,9 @@ What LMCache 0.5.0 to 0.5.6 really has is the conformance suite's to say, and wh
 with it the serving suite's; here is what our few lines make of it.
 """
 
+import json
 import sys
+import tempfile
 import threading
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -14,9 +16,12 @@ from typing import Any
 
 import pytest
 
+import programs
 from function.backends.lmcache import modules
 
-ID = "0123456789ab"
+ID, DIGEST = "0123456789ab", "fedcba9876543210"
+NAME = f"/mnt/models##kv-offload-{ID}-{DIGEST}"
+WORKER, SCHEDULER = SimpleNamespace(name="WORKER"), SimpleNamespace(name="SCHEDULER")
 
 
 class Client:
@@ -38,8 +43,8 @@ class Upstream:
 
     client: type = Client
 
-    def __init__(self, vllm_config: Any, role: str, kv_cache_config: Any = None):
-        setattr(self, f"{role}_adapter", self.client(vllm_config.model))
+    def __init__(self, vllm_config: Any, role: Any, kv_cache_config: Any = None):
+        setattr(self, f"{role.name.lower()}_adapter", self.client(vllm_config.model))
         self.trackers: dict[str, Any] = {}
 
     def register_kv_caches(self, kv_caches: Any) -> None:
@@ -72,38 +77,94 @@ def package(**attributes: Any) -> Any:
     return found
 
 
-def mp(upstream: type = Upstream) -> type:
+def told(text: str) -> Any:
+    """What the workers of an engine agree on: a digest, or a reason why there is none."""
+
+    def agreed(vllm_config: Any, kv_cache_config: Any) -> str:
+        if " " in text:
+            raise RuntimeError(text)
+        return text
+
+    return agreed
+
+
+def mp(upstream: type = Upstream, agreed: str = DIGEST) -> type:
     connector = package(LMCacheMPConnector=upstream)
     vllm = package(lmcache_mp_connector=connector)
     stubs = {"lmcache": package(), "lmcache.integration": package()}
     found = load("mp_connector", **stubs, **{"lmcache.integration.vllm": vllm})
+    found.__dict__["agreed"] = told(agreed)
     return found.LMCacheMPConnector
 
 
-def config(extra: dict[str, Any] | None = None) -> Any:
+def config(extra: dict[str, Any] | None = None, engine: str = "engine") -> Any:
     given = {"kv_offload.identity": ID} if extra is None else extra
-    transfer = SimpleNamespace(get_from_extra_config=lambda key, default: given.get(key, default))
+    transfer = SimpleNamespace(
+        engine_id=engine, get_from_extra_config=lambda key, default: given.get(key, default)
+    )
     return SimpleNamespace(model="/mnt/models", kv_transfer_config=transfer)
+
+
+@pytest.fixture(autouse=True)
+def container(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the container in which an engine's processes leave their files."""
+    folder = tmp_path_factory.mktemp("container")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def engine(made: type, of: Any = None, role: Any = SCHEDULER) -> Any:
+    """An engine's connector of a role; vLLM makes those of the workers first."""
+    of = of or config()
+    worker = made(of, WORKER)
+    return worker if role is WORKER else made(of, role)
 
 
 def request(name: str = "r", salt: str | None = None, **more: Any) -> Any:
     return SimpleNamespace(request_id=name, cache_salt=salt, **{"lora_request": None, **more})
 
 
-@pytest.mark.parametrize("role", ["scheduler", "worker"])
-def test_scheduler_and_worker_name_the_identity(role: str) -> None:
-    made = mp()(config(), role)
-    assert getattr(made, f"{role}_adapter").model_name == f"/mnt/models##kv-offload-{ID}"
+def test_scheduler_and_worker_name_identity_and_digest() -> None:
+    """The scheduler sees nothing of what its workers resolved: they tell it the digest."""
+    assert engine(mp(), role=WORKER).worker_adapter.model_name == NAME
+    assert mp(agreed="unlike the workers")(config(), SCHEDULER).scheduler_adapter.model_name == NAME
+
+
+def test_each_start_tells_its_own_digest() -> None:
+    """Also to the scheduler of an engine whose author gave it a name."""
+    engine(mp())
+    again = engine(mp(agreed="1" * 16))
+    assert again.scheduler_adapter.model_name == f"/mnt/models##kv-offload-{ID}-{'1' * 16}"
+    two = engine(mp(agreed="2" * 16), config(engine="../another"))
+    assert two.scheduler_adapter.model_name.endswith("2" * 16)
+    assert engine(mp()).scheduler_adapter.model_name == NAME
+
+
+def test_scheduler_without_workers_in_its_container_stops() -> None:
+    with pytest.raises(RuntimeError, match=r"cannot tell this engine's blocks .* No such file"):
+        mp()(config(), SCHEDULER)
+
+
+def test_container_without_room_for_the_digest_stops_the_engine(container: Path) -> None:
+    container.rmdir()
+    with pytest.raises(RuntimeError, match="cannot tell this engine's blocks"):
+        mp()(config(), WORKER)
+
+
+def test_workers_that_differ_stop_before_they_reach_the_agent() -> None:
+    unreachable = type("_", (Upstream,), {"__init__": lambda *_: pytest.fail("the agent's turn")})
+    with pytest.raises(RuntimeError, match="a <> b"):
+        mp(unreachable, agreed="a <> b")(config(), WORKER)
 
 
 def test_missing_identity_stops_the_engine() -> None:
     with pytest.raises(ValueError, match=r"no kv_offload\.identity"):
-        mp()(config({}), "worker")
+        mp()(config({}), WORKER)
 
 
 def test_engine_pings_immediately_after_registration() -> None:
     """Upstream waits for the first request, and until then sees no restart of its agent."""
-    made = mp()(config(), "worker")
+    made = engine(mp(), role=WORKER)
     made.register_kv_caches({})
     assert made.worker_adapter.did == ["registered", "pings"]
 
@@ -133,7 +194,7 @@ NO_PLACE = {
 @pytest.mark.parametrize("name", NO_PLACE)
 def test_lmcache_without_the_hook_stops_the_engine(name: str) -> None:
     with pytest.raises(RuntimeError, match="Use an image with LMCache"):
-        mp(NO_PLACE[name])(config(), "scheduler")
+        engine(mp(NO_PLACE[name]))
 
 
 def adapter(folder: Path, weights: bytes = b"w") -> Any:
@@ -143,7 +204,7 @@ def adapter(folder: Path, weights: bytes = b"w") -> Any:
 
 
 def salts(*requests: Any, connector: Any = None) -> list[str]:
-    made = connector or mp()(config(), "scheduler")
+    made = connector or engine(mp())
     return [made._get_or_create_request_tracker(r).cache_salt for r in requests]
 
 
@@ -173,7 +234,7 @@ def test_salt_holds_tenant_and_adapter(tmp_path: Path) -> None:
 
 def test_changed_adapter_is_no_longer_shared(tmp_path: Path) -> None:
     """It is unknown whether the engine loaded the old or the new weights."""
-    made = mp()(config(), "scheduler")
+    made = engine(mp())
     sql = adapter(tmp_path / "sql")
     before, again = salts(
         request("a", lora_request=sql), request("b", lora_request=sql), connector=made
@@ -185,7 +246,7 @@ def test_changed_adapter_is_no_longer_shared(tmp_path: Path) -> None:
 
 
 def test_a_request_keeps_its_salt(tmp_path: Path) -> None:
-    made = mp()(config(), "scheduler")
+    made = engine(mp())
     one = request("a", lora_request=adapter(tmp_path / "sql"))
     first = salts(one, connector=made)
     adapter(tmp_path / "sql", b"other weights")
@@ -216,13 +277,15 @@ def v1(asks: int) -> Any:
     parents[".".join(names)].lmcache_connector = package(LMCacheConnectorV1=Connector)
     parents |= {"lmcache": package(), "lmcache.integration": package()}
     parents["lmcache.integration.vllm"] = package(vllm_v1_adapter=adapter_)
-    made = load("v1_connector", **parents).LMCacheConnectorV1(config(), "worker")
+    found = load("v1_connector", **parents)
+    found.__dict__["agreed"] = told(DIGEST)
+    made = engine(found.LMCacheConnectorV1)
     assert adapter_.VllmServiceFactory is Factory
     return made
 
 
-def test_in_process_the_metadata_names_the_identity_once() -> None:
-    assert v1(2).metadata.model_name == f"/mnt/models##kv-offload-{ID}"
+def test_in_process_the_metadata_names_identity_and_digest_once() -> None:
+    assert v1(2).metadata.model_name == NAME
 
 
 def test_in_process_lmcache_without_the_hook_stops_the_engine() -> None:
@@ -396,4 +459,5 @@ def test_module_name_has_a_digest_and_fits_a_record() -> None:
     for program in (modules.MP_CONNECTOR, modules.V1_CONNECTOR, modules.SGLANG_CACHE):
         found = modules.module(program)
         assert found.name.isidentifier() and found.name.startswith(f"{modules.PREFIX}_")
-        assert len(found.text.encode()) < 4096
+        assert len(programs.text(f"lmcache/{program}.py").encode()) < 4096
+        assert len(json.dumps(found.text)) < 14 * 1024  # of 16 KiB

@@ -17,7 +17,7 @@ import pytest
 import programs
 from function.backends import keyed
 
-TEXT = programs.text("vllm/keyed_connectors.py")
+TEXT = programs.module("vllm/keyed_connectors.py")
 V1 = "vllm.distributed.kv_transfer.kv_connector.v1."
 WORKER, SCHEDULER = SimpleNamespace(name="WORKER"), SimpleNamespace(name="SCHEDULER")
 KEY = "0123456789ab"
@@ -183,7 +183,7 @@ def test_place_and_author_of_a_configuration_do_not_count(folder: Path) -> None:
 def test_addresses_and_the_order_of_sets_do_not_count(folder: Path) -> None:
     one, two = ({"a": object(), "b": set(names)} for names in (["x", "y", "z"], ["z", "y", "x"]))
     assert prefix(config(folder, hf=one)) == prefix(config(folder, hf=two))
-    assert module()._text({"b": {"z", "x"}}) == '{"b": ["x", "z"]}'
+    assert module().as_text({"b": {"z", "x"}}) == '{"b": ["x", "z"]}'
 
 
 def test_weights_are_known_by_commit_address_or_seed(
@@ -293,14 +293,14 @@ def test_every_group_gathers_before_anything_raises(
     exec(compile(TEXT, "ours.py", "exec"), ours.__dict__)
     of = config("/absent/snapshots" if problem else folder)
     with pytest.raises(RuntimeError, match="OSError: "):
-        ours.__dict__["_agreed"](of, groups())
+        ours.__dict__["agreed"](of, groups())
     assert (tensor.gathered, pipeline.gathered) == (1, 1)
 
 
 def test_layer_without_a_backend_is_told_to_all_workers(folder: Path) -> None:
     of = config(folder)
     of.compilation_config = None
-    assert module()._told(of, groups(), worker=True)[1].startswith("AttributeError: ")
+    assert module().told(of, groups(), worker=True)[1].startswith("AttributeError: ")
 
 
 def test_another_way_of_keys_stops_the_engine(folder: Path) -> None:
@@ -406,6 +406,6 @@ def test_odd_files_have_a_fingerprint(tmp_path: Path) -> None:
 
 
 def test_module_fits_a_record() -> None:
-    (path,) = keyed.files("/etc/kv-offload/x")["files"]
+    (path,) = keyed.MODULE.files
     assert path.removesuffix(".py").isidentifier() and path.startswith(keyed.PREFIX)
     assert len(json.dumps(TEXT)) < 12 * 1024  # of 16 KiB
