@@ -25,6 +25,7 @@ class LMCacheL1(ApiModel):
     eviction_policy: Literal["LRU", "ARC", "IsolatedLRU", "noop"] = "LRU"
     eviction_trigger_percent: Annotated[int, Field(ge=1, le=100)] = 80
     eviction_percent: Annotated[int, Field(ge=1, le=100)] = 20
+    buffer_only: bool = False
 
     rules = rows(FieldRule, __file__, "LMCacheL1")
 
@@ -33,6 +34,7 @@ class LMCachePrefetch(ApiModel):
     """How blocks are fetched from lower levels before the scheduler needs them."""
 
     eager: bool = True
+    retain: bool = False
     max_in_flight: Annotated[int, Field(ge=1, le=1024)] = 8
 
 

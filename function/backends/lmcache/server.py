@@ -61,7 +61,6 @@ def pinned(tier: Tier) -> tuple[Pinned, ...]:
 def arguments(tier: Tier, levels: Sequence[Level]) -> list[str]:
     """Return the arguments of `lmcache server`; Kubernetes expands `$(NAME)`."""
     spec = tier.settings
-    image = facts.image(tier)
     l1 = facts.first_level(tier)
     words = [
         *("--host", "0.0.0.0"),
@@ -80,7 +79,7 @@ def arguments(tier: Tier, levels: Sequence[Level]) -> list[str]:
         *("--eviction-trigger-watermark", _share(l1.eviction_trigger_percent)),
         *("--eviction-ratio", _share(l1.eviction_percent)),
     ]
-    if image.has("registration.sessionSeconds"):
+    if facts.image(tier).has("registration.sessionSeconds"):
         words += ["--session-ttl-seconds", str(spec.registration.session_seconds)]
     if l1.hugepages:
         words += ["--l1-use-hugepages", "--no-l1-use-lazy"]
@@ -92,6 +91,8 @@ def arguments(tier: Tier, levels: Sequence[Level]) -> list[str]:
         words.append("--separate-object-groups")
     if levels:
         words += ["--l2-prefetch-max-in-flight", str(spec.prefetch.max_in_flight)]
+        words += ["--l2-prefetch-policy", "retain"] if spec.prefetch.retain else []
+        words += ["--l2-store-policy", "skip_l1"] if l1.buffer_only else []
     for level in levels:
         words += ["--l2-adapter", level.adapter]
     return words
@@ -172,13 +173,11 @@ def _probes(tier: Tier) -> Manifest:
     engines' registrations and every block in memory, so liveness waits five minutes. `/healthcheck`
     answers 503 until the server's cache engine exists, and does not check lower levels.
     """
-    budget = facts.startup_seconds(tier)
-    failures = -(-budget // _STARTUP_PERIOD)
     return {
         "startupProbe": k.exec_probe(
             programs.command("started.py", str(HTTP_PORT), _PROBE),
             period=_STARTUP_PERIOD,
-            failures=failures,
+            failures=-(-facts.startup_seconds(tier) // _STARTUP_PERIOD),
             timeout=10,
         ),
         "readinessProbe": k.http_probe(_PROBE, "http", period=10, failures=3),

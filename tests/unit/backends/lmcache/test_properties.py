@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +12,7 @@ from function.backends.lmcache import BACKEND, facts
 from function.contract.backend import Tier
 from function.contract.engine import Engine
 from function.kube.manifests import literal
-from tests.unit.backends.lmcache import read
+from tests.unit.backends.lmcache import read, tier
 
 SIZE = st.integers(1, 4096)
 SECRET = st.fixed_dictionaries({"name": st.just("s3cret-name"), "key": st.just("key")})
@@ -91,6 +92,26 @@ def _agent(tier: Tier) -> dict[str, Any]:
     parts = {part.key: part.manifest for part in BACKEND.parts(tier)}
     pod: dict[str, Any] = parts["daemonset-agent"]["spec"]["template"]["spec"]
     return pod
+
+
+@pytest.mark.parametrize("has_levels", [False, True])
+def test_policies_between_memory_and_levels(has_levels: bool) -> None:
+    """LMCache's own defaults are not passed."""
+    disk = {"name": "d", "type": "Disk", "disk": {"sizeGiB": 1, "ephemeral": {}}}
+    for asked, want in ((False, []), (True, ["retain", "skip_l1"])):
+        found = tier(
+            {
+                "lmcache": {
+                    "l1": {"sizeGiB": 1, "bufferOnly": asked},
+                    "l2": [disk] if has_levels else [],
+                    "prefetch": {"retain": asked},
+                }
+            }
+        )
+        words = _agent(found)["containers"][0]["args"]
+        given = [words[i + 1] for i, word in enumerate(words) if word.startswith("--l2-p")]
+        given += [words[i + 1] for i, word in enumerate(words) if word == "--l2-store-policy"]
+        assert given == (["8", *want] if has_levels else [])
 
 
 @settings(max_examples=60, deadline=None)
