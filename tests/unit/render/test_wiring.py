@@ -8,8 +8,11 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from function.api.input import Input
+from function.kube import access
 from function.names import ANNOTATION_RECORD
 from kv_offload.cli import main
+from kv_offload.render import wiring
 
 Json = dict[str, Any]
 
@@ -181,3 +184,40 @@ def test_tiers_among_the_manifests_count(tmp_path: Path) -> None:
     found = made(wire(tmp_path, other, deployment("kv/own", "team-a")))
     assert found[0] == other
     assert [each["kind"] for each in found[1:]] == ["ConfigMap", "Deployment"]
+
+
+EXAMPLES = [
+    tier
+    for file in sorted((Path(__file__).parents[3] / "example").rglob("*.yaml"))
+    for tier in yaml.safe_load_all(file.read_text())
+    if tier["kind"] == "KVOffloadTier" and "clusterSelector" not in tier["spec"]
+]
+ENGINES = {
+    "vLLM 0.33": ("vllm/vllm-openai:v0.33.0", ["--model", "Qwen/Qwen3-8B"]),
+    "vLLM 0.25": ("vllm/vllm-openai:v0.25.1", ["--model", "Qwen/Qwen3-8B"]),
+    "SGLang": (
+        "lmsysorg/sglang:v0.5.23",
+        ["python3", "-m", "sglang.launch_server", "--model-path", "Qwen/Qwen3-8B"],
+    ),
+}
+
+
+@pytest.mark.parametrize("tier", EXAMPLES, ids=lambda tier: tier["metadata"]["name"])
+def test_every_example_accepts_its_own_output(tier: Json) -> None:
+    open_tier = {**tier, "spec": {**tier["spec"], "allowedNamespaces": {"from": "All"}}}
+    _, namespace, name = access.named(tier)
+    wirer = wiring.Wirer([*EXAMPLES, open_tier], Input(), "")
+    wired = []
+    for image, args in ENGINES.values():
+        engine = deployment(f"{namespace}/{name}", "default")
+        container = engine["spec"]["template"]["spec"]["containers"][0]
+        container |= {"image": image, "args": args}
+        once = wirer.wire_all([engine])
+        if not once.refused:
+            twice = wirer.wire_all(once.documents)
+            assert not twice.refused
+            assert [d.get("spec") for d in twice.documents] == [
+                d.get("spec") for d in once.documents
+            ]
+            wired.append(image)
+    assert wired
