@@ -42,7 +42,9 @@ class _Lazy(click.Group):
             close = difflib.get_close_matches(args[0], _COMMANDS, n=1)
             meant = f" Did you mean {close[0]}?" if close else ""
             ctx.fail(f"No such command {args[0]!r}.{meant}")
-        return super().resolve_command(ctx, args)
+        # kubectl's habit: files are arguments here, and -f before one says nothing more.
+        plain = [a.removeprefix("--filename=") for a in args if a not in ("-f", "--filename")]
+        return super().resolve_command(ctx, plain)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -53,6 +55,8 @@ class _Lazy(click.Group):
 @click.version_option(package_name="function-kv-offload", prog_name="kv-offload")
 def main() -> None:
     """Render, explain and check KV-cache offload tiers, and add the step to Compositions.
+
+    -f before a file may stay, as kubectl has it; - is the standard input.
 
     \b
     Exit codes: 0 done, 1 Crossplane would fail or a problem was found, 2 wrong usage or input,

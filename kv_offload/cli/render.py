@@ -9,6 +9,7 @@ from kv_offload.cli.errors import Failed, Fatal, user_errors
 from kv_offload.render import conditions, defaults, emit, files, inputs, merge, reconcile, tree
 
 _EXISTING = click.Path(path_type=Path, exists=True)
+_FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
 
 
 def _step(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, Path]:
@@ -22,7 +23,7 @@ def _step(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dic
 
 
 @click.command("render")
-@click.argument("xr", type=_EXISTING)
+@click.argument("xr", type=_FILE)
 @click.argument("composition", type=_EXISTING, required=False)
 @click.option(
     "-e",

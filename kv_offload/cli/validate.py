@@ -36,21 +36,24 @@ def command(paths: tuple[Path, ...], output: str) -> None:
     """
     from kv_offload.render import validate
 
-    found = [
-        (path, document)
-        for path in (file for path in paths for file in files.containing(path, _KIND))
-        for document in files.load_items(path)
-        if document["kind"] == _KIND
-    ]
-    if not found:
+    found, unreadable = [], []
+    for file in (file for path in paths for file in files.containing(path, _KIND)):
+        try:
+            found += [(file, d) for d in files.load_items(file) if d["kind"] == _KIND]
+        except files.InputError as error:
+            unreadable.append(str(error))
+    if not found and not unreadable:
         raise files.InputError(f"{', '.join(map(str, paths))}: no {_KIND} found")
     verdicts = [(path, validate.validate(document)) for path, document in found]
     if output == "json":
         shown = [{"file": str(path), **asdict(verdict)} for path, verdict in verdicts]
-        click.echo(json.dumps({"tiers": shown}, indent=2, ensure_ascii=False))
+        answer = {"tiers": shown, "unreadable": unreadable}
+        click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
     for path, verdict in verdicts if output == "text" else ():
         click.echo(f"{'✔' if verdict.valid else '✘'} {verdict.name} ({path})")
         for text in verdict.lines:
             click.echo(f"  {text}")
+    if unreadable:
+        raise files.InputError("\n".join(unreadable))
     if not all(verdict.valid for _, verdict in verdicts):
         sys.exit(Failed.exit_code)

@@ -613,6 +613,29 @@ def test_validate_has_exit_codes_for_ci(write) -> None:
     assert run("validate", ROOT / "example/mooncake").exit_code == 0
 
 
+def test_validate_reads_on_after_an_unreadable_file(tmp_path: Path, write) -> None:
+    write("a.yaml", "kind: KVOffloadTier\n  a: [")
+    write("b.yaml", TIER.read_text())
+    result = run("validate", tmp_path)
+    assert result.exit_code == 2
+    assert "✔ modelplane-system/chat" in result.stdout
+    assert "a.yaml:2:4: not valid YAML" in result.stderr
+    as_json = json.loads(run("validate", tmp_path, "-o", "json").stdout)
+    assert [tier["valid"] for tier in as_json["tiers"]] == [True]
+    assert len(as_json["unreadable"]) == 1
+
+
+@pytest.mark.parametrize("before", [["-f"], ["--filename"]])
+def test_files_are_taken_as_kubectl_takes_them(before: list[str]) -> None:
+    assert run("validate", *before, TIER).output == run("validate", TIER).output
+
+
+def test_render_reads_the_standard_input() -> None:
+    command = ["render", "-", "-e", str(REQUIRED), "-o", "yaml"]
+    piped = CliRunner().invoke(main, command, input=TIER.read_text())
+    assert piped.stdout == run("render", TIER, "-e", REQUIRED, "-o", "yaml").stdout
+
+
 def test_validate_reads_folders_recursively(tmp_path: Path) -> None:
     """A tree as a repository has it: tiers at any depth, and YAML that is no object."""
     tree = {
