@@ -62,11 +62,15 @@ class EnvironmentUnavailable(Exception):
 
 @dataclass(frozen=True)
 class Environment:
-    """`beside`: a folder of further packages, which stand before its own on the path."""
+    """`beside`: a folder of further packages, which stand before its own on the path. `folders`:
+    what else its programs read. `libraries`: folders in which they look for shared libraries.
+    """
 
     name: str
     path: Path
     beside: Path | None = None
+    folders: tuple[Path, ...] = ()
+    libraries: tuple[Path, ...] = ()
 
     @property
     def python(self) -> Path:

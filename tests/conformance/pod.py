@@ -122,7 +122,7 @@ class Pod:
         user = security.get("runAsUser") if self.node.can_change_user else None
         python = [sys.base_prefix]
         if self.image is not None:
-            python.append(str(self.image.path))
+            python += map(str, (self.image.path, *self.image.folders))
             if self.image.beside is not None:
                 python.append(str(self.image.beside))
         return {
@@ -170,6 +170,9 @@ class Pod:
             # As if it were installed: a pod's own path does not hide it.
             path = (env.get("PYTHONPATH"), str(self.image.beside))
             env["PYTHONPATH"] = ":".join(filter(None, path))
+        if self.image is not None and self.image.libraries:
+            path = (env.get("LD_LIBRARY_PATH"), *map(str, self.image.libraries))
+            env["LD_LIBRARY_PATH"] = ":".join(filter(None, path))
         return env
 
     def _value(self, source: Mapping[str, Any]) -> str | None:

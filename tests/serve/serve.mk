@@ -17,6 +17,7 @@ gpu-kit: venv ## Pack what a machine with a GPU and no network lacks for `make g
 
 # On that machine there is no network, so nothing is installed: Python 3.12 and the kit are enough.
 GPU := .gpu
-gpu: ## Serve tokens on a machine with an NVIDIA GPU, from a kit (KIT=folder, PAIR, LONG as serve-test)
+gpu: ## Serve tokens on a machine with an NVIDIA GPU, from a kit (KIT=folder, PAIR, LONG as serve-test; PROOFS=file for what was seen)
 	python3 -m tests.serve.gpu_kit unpack $(KIT) $(GPU)
-	$(GPU)/suite/bin/python3 -m tests.conformance.run tests/serve --gpu $(CURDIR)/$(GPU)/engines $(PAIR:%=--pair=%) $(LONG:%=--long) $(SERVE_ARGS)
+	PATH="$$PATH:$(CURDIR)/$(GPU)/packages/system/bin" LD_LIBRARY_PATH="$${LD_LIBRARY_PATH:+$$LD_LIBRARY_PATH:}$(CURDIR)/$(GPU)/libraries" \
+	  $(GPU)/suite/bin/python3 -m tests.conformance.run tests/serve --gpu $(CURDIR)/$(GPU)/engines $(PAIR:%=--pair=%) $(LONG:%=--long) $(PROOFS:%=--proofs-in=%) $(SERVE_ARGS)

@@ -10,7 +10,7 @@ from tests.conformance.envs import Environment, environment, environment_with
 from tests.conformance.manifests import Manifest
 from tests.conformance.node import Node
 from tests.conformance.pod import Pod
-from tests.serve import models
+from tests.serve import gpu_kit, models
 from tests.serve.engine import Engine
 from tests.serve.standins import CLAIM, StandIn
 from tests.serve.wiring import Wired
@@ -41,7 +41,7 @@ class Site:
         packages beside), `sglang`, or what a kit brought to a machine with a GPU."""
         if kind == GPU or self.gpu is not None:
             assert self.gpu is not None, "engines on a GPU need --gpu"
-            return Environment(GPU, self.gpu)
+            return gpu_kit.image(GPU, self.gpu)
         engine, _, packages = kind.partition("+")
         return environment_with(packages) if packages else environment(engine)
 
