@@ -322,6 +322,8 @@ class OverTime(RuleBasedStateMachine):
         it = self.consumer(name)
         assert it is not None
         self.act(name)
+        if condition(it.document, KVOFFLOAD)[0] != "True":
+            del self.wished[name]  # its tier cannot be used: the record alone keeps it wired
         for document in it.composed.values():
             annotations = document["metadata"].get("annotations", {})
             if names.ANNOTATION_RECORD in annotations:
