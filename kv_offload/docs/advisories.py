@@ -1,5 +1,6 @@
 """docs/advisories.md: the ledger of known faults, and what is done about each."""
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,8 @@ from function.facts import FOLDER, document
 from kv_offload.docs.markdown import HEADER, about, code, page
 
 _FEW = 3
+# The range in front says it.
+_BEFORE = re.compile(r"^before (vLLM|SGLang) [0-9.]+[0-9],? |,? before (vLLM|SGLang) [0-9.]+[0-9]$")
 _DONE = {
     Treatment.REFUSE: "Refused",
     Treatment.CAUTION: "Wired, and the condition says it",
@@ -29,7 +32,7 @@ def text() -> str:
         "",
         "Refusals and warnings name the entry. Evidence: *ran* by this project, *read* in the "
         "release, *reported* upstream. Where no release is named as the one that fixes it, it is "
-        "open. How it was read or run is in the file that this page is generated from. From an "
+        "open. From an "
         f"upstream report to its row: {_days()} days (median).",
     ]
     for action, title in _DONE.items():
@@ -52,9 +55,19 @@ def _line(advisory: Advisory) -> str:
     told = _advice(advisory)
     return (
         f"- **{advisory.id}**, {advisory.effect.value} ({'; '.join(_where(advisory))}): "
-        f"{advisory.summary}.{told and f' {told}.'} "
-        f"*{advisory.evidence.value}*: {', '.join(advisory.references)}"
+        f"{_BEFORE.sub('', advisory.summary)}.{told and f' {told}.'} "
+        f"*{advisory.evidence.value}*: {_references(advisory.references)}"
     )
+
+
+def _references(references: Sequence[str]) -> str:
+    """Return the references; a project is named once for all that follow each other."""
+    named, out = "", []
+    for reference in references:
+        project, _, thread = reference.partition(" ")
+        out.append(thread if thread and project == named else reference)
+        named = project
+    return ", ".join(out)
 
 
 def _advice(advisory: Advisory) -> str:

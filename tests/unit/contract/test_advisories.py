@@ -43,6 +43,13 @@ TIERS: tuple[dict[str, Any], ...] = (
     _native(cpu=_CPU, simple={"lazy": True}),
     _native(cpu=_CPU, secondary=[{"name": "b", "type": "Bucket", "bucket": _BUCKET}]),
     {
+        "backend": "HiCache",
+        "hicache": {
+            "host": {"sizeGiB": 8},
+            "storage": {"type": "Raw", "raw": {"backend": "simm"}},
+        },
+    },
+    {
         "backend": "LMCache",
         "lmcache": {
             "mode": "InProcess",

@@ -52,6 +52,8 @@ BY_NAME = [
     ("deepseek-ai/DeepSeek-V3.2", "mla sparse"),
     ("deepseek-ai/DeepSeek-V4-Flash", "mla sparse"),
     ("zai-org/GLM-5.2", "mla sparse"),
+    ("zai-org/GLM-5.3", "mla sparse"),
+    ("zai-org/GLM-5.3-Flash", "hybrid mla sparse"),
     ("zai-org/GLM-4.7-Flash", "mla"),
     ("MiniMaxAI/MiniMax-M3", "sparse"),
     ("openai/gpt-oss-120b", "sliding"),
@@ -196,7 +198,8 @@ def of(*families):
         ("OffloadingConnector", VLLM, "0.27.1", ("hybrid",), Support.REFUSED, "vllm 51094"),
         ("OffloadingConnector", VLLM, "0.33.0", ("hybrid",), Support.CAUTION, "vllm 46453"),
         ("OffloadingConnector", VLLM, "0.33.0", (UNKNOWN,), Support.WORKS, ""),
-        ("NixlConnector", VLLM, "0.33.0", ("hybrid",), Support.CAUTION, "vllm 52234"),
+        ("NixlConnector", VLLM, "0.29.0", ("hybrid",), Support.CAUTION, "vllm 52234"),
+        ("NixlConnector", VLLM, "0.30.0", ("hybrid",), Support.WORKS, ""),
         (
             "NixlConnector",
             VLLM,
@@ -210,8 +213,11 @@ def of(*families):
         ("LMCacheMPConnector", SGLANG, "0.5.23", ("hybrid",), Support.CAUTION, "untested upstream"),
         ("HiCache", SGLANG, "0.5.12", ("sliding",), Support.REFUSED, "0.5.13"),
         ("HiCache", SGLANG, "0.5.15", ("sliding",), Support.WORKS, ""),
-        ("HiCache", SGLANG, "0.5.23", ("mla", "sparse"), Support.CAUTION, "sglang 38031"),
-        ("HiCache/file", SGLANG, "0.5.23", ("mla", "sparse"), Support.REFUSED, "Mooncake 2236"),
+        ("HiCache", SGLANG, "0.5.10", ("mla", "sparse"), Support.REFUSED, "sglang PR 22811"),
+        ("HiCache", SGLANG, "0.5.23", ("mla", "sparse"), Support.CAUTION, "sglang PR 38212"),
+        ("HiCache/file", SGLANG, "0.5.23", ("mla", "sparse"), Support.REFUSED, "KVO-2026-082"),
+        ("HiCache/mooncake", SGLANG, "0.5.16", ("sparse",), Support.REFUSED, "Mooncake 2236"),
+        ("HiCache/mooncake", SGLANG, "0.5.17", ("sparse",), Support.CAUTION, "sglang PR 38212"),
     ],
 )
 def test_connector_support_by_family(connector, engine, version, families, support, says):
