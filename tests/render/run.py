@@ -28,7 +28,7 @@ Engine = Callable[[Case, Pass, engines.State], engines.Answer]
 @contextlib.contextmanager
 def crossplane(names: set[str]) -> Iterator[Engine]:
     """Crossplane's own engine, with these functions served; ToolsMissing if it is not built."""
-    cli, core = find.require("crossplane"), find.require("core")
+    cli, core = find.require("crossplane"), find.require(find.CORE)
     with servers.functions(names) as addresses:
         yield engines.Crossplane(cli, core, addresses)
 

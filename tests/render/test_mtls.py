@@ -42,7 +42,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def test_crossplane_renders_through_mutual_tls(served: Served) -> None:
     given = bridge.credentials(served.client, served.authority)
     tier = case.load(case.CASES / "tier/lmcache/smallest")
-    cli, core = find.require("crossplane"), find.require("core")
+    cli, core = find.require("crossplane"), find.require(find.CORE)
     with bridge.to(served.target, given) as (address, forward):
         engine = engines.Crossplane(cli, core, {servers.OURS: address})
         assert run.check(tier, engine, "crossplane over mTLS", update=False) == []

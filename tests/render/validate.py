@@ -28,8 +28,8 @@ _PROVIDER = "github.com/crossplane-contrib/provider-kubernetes"
 _CORE = "github.com/crossplane/crossplane/v2"
 _CRDS = (
     ("provider-kubernetes", _PROVIDER, "package/crds/kubernetes.m.crossplane.io_*.yaml"),
-    ("core", _CORE, "cluster/crds/protection.crossplane.io_usages.yaml"),
-    ("core", _CORE, "cluster/crds/apiextensions.crossplane.io_compositions.yaml"),
+    (find.CORE, _CORE, "cluster/crds/protection.crossplane.io_usages.yaml"),
+    (find.CORE, _CORE, "cluster/crds/apiextensions.crossplane.io_compositions.yaml"),
 )
 
 

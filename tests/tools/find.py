@@ -68,17 +68,23 @@ def _kube(name: str) -> Program:
     return Program("kubernetes", f"k8s.io/kubernetes/cmd/{name}", versions)
 
 
+def _core(folder: str, version: str) -> Program:
+    package = "github.com/crossplane/crossplane/v2/cmd/crossplane"
+    return Program(folder, package, ((_RUNTIME_VERSION, version),))
+
+
+# The core that the tests run: `make e2e-newest` sets it to the newest that builds.
+CORE = os.environ.get("RIG_CORE", "core")
+
 PROGRAMS: dict[str, Program] = {
     "crossplane": Program(
         "crossplane",
         "github.com/crossplane/cli/v2/cmd/crossplane",
         ((_RUNTIME_VERSION, "v2.5.0"),),
     ),
-    "core": Program(
-        "core",
-        "github.com/crossplane/crossplane/v2/cmd/crossplane",
-        ((_RUNTIME_VERSION, "v2.3.4"),),
-    ),
+    "core": _core("core", "v2.3.4"),
+    # The newest whose modules are all there: of v2.4.1 and v2.4.2 crossplane-runtime's are not.
+    "core-newest": _core("core-newest", "v2.4.0"),
     # v1.2.1 has no flags for its metrics (:8080) and webhook (:9443) addresses: a rig that chooses
     # free ports turns the first off and lets the kernel choose the second.
     "provider-kubernetes": Program(
@@ -130,6 +136,7 @@ PROGRAMS: dict[str, Program] = {
 _TARGETS = {
     "crossplane": "crossplane",
     "core": "crossplane",
+    "core-newest": "e2e-newest",
     "etcd": "conformance-tools",
     "router": "serve-tools",
 }

@@ -9,7 +9,7 @@ from tests.cluster.rig.crds import install_crds, webhooks_by_url
 from tests.cluster.rig.kube import Api, Manifest, load
 from tests.cluster.rig.ports import free_ports, listening
 from tests.cluster.rig.processes import Part
-from tests.tools.find import module_dir, require
+from tests.tools.find import CORE, module_dir, require
 
 _MODULE = "github.com/crossplane/crossplane/v2"
 NAMESPACE = "crossplane-system"
@@ -28,7 +28,7 @@ class Core:
 def install(api: Api) -> None:
     """The CRDs and the namespace of Crossplane."""
     api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    install_crds(api, (module_dir("core", _MODULE) / "cluster" / "crds").glob("*.yaml"))
+    install_crds(api, (module_dir(CORE, _MODULE) / "cluster" / "crds").glob("*.yaml"))
 
 
 def core(
@@ -49,7 +49,7 @@ def core(
         "XPKG_CACHE_DIR": str(run / "core" / "xpkg"),
     }
     (run / "core" / "xpkg").mkdir(parents=True, exist_ok=True)
-    argv = [str(require("core")), "core", "start", "--package-runtime=External", *flags]
+    argv = [str(require(CORE)), "core", "start", "--package-runtime=External", *flags]
     part = Part(
         "core",
         argv,
@@ -62,7 +62,7 @@ def core(
 
 def install_usage_webhook(target: Cluster, port: int) -> None:
     """What makes a Usage block deletion for real."""
-    file = module_dir("core", _MODULE) / "cluster" / "webhookconfigurations" / "usage.yaml"
+    file = module_dir(CORE, _MODULE) / "cluster" / "webhookconfigurations" / "usage.yaml"
     for document in load(file):
         target.api.apply(webhooks_by_url(document, port, target.ca_bundle))
 

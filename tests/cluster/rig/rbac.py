@@ -4,7 +4,7 @@ import yaml
 
 from tests.cluster.rig.functions import CHECKOUT
 from tests.cluster.rig.kube import Api, Manifest, load
-from tests.tools.find import module_dir
+from tests.tools.find import CORE, module_dir
 
 _CHART = "cluster/charts/crossplane/templates/clusterrole.yaml"
 # What Crossplane's RBAC manager grants core for every XRD: its kinds, entirely.
@@ -13,7 +13,7 @@ _COMPOSITES: list[Manifest] = [{"apiGroups": ["modelplane.ai"], "resources": ["*
 
 def chart_rules() -> list[Manifest]:
     """The rules of the chart's ClusterRole for core, whose template has none inside them."""
-    text = (module_dir("core", "github.com/crossplane/crossplane/v2") / _CHART).read_text()
+    text = (module_dir(CORE, "github.com/crossplane/crossplane/v2") / _CHART).read_text()
     return yaml.safe_load(text[text.index("\nrules:") :])["rules"]
 
 
