@@ -119,7 +119,8 @@ class Description:
     a stored block's bytes and is in no key, directory or prefix; it is part of the identity.
     `spans_clusters`: engines of other clusters may reach the same store. `startup_seconds`: how
     long an agent may take to start. `startup_hints`: what usually keeps one from it.
-    `colocated_with_engines`: an engine cannot do without an agent on its own node.
+    `colocated_with_engines`: an engine cannot do without an agent on its own node. `pairs_phases`:
+    it moves blocks from prefill to decode engines.
     """
 
     endpoints: Mapping[str, str] = field(default_factory=dict)
@@ -132,6 +133,7 @@ class Description:
     startup_seconds: int = 300
     startup_hints: Sequence[str] = ()
     colocated_with_engines: bool = False
+    pairs_phases: bool = False
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def engine_of(
         # A StatefulSet may be one engine over several nodes.
         pods=max(engine_request.gang.pods, engine.number(kind(engine.name).ranks.nodes)),
         namespace=request.remote_namespace,
-        phase=_phase(engine, first.template),
+        phase=_phase(engine, first.template, described.pairs_phases),
         model=cache_identity.model,
         identity=cache_identity.digest if cache_identity.known else "",
         identity_unknown=cache_identity.unknown,
@@ -122,10 +122,15 @@ def more_env(pod: Pod, manifest: Json) -> bool:
     return bool(merged or pod.container.get("envFrom") or access.at(manifest, "spec", "baseRefs"))
 
 
-def _phase(engine: Engine, template: Template) -> str:
-    """Return the phase by the engine's flags, else its place in the workload, else a label."""
-    by_flags = kind(engine.name).phase(engine.flags)
-    phases = (by_flags, template.phase, phase_by_label(template.body))
+def _phase(engine: Engine, template: Template, pairs_phases: bool) -> str:
+    """Return the phase by the engine's flags, else its place in the workload, else a label.
+
+    llm-d's charts label engines that do both phases, too: a label counts only where the tier, or
+    the engine's own connector, moves blocks from prefill to decode.
+    """
+    by_flags, moves = kind(engine.name).phase(engine.flags), kind(engine.name).transfers
+    labelled = phase_by_label(template.body) if pairs_phases or moves(engine.flags) else UNIFIED
+    phases = (by_flags, template.phase, labelled)
     return next((phase for phase in phases if phase not in ("", UNIFIED)), UNIFIED)
 
 

@@ -34,6 +34,7 @@ class NIXL(Backend[NIXLSpec]):
             pod_security=nodes.pod_security(tier),
             warnings=tuple(_warnings(tier)),
             outlives_pods=False,
+            pairs_phases=True,
             startup_seconds=tier.spec.startup_timeout_seconds,
             startup_hints=(
                 ("the pod's log names in one line what does not work on its node",)

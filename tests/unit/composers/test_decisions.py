@@ -524,15 +524,16 @@ def test_phase_follows_the_flags_and_failed_transfers_stay_failures(connector: s
 
 # (the pod's label llm-d.ai/role, its own connector's role) -> the store's role in the pool
 ROLES = (
-    ("decode", "", "kv_consumer"),
+    ("decode", "", "kv_both"),  # llm-d labels engines that do both phases, too
     ("prefill", "", "kv_both"),
     ("both", "", "kv_both"),
+    ("decode", "kv_both", "kv_consumer"),
     ("decode", "kv_producer", "kv_both"),
 )
 
 
 @pytest.mark.parametrize(("label", "own", "role"), ROLES)
-def test_phase_follows_the_label_without_flags(label: str, own: str, role: str) -> None:
+def test_label_counts_for_engines_that_transfer_blocks(label: str, own: str, role: str) -> None:
     args = [DENSE, *(["--kv-transfer-config", NIXL % own] if own else [])]
     engine = d.engine(args=args, image="vllm/vllm-openai:v0.33.0")
     d.wired_pod(engine)["metadata"].setdefault("labels", {})["llm-d.ai/role"] = label
@@ -543,6 +544,24 @@ def test_phase_follows_the_label_without_flags(label: str, own: str, role: str) 
     listed = config.get("kv_connector_extra_config", {}).get("connectors", [config])
     store = next(c for c in listed if c["kv_connector"] == "MooncakeStoreConnector")
     assert store["kv_role"] == role, got.messages
+
+
+HOST = {"host": {"sizeGiB": 10}}
+
+
+def test_label_of_an_sglang_engine_that_does_both_phases_counts_for_nothing() -> None:
+    engine = d.engine(args=[], image="lmsysorg/sglang:v0.5.23")
+    pod = d.wired_pod(engine)
+    start = ["python3", "-m", "sglang.launch_server", "--model-path", DENSE]
+    pod["spec"]["containers"][0] |= {"command": start, "args": []}
+    required = d.requirements(d.ready_tier(backend="HiCache", lmcache=None, hicache=HOST))
+    got = {}
+    for label in ("", "decode"):
+        pod["metadata"]["labels"] = {"llm-d.ai/role": label} if label else {}
+        answer = call(d.replica(), desired={KEY: engine}, required=required)
+        assert answer.conditions["KVOffloadReady"][1] == WIRED, answer.messages
+        got[label] = d.wired_pod(answer.desired[KEY])["spec"]["containers"][0]
+    assert got[""] == got["decode"]
 
 
 @pytest.mark.parametrize(
