@@ -18,8 +18,8 @@ from tests.unit.edge.test_server import LIMIT, serving
 REQUIRED = d.requirements(d.ready_tier())
 
 
-def worst(number: int) -> fnv1.RunFunctionRequest:
-    """Ten containers, in each a script that Kubernetes makes of variables that double."""
+def worst(number: int, containers: int = 10) -> fnv1.RunFunctionRequest:
+    """Containers, in each a script of 4 KiB that Kubernetes makes of variables that double."""
     document = d.engine()
     pod = d.wired_pod(document)["spec"]
     env = [{"name": "V0", "value": "a;"}]
@@ -31,7 +31,7 @@ def worst(number: int) -> fnv1.RunFunctionRequest:
             "command": ["sh", "-c"],
             "args": [f"$(V11) exec vllm serve m # {number}"],
         }
-        for n in range(10)
+        for n in range(containers)
     ]
     asked = request(d.replica(namespace="team-a"), desired={"engine": document}, required=REQUIRED)
     asked.meta.tag = f"worst {number}"
