@@ -177,7 +177,7 @@ def text() -> str:
         lines += ["", f"## {_title(dict(zip(TIERS, verdicts, strict=True)))}", ""]
         plain = WIRED in verdicts
         lines += [
-            f"- **{shape['name']}** ({_origin(shape)})" + ("" if plain else f": {shape['why']}")
+            f"- **{shape['name']}**{_origin(shape)}" + ("" if plain else f": {shape['why']}")
             for shape in shapes
         ]
     return page(lines)
@@ -195,7 +195,10 @@ def _title(verdicts: Mapping[str, str]) -> str:
 def _origin(shape: Json) -> str:
     kind: str = shape["workload"]["kind"]
     project = shape["after"].partition(",")[0]
-    return project if kind == _USUAL or kind in project else f"{kind}; {project}"
+    named = project.split()[0].lower() in shape["name"].lower()
+    told = [kind] * (kind != _USUAL and kind not in f"{shape['name']} {project}")
+    told += [project] * (not named)
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def _refused(verdicts: Mapping[str, str]) -> str:
