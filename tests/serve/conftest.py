@@ -10,7 +10,7 @@ import pytest
 from tests.conformance.node import Node
 from tests.serve.fleet import ADAPTERS, MODELS, SEEDS, SHORT, Fleet, References
 from tests.serve.pairs import ELSEWHERE, GPU_PAIRS, KEEPING, PAIRS, Pair
-from tests.serve.proofs import PROVEN, Proofs
+from tests.serve.proofs import PROVEN, Proofs, machine
 from tests.serve.site import Site
 
 LOGS = Path(__file__).parents[2] / ".serve-logs"
@@ -23,6 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="the tests of some minutes each as well")
     parser.addoption("--gpu", type=Path, help="engines on a GPU, by this environment (gpu_kit.py)")
     parser.addoption("--proofs", action="store_true", help="add what was seen to proven.json")
+    parser.addoption("--proofs-in", type=Path, help="write what was seen on a GPU to this file")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,7 +50,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     marker = metafunc.definition.get_closest_marker("pairs")
     pairs = _pairs(metafunc.config)
-    wanted = metafunc.config.getoption("pair") or pairs
+    long = metafunc.config.getoption("long")
+    usual = [name for name, pair in pairs.items() if long or not pair.long]
+    wanted = metafunc.config.getoption("pair") or usual
     about = marker.args if marker is not None else KEEPING
     chosen = [name for name in about if name in wanted]
     if "part" in metafunc.fixturenames:
@@ -160,3 +163,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(f"logs of {', '.join(sorted(config.stash[_FAILED]))}: {LOGS}")
     if config.getoption("proofs") and not config.getoption("gpu"):
         proofs.write(PROVEN, config.stash[_FAILED])
+    if config.getoption("gpu") and (path := config.getoption("proofs_in")):
+        proofs.write_gpu(path, machine(), config.stash[_FAILED])

@@ -172,6 +172,21 @@ class Fleet:
         of its tokens already."""
         return self._references.answers(self.pair, variant)[model, seed, found]
 
+    def check(
+        self,
+        said: Answer,
+        seed: int,
+        found: int = 0,
+        *,
+        variant: Variant = LLAMA,
+        model: str = author.SERVED,
+    ) -> None:
+        """Assert that an answer is the reference's: the words first, and on a CPU each digit."""
+        expected = self.reference(seed, found, variant=variant, model=model)
+        assert said.alike(expected), f"{said.text!r} and not {expected.text!r}"
+        if self.site.gpu is None:
+            assert said == expected
+
     def prepare(self, *variants: Variant) -> None:
         """Let the references' engines start while others do."""
         self._references.start(self.pair, *variants)

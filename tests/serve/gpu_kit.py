@@ -71,6 +71,10 @@ NEVER_LOADED = (
     "mooncake/libmooncake_ep_device.so",
     "mooncake/pg_*.so",
     "mooncake/_ep.*.so",
+    "numba/tests",
+    "numpy/*/tests",
+    "networkx/*/tests",
+    "sympy/*/tests",
 )
 
 

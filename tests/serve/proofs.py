@@ -3,10 +3,15 @@
 `proven.json` holds what was seen, without times: equal runs leave equal bytes. A run adds to it
 (`make serve-test PROOFS=1`), and `python -m tests.serve.proofs` writes the page from it and the
 harness's rows; a unit test holds it to them, and the versions to those that are pinned.
+
+A machine with a GPU writes a file of its own, with times (`make gpu PROOFS=FILE`), and
+`python -m tests.serve.proofs add FILE` puts that into `proven.json`, under `gpu` of each pair.
 """
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,8 +80,38 @@ class Proofs:
                 for row in self.rows
                 if row.pair == name and row.facts
             }
-            kept[name] = {"versions": versions, "cases": {**cases, **seen}}
-        path.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+            gpu = {"gpu": before["gpu"]} if "gpu" in before else {}
+            kept[name] = {"versions": versions, "cases": {**cases, **seen}, **gpu}
+        _write(path, kept)
+
+    def write_gpu(self, path: Path, machine: str, failed: Iterable[str]) -> None:
+        """Write the rows of pairs that did not fail, with their times and what they ran on."""
+        found: dict[str, Any] = {}
+        for row in self.rows:
+            if row.pair not in set(failed):
+                seconds = {} if row.seconds is None else {"seconds": round(row.seconds, 3)}
+                pair = found.setdefault(row.pair, {"machine": machine, "cases": {}})
+                pair["cases"][row.case] = {"test": row.test, **row.facts, **seconds}
+        _write(path, found)
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+
+
+def machine() -> str:
+    """Return the GPU and its driver, as nvidia-smi names them."""
+    words = ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
+    said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    return "; ".join(dict.fromkeys(said.strip().splitlines()))
+
+
+def add(path: Path, seen: Path) -> None:
+    """Put what a machine with a GPU wrote into proven.json; a pair's earlier figures go."""
+    kept = json.loads(path.read_text())
+    for name, found in json.loads(seen.read_text()).items():
+        kept[name]["gpu"] = found
+    _write(path, kept)
 
 
 def pinned(name: str) -> dict[str, str]:
@@ -88,7 +123,7 @@ def pinned(name: str) -> dict[str, str]:
 
 
 def _figure(name: str, value: object) -> str:
-    return f"{value:,} {name}" if isinstance(value, int) else f"{name} {value}"
+    return f"{value:,} {name}" if isinstance(value, int | float) else f"{name} {value}"
 
 
 # the page
@@ -102,42 +137,55 @@ INTRODUCTION = """\
   The model has two layers with random weights, so a wrong block changes the text.
 - **server**: a real server took blocks from a client and returned them (`make conformance`).
 - **parser**: the engine's own parser and checks took what is emitted (`make conformance`).
-
-Nothing has run on a GPU or an RDMA device: CUDA IPC, GPUDirect and RDMA are not proven.
 """
+NO_GPU = (
+    "Nothing has run on a GPU or an RDMA device: CUDA IPC, GPUDirect and RDMA are not proven.\n"
+)
+GPU = "What ran on a GPU stands below, by pair. Nothing has run on an RDMA device.\n"
 
 
 def page(proven: Mapping[str, Any]) -> str:
     """Return the whole page, from what `proven.json` holds."""
     pairs = [name for name in PAIRS if name in proven]
-    parts = [INTRODUCTION, *_summary(proven), *_cases({name: proven[name] for name in pairs})]
+    gpu = any("gpu" in proven[name] for name in pairs)
+    parts = [INTRODUCTION, GPU if gpu else NO_GPU, *_summary(proven)]
+    parts += _cases({name: proven[name] for name in pairs})
     parts += _replaced([PAIRS[name] for name in pairs])
     for name in pairs:
-        parts += _section(PAIRS[name], proven[name])
+        parts += _on_a_gpu(name, proven[name])
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
 def _summary(proven: Mapping[str, Any]) -> Iterator[str]:
-    yield "| Engine and backend | Proven by | Why not tokens |\n|---|---|---|"
+    yield "| Engine and backend | Proven by | Versions, or why not tokens |\n|---|---|---|"
+    alike: dict[str, list[str]] = {}
     for name in PAIRS:
-        said = "tokens | |" if name in proven else "nothing yet | no run of it has been kept |"
-        yield f"| {f'[{name}](#{name})' if name in proven else name} | {said}"
+        said = "nothing yet | no run of it has been kept"
+        if name in proven:
+            versions = proven[name]["versions"]
+            said = f"tokens | {', '.join(f'{key} {of}' for key, of in versions.items())}"
+        alike.setdefault(said, []).append(name)
+    for said, names in alike.items():
+        yield f"| {', '.join(names)} | {said} |"
     for row in ELSEWHERE.values():
         yield f"| {row.name} | {row.degree} (`{row.shown}`) | {row.why} |"
     yield ""
 
 
 def _cases(proven: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a row per case and figure, with the pairs that have shown it."""
+    """Yield a row per test and figure, with the cases and the pairs that have shown them."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for name, seen in proven.items():
         for case, facts in seen["cases"].items():
             figures = ", ".join(_figure(key, of) for key, of in facts.items() if key != "test")
             found.setdefault((case, facts["test"], figures), []).append(name)
     yield "## Cases\n\n| Case | Seen | By | Test |\n|---|---|---|---|"
-    every = list(proven)
+    alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for (case, test, figures), names in sorted(found.items()):
-        yield f"| {case} | {figures} | {'all' if names == every else ', '.join(names)} | `{test}` |"
+        alike.setdefault((test, figures, tuple(names)), []).append(case)
+    for (test, figures, names), cases in sorted(alike.items(), key=lambda row: row[1]):
+        shown = "all" if list(names) == list(proven) else ", ".join(names)
+        yield f"| {'; '.join(cases)} | {figures} | {shown} | `{test}` |"
     yield ""
 
 
@@ -152,17 +200,25 @@ def _replaced(pairs: Iterable[Pair]) -> Iterator[str]:
     yield ""
 
 
-def _section(pair: Pair, seen: Mapping[str, Any]) -> Iterator[str]:
-    yield f"## {pair.name}\n"
-    yield ", ".join(f"{name} {version}" for name, version in seen["versions"].items()) + ".\n"
+def _on_a_gpu(name: str, seen: Mapping[str, Any]) -> Iterator[str]:
+    if "gpu" in seen:
+        yield f"## {name} on a GPU\n\n{seen['gpu']['machine']}.\n"
+        yield "| Case | Seen | Test |\n|---|---|---|"
+        for case, facts in sorted(seen["gpu"]["cases"].items()):
+            figures = ", ".join(_figure(name, of) for name, of in facts.items() if name != "test")
+            yield f"| {case} | {figures} | `{facts['test']}` |"
+        yield ""
 
 
-def main() -> int:
-    """Write the page."""
+def main(arguments: list[str]) -> int:
+    """Write the page, after `add FILE` with that file's rows."""
+    match arguments:
+        case ["add", file]:
+            add(PROVEN, Path(file))
     proven = json.loads(PROVEN.read_text())
     PAGE.write_text(page(proven))
     return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

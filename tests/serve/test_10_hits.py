@@ -15,14 +15,14 @@ def hit(fleet: Fleet, engine: Engine, seed: int) -> int:
     said = engine.ask(prompt(seed))
     tokens = int(engine.external() - before)
     assert tokens == said.cached == fleet.pair.found(said.prompt_tokens)
-    assert said == fleet.reference(seed, tokens)
+    fleet.check(said, seed, tokens)
     return tokens
 
 
 def fill(fleet: Fleet, engine: Engine, seed: int) -> None:
     """Ask with a prompt that the tier does not have yet, and let its blocks arrive there."""
     before = engine.external()
-    assert engine.ask(prompt(seed)) == fleet.reference(seed)
+    fleet.check(engine.ask(prompt(seed)), seed)
     assert engine.external() == before
     settle(fleet, engine)
 

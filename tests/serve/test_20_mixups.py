@@ -36,7 +36,7 @@ def alone(fleet: Fleet, engine: Engine, seed: int, like: Variant = LLAMA, model:
     before = engine.external()
     said = engine.ask(prompt(seed), model=model)
     assert engine.external() == before
-    assert said == fleet.reference(seed, variant=like, model=model)
+    fleet.check(said, seed, variant=like, model=model)
     settle(fleet, engine)
 
 
@@ -105,7 +105,7 @@ def test_adapters_share_no_blocks(fleet: Fleet, proof) -> None:
     said = again.ask(prompt(8), model="sql")
     tokens = int(again.external() - before)
     assert tokens == fleet.pair.found(said.prompt_tokens)
-    assert said == fleet.reference(8, tokens, variant=sql, model="sql")
+    fleet.check(said, 8, tokens, variant=sql, model="sql")
     proof("the same adapter", tokens=tokens)
     proof("another adapter of one name, and the base model", tokens=0)
     fleet.stop("adapted", "adapted again", "otherwise adapted")

@@ -36,7 +36,7 @@ def test_blocks_evicted_from_the_device_return_from_memory(fleet: Fleet, proof) 
     proof("what the device forgot", tokens=tokens)
     engine.post("/reset_prefix_cache?reset_external=true", {})
     before = engine.external()
-    assert engine.ask(prompt(0)) == fleet.reference(0)
+    fleet.check(engine.ask(prompt(0)), 0)
     assert engine.external() == before
     proof("what its memory forgot too", tokens=0)
 
@@ -48,15 +48,16 @@ def test_peer_returns_its_blocks(fleet: Fleet, proof) -> None:
     fill(fleet, first, 0)
     said, tokens = ask_with_peer(second, first, 0)
     assert tokens == said.cached == fleet.pair.found(said.prompt_tokens)
-    assert said == fleet.reference(0, tokens)
+    fleet.check(said, 0, tokens)
     assert second.elsewhere() == tokens
     proof("from a peer", tokens=tokens)
     # What the peer has not, and what nobody is named for, is computed.
     said, tokens = ask_with_peer(second, first, 10)
-    assert (said, tokens) == (fleet.reference(10), 0)
+    assert tokens == 0
+    fleet.check(said, 10)
     fill(fleet, first, 2)
     before = second.external()
-    assert second.ask(prompt(2)) == fleet.reference(2)
+    fleet.check(second.ask(prompt(2)), 2)
     assert second.external() == before
 
 
@@ -71,6 +72,7 @@ def test_engine_of_other_weights_is_refused_as_peer(fleet: Fleet, proof) -> None
         engine.wait()
     fill(fleet, first, 3)
     said, tokens = ask_with_peer(other, first, 3)
-    assert (said, tokens) == (fleet.reference(3, variant=QWEN), 0)
+    assert tokens == 0
+    fleet.check(said, 3, variant=QWEN)
     proof("a peer of other weights", tokens=tokens, seconds=said.seconds)
     fleet.stop("other")

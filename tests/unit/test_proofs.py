@@ -2,9 +2,10 @@
 
 import ast
 import json
+from pathlib import Path
 
 from tests.serve.pairs import ELSEWHERE, PAIRS
-from tests.serve.proofs import PAGE, PROVEN, ROOT, page, pinned
+from tests.serve.proofs import PAGE, PROVEN, ROOT, Proofs, add, page, pinned
 
 SEEN = json.loads(PROVEN.read_text())
 
@@ -39,3 +40,27 @@ def test_unproven_pairs_name_their_substitute() -> None:
     assert ELSEWHERE.keys() & PAIRS.keys() == set()
     for row in ELSEWHERE.values():
         assert (ROOT / row.shown).is_file() and row.why
+
+
+def test_figures_of_a_gpu_are_kept_with_their_machine(tmp_path: Path) -> None:
+    proofs, here, there = Proofs(), tmp_path / "proven.json", tmp_path / "seen.json"
+    test = "tests/serve/test_75_first_token.py::test_first_token_from_each_place"
+    proofs.add("vllm-mooncake", "the first token", test, {}, 0.12345)
+    proofs.add("vllm-native", "the first token", test, {}, 1.0)
+    proofs.write_gpu(there, "a GPU", failed=["vllm-native"])
+    here.write_text(PROVEN.read_text())
+    add(here, there)
+    kept = json.loads(here.read_text())
+    assert kept["vllm-mooncake"].pop("gpu") == {
+        "machine": "a GPU",
+        "cases": {"the first token": {"test": test, "seconds": 0.123}},
+    }
+    assert kept == {name: {**seen} for name, seen in SEEN.items()}
+    # A later run on a CPU leaves them.
+    add(here, there)
+    proofs.write(here, failed=["vllm-native"])
+    kept = json.loads(here.read_text())
+    assert "gpu" in kept["vllm-mooncake"]
+    assert "## vllm-mooncake on a GPU\n\na GPU.\n\n| Case" in page(kept)
+    assert "| the first token | 0.123 seconds |" in page(kept)
+    assert "Nothing has run on a GPU" not in page(kept)

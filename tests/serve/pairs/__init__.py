@@ -26,7 +26,8 @@ class Pair:
     tier names. `env`, `args`: what the author of a pod for this machine sets besides. `stand_ins`:
     changes of the engine's emitted template, each of one thing. `keeps`: blocks stay in the tier,
     and other engines find them; otherwise they go from one engine to another, or stay in one.
-    `role`: the half of a pair that an engine must be, to be wired at all.
+    `role`: the half of a pair that an engine must be, to be wired at all. `long`: a row that only
+    the long tests take.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Pair:
     stand_ins: tuple[StandIn, ...] = ()
     keeps: bool = True
     role: str = ""
+    long: bool = False
 
     @property
     def untouched(self) -> str:
@@ -61,6 +63,12 @@ class Pair:
 def _vllm(name: str, run: Callable[[Site, Declared], Running], **more: Any) -> Pair:
     speaks, image = more.pop("speaks", Engine), more.pop("image", "vllm")
     return Pair(name, image, speaks, author.vllm, _tier(name), run, **more)
+
+
+def _lmcache(name: str, run: Callable[[Site, Declared], Running], **more: Any) -> Pair:
+    # LMCache's default for a CPU copies by messages; this is the way of a GPU.
+    env = (("LMCACHE_MP_TRANSFER_MODE", "lmcache_driven"),)
+    return _vllm(name, run, chunk=256, env=env, stand_ins=(standins.SHARED_MEMORY,), **more)
 
 
 def _sglang(name: str, run: Callable[[Site, Declared], Running], **more: Any) -> Pair:
@@ -83,20 +91,15 @@ PAIRS: Mapping[str, Pair] = {
             chunk=64,
             parts=("master", "store"),
         ),
-        _vllm(
-            "vllm-lmcache",
-            lmcache.NodeServer,
-            chunk=256,
-            parts=("agent",),
-            # LMCache's default for a CPU copies by messages; this is the way of a GPU.
-            env=(("LMCACHE_MP_TRANSFER_MODE", "lmcache_driven"),),
-            stand_ins=(standins.SHARED_MEMORY,),
-        ),
+        _lmcache("vllm-lmcache", lmcache.NodeServer, parts=("agent",)),
+        _lmcache("vllm-lmcache-disk", lmcache.NodeServer, parts=("agent",), long=True),
+        _lmcache("vllm-lmcache-redis", lmcache.WithRedis, parts=("agent", "redis"), long=True),
         _vllm(
             "vllm-native",
             native.Files,
             speaks=Offloading,
             chunk=64,
+            parts=("evictor",),
             stand_ins=(standins.MEMMOVE,),
         ),
         _vllm(
@@ -105,6 +108,7 @@ PAIRS: Mapping[str, Pair] = {
             image="vllm+cuda12",
             speaks=Offloading,
             chunk=64,
+            parts=("bucket",),
             stand_ins=(standins.MEMMOVE, standins.MOTO, standins.CUDA12),
         ),
         # Its memory is the engine's own, and no other engine finds what is in it.
@@ -183,7 +187,9 @@ def on_gpu(pair: Pair) -> Pair:
 
 # On a machine with a GPU and what gpu_kit.py brings to it. SGLang's pins do not fit such a machine.
 GPU_PAIRS: Mapping[str, Pair] = {
-    name: on_gpu(pair) for name, pair in PAIRS.items() if pair.image == "vllm"
+    name: on_gpu(pair)
+    for name, pair in PAIRS.items()
+    if pair.image == "vllm" and "redis" not in pair.parts  # no kit brings a redis-server
 }
 
 # Those whose tier keeps blocks for other engines.

@@ -12,9 +12,7 @@ class Files(Running):
         self.parts["evictor"].wait_ready(60)
 
     def begin(self, part: str) -> None:
-        for manifest in self.declared.manifests:
-            if manifest["kind"] == "ConfigMap":
-                self.site.node.config_maps[manifest["metadata"]["name"]] = manifest["data"]
+        self.mounted()
         template = self.manifest("Deployment", part)["spec"]["template"]
         self.parts[part] = self.site.start(template, part, restart=True)
 

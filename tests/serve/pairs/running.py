@@ -54,9 +54,18 @@ class Running(ABC):
         return one(self.declared.manifests, kind, name)
 
     def service(self, name: str, pod: Pod) -> None:
-        """From now on the emitted Service of that name has this pod behind it."""
-        meta = self.manifest("Service", name)["metadata"]
+        """From now on the emitted Service of that name, or the only one whose name has it, has this
+        pod behind it."""
+        services = [m["metadata"] for m in self.declared.manifests if m["kind"] == "Service"]
+        exact = [meta for meta in services if meta["name"] == name]
+        (meta,) = exact or [meta for meta in services if name in meta["name"]]
         self.site.node.service(f"{meta['name']}.{meta['namespace']}.svc", pod.address)
+
+    def mounted(self) -> None:
+        """Put the emitted ConfigMaps on the node, for pods that mount them."""
+        for manifest in self.declared.manifests:
+            if manifest["kind"] == "ConfigMap":
+                self.site.node.config_maps[manifest["metadata"]["name"]] = manifest["data"]
 
     def close(self) -> None:
         """Stop every part that is left, without grace."""
