@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from tests.cluster.rig import fleet, rundir
+from tests.cluster.rig.crossplane import FLEET_FLAGS
 from tests.cluster.rig.functions import CHECKOUT
 from tests.cluster.rig.processes import PartFailed
 from tests.cluster.rig.up import Rig
@@ -20,7 +21,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="rig", description=__doc__)
     parser.add_argument("verb", choices=("up", "down"))
     parser.add_argument("--run", type=Path, default=CHECKOUT / ".run" / "cluster")
-    parser.add_argument("--clusters", default="gke-h200,eks-h200", help="workload clusters")
+    parser.add_argument(
+        "--clusters", default="gke-h200-prod,eks-h200-prod", help="workload clusters"
+    )
     given = parser.parse_args()
     try:
         return (
@@ -39,7 +42,7 @@ def up(run: Path, clusters: tuple[str, ...]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _interrupt)
     try:
-        with Rig(run, clusters) as rig:
+        with Rig(run, clusters, core_flags=FLEET_FLAGS) as rig:
             fleet.declare(rig)
             print(welcome(rig), flush=True)
             known = 0
