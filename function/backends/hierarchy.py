@@ -6,6 +6,8 @@ Mooncake tiers use it too: SGLang has no other way to a Mooncake pool.
 import json
 from dataclasses import dataclass, field
 
+from function.backends import modules
+from function.backends.hierarchy_rows import PLUGINS
 from function.contract.engine import Engine
 from function.contract.injection import Json
 
@@ -14,6 +16,8 @@ PAGE_SIZE = "--page-size"
 STORAGE = "--hicache-storage-backend"
 CONFIG = "--hicache-storage-backend-extra-config"
 SIZE, RATIO, FRACTION = "--hicache-size", "--hicache-ratio", "--hicache-host-memory-fraction"
+_PLUGIN = modules.module("sglang", "sglang/keyed_storages.py").plugin("kv-offload-storages")
+DIGESTS = modules.digests(_PLUGIN.values())
 FLAGS = frozenset((ENABLE, STORAGE, PAGE_SIZE, CONFIG, SIZE))
 GIB = 2**30
 _GB = 10**9
@@ -47,6 +51,15 @@ def flags(
     if not engine.has(PAGE_SIZE):
         words[PAGE_SIZE] = str(page_tokens)
     return words
+
+
+def keyed(engine: Engine, pod: Json, path: str) -> Json:
+    """Return the pod's fields with the plugin that adds what SGLang resolved to keys of pages."""
+    if PLUGINS not in engine.features:
+        return pod
+    search_paths = dict.fromkeys(modules.SEARCH_PATHS, path)
+    files = _PLUGIN | pod.get("files", {})
+    return pod | {"files": files, "files_path": path, "search_paths": search_paths}
 
 
 def format_pool_size(gib: int) -> str:

@@ -16,6 +16,7 @@ FA3 = "--decode-attention-backend fa3"
 DECODE_OFFLOAD = "--disaggregation-decode-enable-offload-kvcache"
 DECODE_RADIX = "--disaggregation-decode-enable-radix-cache"
 PIPELINE = "pipeline parallelism"
+PLUGINS = "sglang.srt.plugins"
 
 _FILE = Path(__file__).with_name("hierarchy.yaml")
 FEATURES = Table(Feature, _FILE, "features")

@@ -34,12 +34,12 @@ class Module:
         search_paths = dict.fromkeys(SEARCH_PATHS, path)
         return {"files": self.files, "files_path": path, "search_paths": search_paths}
 
-    def plugin(self, group: str, entry: str) -> dict[str, str]:
-        """Return the files of a distribution whose entry point is `register`."""
+    def plugin(self, entry: str) -> dict[str, str]:
+        """Return the files of a distribution that SGLang loads: its entry point is `register`."""
         home = f"{self.name}.dist-info"
         return self.files | {
             f"{home}/METADATA": f"Metadata-Version: 2.1\nName: {self.name}\nVersion: 1\n",
-            f"{home}/entry_points.txt": f"[{group}]\n{entry} = {self.name}:register\n",
+            f"{home}/entry_points.txt": f"[sglang.srt.plugins]\n{entry} = {self.name}:register\n",
         }
 
 

@@ -1,9 +1,10 @@
 """SGLang's cache over LMCache, with what stands behind a model's name in the key of its blocks.
 
 Upstream's key is tokens, model argument and rank: models at one path read each other's blocks. Here
-the name carries the cache identity. SGLang loads this plugin, and uses it by the name that it
-registers: an engine that has not loaded it knows no such --radix-cache-backend and stops. And it
-outlives its agent. From function-kv-offload, for SGLang 0.5.15 to 0.5.23, LMCache 0.5.3 to 0.5.6.
+the name carries the cache identity and what the engine resolved. SGLang loads this plugin, and uses
+it by the name that it registers: an engine that has not loaded it knows no such
+--radix-cache-backend and stops. And it outlives its agent. From function-kv-offload, for SGLang
+0.5.15 to 0.5.23, LMCache 0.5.3 to 0.5.6.
 """
 
 import copy
@@ -11,6 +12,8 @@ import dataclasses
 import logging
 import os
 from types import SimpleNamespace
+
+from ..resolved.sglang import resolved
 
 NAME = "kv-offload-lmcache"
 IDENTITY = "KV_OFFLOAD_IDENTITY"
@@ -28,8 +31,10 @@ def _build(context):
     identity = os.environ.get(IDENTITY)
     if not identity:
         raise ValueError(f"{IDENTITY} is not set")
+    pool = context.params.token_to_kv_pool_allocator.get_kvcache()
+    digest = resolved(context.server_args, pool)
     model = copy.copy(context.model_config)
-    model.model_path = name = f"{model.model_path}##kv-offload-{identity}"
+    model.model_path = name = f"{model.model_path}##kv-offload-{identity}-{digest}"
     cache = registry.default_radix_cache_factory(dataclasses.replace(context, model_config=model))
     if _in_the_key(cache) != name:
         raise RuntimeError(_NO_PLACE)

@@ -11,11 +11,11 @@ _WEIGHTS = re.compile(r".*\.(safetensors|bin|pt|pth|gguf|ckpt|tensors|py)")
 _MIB, _SAMPLE, _SAMPLES, _HEADER = 1 << 20, 4096, 512, 100_000_000
 
 
-def digest_of(found, begun):
+def digest_of(found, begun, log="vllm"):
     text = json.dumps(found, sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     spent = 1000 * (time.monotonic() - begun)
-    logging.getLogger("vllm.kv_offload").info("%s (%.0f ms): %s", digest, spent, text)
+    logging.getLogger(log + ".kv_offload").info("kv-offload %s (%.0f ms): %s", digest, spent, text)
     return digest
 
 
@@ -47,7 +47,7 @@ def weight_files(folder):
 
 @functools.lru_cache
 def fingerprint(files):
-    """Return a digest of sizes, first and last MiB, and samples of tensors (512 in all)."""
+    """Return a digest of sizes, first and last MiB, and samples of tensors (512)."""
     digest, most = hashlib.sha256(), max(1, _SAMPLES // len(files))
     for file in files:
         size = file.stat().st_size

@@ -1,7 +1,7 @@
 """vLLM's connectors, with a digest of what the engine resolved in the keys of blocks.
 
-An engine that cannot compute the digest stops. From function-kv-offload, for vLLM 0.24 to 0.33;
-docs/identity.md says what is in it.
+An engine that cannot compute it stops. From function-kv-offload, for vLLM 0.24 to 0.33: see
+docs/identity.md.
 """
 
 import dataclasses

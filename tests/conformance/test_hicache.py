@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.conformance.manifests import ROOT, render
 from tests.conformance.mooncake import until
 from tests.conformance.pod import Pod
 from tests.render.case import CASES
+from tests.serve.models import LONG_ROPE, write_model
 from tests.unit.backends.hicache import IDENTITY, cache, sglang
 from tests.unit.backends.hicache.golden import ENGINES, GOLDENS
 
@@ -96,6 +98,45 @@ def test_identities_and_page_sizes_never_share_pages(hicache: HicacheStorage, tm
         read = hicache.run("file", [["get", 0, 8, 1]], **other)
         assert read.ok, read.log
         assert read.result["steps"] == [{"there": 0, "equal": 0}]
+
+
+def _engine(root: Path, model: str, *flags: str, **more: Any) -> dict[str, Any]:
+    """What a checker is asked, of an engine that loads the plugin of its pod."""
+    tier = cache(storage={"type": "File", "file": {"sizeGiB": 1}})
+    for path, text in BACKEND.inject(tier, sglang(tier)).files.items():
+        (root / "files" / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / "files" / path).write_text(text)
+    wired = _files(str(root))
+    wired["env"]["PYTHONPATH"] = str(root / "files")
+    return wired | {"flags": ["--model-path", str(root / model), *flags]} | more
+
+
+def test_pages_that_other_engines_resolved_are_misses(hicache: HicacheStorage, tmp_path) -> None:
+    """One identity and one name: what SGLang resolved, and weights behind a path."""
+    write_model(tmp_path / "model", 1)
+    write_model(tmp_path / "other", 2)
+    shutil.copytree(tmp_path / "model", tmp_path / "copy")
+    write_model(tmp_path / "long", 1, LONG_ROPE)
+    long = _engine(tmp_path, "long", "--context-length", "8192")
+    for mine in (_engine(tmp_path, "model"), long):
+        wrote = hicache.run("file", [["put", 0, 8, 1]], **mine)
+        assert wrote.ok, wrote.log
+        assert wrote.result["steps"] == [8]
+        assert wrote.result["milliseconds"] < 5000, "a busy machine"
+        for other in (
+            _engine(tmp_path, "other"),
+            _engine(tmp_path, "model", "--kv-cache-dtype", "fp8_e4m3"),
+            _engine(tmp_path, "model", "--json-model-override-args", '{"rope_theta": 5e5}'),
+            _engine(tmp_path, "long", "--context-length", "4096"),
+            _engine(tmp_path, "model", layout="layer_first"),
+        ):
+            read = hicache.run("file", [["get", 0, 8, 1]], **other)
+            assert read.ok, read.log
+            assert read.result["steps"] == [{"there": 0, "equal": 0}], other["flags"]
+        again = hicache.run("file", [["get", 0, 8, 1]], **mine)
+        assert again.result["steps"] == [{"there": 8, "equal": 8}]
+    copied = hicache.run("file", [["get", 0, 8, 1]], **_engine(tmp_path, "copy"))
+    assert copied.result["steps"] == [{"there": 8, "equal": 8}]
 
 
 def test_the_evictor_bounds_files_of_every_identity(hicache: HicacheStorage, node, engines) -> None:

@@ -83,7 +83,9 @@ def test_only_the_same_identity_finds_the_blocks(agent, tmp_path) -> None:
     said = json.loads(done.stdout.splitlines()[-1])
     assert "kv-offload-lmcache" in said["unloaded"], "without the plugin it does not start"
     assert "not registered" in said["unloaded"]
-    names = [f"/mnt/models##kv-offload-{identity}" for identity, _ in steps]
+    (digest,) = {step["name"].rpartition("-")[2] for step in said["steps"]}
+    assert len(digest) == 16
+    names = [f"/mnt/models##kv-offload-{identity}-{digest}" for identity, _ in steps]
     assert said["steps"] == [
         {"name": names[0], "found": 0, "equal": [1]},
         {"name": names[1], "found": 0, "equal": [2]},
@@ -93,7 +95,7 @@ def test_only_the_same_identity_finds_the_blocks(agent, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("requirement", ["lmcache==0.5.4", "lmcache==0.5.5", OWN])
-def test_older_client_names_the_identity(requirement: str, tmp_path) -> None:
+def test_older_client_names_identity_and_digest(requirement: str, tmp_path) -> None:
     text = tmp_path / "cache.py"
     text.write_text(modules.module(modules.SGLANG_CACHE).text)
     path = {} if requirement == OWN else {"PYTHONPATH": str(release(requirement))}
@@ -106,5 +108,5 @@ def test_older_client_names_the_identity(requirement: str, tmp_path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout.splitlines()[-1]) == {
         "version": requirement.partition("==")[2],
-        "name": "/mnt/models##kv-offload-0123456789ab",
+        "name": "/mnt/models##kv-offload-0123456789ab-fedcba9876543210",
     }

@@ -72,3 +72,29 @@ def test_other_blocks_of_one_identity_are_misses(fleet: Fleet, proof) -> None:
         assert again.external() == fleet.pair.found(found.prompt_tokens)
         assert found.alike(said)
         proof("weights put back, a restart", tokens=int(again.external()))
+
+
+@pytest.mark.long
+@pytest.mark.pairs("sglang-hicache-file")
+def test_pages_of_other_weights_are_misses(fleet: Fleet, proof) -> None:
+    """SGLang: weights are replaced in place, and put back; a dtype comes unseen."""
+    fleet.site.model(CLAIM, MODELS["llama"])
+    usual = fleet.wired({"main": Pod(claim=CLAIM, dtype="float32")})
+    with engine(fleet, "usual", usual) as first:
+        said = first.ask(prompt(SEED))
+        assert first.external() == 0
+    with engine(fleet, "half", unseen(usual, "float32", "bfloat16")) as other:
+        other.ask(prompt(SEED))
+        assert other.external() == 0
+        proof("a dtype that composition cannot see", tokens=0)
+    fleet.site.model(CLAIM, MODELS["qwen"])
+    with engine(fleet, "replaced", usual) as other:
+        other.ask(prompt(SEED))
+        assert other.external() == 0
+        proof("weights replaced in place", tokens=0)
+    fleet.site.model(CLAIM, MODELS["llama"])
+    with engine(fleet, "again", usual) as again:
+        found = again.ask(prompt(SEED))
+        assert again.external() == fleet.pair.found(found.prompt_tokens)
+        assert found.alike(said)
+        proof("weights put back, a restart", tokens=int(again.external()))

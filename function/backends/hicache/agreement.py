@@ -51,25 +51,19 @@ def pinned(tier: Tier) -> tuple[Pinned, ...]:
 
     They are the pool, the bounded claim, and what a store's keys do not contain.
     """
-    storage, spec = tier.settings.storage, tier.settings
+    storage, spec, where = tier.settings.storage, tier.settings, f"{facts.SPEC}.storage"
     pool = storage.mooncake.storage_tier_ref if storage and storage.mooncake else None
+    name = pool.name if pool else _NONE
     used = "running engines keep their pages there, and nothing would prevent that tier's deletion"
-    rows = [
-        Pinned(
-            f"{facts.SPEC}.storage.mooncake.storageTierRef",
-            pool.name if pool else _NONE,
-            used,
-            unset=_NONE,
-        )
-    ]
+    rows = [Pinned(f"{where}.mooncake.storageTierRef", name, used, unset=_NONE)]
     if storage is not None and storage.evictor is not None:
         bounded = f"{storage.evictor.namespace}/{facts.claim(tier)}"
         stay = "running engines keep their pages there, and nothing would bound them"
-        rows.append(Pinned(f"{facts.SPEC}.storage.evictor", bounded, stay))
+        rows.append(Pinned(f"{where}.evictor", bounded, stay))
     one = storage is not None and facts.holds_one_identity(tier)
     identity = (storage.identity if storage and one else None) or _NONE
     why = "the store's keys do not contain it, and stored pages were written with it"
-    rows.append(Pinned(f"{facts.SPEC}.storage.identity", identity, why, one, unset=_NONE))
+    rows.append(Pinned(f"{where}.identity", identity, why, one, unset=_NONE))
     if storage is None or identity == _NONE:  # every engine is refused: the store is empty
         return tuple(rows)
     found = [
@@ -77,5 +71,5 @@ def pinned(tier: Tier) -> tuple[Pinned, ...]:
         (f"{facts.SPEC}.pageTokens", str(spec.page_tokens)),
     ]
     if storage.hf3fs is not None:
-        found.append((f"{facts.SPEC}.storage.hf3fs.fileSizeGiB", str(storage.hf3fs.file_size_gib)))
+        found.append((f"{where}.hf3fs.fileSizeGiB", str(storage.hf3fs.file_size_gib)))
     return (*rows, *(Pinned(path, value, why, always=True) for path, value in found))

@@ -7,7 +7,7 @@ memory that the pod may have.
 from collections.abc import Mapping
 
 from function.api.base import present
-from function.backends import access_keys, hierarchy
+from function.backends import access_keys, hierarchy, modules
 from function.backends.hicache import conflicts, facts, storages
 from function.backends.hicache.facts import Tier
 from function.backends.hierarchy_rows import BUFFER_ONLY, DECODE_OFFLOAD
@@ -30,6 +30,8 @@ ALLOWS = Allowance(
         "SGLANG_HICACHE_NIXL_BACKEND_STORAGE_DIR",
     },
     secrets=frozenset(access_keys.NAMES),
+    programs=hierarchy.DIGESTS,
+    search_paths=modules.SEARCH_PATHS,
     mounts=(facts.OWN, facts.SHARED, facts.FILES, facts.TRUST),
     volumes=frozenset({"configMap", "emptyDir", "persistentVolumeClaim"}),
     capabilities=mooncake.ALLOWS.capabilities,
@@ -48,7 +50,9 @@ def inject(tier: Tier, engine: Engine) -> Injection:
     flags |= {**_host(tier), _WRITE: settings.write_policy, **_pages(tier)}
     if settings.storage is not None:
         flags[_PREFETCH] = settings.storage.prefetch.policy
-    pod: Json = {"labels": tier.wired_labels} | (storage.pod if storage is not None else {})
+    pod: Json = {"labels": tier.wired_labels}
+    if storage is not None:
+        pod |= hierarchy.keyed(engine, storage.pod, facts.FILES)
     return Injection(
         backend="HiCache",
         flags=flags,

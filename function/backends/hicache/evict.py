@@ -24,15 +24,7 @@ def bounded(tier: Tier) -> list[Volume]:
     claim = facts.claim(tier)
     if settings is None or claim is None:
         return []
-    volume = Volume(
-        "pages",
-        settings.namespace,
-        claim,
-        facts.SHARED,
-        BoundedDirectory(
-            facts.directory(tier), settings.size_gib, SHARED_PERIOD, files=settings.max_files or 0
-        ),
-        settings,
-        settings.run_as_user,
-    )
-    return [volume]
+    place, most = facts.directory(tier), settings.max_files or 0
+    directory = BoundedDirectory(place, settings.size_gib, SHARED_PERIOD, files=most)
+    user = settings.run_as_user
+    return [Volume("pages", settings.namespace, claim, facts.SHARED, directory, settings, user)]

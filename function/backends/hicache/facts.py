@@ -59,10 +59,8 @@ def claim(tier: Tier) -> str | None:
     storage = tier.settings.storage
     if storage is None:
         return None
-    if storage.file is not None:
-        return storage.file.claim.claim_name if storage.file.claim is not None else None
-    posix = storage.nixl.posix if storage.nixl is not None else None
-    return posix.claim.claim_name if posix is not None else None
+    files = storage.file or (storage.nixl.posix if storage.nixl is not None else None)
+    return files.claim.claim_name if files is not None and files.claim is not None else None
 
 
 def holds_one_identity(tier: Tier) -> bool:

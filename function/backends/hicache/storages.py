@@ -98,14 +98,10 @@ def _claimed(claim: HiCacheClaim) -> Json:
     return {"name": _VOLUME, "persistentVolumeClaim": {"claimName": claim.claim_name}}
 
 
-def _mounted(root: str) -> Json:
-    """Return the mount of the volume."""
-    return {"name": _VOLUME, "mountPath": root}
-
-
 def _pod(tier: Tier, engine: Engine, variable: str, root: str, volume: Json) -> Json:
-    own = "emptyDir" in volume
-    mount = _mounted(root) if own else volumes.own_mount(engine, _VOLUME, root, tier.remote_name)
+    mount: Json = {"name": _VOLUME, "mountPath": root}
+    if "emptyDir" not in volume:
+        mount = volumes.own_mount(engine, _VOLUME, root, tier.remote_name)
     place = f"{facts.directory(tier, root)}/{facts.pages(tier, engine)}"
     return {"env": ({"name": variable, "value": place},), "volumes": (volume,), "mounts": (mount,)}
 
@@ -132,7 +128,7 @@ def _hf3fs(tier: Tier, engine: Engine) -> Storage:
         "files": {file: text},
         "files_path": facts.FILES,
         "volumes": (_claimed(settings.claim),),
-        "mounts": (_mounted(facts.SHARED),),
+        "mounts": ({"name": _VOLUME, "mountPath": facts.SHARED},),
     }
     seconds = present(tier.settings.storage).wait_seconds
     if seconds:

@@ -21,7 +21,7 @@ def module(program: str) -> Module:
 
 def sglang_plugin() -> dict[str, str]:
     """Return the files by which SGLang loads our cache."""
-    return module(SGLANG_CACHE).plugin("sglang.srt.plugins", SGLANG_NAME)
+    return module(SGLANG_CACHE).plugin(SGLANG_NAME)
 
 
 _TEXTS = (module(MP_CONNECTOR).text, module(V1_CONNECTOR).text, *sglang_plugin().values())

@@ -48,7 +48,7 @@ _CONNECTOR = {VLLM: "MooncakeStoreConnector", SGLANG: "HiCache/mooncake"}
 ALLOWS = Allowance(
     connectors=frozenset({"MooncakeStoreConnector"}),
     modules=(keyed.PREFIX,),
-    programs=keyed.DIGESTS,
+    programs=keyed.DIGESTS | hierarchy.DIGESTS,
     search_paths=modules.SEARCH_PATHS,
     flags=hierarchy.FLAGS,
     env=frozenset(
@@ -201,7 +201,9 @@ def _sglang(tier: Tier, engine: Engine) -> Injection:
     if not pool.extra["check_server"]:
         pool.pod["waits"] = facts.waits(tier, min(int(tier.spec.startup_timeout_seconds), 3600))
     return Injection(
-        flags=flags, memory_bytes=gib * hierarchy.GIB * ranks.workers(engine), **pool.pod
+        flags=flags,
+        memory_bytes=gib * hierarchy.GIB * ranks.workers(engine),
+        **hierarchy.keyed(engine, pool.pod, FILES),
     )
 
 

@@ -6,6 +6,9 @@ and `stages` describe the engine. A step is `["put", FIRST, COUNT, SEED]`, `["ge
 SEED]` or `["sleep", SECONDS]`: pages FIRST to FIRST + COUNT, whose bytes come from SEED. The
 result: `steps`, for each step how many pages were written, or `{"there": N, "equal": N}` of those
 that the storage says are there and those that came back with the bytes of SEED.
+
+With `flags`, SGLang's, its arguments are resolved and published as in a scheduler's process, and
+its plugins are loaded; `milliseconds`: how long it took then to make the storage.
 """
 
 import os
@@ -26,6 +29,9 @@ from sglang.srt.mem_cache.hicache_storage import HiCacheStorageConfig  # noqa: E
 from sglang.srt.mem_cache.hybrid_cache import hybrid_cache_controller  # noqa: E402
 from sglang.srt.mem_cache.pool_host.mha import MHATokenToKVPoolHost  # noqa: E402
 from sglang.srt.mem_cache.storage.backend_factory import StorageBackendFactory  # noqa: E402
+from sglang.srt.plugins import load_plugins  # noqa: E402
+from sglang.srt.runtime_context import SpawnRanks, publish  # noqa: E402
+from sglang.srt.server_args import prepare_server_args  # noqa: E402
 
 LAYERS, HEADS, DIM = 2, 2, 64
 PAGES = 64
@@ -105,7 +111,13 @@ class Storage:
             extra_config=extra,
         )
         self.name = request["storage"]
+        if "flags" in request:
+            given = prepare_server_args(["--device", "cpu", *request["flags"]])
+            publish(given, role="scheduler", ranks=SpawnRanks(world_rank=0))
+            load_plugins()
+        begun = time.monotonic()
         self.backend = StorageBackendFactory.create_backend(self.name, config, self.pool)
+        self.milliseconds = round(1000 * (time.monotonic() - begun), 1)
         self.backend.register_mem_pool_host(self.pool)
 
     def put(self, first: int, count: int, seed: int) -> int:
@@ -149,7 +161,12 @@ def answer(request: dict) -> dict:
         steps.append(
             time.sleep(*arguments) if name == "sleep" else getattr(storage, name)(*arguments)
         )
-    return {"steps": steps, "prefetch": storage.prefetch, "pid": os.getpid()}
+    return {
+        "steps": steps,
+        "prefetch": storage.prefetch,
+        "milliseconds": storage.milliseconds,
+        "pid": os.getpid(),
+    }
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ from lmcache.integration.sglang.multi_process_adapter import LMCacheMPConnector 
 @dataclass
 class Context:
     model_config: types.SimpleNamespace
+    server_args: None
+    params: types.SimpleNamespace
 
 
 class Registry(types.ModuleType):
@@ -46,8 +48,12 @@ def main():
     scope = {"__name__": "ours"}
     with open(sys.argv[1]) as file:
         exec(compile(file.read(), sys.argv[1], "exec"), scope)
+    scope["resolved"] = lambda server_args, pool: "fedcba9876543210"
     scope["register"]()
-    cache = registry.factory(Context(types.SimpleNamespace(model_path="/mnt/models")))
+    model = types.SimpleNamespace(model_path="/mnt/models")
+    allocator = types.SimpleNamespace(get_kvcache=lambda: None)
+    params = types.SimpleNamespace(token_to_kv_pool_allocator=allocator)
+    cache = registry.factory(Context(model, None, params))
     key = cache.lmcache_connector._create_key([1], start=0, end=1, request_id="r")
     version = importlib.metadata.version("lmcache")
     print(json.dumps({"version": version, "name": key.model_name}))

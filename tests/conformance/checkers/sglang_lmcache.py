@@ -37,11 +37,12 @@ PATH = "/mnt/models"
 
 def published(flags):
     """The arguments, published as in a scheduler's process."""
-    with tempfile.TemporaryDirectory() as model:
-        with open(os.path.join(model, "config.json"), "w") as file:
+    model = tempfile.mkdtemp()
+    for name in ("config.json", "model.bin"):
+        with open(os.path.join(model, name), "w") as file:
             json.dump(MODEL, file)
-        given = prepare_server_args(["--model-path", model, "--device", "cpu", *flags])
-        publish(given, role="scheduler", ranks=SpawnRanks(world_rank=0))
+    given = prepare_server_args(["--model-path", model, "--device", "cpu", *flags])
+    publish(given, role="scheduler", ranks=SpawnRanks(world_rank=0))
     return given
 
 

@@ -293,11 +293,16 @@ def test_in_process_lmcache_without_the_hook_stops_the_engine() -> None:
         v1(0)
 
 
+PARAMS = package(token_to_kv_pool_allocator=package(get_kvcache=lambda: "the pool"))
+
+
 @dataclass
 class Context:
     """SGLang's TreeCacheBuildContext, as far as ours relies on it."""
 
     model_config: Any
+    server_args: Any = "the arguments"
+    params: Any = PARAMS
     tp_size: int = 2
 
 
@@ -341,6 +346,8 @@ def sglang(monkeypatch: pytest.MonkeyPatch, connector: Any, identity: str = ID) 
     sys.modules[names[-1]].__dict__["registry"] = registry
     monkeypatch.setenv("KV_OFFLOAD_IDENTITY", identity)
     found = load("sglang_cache")
+    known = {("the arguments", "the pool"): DIGEST}
+    found.__dict__["resolved"] = lambda server_args, pool: known[server_args, pool]
     assert (found.NAME, found.IDENTITY) == (modules.SGLANG_NAME, modules.SGLANG_IDENTITY)
     found.register()
     assert list(registry.factories) == ["kv-offload-lmcache"]
@@ -351,9 +358,9 @@ def sglang(monkeypatch: pytest.MonkeyPatch, connector: Any, identity: str = ID) 
 
 
 @pytest.mark.parametrize("connector", [Legacy, Unified])
-def test_sglang_cache_names_the_identity(monkeypatch, connector: type) -> None:
+def test_sglang_cache_names_identity_and_digest(monkeypatch, connector: type) -> None:
     made = sglang(monkeypatch, connector)
-    assert made.lmcache_connector.model_name == f"/mnt/models##kv-offload-{ID}"
+    assert made.lmcache_connector.model_name == NAME
     assert made.context.tp_size == 2
 
 

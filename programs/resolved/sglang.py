@@ -1,0 +1,79 @@
+import hashlib
+import json
+import os
+import re
+import time
+from pathlib import Path
+
+from .weights import FORMAT, as_text, digest_of, fingerprint, public, weight_files
+
+_ARGUMENTS = """device dtype kv_cache_dtype quantization page_size attention_backend
+prefill_attention_backend decode_attention_backend dsa_prefill_backend dsa_decode_backend
+json_model_override_args model_impl speculative_algorithm"""
+
+
+def resolved(server_args, pool):
+    """Return the digest of what SGLang resolved, alike in all ranks of an engine.
+
+    SGLang's keys name the rank where ranks hold other blocks: no word is of one rank.
+    """
+    begun = time.monotonic()
+    try:
+        found = words(server_args, pool)
+    except Exception as problem:
+        raise RuntimeError(f"{NO_DIGEST}{type(problem).__name__}: {problem}") from problem
+    return digest_of(found, begun, "sglang")
+
+
+def words(server_args, pool):
+    """Return what makes the bytes of a page, as JSON."""
+    import sglang
+    from sglang.srt.arg_groups.overrides import resolved_view
+
+    given = resolved_view(server_args)
+    pool = getattr(getattr(pool, "anchor_entry", None), "host_pool", pool)
+    draft = given.speculative_draft_model_path
+    found = {
+        "format": FORMAT,
+        "sglang": sglang.__version__,
+        "pool": {name: getattr(pool, name, None) for name in ("layout", "dtype", "page_size")},
+        "models": [_model(given.model_path, given.revision, given)],
+    }
+    if draft:
+        found["models"].append(_model(draft, given.speculative_draft_model_revision, given))
+    found |= {name: getattr(given, name, None) for name in _ARGUMENTS.split()}
+    return json.loads(as_text(found))
+
+
+def _model(address, revision, given):
+    """Return a digest of the configuration, the length with LongRoPE, and the weights."""
+    place, modelscope = Path(address), os.environ.get("SGLANG_USE_MODELSCOPE", "").lower()
+    remote = "://" in address or modelscope in ("1", "true")
+    if not place.exists() and not remote:
+        import huggingface_hub as hub
+
+        names = {"revision": revision, "cache_dir": given.download_dir}
+        place = Path(hub.snapshot_download(address, **names, local_files_only=True))
+    file = place / "config.json"
+    config = as_text(public(json.loads(file.read_text()))) if file.is_file() else ""
+    longest = given.context_length if re.search(r'"(longrope|su)"', config) else None
+    return hashlib.sha256(config.encode()).hexdigest()[:16], longest, _weights(place, given)
+
+
+def _weights(place, given):
+    """Return the hub's commit, a digest of the files, or an address."""
+    if given.load_format == "dummy":
+        return "dummy", given.random_seed
+    if re.fullmatch("[0-9a-f]{40}", place.name) and place.parent.name == "snapshots":
+        return "commit", place.name
+    if place.exists() and (files := weight_files(place)):
+        return "files", fingerprint(files)
+    if place.exists() and given.load_format in ("auto", "safetensors"):
+        raise RuntimeError(f"{place} holds no weights")
+    return "address", given.model_path, given.revision
+
+
+NO_DIGEST = (
+    "function-kv-offload cannot tell this engine's pages from other engines'. Correct this, or "
+    "remove the annotation modelplane.ai/kv-offload-tier: "
+)

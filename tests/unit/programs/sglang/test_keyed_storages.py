@@ -1,0 +1,219 @@
+"""The plugin that SGLang loads for its storages, over stand-ins for SGLang's own.
+
+What SGLang really resolves is the conformance suite's to say, and what an engine answers with it
+the serving suite's.
+"""
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+import programs
+from function.backends import hierarchy
+
+TEXT = programs.module("sglang/keyed_storages.py")
+CONFIG = {"architectures": ["A"], "torch_dtype": "bfloat16", "_name_or_path": "/x"}
+LONG = CONFIG | {"rope_scaling": {"rope_type": "longrope"}}
+TAG = {"extra_backend_tag": "0123456789ab"}
+
+
+class Files:
+    """HiCacheFile and HiCacheNixl, as far as ours relies on them."""
+
+    def __init__(self, config: Any):
+        self.config_suffix = f"_{config.model_name}_0_1"
+
+
+class Pool:
+    """MooncakeStore from 0.5.18 on."""
+
+    def __init__(self, config: Any):
+        tag = (config.extra_config or {}).get("extra_backend_tag")
+        self.config_prefix = "_".join(filter(None, (tag, config.model_name)))
+
+
+class Tagged:
+    """MooncakeStore before 0.5.18: its keys hold the tag only."""
+
+    def __init__(self, config: Any):
+        self.extra_backend_tag = (config.extra_config or {}).get("extra_backend_tag")
+
+
+class Elsewhere:
+    """A storage whose keys take the name from somewhere else."""
+
+    def __init__(self, _: Any):
+        self.config_suffix = "_model"
+
+
+class Factory:
+    @classmethod
+    def create_backend(cls, backend_name: str, storage_config: Any, mem_pool_host: Any) -> Any:
+        kinds = {"file": Files, "mooncake": Pool, "older": Tagged, "elsewhere": Elsewhere}
+        return kinds[backend_name](storage_config)
+
+
+def arguments(model: Any, **more: Any) -> Any:
+    given = {
+        "model_path": str(model),
+        "revision": None,
+        "download_dir": None,
+        "load_format": "auto",
+        "random_seed": 1,
+        "context_length": 8192,
+        "speculative_draft_model_path": None,
+        "speculative_draft_model_revision": None,
+        "kv_cache_dtype": "bfloat16",
+        "attention_backend": "fa3",
+    }
+    return SimpleNamespace(**given | more)
+
+
+def pool(**more: Any) -> Any:
+    return SimpleNamespace(**{"layout": "page_first", "dtype": "bf16", "page_size": 64} | more)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return model(tmp_path / "model")
+
+
+def model(place: Path, config: Any = CONFIG, weights: bytes = b"weights") -> Path:
+    place.mkdir(exist_ok=True)
+    (place / "config.json").write_text(json.dumps(config))
+    (place / "model.bin").write_bytes(weights)
+    return place
+
+
+@pytest.fixture(autouse=True)
+def sglang(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = (
+        "sglang sglang.srt sglang.srt.arg_groups sglang.srt.mem_cache sglang.srt.mem_cache.storage"
+    )
+    for name in names.split():
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    sys.modules["sglang"].__dict__["__version__"] = "0.5.23"
+    for name, found in (
+        ("sglang.srt.arg_groups.overrides", {"resolved_view": lambda given: given}),
+        ("sglang.srt.mem_cache.storage.backend_factory", {"StorageBackendFactory": Factory}),
+    ):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+        sys.modules[name].__dict__.update(found)
+    monkeypatch.setattr(Factory, "create_backend", Factory.__dict__["create_backend"])
+
+
+def created(
+    monkeypatch: pytest.MonkeyPatch, given: Any, kind: str = "file", extra: Any = None
+) -> Any:
+    """A storage that SGLang creates once it has loaded the plugin."""
+    monkeypatch.setitem(sys.modules, "sglang.srt.runtime_context", ModuleType("runtime_context"))
+    sys.modules["sglang.srt.runtime_context"].__dict__["get_server_args"] = lambda: given
+    monkeypatch.setattr(Factory, "create_backend", Factory.__dict__["create_backend"])
+    found = ModuleType("ours")
+    exec(compile(TEXT, "ours.py", "exec"), found.__dict__)
+    create = Factory.create_backend
+    found.__dict__["register"]()
+    try:
+        config = SimpleNamespace(model_name="served", extra_config=extra)
+        return Factory.create_backend(kind, config, pool())
+    finally:
+        Factory.create_backend = create  # type: ignore[method-assign]
+
+
+def digest(given: Any, of: Any = None) -> str:
+    found = ModuleType("ours")
+    exec(compile(TEXT, "ours.py", "exec"), found.__dict__)
+    return str(found.__dict__["resolved"](given, of or pool()))
+
+
+def test_digest_follows_the_name_or_the_tag(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    given = arguments(folder)
+    ours = digest(given)
+    assert len(ours) == 16
+    assert created(monkeypatch, given).config_suffix == f"_served-{ours}_0_1"
+    shared: dict[str, Any] = dict(TAG)
+    tagged = created(monkeypatch, given, "mooncake", shared)
+    assert tagged.config_prefix == f"0123456789ab-{ours}_served"
+    assert shared == TAG, "SGLang's own configuration is as it was given"
+    older = created(monkeypatch, given, "older", TAG)
+    assert older.extra_backend_tag == f"0123456789ab-{ours}"
+
+
+def test_another_way_of_keys_stops_the_engine(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    with pytest.raises(RuntimeError, match="keys its pages in another way"):
+        created(monkeypatch, arguments(folder), "elsewhere")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"kv_cache_dtype": "fp8_e4m3"},
+        {"attention_backend": "trtllm_mha"},
+        {"json_model_override_args": '{"rope_theta": 5e5}'},
+        {"load_format": "dummy"},
+    ],
+)
+def test_what_makes_a_page_changes_the_digest(folder: Path, more: dict[str, Any]) -> None:
+    assert digest(arguments(folder)) != digest(arguments(folder, **more))
+
+
+@pytest.mark.parametrize("more", [{"layout": "layer_first"}, {"dtype": "fp8"}, {"page_size": 32}])
+def test_host_pool_changes_the_digest(folder: Path, more: dict[str, Any]) -> None:
+    """SGLang chooses fp8 for sparse attention by the GPU; its arguments may still say auto."""
+    assert digest(arguments(folder)) != digest(arguments(folder), pool(**more))
+    group = SimpleNamespace(anchor_entry=SimpleNamespace(host_pool=pool(**more)))
+    assert digest(arguments(folder), group) == digest(arguments(folder), pool(**more))
+
+
+def test_weights_and_configuration_change_the_digest(tmp_path: Path, folder: Path) -> None:
+    usual = digest(arguments(folder))
+    assert digest(arguments(model(tmp_path / "copy"))) == usual, "a copy on another node"
+    moved = model(tmp_path / "moved", CONFIG | {"_name_or_path": "/y"})
+    assert digest(arguments(moved)) == usual
+    others = [
+        arguments(model(tmp_path / "weights", weights=b"others")),
+        arguments(model(tmp_path / "config", CONFIG | {"rope_theta": 1.0})),
+        arguments(folder, speculative_draft_model_path=str(folder)),
+    ]
+    assert len({usual, *map(digest, others)}) == 4
+
+
+def test_longest_request_counts_with_longrope_only(tmp_path: Path, folder: Path) -> None:
+    assert digest(arguments(folder)) == digest(arguments(folder, context_length=4096))
+    long = model(tmp_path / "long", LONG)
+    assert digest(arguments(long)) != digest(arguments(long, context_length=4096))
+
+
+def test_hub_is_known_by_its_commit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: Path
+) -> None:
+    (tmp_path / "snapshots").mkdir()
+    commits = [tmp_path / "snapshots" / (digit * 40) for digit in "cd"]
+    for place in commits:
+        model(place)
+    found = {"main": commits[0], "v2": commits[1]}
+    hub = SimpleNamespace(snapshot_download=lambda name, revision, **_: found[revision or "main"])
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)  # type: ignore[arg-type]
+    named, other = (digest(arguments("acme/tiny", revision=each)) for each in (None, "v2"))
+    assert named == digest(arguments(commits[0])) != other
+    monkeypatch.setenv("SGLANG_USE_MODELSCOPE", "true")
+    assert digest(arguments("acme/tiny")) not in (named, other)
+    assert digest(arguments("s3://bucket/a")) != digest(arguments("s3://bucket/b"))
+
+
+def test_unknown_facts_stop_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(RuntimeError, match=r"cannot tell this engine's pages .* holds no weights"):
+        created(monkeypatch, arguments(tmp_path))
+
+
+def test_plugin_fits_a_record() -> None:
+    (path,) = (name for name in hierarchy._PLUGIN if name.endswith(".py"))
+    assert path.removesuffix(".py").isidentifier()
+    assert len(json.dumps(dict(hierarchy._PLUGIN))) < 12 * 1024
