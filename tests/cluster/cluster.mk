@@ -1,6 +1,6 @@
 # A real control plane as local processes, and the tests that run on it.
 
-.PHONY: cluster cluster-down e2e e2e-newest bench-cluster
+.PHONY: cluster cluster-down e2e e2e-newest bench-cluster storm latency
 
 cluster: venv cluster-tools ## Start a fleet to play in, until Ctrl-C
 	@$(BIN)/python -m tests.cluster.rig up
@@ -17,3 +17,9 @@ e2e-newest: venv cluster-tools ## The same on the newest Crossplane that builds
 
 bench-cluster: venv cluster-tools ## Measure how many tiers and consumers two cores carry
 	@$(BIN)/python -m tests.cluster.bench
+
+storm: venv cluster-tools ## Count what one act costs a tier with many consumers (STORM_ARGS)
+	@$(BIN)/python -m tests.cluster.storm $(STORM_ARGS)
+
+latency: venv cluster-tools ## Measure how long news takes from one composite to another
+	@$(BIN)/python -m tests.cluster.latency

@@ -96,6 +96,10 @@ class Api:
 
     # Reading
 
+    def metrics(self) -> str:
+        """The server's own metrics."""
+        return self._request("GET", "/metrics").text
+
     def get(self, api_version: str, kind: str, name: str, namespace: str = "") -> Manifest | None:
         path = self.path(api_version, kind, namespace, name)
         response = self._request("GET", path)

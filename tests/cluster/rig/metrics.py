@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.cluster.rig.kube import Api
 from tests.cluster.rig.processes import Part
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -18,6 +19,19 @@ def scrape(port: int) -> Iterator[tuple[str, dict[str, str], float]]:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             yield sample.name, sample.labels, sample.value
+
+
+def writes(api: Api) -> int:
+    """Writes that an API server has answered, but for leases and events."""
+    text = api.metrics()
+    return sum(
+        int(sample.value)
+        for family in text_string_to_metric_families(text)
+        if family.name == "apiserver_request"
+        for sample in family.samples
+        if sample.labels.get("verb") in ("POST", "PUT", "PATCH", "APPLY", "DELETE")
+        and sample.labels.get("resource") not in ("leases", "events", "tokenreviews")
+    )
 
 
 def cpu_seconds(part: Part) -> float:
