@@ -1,5 +1,6 @@
 """One container of a pod as a process: started, probed, restarted and stopped as specified."""
 
+import contextlib
 import json
 import os
 import signal
@@ -177,6 +178,14 @@ class Container:
     def kill(self, number: int = signal.SIGKILL) -> None:
         """Signal process 1, as a crash or the out-of-memory killer would."""
         os.kill(self.pid, number)
+
+    def signal_all(self, number: int) -> None:
+        """Signal every process of the container, each of its own process-id namespace."""
+        namespace = os.readlink(f"/proc/{self.pid}/ns/pid")
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if os.readlink(process / "ns/pid") == namespace:
+                    os.kill(int(process.name), number)
 
     def stop(self, grace: float) -> tuple[float, int]:
         """preStop, SIGTERM, and SIGKILL when the grace is over: seconds taken and exit code.

@@ -19,7 +19,7 @@ from tests.serve.author import PORT, SERVED
 TOKENS = 24  # what a request generates, where it does not say
 _ROOMS = itertools.count(1)  # numbers of SGLang's requests from prefill to decode
 # What a router asks vLLM's prefill with.
-_HAND_OVER = {
+HAND_OVER = {
     "do_remote_decode": True,
     "do_remote_prefill": False,
     "remote_engine_id": None,
@@ -110,7 +110,7 @@ class Engine:
     def through(self, decode: "Engine", text: str) -> Answer:
         """What a router does with a request: this engine computes the prompt, and `decode` fetches
         its blocks and goes on."""
-        handed = self.ask(text, tokens=1, kv_transfer_params=_HAND_OVER).parameters
+        handed = self.ask(text, tokens=1, kv_transfer_params=HAND_OVER).parameters
         assert handed is not None and handed["do_remote_prefill"]
         return decode.ask(text, kv_transfer_params=dict(handed))
 
@@ -195,15 +195,25 @@ class SGLang(Engine):
 
     def through(self, decode: Engine, text: str) -> Answer:
         """Both are asked at once, and meet by a number at the bootstrap server of this engine."""
-        declared = [port for c in self.pod.spec["containers"] for port in c["ports"]]
-        (port,) = (p["containerPort"] for p in declared if p["name"] == "nixl-bootstrap")
-        room = next(_ROOMS)
-        place = {"bootstrap_host": self.pod.address, "bootstrap_port": port, "bootstrap_room": room}
+        place = self._meeting()
         with ThreadPoolExecutor(1) as other:
             prefill = other.submit(self.ask, text, **place)
             said = decode.ask(text, **place)
             prefill.result()
         return said
+
+    def stream_through(self, decode: Engine, text: str, *, tokens: int) -> Iterator[str]:
+        """The pieces of such an answer as they come from decode."""
+        place = self._meeting()
+        with ThreadPoolExecutor(1) as other:
+            other.submit(self.ask, text, tokens=tokens, **place)
+            yield from decode.stream(text, tokens=tokens, **place)
+
+    def _meeting(self) -> dict[str, Any]:
+        declared = [port for c in self.pod.spec["containers"] for port in c["ports"]]
+        (port,) = (p["containerPort"] for p in declared if p["name"] == "nixl-bootstrap")
+        room = next(_ROOMS)
+        return {"bootstrap_host": self.pod.address, "bootstrap_port": port, "bootstrap_room": room}
 
 
 def scrape(url: str) -> str:

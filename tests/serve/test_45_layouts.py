@@ -1,0 +1,46 @@
+"""Layouts: on a GPU vLLM lays its blocks out otherwise when it hands them over by NIXL. Engines of
+two layouts share no blocks, and each finds its own; where a machine has one layout they share."""
+
+import re
+
+import pytest
+
+from tests.serve.author import HANDING_OVER
+from tests.serve.engine import Engine, prompt
+from tests.serve.fleet import LLAMA, STEADY, Fleet
+from tests.serve.test_10_hits import fill, settle
+
+# What our connector class logs of the facts behind its keys.
+_LAYOUT = re.compile(r'"layout": "(\w+)"')
+
+
+def layout(engine: Engine) -> str:
+    """The layout that an engine has resolved."""
+    return _LAYOUT.findall(engine.log)[-1]
+
+
+@pytest.mark.long
+@pytest.mark.pairs("vllm-mooncake", "vllm-native")
+def test_engines_of_two_layouts_share_no_blocks(fleet: Fleet, proof) -> None:
+    fleet.prepare(LLAMA)
+    alone, beside = fleet.start("alone"), fleet.start("beside NIXL", HANDING_OVER)
+    for engine in (alone, beside):
+        engine.wait()
+    layouts = [layout(alone), layout(beside)]
+    full = fleet.pair.found(len(prompt(0)))
+    for one, two, seed in ((alone, beside, STEADY[5]), (beside, alone, STEADY[7])):
+        fill(fleet, one, seed)
+        tokens = _found(fleet, two, seed)
+        assert tokens == (full if layouts[0] == layouts[1] else 0)
+        settle(fleet, two)
+        for engine in (one, two):
+            engine.forget()
+            assert _found(fleet, engine, seed) == full
+    proof(f"layout {layouts[0]} alone, {layouts[1]} beside NIXL", tokens=tokens)
+    fleet.stop("alone", "beside NIXL")
+
+
+def _found(fleet: Fleet, engine: Engine, seed: int) -> int:
+    before = engine.external()
+    assert engine.ask(prompt(seed)).alike(fleet.reference(seed))
+    return int(engine.external() - before)
