@@ -57,16 +57,16 @@ def parts(tier: AnyTier, volumes: Sequence[Volume]) -> list[Part]:
     """Return the evictors, and in each namespace their program, policy and PodMonitor."""
     namespaces = sorted({volume.namespace for volume in volumes})
     return [
-        *(_program(tier, namespace) for namespace in namespaces),
+        *(
+            Part(
+                f"configmap-evictor-{each}", evictor.config_map(tier, each), namespace_override=each
+            )
+            for each in namespaces
+        ),
         *(_deployment(tier, volume) for volume in volumes),
         *(_policy(tier, namespace) for namespace in namespaces),
         *(part for namespace in namespaces for part in _pod_monitor(tier, namespace)),
     ]
-
-
-def _program(tier: AnyTier, namespace: str) -> Part:
-    manifest = evictor.config_map(tier, namespace)
-    return Part(f"configmap-evictor-{namespace}", manifest, namespace_override=namespace)
 
 
 def _labels(tier: AnyTier) -> dict[str, str]:

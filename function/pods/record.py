@@ -8,7 +8,6 @@ import base64
 import hashlib
 import json
 import zlib
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -80,23 +79,21 @@ class Record:
     @cached_property
     def text(self) -> str:
         """Return the record as compact canonical JSON. Raise PodConflict above 16 KiB."""
+        optional: Json = {
+            "child": self.child,
+            "backend": self.backend,
+            "policy": self.policy,
+            "template": self.template,
+            "applied": self.applied,
+            "engines": {k: dict(v) for k, v in self.engines.items()},
+            "templates": {k: _dump_template(v) for k, v in self.templates.items()},
+        }
         data: Json = {"version": VERSION, "state": self.state, "tier": self.tier}
-        for key, value in (
-            ("child", self.child),
-            ("backend", self.backend),
-            ("policy", self.policy),
-            ("template", self.template),
-            ("applied", self.applied),
-            ("engines", {k: dict(v) for k, v in self.engines.items()}),
-            ("templates", {k: _dump_template(v) for k, v in self.templates.items()}),
-        ):
-            if value:
-                data[key] = value
+        data |= {key: value for key, value in optional.items() if value}
         text = _canonical(data)
-        for shorten in (_share_texts, _pack_texts):
-            if len(text.encode()) > MAX_BYTES:
-                shorten(data)
-                text = _canonical(data)
+        if len(text.encode()) > MAX_BYTES:
+            _pack_texts(data)
+            text = _canonical(data)
         size = len(text.encode())
         if size > MAX_BYTES:
             raise Refused(
@@ -151,40 +148,29 @@ def _canonical(value: Any) -> str:
 
 
 def _dump_template(t: TemplateRecord) -> Json:
-    out: Json = {"injection": t.injection.to_json()}
-    if t.container:
-        out["container"] = t.container
-    if t.files_name:
-        out["files"] = t.files_name
-    return out
+    found = {"container": t.container, "files": t.files_name}
+    return {"injection": t.injection.to_json()} | {key: name for key, name in found.items() if name}
 
 
-def _share_texts(data: Json) -> None:
-    """Move each file's text that several templates have to `texts`; they keep its name, with "".
+def _pack_texts(data: Json) -> None:
+    """Move the texts of files to `packed`, compressed; their templates keep the names, with "".
 
     Only a record that is too long otherwise: the others keep their bytes.
     """
     files = [t["injection"].get("files", {}) for t in data.get("templates", {}).values()]
-    seen = Counter((name, text) for each in files for name, text in each.items())
-    shared = {name: text for (name, text), times in seen.items() if times > 1}
-    for each in files:
-        each.update((name, "") for name, text in shared.items() if each.get(name) == text)
-    if shared:
-        data["texts"] = shared
-
-
-def _pack_texts(data: Json) -> None:
-    """Compress the texts that several templates have: of a record that is still too long."""
-    text = _canonical(data.get("texts", {})).encode()
-    if len(text) <= MAX_BYTES:
-        data["packed"] = base64.b85encode(zlib.compress(text)).decode()
-        data.pop("texts", None)
+    # Of two texts of one name the longer one.
+    texts = dict(sorted((pair for each in files for pair in each.items()), key=lambda p: len(p[1])))
+    packed = _canonical(texts).encode()
+    if len(packed) <= 4 * MAX_BYTES:
+        data["packed"] = base64.b85encode(zlib.compress(packed)).decode()
+        for each in files:
+            each.update((name, "") for name, text in texts.items() if each.get(name) == text)
 
 
 def _unpack_texts(packed: str) -> Json:
     """Invert `_pack_texts`. Raise ValueError for what no record holds."""
     try:
-        text = zlib.decompressobj().decompress(base64.b85decode(packed), MAX_BYTES)
+        text = zlib.decompressobj().decompress(base64.b85decode(packed), 4 * MAX_BYTES)
         return dict(json.loads(text))
     except (zlib.error, RecursionError) as error:
         raise ValueError("its texts cannot be read") from error
@@ -193,6 +179,7 @@ def _unpack_texts(packed: str) -> Json:
 def _load(data: Json) -> Record:
     if data["state"] not in (WIRED, UNWIRED):
         raise ValueError(f"unknown state {data['state']!r}")
+    # Earlier builds wrote `texts`, not compressed.
     texts = _unpack_texts(data["packed"]) if "packed" in data else data.get("texts", {})
     return Record(
         state=data["state"],

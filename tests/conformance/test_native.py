@@ -12,8 +12,10 @@ import pytest
 import yaml
 
 from function.backends.native import BACKEND
+from function.backends.native.connector import CHECKED_FILES
 from tests.conformance import buckets, consumers, evictor
 from tests.conformance.bench import metrics
+from tests.conformance.clients import CHECKERS
 from tests.conformance.envs import environment, environment_with
 from tests.conformance.manifests import ROOT, Manifest, one, render
 from tests.conformance.pod import Pod
@@ -100,10 +102,12 @@ from vllm.v1.kv_offload.tiering.fs.manager import FileSystemTierManager
 from vllm.v1.kv_offload.tiering.obj.config import ObjStoreConfig
 from vllm.v1.kv_offload.tiering.obj.manager import ObjectStoreSecondaryTierManager
 from vllm.v1.kv_offload.tiering.p2p.manager import P2PSecondaryTierManager
-classes = {"fs": FileSystemTierManager, "obj": ObjectStoreSecondaryTierManager,
+classes = {"CheckedFiles": FileSystemTierManager, "obj": ObjectStoreSecondaryTierManager,
            "p2p": P2PSecondaryTierManager}
 for level in json.loads(sys.argv[1]):
     kind = level.pop("type")
+    assert ("module_path" in level) is (kind == "CheckedFiles")
+    level.pop("module_path", None)
     inspect.signature(classes[kind].__init__).bind(None, None, None, kind, **level)
     if kind == "obj":
         ObjStoreConfig(**level["store_config"])
@@ -117,13 +121,37 @@ def test_vllm_levels_accept_their_keys():
         text = (ROOT / f"tests/unit/backends/native/golden/{golden}.yaml").read_text()
         told = yaml.safe_load(text)["set"]
         levels += told["vllm.connector.kv_connector_extra_config.secondary_tiers"]
-    assert [level["type"] for level in levels] == ["fs", "obj", "p2p"]
+    assert [level["type"] for level in levels] == ["CheckedFiles", "obj", "p2p"]
     done = subprocess.run(
         [environment("vllm").python, "-c", _LEVELS, json.dumps(levels)],
         capture_output=True,
         text=True,
     )
     assert done.stdout.endswith("taken\n"), done.stderr[-3000:]
+
+
+def test_damaged_files_are_misses_of_vllms_own_level(tmp_path):
+    """vLLM keeps what lies before the damage, asks for the rest no more, and stores it again."""
+    name, text = CHECKED_FILES.name, CHECKED_FILES.text
+    (tmp_path / f"{name}.py").write_text(text)
+    done = subprocess.run(
+        [environment("vllm").python, CHECKERS / "checked_files.py", tmp_path / "files", name],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "VLLM_TARGET_DEVICE": "cpu", "PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    said = json.loads(done.stdout.splitlines()[-1])
+    whole = {"success": True, "kept": 8, "right": True, "counted": 0, "file": True}
+    always = {"right": True, "label": "fs", "again": True}
+    assert said.pop("nothing") == {**whole, **always, "hits": [True] * 8}
+    missed = {**always, "success": False, "kept": 5, "file": False}
+    missed["hits"] = [True] * 5 + [False] * 3
+    assert said.pop("gone") == {**missed, "counted": 0}
+    assert len(said) == 5
+    for damage, found in said.items():
+        assert found == {**missed, "counted": 1}, damage
+    assert done.stderr.count("1 damaged files were removed") == len(said)
 
 
 # An engine's connection to its bucket: vLLM's settings of it and NIXL's own transfer. argv is what

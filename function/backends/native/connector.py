@@ -24,11 +24,13 @@ DISK, _DISK = f"{facts.MOUNTS}/disk", "kv-offload-disk"
 _HOST, _PORT = "VLLM_P2P_SIDE_CHANNEL_HOST", "VLLM_P2P_SIDE_CHANNEL_PORT"
 # Container ports have names; ports of further ranks are not declared.
 _PEERS, _MOST = "kv-peers", 64
+# The level of files with a checksum in each.
+CHECKED_FILES = modules.module("native", "native/checked_files.py")
 
 ALLOWS = Allowance(
     connectors=frozenset({facts.CONNECTOR, facts.SIMPLE}),
     modules=(keyed.PREFIX,),
-    programs=keyed.DIGESTS,
+    programs=keyed.DIGESTS | modules.digests([CHECKED_FILES.text]),
     search_paths=modules.SEARCH_PATHS,
     env=frozenset({seeds.SEED, _HOST, _PORT}),
     secrets=frozenset(access_keys.NAMES),
@@ -49,7 +51,9 @@ def inject(tier: Tier, engine: Engine) -> Injection:
     peers, value = facts.peers(tier), facts.seed(tier, engine)
     # Ray itself copies variables with vLLM's prefix.
     copied = tuple(variable["name"] for variable in env)
-    env += _address(peers) if peers else []
+    if peers:
+        # The address that it binds is also the one that other engines dial.
+        env += [k.env_field(_HOST, "status.podIP"), {"name": _PORT, "value": str(peers.port)}]
     seed: tuple[Json, ...] = ({"name": seeds.SEED, "value": value},) if value else ()
     mounted = [(level, volume) for level in levels if (volume := _volume(tier, level))]
     connector = {
@@ -58,6 +62,9 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         "kv_connector_extra_config": _extra(tier, engine),
     }
     resolves = bool(levels) and facts.RESOLVED in engine.features
+    module = keyed.MODULE.mounted(FILES) if resolves else {}
+    if module and any(facts.file_systems(tier)):
+        module["files"] |= CHECKED_FILES.files
     return Injection(
         backend="Native",
         connector=keyed.keyed(connector) if resolves else connector,
@@ -70,7 +77,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         mounts=tuple(_mount(tier, level, volume, engine) for level, volume in mounted),
         labels=tier.wired_labels,
         shm=SharedMemory(bytes=facts.pod_bytes(tier, engine)),
-        **(keyed.MODULE.mounted(FILES) if resolves else {}),
+        **module,
     )
 
 
@@ -120,11 +127,6 @@ def _disk_gib(disk: NativeDisk, engine: Engine) -> int:
     return size + max(1, size // 20)
 
 
-def _address(peers: NativePeers) -> list[Json]:
-    """Return where other engines ask: the bound address is also the one they dial."""
-    return [k.env_field(_HOST, "status.podIP"), {"name": _PORT, "value": str(peers.port)}]
-
-
 def _ports(peers: NativePeers, engine: Engine) -> tuple[Json, ...]:
     ranks = min(engine.number("--data-parallel-size"), _MOST)
     return tuple(
@@ -158,7 +160,9 @@ def _level(tier: Tier, level: NativeLevel, engine: Engine) -> Json:
     if files is not None:
         threads = {"n_read_threads": files.read_threads, "n_write_threads": files.write_threads}
         root = f"{facts.directory(tier, level)}/{engine.identity}"
-        return {"type": "fs", "root_dir": root} | {name: n for name, n in threads.items() if n}
+        body = {"type": "fs", "root_dir": root} | {name: n for name, n in threads.items() if n}
+        ours = {"type": "CheckedFiles", "module_path": CHECKED_FILES.name}
+        return body | ours if facts.RESOLVED in engine.features else body
     if level.peers is not None:
         return {"type": "p2p"}
     bucket = present(level.bucket)

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import random
+import string
 import zlib
 
 import pytest
@@ -60,21 +62,35 @@ def test_the_text_is_canonical_and_pinned():
     assert "\n" not in FULL.text
 
 
+def random_text(length: int, seed: int = 0) -> str:
+    """Text of which no compression leaves less than three quarters."""
+    return "".join(random.Random(seed).choices(string.printable[:64], k=length))
+
+
 def test_record_that_could_not_be_written_again_is_unreadable():
-    template = {"injection": {"files": {"f": "x" * 9000, "g": "y" * 9000}}, "container": "engine"}
+    files = {"f": random_text(12000, 1), "g": random_text(12000, 2)}
+    template = {"injection": {"files": files}, "container": "engine"}
     data = {"version": 1, "state": WIRED, "tier": "a/b", "templates": {"p": template}}
     assert load(json.dumps(data)) == (None, "the record is too long to be one of ours")
 
 
 def test_a_text_of_several_templates_is_recorded_once():
-    one, other = (Injection(files={"class.py": "x" * 9000, "own": own}) for own in ("a", "b"))
+    text = random_text(12000)
+    one, other = (Injection(files={"class.py": text, "own": own}) for own in ("a", "b"))
     templates = {f"spec.{i}": TemplateRecord(each) for i, each in enumerate((one, one, other))}
     record = Record(state=WIRED, tier="a/b", templates=templates)
-    assert record.text.count("x" * 9000) == 1
+    assert len(record.text) < 14000
     assert load(record.text) == (record, "")
     same_name = {"spec.3": TemplateRecord(Injection(files={"class.py": "y"}))}
-    mixed = Record(state=WIRED, tier="a/b", templates=templates | same_name)
+    mixed = Record(state=WIRED, tier="a/b", templates=same_name | templates)
     assert load(mixed.text) == (mixed, "")
+
+
+def test_texts_of_earlier_builds_are_read():
+    data = {"version": 1, "state": WIRED, "tier": "a/b", "texts": {"f": "x"}}
+    data["templates"] = {"p": {"injection": {"files": {"f": ""}}}}
+    found, _ = load(json.dumps(data))
+    assert found is not None and found.templates["p"].injection.files == {"f": "x"}
 
 
 def test_text_of_many_templates_is_recorded_compressed():
@@ -88,10 +104,25 @@ def test_text_of_many_templates_is_recorded_compressed():
     assert len(record.text) < 12 * 1024
     assert load(record.text) == (record, "")
     data = json.loads(record.text)
-    for size in (100, MAX_BYTES + 1, 64 << 20):
+    for size in (100, 4 * MAX_BYTES + 1, 64 << 20):
         bomb = zlib.compress(b"[" * size)
         for forged in ("~", data["packed"][:-20], base64.b85encode(bomb).decode()):
             assert load(json.dumps({**data, "packed": forged}))[0] is None
+
+
+def test_texts_of_one_template_are_recorded_compressed():
+    """An engine with two classes of ours."""
+    paths = ("vllm/keyed_connectors.py", "native/checked_files.py")
+    made = Injection(files={path: programs.module(path) for path in paths})
+    record = Record(state=WIRED, tier="a/b", templates={"spec": TemplateRecord(made)})
+    assert len(record.text) < 9 * 1024
+    assert load(record.text) == (record, "")
+
+
+def test_texts_that_could_not_be_unpacked_again_are_refused():
+    made = Injection(files={"f": "x" * (4 * MAX_BYTES)})
+    with pytest.raises(Refused):
+        _ = Record(state=WIRED, tier="a/b", templates={"spec": TemplateRecord(made)}).text
 
 
 def test_a_record_that_is_short_enough_keeps_its_bytes():
@@ -159,7 +190,7 @@ def test_any_text_never_raises(text):
 
 
 def test_a_record_is_bounded():
-    long = Injection(files={"f": "x" * 17000})
+    long = Injection(files={"f": random_text(25000)})
     with pytest.raises(Refused, match="16384") as refused:
         _ = Record(state=WIRED, tier="a/b", templates={"p": TemplateRecord(long)}).text
     assert refused.value.path == f"metadata.annotations[{names.ANNOTATION_RECORD}]"

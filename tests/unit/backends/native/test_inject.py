@@ -1,11 +1,13 @@
 """What Native injects, the memory that it counts, and which engines it refuses."""
 
+import json
 from typing import Any
 
 import pytest
 
 from function.api.engines import SGLANG
 from function.backends.native import BACKEND
+from function.backends.native.connector import CHECKED_FILES
 from function.contract import gate
 from function.contract.backend import Tier
 from function.contract.engine import Engine
@@ -145,7 +147,11 @@ def test_levels_keep_their_order_and_carry_the_identity() -> None:
                 },
                 "prefix": f"chat-3f9ab/{IDENTITY}",
             },
-            {"type": "fs", "root_dir": f"/mnt/kv-offload/files/chat-3f9ab/{IDENTITY}"},
+            {
+                "type": "CheckedFiles",
+                "module_path": CHECKED_FILES.name,
+                "root_dir": f"/mnt/kv-offload/files/chat-3f9ab/{IDENTITY}",
+            },
         ],
     }
 
@@ -158,8 +164,10 @@ SHARED = native(FILES)
 def test_shared_levels_are_keyed_by_what_the_engine_resolved(levels: tuple[Any, ...]) -> None:
     found = BACKEND.inject(native(*levels), vllm())
     name = (found.connector or {})["kv_connector_module_path"]
-    assert set(found.files) == {f"{name}.py"}
+    checked = [f"{CHECKED_FILES.name}.py"] if FILES in levels else []
+    assert set(found.files) == {f"{name}.py", *checked}
     assert found.search_paths == {"PYTHONPATH": found.files_path}
+    assert BACKEND.allows.problem(found) == ""
 
 
 @pytest.mark.parametrize(
@@ -169,7 +177,7 @@ def test_upstreams_class_where_nothing_is_shared_or_known(
     levels: tuple[Any, ...], features: frozenset[str]
 ) -> None:
     found = BACKEND.inject(native(*levels), vllm(features=features))
-    assert "kv_connector_module_path" not in (found.connector or {})
+    assert "module_path" not in json.dumps(found.connector)
     assert (found.files, found.search_paths) == ({}, {})
 
 

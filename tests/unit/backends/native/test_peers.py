@@ -20,7 +20,7 @@ def test_peers_connect_to_the_pod_address() -> None:
     found = BACKEND.inject(native(FILES, PEERS), vllm(flags=flags))
     assert BACKEND.allows.problem(found) == "" and found.connector is not None
     extra = found.connector["kv_connector_extra_config"]
-    assert [level["type"] for level in extra["secondary_tiers"]] == ["fs", "p2p"]
+    assert [level["type"] for level in extra["secondary_tiers"]] == ["CheckedFiles", "p2p"]
     assert extra["offload_prompt_only"] is False
     assert "podIP" in json.dumps(found.env[0]) and found.env[0]["name"] == HOST
     assert found.env[1] == {"name": PORT, "value": "5710"}
