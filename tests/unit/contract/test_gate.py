@@ -74,6 +74,7 @@ def sglang(version=None):
 
 # What SGLang 0.5.15 has of HiCache, and every newer one.
 HICACHE = {hicache.DECODE_OFFLOAD, hicache.DECODE_RADIX, hicache.FA3, hicache.SMALL_POOL}
+HICACHE |= {hicache.PLUGINS}
 MODULE, HMA = "kv_connector_module_path", "hybrid_memory_allocator"
 ALLOWED = [
     (MP, vllm("0.33.0"), "0.5.6", {MODULE, HMA, "isolated_ipc"}, [abi("torch 2.14.0")]),
@@ -124,7 +125,7 @@ ALLOWED = [
     ("HiCache/nixl", sglang(), None, {*HICACHE, "use_direct_io", "l3_cleaner_enabled"}, []),
     ("HiCache/nixl", sglang("0.5.9"), None, set(), [POOL_SIZE]),
     ("HiCache/file", sglang("0.5.14"), None,
-     {*HICACHE, hicache.PIPELINE, "max_size"} - {hicache.SMALL_POOL}, [POOL_SIZE]),
+     {*HICACHE, hicache.PIPELINE, "max_size"} - {hicache.SMALL_POOL, hicache.PLUGINS}, [POOL_SIZE]),
 ]  # fmt: skip
 
 

@@ -217,7 +217,7 @@ def of(*families):
         ("HiCache", SGLANG, "0.5.23", ("mla", "sparse"), Support.CAUTION, "sglang PR 38212"),
         ("HiCache/file", SGLANG, "0.5.23", ("mla", "sparse"), Support.REFUSED, "KVO-2026-082"),
         ("HiCache/mooncake", SGLANG, "0.5.16", ("sparse",), Support.REFUSED, "Mooncake 2236"),
-        ("HiCache/mooncake", SGLANG, "0.5.17", ("sparse",), Support.CAUTION, "sglang PR 38212"),
+        ("HiCache/mooncake", SGLANG, "0.5.17", ("sparse",), Support.REFUSED, "sglang PR 38212"),
     ],
 )
 def test_connector_support_by_family(connector, engine, version, families, support, says):

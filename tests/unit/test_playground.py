@@ -10,7 +10,7 @@ import yaml
 from tests.cluster.rig import __main__ as playground
 from tests.cluster.rig.crossplane import FLEET_FLAGS
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 class Rig:
