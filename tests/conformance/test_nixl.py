@@ -46,8 +46,8 @@ def test_vllm_accepts_prefill_and_decode(vllm, tmp_path, example, role, said):
     config = result["kv_transfer_config"]
     assert (config["kv_connector"], config["kv_role"]) == ("NixlConnector", said)
     assert config["kv_load_failure_policy"] == "fail"
-    lease = {"kv_lease_duration": 60} if example == "infiniband" else {}
-    assert config["kv_connector_extra_config"] == {"backends": ["UCX"], **lease}
+    lease = 60 if example == "infiniband" else 300
+    assert config["kv_connector_extra_config"] == {"backends": ["UCX"], "kv_lease_duration": lease}
     assert [found["name"] for found in result["connectors"]] == ["NixlPullConnector"]
 
 

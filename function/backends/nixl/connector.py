@@ -18,6 +18,8 @@ from function.workloads.model import DECODE, PREFILL
 MODE, TRANSFER = "--disaggregation-mode", "--disaggregation-transfer-backend"
 BACKEND = "SGLANG_DISAGGREGATION_NIXL_BACKEND"
 _TELEMETRY, _VOLUME = "/var/run/kv-offload/nixl", "kv-offload-nixl"
+# By default 30 s: decode engines that waited or hung longer read blocks of other prompts.
+_LEASE = 300
 _POLICY = {"Fail": "fail", "Recompute": "recompute"}
 _MODES = {PREFILL: "prefill", DECODE: "decode"}
 _DEVICES = "UCX_NET_DEVICES"
@@ -55,8 +57,8 @@ def inject(tier: Tier, engine: Engine) -> Injection:
 def _vllm(tier: Tier, engine: Engine) -> Injection:
     spec = tier.settings
     extra: Json = {"backends": [spec.backend]}
-    if spec.lease_seconds is not None:
-        extra["kv_lease_duration"] = spec.lease_seconds
+    if "kv_lease_duration" in engine.features:
+        extra["kv_lease_duration"] = spec.lease_seconds or _LEASE
     # Modelplane and llm-d may set the same in the pod already.
     address: list[Json] = [
         {"name": ports.SIDE_HOST, "valueFrom": _POD_IP},
