@@ -44,7 +44,7 @@ def command(
 
     \b
     Examples:
-      helm template chart | kv-offload wire --tier tier.yaml -n team-a | kubectl apply -f -
+      helm template chart | kv-offload wire --tier t.yaml -n a | kubectl apply -n a -f -
       helm install vllm chart --post-renderer kv-offload --post-renderer-args wire ...
     """
     paths = manifests or (Path("-"),)
@@ -53,7 +53,8 @@ def command(
     loaded = files.load_all(paths)
     is_function = resource_list.is_one(loaded)
     config = resource_list.function_config(loaded[0], KIND) if is_function else {}
-    documents = files.open_lists(loaded, "the manifests")
+    listed = resource_list.items(loaded[0]) if is_function else loaded
+    documents = files.open_lists(listed, "the manifests")
     known = [t for path in tiers for t in files.load_items(path)] + documents
     wirer = wiring.Wirer(
         [each for each in known if each.get("kind") == "KVOffloadTier"],
@@ -62,7 +63,7 @@ def command(
     )
     answer = wirer.wire_all(documents)
     for title, text in [*answer.notes, *answer.refused]:
-        click.echo(f"{title}: {text}", err=True)
+        click.echo(": ".join(filter(None, (title, text))), err=True)
     if answer.refused:
         sys.exit(Fatal.exit_code)
     made = answer.documents

@@ -225,8 +225,8 @@ def plan_of(document: Document, file: str, given: Sequence[Document]) -> tuple[T
     """Return the tier's plan and notes; a fleet's plan is that of a child on any cluster."""
     if document.get("kind") != "KVOffloadTier":
         raise InputError(f"{file}: kind is {document.get('kind')}, expected KVOffloadTier")
-    metadata, spec = document.get("metadata") or {}, document.get("spec") or {}
-    namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
+    spec = access.mapping(document, "spec")
+    _, namespace, name = access.named(document)
     if not namespace or not name:
         raise InputError(f"{file}: set metadata.name and metadata.namespace")
     if not spec.get("clusterSelector"):

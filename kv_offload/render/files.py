@@ -56,6 +56,7 @@ def _key(key: Any) -> str:
 
 
 _Loader.yaml_implicit_resolvers = scalars.RESOLVERS
+_Loader.add_constructor("tag:yaml.org,2002:value", lambda loader, node: node.value)
 _Loader.add_constructor(
     "tag:yaml.org,2002:bool", lambda loader, node: node.value.lower() in scalars.TRUE
 )
@@ -122,8 +123,16 @@ def containing(path: Path, word: str) -> list[Path]:
     for folder, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         files = (Path(folder, name) for name in sorted(names) if not name.startswith("."))
-        found += [f for f in files if f.suffix in (".yaml", ".yml") and word in read_text(f)]
+        found += [f for f in files if f.suffix in (".yaml", ".yml") and _may_hold(f, word)]
     return found
+
+
+def _may_hold(path: Path, word: str) -> bool:
+    """Return whether a file holds the word; an unreadable one is reported where it is loaded."""
+    try:
+        return word.encode() in path.read_bytes()
+    except OSError:
+        return True
 
 
 def load_items(path: Path) -> list[Document]:
@@ -141,7 +150,7 @@ def open_lists(documents: Iterable[Document], name: str) -> list[Document]:
                 if not isinstance(item, dict):
                     raise InputError(f"{name}: items[{number - 1}] is no object")
                 _check_object(item, f"{name}: items[{number - 1}]")
-            opened += items
+            opened += open_lists(items, name)
         else:
             opened.append(document)
     return opened

@@ -5,13 +5,19 @@ from typing import Any
 
 Document = dict[str, Any]
 
-_KIND = ("config.kubernetes.io/v1", "ResourceList")
+_GROUP, _KIND = "config.kubernetes.io/", "ResourceList"
 
 
 def is_one(documents: Sequence[Document]) -> bool:
     """Return whether a stream holds a ResourceList and nothing else."""
-    kinds = [(each.get("apiVersion"), each.get("kind")) for each in documents]
-    return kinds == [_KIND]
+    return [each["kind"] for each in documents] == [_KIND] and str(
+        documents[0]["apiVersion"]
+    ).startswith(_GROUP)
+
+
+def items(resource_list: Document) -> list[Document]:
+    """Return a ResourceList as the list that `files.open_lists` opens, [] without items."""
+    return [{**resource_list, "items": resource_list.get("items") or []}]
 
 
 def function_config(resource_list: Document, kind: str) -> Document:

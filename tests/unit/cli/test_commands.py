@@ -616,13 +616,15 @@ def test_validate_has_exit_codes_for_ci(write) -> None:
 def test_validate_reads_on_after_an_unreadable_file(tmp_path: Path, write) -> None:
     write("a.yaml", "kind: KVOffloadTier\n  a: [")
     write("b.yaml", TIER.read_text())
+    (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
+    (tmp_path / "dangling.yaml").symlink_to("nowhere")
     result = run("validate", tmp_path)
     assert result.exit_code == 2
     assert "✔ modelplane-system/chat" in result.stdout
     assert "a.yaml:2:4: not valid YAML" in result.stderr
     as_json = json.loads(run("validate", tmp_path, "-o", "json").stdout)
     assert [tier["valid"] for tier in as_json["tiers"]] == [True]
-    assert len(as_json["unreadable"]) == 1
+    assert len(as_json["unreadable"]) == 2
 
 
 @pytest.mark.parametrize("before", [["-f"], ["--filename"]])

@@ -75,7 +75,8 @@ def test_engine_gets_its_connector_and_the_config_map_of_its_files(tmp_path: Pat
     service, files, wired = made(wire(tmp_path, SERVICE, deployment(), args=("-n", "team-a")))
     assert service == SERVICE
     assert files["kind"] == "ConfigMap"
-    assert files["metadata"]["namespace"] == wired["metadata"]["namespace"] == "team-a"
+    # What the author left to the apply stays so.
+    assert "namespace" not in {**files["metadata"], **wired["metadata"]}
     pod = wired["spec"]["template"]["spec"]
     mounted = [v["configMap"] for v in pod["volumes"] if "configMap" in v]
     assert [each["name"] for each in mounted] == [files["metadata"]["name"]]
@@ -117,7 +118,7 @@ def test_off_is_left_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("document", "args", "code", "told"),
     [
-        (deployment(), (), 2, "Deployment vllm has no metadata.namespace: --namespace"),
+        (deployment(), (), 2, "Deployment vllm has no metadata.namespace: pass --namespace"),
         (deployment("kv/other", "team-a"), (), 3, "TierNotFound: KVOffloadTier kv/other is not"),
         (deployment(namespace="team-b"), (), 3, "NamespaceNotAllowed"),
     ],
@@ -150,7 +151,7 @@ def test_tier_that_is_not_ready_is_told(tmp_path: Path) -> None:
     condition = {"type": "Ready", "status": "False", "reason": "Creating", "message": "2 of 3"}
     tier = {**TIER, "status": {"conditions": [condition]}}
     result = wire(tmp_path, deployment(namespace="team-a"), tier=tier)
-    assert "The tier is not ready (Creating 2 of 3)" in result.stderr
+    assert "The tier is not ready: its status has no condition Ready=True" in result.stderr
     assert made(result)
 
 
@@ -186,6 +187,132 @@ def test_tiers_among_the_manifests_count(tmp_path: Path) -> None:
     assert [each["kind"] for each in found[1:]] == ["ConfigMap", "Deployment"]
 
 
+def test_halves_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
+    tier = {**TIER, "spec": {**TIER["spec"], "backend": "NIXL", "nixl": {}}}
+    del tier["spec"]["lmcache"], tier["spec"]["nodes"]
+    prefill, decode = deployment(namespace="team-a"), deployment(namespace="team-a")
+    for half, phase, model in ((prefill, "prefill", "Qwen/Qwen3-8B"), (decode, "decode", "b/c")):
+        half["metadata"]["name"] = phase
+        pod = half["spec"]["template"]
+        pod["metadata"]["labels"]["llm-d.ai/role"] = phase
+        pod["spec"]["containers"][0]["args"] = ["--model", model]
+    result = wire(tmp_path, prefill, decode, tier=tier)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "Deployment team-a/prefill: " in result.stderr
+    decode["spec"]["template"]["spec"]["containers"][0]["args"] = ["--model", "Qwen/Qwen3-8B"]
+    assert len(made(wire(tmp_path, prefill, decode, tier=tier))) == 2
+
+
+@pytest.mark.parametrize(
+    ("extra", "reason"),
+    [
+        ({"status": {"conditions": [{"type": "Accepted", "status": "False"}]}}, "InvalidTier"),
+        ({"status": {"pinned": {"spec.backend": "Native"}}}, "TierNotReady"),
+    ],
+)
+def test_tier_whose_edit_does_not_run_is_refused(tmp_path: Path, extra: Json, reason: str) -> None:
+    result = wire(tmp_path, deployment(namespace="team-a"), tier=TIER | extra)
+    assert result.exit_code == 3
+    assert reason in result.stderr
+
+
+def test_tier_that_is_being_deleted_is_told(tmp_path: Path) -> None:
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    metadata = TIER["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    result = wire(
+        tmp_path,
+        deployment(namespace="team-a"),
+        tier=TIER | {"metadata": metadata, "status": ready},
+    )
+    assert "The tier is not ready: it is being deleted." in result.stderr
+
+
+def test_config_map_of_the_same_stream_is_read(tmp_path: Path) -> None:
+    flags = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cfg"}}
+    flags["data"] = {"vllm.yaml": "model: Qwen/Qwen3-8B\n"}
+    engine = deployment()
+    pod = engine["spec"]["template"]["spec"]
+    pod["containers"][0] |= {
+        "command": ["vllm", "serve"],
+        "args": ["--config", "/etc/vllm/vllm.yaml"],
+        "volumeMounts": [{"name": "cfg", "mountPath": "/etc/vllm"}],
+    }
+    pod["volumes"] = [{"name": "cfg", "configMap": {"name": "cfg"}}]
+    assert len(made(wire(tmp_path, flags, engine, args=("-n", "team-a")))) == 3
+
+
+def test_misplaced_request_is_no_success(tmp_path: Path) -> None:
+    engine = deployment(namespace="team-a")
+    asks = engine["spec"]["template"]["metadata"].pop("annotations")
+    engine["metadata"]["annotations"] = asks
+    result = wire(tmp_path, engine)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "does nothing" in result.stderr
+
+
+def test_objects_are_left_to_the_function(tmp_path: Path) -> None:
+    spec = {
+        "providerConfigRef": {"name": "prod"},
+        "forProvider": {"manifest": deployment(namespace="team-a")},
+    }
+    wrapped = {
+        "apiVersion": "kubernetes.m.crossplane.io/v1alpha1",
+        "kind": "Object",
+        "metadata": {"name": "engine", "namespace": "team-a"},
+        "spec": spec,
+    }
+    result = wire(tmp_path, wrapped)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "an Object is wired by the function's step" in result.stderr
+
+
+def test_config_map_is_applied_when_its_workload_is(tmp_path: Path) -> None:
+    engine = deployment(namespace="team-a")
+    order = {"argocd.argoproj.io/sync-wave": "-1", "helm.sh/hook": "pre-install"}
+    engine["metadata"]["annotations"] = order | {"other": "1"}
+    files, _ = made(wire(tmp_path, engine))
+    assert files["metadata"]["annotations"] == order
+
+
+def test_engine_that_the_tier_leaves_alone_stops_nothing(tmp_path: Path) -> None:
+    router = deployment(namespace="team-a")
+    router["metadata"]["name"] = "router"
+    router["spec"]["template"]["spec"]["containers"][0] = {
+        "name": "router",
+        "image": "lmsysorg/sglang:v0.5.23",
+        "command": ["python3", "-m", "sglang_router.launch_router"],
+    }
+    result = wire(tmp_path, router, deployment(namespace="team-a"))
+    found = made(result)
+    assert found[0] == router
+    assert len(found) == 3
+    assert "left unwired. OutOfScope" in result.stderr
+
+
+def test_tiers_of_one_name_must_be_equal(tmp_path: Path) -> None:
+    other = {**TIER, "spec": {**TIER["spec"], "allowedNamespaces": {"from": "All"}}}
+    result = wire(tmp_path, other, deployment(namespace="team-a"))
+    assert result.exit_code == 2
+    assert "KVOffloadTier kv/chat is given twice, and differs" in result.stderr
+
+
+def test_equals_sign_is_a_string_and_lists_are_opened(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(yaml.safe_dump(TIER))
+    text = (
+        "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: List\n  items:\n"
+        "  - apiVersion: a/v1\n    kind: Route\n    metadata: {name: r}\n    matchType: =\n"
+    )
+    command = ["wire", "--tier", str(tmp_path / "t.yaml")]
+    result = CliRunner().invoke(main, command, input=text)
+    (route,) = made(result)
+    assert (route["kind"], route["matchType"]) == ("Route", "=")
+
+
+def test_empty_resource_list_stays_empty(tmp_path: Path) -> None:
+    found = {"apiVersion": "config.kubernetes.io/v1beta1", "kind": "ResourceList"}
+    assert made(wire(tmp_path, found)) == [found | {"items": []}]
+
+
 EXAMPLES = [
     tier
     for file in sorted((Path(__file__).parents[3] / "example").rglob("*.yaml"))
@@ -206,7 +333,8 @@ ENGINES = {
 def test_every_example_accepts_its_own_output(tier: Json) -> None:
     open_tier = {**tier, "spec": {**tier["spec"], "allowedNamespaces": {"from": "All"}}}
     _, namespace, name = access.named(tier)
-    wirer = wiring.Wirer([*EXAMPLES, open_tier], Input(), "")
+    others = {access.named(each): each for each in EXAMPLES} | {access.named(tier): open_tier}
+    wirer = wiring.Wirer(list(others.values()), Input(), "")
     wired = []
     for image, args in ENGINES.values():
         engine = deployment(f"{namespace}/{name}", "default")
