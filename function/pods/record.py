@@ -27,6 +27,9 @@ MAX_BYTES = 16 * 1024
 
 WIRED, UNWIRED = "Wired", "Unwired"
 
+# What all templates of a record may have of its texts: each has a copy.
+_MOST_TEXT = 64 * MAX_BYTES
+
 
 @dataclass(frozen=True)
 class TemplateRecord:
@@ -181,6 +184,8 @@ def _load(data: Json) -> Record:
         raise ValueError(f"unknown state {data['state']!r}")
     # Earlier builds wrote `texts`, not compressed.
     texts = _unpack_texts(data["packed"]) if "packed" in data else data.get("texts", {})
+    if len(data.get("templates", ())) * sum(len(_text(t)) for t in texts.values()) > _MOST_TEXT:
+        raise ValueError("its texts are too long")
     return Record(
         state=data["state"],
         tier=_text(data["tier"]),

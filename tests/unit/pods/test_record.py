@@ -4,6 +4,7 @@ import base64
 import json
 import random
 import string
+import tracemalloc
 import zlib
 
 import pytest
@@ -194,3 +195,25 @@ def test_a_record_is_bounded():
     with pytest.raises(Refused, match="16384") as refused:
         _ = Record(state=WIRED, tier="a/b", templates={"p": TemplateRecord(long)}).text
     assert refused.value.path == f"metadata.annotations[{names.ANNOTATION_RECORD}]"
+
+
+def test_texts_that_many_templates_share_cost_no_more_than_a_record_may():
+    """One text of 64 KiB for each of 1,000 templates took hundreds of MB."""
+    text = base64.b85encode(zlib.compress(json.dumps({"f": "x" * 65_000}).encode())).decode()
+    each = {"injection": {"backend": "", "files": {"f": ""}}}
+    forged = {
+        "version": 1,
+        "state": WIRED,
+        "tier": "kv/chat",
+        "packed": text,
+        "templates": {str(number): each for number in range(1_000)},
+    }
+    tracemalloc.start()
+    found, problem = load(json.dumps(forged, separators=(",", ":")))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (found, problem) == (
+        None,
+        "the record cannot be read: ValueError: its texts are too long",
+    )
+    assert peak < 8 << 20
