@@ -16,7 +16,8 @@ PAGE_SIZE = "--page-size"
 STORAGE = "--hicache-storage-backend"
 CONFIG = "--hicache-storage-backend-extra-config"
 SIZE, RATIO, FRACTION = "--hicache-size", "--hicache-ratio", "--hicache-host-memory-fraction"
-_PLUGIN = modules.module("sglang", "sglang/keyed_storages.py").plugin("kv-offload-storages")
+_NAME = "kv-offload-storages"
+_PLUGIN = modules.module("sglang", "sglang/keyed_storages.py").plugin(_NAME)
 DIGESTS = modules.digests(_PLUGIN.values())
 FLAGS = frozenset((ENABLE, STORAGE, PAGE_SIZE, CONFIG, SIZE))
 GIB = 2**30
@@ -34,6 +35,11 @@ class Storage:
     backend: str
     extra: Json
     pod: Json = field(default_factory=dict)
+
+
+def plugins_without_ours(_: object, engine: Engine) -> str | None:
+    """Return the pod's list of plugins if SGLang would start without ours."""
+    return modules.plugins_without(_NAME, engine) if PLUGINS in engine.features else None
 
 
 def flags(

@@ -9,6 +9,7 @@ from functools import cache
 from hashlib import sha256
 
 import programs
+from function.contract.engine import Engine
 from function.contract.injection import Json
 from function.kube.naming import digest
 from function.names import MODULE_PREFIX
@@ -53,3 +54,9 @@ def module(name: str, path: str) -> Module:
 def digests(texts: Iterable[str]) -> frozenset[str]:
     """Return the SHA-256 of these texts, and of every text that pods were ever given."""
     return frozenset((*_RELEASED, *(sha256(text.encode()).hexdigest() for text in texts)))
+
+
+def plugins_without(name: str, engine: Engine) -> str | None:
+    """Return the pod's list of SGLang's plugins, if it has one and `name` is not in it."""
+    plugins = engine.env.get("SGLANG_PLUGINS")
+    return plugins if plugins and name not in map(str.strip, plugins.split(",")) else None

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,15 @@ def looked(settings: dict[str, Any], folder: Path) -> subprocess.Popen[str]:
     )
 
 
+def _await(address: tuple[str, int]) -> None:
+    """Wait until a process listens: it says what it found before that."""
+    for _ in range(300):
+        with socket.socket() as connection:
+            if connection.connect_ex(address) == 0:
+                return
+        time.sleep(0.1)
+
+
 @pytest.mark.usefixtures("node")  # UCX wants an interface that is not lo
 def test_preflight_passes_with_a_working_nixl(tmp_path):
     """On the wheel itself: a transfer goes through, and the pod is ready."""
@@ -95,6 +105,7 @@ def test_preflight_passes_with_a_working_nixl(tmp_path):
         line = process.stdout.readline()
         assert line.startswith("NIXL works here: nixl-cu1") and "UCX POSIX load; 1 MiB by" in line
         address = ("127.0.0.1", nodes.PORT)
+        _await(address)
         for _ in range(40):  # a kubelet asks again and again
             socket.create_connection(address, 5).close()
     finally:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from function.backends.hicache import facts
 from function.backends.hicache.facts import Tier
+from function.backends.hierarchy import plugins_without_ours
 from function.contract.conflicts import Conflicts, unknown_identity
 from function.contract.engine import Engine
 
@@ -48,5 +49,6 @@ CONFLICTS = Conflicts(
     _missing_identity,
     _plain_decode,
     _pods_apart,
+    plugins_without_ours,
     unknown_identity,
 )

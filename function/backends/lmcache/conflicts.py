@@ -5,6 +5,7 @@ from pathlib import Path
 from function.api.engines import SGLANG, VLLM
 from function.backends.lmcache import facts, inprocess, modules
 from function.backends.lmcache.facts import Tier
+from function.backends.modules import plugins_without
 from function.contract.conflicts import Conflicts, expandable_segments, unknown_identity
 from function.contract.engine import Engine
 from function.engines import ranks
@@ -33,9 +34,7 @@ def _lacks_identity(tier: Tier, engine: Engine) -> str | None:
 
 
 def _plugins_without_ours(_: Tier, engine: Engine) -> str | None:
-    plugins = engine.env.get("SGLANG_PLUGINS")
-    names = {name.strip() for name in (plugins or "").split(",")}
-    return plugins if plugins and modules.SGLANG_NAME not in names else None
+    return plugins_without(modules.SGLANG_NAME, engine)
 
 
 def _disaggregated(_: Tier, engine: Engine) -> str | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from function.backends import seeds
+from function.backends.hierarchy import plugins_without_ours
 from function.backends.mooncake import facts
 from function.backends.mooncake.facts import TENANT, Tier
 from function.contract.conflicts import Conflicts, expandable_segments, unknown_identity
@@ -49,4 +50,6 @@ _CASES = (_other_line, _own_seed, _untenanted, expandable_segments, unknown_iden
 # Of every engine that uses the pool, also as a HiCache tier's storage.
 CONFLICTS = Conflicts(_FACTS, *_CASES)
 # Of the engines of Mooncake tiers.
-TIER_CONFLICTS = Conflicts(_FACTS, *_CASES, sections=("tier_conflicts", "conflicts"))
+TIER_CONFLICTS = Conflicts(
+    _FACTS, *_CASES, plugins_without_ours, sections=("tier_conflicts", "conflicts")
+)

@@ -13,13 +13,16 @@ from function.backends.rdma import CAPABILITIES, ENGINE_CLAIM, engine_device
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json
 from function.contract.recorded import Allowance
+from function.engines.registry import kind
+from function.kube import access
 from function.workloads.model import DECODE, PREFILL
 
 MODE, TRANSFER = "--disaggregation-mode", "--disaggregation-transfer-backend"
 BACKEND = "SGLANG_DISAGGREGATION_NIXL_BACKEND"
 _TELEMETRY, _VOLUME = "/var/run/kv-offload/nixl", "kv-offload-nixl"
 # By default 30 s: decode engines that waited or hung longer read blocks of other prompts.
-_LEASE = 300
+LEASE, _LEASE_SECONDS = "kv_lease_duration", 300
+_EXTRA = "kv_connector_extra_config"
 _POLICY = {"Fail": "fail", "Recompute": "recompute"}
 _MODES = {PREFILL: "prefill", DECODE: "decode"}
 _DEVICES = "UCX_NET_DEVICES"
@@ -57,8 +60,9 @@ def inject(tier: Tier, engine: Engine) -> Injection:
 def _vllm(tier: Tier, engine: Engine) -> Injection:
     spec = tier.settings
     extra: Json = {"backends": [spec.backend]}
-    if "kv_lease_duration" in engine.features:
-        extra["kv_lease_duration"] = spec.lease_seconds or _LEASE
+    own = (access.mapping(each, _EXTRA) for each in kind(engine.name).transfers(engine.flags))
+    if spec.lease_seconds or not any(LEASE in each for each in own):
+        extra |= {LEASE: spec.lease_seconds or _LEASE_SECONDS} if LEASE in engine.features else {}
     # Modelplane and llm-d may set the same in the pod already.
     address: list[Json] = [
         {"name": ports.SIDE_HOST, "valueFrom": _POD_IP},
@@ -70,7 +74,7 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
         connector={
             "kv_connector": facts.connector(tier, engine),
             "kv_role": facts.role(engine),
-            "kv_connector_extra_config": extra,
+            _EXTRA: extra,
         },
         connector_options={"kv_load_failure_policy": _POLICY[spec.failure_policy]},
         env_if_absent=(*address, *_ucx(tier)),

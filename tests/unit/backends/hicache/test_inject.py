@@ -418,3 +418,21 @@ def test_served_model_name_is_part_of_page_names(
     with pytest.raises(Refused, match="--served-model-name") as refused:
         BACKEND.agree(OFFLOADS, disaggregation)
     assert refused.value.reason == "ConnectorConflict"
+
+
+@pytest.mark.parametrize(
+    ("plugins", "version", "refused"),
+    [
+        ("tracer", "0.5.23", True),
+        ("tracer, kv-offload-storages", "0.5.23", False),
+        ("tracer", "0.5.14", False),  # before 0.5.15 none is loaded
+        (None, "0.5.23", False),
+    ],
+)
+def test_plugins_must_hold_ours(plugins: str | None, version: str, refused: bool) -> None:
+    facts = {"env": {"SGLANG_PLUGINS": plugins}, "version": version}
+    if not refused:
+        inject(FILES, **facts)
+        return
+    with pytest.raises(Refused, match="SGLANG_PLUGINS is tracer, without kv-offload-storages"):
+        inject(FILES, **facts)

@@ -9,7 +9,7 @@ import pytest
 from packaging.version import Version
 
 from function.backends import keyed
-from function.backends.hierarchy_rows import SMALL_POOL
+from function.backends.hierarchy_rows import PLUGINS, SMALL_POOL
 from function.backends.mooncake import BACKEND
 from function.contract.backend import Tier
 from function.contract.engine import Engine
@@ -420,3 +420,9 @@ def test_gate_question_names_connector_and_package() -> None:
         assert asked.package_version == Version("0.3.13.post1")
         assert [(p.package, p.fits) for p in asked.pairings] == [("mooncake", "==0.3.13.*")]
     assert BACKEND.assumes(PLAIN, "SGLang") == {"--page-size": "64"}
+
+
+def test_sglangs_plugins_must_hold_ours() -> None:
+    one = sglang(env={"SGLANG_PLUGINS": "tracer"}, features=frozenset({PLUGINS, SMALL_POOL}))
+    with pytest.raises(Refused, match="SGLANG_PLUGINS is tracer, without kv-offload-storages"):
+        BACKEND.inject(pool(), one)

@@ -63,6 +63,29 @@ def test_connector_name_follows_the_transfer(way: str, own: str | None, name: st
     assert connector is not None and connector["kv_connector"] == name
 
 
+LEASE = "kv_lease_duration"
+# (spec.nixl, the lease of the pod's own connector) -> the lease that the tier asks for
+LEASES: tuple[tuple[dict[str, Any], int | None, int | None], ...] = (
+    ({}, None, 300),
+    ({}, 120, None),
+    ({"leaseSeconds": 60}, None, 60),
+    ({"leaseSeconds": 60}, 120, 60),
+)
+
+
+@pytest.mark.parametrize(("settings", "own", "lease"), LEASES)
+def test_lease_is_the_tiers_or_the_pods_own(
+    settings: dict[str, Any], own: int | None, lease: int | None
+) -> None:
+    config = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+    if own is not None:
+        config |= {"kv_connector_extra_config": {LEASE: own}}  # type: ignore[dict-item]
+    one = engine(flags={KV: json.dumps(config)}, features=frozenset({LEASE}))
+    connector = inject(nixl(**settings), one).connector
+    assert connector is not None
+    assert connector["kv_connector_extra_config"].get(LEASE) == lease
+
+
 def declared(tier: Tier, one: Engine) -> list[int]:
     return [port["containerPort"] for port in inject(tier, one).ports]
 
