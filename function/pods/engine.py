@@ -40,7 +40,8 @@ def engine_of(
     """
     if engine_request.refused is not None:
         raise engine_request.refused
-    engine, first = present(engine_request.engine), engine_request.starting[0]
+    engine, starting = present(engine_request.engine), engine_request.starting
+    first = starting[0]
     env, more = literals(first.container), more_env(first, request.manifest)
     tenant = backend.tenant(tier, consumer_namespace)
     declared, cluster = engine_request.declared.cache_identity, tier.spec.inference_cluster_ref
@@ -84,8 +85,7 @@ def engine_of(
         accelerator=_accelerator(engine_request, request),
         connectors=connectors,
         root=all(
-            is_root(access.mapping(pod.template.body, "spec"), pod.container)
-            for pod in engine_request.starting
+            is_root(access.mapping(pod.template.body, "spec"), pod.container) for pod in starting
         ),
     )
     return engine, cache_identity
@@ -128,9 +128,9 @@ def _phase(engine: Engine, template: Template, pairs_phases: bool) -> str:
     llm-d's charts label engines that do both phases, too: a label counts only where the tier, or
     the engine's own connector, moves blocks from prefill to decode.
     """
-    by_flags, moves = kind(engine.name).phase(engine.flags), kind(engine.name).transfers
-    labelled = phase_by_label(template.body) if pairs_phases or moves(engine.flags) else UNIFIED
-    phases = (by_flags, template.phase, labelled)
+    own, labelled = kind(engine.name), phase_by_label(template.body)
+    counts = labelled == UNIFIED or pairs_phases or own.transfers(engine.flags)
+    phases = (own.phase(engine.flags), template.phase, labelled if counts else UNIFIED)
     return next((phase for phase in phases if phase not in ("", UNIFIED)), UNIFIED)
 
 

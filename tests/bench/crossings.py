@@ -28,8 +28,8 @@ ROOT = f"{Path(function.__file__).parent}/"
 # The most that a call may count whose tier is remembered, and one whose tier is new as well.
 # Lowered whenever a change takes something away.
 BUDGET = {
-    "known tier": {"calls": 1319, "files": 662, "rooms": 302, "objects": 163, "classes": 77},
-    "new tier": {"calls": 1526, "files": 700, "rooms": 331, "objects": 188, "classes": 81},
+    "known tier": {"calls": 1318, "files": 660, "rooms": 298, "objects": 163, "classes": 77},
+    "new tier": {"calls": 1525, "files": 698, "rooms": 327, "objects": 188, "classes": 81},
 }
 
 
