@@ -47,7 +47,7 @@ def test_vllm_accepts_prefill_and_decode(vllm, tmp_path, example, role, said):
     config = result["kv_transfer_config"]
     assert (config["kv_connector"], config["kv_role"]) == ("NixlConnector", said)
     assert config["kv_load_failure_policy"] == "fail"
-    lease = 60 if example == "infiniband" else 300
+    lease = 600 if example == "infiniband" else 300
     assert config["kv_connector_extra_config"] == {"backends": ["UCX"], "kv_lease_duration": lease}
     assert [found["name"] for found in result["connectors"]] == ["NixlPullConnector"]
 
