@@ -63,9 +63,7 @@ def keyed(engine: Engine, pod: Json, path: str) -> Json:
     """Return the pod's fields with the plugin that adds what SGLang resolved to keys of pages."""
     if PLUGINS not in engine.features:
         return pod
-    search_paths = dict.fromkeys(modules.SEARCH_PATHS, path)
-    files = _PLUGIN | pod.get("files", {})
-    return pod | {"files": files, "files_path": path, "search_paths": search_paths}
+    return pod | modules.mounted(_PLUGIN | pod.get("files", {}), path)
 
 
 def format_pool_size(gib: int) -> str:

@@ -30,11 +30,6 @@ class Module:
     def files(self) -> dict[str, str]:
         return {f"{self.name}.py": self.text}
 
-    def mounted(self, path: str) -> Json:
-        """Return the fields of an Injection that bring the module, mounted at `path`."""
-        search_paths = dict.fromkeys(SEARCH_PATHS, path)
-        return {"files": self.files, "files_path": path, "search_paths": search_paths}
-
     def plugin(self, entry: str) -> dict[str, str]:
         """Return the files of a distribution that SGLang loads: its entry point is `register`."""
         home = f"{self.name}.dist-info"
@@ -42,6 +37,12 @@ class Module:
             f"{home}/METADATA": f"Metadata-Version: 2.1\nName: {self.name}\nVersion: 1\n",
             f"{home}/entry_points.txt": f"[sglang.srt.plugins]\n{entry} = {self.name}:register\n",
         }
+
+
+def mounted(files: dict[str, str], path: str) -> Json:
+    """Return the fields of an Injection that mount files at `path`, where Python imports them."""
+    search_paths = dict.fromkeys(SEARCH_PATHS, path)
+    return {"files": files, "files_path": path, "search_paths": search_paths}
 
 
 @cache

@@ -25,6 +25,7 @@ from function.backends.lmcache import (
     server,
 )
 from function.backends.lmcache.facts import Tier
+from function.backends.modules import SEARCH_PATHS
 from function.contract.backend import Backend, Description, Part, Pinned
 from function.contract.engine import Engine
 from function.contract.gate import Question, Rows
@@ -95,7 +96,7 @@ _ALLOWS = Allowance(
     connectors=frozenset({"LMCacheMPConnector", "LMCacheConnectorV1"}),
     modules=("lmcache.", f"{modules.PREFIX}_"),
     programs=modules.DIGESTS,
-    search_paths=frozenset(modules.SEARCH_PATHS),
+    search_paths=SEARCH_PATHS,
     flags=frozenset({"--enable-lmcache", "--lmcache-config-file", "--radix-cache-backend"}),
     env=frozenset(
         (

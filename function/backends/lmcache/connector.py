@@ -8,6 +8,7 @@ import yaml
 from function.api.engines import SGLANG, VLLM
 from function.backends.lmcache import facts, modules
 from function.backends.lmcache.facts import Tier
+from function.backends.modules import mounted
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json, SharedMemory
 from function.kube.naming import file_name
@@ -48,7 +49,7 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
             "kv_connector_extra_config": extra,
         },
         connector_options={"kv_load_failure_policy": "recompute"},
-        **connector.mounted(modules.PATH),
+        **mounted(connector.files, modules.PATH),
         **_common(tier),
     )
 
@@ -79,9 +80,7 @@ def _sglang(tier: Tier, engine: Engine) -> Injection:
     return Injection(
         flags=flags,
         env=tuple(env),
-        files=files,
-        files_path=modules.PATH,
-        search_paths=modules.SEARCH_PATHS,
+        **mounted(files, modules.PATH),
         **_common(tier),
     )
 

@@ -13,6 +13,7 @@ import yaml
 from function.api.lmcache_inprocess import InProcessRemote
 from function.backends.lmcache import facts, modules
 from function.backends.lmcache.facts import Tier
+from function.backends.modules import mounted
 from function.backends.volumes import own_mount
 from function.contract.backend import Pinned
 from function.contract.engine import Engine
@@ -51,14 +52,12 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         volumes.append({"name": "kv-offload-disk", "emptyDir": {"sizeLimit": f"{disk_gib}Gi"}})
         mounts.append({"name": "kv-offload-disk", "mountPath": _DISK})
     connector: Json = {"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}
-    files = {file: text}
-    search_paths: Json = {}
+    mount: Json = {"files": {file: text}, "files_path": modules.PATH}
     if spec.remote is not None:
         ours = modules.module(modules.V1_CONNECTOR)
         connector["kv_connector_module_path"] = ours.name
         connector["kv_connector_extra_config"] = {modules.IDENTITY: engine.identity}
-        files |= ours.files
-        search_paths = modules.SEARCH_PATHS
+        mount = mounted({file: text} | ours.files, modules.PATH)
     return Injection(
         backend="LMCache",
         connector=connector,
@@ -69,9 +68,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
             {"name": "LMCACHE_TRACK_USAGE", "value": "false"},
         ),
         ray_env=("PYTHONHASHSEED",),
-        files=files,
-        files_path=modules.PATH,
-        search_paths=search_paths,
+        **mount,
         volumes=tuple(volumes),
         mounts=tuple(mounts),
         labels=tier.wired_labels,

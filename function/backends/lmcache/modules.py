@@ -11,7 +11,6 @@ MP_CONNECTOR, V1_CONNECTOR, SGLANG_CACHE = "mp_connector", "v1_connector", "sgla
 SGLANG_NAME = "kv-offload-lmcache"
 SGLANG_IDENTITY = "KV_OFFLOAD_IDENTITY"
 PREFIX = f"{MODULE_PREFIX}lmcache"
-SEARCH_PATHS = {"PYTHONPATH": PATH}
 
 
 def module(program: str) -> Module:

@@ -136,7 +136,7 @@ def _vllm(tier: Tier, engine: Engine) -> Injection:
     }
     module: Json = {"files": {}, "files_path": FILES}
     if "cache_prefix" in extra:
-        connector, module = keyed.keyed(connector), keyed.MODULE.mounted(FILES)
+        connector, module = keyed.keyed(connector), modules.mounted(keyed.MODULE.files, FILES)
     module["files"][file] = text
     seed = _seed(engine)
     buffers = tier.settings.engine.buffer_mib * _MIB * ranks.workers(engine)

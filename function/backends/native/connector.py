@@ -62,7 +62,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         "kv_connector_extra_config": _extra(tier, engine),
     }
     resolves = bool(levels) and facts.RESOLVED in engine.features
-    module = keyed.MODULE.mounted(FILES) if resolves else {}
+    module = modules.mounted(keyed.MODULE.files, FILES) if resolves else {}
     if module and any(facts.file_systems(tier)):
         module["files"] |= CHECKED_FILES.files
     return Injection(
