@@ -13,9 +13,11 @@ class Ages:
     def __init__(self) -> None:
         self.width = 1.0
         self.buckets: dict[int, tuple[int, int]] = {}
+        self.newest = -math.inf
 
     def add(self, when: float, size: int) -> None:
         """One file."""
+        self.newest = max(self.newest, when)
         self._put(int(when // self.width), size, 1)
         while len(self.buckets) > BUCKETS:
             self.width *= 2
@@ -33,14 +35,13 @@ class Ages:
         Where all of them are too few, also of what has grown old since they were counted, but no
         more of it than is wanted.
         """
-        end = -math.inf
         for key in sorted(self.buckets):
             bytes_, count = self.buckets[key]
-            begin, end = key * self.width, (key + 1) * self.width
             if size <= bytes_ and files <= count:
-                return Plan(begin, end, size, files)
+                return Plan(key * self.width, (key + 1) * self.width, size, files)
             size, files = size - bytes_, files - count
-        return Plan(end, math.inf, size, files)
+        # Not the interval's end: it may be wide, and hold files that were too young to be counted.
+        return Plan(math.nextafter(self.newest, math.inf), math.inf, size, files)
 
 
 class Plan:

@@ -57,8 +57,9 @@ def test_number_of_intervals_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("old", [0, 3])
-def test_files_that_age_during_the_walk_go_only_as_needed(old: int) -> None:
+@pytest.mark.parametrize("every", [1.0, 0.01])  # seconds; an interval is a second
+def test_files_that_age_during_the_walk_go_only_as_needed(old: int, every: float) -> None:
     """Files that were too young when they were counted: not all of them for those few."""
-    plan = filled([(float(n), 10) for n in range(old)]).plan(50, 5)
-    went = [n for n in range(100) if plan.dooms(float(n), 10)]
+    plan = filled([(n * every, 10) for n in range(old)]).plan(50, 5)
+    went = [n for n in range(100) if plan.dooms(n * every, 10)]
     assert went == list(range(5))
