@@ -147,9 +147,9 @@ class Decider:
         try:
             found = lookup.resolve(self.call, request, self.namespace)
             plan = lookup.plan(self.call, request.ref, found, self.backends, self.requirements)
+            wired = self._wire(request, plan)
             if _chose_unwired(request):
                 return self._leave_unwired(request, found)
-            wired = self._wire(request, plan)
         except lookup.NotAdmitted as refused:
             return self.fall_back(self._known(request, refused.tier), refused)
         except Refused as refused:
@@ -296,10 +296,10 @@ class Decider:
         reason, message = refused.reason, str(refused)
         if reason is Reason.TIER_UNRESOLVED:
             return self._await_tier(request, refused, found)
-        if reason in LEFT_ALONE:
-            return Outcome(request, Action.UNTOUCHED, reason, message, found=found, settled=True)
         if request.policy is Policy.OPTIONAL:
             return self._leave_unwired(request, found, refused)
+        if reason in LEFT_ALONE:
+            return Outcome(request, Action.UNTOUCHED, reason, message, found=found, settled=True)
         if not self.call.is_observed(request.key):
             return Outcome(request, Action.DEFERRED, reason, f"Held back. {message}", found=found)
         return self._keep_running(request, refused, found)
@@ -394,7 +394,7 @@ class Decider:
     def _leave_unwired(
         self, request: OffloadRequest, found: lookup.Found | None, refused: Refused | None = None
     ) -> Outcome:
-        why = str(refused or "The tier was not ready when the pods were created.")
+        why = str(refused or "It could not be wired when its pods were created.")
         return Outcome(
             request,
             Action.UNTOUCHED,

@@ -74,6 +74,10 @@ PROGRAMS: dict[str, tuple[str, Wish, list[Step]]] = {
     "optional, about another tier": (
         "in process", run("field", policy="Optional"), [("delete_tier", "chat"), OTHER],
     ),
+    "optional, and of use to another backend": (
+        "nixl", run(engine="stock sglang", tier="wide", policy="Optional"),
+        [("declare_tier", "wide", "pages")],
+    ),
     "another model, and one of the old": (
         "shared memory", SGLANG,
         [edit(0, "model", "Qwen/Qwen3-8B"), deploy(engine="sglang", arguments=HALF)],
