@@ -5,7 +5,7 @@
 
 The files import one another in one direction: budget, places, text, quoting, kubernetes and model
 (data) -> programs, runners, exec_form -> shell/{grammar, script, variables, expansion, commands} ->
-program, calls -> reader -> proof -> edit.
+program, calls, start_script -> reader -> proof -> edit.
 """
 
 from function.command.edit import rewrite
@@ -22,6 +22,7 @@ from function.command.model import (
 )
 from function.command.program import Program
 from function.command.reader import read, started
+from function.command.start_script import inlined
 
 __all__ = [
     "OPT_IN",
@@ -34,6 +35,7 @@ __all__ = [
     "Program",
     "Replace",
     "Word",
+    "inlined",
     "read",
     "rewrite",
     "started",

@@ -14,16 +14,8 @@ from function.command.budget import Budget
 from function.command.text import LITERAL, Text, TextBuilder
 
 # Field references whose text can hold nothing that a shell would act on.
-_INERT_FIELDS = (
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "spec.nodeName",
-    "spec.serviceAccountName",
-    "status.hostIP",
-    "status.hostIPs",
-    "status.podIP",
-    "status.podIPs",
+_INERT_FIELDS = re.compile(
+    r"metadata\.(name|namespace|uid)|spec\.(nodeName|serviceAccountName)|status\.(host|pod)IPs?"
 )
 # Set by LeaderWorkerSet's webhook on pods: plain characters, and never in the template.
 _INJECTED = frozenset({"LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX"})
@@ -126,7 +118,7 @@ def _is_inert(source: Any) -> bool:
     if source.get("resourceFieldRef"):
         return True
     ref = source.get("fieldRef")
-    return isinstance(ref, Mapping) and ref.get("fieldPath") in _INERT_FIELDS
+    return isinstance(ref, Mapping) and bool(_INERT_FIELDS.fullmatch(str(ref.get("fieldPath"))))
 
 
 def expand(raw: str, env: Env, budget: Budget, what: str = "an argument") -> Text:

@@ -87,7 +87,8 @@ def _options(
     while at < len(words):
         word = words[at]
         if word.value is None and (word.many or not word.prefix):
-            return _unknown(word) if row.values or row.switches else at
+            takes = row.values or row.switches
+            return f"{shown(word.text)} is not known here" if takes else at
         value = word.value if word.value is not None else word.prefix
         if value == "--":
             return at + 1
@@ -98,10 +99,6 @@ def _options(
             return took
         at += took
     return at
-
-
-def _unknown(word: Word) -> str:
-    return f"{shown(word.text)} is not known here"
 
 
 def _option_length(row: RunnerRow, value: str) -> int | str:

@@ -59,7 +59,6 @@ def engine_of(
         declared=declared,
         around=Surroundings(
             namespace=request.remote_namespace,
-            texts=request.texts,
             cluster=cluster.name if cluster and described.spans_clusters else "",
             store=described.store,
             outlives_pods=described.outlives_pods,

@@ -6,6 +6,7 @@ later reads it again.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from function import command
@@ -24,6 +25,7 @@ from function.workloads.model import POD, SERVE, Gang, Template
 
 Json = dict[str, Any]
 
+_NOT_EDITED = "the script that starts it is a file of a ConfigMap, which wiring does not edit"
 # Reasons that leave a pod as its author wrote it, whatever the policy: it is not ours to wire.
 LEFT_ALONE = frozenset({Reason.OUT_OF_SCOPE})
 
@@ -32,7 +34,8 @@ LEFT_ALONE = frozenset({Reason.OUT_OF_SCOPE})
 class Pod:
     """One template of an engine: a pod's serving container, or a Serve entry, and what it runs.
 
-    `other_engine_containers`: names of the pod's other containers that start an engine.
+    `other_engine_containers`: names of the pod's other containers that start an engine. `started`:
+    whether `container` holds what ConfigMaps bring into it, besides what its template says.
     """
 
     template: Template
@@ -40,6 +43,7 @@ class Pod:
     container: Json
     program: Program
     other_engine_containers: tuple[str, ...] = ()
+    started: bool = False
 
     @property
     def calls(self) -> tuple[EngineCall, ...]:
@@ -86,6 +90,7 @@ class GangReader:
         self.step_input = step_input
         self.texts = texts
         self._programs: dict[tuple[int, command.ImageCall | None], Program] = {}
+        self._started: dict[int, Json] = {}
 
     def engine(self, declaration: Declared) -> EngineRequest:
         """Return the gang as an engine that asks for a tier, refused where it cannot be read."""
@@ -122,7 +127,7 @@ class GangReader:
         if declaration.engine or any(t.kind == SERVE or t.problem for t in templates):
             return True
         return any(
-            self._proves(c)
+            self._proves(t.body, c)
             for t in templates
             if t.kind == POD
             for c in t.body.get("spec", {}).get("containers") or ()
@@ -139,11 +144,10 @@ class GangReader:
         if template.kind == SERVE:
             return Pod(template, -1, {}, ray_serve.program(template.body))
         spec = template.body.get("spec", {})
-        index = containers.find_engine_container(spec, name=self._named(spec), proves=self._proves)
+        proves = partial(self._proves, template.body)
+        index = containers.find_engine_container(spec, name=self._named(spec), proves=proves)
         others = [c for i, c in enumerate(spec["containers"]) if i != index]
-        other_engine_containers = (
-            c for c in others if not containers.is_sidecar(c) and self._proves(c)
-        )
+        other_engine_containers = (c for c in others if not containers.is_sidecar(c) and proves(c))
         return replace(
             self.pod_at(template, index, declaration),
             other_engine_containers=tuple(
@@ -153,14 +157,18 @@ class GangReader:
 
     def pod_at(self, template: Template, index: int, declaration: Declared) -> Pod:
         """Return the template with the container at `index` as the one that serves."""
-        container = template.body["spec"]["containers"][index]
+        written = template.body["spec"]["containers"][index]
+        container = self._seen(template.body, written) if self.texts else written
         program = self._read(container, self._image_call(container, declaration))
         if template.ray and not container.get("command") and not container.get("args"):
             program = Program(inert=True)
         if template.preset == container.get("name") and not container.get("command"):
             program = Program()
         calls = tuple(self._with_file(call, template.body, container) for call in program.calls)
-        return Pod(template, index, container, replace(program, calls=calls))
+        if container.get("command") != written.get("command"):
+            calls = tuple(replace(call, closed=call.closed or _NOT_EDITED) for call in calls)
+        program = replace(program, calls=calls)
+        return Pod(template, index, container, program, started=container is not written)
 
     def _with_file(
         self, call: EngineCall, template: Mapping[str, Any], container: Json
@@ -186,9 +194,15 @@ class GangReader:
             self._programs[key] = command.read(container, call)
         return self._programs[key]
 
-    def _proves(self, container: Json) -> bool:
-        known = identify.image_call(container, self.step_input.engine_images)
-        return bool(self._read(container, known).calls)
+    def _seen(self, template: Mapping[str, Any], container: Json) -> Json:
+        if id(container) not in self._started:
+            self._started[id(container)] = mounted.as_started(template, container, self.texts)
+        return self._started[id(container)]
+
+    def _proves(self, template: Mapping[str, Any], container: Json) -> bool:
+        container = self._seen(template, container) if self.texts else container
+        call = identify.image_call(container, self.step_input.engine_images)
+        return bool(self._read(container, call).calls)
 
     def _image_call(self, container: Json, declaration: Declared) -> command.ImageCall | None:
         """Return what the image starts by itself: by its row, or the declared engine."""

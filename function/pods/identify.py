@@ -169,7 +169,8 @@ def _name(
 ) -> tuple[str, str]:
     proven = {call.engine for _, program in pods for call in program.calls}
     images = sorted({str(c.get("image") or "a container without an image") for c, _ in pods})
-    by_image = {e for image in images if (e := _image_engine(image, engine_images))}
+    rows = (_of_input(r, engine_images) or find(r) for r in map(ImageReference.parse, images))
+    by_image = {row.engine for row in rows if row and row.engine}
     if declared.engine:
         # A declaration may name what argv does not show, and not contradict what it does.
         if proven - {declared.engine}:
@@ -217,25 +218,14 @@ def _advice(pods: Sequence[tuple[Mapping[str, Any], Program]]) -> str:
     )
 
 
-def _image_engine(image: str, engine_images: Mapping[str, EngineImage]) -> str:
-    reference = ImageReference.parse(image)
-    row = _of_input(reference, engine_images) or find(reference)
-    return row.engine if row else ""
-
-
-def _stack_reason(label: str) -> str:
-    reason = programs.OTHER_STACK_REASONS.get(label)
-    return f" ({reason})" if reason else ""
-
-
 def _check_scope(pods: Sequence[tuple[Mapping[str, Any], Program]], declared: Declared) -> None:
     for container, program in pods:
         label = program.other_stack or other_stack(container, bool(program.calls))
         if label:
-            raise Refused(
-                Reason.OUT_OF_SCOPE,
-                f"no tier is wired to {label}{_stack_reason(label)}; remove the request for a tier",
-            )
+            reason = programs.OTHER_STACK_REASONS.get(label)
+            why = f" ({reason})" if reason else ""
+            message = f"no tier is wired to {label}{why}; remove the request for a tier"
+            raise Refused(Reason.OUT_OF_SCOPE, message)
     others = [row.label for c, p in pods if (row := _no_engine(c, p))]
     if not others or len(others) < len(pods):
         return

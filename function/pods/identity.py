@@ -17,7 +17,6 @@ from function.engines.registry import kind
 from function.kube import access, naming
 from function.pods import mounted
 from function.pods.patch.env import literals
-from function.pods.siblings import Texts
 
 Json = dict[str, Any]
 
@@ -51,7 +50,7 @@ class Identity:
 class Surroundings:
     """What decides blocks outside the engine's own template.
 
-    `namespace`: of the pods; claims and ConfigMaps are of one. `texts`: of its visible ConfigMaps.
+    `namespace`: of the pods; claims and ConfigMaps are of one.
     `cluster`: set where the store may serve other clusters, on which names mean other things.
     `store`: `Description.store`. `outlives_pods`: the cache survives a roll-out, so the version
     counts. `model_source`: where the workload says the weights come from (KServe's
@@ -61,7 +60,6 @@ class Surroundings:
     """
 
     namespace: str = ""
-    texts: Texts = field(default_factory=dict)
     cluster: str = ""
     store: str = ""
     outlives_pods: bool = False
@@ -89,7 +87,7 @@ def identity(
     nothing else. `hidden`: words that may hold any flag.
     """
     model, inputs = model_string(engine, flags), kind(engine).identity[0]
-    env, unseen = _environment(container, around)
+    env, unseen = literals(container), _hidden_sources(container, around.namespace)
     facts_by_name = {
         "engine": engine,
         "envFrom": ", ".join(unseen),
@@ -120,7 +118,8 @@ def identity(
     if unseen or any(value.startswith(_OF_A_CLUSTER) for value in facts_by_name.values()):
         facts_by_name["cluster"] = around.cluster
     facts = tuple(sorted((k, v) for k, v in facts_by_name.items() if v))
-    return Identity(model, _digest(facts), facts, not unknown, ", ".join(unknown))
+    digest = naming.digest(*(f"{name}={value}" for name, value in facts), length=LENGTH)
+    return Identity(model, digest, facts, not unknown, ", ".join(unknown))
 
 
 def _add_source(
@@ -150,35 +149,20 @@ def _add_source(
         unknown += [f"{why}{what}"] if why else []
 
 
-def _environment(
-    container: Mapping[str, Any], around: Surroundings
-) -> tuple[dict[str, str | None], list[str]]:
-    """Return the variables that can be seen, and the sources of others by name.
-
-    A ConfigMap or Secret that cannot be seen is told apart by its name: what it holds is unknown.
-    """
-    env: dict[str, str | None] = {}
+def _hidden_sources(container: Mapping[str, Any], namespace: str) -> list[str]:
+    """Return the sources of `envFrom` by name: what they hold is unknown."""
     hidden: list[str] = []
     for source in access.objects(container, "envFrom"):
-        prefix = access.text(source, "prefix")
-        name = access.text(source, "configMapRef", "name")
-        seen = around.texts.get(name)
-        if seen is None:
-            what = f"configMap {around.namespace}/{name}" if name else ""
-            secret = access.text(source, "secretRef", "name")
-            hidden.append(f"{what or f'secret {around.namespace}/{secret}'} {prefix}".rstrip())
-        else:
-            env.update((prefix + key, value) for key, value in seen.items())
-    return env | literals(container), hidden
+        name, prefix = access.text(source, "configMapRef", "name"), access.text(source, "prefix")
+        what = f"configMap {namespace}/{name}"
+        secret = f"secret {namespace}/{access.text(source, 'secretRef', 'name')}"
+        hidden.append(f"{what if name else secret} {prefix}".rstrip())
+    return hidden
 
 
 def model_string(engine: str, flags: Mapping[str, str | None]) -> str:
     """Return the string behind the model argument; "" if it is missing or not static."""
     return flags.get(kind(engine).model_flag) or ""
-
-
-def _digest(facts: Iterable[tuple[str, str]]) -> str:
-    return naming.digest(*(f"{name}={value}" for name, value in facts), length=LENGTH)
 
 
 def _add(

@@ -52,14 +52,10 @@ def ignored_annotations(
 
 def _advice(key: str, known: bool) -> str:
     if key not in names.USER_ANNOTATIONS:
-        meant = difflib.get_close_matches(
-            key.lower().replace("_", "-"), names.USER_ANNOTATIONS, n=1
-        )
-        return (
-            f"did you mean {meant[0]}?"
-            if meant
-            else f"known are {', '.join(names.USER_ANNOTATIONS)}."
-        )
+        like = key.lower().replace("_", "-")
+        meant = difflib.get_close_matches(like, names.USER_ANNOTATIONS, n=1)
+        known_are = f"known are {', '.join(names.USER_ANNOTATIONS)}."
+        return f"did you mean {meant[0]}?" if meant else known_are
     if known:
         return "write it on the pod template, under metadata.annotations."
     return (

@@ -43,15 +43,12 @@ def packages(container: Mapping[str, Any], held: Mapping[str, Fact]) -> dict[str
     found = {}
     for name, version in of(container).items():
         package = BROUGHT.get(name)
-        if package is None or (version == ANY and _is_there(held.get(package))):
+        fact = held.get(package or "")
+        if package is None or (version == ANY and fact is not None and fact.versions):
             continue
         readable = version not in (HIDDEN, ANY)
         found[package] = stated(_BY_SCRIPT, version) if readable else unknown(_BY_SCRIPT)
     return found
-
-
-def _is_there(fact: Fact | None) -> bool:
-    return fact is not None and bool(fact.versions)
 
 
 def _installed(words: Sequence[str]) -> Iterator[tuple[str, str]]:

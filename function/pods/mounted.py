@@ -4,10 +4,37 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from function.command import inlined
+from function.command.kubernetes import escape
 from function.kube import access
 from function.pods.siblings import Texts
 
 Json = dict[str, Any]
+
+
+def as_started(template: Mapping[str, Any], container: Json, texts: Texts) -> Json:
+    """Return the container with what ConfigMaps that can be seen bring: variables, a start script.
+
+    `envFrom` keeps the other sources. Later ones win, and `env` wins over all, as in Kubernetes.
+    """
+    brought, hidden = list[Json](), list[Json]()
+    for source in access.objects(container, "envFrom"):
+        prefix = access.text(source, "prefix")
+        seen = texts.get(access.text(source, "configMapRef", "name"))
+        brought += [{"name": prefix + k, "value": escape(v)} for k, v in (seen or {}).items()]
+        hidden += [source] if seen is None else []
+    written = access.objects(container, "env")
+    env = brought + [_literal(entry, texts) for entry in written]
+    if env != written:
+        container = {**container, "env": env, "envFrom": hidden}
+    argv = inlined(container, lambda path: text(template, container, path, texts))
+    return {**container, "command": argv, "args": []} if argv else container
+
+
+def _literal(entry: Json, texts: Texts) -> Json:
+    name, key = (access.text(entry, "valueFrom", "configMapKeyRef", k) for k in ("name", "key"))
+    value = (texts.get(name) or {}).get(key)
+    return entry if value is None else {"name": entry["name"], "value": escape(value)}
 
 
 def mount_above(container: Mapping[str, Any], path: str) -> Json | None:

@@ -36,6 +36,7 @@ Json = dict[str, Any]
 
 NO_WORKLOAD = Workload()
 NO_SIBLINGS = SiblingResources()
+_STARTED = ("env", "command")
 # Kinds that come to an end, and serve nothing.
 _ENDING = frozenset({"Job", "CronJob"})
 
@@ -213,12 +214,14 @@ def _bodies(workload: Workload) -> Json:
 
 
 def _flag_files(engines: tuple[EngineRequest, ...]) -> Json:
-    """Return the flags that engines read from files, by template: comments are no change."""
+    """Return what engines read from ConfigMaps, by template; in flags comments are no change."""
     found: Json = {}
     for pod in (pod for engine in engines for pod in engine.pods):
         files = [list(call.config.words) for call in pod.calls if call.config is not None]
         if any(files):
             found[f"{pod.template.path}: {config_file.FLAG}"] = files
+        if pod.started:
+            found[f"{pod.template.path}: started"] = [pod.container.get(k) for k in _STARTED]
     return found
 
 

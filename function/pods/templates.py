@@ -46,9 +46,8 @@ def apply(
         injection = replace(injection, env=(*injection.env, variable))
     volume = _files_volume(injection, files_name) if injection.files else None
     changes = command.rewrite(program, edits)
-    body = patch.apply(
-        dict(template.body), pod.index, injection, command_changes=changes, files_volume=volume
-    )
+    brought = pod.container.get("env") or ()
+    body = patch.apply(dict(template.body), pod.index, injection, changes, volume, brought)
     return body, plans
 
 

@@ -58,10 +58,6 @@ def _covers(agents: Toleration, own: Json, effect: str) -> bool:
 
 def _taint(own: Json, effect: str) -> str:
     key, value = access.text(own, "key"), access.text(own, "value")
-    if not key:
-        said = "every taint"
-    elif own.get("operator") == "Exists" or not value:
-        said = key
-    else:
-        said = f"{key}={value}"
+    said = key if own.get("operator") == "Exists" or not value else f"{key}={value}"
+    said = said if key else "every taint"
     return f"{said}:{effect}" if effect else said

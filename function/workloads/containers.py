@@ -34,13 +34,10 @@ def _engine_names() -> tuple[str, ...]:
 
 
 @cache
-def _sidecar_names() -> frozenset[str]:
-    return frozenset(name for row in _SIDECARS for name in row.names)
-
-
-@cache
-def _sidecar_images() -> frozenset[str]:
-    return frozenset(image for row in _SIDECARS for image in row.images)
+def _sidecars() -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names and the images of known sidecars."""
+    names_ = frozenset(name for row in _SIDECARS for name in row.names)
+    return names_, frozenset(image for row in _SIDECARS for image in row.images)
 
 
 def find_engine_container(
@@ -77,10 +74,9 @@ def find_engine_container(
 
 def is_sidecar(container: Json) -> bool:
     """Return whether a container's name or image is that of a known sidecar."""
-    return (
-        container.get("name") in _sidecar_names()
-        or ImageReference.parse(str(container.get("image") or "")).name in _sidecar_images()
-    )
+    known, images = _sidecars()
+    image = ImageReference.parse(str(container.get("image") or "")).name
+    return container.get("name") in known or image in images
 
 
 def _missing(why: str, containers: Sequence[Json]) -> Refused:

@@ -1,9 +1,6 @@
 """The table of known workload kinds, and where their pod templates are.
 
-Sources (types read in their repositories, November 2026): core/v1, apps/v1, batch/v1,
-leaderworkerset.x-k8s.io/v1, workloads.x-k8s.io v1alpha1 and v1alpha2, serving.kserve.io v1alpha1,
-workload.serving.volcano.sh/v1alpha1, orchestration.aibrix.ai/v1alpha1, ray.io/v1, ome.io/v1beta1,
-grove.io/v1alpha1.
+Source: the types in the repositories of their groups, read in November 2026.
 """
 
 from collections.abc import Iterable, Sequence
@@ -142,13 +139,11 @@ def _ome(engine: str, decoder: str) -> Finder:
     return finder
 
 
+_APPS = ("Deployment", "StatefulSet", "ReplicaSet", "DaemonSet")
 _KINDS: dict[tuple[str, str], Finder] = {
     ("", "Pod"): _single(),
     ("", "ReplicationController"): _single("spec", "template"),
-    ("apps", "Deployment"): _single("spec", "template"),
-    ("apps", "StatefulSet"): _single("spec", "template"),
-    ("apps", "ReplicaSet"): _single("spec", "template"),
-    ("apps", "DaemonSet"): _single("spec", "template"),
+    **dict.fromkeys((("apps", kind) for kind in _APPS), _single("spec", "template")),
     ("batch", "Job"): _single("spec", "template"),
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _leader_worker_set,
     ("workloads.x-k8s.io", "RoleBasedGroup"): rbg.slots,

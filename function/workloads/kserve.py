@@ -137,14 +137,7 @@ class PresetView(PodSpecBelow):
         parallelism = fieldpaths.get_object(component, "parallelism")
         name = fieldpaths.get(manifest, ("spec", "model", "name"))
         name = name or fieldpaths.get(manifest, ("metadata", "name")) or ""
-        words = [
-            "exec",
-            "vllm",
-            "serve",
-            "/mnt/models",
-            "--served-model-name",
-            shlex.quote(str(name)),
-        ]
+        words = [f"exec vllm serve /mnt/models --served-model-name {shlex.quote(str(name))}"]
         if component.get("worker"):
             words += ["--data-parallel-size", str(count(parallelism.get("data")))]
             words += ["--data-parallel-size-local", str(count(parallelism.get("dataLocal")))]
@@ -180,9 +173,8 @@ def _preset_container(body: Json) -> Json | None:
     for container in containers if isinstance(containers, list) else ():
         if isinstance(container, dict) and container.get("name") == _MAIN:
             completed = _variable(container) is not None and not container.get("command")
-            return (
-                container if completed and isinstance(container.get("args") or [], list) else None
-            )
+            fits = completed and isinstance(container.get("args") or [], list)
+            return container if fits else None
     return None
 
 

@@ -1,6 +1,6 @@
 """Apply one `Injection` to one pod template."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from function.contract.injection import Injection
@@ -14,22 +14,20 @@ def apply(
     template: Json,
     container_index: int,
     injection: Injection,
-    *,
     command_changes: Mapping[str, Any] | None = None,
     files_volume: Json | None = None,
+    brought: Sequence[Json] = (),
 ) -> Json:
     """Return a wired copy of a PodTemplateSpec; applying it to the copy again changes nothing.
 
     `container_index`: the serving container. `command_changes`: its new `command` and `args`, only
     the keys that change. `files_volume`: the Volume that holds `injection.files` (a ConfigMap's),
-    mounted at `injection.files_path`. Raise Refused (PodConflict, SharedMemoryTooSmall,
-    NodeMismatch) with a path from the template.
+    mounted at `injection.files_path`. `brought`: the variables of its ConfigMaps. Raise Refused
+    (PodConflict, SharedMemoryTooSmall, NodeMismatch) with a path from the template.
     """
     draft = Draft(template, container_index)
     draft.container.update(command_changes or {})
-    env.merge(
-        draft, injection.env, injection.env_if_absent, injection.ray_env, injection.search_paths
-    )
+    env.merge(draft, injection, brought)
     all_volumes, mounts = list(injection.volumes), list(injection.mounts)
     if files_volume is not None:
         all_volumes.append(files_volume)

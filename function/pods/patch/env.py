@@ -5,9 +5,10 @@ of two variables with one name the last one counts (core/v1 EnvVar).
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from function.contract.injection import Injection
 from function.engines.ray_serve import RAY_COPY
 from function.pods.patch.draft import Draft, conflict, items
 
@@ -17,40 +18,37 @@ Json = dict[str, Any]
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.][-A-Za-z0-9_.]*)\)")
 
 
-def merge(
-    draft: Draft,
-    variables: Sequence[Json],
-    if_absent: Sequence[Json] = (),
-    ray_copy: Sequence[str] = (),
-    search_paths: Mapping[str, str] | None = None,
-) -> None:
+def merge(draft: Draft, injection: Injection, brought: Sequence[Json] = ()) -> None:
     """Add the variables that are missing. Raise PodConflict for another value of one that is set.
 
-    `search_paths`: {variable: directory} to append to a variable that lists directories. `envFrom`
-    stays as it is: what it brings cannot be seen here, and `env` wins over it.
+    Directories are appended to a variable that lists them. `brought`: the variables that `envFrom`,
+    which stays as it is, brings as far as is known.
     """
-    if not (variables or if_absent or ray_copy or search_paths):
+    lists = {*injection.search_paths, *([RAY_COPY] if injection.ray_env else ())}
+    if not (injection.env or injection.env_if_absent or lists):
         return
-    present: dict[str, Json] = {e["name"]: e for e in items(draft.container, "env")}
+    written = {e["name"]: e for e in items(draft.container, "env")}
+    present: dict[str, Json] = {e["name"]: e for e in brought} | written
     adding: list[Json] = []
-    for variable in variables:
+    for variable in injection.env:
         own = present.get(variable["name"])
-        if own is None:
-            adding.append(dict(variable))
-        elif _meaning(own) != _meaning(variable):
+        if own is not None and _meaning(own) != _meaning(variable):
             raise conflict(
                 f"{variable['name']} is {_describe(own)}, and the tier needs it to be "
                 f"{_describe(variable)}; remove it, or set it to that",
                 draft.at(f"env[{variable['name']}]"),
             )
-    settled = present.keys() | {v["name"] for v in variables}
-    adding += [dict(v) for v in if_absent if v["name"] not in settled]
+        adding += [] if variable["name"] in written else [dict(variable)]
+    settled = present.keys() | {v["name"] for v in injection.env}
+    adding += [dict(v) for v in injection.env_if_absent if v["name"] not in settled]
     draft.container["env"] += _ordered(adding)
-    _check_order(draft, variables)
-    for name, directory in sorted((search_paths or {}).items()):
+    _check_order(draft, injection.env)
+    lists = lists & present.keys() - written.keys()
+    draft.container["env"] += [dict(present[name]) for name in sorted(lists)]
+    for name, directory in sorted(injection.search_paths.items()):
         _append_missing(draft, name, [directory], ":")
-    if ray_copy:
-        _append_missing(draft, RAY_COPY, ray_copy, ",")
+    if injection.ray_env:
+        _append_missing(draft, RAY_COPY, injection.ray_env, ",")
     if not draft.container["env"]:
         del draft.container["env"]
 
@@ -84,11 +82,8 @@ def _describe(variable: Json) -> str:
         return repr(variable.get("value") or "")
     kind, reference = next(iter(source.items()))
     place = reference.get("fieldPath") or reference.get("resource")
-    return f"taken from {kind} {place or '/'.join(_key(reference))}"
-
-
-def _key(reference: Json) -> Iterable[str]:
-    return (str(reference.get("name", "")), str(reference.get("key", "")))
+    key = f"{reference.get('name', '')}/{reference.get('key', '')}"
+    return f"taken from {kind} {place or key}"
 
 
 def _ordered(adding: list[Json]) -> list[Json]:

@@ -16,7 +16,7 @@ def merge(draft: Draft, ports: Iterable[Json]) -> None:
     """
     for port in ports:
         declared = items(draft.container, "ports")
-        if any(_same(port, other) for other in declared):
+        if any(port.items() <= other.items() for other in declared):
             continue
         for other in declared:
             for field in ("name", "containerPort"):
@@ -45,7 +45,3 @@ def _other_ports(draft: Draft) -> Iterator[tuple[str, Json]]:
             if container is not draft.container:
                 for port in container.get("ports") or ():
                     yield f"spec.{kind}[{container.get('name')}]", port
-
-
-def _same(port: Json, other: Json) -> bool:
-    return all(other.get(key) == value for key, value in port.items())

@@ -391,18 +391,6 @@ def test_sources_of_variables_that_cannot_be_seen_are_told_apart():
     assert of(["nonsense"]).digest == of([]).digest
 
 
-def test_a_visible_config_map_counts_by_what_it_holds():
-    def of(text, **more):
-        return compute(BASE, env_from=FROM, texts={"settings": text}, **more)
-
-    layout = {"name": "VLLM_KV_CACHE_LAYOUT", "value": "HND"}
-    plain, set_ = of({"OTHER": "1"}), of({"VLLM_KV_CACHE_LAYOUT": "HND"})
-    assert plain.digest == compute(BASE).digest
-    assert set_.digest == compute(BASE, env=[layout]).digest != plain.digest
-    assert of({"VLLM_KV_CACHE_LAYOUT": "NHD"}, env=[layout]).digest == set_.digest
-    assert of(None).digest == compute(BASE, env_from=FROM).digest
-
-
 LONG = {"--max-model-len": "131072"}
 
 # Whether the largest context is part of a model's identity.
