@@ -1,22 +1,26 @@
 # syntax=docker/dockerfile:1
-# Both stages are of one Debian and one Python: a venv built on one and run on another breaks.
-FROM python:3.13.9-slim-trixie AS build
-ENV UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_PYTHON_DOWNLOADS=never
-RUN python -m pip install --no-cache-dir uv==0.13.8
+# `make release` makes the same files without a builder: package/image/steps.sh is the list of steps,
+# and what follows the second FROM is the image's configuration for both.
+FROM debian:trixie-slim AS build
+ARG SOURCE_DATE_EPOCH=0
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends ca-certificates mmdebstrap python3-venv \
+ && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
-COPY pyproject.toml requirements.txt README.md LICENSE ./
-# The dependencies first: they change seldom, and their layer is the large one.
-RUN uv venv /venv && uv pip install --no-cache --python /venv/bin/python -r requirements.txt
-COPY function ./function
-COPY programs ./programs
-# Only what answers calls: the command line (kv_offload, and rich) is for people's own machines.
-RUN uv pip install --no-cache --python /venv/bin/python --no-deps . && rm /venv/bin/kv-offload
+COPY requirements-build.txt ./
+RUN python3 -m venv /uv \
+ && /uv/bin/pip install --no-cache-dir --require-hashes --requirement requirements-build.txt
+COPY . .
+RUN PATH="/uv/bin:$PATH" package/image/steps.sh /src /out "$(dpkg --print-architecture)"
 
-FROM python:3.13.9-slim-trixie
-COPY --from=build /venv /venv
+FROM scratch
+COPY --from=build /out/base /
+COPY --from=build /out/packages /
+COPY --from=build /out/function /
 # 9443: RunFunction and gRPC health over mTLS. 8080: Prometheus metrics.
 EXPOSE 9443 8080
 ENV METRICS_PORT=8080 PYTHONUNBUFFERED=1
-# Numeric, so that runAsNonRoot can be checked without the image's /etc/passwd.
+# Numeric, so that runAsNonRoot can be checked: the image has no /etc/passwd.
 USER 65532:65532
-ENTRYPOINT ["/venv/bin/function"]
+ENTRYPOINT ["/usr/bin/python3.13", "-P", "-m", "function.main"]

@@ -14,21 +14,32 @@ include tests/tools/tools.mk
 -include tests/cluster/cluster.mk
 -include tests/modelplane/modelplane.mk
 
-.PHONY: help venv render test-render test goldens generate lint types bench image-check fuzz evictor-test docs
+.PHONY: help venv render test-render test goldens generate lint types bench lock fuzz evictor-test docs
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort | expand -t24
 
 venv: $(VENV)/.ready ## Set up the development environment
 
 # uv is used where it is installed; a bare machine gets it into the environment itself.
-$(VENV)/.ready: pyproject.toml
+# Every package has its version and hashes in requirements-dev.txt (make lock).
+$(VENV)/.ready: pyproject.toml requirements-build.txt requirements-dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
 	@test -x $(BIN)/python || { echo "Creating $(VENV) (once)" >&2; $(PYTHON) -m venv $(VENV); }
 	@$(BIN)/python -m uv --version >/dev/null 2>&1 || { echo "Installing uv" >&2; \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.8; }
-	@echo "Installing the packages of pyproject.toml" >&2
-	@$(BIN)/python -m uv pip install $(UV_QUIET) --python $(BIN)/python -e . --group dev --group cluster --group conformance >&2
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-build.txt; }
+	@echo "Installing the packages of requirements-dev.txt" >&2
+	@$(BIN)/python -m uv pip install $(UV_QUIET) --python $(BIN)/python --require-hashes --no-deps -r requirements-dev.txt >&2
+	@$(BIN)/python -m uv pip install $(UV_QUIET) --python $(BIN)/python --build-constraints requirements-build.txt --no-deps -e . >&2
 	@touch $@
+
+# requirements.txt is what the image holds. Versions stay while they fit: LOCK_ARGS=--upgrade moves them.
+LOCK = $(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+  --no-header --no-annotate --no-emit-index-url $(LOCK_ARGS)
+lock: venv ## Write requirements*.txt anew: versions and hashes of every dependency
+	@printf '%s\n' 'uv==0.13.8' 'hatchling==1.29.0' editables | $(LOCK) - --output-file requirements-build.txt
+	@$(LOCK) pyproject.toml --group dev --group cluster --group docs --output-file requirements-dev.txt
+	@$(LOCK) pyproject.toml --constraints requirements-dev.txt --output-file requirements.txt \
+	  $(foreach each,rich markdown-it-py mdurl pygments,--no-emit-package $(each))
 
 # ENGINE=crossplane renders through Crossplane's own engine, and prints the same bytes.
 # Without OUTPUT (tree, yaml, json) a terminal gets the tree and a pipe YAML. XRS are files of our
@@ -70,12 +81,13 @@ bench: venv ## What a call costs, beside an empty function
 	@$(BIN)/python -m tests.bench.crossings --check
 
 docs: venv ## The site in dist/site, with search; a broken link fails it
-	@$(BIN)/python -m uv pip install $(UV_QUIET) --python $(BIN)/python --group docs >&2
 	@$(BIN)/python -m kv_offload.docs.site
 	@$(BIN)/properdocs build
 
+PYTHON_FOLDERS := function kv_offload programs tests tools
 lint: venv types ## Style, formatting and types
-	@$(BIN)/ruff check function kv_offload programs tests && $(BIN)/ruff format --check function kv_offload programs tests
+	@$(BIN)/ruff check $(PYTHON_FOLDERS) && $(BIN)/ruff format --check $(PYTHON_FOLDERS)
+	@$(BIN)/hadolint --failure-threshold info Dockerfile && $(BIN)/shellcheck package/image/steps.sh
 
 # Real processes and a million files; root, to mount file systems in memory.
 evictor-test: venv ## The evictor of file tiers, at size (minutes)
@@ -83,9 +95,6 @@ evictor-test: venv ## The evictor of file tiers, at size (minutes)
 
 types: venv ## Types of the package (mypy, strict)
 	@$(BIN)/mypy
-
-image-check: venv ## Lint the Dockerfile and do its steps without a daemon
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.image.check
 
 fuzz: venv ## Fuzz scripts, their cost, calls, whole composites, decisions over time (RUNS=100000)
 	@$(BIN)/python -m tests.fuzz.scripts --runs $(or $(RUNS),100000)

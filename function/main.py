@@ -3,7 +3,6 @@
 import os
 import sys
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,6 +33,7 @@ MAX_RECV_MIB = 64
     type=click.DateTime(["%Y-%m-%dT%H:%M:%SZ"]),
     help="The time of every call, for renders that must not depend on the clock.",
 )
+@click.version_option(package_name="function-kv-offload", prog_name="function-kv-offload")
 def main(
     *,
     debug: bool,
@@ -41,22 +41,16 @@ def main(
     **options: Any,  # click fills in what the other options declare
 ) -> None:
     """Serve function-kv-offload, a Crossplane composition function."""
+    clock = fixed_time.replace(tzinfo=UTC).timestamp if fixed_time else time.time
     logging.configure(level=logging.Level.DEBUG if debug else logging.Level.INFO)
     try:
-        server.serve(fn.FunctionRunner(clock=_clock(fixed_time), verbose=debug), **options)
+        server.serve(fn.FunctionRunner(clock=clock, verbose=debug), **options)
     except (ValueError, OSError, RuntimeError) as error:
         sys.exit(f"function: {error}")
     # A thread may still compute for a client that was turned away: nobody waits for it.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
-
-
-def _clock(fixed: datetime | None) -> Callable[[], float]:
-    if fixed is None:
-        return time.time
-    seconds = fixed.replace(tzinfo=UTC).timestamp()
-    return lambda: seconds
 
 
 if __name__ == "__main__":

@@ -1,7 +1,10 @@
 """Prometheus metrics of the function: calls, latency, refusals by reason."""
 
-from prometheus_client import Counter, Histogram
+from importlib.metadata import version
 
+from prometheus_client import Counter, Histogram, Info
+
+Info("function_kv_offload_build", "Version.").info({"version": version("function-kv-offload")})
 CALLS = Counter(
     "function_kv_offload_calls_total",
     "RunFunction calls by composer and outcome (ok, fatal, bug).",

@@ -22,6 +22,7 @@ _COMMANDS = {
         "List what an image holds, from inside it.",
     ),
     "doctor": ("kv_offload.cli.doctor", "Check that our step runs, and will keep running."),
+    "version": ("kv_offload.cli.version", "Print the version."),
 }
 
 

@@ -98,13 +98,13 @@ def register_function(api: Api, name: str, port: int) -> None:
     api.apply(function)
     api.apply(revision)
     serve_at = {"endpoint": f"dns:///localhost:{port}", "capabilities": ["composition"]}
-    healthy = [_condition("RevisionHealthy"), _condition("RuntimeHealthy")]
+    healthy = [condition("RevisionHealthy"), condition("RuntimeHealthy")]
     api.patch(revision, {"status": serve_at | {"conditions": healthy}}, "status")
-    installed = [_condition("Healthy"), _condition("Installed")]
+    installed = [condition("Healthy"), condition("Installed")]
     api.patch(function, {"status": {"conditions": installed}}, "status")
 
 
-def _condition(kind: str) -> Manifest:
+def condition(kind: str) -> Manifest:
     return {
         "type": kind,
         "status": "True",

@@ -11,12 +11,12 @@ from tests.cluster.rig.ports import free_ports, listening
 from tests.cluster.rig.processes import Part
 from tests.tools.find import module_dir, require
 
-_MODULE = "github.com/crossplane-contrib/provider-kubernetes"
+MODULE = "github.com/crossplane-contrib/provider-kubernetes"
 
 
 def install(api: Api) -> None:
     """The namespaced kinds only; Crossplane v2 compositions use no others."""
-    crds = module_dir("provider-kubernetes", _MODULE) / "package" / "crds"
+    crds = module_dir("provider-kubernetes", MODULE) / "package" / "crds"
     install_crds(api, crds.glob("kubernetes.m.crossplane.io_*.yaml"))
 
 

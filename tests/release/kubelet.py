@@ -1,0 +1,55 @@
+"""What Crossplane's Deployment and a kubelet do for a Function: run its package's own image."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.cluster.rig import packages
+from tests.cluster.rig.kube import Manifest
+from tests.cluster.rig.ports import free_ports
+from tests.cluster.rig.processes import Part
+from tests.cluster.rig.up import Rig
+from tests.image.container import Image
+
+
+@dataclass
+class Kubelet:
+    """One process per active revision of a Function, unpacked from the registry."""
+
+    rig: Rig
+    folder: Path
+    name: str
+    running: dict[str, tuple[Part, int, int]] = field(default_factory=dict)
+
+    def tend(self) -> None:
+        """Start what is active, say where it listens, then stop what is not."""
+        wanted = {revision["spec"]["image"] for revision in self.revisions("Active")}
+        for image in wanted - set(self.running):
+            self.running[image] = self._start(image)
+        for image in wanted:
+            packages.serve(self.rig.control, self.name, self.running[image][1])
+        for image in set(self.running) - wanted if wanted else ():
+            self.running.pop(image)[0].stop()
+
+    def stop(self) -> None:
+        for part, _, _ in self.running.values():
+            part.stop()
+
+    def metrics_port(self) -> int:
+        ((_, _, metrics),) = self.running.values()
+        return metrics
+
+    def revisions(self, state: str) -> list[Manifest]:
+        labels = f"pkg.crossplane.io/package={self.name}"
+        found = self.rig.control.api.list(packages.API, "FunctionRevision", labels=labels)
+        return [revision for revision in found if revision["spec"]["desiredState"] == state]
+
+    def _start(self, image: str) -> tuple[Part, int, int]:
+        folder = self.folder / image.replace("/", "_").replace(":", "_")
+        certificates = self.rig.authority.issue(folder / "tls", self.name)
+        port, metrics = free_ports(2)
+        unpacked = Image.pull(image, folder / "root")
+        log = self.rig.run / "logs" / f"{folder.name}.log"
+        part = unpacked.serving(folder.name, certificates, port, metrics, log)
+        part.start()
+        part.wait()
+        return part, port, metrics

@@ -1,0 +1,225 @@
+"""What `make release` makes, installed by Crossplane's own package manager and taken off again.
+
+The function that answers is the process of the package's image (kubelet.py). Only its Deployment is
+not made: core runs with the runtime External.
+"""
+
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from tests.cluster.documents import FIRST, deployment, tier
+from tests.cluster.expect import Fleet, identities
+from tests.cluster.rig import crossplane, fleet, packages, provider
+from tests.cluster.rig.functions import CHECKOUT
+from tests.cluster.rig.kube import Manifest, describe, is_true, load
+from tests.cluster.rig.up import Rig
+from tests.release.kubelet import Kubelet
+from tests.tools.find import module_dir, require
+from tools.release import __main__ as release
+from tools.release import image, manifests
+from tools.release.image import tool
+
+ARCH = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
+PACKAGES = {"Function": 1, "Configuration": 3, "Provider": 1}
+CHAT = tier("released")
+FIRST_ENGINE, SECOND_ENGINE, THIRD_ENGINE = (
+    deployment(name, "released") for name in ("installed", "upgraded", "rolled-back")
+)
+
+
+@dataclass
+class Control:
+    """A control plane, what installs on it, and who runs the function."""
+
+    world: Fleet
+    kubelet: Kubelet
+    releases: dict[str, Path]
+
+    def kubectl(self, *arguments: str) -> str:
+        config = str(self.world.rig.control.kubeconfig)
+        command = [str(require("kubectl")), "--kubeconfig", config, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def files(self, version: str) -> list[str]:
+        out = self.releases[version]
+        return [f"--filename={out / name}" for name in ("install.yaml", "standalone.yaml")]
+
+    def installed(self, kind: str) -> list[Manifest]:
+        return self.world.api.list(packages.API, kind)
+
+    def install(self, version: str) -> None:
+        """Apply a release and wait for its packages."""
+        self.kubectl("apply", *self.files(version))
+
+        def healthy() -> bool:
+            self.kubelet.tend()
+            _run_provider(self.world)
+            found = {kind: self.installed(kind) for kind in PACKAGES}
+            ours = [p for kind in ("Function", "Configuration") for p in found[kind]]
+            counts = {kind: len(items) for kind, items in found.items()}
+            current = [p.get("status", {}).get("currentIdentifier", "") for p in ours]
+            return (
+                counts == PACKAGES
+                and all(name.endswith(f":{version}") for name in current)
+                and all(is_true(p, c) for p in ours for c in ("Installed", "Healthy"))
+            )
+
+        everything = [p for kind in PACKAGES for p in self.installed(kind)]
+        self.world.rig.until(
+            healthy,
+            f"everything of {version} is healthy",
+            120,
+            every=1,
+            explain=lambda: "\n".join(describe(self.world.api, p) for p in everything),
+        )
+
+    def version(self) -> str:
+        """The version that the answering process reports."""
+        page = httpx.get(f"http://127.0.0.1:{self.kubelet.metrics_port()}/metrics").text
+        (line,) = (row for row in page.splitlines() if "build_info{" in row)
+        return line.split('"')[1]
+
+    def calls(self) -> float:
+        page = httpx.get(f"http://127.0.0.1:{self.kubelet.metrics_port()}/metrics").text
+        rows = [row for row in page.splitlines() if row.startswith("function_kv_offload_calls_t")]
+        return sum(float(row.split()[-1]) for row in rows)
+
+
+def _run_provider(world: Fleet) -> None:
+    """The rig runs the provider itself: say so for the package's revision."""
+    for revision in world.api.list(packages.API, "ProviderRevision"):
+        known = (revision.get("status") or {}).get("conditions") or []
+        if not any(c["type"] == "RuntimeHealthy" and c["status"] == "True" for c in known):
+            there = crossplane.condition("RuntimeHealthy")
+            rest = [c for c in known if c["type"] != "RuntimeHealthy"]
+            world.api.patch(revision, {"status": {"conditions": [*rest, there]}}, "status")
+
+
+def _provider_package(folder: Path, address: str) -> str:
+    """provider-kubernetes' kinds as a package; its address without the tag."""
+    origin = module_dir("provider-kubernetes", provider.MODULE) / "package"
+    (meta,) = load(origin / "crossplane.yaml")
+    meta["spec"] = {}
+    crds = [d for f in sorted((origin / "crds").glob("kubernetes.m.*.yaml")) for d in load(f)]
+    file = packages.build(folder, "provider-kubernetes", crds, "v1.2.1", meta)
+    reference = f"{address}/provider-kubernetes"
+    tool("crossplane", "xpkg", "push", f"--package-files={file}", f"{reference}:v1.2.1")
+    return reference
+
+
+def _release(
+    source: Path, folder: Path, version: str, address: str, where: str, epoch: int
+) -> Path:
+    """Make and push a release of a tree under another version."""
+    tree = shutil.copytree(source, folder / "source", symlinks=True)
+    project = tree / "pyproject.toml"
+    project.write_text(project.read_text().replace('version = "0.1.0"', f'version = "{version}"'))
+    names = manifests.Names(address, f"v{version}", where, "test")
+    out = folder / "out"
+    out.mkdir()
+    release.packages(tree, folder / "scratch", out, epoch, [ARCH], names)
+    release.push(out, names, address)
+    return out
+
+
+@pytest.fixture(scope="module")
+def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
+    folder = tmp_path_factory.mktemp("release")
+    git = ["git", "-C", str(CHECKOUT), "stash", "create"]
+    staged = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+    source, _, epoch = release.checkout(staged or "HEAD", folder / "source")
+    with image.registry(folder / "registry") as address:
+        where = _provider_package(folder, address)
+        made = {
+            f"v{version}": _release(source, folder / version, version, address, where, epoch)
+            for version in ("0.1.0", "0.2.0")
+        }
+        with Rig(CHECKOUT / ".run" / "release", (FIRST,), with_lws=False, registers=False) as rig:
+            document = yaml.safe_load_all((made["v0.1.0"] / "install.yaml").read_text())
+            (name,) = (d["metadata"]["name"] for d in document if d["kind"] == "Function")
+            kubelet = Kubelet(rig, folder, name)
+            try:
+                yield Control(Fleet(rig), kubelet, made)
+            finally:
+                kubelet.stop()
+
+
+@pytest.fixture(scope="module")
+def installed(control: Control) -> Control:
+    control.install("v0.1.0")
+    fleet.declare(control.world.rig, packages=False)
+    return control
+
+
+def test_two_files_bring_everything_to_healthy(installed: Control):
+    """Nothing is installed twice, whoever came first: the file or the dependency."""
+    assert {kind: len(installed.installed(kind)) for kind in PACKAGES} == PACKAGES
+    assert installed.version() == "0.1.0"
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
+    name = {"name": installed.kubelet.name, "namespace": crossplane.NAMESPACE}
+    assert installed.world.api.again({**budget, "metadata": name})
+
+
+def test_tier_and_workload_work_with_the_packages_own_process(installed: Control):
+    world, before = installed.world, installed.calls()
+    for document in (CHAT, FIRST_ENGINE):
+        world.api.apply(document)
+        world.until_ready(document, limit=60)
+    assert world.condition(FIRST_ENGINE, "KVOffloadReady") == ("True", "Wired")
+    assert installed.calls() > before
+
+
+def test_upgrade_rolls_no_pod(installed: Control):
+    _move(installed, "v0.2.0", SECOND_ENGINE)
+    assert [r["spec"]["image"].endswith(":v0.1.0") for r in installed.kubelet.revisions("Inactive")]
+
+
+def test_rollback_rolls_no_pod(installed: Control):
+    """The first version works on with what the second wrote."""
+    _move(installed, "v0.1.0", THIRD_ENGINE)
+
+
+def _move(control: Control, version: str, newcomer: Manifest) -> None:
+    """Install another version; pods stay, and a new workload is wired by it."""
+    world = control.world
+    before = identities(world.pods(FIRST, ""))
+    control.install(version)
+    assert control.version() == version[1:]
+    world.api.apply(newcomer)
+    world.until_ready(newcomer, limit=60)
+    assert world.condition(newcomer, "KVOffloadReady") == ("True", "Wired")
+    for document in (CHAT, FIRST_ENGINE):
+        world.touch(document)
+        world.until_ready(document, limit=60)
+    assert before and before.items() <= identities(world.pods(FIRST, "")).items()
+
+
+def test_uninstall_leaves_nothing(installed: Control):
+    """docs/upgrade.md, in its order: workloads, tiers, clusters, then the packages."""
+    world = installed.world
+    for document in (FIRST_ENGINE, SECOND_ENGINE, THIRD_ENGINE, CHAT):
+        world.remove(document)
+    world.until_empty(FIRST)
+    _, cluster = fleet.inference_cluster(world.rig.workload(FIRST))
+    world.remove(cluster)
+    installed.kubectl("delete", *installed.files("v0.1.0"), "--timeout=120s")
+
+    def gone() -> bool:
+        api = "apiextensions.crossplane.io"
+        kept = world.api.list(f"{api}/v2", "CompositeResourceDefinition")
+        kept += world.api.list(f"{api}/v1", "Composition")
+        kept += [p for kind in ("Function", "Configuration") for p in installed.installed(kind)]
+        kept += world.api.list(packages.API, "FunctionRevision")
+        return not kept
+
+    world.rig.until(gone, "nothing of ours is left", 120, every=1)
