@@ -1,10 +1,10 @@
 """vLLM's level of files (`fs`), with a checksum in each file: a damaged file is a miss.
 
 A file is upstream's and one more page, with a checksum of the file's bytes and of its name. A file
-that does not match is removed, counted and logged, and vLLM computes its tokens again. Of each
-512 bytes the sum as 64-bit numbers is taken, and of all sums CRC-32: faults of disks change whole
-sectors, and numpy adds as fast as memory is read. From function-kv-offload, for vLLM 0.29 to 0.33;
-docs/native.md says what it costs.
+that does not match is removed (if this user may), counted and logged, and vLLM computes its tokens
+again. Of each 512 bytes the sum as 64-bit numbers is taken, and of all sums CRC-32: faults of disks
+change whole sectors, and numpy adds as fast as memory is read. From function-kv-offload, for vLLM
+0.29 to 0.33; docs/native.md says what it costs.
 """
 
 import collections
@@ -25,14 +25,15 @@ from vllm.v1.kv_offload.base import OffloadingCounterMetadata
 
 FORMAT = "checked-1"  # a directory: files of upstream's class lie elsewhere
 DAMAGED = "vllm:kv_offload_tiering_damaged_files"
-PAGE = 4096  # what O_DIRECT writes at least
+PAGE = max(4096, mmap.PAGESIZE)  # what O_DIRECT writes at least; some kernels have 64 KiB
 _SECTOR = 512
 _AT_ONCE = 4 << 20  # bytes that are checked while the next ones are read
 _CHECKSUM = struct.Struct("<8sI")
-_HELP = "Files of blocks whose checksum or length was wrong; each was removed and is a miss."
+_HELP = "Files of blocks whose checksum or length was wrong; each is a miss."
 _damaged = collections.deque()
 _own = threading.local()
 _checkers = ThreadPoolExecutor(4, "kv_offload_checksum")
+_of_stores = ThreadPoolExecutor(4, "kv_offload_checksum")  # a load waits for no store
 
 
 def _upstream():
@@ -58,7 +59,7 @@ def store(paths, view, offsets, size, direct=True):
     """Write the blocks that have no file yet. Raise OSError at the first that cannot be written."""
     found = zip(_blocks(view, offsets, size), paths)
     absent = [(block, path) for block, path in found if not os.path.exists(path)]
-    for (block, path), made in zip(absent, _checkers.map(lambda one: checksum(*one), absent)):
+    for (block, path), made in zip(absent, _of_stores.map(lambda one: checksum(*one), absent)):
         _write(path, block, made, os.O_DIRECT if direct else 0)
 
 
@@ -78,16 +79,24 @@ def load(paths, view, offsets, size, direct=True):
             unchecked = []
     intact = [one for check in checks for one in check.result()] + _are_intact(unchecked)
     damaged = [path for path, is_intact in zip(paths, intact) if not is_intact]
-    for path in damaged:
-        _damaged.append(path)
-        with contextlib.suppress(OSError):
-            os.remove(path)
+    _damaged.extend(damaged)
     if damaged:
-        problem = OSError(f"{len(damaged)} damaged files were removed, the first is {damaged[0]}")
+        stay = [path for path in damaged if not _remove(path)]
+        told = f"{len(damaged) - len(stay)} damaged files were removed, the first is {damaged[0]}"
+        if stay:
+            told = f"{len(stay)} of {len(damaged)} damaged files cannot be removed: {stay[0]}"
+        problem = OSError(told)
         del intact[intact.index(False) :]
     if problem:
         problem.num_succeeded = len(intact)
         raise problem
+
+
+def _remove(path):
+    """Return whether the file is gone. Another user's may stay, and is a miss each time."""
+    with contextlib.suppress(OSError):
+        os.remove(path)
+    return not os.path.lexists(path)
 
 
 def _are_intact(group):
@@ -115,7 +124,8 @@ def _read(path, block, flags):
         length = os.readv(file, [block, page])
     finally:
         os.close(file)
-    return page[: _CHECKSUM.size] if length == len(block) + PAGE else b""
+    # A node with smaller pages has written a shorter one.
+    return page[: _CHECKSUM.size] if length >= len(block) + _CHECKSUM.size else b""
 
 
 def _write(path, block, found, flags):

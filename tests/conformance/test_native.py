@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from function.backends.native import BACKEND
-from function.backends.native.connector import CHECKED_FILES
+from function.backends.native.connector import BOUNDED_BUCKET, CHECKED_FILES
 from tests.conformance import buckets, consumers, evictor
 from tests.conformance.bench import metrics
 from tests.conformance.clients import CHECKERS
@@ -152,6 +152,31 @@ def test_damaged_files_are_misses_of_vllms_own_level(tmp_path):
     for damage, found in said.items():
         assert found == {**missed, "counted": 1}, damage
     assert done.stderr.count("1 damaged files were removed") == len(said)
+
+
+def test_bucket_that_hangs_holds_no_lookup(tmp_path):
+    """vLLM's own level and NIXL's own client: the first lookup waits for the two tries of a wave of
+    requests, the next ones for nothing, and nothing is stored meanwhile."""
+    (tmp_path / f"{BOUNDED_BUCKET.name}.py").write_text(BOUNDED_BUCKET.text)
+    search = f"{tmp_path}:{environment_with('cuda12').beside}"
+    done = subprocess.run(
+        [
+            environment("vllm").python,
+            CHECKERS / "bounded_bucket.py",
+            "BoundedBucket",
+            BOUNDED_BUCKET.name,
+        ],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "VLLM_TARGET_DEVICE": "cpu", "PYTHONPATH": search},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    said = json.loads(done.stdout.splitlines()[-1])
+    (first, waited), (following, seconds) = said.pop("first"), said.pop("next")
+    (stored, refused), (again, _) = said.pop("store"), said.pop("again")
+    assert (first, following, stored, again) == (0, 0, False, 30)
+    assert waited < 20 and seconds < 1 and refused < 1
+    assert said == {"stored": True, "hits": 30, "loaded": True, "label": "obj", "left": []}
 
 
 # An engine's connection to its bucket: vLLM's settings of it and NIXL's own transfer. argv is what

@@ -5,8 +5,6 @@ shared levels the identity is a directory: vLLM's digest contains the model stri
 revision, quantisation nor attention backend. Our class adds what the engine resolved (`keyed`).
 """
 
-from typing import Any
-
 from function.api.base import present
 from function.api.native import NativeDisk, NativeLevel, NativePeers, NativeSimple
 from function.backends import access_keys, keyed, modules, seeds, trust, volumes
@@ -24,13 +22,14 @@ DISK, _DISK = f"{facts.MOUNTS}/disk", "kv-offload-disk"
 _HOST, _PORT = "VLLM_P2P_SIDE_CHANNEL_HOST", "VLLM_P2P_SIDE_CHANNEL_PORT"
 # Container ports have names; ports of further ranks are not declared.
 _PEERS, _MOST = "kv-peers", 64
-# The level of files with a checksum in each.
+# The level of files with a checksum in each, and the bucket that may hang.
 CHECKED_FILES = modules.module("native", "native/checked_files.py")
+BOUNDED_BUCKET = modules.module("native", "native/bounded_bucket.py")
 
 ALLOWS = Allowance(
     connectors=frozenset({facts.CONNECTOR, facts.SIMPLE}),
     modules=(keyed.PREFIX,),
-    programs=keyed.DIGESTS | modules.digests([CHECKED_FILES.text]),
+    programs=keyed.DIGESTS | modules.digests([CHECKED_FILES.text, BOUNDED_BUCKET.text]),
     search_paths=modules.SEARCH_PATHS,
     env=frozenset({seeds.SEED, _HOST, _PORT}),
     secrets=frozenset(access_keys.NAMES),
@@ -62,9 +61,9 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         "kv_connector_extra_config": _extra(tier, engine),
     }
     resolves = bool(levels) and facts.RESOLVED in engine.features
-    module = modules.mounted(keyed.MODULE.files, FILES) if resolves else {}
-    if module and any(facts.file_systems(tier)):
-        module["files"] |= CHECKED_FILES.files
+    files = keyed.MODULE.files | (CHECKED_FILES.files if any(facts.file_systems(tier)) else {})
+    files |= BOUNDED_BUCKET.files if buckets else {}
+    module = modules.mounted(files, FILES) if resolves else {}
     return Injection(
         backend="Native",
         connector=keyed.keyed(connector) if resolves else connector,
@@ -128,10 +127,8 @@ def _disk_gib(disk: NativeDisk, engine: Engine) -> int:
 
 
 def _ports(peers: NativePeers, engine: Engine) -> tuple[Json, ...]:
-    ranks = min(engine.number("--data-parallel-size"), _MOST)
-    return tuple(
-        {"name": f"{_PEERS}-{rank}", "containerPort": peers.port + rank} for rank in range(ranks)
-    )
+    ports = range(min(engine.number("--data-parallel-size"), _MOST))
+    return tuple({"name": f"{_PEERS}-{n}", "containerPort": peers.port + n} for n in ports)
 
 
 def _extra(tier: Tier, engine: Engine) -> Json:
@@ -139,10 +136,8 @@ def _extra(tier: Tier, engine: Engine) -> Json:
     extra: Json = {"cpu_bytes_to_use": facts.cpu_bytes(tier, engine)}
     if spec.eviction_policy != "LRU":
         extra["eviction_policy"] = spec.eviction_policy.lower()
-    if spec.blocks_per_chunk is not None:
-        extra["blocks_per_chunk"] = spec.blocks_per_chunk
-    if spec.store_threshold is not None:
-        extra["store_threshold"] = spec.store_threshold
+    numbers = {"blocks_per_chunk": spec.blocks_per_chunk, "store_threshold": spec.store_threshold}
+    extra |= {name: number for name, number in numbers.items() if number is not None}
     if tier.spec.events is not None and "self_describing_kv_events" in engine.features:
         # A router needs the tokens in events.
         extra["self_describing_kv_events"] = True
@@ -160,13 +155,13 @@ def _level(tier: Tier, level: NativeLevel, engine: Engine) -> Json:
     if files is not None:
         threads = {"n_read_threads": files.read_threads, "n_write_threads": files.write_threads}
         root = f"{facts.directory(tier, level)}/{engine.identity}"
-        body = {"type": "fs", "root_dir": root} | {name: n for name, n in threads.items() if n}
-        ours = {"type": "CheckedFiles", "module_path": CHECKED_FILES.name}
-        return body | ours if facts.RESOLVED in engine.features else body
+        body: Json = {"type": "fs", "root_dir": root}
+        body |= {name: n for name, n in threads.items() if n}
+        return body | _ours(engine, "CheckedFiles", CHECKED_FILES)
     if level.peers is not None:
         return {"type": "p2p"}
     bucket = present(level.bucket)
-    store: dict[str, Any] = {
+    store: Json = {
         "bucket": bucket.bucket,
         "endpoint_override": bucket.endpoint,
         "region": bucket.region,
@@ -175,7 +170,14 @@ def _level(tier: Tier, level: NativeLevel, engine: Engine) -> Json:
     if bucket.ca_config_map is not None:
         store["ca_bundle"] = trust.path(facts.mount(level))
     prefix = f"{tier.remote_name}/{engine.identity}"
-    return {"type": "obj", "store_config": store, "prefix": prefix}
+    body = {"type": "obj", "store_config": store, "prefix": prefix}
+    return body | _ours(engine, "BoundedBucket", BOUNDED_BUCKET)
+
+
+def _ours(engine: Engine, name: str, module: modules.Module) -> Json:
+    """Return what makes a level one of our classes, where vLLM has what they extend."""
+    known = facts.RESOLVED in engine.features
+    return {"type": name, "module_path": module.name} if known else {}
 
 
 def _mount(tier: Tier, level: NativeLevel, volume: Json, engine: Engine) -> Json:

@@ -42,13 +42,13 @@ def spec():
 
 
 class Level:
-    """A level of files over its own memory, by vLLM's factory."""
+    """A level over its own memory, by vLLM's factory: of files, where it has a folder."""
 
     def __init__(self, root, blocks=BLOCKS, size=SIZE, **config):
         self.blocks, self.size, self.jobs = blocks, size, 0
         self.memory = np.frombuffer(mmap.mmap(-1, blocks * size), np.uint8).reshape(blocks, size)
         self.keys = [make_offload_key(bytes([1, n % 251, n // 251]) * 10, 0) for n in range(blocks)]
-        level = {"root_dir": str(root), **config}
+        level = {"root_dir": str(root), **config} if root else config
         view = memoryview(self.memory)
         self.tier = SecondaryTierFactory.create_secondary_tier(level, view, spec())
 
@@ -57,7 +57,7 @@ class Level:
 
     def run(self, submit, blocks=None):
         """Return the result of a job over these blocks."""
-        ids = np.array(range(self.blocks) if blocks is None else blocks)
+        ids = np.array(range(self.blocks) if blocks is None else blocks, np.int32)
         request, self.jobs = SimpleNamespace(req_id="r"), self.jobs + 1
         told = {"job_id": self.jobs, "keys": [self.keys[n] for n in ids], _IDS: ids}
         submit(
@@ -67,9 +67,9 @@ class Level:
             time.sleep(0.001)
         return done[0]
 
-    def hits(self):
+    def hits(self, request="r"):
         """Return whether each block is found, as a scheduler asks over several steps."""
-        request, found = SimpleNamespace(req_id="r"), [LookupResult.RETRY] * self.blocks
+        request, found = SimpleNamespace(req_id=request), [LookupResult.RETRY] * self.blocks
         while LookupResult.RETRY in found:
             found = [self.tier.lookup(key, request) for key in self.keys]
             self.tier._lookup_manager.flush()

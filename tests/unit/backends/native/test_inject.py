@@ -7,7 +7,7 @@ import pytest
 
 from function.api.engines import SGLANG
 from function.backends.native import BACKEND
-from function.backends.native.connector import CHECKED_FILES
+from function.backends.native.connector import BOUNDED_BUCKET, CHECKED_FILES
 from function.contract import gate
 from function.contract.backend import Tier
 from function.contract.engine import Engine
@@ -138,7 +138,8 @@ def test_levels_keep_their_order_and_carry_the_identity() -> None:
         "spec_name": "TieringOffloadingSpec",
         "secondary_tiers": [
             {
-                "type": "obj",
+                "type": "BoundedBucket",
+                "module_path": BOUNDED_BUCKET.name,
                 "store_config": {
                     "bucket": "kv",
                     "endpoint_override": "https://s3.example.org",
@@ -160,18 +161,19 @@ def test_levels_keep_their_order_and_carry_the_identity() -> None:
 SHARED = native(FILES)
 
 
-@pytest.mark.parametrize("levels", [(FILES,), (BUCKET,), (PEERS,)])
+@pytest.mark.parametrize("levels", [(FILES,), (BUCKET,), (PEERS,), (FILES, BUCKET)])
 def test_shared_levels_are_keyed_by_what_the_engine_resolved(levels: tuple[Any, ...]) -> None:
     found = BACKEND.inject(native(*levels), vllm())
     name = (found.connector or {})["kv_connector_module_path"]
-    checked = [f"{CHECKED_FILES.name}.py"] if FILES in levels else []
-    assert set(found.files) == {f"{name}.py", *checked}
+    ours = [(FILES, CHECKED_FILES), (BUCKET, BOUNDED_BUCKET)]
+    classes = [f"{module.name}.py" for level, module in ours if level in levels]
+    assert set(found.files) == {f"{name}.py", *classes}
     assert found.search_paths == {"PYTHONPATH": found.files_path}
     assert BACKEND.allows.problem(found) == ""
 
 
 @pytest.mark.parametrize(
-    ("levels", "features"), [((), FEATURES), ((FILES,), FEATURES - {"kv_cache_layout"})]
+    ("levels", "features"), [((), FEATURES), ((FILES, BUCKET), FEATURES - {"kv_cache_layout"})]
 )
 def test_upstreams_class_where_nothing_is_shared_or_known(
     levels: tuple[Any, ...], features: frozenset[str]

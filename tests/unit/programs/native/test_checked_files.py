@@ -9,6 +9,7 @@ import json
 import mmap
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -179,6 +180,62 @@ def test_damaged_file_is_a_miss_and_is_removed(level: Level, damage: str) -> Non
     assert bytes(level.memory[: 2 * SIZE]) == level.content[: 2 * SIZE]
     assert [path.exists() for path in level.paths] == [True, True, False, True]
     assert (level.counted(), level.counted()) == (1, 0)
+
+
+def test_damaged_file_of_another_user_is_said_to_stay(
+    level: Level, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is a miss each time, and counted each time."""
+    level.store()
+    zero_half(level.paths[2])
+
+    def refuse(path: str) -> None:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(os, "remove", refuse)
+    for _ in range(2):
+        with pytest.raises(OSError, match=r"1 of 1 damaged files cannot be removed: .*/2\.bin"):
+            level.load()
+        assert level.paths[2].exists() and level.counted() == 1
+
+
+def test_files_of_nodes_with_other_pages_are_read(
+    level: Level, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel has pages of 4 KiB or 64, and the shared files are the same."""
+    level.store()
+    monkeypatch.setattr(level.ours, "PAGE", 65536)
+    level.ours._own.__dict__.clear()
+    level.load()
+    assert bytes(level.memory[:]) == level.content and level.counted() == 0
+    for path in level.paths:
+        path.unlink()
+    level.store()
+    assert {path.stat().st_size for path in level.paths} == {SIZE + 65536}
+    monkeypatch.setattr(level.ours, "PAGE", 4096)
+    level.ours._own.__dict__.clear()
+    level.load()
+    assert bytes(level.memory[:]) == level.content and level.counted() == 0
+
+
+def test_page_is_the_kernels(vllm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mmap, "PAGESIZE", 65536)
+    assert module().PAGE == 65536
+
+
+def test_load_waits_for_no_checksum_of_a_store(
+    level: Level, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    level.store()
+    monkeypatch.setattr(level.ours, "_AT_ONCE", SIZE)
+    go_on = threading.Event()
+    for _ in range(64):
+        level.ours._of_stores.submit(go_on.wait)
+    try:
+        level.load()
+    finally:
+        go_on.set()
+    assert bytes(level.memory[:]) == level.content
 
 
 def test_every_damaged_file_of_a_job_is_removed(level: Level) -> None:

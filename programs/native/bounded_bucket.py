@@ -1,0 +1,92 @@
+"""vLLM's level of a bucket (`obj`): while the bucket does not answer, its blocks are misses.
+
+Upstream asks for each block of a prompt for up to 30 s, behind all stores that wait, and the
+request waits for the whole. Here lookups have a client of their own, the AWS SDK tries twice (6 s),
+and after a failure nothing is asked or stored for PAUSE seconds: vLLM computes the tokens. Objects
+and their names are upstream's. From function-kv-offload, for vLLM 0.29 to 0.33.
+"""
+
+import contextlib
+import importlib.util
+import os
+import time
+from typing import Any
+
+from vllm.distributed.nixl_utils import NixlWrapper, nixl_agent_config
+from vllm.logger import init_logger
+from vllm.v1.kv_offload.tiering.base import JobResult
+from vllm.v1.kv_offload.tiering.obj.config import ObjStoreConfig
+
+PAUSE = 10.0  # seconds
+AT_ONCE = 25  # the connections of one client of the AWS SDK; more requests wait for one
+# The default mode tries eleven times, whatever AWS_MAX_ATTEMPTS says.
+RETRIES = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "2"}
+logger = init_logger(f"vllm.{__name__}")
+
+
+def _upstream():
+    """Return a copy of upstream's module that looks up by the class below."""
+    spec: Any = importlib.util.find_spec("vllm.v1.kv_offload.tiering.obj.manager")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextlib.contextmanager
+def _retries():
+    """Set what a client reads when it is made. The pod's own values stand."""
+    absent = [name for name in RETRIES if name not in os.environ]
+    os.environ.update({name: RETRIES[name] for name in absent})
+    try:
+        yield
+    finally:
+        for name in absent:
+            del os.environ[name]
+
+
+upstream = _upstream()
+UpstreamLookups: Any = upstream.ObjAsyncLookupManager
+
+
+class Lookups(UpstreamLookups):
+    def batch_lookup(self, keys, req_context):
+        found = []
+        while len(found) < len(keys) and not self._tier.is_away():
+            wave = keys[len(found) : len(found) + AT_ONCE]
+            named = [(0, 1, 0, self._tier._file_mapper.get_file_name(key)) for key in wave]
+            try:
+                seen = self._tier.asking.query_memory(named, "OBJ", "OBJ")
+                found += [one is not None for one in seen]
+            except Exception as problem:
+                self._tier.give_up(problem)
+        return found + [False] * (len(keys) - len(found))
+
+
+upstream.ObjAsyncLookupManager = Lookups
+UpstreamLevel: Any = upstream.ObjectStoreSecondaryTierManager
+
+
+class BoundedBucket(UpstreamLevel):
+    _away_until = 0.0
+
+    def __init__(self, *args, store_config, tier_type, io_threads=AT_ONCE, **more):
+        own = {"store_config": store_config, "tier_type": "obj", "io_threads": io_threads}
+        with _retries():
+            super().__init__(*args, **own, **more)
+            self.asking = NixlWrapper("Lookups", nixl_agent_config(backends=[]))
+            told = ObjStoreConfig(**store_config).to_nixl_params()
+            self.asking.create_backend("OBJ", {**told, "num_threads": str(AT_ONCE)})
+
+    def is_away(self):
+        return time.monotonic() < self._away_until
+
+    def give_up(self, problem):
+        self._away_until = time.monotonic() + PAUSE
+        logger.warning("The bucket does not answer: no block for %d s. %s", PAUSE, problem)
+
+    def submit_store(self, job_metadata):
+        if self.is_away():
+            failed = JobResult(job_id=job_metadata.job_id, success=False)
+            self._pending_results.append(failed)
+        else:
+            super().submit_store(job_metadata)
