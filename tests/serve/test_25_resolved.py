@@ -75,7 +75,7 @@ def test_other_blocks_of_one_identity_are_misses(fleet: Fleet, proof) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.pairs("sglang-hicache-file")
+@pytest.mark.pairs("sglang-hicache-file", "sglang-mooncake")
 def test_pages_of_other_weights_are_misses(fleet: Fleet, proof) -> None:
     """SGLang: weights are replaced in place, and put back; a dtype comes unseen."""
     fleet.site.model(CLAIM, MODELS["llama"])
