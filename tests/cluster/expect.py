@@ -73,17 +73,33 @@ class Fleet:
         return self.get(document)
 
     def until_condition(
-        self, document: Manifest, kind: str, wanted: tuple[str, str], limit: float = 30
+        self,
+        document: Manifest,
+        kind: str,
+        wanted: tuple[str, str],
+        limit: float = 30,
+        *,
+        touching: bool = False,
     ) -> Manifest:
-        """Wait for a condition's status and reason."""
+        """Wait for a condition's status and reason.
+
+        `touching`: have it looked at until then. Core reads what a function requires from a cache,
+        so that a call right after a change may not see it.
+        """
 
         def there() -> bool:
+            if touching:
+                self.touch(document)
             found = condition(self.api.again(document), kind)
             return (found.get("status"), found.get("reason")) == wanted
 
         name = f"{document['kind']} {document['metadata']['name']}"
         self.rig.until(
-            there, f"{name} has {kind}={wanted}", limit, explain=lambda: self.explain(document)
+            there,
+            f"{name} has {kind}={wanted}",
+            limit,
+            every=1 if touching else 0.1,
+            explain=lambda: self.explain(document),
         )
         return self.get(document)
 

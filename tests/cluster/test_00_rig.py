@@ -150,6 +150,6 @@ def test_make_cluster_starts_prints_usage_and_cleans_up(tmp_path: Path, how: str
         rest, _ = parent.communicate(timeout=60)
     assert parent.returncode == 0, rest
     assert f"export KUBECONFIG={run / 'control' / 'kubeconfig'}" in said
-    assert seconds < 60
+    assert seconds < 60 * PATIENCE
     assert not run.exists()
     assert processes_naming(str(run)) == []

@@ -165,10 +165,12 @@ def test_used_tier_and_its_fleet_are_not_deleted(world: Fleet, there: None):
     for document in (HELD, PAIRED, *used):
         with pytest.raises(Refused, match="in-use by"):
             world.api.delete(document)
-    world.touch(STAMPED)
-    world.rig.until(
-        lambda: is_true(fleet_usage(world), "Ready"), "the fleet holds itself", explain=str
-    )
+
+    def holds_itself() -> bool:
+        world.touch(STAMPED)
+        return is_true(fleet_usage(world), "Ready")
+
+    world.rig.until(holds_itself, "the fleet holds itself", every=1, explain=str)
     with pytest.raises(Refused, match="consumers use its tiers"):
         world.api.delete(STAMPED)
 
@@ -312,8 +314,12 @@ def test_no_usage_is_left(world: Fleet, leaving: float):
     world.rig.until(
         lambda: not usages(world), "no Usage is left", GONE_SECONDS, explain=lambda: events(world)
     )
-    world.touch(HELD)
-    world.rig.until(lambda: not world.get(HELD)["status"].get("usedBy"), "and no user is listed")
+
+    def is_unused() -> bool:
+        world.touch(HELD)
+        return not world.get(HELD)["status"].get("usedBy")
+
+    world.rig.until(is_unused, "and no user is listed", every=1)
     for document in TIERS:
         world.remove(document, limit=GONE_SECONDS)
     for cluster in (FIRST, SECOND):

@@ -19,8 +19,9 @@ SHELLS = {
 # What stands in for `sh`: the strictest that is there.
 POSIX = next(name for name in ("dash", "busybox", "bash") if name in SHELLS)
 ENGINES = ("vllm", "vllm-rs", "sglang", "python3")
+# One write for each start: those of jobs in the background must not mix.
 _RECORDER = """#!/bin/sh
-{ printf '%s\\0' "${0##*/}" "$@"; printf '\\1\\0'; } >> "$RECORD_FILE"
+printf '%s\\0' "${0##*/}" "$@" "$(printf '\\1')" >> "$RECORD_FILE"
 """
 # A loop that restarts its engine ends where it would wait.
 _SLEEP = "#!/bin/sh\nkill -9 $PPID\n"
