@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
@@ -40,16 +41,16 @@ class Slow:
 
 @contextlib.asynccontextmanager
 async def serving(runner: fn.FunctionRunner) -> AsyncIterator[grpc.aio.Channel]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    task = asyncio.create_task(server._serve(runner, address, None, []))
-    async with grpc.aio.insecure_channel(address) as channel:
-        await asyncio.wait_for(channel.channel_ready(), LIMIT)
-        yield channel
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    # A socket in a folder: a port that was free a moment ago may be another suite's by now.
+    with tempfile.TemporaryDirectory() as folder:
+        address = f"unix:{folder}/socket"
+        task = asyncio.create_task(server._serve(runner, address, None, []))
+        async with grpc.aio.insecure_channel(address) as channel:
+            await asyncio.wait_for(channel.channel_ready(), LIMIT)
+            yield channel
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
 
 def request(tag: str) -> fnv1.RunFunctionRequest:
