@@ -154,7 +154,7 @@ def test_damaged_files_are_misses_of_vllms_own_level(tmp_path):
     assert done.stderr.count("1 damaged files were removed") == len(said)
 
 
-def test_bucket_that_hangs_holds_no_lookup(tmp_path):
+def test_bucket_that_hangs_holds_no_lookup(node, tmp_path):
     """vLLM's own level and NIXL's own client: the first lookup waits for the two tries of a wave of
     requests, the next ones for nothing, and nothing is stored meanwhile."""
     (tmp_path / f"{BOUNDED_BUCKET.name}.py").write_text(BOUNDED_BUCKET.text)
