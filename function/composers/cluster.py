@@ -59,10 +59,11 @@ def compose(call: Call, step_input: Input, _: Registry) -> Answer:
         return refused(call, "cluster", problems)
     answer = Answer(conditions=[Condition(c.CONDITION_ACCEPTED, TRUE, c.REASON_VALID)])
     secret = present(spec.cluster.existing).secret_ref
+    leaves = call.observed_value(PROVIDER_CONFIG_KEY, "metadata", "deletionTimestamp")
     # Existing is ready: a ClusterProviderConfig has no readiness of its own.
-    answer.resources[PROVIDER_CONFIG_KEY] = Composed(
-        _provider_config(name, secret.name, secret.key), call.is_observed(PROVIDER_CONFIG_KEY)
-    )
+    config = _provider_config(name, secret.name, secret.key)
+    there = call.is_observed(PROVIDER_CONFIG_KEY) and not leaves
+    answer.resources[PROVIDER_CONFIG_KEY] = Composed(config, there)
     tiers, removed = {}, _removed(call, document)
     for inline in document.get("spec", {}).get("kvOffloadTiers", []):
         body = {k: v for k, v in inline.items() if k != "name"}
@@ -77,7 +78,9 @@ def compose(call: Call, step_input: Input, _: Registry) -> Answer:
         answer.resources[key] = Composed(manifest, ready)
         rows.append(_inline_row(tier, manifest, ready))
         why[tier] = tier_names.unready(call.observed(key) or {})
-    answer.status = {"providerConfigRef": {"name": name}, "kvOffloadTiers": rows}
+    # Core adopts that of a deleted cluster of this name. What used it now would keep it for ever.
+    named = {} if leaves else {"providerConfigRef": {"name": name}}
+    answer.status = {**named, "kvOffloadTiers": rows}
     answer.conditions.append(_tiers_condition(rows, why, sorted(kept)))
     answer.ready = all(r.ready for r in answer.resources.values())
     settled = answer.ready and not removed

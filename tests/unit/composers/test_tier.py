@@ -1099,6 +1099,18 @@ def test_a_standalone_cluster_gets_its_provider_config_and_its_tiers() -> None:
     assert got.status["providerConfigRef"] == {"name": "gpu"}
 
 
+def test_tiers_wait_for_a_provider_config_that_is_being_deleted() -> None:
+    """Core adopts the one of a deleted cluster of the same name."""
+    observed = observe(call(inference_cluster(), step_input=d.COMPOSE))
+    there = call(inference_cluster(), step_input=d.COMPOSE, observed=observed)
+    assert there.status["providerConfigRef"] == {"name": "gpu"}
+    assert there.composite_ready == "TRUE"
+    observed["clusterproviderconfig"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    leaves = call(inference_cluster(), step_input=d.COMPOSE, observed=observed)
+    assert "providerConfigRef" not in leaves.status
+    assert leaves.composite_ready == "FALSE"
+
+
 def used(namespace: str = "modelplane-system") -> dict[str, Any]:
     return {"metadata": {"name": "u", "namespace": namespace}}
 
