@@ -815,9 +815,11 @@ def test_used_by_lists_consumers_grouped_by_identity() -> None:
 
     usages = [usage("b", "bbb"), usage("c", "aaa"), usage("a", "bbb")]
     got = call(d.tier(), required=required(usages=usages))
-    who = [(u["identity"], u["name"]) for u in got.status["usedBy"]]
+    users = got.desired["users"]["data"]
+    who = [(u["identity"], u["name"]) for u in map(json.loads, users["usedBy"].splitlines())]
     assert who == [("aaa", "c"), ("bbb", "a"), ("bbb", "b")]
-    assert got.status["consumers"] == "3"
+    assert users["consumers"] == "3"
+    assert "users" not in call(d.tier(), required=required(usages=[])).desired
 
 
 FLEET = {"inferenceClusterRef": None, "clusterSelector": {"matchLabels": {"fleet": "prod"}}}
@@ -862,7 +864,7 @@ def test_a_fleet_whose_child_refused_its_edit_is_not_ready() -> None:
 # What is left of a fleet whose clusters "eu" and "us" are there, when "us" no longer matches.
 SHRINKING = {
     "nobody uses it": ([], ["tier-eu"]),
-    "in use": ([fleet_usage("composed-tier-us")], ["tier-eu", "tier-us", "usage-fleet"]),
+    "in use": ([fleet_usage("composed-tier-us")], ["tier-eu", "tier-us", "usage-fleet", "users"]),
     "a stranger says so": ([fleet_usage("composed-tier-us", "team-x")], ["tier-eu"]),
     "unresolved": (None, ["tier-eu", "tier-us"]),
 }
@@ -1016,7 +1018,7 @@ ANEW: dict[str, tuple[dict[str, Any], dict[str, Any], list[str], str | None]] = 
     "in use": (
         stamped_for(stamped(), annotations=FOR_THE_FIRST),
         REDECLARED | {"usages": [fleet_usage("composed-tier-us")]},
-        ["tier-eu", "tier-us", "usage-fleet"],
+        ["tier-eu", "tier-us", "usage-fleet", "users"],
         "first",
     ),
 }
@@ -1079,7 +1081,8 @@ def inference_cluster(**spec: Any) -> dict[str, Any]:
 
 def test_a_standalone_cluster_gets_its_provider_config_and_its_tiers() -> None:
     tier = {"name": "chat", "backend": "LMCache", "lmcache": {"l1": {"sizeGiB": 10}}}
-    got = call(inference_cluster(kvOffloadTiers=[tier]), step_input=d.COMPOSE)
+    document = inference_cluster(kvOffloadTiers=[tier])
+    got = call(document, step_input=d.COMPOSE)
     assert got.desired["clusterproviderconfig"]["spec"]["credentials"] == {
         "source": "Secret",
         "secretRef": {
