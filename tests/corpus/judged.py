@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from function import workloads
+from function import names, workloads
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
 from function.backends.registry import BACKENDS
@@ -31,6 +31,7 @@ from function.pods import wire
 from function.pods.offload_request import find
 from function.pods.siblings import SiblingResources
 from function.problems import Refused
+from function.workloads.model import POD, Template
 from kv_offload.docs.markdown import code, page
 
 Json = dict[str, Any]
@@ -153,6 +154,72 @@ def templates(workload: Json) -> dict[str, Json]:
     return {t.path: dict(t.body) for t in found.templates} if found else {}
 
 
+# What a person declares of an image of their own, and the newest stock image, by engine.
+_HELD = "lmcache=0.5.6,mooncake=0.3.13,nixl=1.5.1"
+NEWEST = {
+    "vLLM": ("0.33.0", "vllm/vllm-openai:v0.33.0"),
+    "SGLang": ("0.5.23", "lmsysorg/sglang:v0.5.23"),
+}
+
+
+def _engine(shape: Json) -> str:
+    return "SGLang" if "sglang" in json.dumps(shape["workload"]) else "vLLM"
+
+
+def _engines(shape: Json) -> list[Template]:
+    """The templates of pods that start the engine; all of them where no tier wires any."""
+    found = workloads.find(shape["workload"])
+    paths = shape.get("argv")
+    return [
+        template
+        for template in (found.templates if found else ())
+        if template.kind == POD and (paths is None or template.path in paths)
+    ]
+
+
+def declared(shape: Json) -> Json:
+    """Return the workload whose pods declare their engine, its version and its packages."""
+    workload, engine = shape["workload"], _engine(shape)
+    said = {
+        names.ANNOTATION_ENGINE: engine,
+        names.ANNOTATION_ENGINE_VERSION: NEWEST[engine][0],
+        names.ANNOTATION_PACKAGES: _HELD,
+    }
+    for template in _engines(shape):
+        metadata = template.body.get("metadata") or {}
+        annotations = {**said, **(metadata.get("annotations") or {})}
+        body = {**template.body, "metadata": {**metadata, "annotations": annotations}}
+        workload = workloads.replace(workload, template, body)
+    return workload
+
+
+def with_newest_image(shape: Json) -> Json:
+    """Return the workload with the newest stock image in its serving containers."""
+    workload, at = shape["workload"], shape.get("container", 0)
+    for template in _engines(shape):
+        spec = template.body["spec"]
+        containers = list(spec.get("containers") or ())
+        if at < len(containers) and containers[at].get("image"):
+            containers[at] = {**containers[at], "image": NEWEST[_engine(shape)][1]}
+            body = {**template.body, "spec": {**spec, "containers": containers}}
+            workload = workloads.replace(workload, template, body)
+    return workload
+
+
+def _reach() -> list[str]:
+    """The table of how many shapes each tier wires."""
+    ways = (lambda shape: shape["workload"], declared, with_newest_image)
+    lines = ["| tier | as is | declared | newest image |", "|---|---|---|---|"]
+    for tier in TIERS:
+        plan = planned(tier)
+        counts = [
+            sum(verdict(way(s), plan, s.get("beside", ()))[0] == WIRED for s in SHAPES.values())
+            for way in ways
+        ]
+        lines.append(f"| {tier} | {' | '.join(map(str, counts))} |")
+    return lines
+
+
 def text() -> str:
     """docs/shapes.md."""
     wired_at_all = sum(WIRED in shape["verdicts"].values() for shape in SHAPES.values())
@@ -161,14 +228,16 @@ def text() -> str:
         " not this page. -->",
         "# What happens to public workloads?",
         "",
-        "Verdicts on workloads as public charts, operators and guides write them, with only the "
-        "request for the smallest tier of each backend added. Each is judged by hand, and a test "
-        "holds the code to it. *Wired by*: the connector is added and everything else stays. "
-        f"The others refuse, with the [reason](reasons.md) named; {HICACHE} refuses with "
-        f"`{_UNSUPPORTED}` where it is not named. NodeServer and InProcess are modes of LMCache. "
-        f"{len(SHAPES)} shapes; {wired_at_all} are wired by at least one backend. "
-        f"A shape is a {_USUAL} unless its kind is named. Why a wired one is judged so, "
-        "and after which file it is written, is said in `tests/corpus/shapes`.",
+        "Workloads as public charts, operators and guides write them, with a request for the "
+        "smallest tier of each backend. Verdicts are by hand, and a test holds the code to them. "
+        "*Wired by*: only the connector is added. Others refuse with the [reason](reasons.md) "
+        f"named; {HICACHE}, where it is not named, with `{_UNSUPPORTED}`. NodeServer and InProcess "
+        f"are modes of LMCache. A shape is a {_USUAL} unless its kind is named. Sources: "
+        f"`tests/corpus/shapes`. {wired_at_all} of {len(SHAPES)} are wired by at least one backend. "
+        "By tier as they are, with the newest engine and packages declared, and with the newest "
+        "stock image:",
+        "",
+        *_reach(),
     ]
     groups: dict[tuple[str, ...], list[Json]] = {}
     for shape in SHAPES.values():
