@@ -8,7 +8,7 @@ default for pods that show nothing: it never contradicts what argv proves.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,16 +26,6 @@ from function.problems import Refused
 from function.reasons import Policy, Reason
 
 ANNOTATION, FIELD = "annotation", "field"
-
-_ANNOTATIONS = (
-    names.ANNOTATION_TIER,
-    names.ANNOTATION_POLICY,
-    names.ANNOTATION_ENGINE,
-    names.ANNOTATION_ENGINE_VERSION,
-    names.ANNOTATION_CACHE_IDENTITY,
-    names.ANNOTATION_PACKAGES,
-    names.ANNOTATION_MODEL_FAMILY,
-)
 
 # Characters of an annotation's value: a list of every package and family has 300.
 _LONGEST = 1024
@@ -76,11 +66,8 @@ def declared(
     declaration = _annotated(templates, step_input.tier_namespace)
     if by_field is not None:
         declaration = _or_field(declaration, by_field, step_input.tier_namespace)
-    return replace(
-        declaration,
-        default_engine=step_input.engine or "",
-        default_version=step_input.engine_version or "",
-    )
+    engine, version = step_input.engine or "", step_input.engine_version or ""
+    return replace(declaration, default_engine=engine, default_version=version)
 
 
 def _or_field(declaration: Declared, by_field: KVOffloadTierRef, tier_namespace: str) -> Declared:
@@ -91,9 +78,8 @@ def _or_field(declaration: Declared, by_field: KVOffloadTierRef, tier_namespace:
     if by_field.engine and not declaration.engine:
         declaration = replace(declaration, engine=by_field.engine, engine_source=FIELD)
     if by_field.engine_version and not declaration.version:
-        declaration = replace(
-            declaration, version=_version(by_field.engine_version), version_source=FIELD
-        )
+        version = _version(by_field.engine_version)
+        declaration = replace(declaration, version=version, version_source=FIELD)
     said = by_field.packages.model_dump() if by_field.packages else {}
     return replace(
         declaration,
@@ -109,7 +95,7 @@ def _annotated(templates: Iterable[Mapping[str, Any]], tier_namespace: str) -> D
     all_annotations = [(t.get("metadata") or {}).get("annotations") or {} for t in templates]
     policies = {a[names.ANNOTATION_POLICY] for a in all_annotations if names.ANNOTATION_POLICY in a}
     for annotations in all_annotations:
-        for name in _ANNOTATIONS:
+        for name in _READ:
             value = annotations.get(name)
             if value is None:
                 continue
@@ -123,28 +109,22 @@ def _annotated(templates: Iterable[Mapping[str, Any]], tier_namespace: str) -> D
                     "or on one",
                     _path(name),
                 )
-    tier = _tier(texts[names.ANNOTATION_TIER]) if names.ANNOTATION_TIER in texts else None
-    policy = _policy(texts[names.ANNOTATION_POLICY]) if names.ANNOTATION_POLICY in texts else None
-    engine = _engine(texts[names.ANNOTATION_ENGINE]) if names.ANNOTATION_ENGINE in texts else ""
-    version = (
-        _version(texts[names.ANNOTATION_ENGINE_VERSION])
-        if names.ANNOTATION_ENGINE_VERSION in texts
-        else ""
-    )
-    packages, families = (
-        texts.get(names.ANNOTATION_PACKAGES),
-        texts.get(names.ANNOTATION_MODEL_FAMILY),
-    )
+    said: dict[str, Any] = {
+        name: read(texts[name]) for name, read in _READ.items() if name in texts
+    }
+    tier = said.get(names.ANNOTATION_TIER)
+    engine = said.get(names.ANNOTATION_ENGINE, "")
+    version = said.get(names.ANNOTATION_ENGINE_VERSION, "")
     return Declared(
         ref=Ref(tier.namespace or tier_namespace, tier.name) if tier else None,
-        policy=policy,
+        policy=said.get(names.ANNOTATION_POLICY),
         engine=engine,
         engine_source=ANNOTATION if engine else "",
         version=version,
         version_source=ANNOTATION if version else "",
-        cache_identity=texts.get(names.ANNOTATION_CACHE_IDENTITY, ""),
-        packages={} if packages is None else declared_contents.packages(packages),
-        families=_families(families),
+        cache_identity=said.get(names.ANNOTATION_CACHE_IDENTITY, ""),
+        packages=said.get(names.ANNOTATION_PACKAGES, {}),
+        families=said.get(names.ANNOTATION_MODEL_FAMILY, frozenset()),
     )
 
 
@@ -184,13 +164,21 @@ def _version(value: str) -> str:
     return str(found)
 
 
-def _families(value: str | None) -> frozenset[str]:
-    return frozenset() if value is None else declared_contents.model_family(value)
-
-
 def _path(annotation: str) -> str:
     return f"metadata.annotations[{annotation}]"
 
 
 def _invalid(message: str, annotation: str) -> Refused:
     return Refused(Reason.INVALID_INPUT, message, _path(annotation))
+
+
+# How the value of each annotation is read.
+_READ: Mapping[str, Callable[[str], Any]] = {
+    names.ANNOTATION_TIER: _tier,
+    names.ANNOTATION_POLICY: _policy,
+    names.ANNOTATION_ENGINE: _engine,
+    names.ANNOTATION_ENGINE_VERSION: _version,
+    names.ANNOTATION_CACHE_IDENTITY: str,
+    names.ANNOTATION_PACKAGES: declared_contents.packages,
+    names.ANNOTATION_MODEL_FAMILY: declared_contents.model_family,
+}

@@ -27,6 +27,8 @@ _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _FALSE = frozenset({"", "0", "false", "no", "off"})
 # Where downloads are kept: the flag, then the first of these that is set, with what lies below it.
 _DOWNLOADS = "--download-dir"
+# KServe's webhook brings what it names to a directory that no volume of the template shows.
+_STORAGE = "STORAGE_URI"
 _OF_A_CLUSTER = ("pvc ", "hostPath ")
 _CACHES = (("HF_HUB_CACHE", ""), ("HUGGINGFACE_HUB_CACHE", ""), ("HF_HOME", "hub"))
 
@@ -142,9 +144,9 @@ def _add_source(
         _add(facts, unknown, flags, {_DOWNLOADS: ""})
         path, name = _downloads(flags, env) if _is_offline(env) else "", "downloads"
     if path:
-        facts[name], why = _behind_path(
-            template, container, path, around.namespace, around.model_source
-        )
+        unknown += [f"env {_STORAGE}"] if env.get(_STORAGE, "") is None else []
+        source = around.model_source or env.get(_STORAGE) or ""
+        facts[name], why = _behind_path(template, container, path, around.namespace, source)
         what = "" if name != "model" else f" (the model argument is {model})"
         unknown += [f"{why}{what}"] if why else []
 

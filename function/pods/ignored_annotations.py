@@ -1,7 +1,6 @@
 """Requests that nobody reads: a misspelled key, or one in a place where it does nothing.
 
-What is asked for in silence and ignored in silence is the worst of answers. Every key of ours is
-looked for in a whole document; those of a pod template that are known are the only ones that count.
+Every key of ours is looked for in a whole document; only those of known pod templates count.
 """
 
 import difflib

@@ -1,15 +1,18 @@
-"""What a container's own script installs by pip or uv before it starts the engine.
+"""What a container's own script installs by pip or uv before or as it starts the engine.
 
 It lies over what the image holds. A word is looked at once: a script may be long.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
+from function.api.engines import ENGINES
 from function.api.packages import BROUGHT
 from function.contract.packages import Fact, stated, unknown
 from function.contract.versions import parse
+from function.engines.registry import kind
 
 # A version that cannot be read, and a name alone, which takes what is there or else the newest.
 HIDDEN, ANY = "", "*"
@@ -17,12 +20,15 @@ NOT_SAID = "pip install, of no version that can be read"
 _BY_SCRIPT = "the container's own script installs it"
 
 _COMMANDS = re.compile(r"[;&|\n()]+")
-_INSTALLER = re.compile(r"(?:.*/)?(?:pip[\d.]*|uv)")
+_INSTALLER = re.compile(r"(?:.*/)?(?:pip[\d.]*|uvx?)")
 _REQUIREMENT = re.compile(
     r"([A-Za-z0-9][\w.-]*)(?:\[[\w,.-]{0,64}\])?(?:([=<>!~@ ].*))?", re.DOTALL
 )
 _WHEEL = re.compile(r"([\w.]+)-([^-]+)-[^/]*\.whl")
 _SOURCE = re.compile(r"git\+.*/([\w.-]+?)(?:\.git)?(?:[@#].*)?", re.DOTALL)
+_WITH = frozenset(("--with", "-w", "--from"))
+# What uvx does not take from the image.
+_ISOLATED = frozenset((*BROUGHT, *(kind(name).distribution for name in ENGINES)))
 _UPGRADES = frozenset(("-U", "--upgrade", "--pre", "--force-reinstall", "--reinstall"))
 
 
@@ -30,11 +36,12 @@ def of(container: Mapping[str, Any]) -> dict[str, str]:
     """{name on PyPI: the version, HIDDEN or ANY} of what the container's command installs."""
     found: dict[str, str] = {}
     lists = [words for key in ("command", "args") if isinstance(words := container.get(key), list)]
-    for text in (word for words in lists for word in words if isinstance(word, str)):
-        for command in _COMMANDS.split(text.replace("\\\n", " ")):
-            for name, version in _installed(command.split()):
-                known = found.setdefault(name, version)
-                found[name] = version if known in (version, ANY) else HIDDEN
+    argv = [word for words in lists for word in words if isinstance(word, str)]
+    texts = (c for text in argv for c in _COMMANDS.split(text.replace("\\\n", " ")))
+    for command in (argv, *map(str.split, texts)):
+        for name, version in _installed(command):
+            known = found.setdefault(name, version)
+            found[name] = version if known in (version, ANY) else HIDDEN
     return found
 
 
@@ -57,6 +64,12 @@ def _installed(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     tool = next((i for i, word in enumerate(words) if _INSTALLER.fullmatch(word)), len(words))
     verbs = (i for i, word in enumerate(words) if i > tool and word in ("install", "add"))
     after = words[next(verbs, len(words)) + 1 :]
+    for option, value in pairwise(words[tool:]):  # uv run --with, uvx --from
+        name, _, same = option.partition("=")
+        after += (same or value).split(",") if name in _WITH else []
+    if words[tool + 1 :] and words[tool].endswith("uvx"):
+        given = {_name(m[1]) for word in after if (m := _REQUIREMENT.fullmatch(word))}
+        yield from ((name, HIDDEN) for name in sorted(_ISOLATED - given))
     upgrades = bool(_UPGRADES & set(after))
     for word in after:
         if wheel := _WHEEL.fullmatch(word.rpartition("/")[2]):

@@ -4,11 +4,8 @@ A record comes from outside, and whoever writes one may write any name or digest
 was admitted to its cluster as it is. So a record is followed only where the observed workload has
 everything already that following it would add to the desired one.
 
-Rejected:
-- a MAC over the record. Its key would be one more Secret to install, keep and rotate in every
-  control plane; a key that is lost, or a restore elsewhere, would unwire every engine.
-- the composite's uid in the record. Whoever copies a record can write that too, and a control
-  plane restored from a backup has other uids while its engines run on.
+Rejected: a MAC over the record, whose key each control plane would have to keep, and the
+composite's uid in it. A lost key or a restored control plane would unwire engines that run.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,7 @@
 """Taints that an engine's pod tolerates and the tier's agents do not.
 
-Node lists are on the workload cluster, where no function looks, so whether a node has such a taint
-is not known: it is said, and nothing is refused. Labels need no word: wired pods require the
-agents' own (patch/scheduling.py).
+Node lists are on the workload cluster, where no function looks: such a taint is noted, and nothing
+is refused. Wired pods require the agents' own labels (patch/scheduling.py).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

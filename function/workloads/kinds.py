@@ -71,6 +71,12 @@ def _single(*steps: str) -> Finder:
     return lambda manifest: [Slot(path, TemplateView(steps))]
 
 
+def _predictor(manifest: Json) -> Iterable[Slot]:
+    at: Steps = ("spec", "predictor")
+    if not fieldpaths.get(manifest, (*at, "workerSpec")):
+        yield Slot("spec.predictor", ComponentView(at, at))
+
+
 def _leader_worker_set(manifest: Json) -> Iterable[Slot]:
     at: Steps = ("spec", "leaderWorkerTemplate")
     leader, worker = TemplateView((*at, "leaderTemplate")), TemplateView((*at, "workerTemplate"))
@@ -149,6 +155,7 @@ _KINDS: dict[tuple[str, str], Finder] = {
     ("workloads.x-k8s.io", "RoleBasedGroup"): rbg.slots,
     ("serving.kserve.io", "LLMInferenceService"): kserve.slots,
     ("serving.kserve.io", "LLMInferenceServiceConfig"): kserve.slots,
+    ("serving.kserve.io", "InferenceService"): _predictor,
     ("workload.serving.volcano.sh", "ModelServing"): _model_serving,
     ("orchestration.aibrix.ai", "StormService"): _role_set("spec", "template", "spec", "roles"),
     ("orchestration.aibrix.ai", "RoleSet"): _role_set("spec", "roles"),

@@ -99,11 +99,8 @@ class PresetView(PodSpecBelow):
             if other is not None and (_preset_container(other) is not None or _has_command(other)):
                 mine = super().read(manifest)
                 if mine is not None and not _has_command(mine):
-                    where = field_path((*self.steps, *self.below))
-                    raise Refused(
-                        Reason.ARGS_NOT_PATCHABLE,
-                        f"Only some pods of this engine show their command: {ADVICE}.",
-                        where,
+                    raise self._refused(
+                        f"Only some pods of this engine show their command: {ADVICE}."
                     )
 
     def write(self, manifest: Json, body: Json) -> Json:
@@ -116,17 +113,18 @@ class PresetView(PodSpecBelow):
         new = next(c for c in body["spec"]["containers"] if c.get("name") == _MAIN)
         script = new["command"][2]
         if new["command"] != ["/bin/bash", "-c", script, "--"] or not script.startswith(head):
-            raise Refused(
-                Reason.ARGS_NOT_PATCHABLE,
+            raise self._refused(
                 "The command of a KServe preset cannot be changed here. Put the flags into "
-                f"{ADDITIONAL}.",
-                field_path((*self.steps, *self.below)),
+                f"{ADDITIONAL}."
             )
         value = script[len(head) :]
         env = [{**e, "value": value} if e["name"] == ADDITIONAL else e for e in new["env"]]
         shown = {k: v for k, v in new.items() if k not in ("command", "args")}
         args = {"args": main["args"]} if "args" in main else {}
         return super().write(manifest, _with_main(body, {**shown, **args, "env": env}))
+
+    def _refused(self, why: str) -> Refused:
+        return Refused(Reason.ARGS_NOT_PATCHABLE, why, field_path((*self.steps, *self.below)))
 
     def _preset_command(self, manifest: Json, main: Json) -> str:
         """Return the preset's command up to ADDITIONAL, after the container's args.
@@ -153,11 +151,9 @@ class PresetView(PodSpecBelow):
         flags = {word.partition("=")[0] for word in args if word.startswith("--")}
         twice = flags & {word.partition("=")[0] for word in _value(main).split()}
         if twice or not all(_PLAIN.fullmatch(word) for word in args):
-            raise Refused(
-                Reason.ARGS_NOT_PATCHABLE,
+            raise self._refused(
                 f"KServe's preset evaluates the container's args again, after {ADDITIONAL}. "
-                f"{min(twice) + ' is in both. ' if twice else ''}Move the args there.",
-                field_path((*self.steps, *self.below)),
+                f"{min(twice) + ' is in both. ' if twice else ''}Move the args there."
             )
         return args
 

@@ -391,6 +391,15 @@ def test_sources_of_variables_that_cannot_be_seen_are_told_apart():
     assert of(["nonsense"]).digest == of([]).digest
 
 
+def test_what_kserve_downloads_is_the_source_of_the_weights():
+    def of(**value):
+        return compute({"--model": "/mnt/models"}, env=[{"name": "STORAGE_URI", **value}])
+
+    found = [of(value="hf://org/a"), of(value="hf://org/b"), compute({"--model": "/mnt/models"})]
+    assert len({each.digest for each in found}) == len(found)
+    assert of(valueFrom={"secretKeyRef": {}}).unknown == "env STORAGE_URI"
+
+
 LONG = {"--max-model-len": "131072"}
 
 # Whether the largest context is part of a model's identity.

@@ -28,10 +28,30 @@ SCRIPTS: dict[str, dict[str, str]] = {
         "vllm": "0.30.0",
         "lmcache": HIDDEN,
     },
+    "uv run --with vllm==0.19.0 --with=lmcache==0.3.1,nixl vllm serve m": {
+        "vllm": "0.19.0",
+        "lmcache": "0.3.1",
+        "nixl": ANY,
+    },
     "echo pip; install vllm": {},
     "pip list | grep vllm": {},
     "pip install Mooncake_Transfer_Engine==0.3.13": {"mooncake-transfer-engine": "0.3.13"},
 }
+
+
+def test_packages_of_a_plain_command_line():
+    command = ["uv", "run", "--with", "vllm==0.19.0", "vllm", "serve"]
+    assert installs.of({"command": command, "args": ["m"]}) == {"vllm": "0.19.0"}
+
+
+@pytest.mark.parametrize("more", [[], ["--with", "lmcache==0.5.6"]])
+def test_uvx_takes_nothing_from_the_image(more):
+    command = ["uvx", "--from", "vllm==0.33.0", *more, "vllm", "serve", "m"]
+    found = installs.of({"command": command})
+    assert (found["vllm"], found["sglang"]) == ("0.33.0", HIDDEN)
+    assert found["lmcache"] == ("0.5.6" if more else HIDDEN)
+    known = installs.packages({"command": command}, {})["lmcache"].versions
+    assert known == (("0.5.6",) if more else None)
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
