@@ -213,8 +213,9 @@ def _advice(pods: Sequence[tuple[Mapping[str, Any], Program]]) -> str:
             f"that shows it ({starts}); else remove the request for a tier"
         )
     return (
-        "if it is an engine, annotate the pod template with modelplane.ai/kv-offload-engine, or "
-        "add the image to engineImages in the step's input; else remove the request for a tier"
+        "if it is an engine, annotate the pod template with modelplane.ai/kv-offload-engine, "
+        "-engine-version and -packages (`kv-offload probe` reads them), or add the image to "
+        "engineImages in the step's input; else remove the request for a tier"
     )
 
 

@@ -233,7 +233,7 @@ def text() -> str:
         "*Wired by*: only the connector is added. Others refuse with the [reason](reasons.md) "
         f"named; {HICACHE}, where it is not named, with `{_UNSUPPORTED}`. NodeServer and InProcess "
         f"are modes of LMCache. A shape is a {_USUAL} unless its kind is named. Sources: "
-        f"`tests/corpus/shapes`. {wired_at_all} of {len(SHAPES)} are wired by at least one backend. "
+        f"`tests/corpus/shapes`. {wired_at_all} of {len(SHAPES)} are wired by some backend. "
         "By tier as they are, with the newest engine and packages declared, and with the newest "
         "stock image:",
         "",
