@@ -237,10 +237,8 @@ def _check_scope(pods: Sequence[tuple[Mapping[str, Any], Program]], declared: De
             f"starts {others[0]}; remove the {declared.engine_source}, and the request for a tier",
         )
     engines = " and ".join(f"no {name}" for name in ENGINES)
-    raise Refused(
-        Reason.OUT_OF_SCOPE,
-        f"it starts {others[0]}, which is {engines} server; remove the request for a tier",
-    )
+    why = f"it starts {others[0]}, which is {engines} server; remove the request for a tier"
+    raise Refused(Reason.OUT_OF_SCOPE, why)
 
 
 def _no_engine(container: Mapping[str, Any], program: Program) -> NoEngine | None:
