@@ -121,16 +121,22 @@ def _is_inert(source: Any) -> bool:
     return isinstance(ref, Mapping) and bool(_INERT_FIELDS.fullmatch(str(ref.get("fieldPath"))))
 
 
+def charge(raw: str, budget: Budget, what: str) -> None:
+    """Charge an argument or a value as it is given. Raise OverBudget, with `what` it is."""
+    size = len(raw.encode())
+    budget.charge("given", size)
+    budget.argument(size, what)
+
+
 def expand(raw: str, env: Env, budget: Budget, what: str = "an argument") -> Text:
     """`raw` as the started program receives it, with the way back to raw offsets.
 
     A variable whose value is not known stands as `${NAME}`, marked opaque. Raises OverBudget;
     `what` it is is for the message.
     """
+    charge(raw, budget, what)
     out = TextBuilder(raw)
     data = out.raw
-    budget.charge("given", len(data))
-    budget.argument(len(data), what)
     at, last = 0, data.rfind(b")")
     while (begin := data.find(b"$", at)) >= 0:
         budget.step()

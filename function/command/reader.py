@@ -197,9 +197,11 @@ class _Read:
 
 def item_word(raw: str, place: ListPlace, env: kubernetes.Env, budget: Budget) -> Word:
     """One item of an argv: exactly one word, whatever Kubernetes puts into it."""
-    made = kubernetes.expand(raw, env, budget, f"{place.key}[{place.index}]")
+    what = f"{place.key}[{place.index}]"
     if "$" not in raw:
+        kubernetes.charge(raw, budget, what)
         return Word(raw, raw, raw, place=place)
+    made = kubernetes.expand(raw, env, budget, what)
     origin = ""
     inserted = next((run for run in made.runs if run.fixed), None)
     if inserted is not None:

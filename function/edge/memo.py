@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from gc import get_referents
+from operator import itemgetter
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Generic, TypeVar
 
@@ -57,9 +58,8 @@ class Cache(Generic[K, V]):
 
     def __init__(self, limit: int, forget: Callable[[V], None] = lambda _: None) -> None:
         """`forget`: called with each value that leaves."""
-        self._forget = forget
         self._lock = threading.Lock()
-        self._entries: LRUCache[K, tuple[V, int]] = _Leaving(limit, self._left)
+        self._entries: LRUCache[K, tuple[V, int]] = _Leaving(limit, forget)
 
     @property
     def limit(self) -> int:
@@ -100,17 +100,14 @@ class Cache(Generic[K, V]):
                 LRUCache.__delitem__(self._entries, key)  # it does not leave
                 self._entries[key] = (found[0], size)
 
-    def _left(self, entry: tuple[V, int]) -> None:
-        self._forget(entry[0])
-
 
 class _Leaving(LRUCache[Any, Any]):
-    def __init__(self, limit: int, left: Callable[[Any], None]) -> None:
-        super().__init__(limit, getsizeof=lambda entry: entry[1])
-        self._left = left
+    def __init__(self, limit: int, forget: Callable[[Any], None]) -> None:
+        super().__init__(limit, getsizeof=itemgetter(1))
+        self._forget = forget
 
     def __delitem__(self, key: Any, *args: Any, **kwargs: Any) -> None:
-        self._left(self[key])
+        self._forget(self[key][0])
         super().__delitem__(key, *args, **kwargs)
 
 

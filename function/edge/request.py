@@ -213,15 +213,15 @@ class Call:
 
         "" where one is no text.
         """
-        api_version, kind = (self._desired_text(key, field) for field in _KIND)
+        api_version, kind = self._kind(key)
         if objects.is_object({"apiVersion": api_version, "kind": kind}):
-            where = objects.MANIFEST
-            api_version, kind = (self._desired_text(key, *where, field) for field in _KIND)
+            return self._kind(key, *objects.MANIFEST)
         return api_version, kind
 
-    def _desired_text(self, key: str, *path: str) -> str:
-        found = self.desired_value(key, *path)
-        return found if isinstance(found, str) else ""
+    def _kind(self, key: str, *path: str) -> tuple[str, str]:
+        found = (self.desired_value(key, *path, field) for field in _KIND)
+        api_version, kind = (text if isinstance(text, str) else "" for text in found)
+        return api_version, kind
 
     def desired_mentions(self, key: str, *texts: str) -> bool:
         """Return whether a desired resource contains one of the texts, without converting it."""

@@ -37,6 +37,8 @@ def of(container: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     lists = [words for key in ("command", "args") if isinstance(words := container.get(key), list)]
     argv = [word for words in lists for word in words if isinstance(word, str)]
+    if not any(tool in word for word in argv for tool in ("pip", "uv")):
+        return found
     texts = (c for text in argv for c in _COMMANDS.split(text.replace("\\\n", " ")))
     for command in (argv, *map(str.split, texts)):
         for name, version in _installed(command):

@@ -53,13 +53,14 @@ def wire(
     backend: AnyBackend,
     files_name: str,
     namespace: str = "",
+    described: Description | None = None,
 ) -> Wired:
     """Wire all requesting engines of a workload to `tier`, or raise Refused.
 
     `backend`: the tier's. `files_name`: of the ConfigMap that holds the files of its pods.
-    `namespace`: the consumer's own, on the control plane.
+    `namespace`: the consumer's own, on the control plane. `described`: the tier, by its backend.
     """
-    described = backend.describe(tier)
+    described = described or backend.describe(tier)
     manifest, templates, bodies, facts, wired, lines = request.manifest, {}, {}, {}, [], []
     engines, skipped = _serving(request)
     problems: list[Refused] = []

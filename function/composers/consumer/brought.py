@@ -67,10 +67,9 @@ def removed(
 
 def _places(node: Any, at: Place, is_known: bool) -> Iterator[Place]:
     if isinstance(node, Mapping):
-        is_labels = _are_given(at, is_known)
         for key, value in node.items():
             here = (*at, key)
-            if here in _RECORDS or (is_labels and key == names.LABEL_WIRED):
+            if here in _RECORDS or (key == names.LABEL_WIRED and _are_given(at, is_known)):
                 yield here
             else:
                 yield from _places(value, here, is_known)

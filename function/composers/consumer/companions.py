@@ -20,10 +20,10 @@ def name(composite: dict[str, Any]) -> str:
 
 
 def compose(
-    call: Call, wired: Iterable[tuple[OffloadRequest, Record]]
+    call: Call, config_map_name: str, wired: Iterable[tuple[OffloadRequest, Record]]
 ) -> dict[str, dict[str, Any]]:
     """Compose the ConfigMap that the pods of these workloads mount, by its resource key."""
-    composed = config_map(name(call.composite), wired)
+    composed = config_map(config_map_name, wired)
     return {_key(call, composed): composed} if composed else {}
 
 

@@ -212,11 +212,11 @@ class _ConsumerComposer:
         """Refuse to wire anew where an earlier step uses the key of what the pods would mount."""
         if not any(key.startswith(companions.KEY) for key in self.call.desired_keys()):
             return
-        made = self._companions().items()
+        made = self._companions(self.outcomes).items()
         taken = {key for key, manifest in made if self.call.is_taken(key, manifest)}
         for i, outcome in enumerate(self.outcomes if taken else ()):
             if outcome.action is Action.WIRED and outcome.record is not None:
-                own = companions.compose(self.call, [(outcome.request, outcome.record)])
+                own = self._companions([outcome])
                 if mounted := taken & own.keys():
                     refused = Refused(Reason.POD_CONFLICT, response.taken(mounted))
                     self.outcomes[i] = self._fallen_back(outcome, refused)
@@ -263,14 +263,14 @@ class _ConsumerComposer:
 
     def compose_companions(self) -> None:
         """Compose what the consumer's pods mount or reference, on their cluster."""
-        for key, manifest in self._companions().items():
+        for key, manifest in self._companions(self.outcomes).items():
             there = self.call.is_observed(key) and not objects.is_object(manifest)
             ready = there or self.call.observed_ready(key, by_existing=True)
             self.answer.resources[key] = Composed(manifest, ready)
 
-    def _companions(self) -> dict[str, dict[str, Any]]:
-        wired = [(o.request, o.record) for o in self.outcomes if o.is_wired and o.record]
-        return companions.compose(self.call, wired)
+    def _companions(self, outcomes: list[Outcome]) -> dict[str, dict[str, Any]]:
+        wired = [(o.request, o.record) for o in outcomes if o.is_wired and o.record]
+        return companions.compose(self.call, self.decider.files_name, wired)
 
     def mark_used(self) -> None:
         """Mark the tiers that the engines use, by Usages that the consumer never awaits."""
@@ -286,10 +286,9 @@ class _ConsumerComposer:
             mark = marks.setdefault((namespace, name), _Mark(outcome.found.fleet))
             mark.held += [(share, by) for share in outcome.shares]
             mark.progress |= {outcome.progress} if outcome.progress else set()
-        who = usage.consumer(self.call.composite)
         for tier, mark in sorted(marks.items()):
             progress = rollout.worst(mark.progress).value if mark.progress else ""
-            made = usage.compose(who, tier, mark.fleet, mark.held, progress)
+            made = usage.compose(self.decider.who, tier, mark.fleet, mark.held, progress)
             for key, manifest in made.items():
                 self.answer.resources[key] = Composed(manifest, True)
 

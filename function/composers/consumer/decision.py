@@ -196,7 +196,9 @@ class Decider:
     def _wire(self, request: OffloadRequest, plan: TierPlan) -> wire.Wired:
         return work.recall(
             request.resource,
-            lambda: wire.wire(request, plan.tier, plan.backend, self.files_name, self.namespace),
+            lambda: wire.wire(
+                request, plan.tier, plan.backend, self.files_name, self.namespace, plan.description
+            ),
             request,
             plan,
             key=(self.files_name, self.namespace),
