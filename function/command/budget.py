@@ -28,7 +28,7 @@ SHELLS_DEEP = 8
 class Limit:
     """One limit: `most` for one container, `call` for all containers of a call.
 
-    `what` is counted. `fix`: what the user can do. `why`: the reason, for docs/commands.md.
+    `what` is counted. `fix`: what the user can do. `why`: the reason.
     """
 
     name: str

@@ -11,13 +11,13 @@ from kv_offload.crds.schema import Schema
 _HEADER = "<!-- Generated from function/api by `make generate`; edit the types, not this file. -->"
 # What makes two objects equal; a description is the field's own.
 _COMPARED = ("properties", "required", "x-kubernetes-validations")
-# A rule that an object goes with one value of a field, and more of them than this share a line.
-_CHOSEN = re.compile(r"(\w+) must be set when (\w+) is \w+")
-_FEW = 3
+# A rule that an object goes with the value of a field that has its name: the introduction says it.
+_CHOSEN = re.compile(r"(\w+) must be set when \w+ is (\w+)")
 _INTRO = """\
 Each entry is a field: its type and bounds, then *required*, its default, or nothing if it may be
-left out. Bounds of a list or map count its items. Rules (*in italics*) are below the object that
-they concern; the function reports every violation at once, with paths.
+left out. Bounds of a list or map count its items. An object named like a value of `backend`,
+`type`, `mode`, `plugin` or `source` is set with that value, and only then. Other rules are below
+their object, *in italics*; the function reports every violation at once, with path and reason.
 """
 
 
@@ -119,30 +119,25 @@ class _Writer:
 
 def _rules(schema: Schema, indent: str) -> Iterator[str]:
     """Yield the rules over several fields; a demand and its converse share a line."""
-    messages = _joined(rule["message"] for rule in schema.get("x-kubernetes-validations", ()))
+    rules = schema.get("x-kubernetes-validations", ())
+    messages = _demands(rule["message"] for rule in rules)
     pairs = {text: text.replace(" must be set ", " may only be set ") for text in messages}
     both = {text: only for text, only in pairs.items() if only != text and only in pairs}
-    chosen: dict[str, list[str]] = {}
-    for text in both:
-        if found := _CHOSEN.fullmatch(text):
-            chosen.setdefault(found[2], []).append(found[1])
-    listed = {by: names for by, names in chosen.items() if len(names) > _FEW}
-    for by, names in listed.items():
-        yield f"{indent}- *exactly the object that {by} names must be set: {', '.join(names)}*"
     for text in messages:
         found = _CHOSEN.fullmatch(text)
-        if text not in both.values() and not (found and text in both and found[2] in listed):
+        named = text in both and found and found[1].lower() == found[2].lower()
+        if text not in both.values() and not named:
             yield f"{indent}- *{text}{', and only then' if text in both else ''}*"
 
 
-def _joined(messages: Iterable[str]) -> list[str]:
-    """Join the reasons of demands that begin alike."""
+def _demands(messages: Iterable[str]) -> list[str]:
+    """Return the demands without their reasons, which a refusal says; several of one are joined."""
     reasons: dict[str, dict[str, None]] = {}
     for message in messages:
-        demand, colon, why = message.partition(": ")
-        reasons.setdefault(demand, {}).setdefault(why if colon else "")
+        demand, _, why = message.partition(": ")
+        reasons.setdefault(demand, {}).setdefault(why)
     return [
-        f"{demand}: {'; or '.join(whys)}" if any(whys) else demand
+        f"{demand}: {'; or '.join(whys)}" if len(whys) > 1 else demand
         for demand, whys in reasons.items()
     ]
 

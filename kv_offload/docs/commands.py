@@ -8,8 +8,7 @@ from kv_offload.docs.markdown import HEADER, page, table
 def text() -> str:
     """Return the page."""
     limits = [
-        (f"{limit.most:,} {limit.what}", f"{limit.call:,}", limit.why, limit.fix)
-        for limit in LIMITS.values()
+        (f"{limit.most:,} {limit.what}", f"{limit.call:,}", limit.fix) for limit in LIMITS.values()
     ]
     return page(
         [
@@ -29,9 +28,10 @@ def text() -> str:
             "Beyond these limits the pod is refused, and the message names the limit. All "
             "containers of a composite share a second limit, once for reading and once for "
             "editing. Workloads that run are read before new ones, then in the order of their "
-            "keys; each that meets the end is refused, and what runs stays.",
+            "keys; each that meets the end is refused, and what runs stays. "
+            "`function/command/limits.yaml` has the reasons.",
             "",
-            *table(("A container at most", "All of a composite", "Why", "What to do"), limits),
+            *table(("A container at most", "All of a composite", "What to do"), limits),
             "",
             f"An argument or variable of more than {ARGUMENT_BYTES:,} bytes is refused: Linux "
             f"starts no program with it. Nested shells are read {SHELLS_DEEP} deep.",

@@ -1,9 +1,9 @@
-"""docs/versions.md: which connector goes with which version of an engine, and what it emits."""
+"""docs/versions.md: which connector goes with which version of an engine."""
 
 from collections.abc import Iterator, Sequence
 
 from function.api.engines import ENGINES
-from function.contract.gate import Caution, Feature, GateRow
+from function.contract.gate import Caution, GateRow
 from function.contract.versions import undeclared_versions
 from kv_offload.docs.backend_rows import gate_rows
 from kv_offload.docs.markdown import HEADER, code, first_and_last, grouped, page, table
@@ -21,7 +21,8 @@ def text() -> str:
         "them have. If they differ in whether the connector exists, declare the version by the "
         "annotation `modelplane.ai/kv-offload-engine-version`.",
         "",
-        "Each row's source, and what of it ran, is in the backend's `facts.yaml`.",
+        "Each row's source, what of it ran, and what a tier emits from which version on, is in the "
+        "backend's `facts.yaml`.",
     ]
     for engine in ENGINES:
         out += _engine(engine, [row for row in gate_rows() if row.engine == engine])
@@ -32,10 +33,6 @@ def _engine(engine: str, rows: Sequence[GateRow]) -> Iterator[str]:
     connectors = ((code(row.connector), code(row.versions), _package(row)) for row in rows)
     yield from ("", f"## {engine}", "")
     yield from table(("Connector", engine, "The tier's package"), grouped(connectors))
-    features = grouped(_feature(row, feature) for row in rows for feature in row.features)
-    emitted = grouped((name, of, since) for of, name, since in _bases(features, rows))
-    yield from ("", f"### {engine}: what is emitted from which version on", "")
-    yield from table(("Emitted", "Of", "From"), emitted)
     cautions = grouped(_caution(row, caution) for row in rows for caution in row.cautions)
     yield from ("", f"### {engine}: warnings and refusals", "")
     yield from table(("Of", "When", "What"), _bases(cautions, rows))
@@ -56,14 +53,6 @@ def _bases(lines: Iterator[tuple[str, ...]], rows: Sequence[GateRow]) -> Iterato
 
 def _package(row: GateRow) -> str:
     return f"{row.package} {code(row.package_versions)}" if row.package else ""
-
-
-def _feature(row: GateRow, feature: Feature) -> tuple[str, ...]:
-    where = [code(feature.engine) and f"{row.engine} {code(feature.engine)}"]
-    where.append(code(feature.package) and f"{row.package} {code(feature.package)}")
-    whole = f"{row.engine} {code(row.versions)}"
-    found = ", ".join(w for w in where if w) or whole
-    return code(row.connector), code(feature.name), found
 
 
 def _caution(row: GateRow, caution: Caution) -> tuple[str, ...]:

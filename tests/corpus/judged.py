@@ -37,7 +37,6 @@ from kv_offload.docs.markdown import code, page
 Json = dict[str, Any]
 
 WIRED, NO_WORKLOAD = "wired", "no workload"
-HICACHE, _UNSUPPORTED = "HiCache", "EngineUnsupported"
 # The smallest tier of each backend, and what it adds to a command line.
 TIERS: Mapping[str, Json] = {
     "Native": {"backend": "Native", "native": {"cpu": {"sizeGiB": 64}}},
@@ -230,9 +229,9 @@ def text() -> str:
         "",
         "Workloads as public charts, operators and guides write them, with a request for the "
         "smallest tier of each backend. Verdicts are by hand, and a test holds the code to them. "
-        "*Wired by*: only the connector is added. Others refuse with the [reason](reasons.md) "
-        f"named; {HICACHE}, where it is not named, with `{_UNSUPPORTED}`. NodeServer and InProcess "
-        f"are modes of LMCache. A shape is a {_USUAL} unless its kind is named. Sources: "
+        "*Wired by*: only the connector is added. Others refuse, and the condition says why. "
+        "NodeServer and InProcess are modes of LMCache. "
+        f"A shape is a {_USUAL} unless its kind is named. Sources: "
         f"`tests/corpus/shapes`. {wired_at_all} of {len(SHAPES)} are wired by some backend. "
         "By tier as they are, with the newest engine and packages declared, and with the newest "
         "stock image:",
@@ -241,24 +240,18 @@ def text() -> str:
     ]
     groups: dict[tuple[str, ...], list[Json]] = {}
     for shape in SHAPES.values():
-        groups.setdefault(tuple(shape["verdicts"][tier] for tier in TIERS), []).append(shape)
-    for verdicts, shapes in sorted(groups.items(), key=lambda each: -each[0].count(WIRED)):
-        lines += ["", f"## {_title(dict(zip(TIERS, verdicts, strict=True)))}", ""]
-        plain = WIRED in verdicts
+        wired_by = tuple(tier for tier in TIERS if shape["verdicts"][tier] == WIRED)
+        groups.setdefault(wired_by, []).append(shape)
+    for wired_by, shapes in sorted(groups.items(), key=lambda each: -len(each[0])):
+        lines += ["", f"## Wired by {', '.join(wired_by) or 'none'}", ""]
         lines += [
-            f"- **{shape['name']}**{_origin(shape)}" + ("" if plain else f": {shape['why']}")
+            f"- **{shape['name']}**{_origin(shape)}" + ("" if wired_by else f": {shape['why']}")
             for shape in shapes
         ]
     return page(lines)
 
 
 _USUAL = "Deployment"
-
-
-def _title(verdicts: Mapping[str, str]) -> str:
-    """Return who wires the shapes of a group, and each reason of those that refuse."""
-    wired_by = ", ".join(tier for tier in TIERS if verdicts[tier] == WIRED)
-    return ". ".join(filter(None, [wired_by and f"Wired by {wired_by}", _refused(verdicts)]))
 
 
 def _origin(shape: Json) -> str:
@@ -268,23 +261,6 @@ def _origin(shape: Json) -> str:
     told = [kind] * (kind != _USUAL and kind not in f"{shape['name']} {project}")
     told += [project] * (not named)
     return f" ({'; '.join(told)})" if told else ""
-
-
-def _refused(verdicts: Mapping[str, str]) -> str:
-    """Return each reason with its tiers; alone where it is of all of them."""
-    found: dict[str, list[str]] = {}
-    for tier in TIERS:
-        if verdicts[tier] != WIRED:
-            found.setdefault(verdicts[tier], []).append(tier)
-    unsupported = found.get(_UNSUPPORTED, [])
-    if HICACHE in unsupported and unsupported != list(TIERS):
-        unsupported.remove(HICACHE)
-    return "; ".join(
-        f"{reason if reason == NO_WORKLOAD else code(reason)}: "
-        f"{'all' if of == list(TIERS) else ', '.join(of)}"
-        for reason, of in found.items()
-        if of
-    )
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "shapes.md"
