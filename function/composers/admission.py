@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from function.kube import access
+from function.kube.access import Json
 
 
 def admits(tier: Mapping[str, Any], namespace: str) -> bool:
@@ -19,7 +20,7 @@ def admits(tier: Mapping[str, Any], namespace: str) -> bool:
     return source == "All" or namespace == access.text(tier, "metadata", "namespace")
 
 
-def admitted(tier: Mapping[str, Any], usages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def admitted(tier: Mapping[str, Any], usages: list[Json]) -> list[Json]:
     """Return the Usages that count: of namespaces that the tier admits.
 
     Also those beside the tier, where cluster-scoped consumers put theirs, and of namespaces whose

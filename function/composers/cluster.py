@@ -10,7 +10,6 @@ delete would make core stop at it.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from function import names
 from function.api.base import parse, present
@@ -36,6 +35,7 @@ from function.edge.answer import (
 )
 from function.edge.request import Call
 from function.kube import access
+from function.kube.access import Json
 
 CONDITION_TIERS = "KVOffloadTiersReady"
 REASON_NO_TIERS = "NoTiers"
@@ -46,8 +46,6 @@ PROVIDER_CONFIG_KEY = "clusterproviderconfig"
 REQUIRED_TIERS = "tiers"
 REQUIRED_SCHEMA = "inferencecluster"
 REQUIRED_USAGES = "usages/"  # and the inline tier's name
-
-Json = dict[str, Any]
 
 
 def compose(call: Call, step_input: Input, _: Registry) -> Answer:
@@ -150,7 +148,7 @@ def report(call: Call, _: Input, __: Registry) -> Answer:
     return answer
 
 
-def _provider_config(name: str, secret: str, key: str) -> dict[str, Any]:
+def _provider_config(name: str, secret: str, key: str) -> Json:
     return {
         "apiVersion": "kubernetes.m.crossplane.io/v1alpha1",
         "kind": "ClusterProviderConfig",
@@ -189,11 +187,11 @@ def _tiers_condition(
     return Condition(CONDITION_TIERS, TRUE, c.REASON_READY, f"Ready: {listed}{message}")
 
 
-def _cluster_of(tier: dict[str, Any]) -> str:
+def _cluster_of(tier: Json) -> str:
     return access.text(tier, "spec", "inferenceClusterRef", "name")
 
 
-def _row(tier: dict[str, Any]) -> dict[str, Any]:
+def _row(tier: Json) -> Json:
     name = access.text(tier, "metadata", "name")
     return {
         "name": access.text(tier, "metadata", "labels", names.LABEL_FLEET) or name,

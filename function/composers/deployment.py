@@ -7,8 +7,6 @@ the consumer composer's work on the resources composed here, as it is on anyone 
 Beside Modelplane this composer never runs: Modelplane's own function composes its ModelDeployment.
 """
 
-from typing import Any
-
 from function import names
 from function.api.base import parse
 from function.api.deployment import EngineSpec, Member, ModelDeploymentSpec
@@ -31,6 +29,7 @@ from function.edge.answer import (
 )
 from function.edge.request import Call
 from function.kube import naming, objects
+from function.kube.access import Json
 
 CONDITION_WORKLOADS = "WorkloadsReady"
 
@@ -72,13 +71,11 @@ def compose(call: Call, step_input: Input, backends: Registry) -> Answer:
     return _merged(answer, wiring)
 
 
-def _status(
-    call: Call, spec: ModelDeploymentSpec, wired: bool, tier_namespace: str
-) -> dict[str, Any]:
+def _status(call: Call, spec: ModelDeploymentSpec, wired: bool, tier_namespace: str) -> Json:
     settings = spec.template.spec
     serving = _serving(call)
     ready = [_ready_copies(call, engine) // engine.copies for engine in settings.engines]
-    status: dict[str, Any] = {
+    status: Json = {
         "cluster": settings.inference_cluster_ref.name,
         "endpoint": f"{serving}.{REMOTE_NAMESPACE}.svc:{settings.service.port}",
         "replicas": {"total": spec.replicas, "ready": min(ready)},
@@ -147,7 +144,7 @@ def _compose_workloads(
     call.desire({key: dict(v.manifest) for key, v in answer.resources.items()})
 
 
-def _workload(engine: EngineSpec, serving: str, replicas: int) -> tuple[dict[str, Any], str]:
+def _workload(engine: EngineSpec, serving: str, replicas: int) -> tuple[Json, str]:
     """Return the manifest and the readiness query of one engine."""
     name = naming.label(serving, engine.name, limit=52)
     selector = {LABEL_ENGINE: name}
@@ -184,15 +181,15 @@ def _workload(engine: EngineSpec, serving: str, replicas: int) -> tuple[dict[str
     return gang, READY_GANG
 
 
-def _template(member: Member, labels: dict[str, str]) -> dict[str, Any]:
+def _template(member: Member, labels: dict[str, str]) -> Json:
     metadata = member.template.metadata
-    ours: dict[str, Any] = {"labels": {**(metadata.labels or {}), **labels}}
+    ours: Json = {"labels": {**(metadata.labels or {}), **labels}}
     if metadata.annotations:
         ours["annotations"] = dict(metadata.annotations)
     return {"metadata": ours, "spec": member.template.spec.dump()}
 
 
-def _service(serving: str, spec: ModelDeploymentSpec) -> dict[str, Any]:
+def _service(serving: str, spec: ModelDeploymentSpec) -> Json:
     port = spec.template.spec.service.port
     return {
         "apiVersion": "v1",

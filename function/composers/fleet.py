@@ -9,8 +9,6 @@ left of the child (hold.py). The fleet tier is protected as its children are, by
 a Usage on a child protects no parent.
 """
 
-from typing import Any
-
 from function import names
 from function.api.base import present
 from function.composers import conditions as c
@@ -39,6 +37,7 @@ from function.edge.answer import (
 )
 from function.edge.request import Call
 from function.kube import access, naming
+from function.kube.access import Json
 
 REQUIRED_CLUSTERS = "clusters"
 REQUIRED_USAGES = "usages"
@@ -56,11 +55,9 @@ _CONFIG = ("status", "providerConfigRef", "name")
 _LEAVING = "Being taken off, where the ProviderConfig is kept until nothing is left: "
 
 
-def child(
-    fleet: str, cluster: str, namespace: str, spec: dict[str, Any], cluster_uid: str = ""
-) -> dict[str, Any]:
+def child(fleet: str, cluster: str, namespace: str, spec: Json, cluster_uid: str = "") -> Json:
     """Return the child tier of a fleet (or inline) tier on one cluster."""
-    metadata: dict[str, Any] = {
+    metadata: Json = {
         "name": naming.label(fleet, cluster, limit=63),
         "namespace": namespace,
         "labels": {names.LABEL_FLEET: fleet},
@@ -91,13 +88,13 @@ def children(call: Call) -> dict[str, str]:
     return found
 
 
-def compose(call: Call, tier: AnyTier, spec: dict[str, Any]) -> Answer:
+def compose(call: Call, tier: AnyTier, spec: Json) -> Answer:
     """Compose one child per matching cluster; keep those that are used."""
     return _FleetComposer(call, tier, spec).compose()
 
 
 class _FleetComposer:
-    def __init__(self, call: Call, tier: AnyTier, spec: dict[str, Any]) -> None:
+    def __init__(self, call: Call, tier: AnyTier, spec: Json) -> None:
         self.call = call
         self.tier = tier
         self.spec = spec
@@ -272,9 +269,9 @@ class _FleetComposer:
         if self.call.composite_value("metadata", "annotations", ANNOTATION_DELETION_REFUSED):
             self.answer.ttl = TTL_UNSETTLED
 
-    def _cluster_status(self, cluster: str) -> dict[str, Any]:
+    def _cluster_status(self, cluster: str) -> Json:
         key = PREFIX + cluster
-        row: dict[str, Any] = {
+        row: Json = {
             "name": cluster,
             "tier": naming.label(self.tier.name, cluster, limit=63),
             "ready": self._is_ready(cluster),
@@ -284,7 +281,7 @@ class _FleetComposer:
         return row
 
 
-def _first_problem(conditions: list[dict[str, Any]]) -> dict[str, str]:
+def _first_problem(conditions: list[Json]) -> dict[str, str]:
     """Return reason and message of the first of a child's conditions that is not True."""
     by_type = {entry.get("type"): entry for entry in conditions}
     for kind in c.TIER_CONDITIONS:

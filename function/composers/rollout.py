@@ -17,6 +17,7 @@ from function.api.tier import WiringUpdate
 from function.composers.agents import needed
 from function.composers.usage import Consumer, user
 from function.kube import access
+from function.kube.access import Json
 
 MAX_LISTED = 256  # the status' own limit
 
@@ -41,7 +42,7 @@ class Rollout:
     def done(self) -> bool:
         return not (self.behind or self.moving)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Json:
         """Return `status.wiring` of the tier."""
         return {
             "behind": len(self.behind),
@@ -60,7 +61,7 @@ def worst(found: set[Progress]) -> Progress:
     return max(found, key=list(Progress).index, default=Progress.CURRENT)
 
 
-def of(usages: list[dict[str, Any]], wiring: WiringUpdate, *, ready: bool) -> Rollout:
+def of(usages: list[Json], wiring: WiringUpdate, *, ready: bool) -> Rollout:
     """Derive a tier's rollout from the progress that its consumers report.
 
     `usages`: those that it admits. `ready`: whether it can serve a consumer that moves.

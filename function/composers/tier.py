@@ -9,7 +9,6 @@ doubles the reconciles, and Objects already carry the cluster in their providerC
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 from function import names
 from function.api.base import present
@@ -17,25 +16,9 @@ from function.api.events import Events
 from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers import agents, external_xrd, fleet, outage, pinned, rollout, tier_plan
+from function.composers import conditions as c
 from function.composers.admission import admitted
 from function.composers.agents import Agents
-from function.composers.conditions import (
-    CONDITION_ACCEPTED,
-    CONDITION_AGENTS,
-    CONDITION_CLUSTER,
-    CONDITION_CONTROL_PLANE,
-    REASON_CLUSTER_NOT_FOUND,
-    REASON_NO_PROVIDER_CONFIG,
-    REASON_NONE_NEEDED,
-    REASON_NOT_APPLIED,
-    REASON_READY,
-    REASON_RESOLVED,
-    REASON_RESOLVING,
-    REASON_VALID,
-    REASON_WAITING,
-    REASON_WAITING_FOR_TIER,
-    TIER_CONDITIONS,
-)
 from function.composers.needed import Needed
 from function.composers.refusal import refused
 from function.composers.tier_plan import InvalidTier, TierPlan
@@ -54,6 +37,7 @@ from function.edge.answer import (
     Requirement,
 )
 from function.edge.request import Call
+from function.kube.access import Json
 from function.problems import Problem
 
 REQUIRED_CLUSTER = "cluster"
@@ -96,9 +80,7 @@ def _answer(call: Call, backends: Registry) -> Answer:
     return answer
 
 
-def _judged(
-    call: Call, planned: TierPlan | InvalidTier, spec: dict[str, Any], needed: Needed
-) -> Answer:
+def _judged(call: Call, planned: TierPlan | InvalidTier, spec: Json, needed: Needed) -> Answer:
     if isinstance(planned, InvalidTier):
         answer = refuse(call, planned.problems)
         if needed.requirements:  # which may be right in a moment, and core does not watch them
@@ -115,7 +97,9 @@ def waiting(call: Call, needed: Needed) -> Answer:
     Never a fatal: core would look nothing up.
     """
     message = "Waiting for Crossplane to look up " + ", ".join(needed.unresolved) + "."
-    conditions = [Condition(kind, UNKNOWN, REASON_RESOLVING, message) for kind in TIER_CONDITIONS]
+    conditions = [
+        Condition(kind, UNKNOWN, c.REASON_RESOLVING, message) for kind in c.TIER_CONDITIONS
+    ]
     return Answer(
         conditions=conditions,
         requirements=dict(needed.requirements),
@@ -130,7 +114,7 @@ def refuse(call: Call, problems: Iterable[Problem]) -> Answer:
     Engines may run where nothing is composed.
     """
     runs = bool(call.composite_value("status", "pinned"))
-    return refused(call, "tier", problems, TIER_CONDITIONS[1:], runs=runs)
+    return refused(call, "tier", problems, c.TIER_CONDITIONS[1:], runs=runs)
 
 
 class _TierComposer:
@@ -219,18 +203,22 @@ class _TierComposer:
     def resolve_cluster(self) -> None:
         """Find the cluster's ClusterProviderConfig; what runs keeps its own."""
         found = self.call.required_values(REQUIRED_CLUSTER, _PROVIDER_CONFIG, _DELETION)
-        status, reason, message = TRUE, REASON_RESOLVED, f"Runs on InferenceCluster {self.cluster}."
+        status, reason, message = (
+            TRUE,
+            c.REASON_RESOLVED,
+            f"Runs on InferenceCluster {self.cluster}.",
+        )
         if found is None:
-            status, reason = UNKNOWN, REASON_RESOLVING
+            status, reason = UNKNOWN, c.REASON_RESOLVING
             message = f"Waiting for Crossplane to look up InferenceCluster {self.cluster}."
         elif not found:
-            status, reason = FALSE, REASON_CLUSTER_NOT_FOUND
+            status, reason = FALSE, c.REASON_CLUSTER_NOT_FOUND
             message = (
                 f"spec.inferenceClusterRef.name: there is no InferenceCluster {self.cluster}."
                 " Create it, or correct the name."
             )
         elif not found[0][0]:
-            status, reason = FALSE, REASON_NO_PROVIDER_CONFIG
+            status, reason = FALSE, c.REASON_NO_PROVIDER_CONFIG
             message = (
                 f"InferenceCluster {self.cluster} has no status.providerConfigRef yet; the tier is"
                 " composed as soon as it has one."
@@ -246,11 +234,13 @@ class _TierComposer:
         if not self.provider_config and self.call.anything_observed:
             self.provider_config = self.call.observed_provider_config()
             message += " What runs is kept as it is."
-        self.answer.conditions.append(Condition(CONDITION_CLUSTER, status, reason, message))
+        self.answer.conditions.append(Condition(c.CONDITION_CLUSTER, status, reason, message))
 
     def accept(self) -> None:
         message = " ".join(self.plan.description.warnings)
-        self.answer.conditions.insert(0, Condition(CONDITION_ACCEPTED, TRUE, REASON_VALID, message))
+        self.answer.conditions.insert(
+            0, Condition(c.CONDITION_ACCEPTED, TRUE, c.REASON_VALID, message)
+        )
 
     def compose_parts(self) -> None:
         wrapped = self.plan.wrapped(self.provider_config)
@@ -274,19 +264,19 @@ class _TierComposer:
         self.answer.ready = (
             bool(self.provider_config)
             and not self.needed.waiting
-            and all(c.ready for c in self.answer.resources.values())
+            and all(part.ready for part in self.answer.resources.values())
         )
 
     def _control_plane(self) -> Condition:
         """Judge everything but the agents: what supports the control plane is a part of it."""
-        kind = CONDITION_CONTROL_PLANE
+        kind = c.CONDITION_CONTROL_PLANE
         if not self.provider_config:
             return self._no_cluster(kind)
         others = [p.key for p in self.plan.parts if p.role != AGENTS]
         if refused := self._refused(kind, others):
             return refused
         if self.needed.waiting:
-            return Condition(kind, FALSE, REASON_WAITING_FOR_TIER, " ".join(self.needed.waiting))
+            return Condition(kind, FALSE, c.REASON_WAITING_FOR_TIER, " ".join(self.needed.waiting))
         keys = [p.key for p in self.plan.parts if p.role == CONTROL_PLANE]
         if not keys:
             return self._none_needed(kind)
@@ -294,10 +284,10 @@ class _TierComposer:
         if waiting:
             late = agents.timed_out(self.call, self.plan.description, kind)
             return agents.starting(kind, waiting, self.plan.description, late)
-        return Condition(kind, TRUE, REASON_READY)
+        return Condition(kind, TRUE, c.REASON_READY)
 
     def _agents_ready(self) -> Condition:
-        kind = CONDITION_AGENTS
+        kind = c.CONDITION_AGENTS
         if not self.provider_config:
             return self._no_cluster(kind)
         keys = [p.key for p in self.plan.parts if p.role == AGENTS]
@@ -310,11 +300,11 @@ class _TierComposer:
         return agents.condition(self.agents, self.tier.spec, description, timed_out)
 
     def _no_cluster(self, kind: str) -> Condition:
-        return Condition(kind, FALSE, REASON_WAITING, f"Waiting for cluster {self.cluster}.")
+        return Condition(kind, FALSE, c.REASON_WAITING, f"Waiting for cluster {self.cluster}.")
 
     def _none_needed(self, kind: str) -> Condition:
         message = f"{self.tier.spec.backend} needs none here."
-        return Condition(kind, TRUE, REASON_NONE_NEEDED, message)
+        return Condition(kind, TRUE, c.REASON_NONE_NEEDED, message)
 
     def _refused(self, kind: str, keys: list[str]) -> Condition | None:
         """Return what the provider cannot see or the cluster refused, None without an error."""
@@ -322,11 +312,11 @@ class _TierComposer:
             return unseen
         found = ((key, self.refused_writes[key]) for key in keys)
         message = "; ".join(f"{key}: {said[: outage.MAX_QUOTED]}" for key, said in found if said)
-        return Condition(kind, FALSE, REASON_NOT_APPLIED, message) if message else None
+        return Condition(kind, FALSE, c.REASON_NOT_APPLIED, message) if message else None
 
     def write_status(self) -> None:
         desired, ready = self.agents.desired, self.agents.ready
-        status: dict[str, Any] = {
+        status: Json = {
             "cluster": self.cluster,
             "agents": {"desired": desired, "ready": ready, "summary": f"{ready}/{desired}"},
             "capacityGiB": ready * self.plan.description.capacity_gib_per_agent,
@@ -360,7 +350,7 @@ class _TierComposer:
         self.answer.ttl = TTL_WITH_REQUIREMENTS if settled and resolved else TTL_UNSETTLED
 
 
-def published(tier: AnyTier, asked: Events) -> dict[str, Any]:
+def published(tier: AnyTier, asked: Events) -> Json:
     """Return `status.events`: what a router needs to follow the events of the tier's engines."""
     found = {
         "podSelector": ",".join(f"{name}={value}" for name, value in tier.wired_labels.items()),

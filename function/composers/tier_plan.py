@@ -16,9 +16,8 @@ from function.contract.backend import AnyBackend, AnyTier, Description, Need, Pa
 from function.edge.memo import Cache, size_of
 from function.edge.structs import encode
 from function.kube import objects
+from function.kube.access import Json
 from function.problems import Problem
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

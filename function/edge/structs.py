@@ -18,6 +18,7 @@ from typing import Any
 from google.protobuf import struct_pb2 as structpb
 
 from function.edge.memo import ENTRY_BYTES, Cache, Derived, size_of
+from function.kube.access import Json
 
 _MIB = 1024 * 1024
 _MAX_EXACT = 2**53
@@ -28,7 +29,7 @@ class _Document:
     """A decoded document of `bytes`, its key's included, and what was worked out from it."""
 
     key: bytes
-    content: dict[str, Any]
+    content: Json
     bytes: int
     derived: Derived = field(default_factory=Derived)
 
@@ -72,7 +73,7 @@ def encode(document: Mapping[str, Any]) -> bytes:
     return found
 
 
-def decode(struct: structpb.Struct) -> dict[str, Any]:
+def decode(struct: structpb.Struct) -> Json:
     """Return the document in a Struct, whole numbers as ints. It is shared: do not change it."""
     key = struct.SerializeToString(deterministic=True)
     found = _decoded.get(key)
@@ -159,7 +160,7 @@ def _plain(value: structpb.Value) -> Any:
     return _values((value,))[0]
 
 
-def _object(fields: Mapping[str, structpb.Value]) -> dict[str, Any]:
+def _object(fields: Mapping[str, structpb.Value]) -> Json:
     keys = sorted(fields)
     return dict(zip(keys, _values(map(fields.__getitem__, keys)), strict=True))
 

@@ -10,10 +10,9 @@ from typing import Any
 
 from function.command.model import EngineCall
 from function.contract.engine import Engine
-from function.contract.injection import Injection
+from function.contract.injection import Injection, Json
 from function.engines.plan import FlagPlan
 
-Json = dict[str, Any]
 Flags = Mapping[str, str | None]
 
 _NEVER = re.compile(r"(?!)")

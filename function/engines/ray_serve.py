@@ -11,12 +11,10 @@ from typing import Any
 
 from function.api.engines import VLLM
 from function.command import EngineCall, Program, Word
-from function.contract.injection import Injection
+from function.contract.injection import Injection, Json
 from function.engines.vllm.merge import merge
 from function.problems import Refused
 from function.reasons import Reason
-
-Json = dict[str, Any]
 
 ENTRYPOINT = "Ray Serve LLM"
 _KV_TRANSFER = "kv_transfer_config"

@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+# A document, or an object in one.
+Json = dict[str, Any]
+
 # The types in a document of the API server, and in what tiers, clusters and Usages say of
 # themselves. "*" is any key. Any other field may have any type.
-FOREIGN: dict[str, Any] = {
+FOREIGN: Json = {
     "apiVersion": str,
     "kind": str,
     "metadata": {
@@ -93,7 +96,7 @@ def named(document: Any) -> tuple[str, str, str]:
     return kind, namespace, name
 
 
-def mapping(document: Any, *path: str) -> dict[str, Any]:
+def mapping(document: Any, *path: str) -> Json:
     """Return the object at a path, {} for anything else."""
     found = at(document, *path)
     return found if isinstance(found, dict) else {}
@@ -104,13 +107,13 @@ def texts(document: Any, *path: str) -> dict[str, str]:
     return {k: v for k, v in mapping(document, *path).items() if isinstance(v, str)}
 
 
-def objects(document: Any, *path: str) -> list[dict[str, Any]]:
+def objects(document: Any, *path: str) -> list[Json]:
     """Return the objects in the list at a path."""
     found = at(document, *path)
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
-def condition(document: Any, kind: str) -> dict[str, Any]:
+def condition(document: Any, kind: str) -> Json:
     """Return the status condition of a type, {} where there is none."""
     found = (c for c in objects(document, "status", "conditions") if c.get("type") == kind)
     return next(found, {})

@@ -17,10 +17,12 @@ from function.api.consumer import KVOffloadTierRef
 from function.api.engines import ENGINES
 from function.api.input import Input
 from function.api.messages import unquoted_off
+from function.contract.models import FAMILIES
 from function.contract.packages import Fact
 from function.contract.stock_images.declared import of_fields
+from function.contract.stock_images.declared import parse as parse_packages
 from function.contract.versions import parse
-from function.pods import declared_contents
+from function.kube.access import Json
 from function.pods.refs import Ref
 from function.problems import Refused
 from function.reasons import Policy, Reason
@@ -66,8 +68,11 @@ def declared(
     declaration = _annotated(templates, step_input.tier_namespace)
     if by_field is not None:
         declaration = _or_field(declaration, by_field, step_input.tier_namespace)
-    engine, version = step_input.engine or "", step_input.engine_version or ""
-    return replace(declaration, default_engine=engine, default_version=version)
+    return replace(
+        declaration,
+        default_engine=step_input.engine or "",
+        default_version=step_input.engine_version or "",
+    )
 
 
 def _or_field(declaration: Declared, by_field: KVOffloadTierRef, tier_namespace: str) -> Declared:
@@ -78,8 +83,9 @@ def _or_field(declaration: Declared, by_field: KVOffloadTierRef, tier_namespace:
     if by_field.engine and not declaration.engine:
         declaration = replace(declaration, engine=by_field.engine, engine_source=FIELD)
     if by_field.engine_version and not declaration.version:
-        version = _version(by_field.engine_version)
-        declaration = replace(declaration, version=version, version_source=FIELD)
+        declaration = replace(
+            declaration, version=_version(by_field.engine_version), version_source=FIELD
+        )
     said = by_field.packages.model_dump() if by_field.packages else {}
     return replace(
         declaration,
@@ -95,7 +101,7 @@ def _annotated(templates: Iterable[Mapping[str, Any]], tier_namespace: str) -> D
     all_annotations = [(t.get("metadata") or {}).get("annotations") or {} for t in templates]
     policies = {a[names.ANNOTATION_POLICY] for a in all_annotations if names.ANNOTATION_POLICY in a}
     for annotations in all_annotations:
-        for name in _READ:
+        for name in _ANNOTATIONS:
             value = annotations.get(name)
             if value is None:
                 continue
@@ -109,23 +115,13 @@ def _annotated(templates: Iterable[Mapping[str, Any]], tier_namespace: str) -> D
                     "or on one",
                     _path(name),
                 )
-    said: dict[str, Any] = {
-        name: read(texts[name]) for name, read in _READ.items() if name in texts
+    found: Json = {
+        field: read(texts[name]) for name, (field, read) in _ANNOTATIONS.items() if name in texts
     }
-    tier = said.get(names.ANNOTATION_TIER)
-    engine = said.get(names.ANNOTATION_ENGINE, "")
-    version = said.get(names.ANNOTATION_ENGINE_VERSION, "")
-    return Declared(
-        ref=Ref(tier.namespace or tier_namespace, tier.name) if tier else None,
-        policy=said.get(names.ANNOTATION_POLICY),
-        engine=engine,
-        engine_source=ANNOTATION if engine else "",
-        version=version,
-        version_source=ANNOTATION if version else "",
-        cache_identity=said.get(names.ANNOTATION_CACHE_IDENTITY, ""),
-        packages=said.get(names.ANNOTATION_PACKAGES, {}),
-        families=said.get(names.ANNOTATION_MODEL_FAMILY, frozenset()),
-    )
+    if ref := found.get("ref"):
+        found["ref"] = replace(ref, namespace=ref.namespace or tier_namespace)
+    found |= {f"{field}_source": ANNOTATION for field in ("engine", "version") if field in found}
+    return Declared(**found)
 
 
 def _tier(value: str) -> Ref:
@@ -164,6 +160,25 @@ def _version(value: str) -> str:
     return str(found)
 
 
+def packages(value: str) -> Mapping[str, Fact]:
+    """Return the facts of a text such as "lmcache=0.5.6,mooncake=0.3.13"."""
+    try:
+        return parse_packages(value, ANNOTATION)
+    except ValueError as wrong:
+        raise _invalid(str(wrong), names.ANNOTATION_PACKAGES) from None
+
+
+def model_family(value: str) -> frozenset[str]:
+    """Return the families of a text such as "hybrid" or "mla, multimodal"."""
+    found = frozenset(filter(None, (part.strip().lower() for part in value.split(","))))
+    if not found or found - set(FAMILIES):
+        raise _invalid(
+            f"{value!r} is not one of {', '.join(FAMILIES)}, or several of them with commas",
+            names.ANNOTATION_MODEL_FAMILY,
+        )
+    return found
+
+
 def _path(annotation: str) -> str:
     return f"metadata.annotations[{annotation}]"
 
@@ -172,13 +187,13 @@ def _invalid(message: str, annotation: str) -> Refused:
     return Refused(Reason.INVALID_INPUT, message, _path(annotation))
 
 
-# How the value of each annotation is read.
-_READ: Mapping[str, Callable[[str], Any]] = {
-    names.ANNOTATION_TIER: _tier,
-    names.ANNOTATION_POLICY: _policy,
-    names.ANNOTATION_ENGINE: _engine,
-    names.ANNOTATION_ENGINE_VERSION: _version,
-    names.ANNOTATION_CACHE_IDENTITY: str,
-    names.ANNOTATION_PACKAGES: declared_contents.packages,
-    names.ANNOTATION_MODEL_FAMILY: declared_contents.model_family,
+# {annotation: (field of Declared, what reads its text)}.
+_ANNOTATIONS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    names.ANNOTATION_TIER: ("ref", _tier),
+    names.ANNOTATION_POLICY: ("policy", _policy),
+    names.ANNOTATION_ENGINE: ("engine", _engine),
+    names.ANNOTATION_ENGINE_VERSION: ("version", _version),
+    names.ANNOTATION_CACHE_IDENTITY: ("cache_identity", str),
+    names.ANNOTATION_PACKAGES: ("packages", packages),
+    names.ANNOTATION_MODEL_FAMILY: ("families", model_family),
 }

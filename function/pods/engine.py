@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 from function.api.base import present
 from function.contract.accelerators.detect import of_pod
@@ -13,6 +12,7 @@ from function.contract.engine import Engine
 from function.engines.plan import hidden_flags
 from function.engines.registry import kind
 from function.kube import access
+from function.kube.access import Json
 from function.pods import events
 from function.pods.gang import EngineRequest, Pod
 from function.pods.identity import Identity, Surroundings, identity
@@ -21,8 +21,6 @@ from function.pods.patch.env import literals
 from function.pods.patch.security import is_root
 from function.workloads.model import UNIFIED, Template
 from function.workloads.roles import phase_by_label
-
-Json = dict[str, Any]
 
 
 def engine_of(

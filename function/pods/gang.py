@@ -15,6 +15,7 @@ from function.command import ConfigFile, EngineCall, Program
 from function.contract.engine import Engine
 from function.engines import config_file, ray_serve
 from function.engines.registry import kind
+from function.kube.access import Json
 from function.pods import identify, mounted
 from function.pods.declared import Declared
 from function.pods.siblings import Texts
@@ -22,8 +23,6 @@ from function.problems import Refused
 from function.reasons import Reason
 from function.workloads import containers
 from function.workloads.model import POD, SERVE, Gang, Template
-
-Json = dict[str, Any]
 
 _NOT_EDITED = "the script that starts it is a file of a ConfigMap, which wiring does not edit"
 # Reasons that leave a pod as its author wrote it, whatever the policy: it is not ours to wire.

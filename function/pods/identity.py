@@ -15,10 +15,9 @@ from function.contract import models
 from function.contract.image_reference import ImageReference
 from function.engines.registry import kind
 from function.kube import access, naming
+from function.kube.access import Json
 from function.pods import mounted
 from function.pods.patch.env import literals
-
-Json = dict[str, Any]
 
 LENGTH = 12
 

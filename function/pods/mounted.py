@@ -7,9 +7,8 @@ from typing import Any
 from function.command import inlined
 from function.command.kubernetes import escape
 from function.kube import access
+from function.kube.access import Json
 from function.pods.siblings import Texts
-
-Json = dict[str, Any]
 
 
 def as_started(template: Mapping[str, Any], container: Json, texts: Texts) -> Json:

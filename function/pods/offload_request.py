@@ -20,6 +20,7 @@ from function.api.input import Input
 from function.api.messages import describe_error
 from function.engines import config_file
 from function.kube import access, objects
+from function.kube.access import Json
 from function.pods import record
 from function.pods.declared import declared
 from function.pods.gang import EngineRequest, GangReader
@@ -31,8 +32,6 @@ from function.problems import Refused, field_path
 from function.reasons import Policy, Reason
 from function.workloads import pod_shape
 from function.workloads.model import Workload
-
-Json = dict[str, Any]
 
 NO_WORKLOAD = Workload()
 NO_SIBLINGS = SiblingResources()
@@ -127,7 +126,7 @@ def find(
     cluster = step_input.control_plane_cluster or ""
     if manifest is not resource:
         cluster = objects.provider_config(resource)
-    found: dict[str, Any] = {"record": known, "unreadable": unreadable, "siblings": siblings}
+    found: Json = {"record": known, "unreadable": unreadable, "siblings": siblings}
     try:
         workload = workloads.find(manifest, paths(key, manifest, step_input))
         if workload is None:

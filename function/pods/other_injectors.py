@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from function.facts import Table
+from function.kube import access
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -64,10 +65,7 @@ def of_object(manifest: Mapping[str, Any]) -> Field | None:
     for row in FIELDS.rows:
         if (manifest.get("kind"), group) != (row.kind, row.group):
             continue
-        value: Any = manifest
-        for name in row.path:
-            value = value.get(name) if isinstance(value, Mapping) else None
-        if value:
+        if access.at(manifest, *row.path):
             return row
     return None
 

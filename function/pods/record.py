@@ -14,12 +14,10 @@ from functools import cached_property
 from typing import Any
 
 from function import names
-from function.contract.injection import Injection
+from function.contract.injection import Injection, Json
 from function.contract.recorded import shaped
 from function.problems import Refused
 from function.reasons import Reason
-
-Json = dict[str, Any]
 
 VERSION = 1
 # All annotations of an object together may take 256 KiB; a record this long is a mistake.

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from function import workloads
 from function.api.engines import ENGINES
@@ -10,6 +9,7 @@ from function.api.input import Input
 from function.contract.engine import Engine
 from function.engines import ray_serve
 from function.kube import access
+from function.kube.access import Json
 from function.pods import record as records
 from function.pods import templates
 from function.pods.declared import Declared
@@ -23,8 +23,6 @@ from function.pods.wire import Wired
 from function.problems import Refused
 from function.reasons import Reason
 from function.workloads.model import SERVE, Gang, Template
-
-Json = dict[str, Any]
 
 
 def replay(request: OffloadRequest, record: Record, step_input: Input) -> Json:

@@ -16,13 +16,12 @@ from typing import Any
 from function import workloads
 from function.api.input import Input
 from function.kube import access, quantity
+from function.kube.access import Json
 from function.pods import offload_request, templates
 from function.pods.offload_request import OffloadRequest
 from function.pods.record import Record
 from function.pods.replay import is_same_workload, replay
 from function.problems import Refused
-
-Json = dict[str, Any]
 
 # Not the record's choice: webhooks pin images on bare workloads.
 _IMAGE = "image"

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 from function.contract.accelerators.claims import KIND as CLAIM
 from function.contract.accelerators.claims import Claims
 from function.engines.config_file import MAX_BYTES
 from function.kube import access, objects
-
-Json = dict[str, Any]
+from function.kube.access import Json
 
 CONFIG_MAP = "ConfigMap"
 KINDS = frozenset({CLAIM, CONFIG_MAP})

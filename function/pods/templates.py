@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from function import command, workloads
 from function.contract.engine import Engine
-from function.contract.injection import Injection
+from function.contract.injection import Injection, Json
 from function.engines import ray_serve
 from function.engines.plan import FlagPlan
 from function.engines.registry import kind
@@ -16,8 +15,6 @@ from function.pods.gang import Pod
 from function.problems import Refused
 from function.reasons import Reason
 from function.workloads.model import SERVE, Template
-
-Json = dict[str, Any]
 
 FILES_VOLUME = "kv-offload-files"
 
@@ -67,7 +64,7 @@ def of(manifest: Json) -> tuple[Template, ...]:
     return workload.templates if workload else ()
 
 
-def found(manifest: Json, paths: Iterable[str]) -> dict[str, Any]:
+def found(manifest: Json, paths: Iterable[str]) -> Json:
     """Return {path: body} for those of the paths that the workload has, in their order."""
     there = {template.path: template.body for template in of(manifest)}
     return {path: there[path] for path in paths if path in there}

@@ -5,14 +5,13 @@ Pure: documents in, new documents out; the whole workload or nothing.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from function import command, names, workloads
 from function.api.base import present
 from function.contract import gate, platforms
 from function.contract.backend import AnyBackend, AnyTier, Description
 from function.contract.engine import Engine
-from function.contract.injection import Injection
+from function.contract.injection import Injection, Json
 from function.contract.versions import undeclared_versions
 from function.engines import config_file
 from function.engines.plan import FlagPlan
@@ -31,8 +30,6 @@ from function.problems import Refused
 from function.reasons import Reason
 from function.redact import redacted
 from function.workloads.model import DECODE, SERVE
-
-Json = dict[str, Any]
 
 LOAD_FAILURE = "kv_load_failure_policy"
 

@@ -5,15 +5,13 @@ kinds; `views` reads kinds that store no plain PodTemplateSpec as one.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from function.kube import access
+from function.kube.access import Json
 from function.problems import Refused
 from function.reasons import Reason
 from function.workloads import kinds, pod_shape
 from function.workloads.model import SERVE, Gang, Slot, Template, Workload
-
-Json = dict[str, Any]
 
 
 def find(manifest: Json, paths: Sequence[str] = ()) -> Workload | None:

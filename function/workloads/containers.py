@@ -3,15 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from function import names
 from function.contract.image_reference import ImageReference
 from function.facts import Table
+from function.kube.access import Json
 from function.problems import Refused
 from function.reasons import Reason
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ A key that itself contains dots or slashes is bracketed and quoted: `annotations
 import re
 from typing import Any
 
-Json = dict[str, Any]
+from function.kube.access import Json
+
 Steps = tuple[str | int, ...]
 
 EVERY = "*"

@@ -7,16 +7,14 @@ write them; where their names distinguish prefill from decode, they only scale t
 """
 
 from collections.abc import Iterable
-from typing import Any
 
+from function.kube.access import Json
 from function.problems import field_path
 from function.workloads import fieldpaths
 from function.workloads.fieldpaths import Steps
 from function.workloads.model import LEADER, MEMBER, STANDALONE, UNIFIED, WORKER, Slot
 from function.workloads.roles import count, phase_by_name
 from function.workloads.views import PodSpecBelow
-
-Json = dict[str, Any]
 
 _TEMPLATE: Steps = ("spec", "template")
 

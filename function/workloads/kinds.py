@@ -4,8 +4,8 @@ Source: the types in the repositories of their groups, read in November 2026.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from function.kube.access import Json
 from function.problems import Refused, field_path
 from function.reasons import Reason
 from function.workloads import fieldpaths, grove, kserve, ray, rbg
@@ -23,8 +23,6 @@ from function.workloads.model import (
 )
 from function.workloads.roles import count, leader_and_workers, phase_by_name
 from function.workloads.views import BarePodSpecView, ComponentView, TemplateView
-
-Json = dict[str, Any]
 
 
 def slots_of_kind(manifest: Json) -> list[Slot]:

@@ -11,8 +11,8 @@ import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
+from function.kube.access import Json
 from function.problems import Refused, field_path
 from function.reasons import Reason
 from function.workloads import fieldpaths
@@ -20,8 +20,6 @@ from function.workloads.fieldpaths import Steps
 from function.workloads.model import DECODE, PREFILL, UNIFIED, Slot
 from function.workloads.roles import count, leader_and_workers
 from function.workloads.views import PodSpecBelow
-
-Json = dict[str, Any]
 
 ADDITIONAL = "VLLM_ADDITIONAL_ARGS"
 _MAIN = "main"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-Json = dict[str, Any]
+from function.kube.access import Json
 
 # Roles of a template in its gang. A member is leader and worker in one.
 STANDALONE, LEADER, WORKER, MEMBER = "Standalone", "Leader", "Worker", "Member"

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from function.kube import yamls
+from function.kube.access import Json
 from function.problems import Refused, field_path
 from function.reasons import Reason
 from function.workloads import fieldpaths
@@ -17,8 +18,6 @@ from function.workloads.fieldpaths import Steps
 from function.workloads.model import LEADER, SERVE, WORKER, Finder, Slot
 from function.workloads.roles import count
 from function.workloads.views import TemplateView
-
-Json = dict[str, Any]
 
 
 def cluster(*at: str) -> Finder:

@@ -7,16 +7,14 @@ an InstanceSet role has `components`. v1alpha2: the same under `standalonePatter
 """
 
 from collections.abc import Iterable
-from typing import Any
 
+from function.kube.access import Json
 from function.problems import field_path
 from function.workloads import fieldpaths
 from function.workloads.fieldpaths import Steps
 from function.workloads.model import LEADER, MEMBER, STANDALONE, WORKER, Slot, View
 from function.workloads.roles import count, phase_by_name
 from function.workloads.views import PatchedView, TemplateView
-
-Json = dict[str, Any]
 
 # Where a role's components stand, in v1alpha1 and v1alpha2.
 _COMPONENTS: tuple[Steps, ...] = (("components",), ("customComponentsPattern", "components"))

@@ -7,7 +7,7 @@ a list item, `$patch: replace` replaces an object. Other directives are refused,
 
 from typing import Any
 
-Json = dict[str, Any]
+from function.kube.access import Json
 
 DIRECTIVE = "$patch"
 

@@ -4,15 +4,13 @@ Reading shares with the manifest, writing copies only the path to what changed.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
+from function.kube.access import Json
 from function.problems import Refused, field_path
 from function.reasons import Reason
 from function.workloads import fieldpaths, strategic_merge
 from function.workloads.fieldpaths import Steps
 from function.workloads.model import View
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

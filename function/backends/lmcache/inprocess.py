@@ -6,8 +6,6 @@ which LMCache logs. LMCache only warns about unknown keys of its YAML: every key
 0.5.6 (and since 0.3).
 """
 
-from typing import Any
-
 import yaml
 
 from function.api.lmcache_inprocess import InProcessRemote
@@ -88,10 +86,10 @@ def pinned(tier: Tier) -> tuple[Pinned, ...]:
     )
 
 
-def configuration(tier: Tier, engine: Engine) -> dict[str, Any]:
+def configuration(tier: Tier, engine: Engine) -> Json:
     """Return LMCache's configuration of an engine; sizes per worker, in GiB."""
     spec = facts.in_process(tier)
-    out: dict[str, Any] = {
+    out: Json = {
         "chunk_size": tier.settings.chunk_tokens,
         "local_cpu": True,
         "max_local_cpu_size": float(spec.memory_gib),
@@ -119,7 +117,7 @@ def _url(tier: Tier, remote: InProcessRemote, engine: Engine) -> str:
     return f"fs://localhost:0{_SHARED}/{tier.remote_name}/{engine.identity}"
 
 
-def _refuse_overrides(engine: Engine, config: dict[str, Any]) -> None:
+def _refuse_overrides(engine: Engine, config: Json) -> None:
     """Refuse variables that take precedence over the tier's file."""
     for key in config:
         name = f"LMCACHE_{key.upper()}"

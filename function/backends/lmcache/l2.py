@@ -7,7 +7,6 @@ storage. maxmemory bounds a Redis, lifecycle rules bound a bucket, the evictor b
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 from function.api.base import ApiModel, present
 from function.api.lmcache_l2 import L2Level
@@ -18,6 +17,7 @@ from function.backends.lmcache.facts import Tier
 from function.backends.lmcache.level import Awaited, Level, adapter
 from function.contract.backend import Manifest, Part
 from function.kube import manifests as k
+from function.kube.access import Json
 
 
 def hints(tier: Tier) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ def _shared_file_system(tier: Tier, level: L2Level) -> Level:
 def _redis(tier: Tier, level: L2Level) -> Level:
     store = present(level.redis)
     host = store.host or redis.host(tier, level)
-    body: dict[str, Any] = {
+    body: Json = {
         "type": "resp",
         "host": host,
         "port": store.port,
@@ -139,7 +139,7 @@ def _redis(tier: Tier, level: L2Level) -> Level:
 def _valkey(tier: Tier, level: L2Level) -> Level:
     store = present(level.valkey)
     nodes = ",".join(f"{node.host}:{node.port}" for node in store.nodes)
-    body: dict[str, Any] = {
+    body: Json = {
         "type": "valkey",
         "startup_nodes": nodes,
         "cluster_mode": store.cluster,
@@ -197,7 +197,7 @@ def _raw(tier: Tier, level: L2Level) -> Level:
 
 def _level(
     level: L2Level,
-    body: dict[str, Any],
+    body: Json,
     *,
     env: tuple[Manifest, ...] = (),
     volume: Manifest | None = None,
@@ -226,11 +226,11 @@ def _level(
     )
 
 
-def _fp8(_: L2Level) -> tuple[dict[str, Any], Manifest | None]:
+def _fp8(_: L2Level) -> tuple[Json, Manifest | None]:
     return {"type": "fp8"}, None
 
 
-def _aesgcm(level: L2Level) -> tuple[dict[str, Any], Manifest | None]:
+def _aesgcm(level: L2Level) -> tuple[Json, Manifest | None]:
     """Return the serde and its key as a file that the pod's group may read."""
     settings = present(present(level.serde).aesgcm)
     serde = {
@@ -251,7 +251,7 @@ def _key_path(level: L2Level) -> str:
     return f"/etc/kv-offload/keys/{level.name}"
 
 
-_SERDES: dict[str, Callable[[L2Level], tuple[dict[str, Any], Manifest | None]]] = {
+_SERDES: dict[str, Callable[[L2Level], tuple[Json, Manifest | None]]] = {
     "FP8": _fp8,
     "AESGCM": _aesgcm,
 }

@@ -11,11 +11,11 @@ from typing import Any
 from function import names
 from function.edge.request import Call
 from function.kube import objects
+from function.kube.access import Json
 from function.pods.record import Record
 from function.problems import field_path
 from function.workloads import kinds
 
-Json = dict[str, Any]
 Place = tuple[str | int, ...]
 
 # Where a record could be read, now or in another form of the workload.

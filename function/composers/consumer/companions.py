@@ -1,10 +1,10 @@
 """Compose what a consumer's pods mount: the files of their records."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from function.edge.request import Call
 from function.kube import access, naming, objects
+from function.kube.access import Json
 from function.pods.offload_request import OffloadRequest
 from function.pods.record import Record
 
@@ -13,7 +13,7 @@ KEY = "configmap-kv-offload"
 _CLUSTER = ("spec", "providerConfigRef", "name")
 
 
-def name(composite: dict[str, Any]) -> str:
+def name(composite: Json) -> str:
     """Return the ConfigMap's name on the workload cluster; it holds the consumer's name."""
     kind, namespace, consumer = access.named(composite)
     return naming.label(consumer, "kv-offload", unique=(kind, namespace, consumer), limit=63)
@@ -21,15 +21,13 @@ def name(composite: dict[str, Any]) -> str:
 
 def compose(
     call: Call, config_map_name: str, wired: Iterable[tuple[OffloadRequest, Record]]
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Json]:
     """Compose the ConfigMap that the pods of these workloads mount, by its resource key."""
     composed = config_map(config_map_name, wired)
     return {_key(call, composed): composed} if composed else {}
 
 
-def config_map(
-    config_map_name: str, wired: Iterable[tuple[OffloadRequest, Record]]
-) -> dict[str, Any]:
+def config_map(config_map_name: str, wired: Iterable[tuple[OffloadRequest, Record]]) -> Json:
     """Return the ConfigMap with the files of all records, on the first one's cluster; {} without.
 
     File names carry the digest of their text, so that engines with other settings do not collide
@@ -49,7 +47,7 @@ def config_map(
     return objects.wrap_like(home.resource, {**made, "data": dict(sorted(data.items()))})
 
 
-def _key(call: Call, composed: dict[str, Any]) -> str:
+def _key(call: Call, composed: Json) -> str:
     """Return the resource key; another one once the consumer changed its cluster.
 
     The provider follows no Object to another cluster: what it had made would stay on the old one.

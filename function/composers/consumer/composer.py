@@ -12,7 +12,6 @@ install, secure and keep alive on every cluster, and its effect would be visible
 import traceback
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from function import names, workloads
 from function.api.input import Input
@@ -35,6 +34,7 @@ from function.edge.answer import (
 )
 from function.edge.request import Call
 from function.kube import access, objects
+from function.kube.access import Json
 from function.pods import offload_request, siblings, wire
 from function.pods.ignored_annotations import IgnoredAnnotation, ignored_annotations
 from function.pods.offload_request import OffloadRequest
@@ -141,7 +141,7 @@ class _ConsumerComposer:
             or self.call.desired_mentions(key, names.KEY_PREFIX)
         )
 
-    def _find(self, key: str, desired: dict[str, Any], record: str) -> OffloadRequest | None:
+    def _find(self, key: str, desired: Json, record: str) -> OffloadRequest | None:
         try:
             return self._find_once(key, desired, record)
         except budget.CallSpent as spent:
@@ -151,7 +151,7 @@ class _ConsumerComposer:
             self.decider.bugs.append(traceback.format_exc())
             return offload_request.unread(key, desired, record, internal_error(bug))
 
-    def _find_once(self, key: str, desired: dict[str, Any], record: str) -> OffloadRequest | None:
+    def _find_once(self, key: str, desired: Json, record: str) -> OffloadRequest | None:
         return work.recall(
             desired,
             lambda: offload_request.find(
@@ -268,7 +268,7 @@ class _ConsumerComposer:
             ready = there or self.call.observed_ready(key, by_existing=True)
             self.answer.resources[key] = Composed(manifest, ready)
 
-    def _companions(self, outcomes: list[Outcome]) -> dict[str, dict[str, Any]]:
+    def _companions(self, outcomes: list[Outcome]) -> dict[str, Json]:
         wired = [(o.request, o.record) for o in outcomes if o.is_wired and o.record]
         return companions.compose(self.call, self.decider.files_name, wired)
 

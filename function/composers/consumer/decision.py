@@ -39,6 +39,7 @@ from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.engines import events
 from function.kube import access, objects
+from function.kube.access import Json
 from function.pods import replay, running, wire
 from function.pods.gang import LEFT_ALONE
 from function.pods.offload_request import OffloadRequest
@@ -47,8 +48,6 @@ from function.problems import Refused
 from function.reasons import Policy, Reason
 from function.redact import redacted
 from function.workloads.rolled import is_rolled_out
-
-Json = dict[str, Any]
 
 _EDIT_WAITS = "; the change of their template waits"
 _LACKS = "The pods lack a part of their recorded wiring: a webhook may have taken it away."
@@ -77,7 +76,7 @@ class Outcome:
     action: Action
     reason: Reason
     message: str
-    manifest: dict[str, Any] | None = None
+    manifest: Json | None = None
     record: Record | None = None
     found: lookup.Found | None = None
     plan: TierPlan | None = None

@@ -5,7 +5,6 @@ required at once. "Not yet resolved", "resolved and absent" and "present" stay t
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from function import names
 from function.backends.registry import Registry
@@ -17,6 +16,7 @@ from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.edge.structs import encode
 from function.kube import access
+from function.kube.access import Json
 from function.pods.offload_request import OffloadRequest
 from function.pods.refs import Ref
 from function.problems import Refused
@@ -31,7 +31,7 @@ class Found:
     for a ready one.
     """
 
-    document: dict[str, Any]
+    document: Json
     fleet: str = ""
     unready: str = ""
 
@@ -39,7 +39,7 @@ class Found:
 class NotAdmitted(Refused):
     """Raised for a consumer's namespace that the `tier` does not admit; {} where none is here."""
 
-    def __init__(self, ref: Ref | None, namespace: str, tier: dict[str, Any]) -> None:
+    def __init__(self, ref: Ref | None, namespace: str, tier: Json) -> None:
         super().__init__(
             Reason.NAMESPACE_NOT_ALLOWED,
             f"KVOffloadTier {ref} does not allow consumers in namespace {namespace!r}. The platform"
@@ -128,8 +128,8 @@ def _unready(ref: Ref | None, why: str) -> str:
 
 def _elsewhere(
     ref: Ref | None,
-    named: list[dict[str, Any]],
-    candidates: list[dict[str, Any]],
+    named: list[Json],
+    candidates: list[Json],
     provider_config: str,
     namespace: str,
 ) -> Refused:
@@ -149,5 +149,5 @@ def _elsewhere(
     )
 
 
-def _provider_config(tier: dict[str, Any]) -> str:
+def _provider_config(tier: Json) -> str:
     return access.text(tier, "status", "providerConfigRef", "name")

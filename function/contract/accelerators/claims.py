@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 from function.kube import access
-
-Json = dict[str, Any]
+from function.kube.access import Json
 
 KIND = "ResourceClaimTemplate"
 

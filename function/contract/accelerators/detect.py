@@ -14,6 +14,7 @@ from function.contract.image_reference import ImageReference
 from function.contract.stock_images import contents
 from function.contract.stock_images.tags import read
 from function.facts import Table
+from function.kube import access
 
 Json = Mapping[str, Any]
 
@@ -28,6 +29,7 @@ LABEL_VALUES = Table(Hint, "accelerators", "label_values")
 _NAME = re.compile(r"(?:^|[-_.])(rocm|xpu|hpu|gaudi|neuron|neuronx|npu|ascend|tpu|cpu)(?=$|[-_.])")
 # Habana names its images by their PyTorch: the path says what they are for.
 _GAUDI = re.compile(r"(?:^|[-_./])(gaudi|habana)(?=$|[-_./])")
+_REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 _SPELLED = {"gaudi": HPU, "habana": HPU, "neuronx": NEURON, "ascend": NPU}
 
 
@@ -55,11 +57,10 @@ def of_pod(pod: Json, container: Json, device_classes: Iterable[str] = ()) -> Ac
 
 
 def _of_resources(container: Json) -> Accelerator:
-    resources = _mapping(container.get("resources"))
     asked = [
         str(name)
         for kind in ("limits", "requests")
-        for name, amount in _mapping(resources.get(kind)).items()
+        for name, amount in access.mapping(container, "resources", kind).items()
         if str(amount) not in ("0", "")
     ]
     # HAMi asks for a part of a GPU beside the GPU.
@@ -93,11 +94,9 @@ def _of_labels(labels: Mapping[str, Sequence[str]]) -> Accelerator:
 
 def _selector(pod: Json) -> dict[str, list[str]]:
     """Return the node labels that the pod requires: {key: values}."""
-    found = {str(k): [str(v)] for k, v in _mapping(pod.get("nodeSelector")).items()}
-    affinity = _mapping(_mapping(pod.get("affinity")).get("nodeAffinity"))
-    required = _mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
-    for term in _mappings(required.get("nodeSelectorTerms")):
-        for one in _mappings(term.get("matchExpressions")):
+    found = {str(k): [str(v)] for k, v in access.mapping(pod, "nodeSelector").items()}
+    for term in access.objects(pod, *_REQUIRED, "nodeSelectorTerms"):
+        for one in access.objects(term, "matchExpressions"):
             if one.get("operator") in ("In", "Exists"):
                 values = one.get("values")
                 found.setdefault(str(one.get("key")), []).extend(
@@ -112,11 +111,3 @@ def _first(names: Iterable[str], hints: Sequence[Hint], what: str) -> Accelerato
             if hint.pattern.fullmatch(name.lower()):
                 return Accelerator(hint.accelerator, hint.sharing, f"{what} {name}")
     return NOT_SHOWN
-
-
-def _mapping(value: Any) -> Json:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _mappings(value: Any) -> list[Json]:
-    return [v for v in value if isinstance(v, Mapping)] if isinstance(value, list) else []

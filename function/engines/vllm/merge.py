@@ -13,11 +13,10 @@ from typing import Any
 
 from function.engines.vllm import connectors
 from function.engines.vllm.connectors import MULTI, Connector, apart
+from function.kube.access import Json
 from function.names import MODULE_PREFIX
 from function.problems import Refused
 from function.reasons import Reason
-
-Json = dict[str, Any]
 
 # The offload that runs inside an OffloadingConnector, and its module.
 _SPEC, _SPEC_MODULE = "spec_name", "spec_module_path"

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from function.engines.vllm import connectors
 from function.engines.vllm.merge import children
 from function.engines.vllm.read import KV_TRANSFER
+from function.kube.access import Json
 from function.workloads.model import DECODE, PREFILL
 
 _ROLES = {"kv_producer": PREFILL, "kv_consumer": DECODE}
@@ -21,7 +21,7 @@ def phase(flags: Flags) -> str:
     return next((_ROLES[role] for role in roles if role in _ROLES), "")
 
 
-def transfers(flags: Flags) -> list[dict[str, Any]]:
+def transfers(flags: Flags) -> list[Json]:
     """Return the user's own connectors that move blocks from prefill to decode, as written."""
     return _movers(_transfer(flags))
 
@@ -31,7 +31,7 @@ def own_connectors(flags: Flags) -> frozenset[str]:
     return frozenset(str(child.get("kv_connector")) for child in children(_transfer(flags)))
 
 
-def _transfer(flags: Flags) -> dict[str, Any]:
+def _transfer(flags: Flags) -> Json:
     try:
         found = json.loads(flags.get(KV_TRANSFER) or "{}")
     except (ValueError, RecursionError):
@@ -39,7 +39,7 @@ def _transfer(flags: Flags) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _movers(config: dict[str, Any]) -> list[dict[str, Any]]:
+def _movers(config: Json) -> list[Json]:
     return [
         child
         for child in children(config)

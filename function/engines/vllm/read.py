@@ -16,10 +16,9 @@ from function.command.model import EngineCall, Word
 from function.engines import config_file, json_text
 from function.engines.scan import Scan, Use, opposite, scan
 from function.engines.vllm.flags import TABLE
+from function.kube.access import Json
 from function.problems import Refused
 from function.reasons import Reason
-
-Json = dict[str, Any]
 
 KV_TRANSFER = "--kv-transfer-config"
 KV_EVENTS = "--kv-events-config"

@@ -3,11 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from function.contract.injection import Injection
+from function.contract.injection import Injection, Json
 from function.pods.patch import env, ports, resources, scheduling, security, shm, volumes, waits
 from function.pods.patch.draft import Draft, child, conflict
-
-Json = dict[str, Any]
 
 
 def apply(

@@ -4,10 +4,9 @@ from copy import deepcopy
 from typing import Any
 
 from function import names
+from function.kube.access import Json
 from function.problems import Refused
 from function.reasons import Reason
-
-Json = dict[str, Any]
 
 # What wiring added to quantities that the user set, so that wiring again adds nothing:
 # "memory=1073741824,hugepages-2Mi=536870912" in bytes.

@@ -10,9 +10,8 @@ from typing import Any
 
 from function.contract.injection import Injection
 from function.engines.ray_serve import RAY_COPY
+from function.kube.access import Json
 from function.pods.patch.draft import Draft, conflict, items
-
-Json = dict[str, Any]
 
 # `$(NAME)`, unless the dollar is escaped by another one.
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.][-A-Za-z0-9_.]*)\)")

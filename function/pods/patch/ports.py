@@ -1,11 +1,9 @@
 """Ports of the serving container: those of the tier that it does not declare yet."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
+from function.kube.access import Json
 from function.pods.patch.draft import Draft, conflict, items
-
-Json = dict[str, Any]
 
 
 def merge(draft: Draft, ports: Iterable[Json]) -> None:

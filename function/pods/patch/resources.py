@@ -6,13 +6,11 @@ wired pod adds nothing, and wiring it for another size adds only the difference.
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
 
 from function.kube import quantity
+from function.kube.access import Json
 from function.pods.patch import volumes
 from function.pods.patch.draft import ADDED, Draft, child, conflict, items
-
-Json = dict[str, Any]
 
 
 def merge(

@@ -5,13 +5,11 @@ so ours are added to every term.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from function.kube.access import Json
 from function.pods.patch.draft import Draft, child
 from function.problems import Refused
 from function.reasons import Reason
-
-Json = dict[str, Any]
 
 _PATH = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 

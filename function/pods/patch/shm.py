@@ -7,16 +7,13 @@ the serving container alone, where the tier shares the node's own. It was nothin
 """
 
 import posixpath
-from typing import Any
 
-from function.contract.injection import SharedMemory
+from function.contract.injection import Json, SharedMemory
 from function.kube import quantity
 from function.pods.patch import volumes
 from function.pods.patch.draft import Draft, conflict
 from function.problems import Refused
 from function.reasons import Reason
-
-Json = dict[str, Any]
 
 PATH = "/dev/shm"
 NAME = "kv-offload-shm"

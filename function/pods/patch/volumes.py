@@ -4,9 +4,8 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from function.kube.access import Json
 from function.pods.patch.draft import Draft, conflict, items
-
-Json = dict[str, Any]
 
 
 def merge(draft: Draft, volumes: Sequence[Json], mounts: Sequence[Json]) -> None:

@@ -5,13 +5,12 @@ and a time, never a program.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 import programs
 from function.kube import manifests as k
+from function.kube.access import Json
 from function.pods.patch.draft import Draft, conflict, items
 
-Json = dict[str, Any]
 # What Pod Security `restricted` asks of a container where its pod does not say it.
 _USER = ("runAsNonRoot", "runAsUser", "runAsGroup", "seccompProfile")
 

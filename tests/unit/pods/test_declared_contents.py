@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from function.contract.packages import STATED, Fact
 from function.contract.stock_images.declared import written
-from function.pods.declared_contents import model_family, packages
+from function.pods.declared import model_family, packages
 from function.problems import Refused
 from function.reasons import Reason
 
