@@ -6,180 +6,71 @@ directory of the node by another's word.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
+from pathlib import Path
 from posixpath import normpath
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from function.contract import events
 from function.contract.injection import Injection
 from function.names import LABEL_WIRED
 from function.problems import field_path
 
-_Text = Annotated[str, Field(max_length=16 * 1024)]
-_Name = Annotated[str, Field(max_length=253)]
 # Digits of a text's digest in the name of its file (function.kube.naming.file_name).
 _DIGEST = 8
-_Size = Annotated[int, Field(ge=0, lt=2**53)]
+_NULL, _NONE = " or null", " or none"
+_NAME = Annotated[str, Field(max_length=253)]
+_PLAIN: Mapping[str, Any] = {
+    "any": Any,
+    "bool": bool,
+    "name": _NAME,
+    "text": Annotated[str, Field(max_length=16 * 1024)],
+    "size": Annotated[int, Field(ge=0, lt=2**53)],
+    "port": Annotated[int, Field(ge=1, le=65535)],
+    "seconds": Annotated[int, Field(ge=1, le=3600)],
+    "addresses": Annotated[list[_NAME], Field(max_length=32)],
+}
 
 
-class _Shape(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", defer_build=True)
+@cache
+def _shape(name: str = "Injection") -> type[BaseModel]:
+    """Return the type of an object of recorded.yaml."""
+    fields: dict[str, Any] = {
+        key: (_type(text.removesuffix(_NONE)), None if text.endswith((_NULL, _NONE)) else ...)
+        for key, text in _shapes()[name].items()
+    }
+    config = ConfigDict(strict=True, extra="forbid")
+    return create_model(name, __config__=config, **fields)
 
 
-class _FieldRef(_Shape):
-    fieldPath: _Name
+@cache
+def _shapes() -> Mapping[str, Mapping[str, str]]:
+    found: dict[str, dict[str, str]] = yaml.safe_load(
+        Path(__file__).with_suffix(".yaml").read_text()
+    )
+    return found
 
 
-class _KeyRef(_Shape):
-    name: _Name
-    key: _Name
-
-
-class _Source(_Shape):
-    fieldRef: _FieldRef | None = None
-    secretKeyRef: _KeyRef | None = None
-
-
-class _EnvVar(_Shape):
-    name: _Name
-    value: _Text | None = None
-    valueFrom: _Source | None = None
-
-
-class _EmptyDir(_Shape):
-    medium: _Name | None = None
-    sizeLimit: _Name | None = None
-
-
-class _Claim(_Shape):
-    claimName: _Name
-    readOnly: bool | None = None
-
-
-class _Item(_Shape):
-    key: _Name
-    path: _Text
-
-
-class _ConfigMap(_Shape):
-    name: _Name
-    items: list[_Item]
-
-
-class _HostPath(_Shape):
-    path: _Text
-    type: _Name | None = None
-
-
-class _Storage(_Shape):
-    storage: _Name
-
-
-class _Requests(_Shape):
-    requests: _Storage
-
-
-class _ClaimSpec(_Shape):
-    accessModes: list[_Name]
-    resources: _Requests
-    storageClassName: _Name | None = None
-
-
-class _ClaimTemplate(_Shape):
-    spec: _ClaimSpec
-
-
-class _Ephemeral(_Shape):
-    volumeClaimTemplate: _ClaimTemplate
-
-
-class _Volume(_Shape):
-    name: _Name
-    configMap: _ConfigMap | None = None
-    ephemeral: _Ephemeral | None = None
-    emptyDir: _EmptyDir | None = None
-    persistentVolumeClaim: _Claim | None = None
-    hostPath: _HostPath | None = None
-
-
-class _Mount(_Shape):
-    name: _Name
-    mountPath: _Text
-    subPath: _Text | None = None
-    readOnly: bool | None = None
-
-
-class _Port(_Shape):
-    name: _Name
-    containerPort: Annotated[int, Field(ge=1, le=65535)]
-    protocol: _Name = "TCP"
-
-
-class _Wait(_Shape):
-    name: _Name
-    addresses: Annotated[list[_Name], Field(max_length=32)]
-    seconds: Annotated[int, Field(ge=1, le=3600)]
-
-
-class _ResourceClaim(_Shape):
-    name: _Name
-    resourceClaimTemplateName: _Name
-
-
-class _Expression(_Shape):
-    key: _Name
-    operator: _Name
-    values: list[_Name] | None = None
-
-
-class _SharedMemory(_Shape):
-    bytes: _Size
-    host: bool
-
-
-class _Connector(_Shape):
-    kv_connector: _Name
-    kv_connector_module_path: _Name | None = None
-    kv_role: _Name | None = None
-    kv_connector_extra_config: dict[_Name, Any] | None = None
-
-
-class _Injection(_Shape):
-    backend: _Name = ""
-    connector: _Connector | None = None
-    connector_options: dict[_Name, Any] = {}
-    kv_events: dict[_Name, Any] | None = None
-    flags: dict[_Name, _Text | None] = {}
-    env: list[_EnvVar] = []
-    env_if_absent: list[_EnvVar] = []
-    search_paths: dict[_Name, _Text] = {}
-    ray_env: list[_Name] = []
-    files: dict[_Name, _Text] = {}
-    files_path: _Name = ""
-    ports: list[_Port] = []
-    waits: list[_Wait] = []
-    volumes: list[_Volume] = []
-    mounts: list[_Mount] = []
-    labels: dict[_Name, _Name] = {}
-    node_selector: dict[_Name, _Name] = {}
-    node_expressions: list[_Expression] = []
-    shm: _SharedMemory | None = None
-    memory_bytes: _Size = 0
-    storage_bytes: _Size = 0
-    hugepages: dict[_Name, _Size] = {}
-    resources: dict[_Name, _Size] = {}
-    claims: list[_ResourceClaim] = []
-    capabilities: list[_Name] = []
+def _type(text: str) -> Any:
+    if text.endswith(_NULL):
+        return _type(text.removesuffix(_NULL)) | None
+    if text.startswith("["):
+        return list[_type(text[1:-1])]  # type: ignore[misc]
+    if text.startswith("{"):
+        return dict[_NAME, _type(text[1:-1])]  # type: ignore[misc]
+    return _PLAIN.get(text) or _shape(text)
 
 
 def shaped(data: object) -> Injection:
     """Return the injection of a record. Raise ValueError for another shape or a newer record."""
     try:
-        _Injection.model_validate(data)
+        _shape().model_validate(data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise ValueError(f"{field_path(first['loc']) or 'injection'}: {first['msg']}") from None
