@@ -12,6 +12,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from posixpath import normpath
+from types import GenericAlias
 from typing import Annotated, Any
 
 import yaml
@@ -61,9 +62,9 @@ def _type(text: str) -> Any:
     if text.endswith(_NULL):
         return _type(text.removesuffix(_NULL)) | None
     if text.startswith("["):
-        return list[_type(text[1:-1])]  # type: ignore[misc]
+        return GenericAlias(list, (_type(text[1:-1]),))
     if text.startswith("{"):
-        return dict[_NAME, _type(text[1:-1])]  # type: ignore[misc]
+        return GenericAlias(dict, (_NAME, _type(text[1:-1])))
     return _PLAIN.get(text) or _shape(text)
 
 

@@ -28,8 +28,8 @@ ROOT = f"{Path(function.__file__).parent}/"
 # The most that a call may count whose tier is remembered, and one whose tier is new as well.
 # Lowered whenever a change takes something away.
 BUDGET = {
-    "known tier": {"calls": 1207, "files": 619, "rooms": 288, "objects": 136, "classes": 73},
-    "new tier": {"calls": 1442, "files": 674, "rooms": 322, "objects": 163, "classes": 78},
+    "known tier": {"calls": 1199, "files": 622, "rooms": 292, "objects": 136, "classes": 73},
+    "new tier": {"calls": 1434, "files": 677, "rooms": 326, "objects": 163, "classes": 78},
 }
 
 
