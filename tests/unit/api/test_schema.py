@@ -198,20 +198,23 @@ def _objects(schema: Schema) -> Iterator[Schema]:
 
 
 def _is_named(rule: str, rules: list[str], text: str) -> bool:
-    """Return whether the page has a rule: whole, joined with one that begins alike, or listed."""
-    if _merged(rule, rules) in text:
+    """Return whether the page has a rule's demand, or its introduction says it of every union."""
+    chosen = re.fullmatch(r"(\w+) (?:must|may only) be set when \w+ is (\w+)", rule)
+    if chosen and chosen[1].lower() == chosen[2].lower():
         return True
-    if chosen := re.fullmatch(r"(\w+) (?:must|may only) be set when (\w+) is \w+", rule):
-        start = f"exactly the object that {chosen[2]} names must be set: "
-        return any(start in line and chosen[1] in line for line in text.splitlines())
-    demand, colon, why = rule.partition(": ")
-    return bool(colon) and any(f"*{demand}: " in line and why in line for line in text.splitlines())
+    demand, _, why = _merged(rule, rules).partition(": ")
+    starts = (f"*{demand}*", f"*{demand}, and only then*")
+    return any(
+        any(start in line for start in starts) or (f"*{demand}: " in line and why in line)
+        for line in text.splitlines()
+    )
 
 
 def _merged(rule: str, rules: list[str]) -> str:
     """Return how the page says a rule: a demand and its converse share a line."""
     demand = rule.replace(" may only be set ", " must be set ")
-    return f"{demand}, and only then" if demand != rule and demand in rules else rule
+    demands = {each.partition(": ")[0] for each in rules}
+    return demand if demand.partition(": ")[0] in demands else rule
 
 
 def test_compositions_call_the_function_for_kinds_that_exist() -> None:

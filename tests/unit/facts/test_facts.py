@@ -17,8 +17,8 @@ from function.facts import FactError, Table, document
 ROOT = Path(function.__file__).parent
 # What a backend says of its tiers, and what fields mean, is read by pages alone: no table.
 _OF_PAGES = {*ROOT.rglob("variants.yaml"), *ROOT.glob("api/descriptions/*.yaml")}
-_OF_KUBERNETES = {ROOT / "workloads/pod_shape.yaml"}
-FILES = sorted({*ROOT.rglob("*.yaml")} - _OF_PAGES - _OF_KUBERNETES)
+_SHAPES = {ROOT / "workloads/pod_shape.yaml", ROOT / "contract/recorded.yaml"}
+FILES = sorted({*ROOT.rglob("*.yaml")} - _OF_PAGES - _SHAPES)
 
 
 def tables() -> dict[Path, dict[str, Table]]:
