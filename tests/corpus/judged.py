@@ -32,7 +32,7 @@ from function.pods.offload_request import find
 from function.pods.siblings import SiblingResources
 from function.problems import Refused
 from function.workloads.model import POD, Template
-from kv_offload.docs.markdown import code, page
+from kv_offload.docs.markdown import page
 
 Json = dict[str, Any]
 
