@@ -19,6 +19,7 @@ class Kubelet:
     folder: Path
     name: str
     running: dict[str, tuple[Part, int, int]] = field(default_factory=dict)
+    images: dict[str, Image] = field(default_factory=dict)
 
     def tend(self) -> None:
         """Start what is active, say where it listens, then stop what is not."""
@@ -47,7 +48,10 @@ class Kubelet:
         folder = self.folder / image.replace("/", "_").replace(":", "_")
         certificates = self.rig.authority.issue(folder / "tls", self.name)
         port, metrics = free_ports(2)
-        unpacked = Image.pull(image, folder / "root")
+        # A revision comes back after a rollback; its image is here already.
+        if image not in self.images:
+            self.images[image] = Image.pull(image, folder / "root")
+        unpacked = self.images[image]
         log = self.rig.run / "logs" / f"{folder.name}.log"
         part = unpacked.serving(folder.name, certificates, port, metrics, log)
         part.start()
