@@ -1,9 +1,9 @@
 """Measures the worst calls that are known: `python -m tests.fuzz.worst`.
 
-Prints bytes in, CPU of one call, what the process holds after 11 edits, and how long another
-team's calls take beside five attackers. Times are CPU of the process, so that a busy machine
-changes little. Fails where a figure is above its bound. docs/security.md has the worst of them; a
-unit test holds the page to the bounds.
+Prints the tables of docs/security.md: bytes in, CPU of one call, what the process holds after 11
+edits, and how long another team's calls take beside five attackers. Times are CPU of the process,
+so that a busy machine changes little. Fails where a figure is above its bound. A unit test holds
+the page to the names, the bytes and the bounds of this module.
 """
 
 import asyncio
