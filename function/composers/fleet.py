@@ -17,11 +17,9 @@ from function.composers.admission import admitted
 from function.composers.usage import (
     ANNOTATION_DELETION_REFUSED,
     FLEET_KEY,
-    USERS_KEY,
     of_fleet,
     usages_of,
     used_by_status,
-    users,
 )
 from function.contract.backend import AnyTier
 from function.edge.answer import (
@@ -264,8 +262,6 @@ class _FleetComposer:
         if not in_use:
             return
         self.answer.resources[FLEET_KEY] = Composed(of_fleet(self.tier.name), True)
-        if self.usages:
-            self.answer.resources[USERS_KEY] = Composed(users(self.usages), True)
         if self.call.composite_value("metadata", "annotations", ANNOTATION_DELETION_REFUSED):
             self.answer.ttl = TTL_UNSETTLED
 

@@ -22,7 +22,7 @@ from function.composers.agents import Agents
 from function.composers.needed import Needed
 from function.composers.refusal import refused
 from function.composers.tier_plan import InvalidTier, TierPlan
-from function.composers.usage import USERS_KEY, Consumer, usages_of, used_by_status, user, users
+from function.composers.usage import Consumer, usages_of, used_by_status, user
 from function.contract.backend import AGENTS, CONTROL_PLANE, AnyTier
 from function.contract.events import TOPICS
 from function.edge.answer import (
@@ -253,11 +253,9 @@ class _TierComposer:
             self.answer.resources[part.key] = Composed(wrapped[part.key], ready)
 
     def mark_needed(self) -> None:
-        """Mark the tiers that this one needs, by Usages that it never awaits; list its users."""
+        """Mark the tiers that this one needs, by Usages that it never awaits."""
         for key, manifest in self.needed.usages(self.plan).items():
             self.answer.resources[key] = Composed(manifest, True)
-        if self.usages:
-            self.answer.resources[USERS_KEY] = Composed(users(self.usages), True)
 
     def derive_conditions(self) -> None:
         self.answer.conditions += [self._control_plane(), self._agents_ready()]

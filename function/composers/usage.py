@@ -26,7 +26,7 @@ Rejected:
 - a ClusterUsage. A namespaced consumer cannot compose one, and core looks for the tier that it
   names in no namespace.
 - `by` a ConfigMap of our own. It goes at once, so the tier may go while engines still run against
-  it; orphaned, it has no owner and stays.
+  it; orphaned, it has no owner and stays; and core would watch every ConfigMap there is.
 - the tier protecting itself, from markers. It learns of its first consumer by its TTL, minutes
   later. (For a fleet tier that does: its children are protected at once.)
 - `replayDeletion`. A deletion that was refused, and given up, would come true weeks later.
@@ -35,6 +35,7 @@ Rejected:
 import json
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
 from pydantic import ValidationError
@@ -45,10 +46,9 @@ from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.kube import access, naming
 
-# The most entries of `status.usedBy` (the XRD's own limit) and of the ConfigMap of users.
+# The listing of consumers stays bounded (the XRD's own limit); `consumers` is exact.
 MAX_USED_BY = 256
 
-USERS_KEY = "users"
 FLEET_KEY = "usage-fleet"
 
 # What core's webhook leaves on a resource when it refuses to have it deleted.
@@ -182,8 +182,9 @@ def _usage(
         metadata["namespace"] = _namespace(by, tier)
     reason = f"{who.kind} {who.namespace}/{who.name} offloads KV cache to it"
     of = {"name": name, "namespace": namespace}
-    spec = {"of": _tier_reference(of), "by": _owner_reference(by), "reason": reason}
-    return _document(spec, metadata)
+    return _document(
+        {"of": _tier_reference(of), "by": _owner_reference(by), "reason": reason}, metadata
+    )
 
 
 def _document(spec: dict[str, Any], metadata: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -262,6 +263,19 @@ def released(call: Call, made: Container[str], stays: Iterable[str]) -> dict[str
     return found
 
 
+def is_known(call: Call, tier: Mapping[str, Any]) -> bool:
+    """Return whether a tier's status, or the consumer's own Usage of it, names the consumer.
+
+    The status follows the Usage, and lists a bounded number of consumers.
+    """
+    who, metadata = consumer(call.composite), access.mapping(tier, "metadata")
+    reference = f"{metadata.get('namespace')}/{metadata.get('name')}"
+    return marks(call, reference) or any(
+        who == Consumer(*(access.text(user, part) for part in ("namespace", "kind", "name")))
+        for user in access.objects(tier, "status", "usedBy")
+    )
+
+
 def marks(call: Call, reference: str, child: str = "") -> bool:
     """Return whether the consumer's own Usage names a tier ("namespace/name"), or its child."""
     namespace, _, name = reference.partition("/")
@@ -326,33 +340,26 @@ def user(usage: dict[str, Any]) -> Consumer:
 
 
 def used_by_status(usages: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return `status.usedBy` and `status.consumers`, from the Usages that count.
+    """Return `status.usedBy` and `status.consumers`: who uses the tier, by what they share.
 
-    Core 2.4 calls every consumer at each change: so only namespaces, and a number in steps.
+    `usages`: those that count (`admission.admitted`).
     """
-    found = {user(usage) for usage in usages}
-    namespaces = sorted({who.namespace for who in found} - {""})[:MAX_USED_BY]
-    step = f"{10 ** (len(str(len(found))) - 1)}+" if found else "0"
-    rows = [{"namespace": each, "kind": "Namespace", "name": each} for each in namespaces]
-    return {"usedBy": rows, "consumers": step}
-
-
-def users(usages: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the ConfigMap that lists who uses a tier, by what they share; nobody requires it."""
-    entries = []
+    entries, consumers = [], set()
     for usage in usages:
-        named = {key: value for key, value in asdict(user(usage)).items() if value}
+        who = user(usage)
+        named = {"namespace": who.namespace, "kind": who.kind, "name": who.name}
+        consumers.add(tuple(named.values()))
+        named = {key: value for key, value in named.items() if value}
         digests = sorted({s.identity for s in shares(usage)} - {""})
         entries += [{**named, "identity": digest} for digest in digests] or [named]
     order = ("identity", "namespace", "kind", "name")
     entries.sort(key=lambda entry: [entry.get(key, "") for key in order])
-    lines = [json.dumps(entry) for entry in entries if _well_formed(entry)][:MAX_USED_BY]
-    data = {"consumers": str(len({user(usage) for usage in usages})), "usedBy": "\n".join(lines)}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "data": data}
+    listed = list(islice(filter(_well_formed, entries), MAX_USED_BY))
+    return {"usedBy": listed, "consumers": str(len(consumers))}
 
 
 def _well_formed(entry: dict[str, str]) -> bool:
-    """Return whether an entry is as short as names are; the Usage's author writes kind and name."""
+    """Return whether the status may hold an entry; an invalid one would fail all of the status."""
     try:
         ConsumerEntry.model_validate(entry)
     except ValidationError:

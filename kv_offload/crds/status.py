@@ -103,9 +103,9 @@ class KVOffloadTierStatus(ApiModel):
     wiring: WiringStatus | None = None
     """Progress of the consumers while the tier's wiring rolls."""
     consumers: Annotated[str, f.text(most=16)] | None = None
-    """Number of composites that use the tier, in steps: 0, 1+, 10+."""
+    """Number of composites that use the tier, as text."""
     used_by: Annotated[list[ConsumerEntry], f.items(256)] | None = None
-    """Namespaces of these composites; the tier's ConfigMap lists each."""
+    """The composites that use the tier; the first 256."""
     clusters: Annotated[list[FleetEntry], f.items(1024, keys=("name",))] | None = None
     """A fleet's child on each matching cluster."""
 

@@ -233,7 +233,7 @@ def rows(document: dict[str, Any]) -> list[list[str]]:
 def test_usage_rows_of_older_releases_are_read(more: list[bool]) -> None:
     document = usage_by(shares=json.dumps([[d.MODEL, "0123456789ab", *more]]))
     assert usage.shares(document) == [usage.Share(d.MODEL, "0123456789ab")]
-    assert json.loads(usage.users([document])["data"]["usedBy"])["identity"] == "0123456789ab"
+    assert usage.used_by_status([document])["usedBy"][0]["identity"] == "0123456789ab"
 
 
 def test_usage_labels_of_older_releases_are_replaced_once() -> None:
@@ -301,10 +301,9 @@ def test_usage_parsing_never_raises(consumer: str, shares: str) -> None:
     usage.user(document)
     usage.shares(document)
     usage.used_by_status([document])
-    usage.users([document])
 
 
-def test_entry_longer_than_a_name_is_counted_and_not_listed() -> None:
+def test_entry_too_long_for_the_status_is_counted_and_not_listed() -> None:
     good = usage_by(consumer='{"namespace":"team-a","kind":"ModelReplica","name":"qwen"}')
     strange = [
         usage_by(consumer='{"namespace":"team-a","kind":"ModelReplica","name":"Not A Name"}'),
@@ -312,19 +311,10 @@ def test_entry_longer_than_a_name_is_counted_and_not_listed() -> None:
         usage_by(consumer='{"namespace":"team-a","kind":"%s","name":"a"}' % ("K" * 64)),
         usage_by(consumer="{}"),
     ]
-    listed = '{"namespace": "team-a", "kind": "ModelReplica", "name": "qwen"}'
-    assert usage.users([*strange, good])["data"] == {"consumers": "5", "usedBy": listed}
-
-
-@pytest.mark.parametrize(
-    ("number", "step"), [(0, "0"), (1, "1+"), (9, "1+"), (10, "10+"), (99, "10+"), (100, "100+")]
-)
-def test_status_counts_consumers_in_steps(number: int, step: str) -> None:
-    """Each change of the status calls every consumer, on core 2.4."""
-    row = '{"namespace":"team-a","kind":"ModelReplica","name":"r%d"}'
-    got = usage.used_by_status([usage_by(consumer=row % n) for n in range(number)])
-    where = [{"namespace": "team-a", "kind": "Namespace", "name": "team-a"}] if number else []
-    assert got == {"usedBy": where, "consumers": step}
+    assert usage.used_by_status([*strange, good]) == {
+        "usedBy": [{"namespace": "team-a", "kind": "ModelReplica", "name": "qwen"}],
+        "consumers": "5",
+    }
 
 
 ADMISSION = {
@@ -357,13 +347,13 @@ def test_users_of_a_closed_namespace_still_count() -> None:
     used = usage_by(consumer='{"namespace":"team-a","kind":"ModelReplica","name":"old"}')
     required: dict[str, Any] = {"cluster": [d.cluster()], "usages": [used]}
     first = call(open_, required=required)
-    listed = [{"namespace": "team-a", "kind": "Namespace", "name": "team-a"}]
+    listed = [{"namespace": "team-a", "kind": "ModelReplica", "name": "old"}]
     assert first.status["usedBy"] == listed
     closed = d.tier(allowedNamespaces={"from": "Names", "names": ["team-b"]})
     closed["status"] = first.status
     running = observe(first)
     then = call(closed, required=required, observed=running)
-    assert (then.status["usedBy"], then.status["consumers"]) == (listed, "1+")
+    assert (then.status["usedBy"], then.status["consumers"]) == (listed, "1")
     closed["spec"]["lmcache"]["chunkTokens"] = 512
     edited = call(closed, required=required, observed=running)
     assert edited.conditions["Accepted"][0] == "False"
