@@ -47,6 +47,11 @@ REQUIRED_TIERS = "tiers"
 REQUIRED_SCHEMA = "inferencecluster"
 REQUIRED_USAGES = "usages/"  # and the inline tier's name
 
+_LEAVES = (
+    "ClusterProviderConfig {} is being deleted: what runs on the cluster stays, and nothing new is"
+    " composed there until the last Object that uses it is gone and it is made again."
+)
+
 
 def compose(call: Call, step_input: Input, _: Registry) -> Answer:
     """Compose the ClusterProviderConfig of an existing cluster, and a child per inline tier."""
@@ -55,9 +60,10 @@ def compose(call: Call, step_input: Input, _: Registry) -> Answer:
     spec, problems = parse(InferenceClusterSpec, document.get("spec", {}), "spec")
     if spec is None or problems:
         return refused(call, "cluster", problems)
-    answer = Answer(conditions=[Condition(c.CONDITION_ACCEPTED, TRUE, c.REASON_VALID)])
     secret = present(spec.cluster.existing).secret_ref
     leaves = call.observed_value(PROVIDER_CONFIG_KEY, "metadata", "deletionTimestamp")
+    message = _LEAVES.format(name) if leaves else ""
+    answer = Answer(conditions=[Condition(c.CONDITION_ACCEPTED, TRUE, c.REASON_VALID, message)])
     # Existing is ready: a ClusterProviderConfig has no readiness of its own.
     config = _provider_config(name, secret.name, secret.key)
     there = call.is_observed(PROVIDER_CONFIG_KEY) and not leaves
@@ -76,8 +82,9 @@ def compose(call: Call, step_input: Input, _: Registry) -> Answer:
         answer.resources[key] = Composed(manifest, ready)
         rows.append(_inline_row(tier, manifest, ready))
         why[tier] = tier_names.unready(call.observed(key) or {})
-    # Core adopts that of a deleted cluster of this name. What used it now would keep it for ever.
-    named = {} if leaves else {"providerConfigRef": {"name": name}}
+    # Core adopts that of a deleted cluster of this name, at the first call unseen. What used it now
+    # would keep it for ever.
+    named = {"providerConfigRef": {"name": name}} if there else {}
     answer.status = {**named, "kvOffloadTiers": rows}
     answer.conditions.append(_tiers_condition(rows, why, sorted(kept)))
     answer.ready = all(r.ready for r in answer.resources.values())

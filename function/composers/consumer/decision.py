@@ -371,6 +371,8 @@ class Decider:
                 text = f"Its pods stay as they run{edit}. {message}"
                 kept = Outcome(request, Action.REPLAYED, reason, text, manifest, record, found)
                 return replace(kept, keeps_running_template=True)
+        if _chose_unwired(request):
+            return self._leave_unwired(request, found, refused)
         if request.unreadable:
             message = f"{message} Its record is of no use: {request.unreadable}."
         if reason is Reason.INTERNAL_ERROR and not self.call.is_observed(request.key):

@@ -10,6 +10,7 @@ from function.edge import metrics
 from function.pods import wire
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import call, observe
+from tests.unit.composers.plane import restart
 
 KEY = "model-serving-main"
 TIER = "modelplane.ai/kv-offload-tier"
@@ -231,6 +232,20 @@ def test_optional_workload_stays_unwired_until_its_template_changes() -> None:
     rolled = call(d.replica(), desired={KEY: changed}, observed=observe(first), required=ready)
     assert rolled.conditions["KVOffloadReady"] == ("True", "Wired")
     assert transfer_config(rolled.desired[KEY])
+
+
+def test_optional_choice_holds_when_a_bug_ends_the_decision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine, ready = d.engine(OPTIONAL), d.requirements(d.ready_tier())
+    first = call(d.replica(), desired={KEY: engine}, required=d.requirements(d.unready_tier()))
+    restart()  # what was wired is remembered
+    with monkeypatch.context() as broken:
+        broken.setattr("function.pods.wire.wire", lambda *_: 1 / 0)
+        second = call(d.replica(), desired={KEY: engine}, observed=observe(first), required=ready)
+    assert second.conditions["KVOffloadReady"] == ("False", "InternalError")
+    third = call(d.replica(), desired={KEY: engine}, observed=observe(second), required=ready)
+    assert third.conditions["KVOffloadReady"] == ("False", "Unwired")
 
 
 def test_engines_of_one_composite_start_together() -> None:
