@@ -28,6 +28,8 @@ _FALSE = frozenset({"", "0", "false", "no", "off"})
 _DOWNLOADS = "--download-dir"
 # KServe's webhook brings what it names to a directory that no volume of the template shows.
 _STORAGE = "STORAGE_URI"
+_DOWNLOADED = "/mnt/models"
+_CLAIM = "pvc://"
 _OF_A_CLUSTER = ("pvc ", "hostPath ")
 _CACHES = (("HF_HUB_CACHE", ""), ("HUGGINGFACE_HUB_CACHE", ""), ("HF_HOME", "hub"))
 
@@ -143,8 +145,9 @@ def _add_source(
         _add(facts, unknown, flags, {_DOWNLOADS: ""})
         path, name = _downloads(flags, env) if _is_offline(env) else "", "downloads"
     if path:
-        unknown += [f"env {_STORAGE}"] if env.get(_STORAGE, "") is None else []
-        source = around.model_source or env.get(_STORAGE) or ""
+        storage = env.get(_STORAGE, "") if _is_downloaded(path) else ""
+        unknown += [f"env {_STORAGE}"] if storage is None else []
+        source = around.model_source or storage or ""
         facts[name], why = _behind_path(template, container, path, around.namespace, source)
         what = "" if name != "model" else f" (the model argument is {model})"
         unknown += [f"{why}{what}"] if why else []
@@ -245,8 +248,9 @@ def _behind_path(
         return f"path {path}", f"what is at the relative path {path}"
     mount = mounted.mount_above(container, path)
     if mount is None:
-        if model_source:
-            return f"source {model_source}", ""
+        if model_source and _is_downloaded(path):
+            below = posixpath.relpath(posixpath.normpath(path), _DOWNLOADED)
+            return _named(model_source, "" if below == "." else below, namespace), ""
         image = str(container.get("image") or "")
         why = "" if _is_pinned(image) else f"what the image {image or 'without a name'} holds"
         return f"image {image} {posixpath.normpath(path)}", why
@@ -255,6 +259,19 @@ def _behind_path(
     if mount.get("subPathExpr"):
         return f"volume {volume.get('name', '')}", f"the subPathExpr of {mount['mountPath']}"
     return _behind_volume(volume, mounted.inside(mount, path), namespace, model_source)
+
+
+def _is_downloaded(path: str) -> bool:
+    """Return whether KServe puts what a service names as its source at the path."""
+    return f"{posixpath.normpath(path)}/".startswith(f"{_DOWNLOADED}/")
+
+
+def _named(source: str, inside: str, namespace: str) -> str:
+    """Return the fact of a source that the workload itself names."""
+    if source.startswith(_CLAIM):
+        claim = posixpath.join(source.removeprefix(_CLAIM), inside)
+        return f"pvc {namespace}/{posixpath.normpath(claim)}"
+    return f"source {source} {inside}".rstrip()
 
 
 def _behind_volume(
@@ -276,6 +293,6 @@ def _behind_volume(
         return f"nfs {nfs.get('server', '')}:{posixpath.join(str(nfs.get('path', '')), inside)}", ""
     if model_source:
         # What an init container or a CSI driver brings in, as the workload itself names it.
-        return f"source {model_source} {inside}", ""
+        return _named(model_source, inside, namespace), ""
     kind = next((k for k in volume if k != "name"), "a volume that the pod does not define")
     return f"{kind} {inside}", f"what the volume {volume.get('name', '')!r} ({kind}) holds"

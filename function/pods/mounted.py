@@ -14,14 +14,18 @@ from function.pods.siblings import Texts
 def as_started(template: Mapping[str, Any], container: Json, texts: Texts) -> Json:
     """Return the container with what ConfigMaps that can be seen bring: variables, a start script.
 
-    `envFrom` keeps the other sources. Later ones win, and `env` wins over all, as in Kubernetes.
+    `envFrom` keeps the other sources. Later ones win, and `env` wins over all, as in Kubernetes:
+    what stands before a source that cannot be seen is a name without a value.
     """
-    brought, hidden = list[Json](), list[Json]()
-    for source in access.objects(container, "envFrom"):
-        prefix = access.text(source, "prefix")
-        seen = texts.get(access.text(source, "configMapRef", "name"))
-        brought += [{"name": prefix + k, "value": escape(v)} for k, v in (seen or {}).items()]
-        hidden += [source] if seen is None else []
+    sources = access.objects(container, "envFrom")
+    texts_of = [texts.get(access.text(each, "configMapRef", "name")) for each in sources]
+    hidden = [each for each, seen in zip(sources, texts_of, strict=True) if seen is None]
+    brought: list[Json] = []
+    for at, (source, seen) in enumerate(zip(sources, texts_of, strict=True)):
+        prefix, may_change = access.text(source, "prefix"), None in texts_of[at:]
+        for key, value in (seen or {}).items():
+            known = {"valueFrom": source} if may_change else {"value": escape(value)}
+            brought.append({"name": prefix + key, **known})
     written = access.objects(container, "env")
     env = brought + [_literal(entry, texts) for entry in written]
     if env != written:

@@ -60,13 +60,29 @@ class SiblingResources:
 
 def _config_map(resource: Json) -> tuple[str | None, str, str, tuple[tuple[str, str], ...]] | None:
     manifest = objects.unwrap(resource)
-    if manifest is None or manifest.get("kind") != CONFIG_MAP:
+    if manifest is None or manifest.get("kind") != CONFIG_MAP or manifest.get("apiVersion") != "v1":
+        return None
+    if objects.is_object(resource) and not _is_written(access.mapping(resource, "spec")):
         return None
     texts = {k: v[: MAX_BYTES + 1] for k, v in access.texts(manifest, "data").items()}
     namespace = access.text(manifest, "metadata", "namespace") or "default"
     name = access.text(manifest, "metadata", "name")
+    if not name:  # Crossplane makes one: no pod refers to it
+        return None
     return _cluster(resource), namespace, name, tuple(sorted(texts.items()))
 
 
+def _is_written(spec: Json) -> bool:
+    """Return whether an Object's manifest is what provider-kubernetes writes, to the letter."""
+    policies = spec.get("managementPolicies", ["*"])
+    writes = isinstance(policies, list) and any(each in ("*", "Update") for each in policies)
+    return writes and not any(
+        each.get("patchesFrom") for each in access.objects(spec, "references")
+    )
+
+
 def _cluster(resource: Json) -> str | None:
-    return objects.provider_config(resource) if objects.is_object(resource) else None
+    if not objects.is_object(resource):
+        return None
+    kind = access.text(resource, "spec", "providerConfigRef", "kind")
+    return f"{resource['apiVersion']} {kind} {objects.provider_config(resource)}"

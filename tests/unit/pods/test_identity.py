@@ -400,6 +400,20 @@ def test_what_kserve_downloads_is_the_source_of_the_weights():
     assert of(valueFrom={"secretKeyRef": {}}).unknown == "env STORAGE_URI"
 
 
+def test_storage_uri_names_what_kserve_downloads_and_no_more():
+    def of(path: str, uri: str = "hf://org/a", namespace: str = "team-a"):
+        env = [{"name": "STORAGE_URI", "value": uri}]
+        return compute({"--model": path}, env=env, namespace=namespace, cluster="gpu").facts
+
+    claim = dict(of("/mnt/models/x", "pvc://weights/y"))
+    assert claim["model"] == "pvc team-a/weights/y/x"
+    assert "cluster" in claim
+    assert of("/mnt/models", "pvc://w") != of("/mnt/models", "pvc://w", "team-b")
+    paths = ("/mnt/models", "/mnt/models/one", "/mnt/models/two", "/opt/one", "/opt/two")
+    assert len({of(path) for path in paths}) == len(paths)
+    assert of("/opt/one") == of("/opt/one", "hf://org/b")
+
+
 LONG = {"--max-model-len": "131072"}
 
 # Whether the largest context is part of a model's identity.

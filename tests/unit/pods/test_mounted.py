@@ -1,5 +1,7 @@
 """Text of a file that a container mounts, or the reason why it is unknown."""
 
+from typing import Any
+
 import pytest
 
 from function.pods import mounted
@@ -95,12 +97,9 @@ def config_map(name: str, namespace: str | None = None, **data: object) -> dict:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
-def on(cluster: str, manifest: dict) -> dict:
-    return {
-        "apiVersion": "kubernetes.m.crossplane.io/v1alpha1",
-        "kind": "Object",
-        "spec": {"forProvider": {"manifest": manifest}, "providerConfigRef": {"name": cluster}},
-    }
+def on(cluster: str, manifest: dict, **more: Any) -> dict:
+    spec = {"forProvider": {"manifest": manifest}, "providerConfigRef": {"name": cluster}, **more}
+    return {"apiVersion": "kubernetes.m.crossplane.io/v1alpha1", "kind": "Object", "spec": spec}
 
 
 def test_siblings_hold_only_mountable_config_maps():
@@ -115,11 +114,16 @@ def test_siblings_hold_only_mountable_config_maps():
             on("here", config_map("f", x="1")),
             on("here", config_map("g", x="1")),
             on("here", config_map("g", x="2")),
-            on("here", {"kind": "ConfigMap", "data": 1}),
+            on("here", {**config_map("h"), "data": 1}),
+            on("here", {**config_map("i", x="1"), "metadata": {}}),
+            on("here", {**config_map("j", x="1"), "apiVersion": "example.org/v1"}),
+            on("here", config_map("k", x="1"), managementPolicies=["Observe"]),
+            on("here", config_map("l", x="1"), references=[{"patchesFrom": {"name": "x"}}]),
+            on("here", config_map("m", x="1"), providerConfigRef={"name": "here", "kind": "Other"}),
         ]
     ).config_maps
     assert seen.mountable_by(on("here", {}), "default") == {
-        "a": {"x": "1"}, "f": {"x": "1"}, "g": None, "": {},
+        "a": {"x": "1"}, "f": {"x": "1"}, "g": None, "h": {},
     }  # fmt: skip
     assert seen.mountable_by(on("here", {}), "team") == {"b": {"x": "1"}}
     assert seen.mountable_by(on("there", {}), "default") == {"c": {"x": "1"}}

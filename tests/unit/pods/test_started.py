@@ -143,3 +143,20 @@ def test_a_changed_config_map_is_a_changed_template():
 
     changed = {**TEXTS, "settings": {**TEXTS["settings"], "PYTHONPATH": "/opt/other"}}
     assert digest(TEXTS) == digest({**TEXTS, "segments": {}}) != digest(changed)
+
+
+def test_a_source_that_cannot_be_seen_hides_what_stands_before_it():
+    manifest = pod("settings", args=["--model", "$(MODEL)"])
+    sources = manifest["spec"]["containers"][0]["envFrom"]
+    sources.append({"secretRef": {"name": "later"}})
+    assert "the model argument" in wired(manifest, "Native").engines[0].identity_unknown
+    sources.reverse()
+    assert wired(manifest, "Native").engines[0].model == "org/mine"
+
+
+def test_a_secret_is_no_config_map_without_a_name():
+    texts = config_maps({"": {"MODEL": "org/other"}})
+    manifest = pod(args=["--model", "$(MODEL)"])
+    manifest["spec"]["containers"][0]["envFrom"] = [{"secretRef": {"name": "s"}}]
+    (engine,) = judged.wired(manifest, judged.planned("Native"), texts).engines
+    assert "the model argument" in engine.identity_unknown
