@@ -12,11 +12,15 @@ release-tools: image-tools ## Build what signs and lists a release
 	@$(TOOLS_PYTHON) tests/tools/find.py build $(RELEASE_TOOLS)
 
 # It pushes with PUSH=1, and signs with KEY=cosign.key. PROVIDER: where provider-kubernetes is.
+release: export VERSION := $(VERSION)
+release: export REGISTRY := $(REGISTRY)
+release: export PROVIDER := $(PROVIDER)
+release: export KEY := $(KEY)
 release: venv release-tools ## Build image, packages, wheel, SBOM (VERSION=v0.1.0 REGISTRY=host/path)
-	@test -n "$(VERSION)" -a -n "$(REGISTRY)" || { echo "make release VERSION=v0.1.0 REGISTRY=host/path [PUSH=1] [KEY=cosign.key] [PROVIDER=host/path]" >&2; exit 2; }
+	@test -n "$$VERSION" -a -n "$$REGISTRY" || { echo "make release VERSION=v0.1.0 REGISTRY=host/path [PUSH=1] [KEY=cosign.key] [PROVIDER=host/path]" >&2; exit 2; }
 	@git diff --quiet HEAD || { echo "Commit first: a release is made of HEAD" >&2; exit 2; }
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tools.release --version $(VERSION) --registry $(REGISTRY) \
-	  $(if $(PROVIDER),--provider $(PROVIDER)) $(if $(PUSH),--push) $(if $(KEY),--key $(KEY)) $(RELEASE_ARGS)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tools.release --version "$$VERSION" --registry "$$REGISTRY" \
+	  $(if $(PROVIDER),--provider "$$PROVIDER") $(if $(PUSH),--push) $(if $(KEY),--key "$$KEY") $(RELEASE_ARGS)
 
 image-test: venv image-tools ## Build the image without a builder and run it (root, mmdebstrap)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -c tests/image/pytest.ini --rootdir . tests/image $(IMAGE_ARGS)

@@ -4,6 +4,7 @@ It lies over what the image holds. A word is looked at once: a script may be lon
 """
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -27,6 +28,7 @@ _REQUIREMENT = re.compile(
 _WHEEL = re.compile(r"([\w.]+)-([^-]+)-[^/]*\.whl")
 _SOURCE = re.compile(r"git\+.*/([\w.-]+?)(?:\.git)?(?:[@#].*)?", re.DOTALL)
 _WITH = frozenset(("--with", "-w", "--from"))
+_WITH_FILES = frozenset(("--with-requirements", "--with-editable"))
 # What uvx does not take from the image.
 _ISOLATED = frozenset((*BROUGHT, *(kind(name).distribution for name in ENGINES)))
 _UPGRADES = frozenset(("-U", "--upgrade", "--pre", "--force-reinstall", "--reinstall"))
@@ -40,7 +42,7 @@ def of(container: Mapping[str, Any]) -> dict[str, str]:
     if not any(tool in word for word in argv for tool in ("pip", "uv")):
         return found
     texts = (c for text in argv for c in _COMMANDS.split(text.replace("\\\n", " ")))
-    for command in (argv, *map(str.split, texts)):
+    for command in (argv, *map(_words, texts)):
         for name, version in _installed(command):
             known = found.setdefault(name, version)
             found[name] = version if known in (version, ANY) else HIDDEN
@@ -66,13 +68,19 @@ def _installed(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     tool = next((i for i, word in enumerate(words) if _INSTALLER.fullmatch(word)), len(words))
     verbs = (i for i, word in enumerate(words) if i > tool and word in ("install", "add"))
     after = words[next(verbs, len(words)) + 1 :]
-    for option, value in pairwise(words[tool:]):  # uv run --with, uvx --from
+    unread = False
+    for option, value in pairwise([*words[tool:], ""]):  # uv run --with, uvx --from
         name, _, same = option.partition("=")
-        after += (same or value).split(",") if name in _WITH else []
-    if words[tool + 1 :] and words[tool].endswith("uvx"):
+        if option.startswith("-w") and option != "-w":
+            name, same = "-w", option[2:]
+        with_ = (same or value).split(",") if name in _WITH else []
+        unread = unread or name in _WITH_FILES or any("$" in word for word in with_)
+        after += with_
+    is_uvx = bool(words[tool + 1 :]) and words[tool].endswith("uvx")
+    if is_uvx or unread:
         given = {_name(m[1]) for word in after if (m := _REQUIREMENT.fullmatch(word))}
         yield from ((name, HIDDEN) for name in sorted(_ISOLATED - given))
-    upgrades = bool(_UPGRADES & set(after))
+    upgrades = is_uvx or bool(_UPGRADES & set(after))
     for word in after:
         if wheel := _WHEEL.fullmatch(word.rpartition("/")[2]):
             yield _name(wheel[1]), wheel[2] if parse(wheel[2]) else HIDDEN
@@ -83,8 +91,17 @@ def _installed(words: Sequence[str]) -> Iterator[tuple[str, str]]:
             if not rest:
                 yield _name(required[1]), HIDDEN if upgrades else ANY
             else:
-                exact = rest.startswith("==") and parse(rest[2:])
-                yield _name(required[1]), rest[2:] if exact else HIDDEN
+                exact = rest.removeprefix("==").strip()
+                known = rest.startswith("==") and parse(exact)
+                yield _name(required[1]), exact if known else HIDDEN
+
+
+def _words(command: str) -> list[str]:
+    """Return the words of one command of a script; with quotes that do not close, its parts."""
+    try:
+        return shlex.split(command) if "'" in command or '"' in command else command.split()
+    except ValueError:
+        return command.split()
 
 
 def _name(name: str) -> str:

@@ -56,10 +56,11 @@ class Lookups(UpstreamLookups):
             named = [(0, 1, 0, self._tier._file_mapper.get_file_name(key)) for key in wave]
             try:
                 seen = self._tier.asking.query_memory(named, "OBJ", "OBJ")
-                found += [one is not None for one in seen]
+                found += [one is not None for _, one in zip(wave, seen, strict=True)]
             except Exception as problem:
                 self._tier.give_up(problem)
-        return found + [False] * (len(keys) - len(found))
+        # What was found before it went away would be loaded from a bucket that does not answer.
+        return [False] * len(keys) if self._tier.is_away() else found
 
 
 upstream.ObjAsyncLookupManager = Lookups

@@ -22,6 +22,7 @@ from tools.release import image, manifests
 from tools.release.image import tool
 
 ROOT = Path(__file__).resolve().parents[2]
+SUMS = "SHA256SUMS"
 
 
 def main() -> None:
@@ -36,6 +37,8 @@ def main() -> None:
     parser.add_argument("--key", type=Path, help="cosign's private key")
     given = parser.parse_args()
     provider = given.provider or f"{given.registry}/provider-kubernetes"
+    if given.out.exists() and any(given.out.iterdir()) and not (given.out / SUMS).exists():
+        parser.error(f"--out {given.out}: it holds something that is no release")
     shutil.rmtree(given.out, ignore_errors=True)
     given.out.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as scratch:
@@ -129,10 +132,10 @@ def seal(out: Path, key: Path | None) -> None:
     """Write SHA256SUMS over all files, and sign it if there is a key."""
     files = sorted(path for path in out.iterdir() if path.is_file())
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
-    (out / "SHA256SUMS").write_text("".join(sums))
+    (out / SUMS).write_text("".join(sums))
     if key:
-        bundle = f"--bundle={out / 'SHA256SUMS.sigstore.json'}"
-        cosign("sign-blob", f"--key={key}", bundle, out / "SHA256SUMS")
+        bundle = f"--bundle={out / SUMS}.sigstore.json"
+        cosign("sign-blob", f"--key={key}", bundle, out / SUMS)
         (out / "cosign.pub").write_text(cosign("public-key", f"--key={key}") + "\n")
 
 

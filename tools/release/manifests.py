@@ -38,7 +38,9 @@ class Names:
         """Return crossplane-runtime's ToDNSLabel of a repository's path."""
         path = self.registry.partition("/")[2]
         label = f"{path}/{repository}" if path else repository
-        return "".join("-" if c in "./:-" else c for c in label if c.isalnum() or c in "./:-")[:63]
+        return "".join("-" if c in "./:-" else c for c in label if c.isalnum() or c in "./:-")[
+            :63
+        ].strip("-")
 
     @property
     def function(self) -> str:

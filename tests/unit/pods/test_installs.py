@@ -33,6 +33,9 @@ SCRIPTS: dict[str, dict[str, str]] = {
         "lmcache": "0.3.1",
         "nixl": ANY,
     },
+    "uv run -wvllm==0.19.0 vllm serve m": {"vllm": "0.19.0"},
+    "uv run --with 'vllm[audio] == 0.19.0' vllm serve m": {"vllm": "0.19.0"},
+    "pip install 'vllm==0.19.0": {"vllm": "0.19.0"},
     "echo pip; install vllm": {},
     "pip list | grep vllm": {},
     "pip install Mooncake_Transfer_Engine==0.3.13": {"mooncake-transfer-engine": "0.3.13"},
@@ -52,6 +55,19 @@ def test_uvx_takes_nothing_from_the_image(more):
     assert found["lmcache"] == ("0.5.6" if more else HIDDEN)
     known = installs.packages({"command": command}, {})["lmcache"].versions
     assert known == (("0.5.6",) if more else None)
+
+
+def test_uvx_takes_the_newest_of_a_name_alone():
+    found = installs.of({"command": ["uvx", "--from", "vllm", "--with", "lmcache", "vllm"]})
+    assert (found["vllm"], found["lmcache"]) == (HIDDEN, HIDDEN)
+
+
+@pytest.mark.parametrize(
+    "more", [["--with-requirements", "/r.txt"], ["--with-editable", "/src/vllm"], ["--with", "$V"]]
+)
+def test_requirements_that_cannot_be_read_may_bring_any_package(more):
+    found = installs.of({"command": ["uv", "run", *more, "vllm", "serve", "m"]})
+    assert (found["vllm"], found["lmcache"]) == (HIDDEN, HIDDEN)
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -109,6 +109,23 @@ def test_bucket_that_fails_is_asked_once_and_left_alone(
     assert lookup(bucket) == [1]
 
 
+@pytest.mark.parametrize("answer", [None, [{}]], ids=["fails", "is too short"])
+def test_what_was_found_before_a_failure_is_not_loaded(
+    bucket: Any, monkeypatch: pytest.MonkeyPatch, answer: Any
+) -> None:
+    ask = bucket.asking.query_memory
+
+    def second_fails(named: list[Any], *more: str) -> Any:
+        if len(bucket.asking.asked) == 1:
+            bucket.asking.asked.append(0)
+            return answer
+        return ask(named, *more)
+
+    monkeypatch.setattr(bucket.asking, "query_memory", second_fails)
+    assert lookup(bucket) == []
+    assert bucket.asking.asked == [25, 0]
+
+
 def test_nothing_is_stored_in_a_bucket_that_does_not_answer(ours: Any, bucket: Any) -> None:
     bucket.submit_store(SimpleNamespace(job_id=1))
     bucket.give_up("")
