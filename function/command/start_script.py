@@ -6,6 +6,9 @@ from typing import Any
 from function.command import exec_form, kubernetes, programs, runners
 from function.command.model import Word
 
+# With -c a shell runs its argument, with -s its input, with -n nothing.
+_NO_FILE = frozenset("csn")
+
 
 def inlined(container: Mapping[str, Any], text_at: Callable[[str], str]) -> list[str] | None:
     """Return command and args with the start script behind `-c`; None where none can be read.
@@ -22,7 +25,9 @@ def inlined(container: Mapping[str, Any], text_at: Callable[[str], str]) -> list
     if runners.basename("".join(shell)) in programs.SHELLS:
         path = next((i for i in range(at + 1, len(argv)) if argv[i][:1] not in "-+"), len(argv))
     options = argv[at + 1 : path]
-    if path >= len(argv) or any("c" in option.partition("--")[0] for option in options):
+    if path >= len(argv) or any(_NO_FILE & set(option.partition("--")[0]) for option in options):
+        return None
+    if path == at and "/" not in argv[at]:  # found in PATH
         return None
     try:
         text = text_at(argv[path])

@@ -160,3 +160,14 @@ def test_a_secret_is_no_config_map_without_a_name():
     manifest["spec"]["containers"][0]["envFrom"] = [{"secretRef": {"name": "s"}}]
     (engine,) = judged.wired(manifest, judged.planned("Native"), texts).engines
     assert "the model argument" in engine.identity_unknown
+
+
+@pytest.mark.parametrize("options", [["-s"], ["-n"], ["-c"]])
+def test_a_file_that_the_shell_does_not_run_is_not_read(options):
+    assert refusal(pod("settings", command=["bash", *options, "/scripts/opted.sh"]))
+
+
+def test_a_program_of_path_is_no_file_of_the_working_directory():
+    texts = {**TEXTS, "scripts": {"vllm": TEXTS["scripts"]["opted.sh"]}}
+    manifest = pod("settings", command=["vllm", "serve", "org/real"], workingDir="/scripts")
+    assert wired(manifest, "Native", texts).engines[0].model == "org/real"
