@@ -84,5 +84,5 @@ def _is_written(spec: Json) -> bool:
 def _cluster(resource: Json) -> str | None:
     if not objects.is_object(resource):
         return None
-    kind = access.text(resource, "spec", "providerConfigRef", "kind")
-    return f"{resource['apiVersion']} {kind} {objects.provider_config(resource)}"
+    config = access.mapping(resource, "spec", "providerConfigRef")
+    return f"{resource['apiVersion']} {config.get('kind')} {config.get('name')}"
