@@ -102,14 +102,14 @@ from vllm.v1.kv_offload.tiering.fs.manager import FileSystemTierManager
 from vllm.v1.kv_offload.tiering.obj.config import ObjStoreConfig
 from vllm.v1.kv_offload.tiering.obj.manager import ObjectStoreSecondaryTierManager
 from vllm.v1.kv_offload.tiering.p2p.manager import P2PSecondaryTierManager
-classes = {"CheckedFiles": FileSystemTierManager, "obj": ObjectStoreSecondaryTierManager,
-           "p2p": P2PSecondaryTierManager}
+ours = {"CheckedFiles": FileSystemTierManager, "BoundedBucket": ObjectStoreSecondaryTierManager}
+classes = {**ours, "p2p": P2PSecondaryTierManager}
 for level in json.loads(sys.argv[1]):
     kind = level.pop("type")
-    assert ("module_path" in level) is (kind == "CheckedFiles")
+    assert ("module_path" in level) is (kind in ours)
     level.pop("module_path", None)
     inspect.signature(classes[kind].__init__).bind(None, None, None, kind, **level)
-    if kind == "obj":
+    if kind == "BoundedBucket":
         ObjStoreConfig(**level["store_config"])
 print("taken")
 """
@@ -121,7 +121,7 @@ def test_vllm_levels_accept_their_keys():
         text = (ROOT / f"tests/unit/backends/native/golden/{golden}.yaml").read_text()
         told = yaml.safe_load(text)["set"]
         levels += told["vllm.connector.kv_connector_extra_config.secondary_tiers"]
-    assert [level["type"] for level in levels] == ["CheckedFiles", "obj", "p2p"]
+    assert [level["type"] for level in levels] == ["CheckedFiles", "BoundedBucket", "p2p"]
     done = subprocess.run(
         [environment("vllm").python, "-c", _LEVELS, json.dumps(levels)],
         capture_output=True,
