@@ -24,7 +24,8 @@ def as_started(template: Mapping[str, Any], container: Json, texts: Texts) -> Js
     for at, (source, seen) in enumerate(zip(sources, texts_of, strict=True)):
         prefix, may_change = access.text(source, "prefix"), None in texts_of[at:]
         for key, value in (seen or {}).items():
-            known = {"valueFrom": source} if may_change else {"value": escape(value)}
+            reference = {"configMapKeyRef": {**source["configMapRef"], "key": key}}
+            known = {"valueFrom": reference} if may_change else {"value": escape(value)}
             brought.append({"name": prefix + key, **known})
     written = access.objects(container, "env")
     env = brought + [_literal(entry, texts) for entry in written]

@@ -154,6 +154,15 @@ def test_a_source_that_cannot_be_seen_hides_what_stands_before_it():
     assert wired(manifest, "Native").engines[0].model == "org/mine"
 
 
+def test_a_variable_that_a_later_source_may_change_is_refused_by_its_name():
+    manifest = pod(args=["--model", "org/mine"])
+    own = {"prefix": "MOONCAKE_", "configMapRef": {"name": "own"}}
+    manifest["spec"]["containers"][0]["envFrom"] = [own, {"secretRef": {"name": "later"}}]
+    said = "MOONCAKE_CONFIG_PATH is taken from configMapKeyRef own/CONFIG_PATH"
+    with pytest.raises(Refused, match=said):
+        wired(manifest, "Mooncake", {**TEXTS, "own": {"CONFIG_PATH": "/mine"}})
+
+
 def test_a_secret_is_no_config_map_without_a_name():
     texts = config_maps({"": {"MODEL": "org/other"}})
     manifest = pod(args=["--model", "$(MODEL)"])
