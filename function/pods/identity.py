@@ -28,7 +28,7 @@ _FALSE = frozenset({"", "0", "false", "no", "off"})
 _DOWNLOADS = "--download-dir"
 # KServe's webhook brings what it names to a directory that no volume of the template shows.
 _STORAGE = "STORAGE_URI"
-_DOWNLOADED = "/mnt/models"
+_KSERVE_MODELS = "/mnt/models"
 _CLAIM = "pvc://"
 _OF_A_CLUSTER = ("pvc ", "hostPath ")
 _CACHES = (("HF_HUB_CACHE", ""), ("HUGGINGFACE_HUB_CACHE", ""), ("HF_HOME", "hub"))
@@ -249,7 +249,7 @@ def _behind_path(
     mount = mounted.mount_above(container, path)
     if mount is None:
         if model_source and _is_downloaded(path):
-            below = posixpath.relpath(posixpath.normpath(path), _DOWNLOADED)
+            below = posixpath.relpath(posixpath.normpath(path), _KSERVE_MODELS)
             return _named(model_source, "" if below == "." else below, namespace), ""
         image = str(container.get("image") or "")
         why = "" if _is_pinned(image) else f"what the image {image or 'without a name'} holds"
@@ -263,7 +263,7 @@ def _behind_path(
 
 def _is_downloaded(path: str) -> bool:
     """Return whether KServe puts what a service names as its source at the path."""
-    return f"{posixpath.normpath(path)}/".startswith(f"{_DOWNLOADED}/")
+    return f"{posixpath.normpath(path)}/".startswith(f"{_KSERVE_MODELS}/")
 
 
 def _named(source: str, inside: str, namespace: str) -> str:

@@ -55,7 +55,7 @@ class Lookups(UpstreamLookups):
             wave = keys[len(found) : len(found) + AT_ONCE]
             named = [(0, 1, 0, self._tier._file_mapper.get_file_name(key)) for key in wave]
             try:
-                seen = self._tier.asking.query_memory(named, "OBJ", "OBJ")
+                seen = self._tier.lookup_agent.query_memory(named, "OBJ", "OBJ")
                 found += [one is not None for _, one in zip(wave, seen, strict=True)]
             except Exception as problem:
                 self._tier.give_up(problem)
@@ -74,9 +74,9 @@ class BoundedBucket(UpstreamLevel):
         own = {"store_config": store_config, "tier_type": "obj", "io_threads": io_threads}
         with _retries():
             super().__init__(*args, **own, **more)
-            self.asking = NixlWrapper("Lookups", nixl_agent_config(backends=[]))
+            self.lookup_agent = NixlWrapper("Lookups", nixl_agent_config(backends=[]))
             told = ObjStoreConfig(**store_config).to_nixl_params()
-            self.asking.create_backend("OBJ", {**told, "num_threads": str(AT_ONCE)})
+            self.lookup_agent.create_backend("OBJ", {**told, "num_threads": str(AT_ONCE)})
 
     def is_away(self):
         return time.monotonic() < self._away_until

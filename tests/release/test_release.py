@@ -162,7 +162,7 @@ def installed(control: Control) -> Control:
 
 
 def test_two_files_bring_everything_to_healthy(installed: Control):
-    """Nothing is installed twice, whoever came first: the file or the dependency."""
+    """Nothing is installed twice, in whatever order the file and the dependency come."""
     assert {kind: len(installed.installed(kind)) for kind in PACKAGES} == PACKAGES
     assert installed.version() == "0.1.0"
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}

@@ -15,7 +15,7 @@ _FUNCTION = "function-kv-offload"
 _KIND, _TIER, _STANDALONE = (
     f"configuration-kv-offload-{name}" for name in ("kind", "tier", "standalone")
 )
-# The standalone Configuration brings everything; the tier's leaves the kind to whoever has it.
+# The standalone Configuration brings everything; the tier's brings no kind of its own.
 _DEPENDS = {_KIND: (), _TIER: (_FUNCTION,), _STANDALONE: (_FUNCTION, _KIND, _TIER)}
 REPOSITORIES = (_FUNCTION, *_DEPENDS)
 MEMORY = "512Mi"

@@ -93,8 +93,8 @@ def lookup(bucket: Any, keys: int = 60) -> list[int]:
 
 def test_lookups_find_what_is_there(bucket: Any) -> None:
     assert lookup(bucket) == [1, 30]
-    assert bucket.asking.asked == [25, 25, 10]
-    assert (bucket.tier_type, bucket.threads, bucket.asking.threads) == ("obj", 25, "25")
+    assert bucket.lookup_agent.asked == [25, 25, 10]
+    assert (bucket.tier_type, bucket.threads, bucket.lookup_agent.threads) == ("obj", 25, "25")
 
 
 def test_bucket_that_fails_is_asked_once_and_left_alone(
@@ -102,7 +102,7 @@ def test_bucket_that_fails_is_asked_once_and_left_alone(
 ) -> None:
     monkeypatch.setattr(Asking, "objects", None)
     assert lookup(bucket) == lookup(bucket) == []
-    assert bucket.asking.asked == [25]
+    assert bucket.lookup_agent.asked == [25]
     assert ours.logger == ["The bucket does not answer: no block for 10 s. NIXL_ERR_BACKEND"]
     ours.now = ours.PAUSE
     monkeypatch.setattr(Asking, "objects", {"k1"})
@@ -113,17 +113,17 @@ def test_bucket_that_fails_is_asked_once_and_left_alone(
 def test_what_was_found_before_a_failure_is_not_loaded(
     bucket: Any, monkeypatch: pytest.MonkeyPatch, answer: Any
 ) -> None:
-    ask = bucket.asking.query_memory
+    ask = bucket.lookup_agent.query_memory
 
     def second_fails(named: list[Any], *more: str) -> Any:
-        if len(bucket.asking.asked) == 1:
-            bucket.asking.asked.append(0)
+        if len(bucket.lookup_agent.asked) == 1:
+            bucket.lookup_agent.asked.append(0)
             return answer
         return ask(named, *more)
 
-    monkeypatch.setattr(bucket.asking, "query_memory", second_fails)
+    monkeypatch.setattr(bucket.lookup_agent, "query_memory", second_fails)
     assert lookup(bucket) == []
-    assert bucket.asking.asked == [25, 0]
+    assert bucket.lookup_agent.asked == [25, 0]
 
 
 def test_nothing_is_stored_in_a_bucket_that_does_not_answer(ours: Any, bucket: Any) -> None:
@@ -141,7 +141,7 @@ def test_only_the_levels_clients_try_less_often(
 ) -> None:
     """The engine may load its weights by the same SDK; a pod's own value stands."""
     assert bucket.seen == {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "2"}
-    assert bucket.asking.retries == "standard"
+    assert bucket.lookup_agent.retries == "standard"
     assert not set(ours.RETRIES) & os.environ.keys()
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "7")
     own = ours.BoundedBucket(store_config={}, prefix=None, tier_type="", io_threads=3)
