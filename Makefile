@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 # uv shows its progress on a terminal, and is quiet in a log.
 UV_QUIET := $(shell test -t 2 || echo --quiet)
 PYTHON ?= python3
+# Without bytecode, each of the many processes that tests start compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 include tests/tools/tools.mk
 -include package/package.mk
@@ -67,9 +69,10 @@ goldens: venv ## Write the goldens anew (GOLDENS=consumer/wired: of these render
 	@$(BIN)/python -m tests.render.run --engine embedded --update $(GOLDENS)
 	@$(BIN)/python -m tests.unit.backends.goldens
 
-# A file stays on one process: its fixtures are made once. COVERAGE=1 takes twice the time.
+# A file stays on one process: its fixtures are made once. Files run in their order, not the one with
+# the fewest tests last: those are the longest. COVERAGE=1 takes twice the time.
 test: venv ## Unit tests, on all cores (TEST_ARGS=tests/unit/api, COVERAGE=1)
-	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(COVERAGE:%=--cov) $(TEST_ARGS)
+	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(COVERAGE:%=--cov) $(TEST_ARGS)
 
 generate: venv ## XRDs, the Input's CRD, the generated pages
 	@$(BIN)/python -m kv_offload.crds.generate
