@@ -143,7 +143,8 @@ def fleet(pair: Fleet) -> Fleet:
 
 @pytest.fixture
 def proof(request: pytest.FixtureRequest, pair: Fleet):
-    """`proof(case, tokens=..., seconds=...)`: what was seen; seconds are shown and not kept."""
+    """`proof(case, tokens=..., seconds=...)`: what was seen. Seconds are kept of rows without
+    other facts."""
     proofs = request.config.stash[_PROOFS]
 
     def note(case: str, *, seconds: float | None = None, **facts: object) -> None:

@@ -1,14 +1,16 @@
 """What a run has shown, case by case: docs/proofs.md.
 
-`proven.json` holds what was seen, without times: equal runs leave equal bytes. A run adds to it
-(`make serve-test PROOFS=1`), and `python -m tests.serve.proofs` writes the page from it and the
-harness's rows; a unit test holds it to them, and the versions to those that are pinned.
+`proven.json` holds what was seen. Equal runs leave equal bytes, but for rows that are only a time:
+these keep their seconds and the machine's load. A run adds to it (`make serve-test PROOFS=1`), and
+`python -m tests.serve.proofs` writes the page from it and the harness's rows; a unit test holds it
+to them, and the versions to those that are pinned.
 
 A machine with a GPU writes a file of its own, with times (`make gpu PROOFS=FILE`), and
 `python -m tests.serve.proofs add FILE` puts that into `proven.json`, under `gpu` of each pair.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -37,13 +39,21 @@ SAID = (
 
 @dataclass(frozen=True)
 class Row:
-    """`facts`: figures that are the same on every run. `seconds`: for people, never kept."""
+    """`facts`: figures that are the same on every run. `seconds`: kept where there are no facts,
+    with `load`, the processes that were ready to run (the mean of a minute)."""
 
     pair: str
     case: str
     test: str
     facts: Mapping[str, Any]
     seconds: float | None
+    load: int
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What proven.json holds of it."""
+        time = {"seconds": round(self.seconds or 0.0, 1), "load": self.load}
+        return {"test": self.test, **(self.facts or time)}
 
 
 @dataclass
@@ -55,7 +65,8 @@ class Proofs:
     def add(
         self, pair: str, case: str, test: str, facts: Mapping[str, Any], seconds: float | None
     ) -> None:
-        self.rows.append(Row(pair, case, test.partition("[")[0], dict(facts), seconds))
+        load = round(os.getloadavg()[0])
+        self.rows.append(Row(pair, case, test.partition("[")[0], dict(facts), seconds, load))
 
     def lines(self) -> list[str]:
         """One line a row, with its time."""
@@ -75,11 +86,7 @@ class Proofs:
             versions = pinned(name)
             before = kept.get(name, {})
             cases = before["cases"] if before.get("versions") == versions else {}
-            seen = {
-                row.case: {"test": row.test, **row.facts}
-                for row in self.rows
-                if row.pair == name and row.facts
-            }
+            seen = {row.case: row.kept for row in self.rows if row.pair == name}
             gpu = {"gpu": before["gpu"]} if "gpu" in before else {}
             kept[name] = {"versions": versions, "cases": {**cases, **seen}, **gpu}
         _write(path, kept)
@@ -142,6 +149,14 @@ NO_GPU = (
     "Nothing has run on a GPU or an RDMA device: CUDA IPC, GPUDirect and RDMA are not proven.\n"
 )
 GPU = "What ran on a GPU stands below, by pair. Nothing has run on an RDMA device.\n"
+TIMES = """\
+## Times
+
+Seconds on two shared cores, and the machine's load in parentheses: at more than 2, processes wait.
+They are figures of one run and of a small model.
+
+| Case | Seconds | Test |
+|---|---|---|"""
 
 
 def page(proven: Mapping[str, Any]) -> str:
@@ -150,6 +165,7 @@ def page(proven: Mapping[str, Any]) -> str:
     gpu = any("gpu" in proven[name] for name in pairs)
     parts = [INTRODUCTION, GPU if gpu else NO_GPU, *_summary(proven)]
     parts += _cases({name: proven[name] for name in pairs})
+    parts += _times({name: proven[name] for name in pairs})
     parts += _replaced([PAIRS[name] for name in pairs])
     for name in pairs:
         parts += _on_a_gpu(name, proven[name])
@@ -177,6 +193,8 @@ def _cases(proven: Mapping[str, Any]) -> Iterator[str]:
     found: dict[tuple[str, str, str], list[str]] = {}
     for name, seen in proven.items():
         for case, facts in seen["cases"].items():
+            if "seconds" in facts:
+                continue
             figures = ", ".join(_figure(key, of) for key, of in facts.items() if key != "test")
             found.setdefault((case, facts["test"], figures), []).append(name)
     yield "## Cases\n\n| Case | Seen | By | Test |\n|---|---|---|---|"
@@ -187,6 +205,22 @@ def _cases(proven: Mapping[str, Any]) -> Iterator[str]:
         shown = "all" if list(names) == list(proven) else ", ".join(names)
         yield f"| {'; '.join(cases)} | {figures} | {shown} | `{test}` |"
     yield ""
+
+
+def _times(proven: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a row per measured case, with the seconds and the load of each pair."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, seen in proven.items():
+        for case, facts in seen["cases"].items():
+            if "seconds" in facts:
+                figure = f"{name} {facts['seconds']} ({facts['load']})"
+                found.setdefault((case, facts["test"].rpartition("/")[2]), []).append(figure)
+    if found:
+        yield TIMES
+        yield from (
+            f"| {case} | {', '.join(of)} | `{test}` |" for (case, test), of in sorted(found.items())
+        )
+        yield ""
 
 
 def _replaced(pairs: Iterable[Pair]) -> Iterator[str]:

@@ -64,3 +64,18 @@ def test_figures_of_a_gpu_are_kept_with_their_machine(tmp_path: Path) -> None:
     assert "## vllm-mooncake on a GPU\n\na GPU.\n\n| Case" in page(kept)
     assert "| the first token | 0.123 seconds |" in page(kept)
     assert "Nothing has run on a GPU" not in page(kept)
+
+
+def test_row_without_facts_keeps_its_seconds_and_the_load(tmp_path: Path) -> None:
+    proofs, path = Proofs(), tmp_path / "proven.json"
+    test = "tests/serve/test_55_hangs.py::test_a_part_that_hangs_freezes_no_other_request"
+    proofs.add("vllm-native", "the evictor hangs", test, {"texts": "right"}, 3.0)
+    proofs.add("vllm-native", "the evictor hangs: a pause", test, {}, 0.26)
+    proofs.write(path, failed=[])
+    kept = json.loads(path.read_text())
+    cases = kept["vllm-native"]["cases"]
+    assert cases["the evictor hangs"] == {"test": test, "texts": "right"}
+    load = cases["the evictor hangs: a pause"]["load"]
+    row = f"| the evictor hangs: a pause | vllm-native 0.3 ({load}) | `test_55_hangs.py::"
+    assert row in page(kept).partition("## Times")[2]
+    assert "a pause" not in page(kept).partition("## Times")[0]
