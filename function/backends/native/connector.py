@@ -20,8 +20,8 @@ from function.kube import manifests as k
 FILES = "/etc/kv-offload/native"
 DISK, _DISK = f"{facts.MOUNTS}/disk", "kv-offload-disk"
 _HOST, _PORT = "VLLM_P2P_SIDE_CHANNEL_HOST", "VLLM_P2P_SIDE_CHANNEL_PORT"
-# Seconds until a peer that does not answer is given up, as vLLM's heartbeat has; 30 by default.
-_PATIENCE = {"name": "VLLM_P2P_HANDSHAKE_TIMEOUT_S", "value": "10"}
+# Seconds until a stopped peer is given up: vLLM's heartbeat has 10, and this 30 by default.
+_HANDSHAKE = {"name": "VLLM_P2P_HANDSHAKE_TIMEOUT_S", "value": "10"}
 # Container ports have names; ports of further ranks are not declared.
 _PEERS, _MOST = "kv-peers", 64
 # The level of files with a checksum in each, and the bucket that may hang.
@@ -33,7 +33,7 @@ ALLOWS = Allowance(
     modules=(keyed.PREFIX,),
     programs=keyed.DIGESTS | modules.digests([CHECKED_FILES.text, BOUNDED_BUCKET.text]),
     search_paths=modules.SEARCH_PATHS,
-    env=frozenset({seeds.SEED, _HOST, _PORT, _PATIENCE["name"]}),
+    env=frozenset({seeds.SEED, _HOST, _PORT, _HANDSHAKE["name"]}),
     secrets=frozenset(access_keys.NAMES),
     mounts=(facts.MOUNTS, FILES),
     volumes=frozenset({"configMap", "emptyDir", "ephemeral", "persistentVolumeClaim"}),
@@ -56,7 +56,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         # The address that it binds is also the one that other engines dial.
         env += [k.env_field(_HOST, "status.podIP"), {"name": _PORT, "value": str(peers.port)}]
     seed: tuple[Json, ...] = ({"name": seeds.SEED, "value": value},) if value else ()
-    usual = (*seed, _PATIENCE) if peers else seed
+    bounded = peers and "handshake_timeout" in engine.features
     mounted = [(level, volume) for level in levels if (volume := _volume(tier, level))]
     connector = {
         "kv_connector": facts.CONNECTOR,
@@ -72,7 +72,7 @@ def inject(tier: Tier, engine: Engine) -> Injection:
         connector=keyed.keyed(connector) if resolves else connector,
         connector_options={"kv_load_failure_policy": "recompute"},
         env=tuple(env),
-        env_if_absent=usual,
+        env_if_absent=(*seed, _HANDSHAKE) if bounded else seed,
         ray_env=(*copied, *(variable["name"] for variable in seed)),
         ports=_ports(peers, engine) if peers else (),
         volumes=tuple(volume for _, volume in mounted),

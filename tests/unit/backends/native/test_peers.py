@@ -9,7 +9,7 @@ from function.backends.native import BACKEND
 from function.backends.seeds import seed_from_identity
 from function.problems import Refused
 from function.reasons import Reason
-from tests.unit.backends.native import FILES, IDENTITY, PEERS, native, vllm
+from tests.unit.backends.native import FEATURES, FILES, IDENTITY, PEERS, native, vllm
 
 HOST, PORT = "VLLM_P2P_SIDE_CHANNEL_HOST", "VLLM_P2P_SIDE_CHANNEL_PORT"
 SEED = "PYTHONHASHSEED"
@@ -37,6 +37,16 @@ def test_other_identities_are_no_peers() -> None:
     assert seeds[IDENTITY] == ({"name": SEED, "value": seed_from_identity(IDENTITY)},)
     assert len({variables[0]["value"] for variables in seeds.values()}) == 2
     assert 0 <= int(seed_from_identity(IDENTITY)) < 2**32
+
+
+def test_stopped_peer_is_given_up_where_vllm_can_bound_it() -> None:
+    features = FEATURES | {"handshake_timeout"}
+    bound = {"name": "VLLM_P2P_HANDSHAKE_TIMEOUT_S", "value": "10"}
+    found = BACKEND.inject(native(PEERS), vllm(features=features))
+    assert found.env_if_absent[1:] == (bound,) and BACKEND.allows.problem(found) == ""
+    for level in (FILES, PEERS):
+        known = FEATURES if level is PEERS else features
+        assert bound not in BACKEND.inject(native(level), vllm(features=known)).env_if_absent
 
 
 def test_without_peers_files_keep_their_seed() -> None:
