@@ -1,9 +1,8 @@
 """vLLM's level of a bucket (`obj`): while the bucket does not answer, its blocks are misses.
 
-Upstream asks for each block of a prompt for up to 30 s, behind all stores that wait, and the
-request waits for the whole. Here lookups have a client of their own, the AWS SDK tries twice (6 s),
-and after a failure nothing is asked or stored for PAUSE seconds: vLLM computes the tokens. Objects
-and their names are upstream's. From function-kv-offload, for vLLM 0.29 to 0.33.
+Upstream asks for each block for up to 30 s. Here lookups have a client of their own and LOOKUP
+seconds; after a failure that took HANGS, nothing is asked or stored for PAUSE. From
+function-kv-offload, for vLLM 0.29 to 0.33.
 """
 
 import contextlib
@@ -17,9 +16,9 @@ from vllm.logger import init_logger
 from vllm.v1.kv_offload.tiering.base import JobResult
 from vllm.v1.kv_offload.tiering.obj.config import ObjStoreConfig
 
-PAUSE = 10.0  # seconds
-AT_ONCE = 25  # the connections of one client of the AWS SDK; more requests wait for one
-# The default mode tries eleven times, whatever AWS_MAX_ATTEMPTS says.
+PAUSE, LOOKUP, HANGS = 10.0, 7.0, 4.0  # seconds
+AT_ONCE = 25  # connections of a client
+# 6 s; the default mode ignores AWS_MAX_ATTEMPTS
 RETRIES = {"AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "2"}
 logger = init_logger(f"vllm.{__name__}")
 
@@ -35,8 +34,8 @@ def _upstream():
 @contextlib.contextmanager
 def _retries():
     """Set what a client reads when it is made. The pod's own values stand."""
-    absent = [name for name in RETRIES if name not in os.environ]
-    os.environ.update({name: RETRIES[name] for name in absent})
+    absent = RETRIES.keys() - os.environ.keys()
+    os.environ.update(RETRIES | os.environ)
     try:
         yield
     finally:
@@ -44,14 +43,13 @@ def _retries():
             del os.environ[name]
 
 
-upstream = _upstream()
-UpstreamLookups: Any = upstream.ObjAsyncLookupManager
+upstream: Any = _upstream()
 
 
-class Lookups(UpstreamLookups):
+class Lookups(upstream.ObjAsyncLookupManager):
     def batch_lookup(self, keys, req_context):
-        found = []
-        while len(found) < len(keys) and not self._tier.is_away():
+        found, until = [], time.monotonic() + LOOKUP
+        while len(found) < len(keys) and not self._tier.is_away() and time.monotonic() < until:
             wave = keys[len(found) : len(found) + AT_ONCE]
             named = [(0, 1, 0, self._tier._file_mapper.get_file_name(key)) for key in wave]
             try:
@@ -59,16 +57,16 @@ class Lookups(UpstreamLookups):
                 found += [one is not None for _, one in zip(wave, seen, strict=True)]
             except Exception as problem:
                 self._tier.give_up(problem)
-        # What was found before it went away would be loaded from a bucket that does not answer.
-        return [False] * len(keys) if self._tier.is_away() else found
+        if self._tier.is_away():
+            found = []  # none is loaded
+        return found + [False] * (len(keys) - len(found))
 
 
 upstream.ObjAsyncLookupManager = Lookups
-UpstreamLevel: Any = upstream.ObjectStoreSecondaryTierManager
 
 
-class BoundedBucket(UpstreamLevel):
-    _away_until = 0.0
+class BoundedBucket(upstream.ObjectStoreSecondaryTierManager):
+    _away_until, _begun = 0.0, {}
 
     def __init__(self, *args, store_config, tier_type, io_threads=AT_ONCE, **more):
         own = {"store_config": store_config, "tier_type": "obj", "io_threads": io_threads}
@@ -91,3 +89,11 @@ class BoundedBucket(UpstreamLevel):
             self._pending_results.append(failed)
         else:
             super().submit_store(job_metadata)
+
+    def get_finished_jobs(self):
+        now = time.monotonic()
+        self._begun = {job: self._begun.get(job, now) for job in self._transfers}
+        for job in super().get_finished_jobs():
+            if not job.success and now - self._begun.get(job.job_id, now) > HANGS:
+                self.give_up("")
+            yield job

@@ -23,9 +23,14 @@ class ObjectStoreSecondaryTierManager:
     def __init__(self, store_config, prefix, tier_type, io_threads=4):
         self.tier_type, self.threads, self.stored = tier_type, io_threads, []
         self.seen = {name: os.environ.get(name) for name in ("AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS")}
-        self._file_mapper, self._pending_results = prefix, []
+        self._file_mapper, self._pending_results, self._transfers = prefix, [], {}
         self._lookup_manager = ObjAsyncLookupManager(self)
-    def submit_store(self, job): self.stored.append(job.job_id)
+    def submit_store(self, job): self.stored.append(job.job_id); self.submit_load(job)
+    def submit_load(self, job): self._transfers[job.job_id] = job
+    def get_finished_jobs(self):
+        done, self._pending_results = self._pending_results, []
+        for job in done: self._transfers.pop(job.job_id, None)
+        return done
 """
 
 
@@ -134,6 +139,45 @@ def test_nothing_is_stored_in_a_bucket_that_does_not_answer(ours: Any, bucket: A
     bucket.submit_store(SimpleNamespace(job_id=3))
     assert bucket.stored == [1, 3]
     assert [(r.job_id, r.success) for r in bucket._pending_results] == [(2, False)]
+
+
+@pytest.mark.parametrize("kind", ["submit_store", "submit_load"])
+@pytest.mark.parametrize(
+    ("seconds", "success", "away"), [(6, False, True), (1, False, False), (6, True, False)]
+)
+def test_load_or_store_that_fails_late_is_a_bucket_that_hangs(
+    ours: Any, bucket: Any, kind: str, seconds: float, success: bool, away: bool
+) -> None:
+    """One that fails at once waits for nobody: an object is gone, or the key may only read."""
+    getattr(bucket, kind)(SimpleNamespace(job_id=1))
+    assert list(bucket.get_finished_jobs()) == []
+    ours.now = seconds
+    bucket._pending_results.append(SimpleNamespace(job_id=1, success=success))
+    assert [job.job_id for job in bucket.get_finished_jobs()] == [1]
+    assert bucket.is_away() is away
+    assert lookup(bucket) == ([] if away else [1, 30])
+
+
+def test_store_that_was_not_tried_does_not_prolong_the_pause(ours: Any, bucket: Any) -> None:
+    bucket.give_up("")
+    bucket.submit_store(SimpleNamespace(job_id=1))
+    ours.now = ours.PAUSE
+    assert [job.success for job in bucket.get_finished_jobs()] == [False]
+    assert not bucket.is_away()
+
+
+def test_lookup_ends_in_time(ours: Any, bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bucket that answers each question late: what was found by then is a hit."""
+    usual = Asking.query_memory
+
+    def late(asking: Asking, named: list[Any], *more: str) -> list[object]:
+        ours.now += 5
+        return usual(asking, named, *more)
+
+    monkeypatch.setattr(Asking, "query_memory", late)
+    monkeypatch.setattr(Asking, "objects", {"k1", "k30", "k70"})
+    assert lookup(bucket, 1000) == [1, 30] and ours.now == 10
+    assert not bucket.is_away()
 
 
 def test_only_the_levels_clients_try_less_often(
