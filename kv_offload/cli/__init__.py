@@ -16,6 +16,7 @@ _COMMANDS = {
     "wire": ("kv_offload.cli.wire", "Wire manifests for Helm, kustomize or Argo CD."),
     "validate": ("kv_offload.cli.validate", "Check tiers, for CI."),
     "plan": ("kv_offload.cli.plan", "Show what an edit of a tier refuses, restarts and changes."),
+    "status": ("kv_offload.cli.status", "Show tiers, and which workloads they wire."),
     "audit": ("kv_offload.cli.audit", "List the known faults that running engines fall under."),
     "probe": (
         "kv_offload.cli.probe",

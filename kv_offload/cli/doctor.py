@@ -7,9 +7,17 @@ from pathlib import Path
 
 import click
 
+from kv_offload.cli import kubectl
 from kv_offload.cli.errors import Failed, user_errors
 from kv_offload.render import defaults, doctor, files
 
+_KINDS = (
+    "compositions.apiextensions.crossplane.io",
+    "compositionrevisions.apiextensions.crossplane.io",
+    "functions.pkg.crossplane.io",
+    "mutatingadmissionpolicies.admissionregistration.k8s.io",
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+)
 _PATH = click.Path(path_type=Path, exists=True, allow_dash=True)
 
 
@@ -21,32 +29,30 @@ _PATH = click.Path(path_type=Path, exists=True, allow_dash=True)
     show_default=True,
     help="Name of the installed Function.",
 )
+@click.option("--context", default="", help="Context of the kubeconfig.  [default: the current]")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
 @user_errors()
-def command(documents: tuple[Path, ...], function_name: str, output: str) -> None:
-    """Check that our step runs for the composites in DOCUMENTS, and that it will keep running.
+def command(documents: tuple[Path, ...], function_name: str, context: str, output: str) -> None:
+    """Check that our step runs for all composites, and that it will keep running.
 
-    DOCUMENTS are files or folders with the output of `kubectl get -o yaml`; default: the standard
-    input. The cluster is not contacted. Crossplane keeps a condition after its step has left the
-    pipeline: trust KVOffloadReady only if this command finds no problem. Exit code 1: a problem.
-    2: the documents hold nothing of ours.
+    It asks the control plane through your kubectl. DOCUMENTS are read instead: files or folders
+    with the output of `kubectl get -o yaml`, - for the standard input. Crossplane keeps a condition
+    after its step has left the pipeline: trust KVOffloadReady only if this command finds no
+    problem. Exit code 1: a problem. 2: there is nothing of ours.
 
     \b
     Examples:
-      kubectl get -A -o yaml modelreplicas,compositions,compositionrevisions,xrd,\\
-        functions.pkg.crossplane.io,mutatingadmissionpolicies,mutatingadmissionpolicybindings \\
-        | kv-offload doctor
+      kv-offload doctor --context prod
     """
-    found = []
-    for path in documents or (Path("-"),):
-        found += files.parse(sys.stdin.read(), "stdin") if str(path) == "-" else files.load(path)
+    found = [d for path in documents for d in files.load(path)]
+    found = found if documents else kubectl.read(_KINDS, context)
     report = doctor.examine(found, function_name)
     if not report.examined:
         raise files.InputError(
-            "the documents hold no Composition with our step and no composite with its condition. "
-            "Give the output of the kubectl get in kv-offload doctor --help."
+            "there is no Composition with our step, and no composite with its condition. Documents "
+            f"must hold the composites and: {', '.join((kubectl.XRDS, *_KINDS))}"
         )
     if output == "json":
         findings = [asdict(finding) for finding in report.findings]

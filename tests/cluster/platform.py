@@ -1,6 +1,7 @@
 """A platform whose kinds a package brings, as the people who run it see it."""
 
 import copy
+import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -118,9 +119,13 @@ class Platform:
             f"{self.kinds},compositions,compositionrevisions,xrd,functions.pkg.crossplane.io,"
             "mutatingadmissionpolicies,mutatingadmissionpolicybindings",
         )
-        return self.tool("doctor", given=seen, code=code)
+        return self.tool("doctor", "-", given=seen, code=code)
 
     def _run(self, command: list[str], given: str, code: int = 0) -> str:
-        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+        path = f"{require('kubectl').parent}{os.pathsep}{os.environ['PATH']}"
+        there = os.environ | {"PATH": path, "KUBECONFIG": str(self.world.rig.control.kubeconfig)}
+        done = subprocess.run(
+            command, input=given, capture_output=True, text=True, check=False, env=there
+        )
         assert done.returncode == code, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout

@@ -116,6 +116,15 @@ def test_step_is_added_with_the_readme_commands(platform: Platform, theirs: None
     assert "4 composites" in platform.doctor()
 
 
+def test_status_and_doctor_ask_the_control_plane(platform: Platform, theirs: None):
+    said = platform.tool("status").splitlines()
+    tier = CHAT["metadata"]
+    (title,) = (line for line in said if f"{tier['namespace']}/{tier['name']}: " in line)
+    assert title.startswith("✔") and f" on {FIRST}, agents 3/3" in title
+    assert f"✔ ModelReplica team-a/later: Wired to {tier['namespace']}/{tier['name']}" in said
+    assert "composites run with our step" in platform.tool("doctor")
+
+
 def _used(world: Fleet, name: str) -> str:
     """The Composition of a replica, after a write of no meaning."""
     document = requesting(name, "packaged")

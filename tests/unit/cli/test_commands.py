@@ -283,7 +283,7 @@ def test_doctor_reads_files_or_standard_input(write) -> None:
     well = run("doctor", write("composition.yaml", COMPOSITION))
     assert (well.exit_code, well.stdout[:1]) == (0, "✔")
     replica = REPLICA + "status: {conditions: [{type: KVOffloadReady, status: 'True'}]}\n"
-    ill = CliRunner().invoke(main, ["doctor"], input=f"{COMPOSITION}---\n{replica}")
+    ill = CliRunner().invoke(main, ["doctor", "-"], input=f"{COMPOSITION}---\n{replica}")
     assert ill.exit_code == 1
     assert ill.stdout.startswith("✘ ModelReplica team-a/qwen-0: its CompositionRevision")
 
@@ -309,11 +309,11 @@ def test_doctor_is_not_green_on_nothing(write) -> None:
     for text in (
         "",
         "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n",
-        "kind: List\nitems: []",
+        "apiVersion: v1\nkind: List\nitems: []",
     ):
-        result = CliRunner().invoke(main, ["doctor"], input=text)
+        result = CliRunner().invoke(main, ["doctor", "-"], input=text)
         assert (result.exit_code, result.stdout) == (2, ""), text
-        assert "hold no Composition with our step" in result.stderr
+        assert "there is no Composition with our step" in result.stderr
     shown = run("doctor", write("composition.yaml", COMPOSITION), "-o", "json")
     assert json.loads(shown.stdout) == {"findings": [], "healthy": 0}
 
@@ -753,3 +753,64 @@ def test_explain_shows_added_memory(write) -> None:
     assert limit["after"] != "200Gi"
     tree = run("explain", path, "--tier", tier).stdout
     assert f"limits.memory of engine: 200Gi → {limit['after']}" in " ".join(tree.split())
+
+
+KUBECTL = """#!/bin/sh
+case "$*" in
+*"--context=away"*) echo 'context "away" does not exist' >&2; exit 1;;
+*api-resources*) echo KINDS;;
+*compositeresourcedefinitions*) cat DEFINITIONS;;
+*) echo "$*" > ASKED; cat OBJECTS;;
+esac
+"""
+ASKED = (
+    "get --all-namespaces --output=json kvoffloadtiers.modelplane.ai,modelreplicas.modelplane.ai"
+)
+
+
+@pytest.fixture
+def kubectl(write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A kubectl that answers from files; it says what was asked for in `asked`."""
+
+    def put(kinds: str) -> Path:
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        names = {"kind": "ModelReplica", "plural": "modelreplicas"}
+        definition = {"kind": "XRD", "spec": {"group": "modelplane.ai", "names": names}}
+        write("definitions", json.dumps({"items": [definition]}))
+        condition = {"type": "KVOffloadReady", "status": "True", "reason": "Wired"}
+        replica = {**yaml.safe_load(REPLICA), "status": {"conditions": [condition]}}
+        write("objects", json.dumps({"items": [yaml.safe_load(TIER.read_text()), replica]}))
+        text = KUBECTL.replace("KINDS", kinds).replace("ASKED", str(tmp_path / "asked"))
+        for name in ("definitions", "objects"):
+            text = text.replace(name.upper(), str(tmp_path / name))
+        write("bin/kubectl", text).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+        return tmp_path / "asked"
+
+    return put
+
+
+XRDS = "compositeresourcedefinitions.apiextensions.crossplane.io"
+
+
+def test_status_asks_for_the_kinds_that_are_there(kubectl) -> None:
+    asked = kubectl(f"{XRDS} kvoffloadtiers.modelplane.ai modelreplicas.modelplane.ai pods")
+    result = run("status")
+    assert result.exit_code == 1, result.output  # nobody has reconciled the tier
+    assert "✔ ModelReplica team-a/qwen-0: Wired" in result.output
+    assert asked.read_text().strip() == ASKED
+    assert json.loads(run("status", "-o", "json").stdout)["consumers"][0]["name"] == "qwen-0"
+
+
+def test_status_says_why_there_is_none(kubectl, monkeypatch: pytest.MonkeyPatch) -> None:
+    kubectl("pods")
+    for arguments, words in (
+        (["status"], "this cluster has no Crossplane"),
+        (["doctor", "--context", "away"], 'kubectl api-resources: context "away" does not exist'),
+        (["status", "--tier", "kv/x", TIER], "there is no KVOffloadTier kv/x"),
+    ):
+        result = run(*arguments)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert words in result.stderr
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert "kubectl is not on the path" in run("status").stderr

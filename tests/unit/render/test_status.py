@@ -1,0 +1,172 @@
+"""What `kv-offload status` shows of tiers and consumers."""
+
+from typing import Any
+
+import pytest
+
+from function.names import remote_name
+from kv_offload.render import status
+
+Document = dict[str, Any]
+
+
+def said(kind: str, value: str = "True", reason: str = "", message: str = "") -> Document:
+    return {"type": kind, "status": value, "reason": reason, "message": message}
+
+
+WELL = [said("Accepted"), said("ClusterResolved"), said("AgentsReady"), said("Ready")]
+
+
+def tier(name: str, *conditions: Document, fleet: str = "", **fields: Any) -> Document:
+    labels = {"modelplane.ai/kv-offload-fleet": fleet} if fleet else {}
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "KVOffloadTier",
+        "metadata": {"namespace": "kv", "name": name, "labels": labels, "generation": 3},
+        "spec": {"backend": "LMCache"},
+        "status": {
+            "cluster": "gpu",
+            "agents": {"ready": 3, "desired": 3},
+            "capacityGiB": 600,
+            "consumers": "2",
+            "conditions": list(conditions or WELL),
+            **fields,
+        },
+    }
+
+
+def replica(name: str, condition: Document) -> Document:
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelReplica",
+        "metadata": {"namespace": "team-a", "name": name},
+        "status": {"conditions": [said("Ready"), condition]},
+    }
+
+
+def usage_of(name: str, consumer: str) -> Document:
+    return {
+        "kind": "Usage",
+        "metadata": {
+            "namespace": "team-a",
+            "annotations": {
+                "modelplane.ai/kv-offload-used-tier": f"kv/{name}",
+                "modelplane.ai/kv-offload-consumer": (
+                    f'{{"namespace":"team-a","kind":"ModelReplica","name":"{consumer}"}}'
+                ),
+            },
+        },
+    }
+
+
+STARTING = said("AgentsReady", "False", "Starting", "2 of 3 agents are ready.")
+NOT_READY = said("Ready", "False", "Creating")
+TITLE = "kv/chat: LMCache on gpu, agents 3/3, 600 GiB, used by 2"
+DESCRIBE = "kubectl describe kvoffloadtier --namespace kv"
+PODS = "kubectl get pods --namespace kv-offload-system --selector app.kubernetes.io/instance="
+HELD = said("KVOffloadReady", "False", "TierNotFound", "main: There is no KVOffloadTier kv/chatt.")
+
+# name: (documents, lines)
+SHOWN: dict[str, tuple[list[Document], list[str]]] = {
+    "all is well": (
+        [
+            tier("chat"),
+            replica("qwen", said("KVOffloadReady", reason="Wired")),
+            usage_of("chat", "qwen"),
+        ],
+        [f"✔ {TITLE}", "✔ ModelReplica team-a/qwen: Wired to kv/chat"],
+    ),
+    "an agent is not ready": (
+        [tier("chat", said("Accepted"), STARTING, NOT_READY)],
+        [
+            f"✘ {TITLE}",
+            "  AgentsReady=False (Starting): 2 of 3 agents are ready.",
+            f"  look: on gpu: {PODS}{remote_name('kv', 'chat')}",
+        ],
+    ),
+    "only core says why": (
+        [tier("chat", *WELL[:3], said("Ready", "False", "Creating", "Unready: x"))],
+        [f"✘ {TITLE}", "  Ready=False (Creating): Unready: x", f"  look: {DESCRIBE} chat"],
+    ),
+    "nobody has reconciled it": (
+        [{**tier("chat"), "status": {}}],
+        [
+            "✘ kv/chat: LMCache, agents 0/0, used by nobody yet",
+            "  Ready=Unknown: Crossplane has not reconciled it yet.",
+            f"  look: {DESCRIBE} chat",
+        ],
+    ),
+    "an edit nobody has seen, and a roll-out": (
+        [
+            tier(
+                "chat",
+                *WELL[:3],
+                {**said("Ready"), "observedGeneration": 2},
+                wiring={"behind": 2, "moving": ["ModelReplica/team-a/qwen"]},
+            )
+        ],
+        [
+            f"✔ {TITLE}",
+            "  its newest edit is not reconciled yet",
+            "  its wiring rolls: 2 consumers are behind, now ModelReplica/team-a/qwen",
+        ],
+    ),
+    "a fleet before its children": (
+        [
+            tier("chat-b", fleet="chat"),
+            tier("chat", cluster="1/2 clusters"),
+            tier("chat-a", STARTING, fleet="chat", cluster="a"),
+            tier("alone"),
+        ],
+        [
+            "✔ kv/alone: LMCache on gpu, agents 3/3, 600 GiB, used by 2",
+            "✔ kv/chat: LMCache on 1/2 clusters, agents 3/3, 600 GiB, used by 2",
+            "  ✘ kv/chat-a: LMCache on a, agents 3/3, 600 GiB, used by 2",
+            "    AgentsReady=False (Starting): 2 of 3 agents are ready.",
+            f"    look: on a: {PODS}{remote_name('kv', 'chat-a')}",
+            "  ✔ kv/chat-b: LMCache on gpu, agents 3/3, 600 GiB, used by 2",
+        ],
+    ),
+    "a consumer that is refused": (
+        [tier("chat"), replica("qwen", HELD)],
+        [
+            f"✔ {TITLE}",
+            "✘ ModelReplica team-a/qwen: TierNotFound",
+            "  main: There is no KVOffloadTier kv/chatt.",
+            "  fix: Create the tier, or correct the annotation modelplane.ai/kv-offload-tier: "
+            "[NAMESPACE/]NAME (default namespace modelplane-system).",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_lines(name: str) -> None:
+    documents, expected = SHOWN[name]
+    found = status.status(documents)
+    assert list(status.lines(found)) == expected
+    assert found.has_problem == any(line.lstrip().startswith("✘") for line in expected)
+
+
+def test_one_tier_keeps_its_children_and_consumers() -> None:
+    documents = [
+        tier("chat"),
+        tier("chat-a", fleet="chat"),
+        tier("other"),
+        replica("wired", said("KVOffloadReady", reason="Wired")),
+        usage_of("chat-a", "wired"),
+        replica("held", said("KVOffloadReady", "False", "TierNotReady", "main: kv/chat: no.")),
+        replica("elsewhere", HELD),
+    ]
+    for only in ("chat", "kv/chat"):
+        found = status.status(documents, only)
+        assert [each.name for each in found.tiers] == ["chat", "chat-a"]
+        assert [each.name for each in found.consumers] == ["held", "wired"]
+    assert status.status(documents, "nothing").tiers == ()
+
+
+def test_json_holds_what_the_lines_say() -> None:
+    shown = status.status([tier("chat", STARTING), replica("qwen", HELD)]).as_json()
+    (found,), (consumer,) = shown["tiers"], shown["consumers"]
+    assert [each["condition"] for each in found["problems"]] == ["AgentsReady"]
+    assert (consumer["wired"], consumer["reason"]) == (False, "TierNotFound")
