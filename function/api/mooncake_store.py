@@ -43,5 +43,5 @@ class MooncakeStore(ApiModel):
     @property
     def pod_memory_gib(self) -> int:
         """Return the pod's memory without hugepages, in GiB."""
-        beside = 2 if self.offload is None else 4
-        return self.memory_gib or beside + (0 if self.hugepages else self.size_gib)
+        overhead = 2 if self.offload is None else 4
+        return self.memory_gib or overhead + (0 if self.hugepages else self.size_gib)

@@ -45,6 +45,6 @@ def _inline(node: Any, schemas: Mapping[str, Any], seen: tuple[str, ...] = ()) -
         name = reference.removeprefix(_REF)
         if name in seen or name not in schemas:
             return dict(node)
-        beside = {key: value for key, value in node.items() if key != "$ref"}
-        return _inline(schemas[name], schemas, (*seen, name)) | beside
+        siblings = {key: value for key, value in node.items() if key != "$ref"}
+        return _inline(schemas[name], schemas, (*seen, name)) | siblings
     return {key: _inline(value, schemas, seen) for key, value in node.items()}

@@ -75,7 +75,7 @@ class _Checker:
             self._process = None
 
     def _start(self) -> subprocess.Popen[str]:
-        more = {"PYTHONPATH": str(environment_with("levels").beside)} if self.levels else {}
+        more = {"PYTHONPATH": str(environment_with("levels").packages)} if self.levels else {}
         self._process = subprocess.Popen(
             [environment(self.environment).python, CHECKERS / self.script],
             env={**os.environ, **more},

@@ -62,13 +62,13 @@ class EnvironmentUnavailable(Exception):
 
 @dataclass(frozen=True)
 class Environment:
-    """`beside`: a folder of further packages, which stand before its own on the path. `folders`:
+    """`packages`: a folder of further packages, which stand before its own on the path. `folders`:
     what else its programs read. `libraries`: folders in which they look for shared libraries.
     """
 
     name: str
     path: Path
-    beside: Path | None = None
+    packages: Path | None = None
     folders: tuple[Path, ...] = ()
     libraries: tuple[Path, ...] = ()
 
@@ -163,7 +163,7 @@ def environment_with(name: str) -> Environment:
         for module, text in BESIDE[name].items():
             (path / module).write_text(text)
         (path / ".ready").touch()
-    return replace(made, beside=path)
+    return replace(made, packages=path)
 
 
 def main() -> int:

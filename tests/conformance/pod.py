@@ -123,8 +123,8 @@ class Pod:
         python = [sys.base_prefix]
         if self.image is not None:
             python += map(str, (self.image.path, *self.image.folders))
-            if self.image.beside is not None:
-                python.append(str(self.image.beside))
+            if self.image.packages is not None:
+                python.append(str(self.image.packages))
         return {
             "argv": [expand(word, env) for word in words],
             "env": env,
@@ -166,9 +166,9 @@ class Pod:
                     env[variable["name"]] = value
             else:
                 env[variable["name"]] = ""
-        if self.image is not None and self.image.beside is not None:
+        if self.image is not None and self.image.packages is not None:
             # As if it were installed: a pod's own path does not hide it.
-            path = (env.get("PYTHONPATH"), str(self.image.beside))
+            path = (env.get("PYTHONPATH"), str(self.image.packages))
             env["PYTHONPATH"] = ":".join(filter(None, path))
         if self.image is not None and self.image.libraries:
             path = (env.get("LD_LIBRARY_PATH"), *map(str, self.image.libraries))

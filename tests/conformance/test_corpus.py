@@ -47,7 +47,7 @@ def with_file(case: Json, argv: list[str], folder: Path) -> list[str]:
     if "--config" not in argv:
         return argv
     at = argv.index("--config") + 1
-    (config_map,) = case["beside"]
+    (config_map,) = case["siblings"]
     (text,) = config_map["data"].values()
     file = folder / Path(argv[at]).name
     file.write_text(text)

@@ -158,7 +158,7 @@ def test_bucket_that_hangs_holds_no_lookup(node, tmp_path):
     """vLLM's own level and NIXL's own client: the first lookup waits for the two tries of a wave of
     requests, the next ones for nothing, and nothing is stored meanwhile."""
     (tmp_path / f"{BOUNDED_BUCKET.name}.py").write_text(BOUNDED_BUCKET.text)
-    search = f"{tmp_path}:{environment_with('cuda12').beside}"
+    search = f"{tmp_path}:{environment_with('cuda12').packages}"
     done = subprocess.run(
         [
             environment("vllm").python,
@@ -217,7 +217,7 @@ def test_bucket_returns_blocks_to_the_same_identity(node):
         "credentialsSecret": {"name": "kv-bucket"},
     }
     told = native({"name": "shared", "type": "Bucket", "bucket": bucket})
-    env = {"PYTHONPATH": str(environment_with("cuda12").beside), "VLLM_TARGET_DEVICE": "cpu"}
+    env = {"PYTHONPATH": str(environment_with("cuda12").packages), "VLLM_TARGET_DEVICE": "cpu"}
     levels = []
     for identity in ("1" * 12, "2" * 12):
         injected = BACKEND.inject(told, replace(ENGINES["vllm"], identity=identity))

@@ -1,7 +1,7 @@
 """The corpus's cases, and what is done with one: wire it, start its engines.
 
 A case (one document in `cases/*.yaml`) names a tier of `tiers.py` and holds
-- `workload`: a manifest; `stepInput`: the step's Input, if any; `beside`: what stands beside it;
+- `workload`: a manifest; `stepInput`: the step's Input, if any; `siblings`: what else is composed;
 - `argv`: {template path: the starts of engines, each a list of words}: the exact command lines that
   run when the wired container is started, by a real shell where it is a script. Words that are
   mappings stand for JSON. `<tier>` stands for the tier's own connector. The templates named here
@@ -87,7 +87,7 @@ class FixedBackend(Backend[Any]):
 def targeted(case: Json, manifest: Json) -> tuple[offload_request.OffloadRequest, Input]:
     """The case's workload as wiring is asked for it. Raises Refused, NoRequest."""
     step = Input.model_validate(case.get("stepInput", {}))
-    siblings = SiblingResources.among(case.get("beside", ()))
+    siblings = SiblingResources.among(case.get("siblings", ()))
     found = offload_request.find(
         "engine", manifest, KVOffloadTierRef(name="chat"), step, "", siblings
     )

@@ -4,8 +4,8 @@ A shape (one document in `shapes/*.yaml`) is a manifest of our own, written afte
 chart, operator or page renders. Unlike the cases of `corpus.py` it goes through the real backends,
 so that image, model and accelerator count. It holds
 - `after`: the project and what of it; `why`: the judgement in a sentence;
-- `workload`: the manifest; `container`: the serving container's index, 0 by default; `beside`: the
-  manifests that stand beside it;
+- `workload`: the manifest; `container`: the serving container's index, 0 by default;
+  `siblings`: what else is composed with it;
 - `verdicts`: {tier: "wired", a reason, or "no workload" where the kind is not known};
 - `argv`: {template path: its engines' command lines without the tier's own words}, where at least
   one tier is wired; `connectors`: the user's own, which stay.
@@ -212,7 +212,7 @@ def _reach() -> list[str]:
     for tier in TIERS:
         plan = planned(tier)
         counts = [
-            sum(verdict(way(s), plan, s.get("beside", ()))[0] == WIRED for s in SHAPES.values())
+            sum(verdict(way(s), plan, s.get("siblings", ()))[0] == WIRED for s in SHAPES.values())
             for way in ways
         ]
         lines.append(f"| {tier} | {' | '.join(map(str, counts))} |")

@@ -34,7 +34,7 @@ def test_decision_of_each_shape(name):
     shape = SHAPES[name]
     before = deepcopy(shape["workload"])
     found = {
-        tier: verdict(shape["workload"], PLANS[tier], shape.get("beside", ())) for tier in TIERS
+        tier: verdict(shape["workload"], PLANS[tier], shape.get("siblings", ())) for tier in TIERS
     }
     assert {tier: what for tier, (what, _) in found.items()} == shape["verdicts"], found
     assert all(said for what, said in found.values() if what != NO_WORKLOAD)
@@ -45,7 +45,7 @@ def test_decision_of_each_shape(name):
 @pytest.mark.parametrize(("name", "tier"), ON)
 def test_only_intended_arguments_are_written(name, tier, tmp_path):
     shape = SHAPES[name]
-    siblings = shape.get("beside", ())
+    siblings = shape.get("siblings", ())
     found = wired(shape["workload"], PLANS[tier], siblings)
     assert found is not None
     before, after = templates(shape["workload"]), templates(found.manifest)

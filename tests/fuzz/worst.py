@@ -52,7 +52,7 @@ def dollars(number: int) -> fnv1.RunFunctionRequest:
 
 
 HEAD = ("Input", "Bytes", "CPU of a call", "Memory held")
-HEAD_BESIDE = ("Call of another team", "Median", "Worst")
+HEAD_NEIGHBOURS = ("Call of another team", "Median", "Worst")
 INPUTS: dict[str, Callable[[int], fnv1.RunFunctionRequest]] = {
     "an annotation `a-a-...!`": annotated,
     "variables that double, run as a script of 4 KiB": lambda n: neighbours.worst(n, 1),
@@ -84,7 +84,7 @@ def measure(made: Callable[[int], fnv1.RunFunctionRequest]) -> tuple[int, float,
     return made(0).ByteSize(), statistics.median(spent), resident() - before
 
 
-async def beside() -> dict[str, list[float]]:
+async def neighbours() -> dict[str, list[float]]:
     """Seconds of the server's CPU that another team's cold and steady calls wait for."""
     found: dict[str, list[float]] = {"cold": [], "steady": []}
     async with serving(fn.FunctionRunner()) as channel:
@@ -117,8 +117,8 @@ def main() -> int:
         cells = f"{size:,}", f"{seconds * 1e3:.0f} ms", f"{mib:.0f} MiB"
         print(row(name, *cells), flush=True)
         bad = bad or seconds > MOST_SECONDS or mib > MOST_MIB
-    print("", row(*HEAD_BESIDE), row(*["---"] * len(HEAD_BESIDE)), sep="\n")
-    for name, times in asyncio.run(beside()).items():
+    print("", row(*HEAD_NEIGHBOURS), row(*["---"] * len(HEAD_NEIGHBOURS)), sep="\n")
+    for name, times in asyncio.run(neighbours()).items():
         middle, worst = statistics.median(times), max(times)
         print(row(name, f"{middle * 1e3:.0f} ms", f"{worst * 1e3:.0f} ms"))
         bad = bad or worst > MOST_BESIDE

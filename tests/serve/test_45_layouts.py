@@ -25,13 +25,13 @@ def layout(engine: Engine) -> str:
 @pytest.mark.pairs("vllm-mooncake", "vllm-native")
 def test_engines_of_two_layouts_share_no_blocks(fleet: Fleet, proof) -> None:
     fleet.prepare(LLAMA)
-    alone, beside = fleet.start("alone"), fleet.start("beside NIXL", HANDING_OVER)
-    for engine in (alone, beside):
+    alone, with_nixl = fleet.start("alone"), fleet.start("beside NIXL", HANDING_OVER)
+    for engine in (alone, with_nixl):
         engine.wait()
-    layouts = [layout(alone), layout(beside)]
+    layouts = [layout(alone), layout(with_nixl)]
     full = fleet.pair.found(len(prompt(0)))
     share = fleet.pair.name == "vllm-native" and layouts[0] == layouts[1]
-    for one, two, seed in ((alone, beside, STEADY[5]), (beside, alone, STEADY[7])):
+    for one, two, seed in ((alone, with_nixl, STEADY[5]), (with_nixl, alone, STEADY[7])):
         fill(fleet, one, seed)
         tokens = _found(fleet, two, seed)
         assert tokens == (full if share else 0)

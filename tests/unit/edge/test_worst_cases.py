@@ -29,9 +29,9 @@ def test_figures_of_the_page_are_below_the_bounds() -> None:
     for _, _, seconds, mib in rows(worst.HEAD):
         assert number(seconds, "ms") / 1e3 < worst.MOST_SECONDS
         assert number(mib, "MiB") < worst.MOST_MIB
-    beside = rows(worst.HEAD_BESIDE)
-    assert [name for name, *_ in beside] == ["cold", "steady"]
-    for _, median, most in beside:
+    neighbours = rows(worst.HEAD_NEIGHBOURS)
+    assert [name for name, *_ in neighbours] == ["cold", "steady"]
+    for _, median, most in neighbours:
         assert number(median, "ms") <= number(most, "ms") < worst.MOST_BESIDE * 1e3
 
 

@@ -34,7 +34,7 @@ class ObjectStoreSecondaryTierManager:
 """
 
 
-class Asking:
+class StoreAgent:
     """NIXL's agent: objects by name; it fails where an answer is None."""
 
     objects: set[str] | None = set()
@@ -66,7 +66,7 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.syspath_prepend(str(tmp_path))
     stubs = {
-        "vllm.distributed.nixl_utils": {"NixlWrapper": Asking, "nixl_agent_config": dict},
+        "vllm.distributed.nixl_utils": {"NixlWrapper": StoreAgent, "nixl_agent_config": dict},
         "vllm.logger": {"init_logger": lambda _: Lines()},
         "vllm.v1.kv_offload.tiering.base": {"JobResult": SimpleNamespace},
         "vllm.v1.kv_offload.tiering.obj.config": {
@@ -79,7 +79,7 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     exec(compile(BOUNDED_BUCKET.text, "ours.py", "exec"), found.__dict__)
     found.now = 0.0
     found.__dict__["time"] = SimpleNamespace(monotonic=lambda: found.now)
-    monkeypatch.setattr(Asking, "objects", {"k1", "k30"})
+    monkeypatch.setattr(StoreAgent, "objects", {"k1", "k30"})
     return found
 
 
@@ -105,12 +105,12 @@ def test_lookups_find_what_is_there(bucket: Any) -> None:
 def test_bucket_that_fails_is_asked_once_and_left_alone(
     ours: Any, bucket: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Asking, "objects", None)
+    monkeypatch.setattr(StoreAgent, "objects", None)
     assert lookup(bucket) == lookup(bucket) == []
     assert bucket.lookup_agent.asked == [25]
     assert ours.logger == ["The bucket does not answer: no block for 10 s. NIXL_ERR_BACKEND"]
     ours.now = ours.PAUSE
-    monkeypatch.setattr(Asking, "objects", {"k1"})
+    monkeypatch.setattr(StoreAgent, "objects", {"k1"})
     assert lookup(bucket) == [1]
 
 
@@ -168,14 +168,14 @@ def test_store_that_was_not_tried_does_not_prolong_the_pause(ours: Any, bucket: 
 
 def test_lookup_ends_in_time(ours: Any, bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bucket that answers each question late: what was found by then is a hit."""
-    usual = Asking.query_memory
+    usual = StoreAgent.query_memory
 
-    def late(asking: Asking, named: list[Any], *more: str) -> list[object]:
+    def late(agent: StoreAgent, named: list[Any], *more: str) -> list[object]:
         ours.now += 5
-        return usual(asking, named, *more)
+        return usual(agent, named, *more)
 
-    monkeypatch.setattr(Asking, "query_memory", late)
-    monkeypatch.setattr(Asking, "objects", {"k1", "k30", "k70"})
+    monkeypatch.setattr(StoreAgent, "query_memory", late)
+    monkeypatch.setattr(StoreAgent, "objects", {"k1", "k30", "k70"})
     assert lookup(bucket, 1000) == [1, 30] and ours.now == 10
     assert not bucket.is_away()
 

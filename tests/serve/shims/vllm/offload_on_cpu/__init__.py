@@ -16,7 +16,7 @@ import time
 GUARD = "assert gpu_tensor.is_cuda or gpu_tensor.is_xpu"
 
 
-class _Beside:
+class _Overlay:
     """An object with some of its attributes replaced."""
 
     def __init__(self, real, **own):
@@ -91,24 +91,24 @@ def register():
     from vllm.v1.kv_offload.cpu import gpu_worker, spec
     from vllm.v1.simple_kv_offload import copy_backend, cuda_mem_ops, worker
 
-    if not current_platform.is_cpu() or isinstance(spec.current_platform, _Beside):
+    if not current_platform.is_cpu() or isinstance(spec.current_platform, _Overlay):
         return
     assert hasattr(gpu_worker, "_select_swap_blocks_fn"), "the shim does not fit this vLLM"
     handler = gpu_worker.SingleDirectionOffloadingHandler
     handler.__init__ = _without_guard(gpu_worker, handler)
     gpu_worker._select_swap_blocks_fn = lambda *_, **__: _copy
-    gpu_worker.torch = _Beside(gpu_worker.torch, Event=_Event)
-    gpu_worker.current_platform = _Beside(
+    gpu_worker.torch = _Overlay(gpu_worker.torch, Event=_Event)
+    gpu_worker.current_platform = _Overlay(
         current_platform,
         Stream=_Stream,
         current_stream=_Stream,
         stream=lambda _: contextlib.nullcontext(),
     )
-    spec.current_platform = _Beside(
+    spec.current_platform = _Overlay(
         current_platform, is_cuda_alike=lambda: True, is_rocm=lambda: False
     )
     assert cuda_mem_ops._batch_memcpy is None, "the shim does not fit this vLLM"
     cuda_mem_ops._batch_memcpy = (_copy_batch, 1)
-    cuda = _Beside(worker.torch.cuda, Stream=_Stream, current_stream=_Stream)
-    worker.torch = copy_backend.torch = _Beside(worker.torch, Event=_Event, cuda=cuda)
-    copy_backend.current_platform = _Beside(current_platform, set_device=lambda _: None)
+    cuda = _Overlay(worker.torch.cuda, Stream=_Stream, current_stream=_Stream)
+    worker.torch = copy_backend.torch = _Overlay(worker.torch, Event=_Event, cuda=cuda)
+    copy_backend.current_platform = _Overlay(current_platform, set_device=lambda _: None)
