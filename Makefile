@@ -39,7 +39,7 @@ LOCK = $(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11
   --no-header --no-annotate --no-emit-index-url $(LOCK_ARGS)
 lock: venv ## Write requirements*.txt anew: versions and hashes of every dependency
 	@printf '%s\n' 'uv==0.13.8' 'hatchling==1.29.0' editables | $(LOCK) - --output-file requirements-build.txt
-	@$(LOCK) pyproject.toml --group dev --group cluster --group docs --output-file requirements-dev.txt
+	@$(LOCK) pyproject.toml --group dev --group cluster --group release --group docs --output-file requirements-dev.txt
 	@$(LOCK) pyproject.toml --constraints requirements-dev.txt --output-file requirements.txt \
 	  $(foreach each,rich markdown-it-py mdurl pygments,--no-emit-package $(each))
 

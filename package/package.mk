@@ -1,36 +1,32 @@
 # A release (tools/release), what tests it, and the packages alone.
-RELEASE_TOOLS := crane cosign syft
 REGISTRY ?=
 VERSION ?=
 
-.PHONY: release release-tools image-test image-tools e2e-release verify-release
+.PHONY: release release-tools image-test e2e-release verify-release
 
-image-tools: crossplane
+release-tools: crossplane
 	@$(TOOLS_PYTHON) tests/tools/find.py build crane
 
-release-tools: image-tools ## Build what signs and lists a release
-	@$(TOOLS_PYTHON) tests/tools/find.py build $(RELEASE_TOOLS)
-
-# It pushes with PUSH=1, and signs with KEY=cosign.key. PROVIDER: where provider-kubernetes is.
+# It pushes with PUSH=1, and signs with KEY=release.key. PROVIDER: where provider-kubernetes is.
 release: export VERSION := $(VERSION)
 release: export REGISTRY := $(REGISTRY)
 release: export PROVIDER := $(PROVIDER)
 release: export KEY := $(KEY)
 release: venv release-tools ## Build image, packages, wheel, SBOM (VERSION=v0.1.0 REGISTRY=host/path)
-	@test -n "$$VERSION" -a -n "$$REGISTRY" || { echo "make release VERSION=v0.1.0 REGISTRY=host/path [PUSH=1] [KEY=cosign.key] [PROVIDER=host/path]" >&2; exit 2; }
-	@git diff --quiet HEAD || { echo "Commit first: a release is made of HEAD" >&2; exit 2; }
+	@test -n "$$VERSION" -a -n "$$REGISTRY" || { echo "make release VERSION=v0.1.0 REGISTRY=host/path [PUSH=1] [KEY=release.key] [PROVIDER=host/path]" >&2; exit 2; }
+	@command -v mmdebstrap >/dev/null || { echo "mmdebstrap is needed: apt-get install mmdebstrap" >&2; exit 1; }
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tools.release --version "$$VERSION" --registry "$$REGISTRY" \
 	  $(if $(PROVIDER),--provider "$$PROVIDER") $(if $(PUSH),--push) $(if $(KEY),--key "$$KEY") $(RELEASE_ARGS)
 
-image-test: venv image-tools ## Build the image without a builder and run it (root, mmdebstrap)
+image-test: venv release-tools ## Build the image without a builder and run it (root, mmdebstrap)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -c tests/image/pytest.ini --rootdir . tests/image $(IMAGE_ARGS)
 
-e2e-release: venv cluster-tools image-tools ## Install, upgrade, roll back and uninstall our packages
+e2e-release: venv cluster-tools release-tools ## Install, upgrade, roll back and uninstall our packages
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest -c tests/release/pytest.ini --rootdir . tests/release $(E2E_ARGS)
 
-verify-release: release-tools ## Check the signature and every byte of dist/release (PUBLIC=cosign.pub)
-	@cd dist/release && $(CURDIR)/tests/tools/bin/cosign verify-blob --key $(abspath $(PUBLIC)) --insecure-ignore-tlog \
-	  --bundle SHA256SUMS.sigstore.json SHA256SUMS && sha256sum --check --quiet SHA256SUMS
+# PULLED=1 also asks the registry for each package and its signature.
+verify-release: venv $(if $(PULLED),release-tools) ## Check signature, SBOM and every byte of dist/release (PUBLIC=release.pub)
+	@$(BIN)/python -m tools.release.verify --public "$(PUBLIC)" $(if $(PULLED),--pulled) $(VERIFY_ARGS)
 
 PACKAGES := dist/packages
 CROSSPLANE_CLI = $(shell $(TOOLS_PYTHON) tests/tools/find.py path crossplane)

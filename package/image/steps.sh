@@ -4,6 +4,8 @@
 # `make release`, which has no builder. It needs mmdebstrap and uv; nothing of ARCH is executed.
 #
 #   steps.sh SOURCE OUT ARCH        with SOURCE_DATE_EPOCH in the environment
+#
+# OUT/base and OUT/packages of an earlier run are used again.
 set -eu
 umask 022
 source=$1 out=$2 arch=$3
@@ -34,25 +36,34 @@ debian() { # debian ARCH FOLDER
   rm "$2.tar"
 }
 
-debian "$arch" "$out/base"
-uv pip install --quiet --target "$out/packages/$site" --python-version 3.13 --only-binary :all: \
-  --python-platform "$platform" --no-deps --require-hashes --link-mode copy \
-  --requirements "$source/requirements.txt"
-rm -rf "$out/packages/$site/bin" "$out/packages/$site/.lock"
+# Bytecode is the same on every architecture. Its validity does not rest on times of files.
+compiled() { # compiled PART
+  PYTHONHOME="$python/usr" PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1 \
+    "$loader" --library-path "$libraries" "$python/usr/bin/python3.13" -S -m compileall -q -j 1 \
+    --invalidation-mode unchecked-hash -s "$out/$1" -p / "$out/$1/usr/lib"
+}
+
+native=$(dpkg --print-architecture) python="$out/base" known=
+[ ! -d "$out/base" ] || known=yes
+[ -n "$known" ] || debian "$arch" "$out/base"
+[ "$arch" = "$native" ] || { python="$out/native"; debian "$native" "$python"; }
+loader=$(find "$python/usr/lib" -name 'ld-linux-*.so.*' | head -n 1)
+libraries=$(dirname "$(find "$python/usr/lib" -name libc.so.6)")
+
+if [ -z "$known" ]; then
+  uv pip install --quiet --target "$out/packages/$site" --python-version 3.13 --only-binary :all: \
+    --python-platform "$platform" --no-deps --require-hashes --link-mode copy \
+    --requirements "$source/requirements.txt"
+  rm -rf "$out/packages/$site/bin" "$out/packages/$site/.lock"
+  compiled base
+  compiled packages
+fi
+
+rm -rf "${out:?}/wheel" "$out/function"
 uv build --quiet --wheel --build-constraints "$source/requirements-build.txt" --require-hashes \
   --out-dir "$out/wheel" "$source"
 # The command line is for people's own machines.
 python3 -m zipfile --extract "$out"/wheel/*.whl "$out/function/$site"
 rm -rf "$out/function/$site/kv_offload"
-
-# Bytecode is the same on every architecture. Its validity does not rest on times of files.
-native=$(dpkg --print-architecture) python="$out/base"
-[ "$arch" = "$native" ] || { python="$out/native"; debian "$native" "$python"; }
-loader=$(find "$python/usr/lib" -name 'ld-linux-*.so.*' | head -n 1)
-libraries=$(dirname "$(find "$python/usr/lib" -name libc.so.6)")
-for part in base packages function; do
-  PYTHONHOME="$python/usr" PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1 \
-    "$loader" --library-path "$libraries" "$python/usr/bin/python3.13" -S -m compileall -q -j 1 \
-    --invalidation-mode unchecked-hash -s "$out/$part" -p / "$out/$part/usr/lib"
-done
+compiled function
 rm -rf "${out:?}/native"

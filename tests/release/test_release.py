@@ -4,8 +4,6 @@ The function that answers is the process of the package's image (kubelet.py). On
 not made: core runs with the runtime External.
 """
 
-import platform
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,21 +11,17 @@ from pathlib import Path
 
 import httpx
 import pytest
-import yaml
 
 from tests.cluster.documents import FIRST, deployment, tier
 from tests.cluster.expect import Fleet, identities
-from tests.cluster.rig import crossplane, fleet, packages, provider
+from tests.cluster.rig import crossplane, fleet, packages
 from tests.cluster.rig.functions import CHECKOUT
-from tests.cluster.rig.kube import Manifest, describe, is_true, load
+from tests.cluster.rig.kube import Manifest, describe, is_true
 from tests.cluster.rig.up import Rig
+from tests.release.conftest import Released
 from tests.release.kubelet import Kubelet
-from tests.tools.find import module_dir, require
-from tools.release import __main__ as release
-from tools.release import image, manifests
-from tools.release.image import tool
+from tests.tools.find import require
 
-ARCH = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
 PACKAGES = {"Function": 1, "Configuration": 3, "Provider": 1}
 CHAT = tier("released")
 FIRST_ENGINE, SECOND_ENGINE, THIRD_ENGINE = (
@@ -54,6 +48,12 @@ class Control:
         out = self.releases[version]
         return [f"--filename={out / name}" for name in ("install.yaml", "standalone.yaml")]
 
+    def packages(self, version: str) -> list[str]:
+        """The addresses of our packages of a version, by digest."""
+        lines = (self.releases[version] / "DIGESTS").read_text().splitlines()
+        found = [line.split() for line in lines]
+        return sorted(f"{name.rpartition(':')[0]}@{digest}" for digest, name in found)
+
     def installed(self, kind: str) -> list[Manifest]:
         return self.world.api.list(packages.API, kind)
 
@@ -70,7 +70,7 @@ class Control:
             current = [p.get("status", {}).get("currentIdentifier", "") for p in ours]
             return (
                 counts == PACKAGES
-                and all(name.endswith(f":{version}") for name in current)
+                and sorted(current) == self.packages(version)
                 and all(is_true(p, c) for p in ours for c in ("Installed", "Healthy"))
             )
 
@@ -82,6 +82,27 @@ class Control:
             every=1,
             explain=lambda: "\n".join(describe(self.world.api, p) for p in everything),
         )
+
+    def left(self) -> list[str]:
+        """What the packages brought, and they themselves, as far as they exist."""
+        definitions = "apiextensions.crossplane.io"
+        kinds = [
+            (f"{definitions}/v2", "CompositeResourceDefinition"),
+            (f"{definitions}/v1", "Composition"),
+            ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+            (packages.API, "Function"),
+            (packages.API, "FunctionRevision"),
+            (packages.API, "Configuration"),
+            (packages.API, "ConfigurationRevision"),
+        ]
+        found = [each for kind in kinds for each in self.world.api.list(*kind)]
+        ours = [
+            each
+            for each in found
+            if each["kind"] != "CustomResourceDefinition"
+            or each["spec"]["group"] in ("modelplane.ai", "kvoffload.fn.modelplane.ai")
+        ]
+        return [f"{e['kind']} {e['metadata']['name']} {e['metadata']}" for e in ours]
 
     def version(self) -> str:
         """The version that the answering process reports."""
@@ -105,53 +126,15 @@ def _run_provider(world: Fleet) -> None:
             world.api.patch(revision, {"status": {"conditions": [*rest, there]}}, "status")
 
 
-def _provider_package(folder: Path, address: str) -> str:
-    """provider-kubernetes' kinds as a package; its address without the tag."""
-    origin = module_dir("provider-kubernetes", provider.MODULE) / "package"
-    (meta,) = load(origin / "crossplane.yaml")
-    meta["spec"] = {}
-    crds = [d for f in sorted((origin / "crds").glob("kubernetes.m.*.yaml")) for d in load(f)]
-    file = packages.build(folder, "provider-kubernetes", crds, "v1.2.1", meta)
-    reference = f"{address}/provider-kubernetes"
-    tool("crossplane", "xpkg", "push", f"--package-files={file}", f"{reference}:v1.2.1")
-    return reference
-
-
-def _release(
-    source: Path, folder: Path, version: str, address: str, where: str, epoch: int
-) -> Path:
-    """Make and push a release of a tree under another version."""
-    tree = shutil.copytree(source, folder / "source", symlinks=True)
-    project = tree / "pyproject.toml"
-    project.write_text(project.read_text().replace('version = "0.1.0"', f'version = "{version}"'))
-    names = manifests.Names(address, f"v{version}", where, "test")
-    out = folder / "out"
-    out.mkdir()
-    release.packages(tree, folder / "scratch", out, epoch, [ARCH], names)
-    release.push(out, names, address)
-    return out
-
-
 @pytest.fixture(scope="module")
-def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
-    folder = tmp_path_factory.mktemp("release")
-    git = ["git", "-C", str(CHECKOUT), "stash", "create"]
-    staged = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
-    source, _, epoch = release.checkout(staged or "HEAD", folder / "source")
-    with image.registry(folder / "registry") as address:
-        where = _provider_package(folder, address)
-        made = {
-            f"v{version}": _release(source, folder / version, version, address, where, epoch)
-            for version in ("0.1.0", "0.2.0")
-        }
-        with Rig(CHECKOUT / ".run" / "release", (FIRST,), with_lws=False, registers=False) as rig:
-            document = yaml.safe_load_all((made["v0.1.0"] / "install.yaml").read_text())
-            (name,) = (d["metadata"]["name"] for d in document if d["kind"] == "Function")
-            kubelet = Kubelet(rig, folder, name)
-            try:
-                yield Control(Fleet(rig), kubelet, made)
-            finally:
-                kubelet.stop()
+def control(released: Released, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
+    unpacked = tmp_path_factory.mktemp("unpacked")
+    with Rig(CHECKOUT / ".run" / "release", (FIRST,), with_lws=False, registers=False) as rig:
+        kubelet = Kubelet(rig, unpacked, "team-function-kv-offload")
+        try:
+            yield Control(Fleet(rig), kubelet, released.made)
+        finally:
+            kubelet.stop()
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +164,8 @@ def test_tier_and_workload_work_with_the_packages_own_process(installed: Control
 
 def test_upgrade_rolls_no_pod(installed: Control):
     _move(installed, "v0.2.0", SECOND_ENGINE)
-    assert [r["spec"]["image"].endswith(":v0.1.0") for r in installed.kubelet.revisions("Inactive")]
+    (inactive,) = installed.kubelet.revisions("Inactive")
+    assert inactive["spec"]["image"] in installed.packages("v0.1.0")
 
 
 def test_rollback_rolls_no_pod(installed: Control):
@@ -205,7 +189,7 @@ def _move(control: Control, version: str, newcomer: Manifest) -> None:
 
 
 def test_uninstall_leaves_nothing(installed: Control):
-    """docs/upgrade.md, in its order: workloads, tiers, clusters, then the packages."""
+    """In this order: workloads, tiers, clusters, then the packages."""
     world = installed.world
     for document in (FIRST_ENGINE, SECOND_ENGINE, THIRD_ENGINE, CHAT):
         world.remove(document)
@@ -213,13 +197,10 @@ def test_uninstall_leaves_nothing(installed: Control):
     _, cluster = fleet.inference_cluster(world.rig.workload(FIRST))
     world.remove(cluster)
     installed.kubectl("delete", *installed.files("v0.1.0"), "--timeout=120s")
-
-    def gone() -> bool:
-        api = "apiextensions.crossplane.io"
-        kept = world.api.list(f"{api}/v2", "CompositeResourceDefinition")
-        kept += world.api.list(f"{api}/v1", "Composition")
-        kept += [p for kind in ("Function", "Configuration") for p in installed.installed(kind)]
-        kept += world.api.list(packages.API, "FunctionRevision")
-        return not kept
-
-    world.rig.until(gone, "nothing of ours is left", 120, every=1)
+    world.rig.until(
+        lambda: not installed.left(),
+        "nothing of ours is left",
+        60,
+        every=1,
+        explain=lambda: "\n".join(installed.left()),
+    )

@@ -124,10 +124,8 @@ PROGRAMS: dict[str, Program] = {
         ),
     ),
     "lws": Program("lws", "sigs.k8s.io/lws/cmd"),
-    # What a release takes: images, signatures (the version that core verifies with), SBOMs.
+    # What a release takes: images and registries.
     "crane": Program("crane", "github.com/google/go-containerregistry/cmd/crane"),
-    "cosign": Program("cosign", "github.com/sigstore/cosign/v3/cmd/cosign"),
-    "syft": Program("syft", "github.com/anchore/syft/cmd/syft", (("main.version", "v1.57.0"),)),
     "router": Program("router", "."),
     "kube-apiserver": _kube("kube-apiserver"),
     "kube-controller-manager": _kube("kube-controller-manager"),
@@ -142,8 +140,6 @@ _TARGETS = {
     "core": "crossplane",
     "core-newest": "e2e-newest",
     "crane": "release-tools",
-    "cosign": "release-tools",
-    "syft": "release-tools",
     "etcd": "conformance-tools",
     "router": "serve-tools",
 }

@@ -6,7 +6,7 @@ The same commit gives the same digests while Debian's archive gives the same pac
 import argparse
 import hashlib
 import json
-import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,15 +14,14 @@ import tempfile
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from tools.release import image, manifests
+from tools.release import bill, image, manifests, signing
 from tools.release.image import tool
 
 ROOT = Path(__file__).resolve().parents[2]
-SUMS = "SHA256SUMS"
+SUMS, SIGNATURE, PUBLIC = "SHA256SUMS", "SHA256SUMS.sig", "release.pub"
 
 
 def main() -> None:
@@ -31,29 +30,42 @@ def main() -> None:
     parser.add_argument("--registry", required=True, help="host, port and path of the packages")
     parser.add_argument("--provider", help="provider-kubernetes; default: in the same registry")
     parser.add_argument("--platforms", default="amd64,arm64")
-    parser.add_argument("--commit", default="HEAD")
+    parser.add_argument("--commit", help="default: HEAD, with nothing uncommitted")
     parser.add_argument("--out", type=Path, default=ROOT / "dist" / "release")
+    parser.add_argument("--work", type=Path, help="keep Debian's and PyPI's files here for another")
     parser.add_argument("--push", action="store_true", help="push the packages, and sign them")
-    parser.add_argument("--key", type=Path, help="cosign's private key")
+    parser.add_argument("--key", type=Path, help="private key in PEM, P-256; KEY_PASSWORD: its own")
     given = parser.parse_args()
+    key = given.key and signing.private_key(given.key)
     provider = given.provider or f"{given.registry}/provider-kubernetes"
     if given.out.exists() and any(given.out.iterdir()) and not (given.out / SUMS).exists():
         parser.error(f"--out {given.out}: it holds something that is no release")
+    if not given.commit and subprocess.run(["git", "diff", "--quiet", "HEAD"], cwd=ROOT).returncode:
+        parser.error("commit first: a release is made of HEAD")
     shutil.rmtree(given.out, ignore_errors=True)
     given.out.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as scratch:
-        source, revision, epoch = checkout(given.commit, Path(scratch) / "source")
+        source, revision, epoch = checkout(given.commit or "HEAD", Path(scratch) / "source")
         check_version(source, given.version)
-        platforms = given.platforms.split(",")
         names = manifests.Names(given.registry, given.version, provider, revision)
-        for arch, file in packages(source, Path(scratch), given.out, epoch, platforms, names):
-            (given.out / f"function-kv-offload-{arch}.cdx.json").write_text(bill(file, names))
-    digests = push(given.out, names, given.registry if given.push else None)
+        platforms = given.platforms.split(",")
+        packages(source, Path(scratch), given.work, given.out, epoch, platforms, names)
+        (given.out / "RELEASE.md").write_text(page(source, names))
+    for arch in platforms:
+        file = given.out / f"{manifests.REPOSITORIES[0]}-{arch}.xpkg"
+        text = bill.bill(file, names.function, names.version, epoch)
+        file.with_suffix(".cdx.json").write_text(text)
+    digests = {f"{names.registry}/{name}:{names.version}": d for name, d in names.digests.items()}
     (given.out / "DIGESTS").write_text("".join(f"{d}  {ref}\n" for ref, d in digests.items()))
-    seal(given.out, given.key)
-    if given.push and given.key:
-        for reference, digest in digests.items():
-            sign(f"{reference.rpartition(':')[0]}@{digest}", given.key)
+    (given.out / "provenance.json").write_text(provenance(digests, names, platforms))
+    seal(given.out, key)
+    if given.push:
+        for name, digest in names.digests.items():
+            repository = f"{names.registry}/{name}"
+            if push(given.out, name, f"{repository}:{names.version}") != digest:
+                sys.exit(f"release: {repository} has other bytes than were made here")
+            if key:
+                signing.sign_image(key, repository, digest)
     print((given.out / "DIGESTS").read_text(), end="")
 
 
@@ -80,77 +92,85 @@ def check_version(source: Path, version: str) -> None:
 def packages(
     source: Path,
     scratch: Path,
+    work: Path | None,
     out: Path,
     epoch: int,
     platforms: list[str],
     names: manifests.Names,
-) -> list[tuple[str, Path]]:
-    """Write packages, wheel and manifests to `out`; the image of each architecture."""
-    images = []
-    roots = manifests.write_roots(source, scratch / "roots", names)
-    for arch in platforms:
-        made = scratch / arch
-        file = image.build(source, made, arch, epoch, names.labels)
-        target = out / f"function-kv-offload-{arch}.xpkg"
-        xpkg(roots / manifests.REPOSITORIES[0], target, f"--embed-runtime-image-tarball={file}")
-        images.append((arch, file))
-        shutil.copy(next((made / "wheel").glob("*.whl")), out)
-    for name in manifests.REPOSITORIES[1:]:
-        xpkg(roots / name, out / f"{name}.xpkg")
+) -> None:
+    """Write packages, wheel and manifests to `out`, and the digests to `names`."""
+    function = manifests.REPOSITORIES[0]
+    with image.registry(scratch / "registry") as address:
+        for name in manifests.REPOSITORIES:
+            root = manifests.write_root(source, scratch / "roots" / name, names, name)
+            if name == function:
+                for arch in platforms:
+                    made = (work or scratch) / arch
+                    file = image.build(source, made, arch, epoch, names.labels)
+                    embedded = f"--embed-runtime-image-tarball={file}"
+                    xpkg(root, out / f"{name}-{arch}.xpkg", embedded)
+                    shutil.copy(next((made / "wheel").glob("*.whl")), out)
+            else:
+                xpkg(root, out / f"{name}.xpkg")
+            names.digests[name] = push(out, name, f"{address}/{name}:{names.version}")
     for name, documents in manifests.install(source, names).items():
         (out / name).write_text(yaml.safe_dump_all(documents, sort_keys=False))
-    return images
 
 
 def xpkg(root: Path, file: Path, *more: str) -> None:
     tool("crossplane", "xpkg", "build", f"--package-root={root}", f"--package-file={file}", *more)
 
 
-def bill(file: Path, names: manifests.Names) -> str:
-    """Return the SBOM of an image, without the time and the serial number of its making."""
-    made = tool("syft", "scan", f"docker-archive:{file}", "--output=cyclonedx-json", "--quiet")
-    document: dict[str, Any] = json.loads(made)
-    document.pop("serialNumber", None)
-    document["metadata"].pop("timestamp", None)
-    document["metadata"]["component"] |= {"name": names.function, "version": names.version}
-    return json.dumps(document, indent=1, sort_keys=True) + "\n"
+def push(out: Path, name: str, reference: str) -> str:
+    """Push a package, of all its architectures; its digest in the registry."""
+    files = ",".join(map(str, sorted(out.glob(f"{name}*.xpkg"))))
+    tool("crossplane", "xpkg", "push", f"--package-files={files}", reference)
+    return tool("crane", "digest", reference)
 
 
-def push(out: Path, names: manifests.Names, registry: str | None) -> dict[str, str]:
-    """Push to the registry, or to one that lasts as long as this; the digest of each reference."""
-    with tempfile.TemporaryDirectory() as scratch, image.registry(Path(scratch)) as loopback:
-        found = {}
-        for name in manifests.REPOSITORIES:
-            files = ",".join(map(str, sorted(out.glob(f"{name}*.xpkg"))))
-            reference = f"{registry or loopback}/{name}:{names.version}"
-            tool("crossplane", "xpkg", "push", f"--package-files={files}", reference)
-            found[f"{names.registry}/{name}:{names.version}"] = tool("crane", "digest", reference)
-    return found
+def page(source: Path, names: manifests.Names) -> str:
+    """Return the changelog's section of the version."""
+    sections = re.split(r"(?m)^(?=## )", (source / "CHANGELOG.md").read_text())
+    for section in sections:
+        if section.split()[1:2] == [names.version[1:]]:
+            return section
+    sys.exit(f"release: CHANGELOG.md has no section {names.version[1:]}")
 
 
-def seal(out: Path, key: Path | None) -> None:
+def provenance(digests: Mapping[str, str], names: manifests.Names, platforms: list[str]) -> str:
+    """Return what was made of what, as an in-toto statement (SLSA provenance v1)."""
+    subjects = [{"name": r, "digest": {"sha256": d.split(":")[1]}} for r, d in digests.items()]
+    parameters = {
+        "version": names.version,
+        "registry": names.registry,
+        "provider": names.provider,
+        "platforms": platforms,
+    }
+    source = {"name": "commit", "digest": {"gitCommit": names.revision}}
+    statement = {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": subjects,
+        "predicateType": "https://slsa.dev/provenance/v1",
+        "predicate": {
+            "buildDefinition": {
+                "buildType": "urn:function-kv-offload:make-release",
+                "externalParameters": parameters,
+                "resolvedDependencies": [source],
+            },
+            "runDetails": {"builder": {"id": "urn:function-kv-offload:tools.release"}},
+        },
+    }
+    return json.dumps(statement, indent=1) + "\n"
+
+
+def seal(out: Path, key: signing.PrivateKey | None) -> None:
     """Write SHA256SUMS over all files, and sign it if there is a key."""
     files = sorted(path for path in out.iterdir() if path.is_file())
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
     (out / SUMS).write_text("".join(sums))
     if key:
-        bundle = f"--bundle={out / SUMS}.sigstore.json"
-        cosign("sign-blob", f"--key={key}", bundle, out / SUMS)
-        (out / "cosign.pub").write_text(cosign("public-key", f"--key={key}") + "\n")
-
-
-def sign(reference: str, key: Path) -> None:
-    cosign("sign", f"--key={key}", reference)
-
-
-# No public log: the key is what a verifier trusts.
-_OFFLINE = {"sign": ("--tlog-upload=false", "--use-signing-config=false", "--yes")}
-
-
-def cosign(verb: str, *arguments: str | Path) -> str:
-    flags = _OFFLINE.get(verb.removesuffix("-blob"), ())
-    environment: Mapping[str, str] = {"COSIGN_PASSWORD": ""} | dict(os.environ)
-    return tool("cosign", verb, *flags, *arguments, env=environment)
+        (out / SIGNATURE).write_text(signing.sign(key, (out / SUMS).read_bytes()))
+        (out / PUBLIC).write_bytes(signing.public_pem(key))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ class Names:
     version: str
     provider: str
     revision: str = ""
+    digests: dict[str, str] = field(default_factory=dict)
 
     def installed(self, repository: str) -> str:
         """Return crossplane-runtime's ToDNSLabel of a repository's path."""
@@ -60,18 +61,22 @@ class Names:
         return {
             "apiVersion": _PKG,
             "kind": kind,
-            "metadata": {"name": self.installed(repository)},
-            "spec": {"package": f"{self.registry}/{repository}:{self.version}"},
+            "metadata": {
+                "name": self.installed(repository),
+                "labels": {"app.kubernetes.io/version": self.version},
+            },
+            # No tag before the digest: Crossplane would not find the package as a dependency.
+            "spec": {"package": f"{self.registry}/{repository}@{self.digests[repository]}"},
         }
 
     def dependencies(self, name: str) -> list[Document]:
-        """Return the `dependsOn` of a Configuration."""
+        """Return the `dependsOn` of a Configuration: ours by digest, made before it."""
         found = [
             {
                 "apiVersion": _PKG,
                 "kind": "Function" if each == _FUNCTION else "Configuration",
                 "package": f"{self.registry}/{each}",
-                "version": f">={self.version}",
+                "version": self.digests[each],
             }
             for each in _DEPENDS[name]
         ]
@@ -79,21 +84,23 @@ class Names:
         return [*found, {"apiVersion": _PKG, **provider}] if found else []
 
 
-def write_roots(source: Path, out: Path, names: Names) -> Path:
-    """Write the folder of each package, as `crossplane xpkg build` takes it."""
-    shutil.copytree(source / "package" / "input", out / _FUNCTION / "input")
-    _meta(source / "package" / "crossplane.yaml", out / _FUNCTION, names)
-    for name in _DEPENDS:
-        folder = name.replace("-kv-offload", "")
-        origin = source / "package" / folder / "crossplane.yaml"
-        _meta(origin, out / name, names, names.dependencies(name))
-    shutil.copy(source / "xrd" / "kvoffloadtier.yaml", out / _KIND / "definition.yaml")
-    _composition(source / "compositions" / "kvoffloadtier.yaml", out / _TIER, names)
-    for file in sorted((source / "xrd" / "standalone").glob("*.yaml")):
-        shutil.copy(file, out / _STANDALONE / f"{file.stem}-definition.yaml")
-    for file in sorted((source / "compositions" / "standalone").glob("*.yaml")):
-        _composition(file, out / _STANDALONE, names)
-    return out
+def write_root(source: Path, folder: Path, names: Names, name: str) -> Path:
+    """Write the folder of a package, as `crossplane xpkg build` takes it."""
+    origin = name.replace("-kv-offload", "") if name in _DEPENDS else ""
+    depends = names.dependencies(name) if name in _DEPENDS else None
+    _meta(source / "package" / origin / "crossplane.yaml", folder, names, depends)
+    if name == _FUNCTION:
+        shutil.copytree(source / "package" / "input", folder / "input")
+    elif name == _KIND:
+        shutil.copy(source / "xrd" / "kvoffloadtier.yaml", folder / "definition.yaml")
+    elif name == _TIER:
+        _composition(source / "compositions" / "kvoffloadtier.yaml", folder, names)
+    else:
+        for file in sorted((source / "xrd" / "standalone").glob("*.yaml")):
+            shutil.copy(file, folder / f"{file.stem}-definition.yaml")
+        for file in sorted((source / "compositions" / "standalone").glob("*.yaml")):
+            _composition(file, folder, names)
+    return folder
 
 
 def _meta(origin: Path, folder: Path, names: Names, depends: list[Document] | None = None) -> None:

@@ -1,0 +1,136 @@
+"""A byte, a file or a key that differs from what was signed fails `make verify-release`."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.rig.functions import CHECKOUT
+from tests.release.conftest import ARCH, Released
+from tests.release.made import Keys, commit, make
+from tools.release import signing, verify
+from tools.release.image import tool
+from tools.release.signing import Invalid
+
+
+@pytest.fixture
+def copied(released: Released, tmp_path: Path) -> Path:
+    return shutil.copytree(released.made["v0.1.0"], tmp_path / "copied")
+
+
+def _verify(release: Path, public: Path, **more: str) -> subprocess.CompletedProcess:
+    given = {"PUBLIC": str(public), "VERIFY_ARGS": f"--release {release}"} | more
+    command = ["make", "--silent", "verify-release", *(f"{k}={v}" for k, v in given.items())]
+    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+
+
+def test_what_was_made_and_pushed_is_right(released: Released):
+    done = _verify(released.made["v0.1.0"], released.keys.public, PULLED="1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    files = len(list(released.made["v0.1.0"].iterdir()))
+    assert done.stdout.startswith(f"{files - 3} files: ")
+
+
+def test_a_changed_byte_of_any_file_fails(copied: Path, released: Released):
+    key = signing.public_key(released.keys.public)
+    verify.files(copied, key)
+    names = sorted({path.name for path in copied.iterdir()} - {"release.pub"})
+    assert len(names) > 10
+    for name in names:
+        right = (copied / name).read_bytes()
+        middle = len(right) // 2
+        (copied / name).write_bytes(
+            right[:middle] + bytes([right[middle] ^ 1]) + right[middle + 1 :]
+        )
+        with pytest.raises(Invalid, match="SHA256SUMS|" + name):
+            verify.files(copied, key)
+        (copied / name).write_bytes(right)
+
+
+def test_command_fails_with_the_name_of_the_changed_file(copied: Path, released: Released):
+    with (copied / "install.yaml").open("a") as file:
+        file.write(" ")
+    done = _verify(copied, released.keys.public)
+    assert done.returncode != 0
+    assert "install.yaml: its bytes are not those that were signed" in done.stderr
+
+
+def test_missing_and_added_files_fail(copied: Path, released: Released):
+    key = signing.public_key(released.keys.public)
+    (copied / "more.yaml").write_text("")
+    with pytest.raises(Invalid, match=r"more\.yaml"):
+        verify.files(copied, key)
+    (copied / "more.yaml").unlink()
+    (copied / "standalone.yaml").unlink()
+    with pytest.raises(Invalid, match=r"standalone\.yaml"):
+        verify.files(copied, key)
+
+
+def test_another_key_and_no_signature_fail(copied: Path, tmp_path: Path, released: Released):
+    other = Keys(tmp_path / "other").make()
+    with pytest.raises(Invalid, match="signature"):
+        verify.files(copied, signing.public_key(other.public))
+    (copied / "SHA256SUMS.sig").unlink()
+    done = _verify(copied, released.keys.public)
+    assert done.returncode != 0
+    assert "SHA256SUMS.sig" in done.stderr
+
+
+def test_bill_that_does_not_list_the_package_fails(copied: Path):
+    """Also where somebody signed it."""
+    package = copied / f"function-kv-offload-{ARCH}.xpkg"
+    listed = package.with_suffix(".cdx.json")
+    verify.contents(package, listed)
+    document = json.loads(listed.read_text())
+    names = {component["name"] for component in document["components"]}
+    assert {"libc6", "python3.13-minimal", "grpcio", "function-kv-offload"} <= names
+    document["components"].pop()
+    listed.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
+    with pytest.raises(Invalid, match="does not list"):
+        verify.contents(package, listed)
+
+
+def test_registry_with_other_bytes_or_another_signature_fails(released: Released, tmp_path: Path):
+    release, key = released.made["v0.2.0"], signing.public_key(released.keys.public)
+    verify.pulled(release, key)
+    digest, reference = (release / "DIGESTS").read_text().split()[:2]
+    repository = reference.rpartition(":")[0]
+    other = Keys(tmp_path / "other").make()
+    signing.sign_image(signing.private_key(other.private), repository, digest)
+    with pytest.raises(Invalid, match="the signature does not fit"):
+        verify.pulled(release, key)
+    signing.sign_image(signing.private_key(released.keys.private), repository, digest)
+    verify.pulled(release, key)
+    tool("crane", "tag", f"{repository}:v0.1.0", "v0.2.0")
+    with pytest.raises(Invalid, match="the registry has"):
+        verify.pulled(release, key)
+    tool("crane", "tag", f"{repository}@{digest}", "v0.2.0")
+    verify.pulled(release, key)
+
+
+def test_same_commit_gives_the_same_bytes(released: Released, tmp_path: Path):
+    """Every file of the release, made again from nothing."""
+    provider = released.registry.replace("/team", "/provider-kubernetes")
+    again = make(
+        released.commit,
+        "0.1.0",
+        released.registry,
+        tmp_path / "again",
+        PROVIDER=provider,
+        more=f"--platforms {ARCH}",
+    )
+    first = released.made["v0.1.0"]
+    assert (again / "SHA256SUMS").read_text() == (first / "SHA256SUMS").read_text()
+    assert not (again / "SHA256SUMS.sig").exists()
+
+
+def test_version_of_another_commit_is_refused(tmp_path: Path):
+    arguments = f"--commit {commit()} --out {tmp_path / 'out'} --platforms {ARCH}"
+    command = ["make", "release", "VERSION=v9.9.9", "REGISTRY=localhost/x"]
+    done = subprocess.run(
+        [*command, f"RELEASE_ARGS={arguments}"], cwd=CHECKOUT, capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    assert "pyproject.toml has 0.1.0, VERSION is v9.9.9" in done.stderr

@@ -1,0 +1,124 @@
+"""Signatures as cosign checks them, made with a key of one's own; nothing goes to a public log.
+
+A file's signature is ECDSA over its SHA-256, in base64. An image's is a layer with a short JSON
+text that names the digest; it lies in the same repository under the tag `sha256-DIGEST.sig`
+(cosign's specs/SIGNATURE_SPEC.md).
+"""
+
+import base64
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tools.release.image import tool
+
+PrivateKey = ec.EllipticCurvePrivateKey
+PublicKey = ec.EllipticCurvePublicKey
+_ECDSA = ec.ECDSA(hashes.SHA256())
+_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+_CONFIG = "application/vnd.oci.image.config.v1+json"
+_PAYLOAD = "application/vnd.dev.cosign.simplesigning.v1+json"
+_SIGNATURE = "dev.cosignproject.cosign/signature"
+
+
+class Invalid(Exception):
+    """A signature, a hash or a list that does not fit; the message says which."""
+
+
+def private_key(file: Path) -> PrivateKey:
+    """Read a key in PEM (P-256); KEY_PASSWORD is its password."""
+    password = os.environ.get("KEY_PASSWORD")
+    key = serialization.load_pem_private_key(file.read_bytes(), password and password.encode())
+    if not isinstance(key, PrivateKey):
+        raise Invalid(f"{file}: not an ECDSA key")
+    return key
+
+
+def public_pem(key: PrivateKey) -> bytes:
+    encoding, kind = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    return key.public_key().public_bytes(encoding, kind)
+
+
+def public_key(file: Path) -> PublicKey:
+    key = serialization.load_pem_public_key(file.read_bytes())
+    if not isinstance(key, PublicKey):
+        raise Invalid(f"{file}: not an ECDSA key")
+    return key
+
+
+def sign(key: PrivateKey, data: bytes) -> str:
+    return base64.b64encode(key.sign(data, _ECDSA)).decode()
+
+
+def check(key: PublicKey, data: bytes, signature: str, what: str) -> None:
+    """Raise Invalid unless the signature of some bytes was made with the key's other half."""
+    try:
+        key.verify(base64.b64decode(signature, validate=True), data, _ECDSA)
+    except (InvalidSignature, ValueError):
+        raise Invalid(f"{what}: the signature does not fit") from None
+
+
+def sign_image(key: PrivateKey, repository: str, digest: str) -> None:
+    """Push the signature of an image of a registry."""
+    payload = json.dumps(_claim(repository, digest)).encode()
+    with tempfile.TemporaryDirectory() as scratch:
+        layout = Path(scratch)
+        layer = _blob(layout, payload, _PAYLOAD) | {"annotations": {_SIGNATURE: sign(key, payload)}}
+        layers = {"type": "layers", "diff_ids": [layer["digest"]]}
+        config = {"architecture": "", "os": "", "config": {}, "rootfs": layers}
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": _MANIFEST,
+            "config": _blob(layout, json.dumps(config).encode(), _CONFIG),
+            "layers": [layer],
+        }
+        top = {
+            "schemaVersion": 2,
+            "manifests": [_blob(layout, json.dumps(manifest).encode(), _MANIFEST)],
+        }
+        (layout / "index.json").write_text(json.dumps(top))
+        (layout / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+        tool("crane", "push", layout, _tag(repository, digest))
+
+
+def check_image(key: PublicKey, repository: str, digest: str) -> None:
+    """Raise Invalid unless a registry has a valid signature of the image."""
+    manifest = json.loads(tool("crane", "manifest", _tag(repository, digest)))
+    for layer in manifest["layers"]:
+        payload = tool("crane", "blob", f"{repository}@{layer['digest']}").encode()
+        if f"sha256:{hashlib.sha256(payload).hexdigest()}" != layer["digest"]:
+            raise Invalid(f"{repository}: a signature's text has another digest")
+        check(key, payload, layer["annotations"][_SIGNATURE], f"{repository}@{digest}")
+        if json.loads(payload)["critical"]["image"]["docker-manifest-digest"] != digest:
+            raise Invalid(f"{repository}@{digest}: the signature is of another image")
+
+
+def _claim(repository: str, digest: str) -> dict[str, Any]:
+    return {
+        "critical": {
+            "identity": {"docker-reference": repository},
+            "image": {"docker-manifest-digest": digest},
+            "type": "cosign container image signature",
+        },
+        "optional": None,
+    }
+
+
+def _tag(repository: str, digest: str) -> str:
+    return f"{repository}:{digest.replace(':', '-')}.sig"
+
+
+def _blob(layout: Path, data: bytes, kind: str) -> dict[str, Any]:
+    """Write a blob of an OCI layout; its descriptor."""
+    digest = hashlib.sha256(data).hexdigest()
+    file = layout / "blobs" / "sha256" / digest
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data)
+    return {"mediaType": kind, "size": len(data), "digest": f"sha256:{digest}"}
