@@ -23,12 +23,3 @@ class KVOffloadTierRef(ApiModel):
     cache_identity: Annotated[str, f.text(r"^[A-Za-z0-9._/@:-]+$")] | None = None
     packages: ImagePackages | None = None
     model_family: Annotated[list[Family], f.items(8)] = []
-
-
-class ConsumerEntry(ApiModel):
-    """A composite that uses the tier."""
-
-    namespace: f.DnsLabel | None = None
-    kind: Annotated[str, f.text(most=63)]
-    name: f.DnsName
-    identity: Annotated[str, f.text(most=253)] | None = None

@@ -3,16 +3,21 @@
 from collections.abc import Mapping
 from typing import Any
 
+from function.composers import usage
 from function.kube import access
 from function.kube.access import Json
 
+# The most entries of `status.closedNamespaces` (the XRD's own limit).
+MAX_CLOSED = 256
 
-def admits(tier: Mapping[str, Any], namespace: str) -> bool:
+
+def admits(tier: Mapping[str, Any], namespace: str, where: str = "spec") -> bool:
     """Return whether a KVOffloadTier serves consumers in `namespace`.
 
-    "" is a cluster-scoped consumer's, which only a tier open to all admits.
+    "" is a cluster-scoped consumer's, which only a tier open to all admits. `where`: "status" for
+    whom it admitted at the last call.
     """
-    allowed = access.mapping(tier, "spec", "allowedNamespaces")
+    allowed = access.mapping(tier, where, "allowedNamespaces")
     source = allowed.get("from", "Same")
     if source == "Names":
         listed = allowed.get("names")
@@ -24,11 +29,33 @@ def admitted(tier: Mapping[str, Any], usages: list[Json]) -> list[Json]:
     """Return the Usages that count: of namespaces that the tier admits.
 
     Also those beside the tier, where cluster-scoped consumers put theirs, and of namespaces whose
-    consumers came before the tier stopped admitting them: their engines still run.
+    consumers came before the tier stopped admitting them: their engines still run. The status says
+    whom it admitted at the last call, and which closed namespaces were in use then.
     """
-    served = {
-        access.text(tier, "metadata", "namespace"),
-        *(access.text(user, "namespace") for user in access.objects(tier, "status", "usedBy")),
-    } - {""}
-    places = [(usage, access.text(usage, "metadata", "namespace")) for usage in usages]
-    return [usage for usage, place in places if place in served or admits(tier, place)]
+    closed = access.mapping(tier, "status").get("closedNamespaces")
+    served = {access.text(tier, "metadata", "namespace"), *(closed or ())} - {""}
+
+    def counts(place: str) -> bool:
+        return place in served or admits(tier, place) or admits(tier, place, "status")
+
+    return [each for each in usages if counts(access.text(each, "metadata", "namespace"))]
+
+
+def users_status(tier: Mapping[str, Any], counted: list[Json]) -> Json:
+    """Return what a tier's status says of its users; it changes seldom.
+
+    Core 2.4 calls every consumer at each change. The Usages themselves list the users.
+
+    `counted`: the Usages that count. Where more closed namespaces are in use than the status may
+    hold, the Usages of every namespace count until they fit.
+    """
+    before = access.mapping(tier, "status").get("consumers")
+    number = {"consumers": usage.step({usage.user(each) for each in counted}, before)}
+    home = access.text(tier, "metadata", "namespace")
+    places = {access.text(each, "metadata", "namespace") for each in counted}
+    closed = sorted(place for place in places - {home, ""} if not admits(tier, place))
+    if len(closed) > MAX_CLOSED:
+        return number | {"allowedNamespaces": {"from": "All"}, "closedNamespaces": []}
+    allowed = access.mapping(tier, "spec", "allowedNamespaces")
+    kept = {key: allowed[key] for key in ("from", "names") if key in allowed} or {"from": "Same"}
+    return number | {"allowedNamespaces": kept, "closedNamespaces": closed}

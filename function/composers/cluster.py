@@ -74,7 +74,7 @@ def compose(call: Call, step_input: Input, _: Registry) -> Answer:
         child = fleet.child(inline["name"], name, step_input.tier_namespace, body)
         tiers[inline["name"]] = child
     answer.requirements = {REQUIRED_USAGES + tier: what for tier, (_, what) in removed.items()}
-    kept = {tier: child for tier, (child, _) in removed.items() if _may_be_used(call, tier, child)}
+    kept = {tier: child for tier, (child, _) in removed.items() if _may_be_used(call, tier)}
     rows, why = [], {}
     for tier, manifest in sorted((tiers | kept).items()):
         key = f"{fleet.PREFIX}{tier}"
@@ -116,10 +116,10 @@ def _removed(call: Call, document: Json) -> dict[str, tuple[Json, Requirement]]:
     return out
 
 
-def _may_be_used(call: Call, tier: str, child: Json) -> bool:
+def _may_be_used(call: Call, tier: str) -> bool:
     """Return whether an admitted consumer uses the tier; True while unresolved."""
     usages = call.required(REQUIRED_USAGES + tier)
-    return usages is None or bool(admitted(child, usages))
+    return usages is None or bool(admitted(call.observed(fleet.PREFIX + tier) or {}, usages))
 
 
 def _inline_row(tier: str, child: Json, ready: bool) -> Json:

@@ -13,13 +13,12 @@ from function import names
 from function.api.base import present
 from function.composers import conditions as c
 from function.composers import provider_config_guard, tier_names
-from function.composers.admission import admitted
+from function.composers.admission import admitted, users_status
 from function.composers.usage import (
     ANNOTATION_DELETION_REFUSED,
     FLEET_KEY,
     of_fleet,
     usages_of,
-    used_by_status,
 )
 from function.contract.backend import AnyTier
 from function.edge.answer import (
@@ -250,7 +249,7 @@ class _FleetComposer:
             "clusters": [self._cluster_status(cluster) for cluster in self.clusters],
         }
         if self.usages is not None:
-            self.answer.status |= used_by_status(self.usages)
+            self.answer.status |= users_status(self.call.composite, self.usages)
 
     def protect(self) -> None:
         """Compose a Usage of the fleet tier while a child is used; keep it while unresolved.

@@ -17,12 +17,12 @@ from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers import agents, external_xrd, fleet, outage, pinned, rollout, tier_plan
 from function.composers import conditions as c
-from function.composers.admission import admitted
+from function.composers.admission import admitted, users_status
 from function.composers.agents import Agents
 from function.composers.needed import Needed
 from function.composers.refusal import refused
 from function.composers.tier_plan import InvalidTier, TierPlan
-from function.composers.usage import Consumer, usages_of, used_by_status, user
+from function.composers.usage import Consumer, usages_of, user
 from function.contract.backend import AGENTS, CONTROL_PLANE, AnyTier
 from function.contract.events import TOPICS
 from function.edge.answer import (
@@ -325,7 +325,7 @@ class _TierComposer:
         if self.provider_config:
             status["providerConfigRef"] = {"name": self.provider_config}
         if self.usages is not None:
-            status |= used_by_status(self.usages)
+            status |= users_status(self.call.composite, self.usages)
         if self.tier.spec.events is not None:
             status["events"] = published(self.tier, self.tier.spec.events)
         if self.rollout is not None:

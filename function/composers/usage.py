@@ -33,21 +33,17 @@ Rejected:
 """
 
 import json
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from itertools import islice
 from typing import Any
 
-from pydantic import ValidationError
-
 from function import names
-from function.api.consumer import ConsumerEntry
 from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.kube import access, naming
 
-# The listing of consumers stays bounded (the XRD's own limit); `consumers` is exact.
-MAX_USED_BY = 256
+# Of `status.consumers`. Each change calls every consumer on core 2.4: few steps, far apart.
+_STEPS = (2, 10, 100, 1_000, 10_000)
 
 FLEET_KEY = "usage-fleet"
 
@@ -207,7 +203,7 @@ def _owner_reference(by: UsageOwner) -> dict[str, Any]:
 
 def of_fleet(name: str) -> dict[str, Any]:
     """Return a fleet tier's Usage of itself; it has no `by`, and so never waits."""
-    reason = "consumers use its tiers on their clusters: see status.usedBy"
+    reason = "consumers use its tiers on their clusters"
     return _document({"of": _tier_reference({"name": name}), "reason": reason})
 
 
@@ -261,19 +257,6 @@ def released(call: Call, made: Container[str], stays: Iterable[str]) -> dict[str
             nobody = UsageOwner(by.get("apiVersion", ""), by.get("kind", ""), "", key)
             found[key] = _recomposed(call, key, nobody)
     return found
-
-
-def is_known(call: Call, tier: Mapping[str, Any]) -> bool:
-    """Return whether a tier's status, or the consumer's own Usage of it, names the consumer.
-
-    The status follows the Usage, and lists a bounded number of consumers.
-    """
-    who, metadata = consumer(call.composite), access.mapping(tier, "metadata")
-    reference = f"{metadata.get('namespace')}/{metadata.get('name')}"
-    return marks(call, reference) or any(
-        who == Consumer(*(access.text(user, part) for part in ("namespace", "kind", "name")))
-        for user in access.objects(tier, "status", "usedBy")
-    )
 
 
 def marks(call: Call, reference: str, child: str = "") -> bool:
@@ -339,29 +322,15 @@ def user(usage: dict[str, Any]) -> Consumer:
     return Consumer(namespace if scope else "", str(kind), str(name))
 
 
-def used_by_status(usages: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return `status.usedBy` and `status.consumers`: who uses the tier, by what they share.
+def step(consumers: Collection[Consumer], before: object) -> str:
+    """Return `status.consumers`: how many consumers use a tier, in steps.
 
-    `usages`: those that count (`admission.admitted`).
+    The count rises as it reaches a step, and falls below four fifths of it, so that one consumer
+    that comes and goes changes nothing. "0" and "1" are exact. `before`: what the status says.
     """
-    entries, consumers = [], set()
-    for usage in usages:
-        who = user(usage)
-        named = {"namespace": who.namespace, "kind": who.kind, "name": who.name}
-        consumers.add(tuple(named.values()))
-        named = {key: value for key, value in named.items() if value}
-        digests = sorted({s.identity for s in shares(usage)} - {""})
-        entries += [{**named, "identity": digest} for digest in digests] or [named]
-    order = ("identity", "namespace", "kind", "name")
-    entries.sort(key=lambda entry: [entry.get(key, "") for key in order])
-    listed = list(islice(filter(_well_formed, entries), MAX_USED_BY))
-    return {"usedBy": listed, "consumers": str(len(consumers))}
-
-
-def _well_formed(entry: dict[str, str]) -> bool:
-    """Return whether the status may hold an entry; an invalid one would fail all of the status."""
-    try:
-        ConsumerEntry.model_validate(entry)
-    except ValidationError:
-        return False
-    return True
+    number = len(consumers)
+    if number <= 1:
+        return str(number)
+    reached = max(each for each in _STEPS if each <= number)
+    shown = next((each for each in _STEPS if before == f"{each}+"), 0)
+    return f"{shown if reached < shown <= number * 5 / 4 else reached}+"

@@ -31,6 +31,7 @@ FOREIGN: Json = {
         "providerConfigRef": {"name": str},
         "agents": {"desired": int, "ready": int},
         "capacityGiB": int,
+        "closedNamespaces": [str],
         "pinned": {"*": str},
         "atProvider": {"manifest": {"status": {"readyReplicas": int}}},
     },

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from function.api import fields as f
 from function.api.base import ApiModel
-from function.api.consumer import ConsumerEntry
+from function.api.tier import AllowedNamespaces
 
 Count = Annotated[int, Field(ge=0)]
 _Text = Annotated[str, f.text(most=512)]
@@ -103,9 +103,12 @@ class KVOffloadTierStatus(ApiModel):
     wiring: WiringStatus | None = None
     """Progress of the consumers while the tier's wiring rolls."""
     consumers: Annotated[str, f.text(most=16)] | None = None
-    """Number of composites that use the tier, as text."""
-    used_by: Annotated[list[ConsumerEntry], f.items(256)] | None = None
-    """The composites that use the tier; the first 256."""
+    """Number of composites that use the tier, in steps: 0, 1, 2+, 10+, 100+, 1000+, 10000+. Falls
+    below four fifths of a step. The Usages of the tier list them."""
+    allowed_namespaces: AllowedNamespaces | None = None
+    """The `spec.allowedNamespaces` that was accepted last."""
+    closed_namespaces: Annotated[list[f.DnsLabel], f.items(256)] | None = None
+    """Namespaces that it admits no longer, and whose consumers still run."""
     clusters: Annotated[list[FleetEntry], f.items(1024, keys=("name",))] | None = None
     """A fleet's child on each matching cluster."""
 

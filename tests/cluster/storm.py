@@ -137,7 +137,7 @@ class Storm:
 
     def acts(self) -> None:
         everybody = range(self.number)
-        self.act("tier and consumers, all at once", lambda: self._begin(everybody))
+        self.act("tier and consumers, all at once", lambda: self.begin(everybody))
         self.act("one more consumer", lambda: self.come(self.number))
         self.act("an edit of a consumer", lambda: self.change(0))
         self.act("a consumer goes", lambda: self.go(0))
@@ -148,7 +148,7 @@ class Storm:
         self.act(f"{AT_ONCE} consumers at once", lambda: self.come(*more))
         self.act("a minute at rest", lambda: time.sleep(60))
 
-    def _begin(self, everybody: range) -> None:
+    def begin(self, everybody: range) -> None:
         self.world.api.apply(self.tier)
         self.come(*everybody)
 

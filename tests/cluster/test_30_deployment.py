@@ -105,17 +105,18 @@ def test_pods_run_on_agent_nodes_and_match_network_policies(world: Fleet, held_t
         assert any(wanted.items() <= labels for wanted in selected)
 
 
-def test_tier_lists_its_user_and_cannot_be_deleted(world: Fleet, held_then_wired: dict):
+def test_tier_counts_its_user_and_cannot_be_deleted(world: Fleet, held_then_wired: dict):
     rig = world.rig
     rig.until(
-        lambda: world.get(CHAT)["status"].get("usedBy"),
-        "the tier lists its user",
+        lambda: world.get(CHAT)["status"].get("consumers") == "1",
+        "the tier counts its user",
         45,
         explain=lambda: f"{world.get(CHAT)['status']} {world.api.list(USAGE, 'Usage')}",
     )
-    status = world.get(CHAT)["status"]
-    assert [user["name"] for user in status["usedBy"]] == ["qwen"]
-    assert int(status["consumers"]) == 1
+    metadata = CHAT["metadata"]
+    label = f"modelplane.ai/kv-offload-used-tier={metadata['namespace']}.{metadata['name']}"
+    (usage,) = world.api.list(USAGE, "Usage", labels=label)
+    assert "/qwen offloads" in usage["spec"]["reason"]
     with pytest.raises(Refused, match="in-use by"):
         world.api.delete(CHAT)
 

@@ -317,9 +317,9 @@ def test_no_usage_is_left(world: Fleet, leaving: float):
 
     def is_unused() -> bool:
         world.touch(HELD)
-        return not world.get(HELD)["status"].get("usedBy")
+        return world.get(HELD)["status"].get("consumers") == "0"
 
-    world.rig.until(is_unused, "and no user is listed", every=1)
+    world.rig.until(is_unused, "and no user is counted", every=1)
     for document in TIERS:
         world.remove(document, limit=GONE_SECONDS)
     for cluster in (FIRST, SECOND):

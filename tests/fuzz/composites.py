@@ -273,7 +273,7 @@ _WELL_KNOWN = (
     ("spec", "forProvider"), ("spec", "forProvider", "manifest"), ("spec", "kvOffloadTierRef"),
     ("spec", "template", "metadata"), ("spec", "template", "metadata", "annotations"),
     ("spec", "template", "spec"), ("spec", "template", "spec", "containers"),
-    ("status",), ("status", "conditions"), ("status", "usedBy"), ("status", "pinned"),
+    ("status",), ("status", "conditions"), ("status", "closedNamespaces"), ("status", "pinned"),
     ("status", "agents"), ("status", "providerConfigRef"), ("status", "atProvider"),
     ("status", "atProvider", "manifest"), ("status", "atProvider", "manifest", "status"), ("data",),
 )  # fmt: skip

@@ -184,7 +184,7 @@ class Decider:
         if record is None or not tier or usage.marks(self.call, record.tier, record.child):
             return request
         is_its_tier = _is_record_of(request, lookup.Found(dict(tier)))
-        if is_its_tier and usage.is_known(self.call, tier):
+        if is_its_tier and usage.marks(self.call, "/".join(access.named(tier)[1:])):
             return request
         return replace(request, record=None, unreadable="the tier has never served this consumer")
 

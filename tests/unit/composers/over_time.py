@@ -525,6 +525,10 @@ class OverTime(RuleBasedStateMachine):
 
     def a_tier_is_used_by_whom_it_serves(self) -> None:
         """Every Usage speaks for pods that carry the tier's wiring."""
+        for it in self.tiers():
+            if it.answer is not None and it.answer.conditions["Accepted"][0] == "True":
+                used = self.is_marked(it)
+                assert (it.document["status"]["consumers"] != "0") == used, it.document
         for name, it in ((n, self.consumer(n)) for n in self.wishes):
             assert it is not None
             carried = {wired_to(template) for template in running(it).values()} - {""}
@@ -544,6 +548,17 @@ class OverTime(RuleBasedStateMachine):
             if not kept:
                 assert marked <= carried, f"{name} marks {marked} and runs with {carried}"
             assert carried <= marked | kept, f"{name} runs with {carried} and marks {marked}"
+
+    def is_marked(self, tier: Composite) -> bool:
+        """Whether a Usage names a tier, or the fleet tier whose child it is of."""
+        name = tier.document["metadata"]["name"]
+        is_fleet = "clusterSelector" in tier.document["spec"]
+        label = names.LABEL_USED_FLEET if is_fleet else names.LABEL_USED_TIER
+        wanted = names.reference(HOME, name)
+        return any(
+            usage["metadata"].get("labels", {}).get(label) == wanted
+            for usage in self.plane.usages()
+        )
 
     def a_ready_tier_has_its_agents(self) -> None:
         for it in self.tiers():

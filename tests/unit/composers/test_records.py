@@ -323,20 +323,12 @@ def test_own_program_may_change_under_a_record(monkeypatch: pytest.MonkeyPatch) 
     assert not running.has(found, waiting_for("evil:1"), before)
 
 
-def _named(**entry: str) -> Document:
-    tier = closed(False)
-    return tier | {"status": tier["status"] | {"usedBy": [entry]}}
-
-
 def test_namespace_no_longer_admitted_keeps_only_known_consumers() -> None:
     ours = wired()
     engine_only = {KEY: observe(ours)[KEY]}
-    us = {"namespace": "team-a", "kind": "ModelReplica", "name": "qwen"}
     for tier, seen, stays in (
         (closed(False), engine_only, False),
         (closed(False), observe(ours), True),
-        (_named(**us), engine_only, True),
-        (_named(**us | {"name": "other"}), engine_only, False),
     ):
         got = run(engine(), seen, [tier])
         assert is_wired(got.desired[KEY]) == stays, got.messages

@@ -801,25 +801,6 @@ def test_all_problems_are_reported_at_once() -> None:
         assert path in message
 
 
-def test_used_by_lists_consumers_grouped_by_identity() -> None:
-    def usage(name: str, identity: str) -> dict[str, Any]:
-        shares = f'[["/mnt/models","{identity}",true]]'
-        return {
-            "kind": "Usage",
-            "metadata": {
-                "namespace": "team-a",
-                "annotations": {"modelplane.ai/kv-offload-shares": shares},
-            },
-            "spec": {"by": {"kind": "ModelReplica", "resourceRef": {"name": name}}},
-        }
-
-    usages = [usage("b", "bbb"), usage("c", "aaa"), usage("a", "bbb")]
-    got = call(d.tier(), required=required(usages=usages))
-    who = [(u["identity"], u["name"]) for u in got.status["usedBy"]]
-    assert who == [("aaa", "c"), ("bbb", "a"), ("bbb", "b")]
-    assert got.status["consumers"] == "3"
-
-
 FLEET = {"inferenceClusterRef": None, "clusterSelector": {"matchLabels": {"fleet": "prod"}}}
 
 
@@ -1150,6 +1131,17 @@ def test_an_inline_tier_in_use_outlives_its_declaration(name: str) -> None:
         "Ready: chat. No longer in spec.kvOffloadTiers, and kept until nothing uses it: chat"
     )
     assert got.status["kvOffloadTiers"][0]["name"] == "chat"
+
+
+def test_an_inline_tier_stays_for_the_users_of_a_closed_namespace() -> None:
+    tier = {"name": "chat", "backend": "LMCache", "lmcache": {"l1": {"sizeGiB": 10}}}
+    before = call(inference_cluster(kvOffloadTiers=[tier]), step_input=d.COMPOSE)
+    seen = observe(before)
+    seen["tier-chat"]["status"]["closedNamespaces"] = ["team-x"]
+    for place, keys in (("team-x", {"tier-chat"}), ("team-y", set[str]())):
+        required = {"usages/chat": [used(place)]}
+        got = call(inference_cluster(), step_input=d.COMPOSE, required=required, observed=seen)
+        assert got.desired.keys() - {"clusterproviderconfig"} == keys
 
 
 # name: (who is found to use the fleet's children, is the edit refused?)

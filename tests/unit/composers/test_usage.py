@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from function.composers import usage
+from function.composers import admission, usage
 from function.composers.admission import admits
 from function.kube import naming
 from tests.unit.composers import documents as d
@@ -233,7 +233,6 @@ def rows(document: dict[str, Any]) -> list[list[str]]:
 def test_usage_rows_of_older_releases_are_read(more: list[bool]) -> None:
     document = usage_by(shares=json.dumps([[d.MODEL, "0123456789ab", *more]]))
     assert usage.shares(document) == [usage.Share(d.MODEL, "0123456789ab")]
-    assert usage.used_by_status([document])["usedBy"][0]["identity"] == "0123456789ab"
 
 
 def test_usage_labels_of_older_releases_are_replaced_once() -> None:
@@ -300,21 +299,57 @@ def test_usage_parsing_never_raises(consumer: str, shares: str) -> None:
     document = usage_by(consumer=consumer, shares=shares)
     usage.user(document)
     usage.shares(document)
-    usage.used_by_status([document])
+    admission.users_status(d.tier(), [document])
 
 
-def test_entry_too_long_for_the_status_is_counted_and_not_listed() -> None:
-    good = usage_by(consumer='{"namespace":"team-a","kind":"ModelReplica","name":"qwen"}')
-    strange = [
-        usage_by(consumer='{"namespace":"team-a","kind":"ModelReplica","name":"Not A Name"}'),
-        usage_by(consumer='{"namespace":"team-a","kind":"","name":"a"}'),
-        usage_by(consumer='{"namespace":"team-a","kind":"%s","name":"a"}' % ("K" * 64)),
-        usage_by(consumer="{}"),
-    ]
-    assert usage.used_by_status([*strange, good]) == {
-        "usedBy": [{"namespace": "team-a", "kind": "ModelReplica", "name": "qwen"}],
-        "consumers": "5",
-    }
+# (what the status says, the number of consumers) -> what it says then
+COUNTS = [
+    (None, 0, "0"),
+    ("0", 1, "1"),
+    ("2+", 1, "1"),
+    ("10000+", 0, "0"),
+    ("1", 2, "2+"),
+    ("2+", 9, "2+"),
+    ("2+", 10, "10+"),
+    ("10+", 8, "10+"),
+    ("10+", 7, "2+"),
+    (None, 9, "2+"),
+    ("100+", 99, "100+"),
+    ("100+", 80, "100+"),
+    ("100+", 79, "10+"),
+    ("1000+", 8, "2+"),
+    ("9+", 9, "2+"),
+    ({"not": "a text"}, 12, "10+"),
+]
+
+
+@pytest.mark.parametrize(("before", "number", "want"), COUNTS)
+def test_consumers_are_counted_in_steps(before: object, number: int, want: str) -> None:
+    who = [usage.Consumer("team-a", "ModelReplica", f"r{n}") for n in range(number)]
+    assert usage.step(who, before) == want
+
+
+@given(st.integers(2, 20_000), st.sampled_from(["0", "1", "2+", "10+", "100+", "1000+", "10000+"]))
+def test_one_consumer_that_comes_and_goes_changes_the_count_once(number: int, before: str) -> None:
+    """Each change of the status calls every consumer, on core 2.4."""
+    shown, found = before, []
+    for there in (number, number + 1, number, number + 1, number):
+        shown = usage.step(range(there), shown)
+        found.append(shown)
+    assert found[1:] == [found[1]] * 4
+    assert int(shown.removesuffix("+")) * 4 <= number * 5
+
+
+def test_a_further_consumer_changes_no_status_of_its_tier() -> None:
+    """Whatever its namespace is: each change calls every consumer, on core 2.4."""
+    tier = d.tier(allowedNamespaces={"from": "All"})
+    found, usages_ = [], []
+    for number in range(9):
+        usages_.append(used_in(f"team-{number}"))
+        got = call(tier, required={"cluster": [d.cluster()], "usages": usages_})
+        tier["status"] = got.status
+        found.append(got.status)
+    assert found[1:] == [found[1]] * 8
 
 
 ADMISSION = {
@@ -347,13 +382,15 @@ def test_users_of_a_closed_namespace_still_count() -> None:
     used = usage_by(consumer='{"namespace":"team-a","kind":"ModelReplica","name":"old"}')
     required: dict[str, Any] = {"cluster": [d.cluster()], "usages": [used]}
     first = call(open_, required=required)
-    listed = [{"namespace": "team-a", "kind": "ModelReplica", "name": "old"}]
-    assert first.status["usedBy"] == listed
+    assert (first.status["consumers"], first.status["closedNamespaces"]) == ("1", [])
     closed = d.tier(allowedNamespaces={"from": "Names", "names": ["team-b"]})
     closed["status"] = first.status
     running = observe(first)
     then = call(closed, required=required, observed=running)
-    assert (then.status["usedBy"], then.status["consumers"]) == (listed, "1")
+    assert (then.status["consumers"], then.status["closedNamespaces"]) == ("1", ["team-a"])
+    closed["status"] = then.status  # who is admitted now is another list
+    then = call(closed, required=required, observed=running)
+    assert (then.status["consumers"], then.status["closedNamespaces"]) == ("1", ["team-a"])
     closed["spec"]["lmcache"]["chunkTokens"] = 512
     edited = call(closed, required=required, observed=running)
     assert edited.conditions["Accepted"][0] == "False"
@@ -361,10 +398,49 @@ def test_users_of_a_closed_namespace_still_count() -> None:
     # Nobody of that namespace is new: another that comes up there is not counted by itself ...
     required["usages"] = []
     last = call(closed, required=required, observed=running)
-    assert (last.status["usedBy"], last.conditions["Accepted"][0]) == ([], "True")
+    assert (last.status["closedNamespaces"], last.conditions["Accepted"][0]) == ([], "True")
     closed["status"] = last.status
     required["usages"] = [used]
     assert call(closed, required=required, observed=running).status["consumers"] == "0"
+
+
+def used_in(namespace: str) -> dict[str, Any]:
+    document = usage_by(consumer='{"namespace":"n","kind":"ModelReplica","name":"r"}')
+    document["metadata"]["namespace"] = namespace
+    return document
+
+
+@pytest.mark.parametrize("number", [admission.MAX_CLOSED, admission.MAX_CLOSED + 1])
+def test_no_user_of_a_closed_namespace_is_forgotten(number: int) -> None:
+    """However many namespaces a tier that was open to all closes, and closes again."""
+    tier = d.tier(allowedNamespaces={"from": "All"})
+    usages_ = [used_in(f"team-{each}") for each in range(number)]
+    required: dict[str, Any] = {"cluster": [d.cluster()], "usages": usages_}
+    want = call(tier, required=required).status["consumers"]
+    for names_ in (["team-b"], ["team-c"], ["team-b"]):
+        tier["status"] = call(tier, required=required).status
+        tier["spec"]["allowedNamespaces"] = {"from": "Names", "names": names_}
+        required["usages"] = [*usages_, used_in(names_[0])]
+        assert call(tier, required=required).status["consumers"] == want
+    tier["status"] = call(tier, required=required).status
+    required["usages"] = usages_[1:]
+    tier["status"] = call(tier, required=required).status
+    stays = [f"team-{each}" for each in range(1, number)]
+    assert tier["status"]["closedNamespaces"] == sorted(stays)
+    required["usages"] = [used_in("team-x"), *usages_[:1]]
+    assert call(tier, required=required).status["consumers"] == "0"
+
+
+def test_users_count_in_the_very_edit_that_closes_their_namespace() -> None:
+    tier = d.tier(allowedNamespaces={"from": "Names", "names": ["team-a"]})
+    required: dict[str, Any] = {"cluster": [d.cluster()], "usages": [used_in("team-a")]}
+    first = call(tier, required=required)
+    tier["status"] = first.status
+    tier["spec"]["allowedNamespaces"]["names"] = ["team-b"]
+    tier["spec"]["lmcache"]["chunkTokens"] = 512
+    refused = call(tier, required=required, observed=observe(first))
+    assert refused.conditions["Accepted"][0] == "False"
+    assert "spec.lmcache.chunkTokens" in refused.messages["Accepted"]
 
 
 REFUSED = "usage.crossplane.io/deletion-attempt-with-policy"
@@ -399,5 +475,5 @@ def test_fleet_tier_is_protected_while_a_child_is_used(name: str) -> None:
                 "kind": "KVOffloadTier",
                 "resourceRef": {"name": "chat"},
             },
-            "reason": "consumers use its tiers on their clusters: see status.usedBy",
+            "reason": "consumers use its tiers on their clusters",
         }

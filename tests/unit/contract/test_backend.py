@@ -123,9 +123,6 @@ def test_required_tier_lists_its_users() -> None:
     needed = call(
         d.tier("pool"), required={"cluster": [d.cluster()], "usages": [usage_]}, backends=BACKENDS
     )
-    assert needed.status["usedBy"] == [
-        {"namespace": "modelplane-system", "kind": "KVOffloadTier", "name": "chat"}
-    ]
     assert needed.status["consumers"] == "1"
 
 

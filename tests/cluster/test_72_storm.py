@@ -1,0 +1,46 @@
+"""An act of one consumer wakes as few composites beside fifteen others as beside five.
+
+Core 2.4 calls every composite that requires what has changed; on 2.3 nothing is watched, and this
+is not run. Both events and calls must have grown to fail: who is woken costs one of each, a TTL
+costs a call alone, and one run had 8 more events with 1 more call.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.expect import Fleet
+from tests.cluster.groups import Summary
+from tests.cluster.storm import Storm
+
+FEW, MORE = 5, 10
+# Half of what waking each further consumer once would cost.
+MOST_GROWTH = MORE // 2
+ACTS = ("comes", "edits", "goes")
+
+
+@pytest.fixture(scope="module")
+def storm(world: Fleet) -> Iterator[Storm]:
+    storm = Storm(world, FEW)
+    yield storm
+    for document in reversed(storm.documents()):
+        world.remove(document, limit=120)
+
+
+def test_one_consumers_acts_do_not_wake_the_others(storm: Storm, summary: Summary):
+    storm.act("a tier and consumers", lambda: storm.begin(range(FEW)))
+    acts_of_one(storm, "few", 100)
+    storm.act("more consumers", lambda: storm.come(*range(10, 10 + MORE)))
+    acts_of_one(storm, "many", 200)
+    counted = {act: (cost.events, cost.calls) for act, cost in storm.costs.items()}
+    summary.note(f"events, calls beside {FEW} and {FEW + MORE} consumers of a tier: {counted}")
+    for act in ACTS:
+        pairs = zip(counted[f"many: {act}"], counted[f"few: {act}"], strict=True)
+        assert min(many - few for many, few in pairs) <= MOST_GROWTH, (act, counted)
+
+
+def acts_of_one(storm: Storm, beside: str, number: int) -> None:
+    """A consumer comes, is edited and goes."""
+    storm.act(f"{beside}: comes", lambda: storm.come(number))
+    storm.act(f"{beside}: edits", lambda: storm.change(number))
+    storm.act(f"{beside}: goes", lambda: storm.go(number))
