@@ -52,7 +52,7 @@ class Row:
     @property
     def kept(self) -> dict[str, Any]:
         """What proven.json holds of it."""
-        time = {"seconds": round(self.seconds or 0.0, 1), "load": self.load}
+        time = {"seconds": round(self.seconds or 0.0, 2), "load": self.load}
         return {"test": self.test, **(self.facts or time)}
 
 
@@ -74,7 +74,7 @@ class Proofs:
         for row in self.rows:
             figures = [_figure(name, value) for name, value in row.facts.items()]
             if row.seconds is not None:
-                figures.append(f"{row.seconds:.1f} s")
+                figures.append(f"{row.seconds:.2f} s")
             out.append(f"{row.pair:<24} {row.case}: {', '.join(figures)}")
         return out
 
