@@ -13,16 +13,35 @@ json_model_override_args model_impl speculative_algorithm"""
 
 
 def resolved(server_args, pool):
-    """Return the digest of what SGLang resolved, alike in all ranks of an engine.
+    """Return the digest of all ranks of tensor parallelism. RuntimeError in all where they differ.
 
     SGLang's keys name the rank where ranks hold other blocks: no word is of one rank.
     """
     begun = time.monotonic()
     try:
-        found = words(server_args, pool)
-    except Exception as problem:
-        raise RuntimeError(f"{NO_DIGEST}{type(problem).__name__}: {problem}") from problem
+        found, problem = words(server_args, pool), ""
+    except Exception as error:  # raised here, other ranks would wait
+        found, problem = {}, f"{type(error).__name__}: {error}"
+    rows = _ranks((as_text(found), problem))
+    problems = {row[1] for row in rows} - {""}
+    if problems or len(set(rows)) > 1:
+        raise RuntimeError(NO_DIGEST + " <> ".join(sorted(problems or {row[0] for row in rows})))
     return digest_of(found, begun, "sglang")
+
+
+def _ranks(mine):
+    """Return what all ranks bring: other weights on one node change the blocks of all."""
+    import torch.distributed as distributed
+
+    if not distributed.is_initialized():
+        return [mine]
+    from sglang.srt.distributed.parallel_state import get_tp_group
+
+    group = get_tp_group()
+    rows = [mine] * group.world_size
+    if len(rows) > 1:
+        distributed.all_gather_object(rows, mine, group=group.cpu_group)
+    return rows
 
 
 def words(server_args, pool):

@@ -97,6 +97,10 @@ def sglang(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in names.split():
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     sys.modules["sglang"].__dict__["__version__"] = "0.5.23"
+    distributed = SimpleNamespace(is_initialized=lambda: False)
+    stubs = {"torch": SimpleNamespace(distributed=distributed), "torch.distributed": distributed}
+    for name, stub in stubs.items():
+        monkeypatch.setitem(sys.modules, name, stub)  # type: ignore[arg-type]
     for name, found in (
         ("sglang.srt.arg_groups.overrides", {"resolved_view": lambda given: given}),
         ("sglang.srt.mem_cache.storage.backend_factory", {"StorageBackendFactory": Factory}),
@@ -128,6 +132,54 @@ def digest(given: Any, of: Any = None) -> str:
     found = ModuleType("ours")
     exec(compile(TEXT, "ours.py", "exec"), found.__dict__)
     return str(found.__dict__["resolved"](given, of or pool()))
+
+
+def of_ranks(monkeypatch: pytest.MonkeyPatch, given: Any, *others: tuple[str, str]) -> str:
+    """Return the digest in one rank of several; `others`: what the others bring."""
+    group = SimpleNamespace(world_size=len(others) + 1, cpu_group="gloo")
+
+    def gather(rows: list[Any], mine: Any, group: str) -> None:
+        assert group == "gloo"
+        rows[:] = [mine, *others]
+
+    distributed: Any = sys.modules["torch.distributed"]
+    distributed.is_initialized, distributed.all_gather_object = lambda: True, gather
+    state: Any = SimpleNamespace(get_tp_group=lambda: group)
+    monkeypatch.setitem(
+        sys.modules, "sglang.srt.distributed", SimpleNamespace(parallel_state=state)
+    )  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "sglang.srt.distributed.parallel_state", state)
+    return digest(given)
+
+
+def words(given: Any) -> str:
+    """Return what a rank brings."""
+    found = ModuleType("ours")
+    exec(compile(TEXT, "ours.py", "exec"), found.__dict__)
+    return str(found.__dict__["as_text"](found.__dict__["words"](given, pool())))
+
+
+def test_ranks_that_agree_have_the_digest_of_one(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    given = arguments(folder)
+    alone = digest(given)
+    assert of_ranks(monkeypatch, given) == alone
+    assert of_ranks(monkeypatch, given, (words(given), "")) == alone
+
+
+def test_ranks_that_differ_stop_together(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, tmp_path: Path
+) -> None:
+    """Other weights on one node change the blocks of all ranks; a key names one rank."""
+    given, other = arguments(folder), arguments(model(tmp_path / "b", weights=b"others"))
+    with pytest.raises(RuntimeError, match=r"cannot tell .* <> "):
+        of_ranks(monkeypatch, given, (words(other), ""))
+    with pytest.raises(RuntimeError, match=r"cannot tell .*: OSError: no file$"):
+        of_ranks(monkeypatch, given, ("{}", "OSError: no file"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RuntimeError, match=r"cannot tell .*empty holds no weights$"):
+        of_ranks(monkeypatch, arguments(tmp_path / "empty"), (words(given), ""))
 
 
 def test_digest_follows_the_name_or_the_tag(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
