@@ -195,11 +195,11 @@ class SGLang(Engine):
 
     def through(self, decode: Engine, text: str) -> Answer:
         """Both are asked at once, and meet by a number at the bootstrap server of this engine."""
-        place = self._meeting()
-        with ThreadPoolExecutor(1) as other:
-            prefill = other.submit(self.ask, text, **place)
-            said = decode.ask(text, **place)
-            prefill.result()
+        place, other = self._meeting(), ThreadPoolExecutor(1)
+        prefill = other.submit(self.ask, text, **place)
+        other.shutdown(wait=False)  # what decode refuses is refused at once
+        said = decode.ask(text, **place)
+        prefill.result()
         return said
 
     def stream_through(self, decode: Engine, text: str, *, tokens: int) -> Iterator[str]:

@@ -12,6 +12,7 @@ import itertools
 import signal
 import threading
 import time
+import urllib.error
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ RETURNS = 120.0  # seconds after which hits count as lost
 GAP = 10.0
 # Seconds of a request that names a stopped peer, and of its own computation.
 NAMED = 15.0
+# Seconds until SGLang's decode gives up a request whose prefill is stopped: its heartbeats.
+REFUSED = 25.0
 KNOWN, NEW = STEADY[:2], STEADY[2:]
 
 
@@ -214,7 +217,8 @@ def _beside_both(prefill: Engine, decode: Engine, other: Engine) -> Callable[[],
 @pytest.mark.parametrize("half", PHASES)
 def test_half_that_hangs_freezes_no_other_request(fleet: Fleet, proof, half: str) -> None:
     """Requests through both halves wait, and are answered with the right text once both go on. The
-    other half goes on with what it has; vLLM's answers new requests alone."""
+    other half goes on with what it has; vLLM's answers new requests alone. SGLang's decode answers
+    with status 500 when its prefill has not for two heartbeats: a router may ask another pair."""
     fleet.prepare(LLAMA)
     prefill, decode = _halves(fleet)
     stopped, other = (prefill, decode) if half == "prefill" else (decode, prefill)
@@ -222,6 +226,7 @@ def test_half_that_hangs_freezes_no_other_request(fleet: Fleet, proof, half: str
     assert _right(fleet, STEADY[0], usual)
     waiting: dict[int, Future[Answer]] = {}
     alone: list[float] = []
+    refused: list[float] = []
     with ThreadPoolExecutor(4) as requests:
         stream = _beside_both(prefill, decode, other)
         of_sglang = isinstance(prefill, SGLang)
@@ -235,7 +240,11 @@ def test_half_that_hangs_freezes_no_other_request(fleet: Fleet, proof, half: str
                 waiting[STEADY[1]] = requests.submit(
                     decode.ask, prompt(STEADY[1]), kv_transfer_params=parameters
                 )
-            waiting[STEADY[2]] = requests.submit(prefill.through, decode, prompt(STEADY[2]))
+            through = requests.submit(prefill.through, decode, prompt(STEADY[2]))
+            if of_sglang and half == "prefill":
+                through.add_done_callback(lambda _: refused.append(time.monotonic() - begun))
+            else:
+                waiting[STEADY[2]] = through
             while time.monotonic() - begun < HANGS:
                 time.sleep(1)
                 if not of_sglang:
@@ -249,12 +258,20 @@ def test_half_that_hangs_freezes_no_other_request(fleet: Fleet, proof, half: str
         back = time.monotonic()
         answers = {seed: request.result(RETURNS) for seed, request in waiting.items()}
         answered = time.monotonic() - back
+        if of_sglang and half == "prefill":
+            with pytest.raises(urllib.error.HTTPError, match="500"):
+                through.result(RETURNS)
     assert all(_right(fleet, seed, answer) for seed, answer in answers.items())
     again = prefill.through(decode, prompt(STEADY[6]))
     assert _right(fleet, STEADY[6], again)
     case = f"the {half} half hangs"
-    proof(case, requests="all answered", texts="right", waited=len(waiting) - len(early))
-    proof(f"{case}: from its return to the last answer", seconds=answered)
+    if refused:
+        proof(case, requests="refused in time", texts="right")
+        proof(f"{case}: until a request is refused", seconds=refused[0])
+        assert refused[0] < REFUSED
+    else:
+        proof(case, requests="all answered", texts="right", waited=len(waiting) - len(early))
+        proof(f"{case}: from its return to the last answer", seconds=answered)
     proof(f"{case}: the next request through both", seconds=again.seconds)
     proof(f"{case}: a request before", seconds=usual.seconds)
     if alone:
