@@ -152,11 +152,8 @@ GPU = "What ran on a GPU stands below, by pair. Nothing has run on an RDMA devic
 TIMES = """\
 ## Times
 
-Seconds on two shared cores, and the machine's load in parentheses: at more than 2, processes wait.
-They are figures of one run and of a small model.
-
-| Case | Seconds | Test |
-|---|---|---|"""
+Seconds on two shared cores, in one run, with a small model. Load: at more than 2, processes wait.
+"""
 
 
 def page(proven: Mapping[str, Any]) -> str:
@@ -208,18 +205,25 @@ def _cases(proven: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _times(proven: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a row per measured case, with the seconds and the load of each pair."""
-    found: dict[tuple[str, str], list[str]] = {}
+    """Yield a table per test: a row per pair and case, a column per figure."""
+    tables: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
     for name, seen in proven.items():
         for case, facts in seen["cases"].items():
             if "seconds" in facts:
-                figure = f"{name} {facts['seconds']} ({facts['load']})"
-                found.setdefault((case, facts["test"].rpartition("/")[2]), []).append(figure)
-    if found:
+                about, *figures = re.split(": |, ", case, maxsplit=1)
+                (figure,) = figures or ["seconds"]
+                row = tables.setdefault(facts["test"], {}).setdefault((name, about), {})
+                row[figure] = facts["seconds"]
+                row["load"] = max(facts["load"], row.get("load", 0))
+    if tables:
         yield TIMES
-        yield from (
-            f"| {case} | {', '.join(of)} | `{test}` |" for (case, test), of in sorted(found.items())
-        )
+    for test, rows in sorted(tables.items()):
+        figures = [*sorted({name for row in rows.values() for name in row} - {"load"}), "load"]
+        yield f"`{test}`\n\n| Pair | Case | {' | '.join(figures)} |"
+        yield "|---|---|" + "---|" * len(figures)
+        for (pair, case), row in rows.items():
+            cells = (str(row.get(name, "")) for name in figures)
+            yield f"| {pair} | {case} | {' | '.join(cells)} |"
         yield ""
 
 
