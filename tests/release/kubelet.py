@@ -35,7 +35,7 @@ class Kubelet:
         for image in wanted & set(self.crashing):
             self._say_unhealthy(image)
         # Crossplane deletes the Deployment of an inactive revision, whether or not the other runs.
-        for image in set(self.running) - wanted if wanted else ():
+        for image in set(self.running) - wanted:
             self.running.pop(image)[0].stop()
 
     def _say_unhealthy(self, image: str) -> None:

@@ -4,6 +4,7 @@ The function that answers is the process of the package's image (kubelet.py). On
 not made: core runs with the runtime External.
 """
 
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 
 from tests.cluster.documents import FIRST, deployment, tier
 from tests.cluster.expect import Fleet, identities
@@ -21,6 +23,8 @@ from tests.cluster.rig.up import Rig
 from tests.release.conftest import Released
 from tests.release.kubelet import Kubelet
 from tests.tools.find import require
+from tools.release import image
+from tools.release.image import tool
 
 PACKAGES = {"Function": 1, "Configuration": 3, "Provider": 1}
 CHAT = tier("released")
@@ -60,6 +64,10 @@ class Control:
     def install(self, version: str) -> None:
         """Apply a release and wait for its packages."""
         self.kubectl("apply", *self.files(version))
+        self.settle(version)
+
+    def settle(self, version: str) -> None:
+        """Wait for the packages of a release."""
 
         def healthy() -> bool:
             self.kubelet.tend()
@@ -188,6 +196,49 @@ def _move(control: Control, version: str, newcomer: Manifest) -> None:
     assert before and before.items() <= identities(world.pods(FIRST, "")).items()
 
 
+def test_manual_activation_stops_the_function_until_somebody_activates(installed: Control):
+    """Crossplane deactivates the old revision at once, whatever the policy; pods stay."""
+    world = installed.world
+    before = identities(world.pods(FIRST, ""))
+    _set_policy(installed, "Manual")
+    try:
+        installed.kubectl("apply", *installed.files("v0.2.0"))
+        (image,) = (p for p in installed.packages("v0.2.0") if "/function-" in p)
+        revision = world.rig.until(lambda: _revision(installed, image), "a revision", 60)
+        assert revision["spec"]["desiredState"] == "Inactive"
+        world.rig.until(lambda: not installed.kubelet.revisions("Active"), "no revision runs", 60)
+        installed.kubelet.tend()
+        _until_calls_fail(world)
+        active = ("--type=merge", '--patch={"spec":{"desiredState":"Active"}}')
+        installed.kubectl("patch", "functionrevision", revision["metadata"]["name"], *active)
+        installed.settle("v0.2.0")
+    finally:
+        _set_policy(installed, "Automatic")
+    assert installed.version() == "0.2.0"
+    _until_calls_succeed(world)
+    assert before and before.items() <= identities(world.pods(FIRST, "")).items()
+
+
+def _set_policy(control: Control, policy: str) -> None:
+    patch = f'--patch={{"spec":{{"revisionActivationPolicy":"{policy}"}}}}'
+    control.kubectl("patch", "function.pkg", control.kubelet.name, "--type=merge", patch)
+
+
+def _revision(control: Control, image: str) -> Manifest | None:
+    found = control.world.api.list(packages.API, "FunctionRevision")
+    return next((each for each in found if each["spec"]["image"] == image), None)
+
+
+def _until_calls_fail(world: Fleet) -> None:
+    world.until_condition(CHAT, "Synced", ("False", "ReconcileError"), 60, touching=True)
+
+
+def _until_calls_succeed(world: Fleet) -> None:
+    for document in (CHAT, FIRST_ENGINE):
+        world.until_condition(document, "Synced", ("True", "ReconcileSuccess"), 90, touching=True)
+        world.until_ready(document, limit=60)
+
+
 def test_uninstall_leaves_nothing(installed: Control):
     """In this order: workloads, tiers, clusters, then the packages."""
     world = installed.world
@@ -204,3 +255,28 @@ def test_uninstall_leaves_nothing(installed: Control):
         every=1,
         explain=lambda: "\n".join(installed.left()),
     )
+
+
+def test_mirror_serves_the_packages_by_digest(
+    installed: Control, released: Released, tmp_path_factory: pytest.TempPathFactory
+):
+    """docs/install.md."""
+    page = (CHECKOUT / "docs" / "install.md").read_text()
+    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    with image.registry(tmp_path_factory.mktemp("mirror")) as address:
+        for line in (released.made["v0.1.0"] / "DIGESTS").read_text().splitlines():
+            digest, reference = line.split()
+            repository, _, tag = reference.rpartition(":")
+            target = f"{address}/{repository.rpartition('/')[2]}:{tag}"
+            tool("crane", "copy", f"{repository}@{digest}", target)
+        text = text.replace("registry.example.org/team", released.registry)
+        text = text.replace("mirror.example.org/team", address)
+        installed.world.api.apply(yaml.safe_load(text))
+        installed.install("v0.1.0")
+
+        def mirrored() -> bool:
+            found = [*installed.installed("Function"), *installed.installed("Configuration")]
+            where = [each["status"].get("resolvedPackage", "") for each in found]
+            return len(where) == 4 and all(each.startswith(f"{address}/") for each in where)
+
+        installed.world.rig.until(mirrored, "all packages come from the mirror", 60)
