@@ -84,7 +84,7 @@ def measure(made: Callable[[int], fnv1.RunFunctionRequest]) -> tuple[int, float,
     return made(0).ByteSize(), statistics.median(spent), resident() - before
 
 
-async def neighbours() -> dict[str, list[float]]:
+async def slowed_neighbours() -> dict[str, list[float]]:
     """Seconds of the server's CPU that another team's cold and steady calls wait for."""
     found: dict[str, list[float]] = {"cold": [], "steady": []}
     async with serving(fn.FunctionRunner()) as channel:
@@ -118,7 +118,7 @@ def main() -> int:
         print(row(name, *cells), flush=True)
         bad = bad or seconds > MOST_SECONDS or mib > MOST_MIB
     print("", row(*HEAD_NEIGHBOURS), row(*["---"] * len(HEAD_NEIGHBOURS)), sep="\n")
-    for name, times in asyncio.run(neighbours()).items():
+    for name, times in asyncio.run(slowed_neighbours()).items():
         middle, worst = statistics.median(times), max(times)
         print(row(name, f"{middle * 1e3:.0f} ms", f"{worst * 1e3:.0f} ms"))
         bad = bad or worst > MOST_BESIDE
