@@ -10,7 +10,6 @@ from pydantic import Field
 
 from function.api import fields as f
 from function.api.base import ApiModel
-from function.api.tier import AllowedNamespaces
 
 Count = Annotated[int, Field(ge=0)]
 _Text = Annotated[str, f.text(most=512)]
@@ -79,6 +78,15 @@ class EventsStatus(ApiModel):
     """PYTHONHASHSEED of every engine, if the tier sets it."""
 
 
+class AllowedNamespacesStatus(ApiModel):
+    """Whose consumers the tier has admitted; its spec's rules hold there."""
+
+    from_: Literal["Same", "All", "Names"] = "Same"
+    """As in the spec."""
+    names: Annotated[list[f.DnsLabel], f.items(64)] = []
+    """As in the spec."""
+
+
 class KVOffloadTierStatus(ApiModel):
     """The observed state of a tier."""
 
@@ -105,7 +113,7 @@ class KVOffloadTierStatus(ApiModel):
     consumers: Annotated[str, f.text(most=16)] | None = None
     """Number of composites that use the tier, in steps: 0, 1, 2+, 10+, 100+, 1000+, 10000+. Falls
     below four fifths of a step. The Usages of the tier list them."""
-    allowed_namespaces: AllowedNamespaces | None = None
+    allowed_namespaces: AllowedNamespacesStatus | None = None
     """The `spec.allowedNamespaces` that was accepted last."""
     closed_namespaces: Annotated[list[f.DnsLabel], f.items(256)] | None = None
     """Namespaces that it admits no longer, and whose consumers still run."""
