@@ -110,6 +110,32 @@ def test_registry_with_other_bytes_or_another_signature_fails(released: Released
     verify.pulled(release, key)
 
 
+def test_image_without_a_signature_of_the_key_fails(released: Released, tmp_path: Path):
+    """None, an empty list, another key's, one of another image; another key's beside it passes."""
+    key = signing.public_key(released.keys.public)
+    mine = signing.private_key(released.keys.private)
+    other = signing.private_key(Keys(tmp_path / "other").make().private)
+    lines = (released.made["v0.3.0"] / "DIGESTS").read_text().splitlines()
+    (digest, reference), (another, _) = (line.split() for line in lines[:2])
+    unsigned = f"{released.registry.rpartition('/')[0]}/provider-kubernetes"
+    with pytest.raises(Invalid, match="no signature"):
+        signing.check_image(key, unsigned, tool("crane", "digest", f"{unsigned}:v1.2.1"))
+    repository = reference.rpartition(":")[0]
+    right, wrong = (signing.claim(repository, each) for each in (digest, another))
+    for signed, problem in (
+        ({}, "is empty"),
+        ({right: signing.sign(other, right)}, "does not fit"),
+        ({wrong: signing.sign(mine, wrong)}, "of another image"),
+        ({right: ""}, "does not fit"),
+    ):
+        signing.push_signatures(repository, digest, signed)
+        with pytest.raises(Invalid, match=problem):
+            signing.check_image(key, repository, digest)
+    signed = {wrong: signing.sign(other, wrong), right: signing.sign(mine, right)}
+    signing.push_signatures(repository, digest, signed)
+    signing.check_image(key, repository, digest)
+
+
 def test_same_commit_gives_the_same_bytes(released: Released, tmp_path: Path):
     """Every file of the release, made again from nothing."""
     provider = released.registry.replace("/team", "/provider-kubernetes")

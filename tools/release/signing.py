@@ -9,7 +9,9 @@ import base64
 import hashlib
 import json
 import os
+import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,17 +69,25 @@ def check(key: PublicKey, data: bytes, signature: str, what: str) -> None:
 
 def sign_image(key: PrivateKey, repository: str, digest: str) -> None:
     """Push the signature of an image of a registry."""
-    payload = json.dumps(_claim(repository, digest)).encode()
+    payload = claim(repository, digest)
+    push_signatures(repository, digest, {payload: sign(key, payload)})
+
+
+def push_signatures(repository: str, digest: str, signed: Mapping[bytes, str]) -> None:
+    """Push texts with their signatures as those of an image, instead of what is there."""
     with tempfile.TemporaryDirectory() as scratch:
         layout = Path(scratch)
-        layer = _blob(layout, payload, _PAYLOAD) | {"annotations": {_SIGNATURE: sign(key, payload)}}
-        layers = {"type": "layers", "diff_ids": [layer["digest"]]}
-        config = {"architecture": "", "os": "", "config": {}, "rootfs": layers}
+        layers = [
+            _blob(layout, payload, _PAYLOAD) | {"annotations": {_SIGNATURE: signature}}
+            for payload, signature in signed.items()
+        ]
+        files = {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]}
+        config = {"architecture": "", "os": "", "config": {}, "rootfs": files}
         manifest = {
             "schemaVersion": 2,
             "mediaType": _MANIFEST,
             "config": _blob(layout, json.dumps(config).encode(), _CONFIG),
-            "layers": [layer],
+            "layers": layers,
         }
         top = {
             "schemaVersion": 2,
@@ -89,26 +99,37 @@ def sign_image(key: PrivateKey, repository: str, digest: str) -> None:
 
 
 def check_image(key: PublicKey, repository: str, digest: str) -> None:
-    """Raise Invalid unless a registry has a valid signature of the image."""
-    manifest = json.loads(tool("crane", "manifest", _tag(repository, digest)))
-    for layer in manifest["layers"]:
-        payload = tool("crane", "blob", f"{repository}@{layer['digest']}").encode()
-        if f"sha256:{hashlib.sha256(payload).hexdigest()}" != layer["digest"]:
-            raise Invalid(f"{repository}: a signature's text has another digest")
-        check(key, payload, layer["annotations"][_SIGNATURE], f"{repository}@{digest}")
-        if json.loads(payload)["critical"]["image"]["docker-manifest-digest"] != digest:
-            raise Invalid(f"{repository}@{digest}: the signature is of another image")
+    """Raise Invalid unless a registry has a signature of the image by this key; others may sign."""
+    what = f"{repository}@{digest}"
+    try:
+        layers = json.loads(tool("crane", "manifest", _tag(repository, digest)))["layers"]
+    except subprocess.CalledProcessError:
+        raise Invalid(f"{what}: the registry gave no signature") from None
+    problems = []
+    for layer in layers:
+        try:
+            return _check_layer(key, repository, digest, layer)
+        except Invalid as problem:
+            problems.append(str(problem))
+    raise Invalid("; ".join(problems) or f"{what}: its list of signatures is empty")
 
 
-def _claim(repository: str, digest: str) -> dict[str, Any]:
-    return {
-        "critical": {
-            "identity": {"docker-reference": repository},
-            "image": {"docker-manifest-digest": digest},
-            "type": "cosign container image signature",
-        },
-        "optional": None,
+def _check_layer(key: PublicKey, repository: str, digest: str, layer: dict[str, Any]) -> None:
+    payload = tool("crane", "blob", f"{repository}@{layer['digest']}").encode()
+    signature = layer.get("annotations", {}).get(_SIGNATURE, "")
+    check(key, payload, signature, f"{repository}@{digest}")
+    if json.loads(payload)["critical"]["image"]["docker-manifest-digest"] != digest:
+        raise Invalid(f"{repository}@{digest}: the signature is of another image")
+
+
+def claim(repository: str, digest: str) -> bytes:
+    """Return the text that an image's signature signs."""
+    critical = {
+        "identity": {"docker-reference": repository},
+        "image": {"docker-manifest-digest": digest},
+        "type": "cosign container image signature",
     }
+    return json.dumps({"critical": critical, "optional": None}).encode()
 
 
 def _tag(repository: str, digest: str) -> str:

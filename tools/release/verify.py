@@ -6,6 +6,7 @@ With --pulled also that the registry has these packages, each with a signature.
 import argparse
 import hashlib
 import json
+import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -27,7 +28,7 @@ def main() -> None:
         count = files(given.release, key)
         if given.pulled:
             pulled(given.release, key)
-    except (Invalid, OSError) as wrong:
+    except (Invalid, OSError, subprocess.CalledProcessError) as wrong:
         sys.exit(f"verify: {wrong}")
     print(f"{count} files: signature, hashes and SBOM are right")
 
