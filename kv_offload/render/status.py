@@ -17,8 +17,10 @@ Document = dict[str, Any]
 
 # Of a tier's own things on its cluster, by default.
 NAMESPACE = str(TierSpec.model_fields["namespace"].default)
+# Core's circuit breaker: news of the tier comes late, and nothing is wrong with it.
+_RESPONSIVE = "Responsive"
 # Core's own come last: they only repeat what ours say.
-_ORDER = (*TIER_CONDITIONS, "Responsive", "Synced", "Ready")
+_ORDER = (*TIER_CONDITIONS, "Synced", "Ready")
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,7 @@ def _problems(document: Document) -> Iterator[Problem]:
     """Yield the conditions that are not True; core's Ready only where no other one tells why."""
     _, namespace, name = access.named(document)
     said = {str(c.get("type")): c for c in access.objects(document, "status", "conditions")}
+    said.pop(_RESPONSIVE, None)
     ordered = [*(kind for kind in _ORDER if kind in said), *sorted(set(said) - set(_ORDER))]
     wrong = [said[kind] for kind in ordered if said[kind].get("status") != "True"]
     if "Ready" not in said:
@@ -169,6 +172,11 @@ def _notes(document: Document) -> Iterator[str]:
     seen = access.condition(document, "Ready").get("observedGeneration")
     if isinstance(seen, int) and seen < int(metadata.get("generation") or 0):
         yield "its newest edit is not reconciled yet"
+    if access.condition(document, _RESPONSIVE).get("status") == "False":
+        yield (
+            "Crossplane drops some of its watch events, so that its status is late: raise "
+            "--circuit-breaker-burst (docs/install.md)"
+        )
     wiring = access.mapping(state, "wiring")
     if wiring.get("behind"):
         moving = ", ".join(map(str, wiring.get("moving") or wiring.get("turns") or ["nobody"]))

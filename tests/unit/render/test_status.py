@@ -96,6 +96,14 @@ SHOWN: dict[str, tuple[list[Document], list[str]]] = {
             f"  look: {DESCRIBE} chat",
         ],
     ),
+    "an open circuit breaker": (
+        [tier("chat", *WELL, said("Responsive", "False", "WatchCircuitOpen"))],
+        [
+            f"✔ {TITLE}",
+            "  Crossplane drops some of its watch events, so that its status is late: raise "
+            "--circuit-breaker-burst (docs/install.md)",
+        ],
+    ),
     "an edit nobody has seen, and a roll-out": (
         [
             tier(
