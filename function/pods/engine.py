@@ -5,11 +5,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from function.api.base import present
-from function.contract.accelerators.detect import count, of_pod
+from function.contract.accelerators.detect import of_pod
 from function.contract.accelerators.kinds import CUDA, NAMES, NOT_SHOWN, Accelerator
 from function.contract.backend import AnyBackend, AnyTier, Description
 from function.contract.engine import Engine
-from function.engines import ranks
 from function.engines.plan import hidden_flags
 from function.engines.registry import kind
 from function.kube import access
@@ -20,7 +19,7 @@ from function.pods.identity import Identity, Surroundings, identity
 from function.pods.offload_request import OffloadRequest
 from function.pods.patch.env import literals
 from function.pods.patch.security import is_root
-from function.workloads.model import POD, SERVE, UNIFIED, Template
+from function.workloads.model import UNIFIED, Template
 from function.workloads.roles import phase_by_label
 
 
@@ -71,7 +70,8 @@ def engine_of(
         engine,
         env=env,
         more_env=more,
-        pods=_pods(engine_request, engine),
+        # A StatefulSet may be one engine over several nodes.
+        pods=max(engine_request.gang.pods, engine.number(kind(engine.name).ranks.nodes)),
         namespace=request.remote_namespace,
         phase=_phase(engine, first.template, described.pairs_phases),
         model=cache_identity.model,
@@ -86,44 +86,6 @@ def engine_of(
         ),
     )
     return engine, cache_identity
-
-
-def _ranked(engine_request: EngineRequest) -> tuple[Pod, ...]:
-    """Return the pods that hold the engine's ranks: those with accelerators, where any has one.
-
-    The head of a Ray cluster often has none.
-    """
-    found = tuple(pod for pod in engine_request.pods if pod.template.kind == POD)
-    return tuple(pod for pod in found if count(pod.container)) or found
-
-
-def _served(engine_request: EngineRequest, engine: Engine) -> dict[str, int]:
-    """Return how many engines Ray Serve may start in a pod of each template, {} where it does not.
-
-    Serve starts as many engines as it is told, each in one pod where every pod has the room.
-    """
-    ranked = _ranked(engine_request)
-    if len(ranked) == len(engine_request.pods):
-        return {}
-    found = {pod.template.path: count(pod.container) // ranks.sharing(engine) for pod in ranked}
-    on_serve = any(pod.template.kind == SERVE for pod in engine_request.pods)
-    return found if on_serve and all(found.values()) else {}
-
-
-def engines_by_pod(engine_request: EngineRequest, engine: Engine) -> dict[str, int]:
-    """Return {template path: engines of which a pod holds ranks}; a part of one counts as one."""
-    served = _served(engine_request, engine)
-    return served or {pod.template.path: 1 for pod in _ranked(engine_request)}
-
-
-def _pods(engine_request: EngineRequest, engine: Engine) -> int:
-    pods = engine_request.pods
-    if len(pods) > 1:
-        if _served(engine_request, engine):
-            return 1
-        pods = _ranked(engine_request)
-    # A StatefulSet may be one engine over several nodes.
-    return max(sum([p.template.pods for p in pods]), engine.number(kind(engine.name).ranks.nodes))
 
 
 def _hidden_flags(

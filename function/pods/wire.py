@@ -19,7 +19,7 @@ from function.engines.registry import kind
 from function.kube import access, objects
 from function.pods import events, other_injectors, patch, tolerated
 from function.pods import record as records
-from function.pods.engine import engine_of, engines_by_pod
+from function.pods.engine import engine_of
 from function.pods.gang import EngineRequest, Pod
 from function.pods.identity import Identity
 from function.pods.offload_request import OffloadRequest
@@ -73,13 +73,13 @@ def wire(
         except Refused as refused:
             problems.append(refused)
             continue
-        for pod, body, injection in made.pods:
+        for pod, body in made.bodies:
             manifest = workloads.replace(manifest, pod.template, body)
             bodies[pod.template.path] = body
             templates[pod.template.path] = TemplateRecord(
-                injection,
+                made.injection,
                 pod.container.get("name", ""),
-                files_name if injection.files else "",
+                files_name if made.injection.files else "",
             )
         facts[engine_request.gang.name] = _recorded_facts(made.engine, made.identity)
         wired.append(made.engine)
@@ -146,23 +146,6 @@ def _without_ineffective_capabilities(
     return replace(injection, capabilities=()), (note,)
 
 
-def _with_memory(injection: Injection, engines: int) -> Injection:
-    """Return what a pod with ranks of none or of several engines is given."""
-    if engines and injection.ports:
-        raise Refused(
-            Reason.POD_CONFLICT,
-            f"Ray Serve may start {engines} engines in one of its pods, and each needs the same "
-            "ports; let a worker have the GPUs of one engine",
-        )
-    shm = injection.shm and replace(injection.shm, bytes=injection.shm.bytes * engines)
-    return replace(
-        injection,
-        memory_bytes=injection.memory_bytes * engines,
-        storage_bytes=injection.storage_bytes * engines,
-        shm=shm,
-    )
-
-
 class _DecodeLeft(Exception):
     """Raised for a decode engine that the tier leaves alone; its prefill engine is wired."""
 
@@ -173,11 +156,12 @@ class _DecodeLeft(Exception):
 
 @dataclass(frozen=True)
 class _WiredEngine:
-    """One engine's wiring: each pod with its template, wired, and what that was given."""
+    """One engine's wiring: each pod's template, wired."""
 
     engine: Engine
     identity: Identity
-    pods: tuple[tuple[Pod, Json, Injection], ...]
+    injection: Injection
+    bodies: tuple[tuple[Pod, Json], ...]
     notes: tuple[str, ...]
 
 
@@ -186,10 +170,8 @@ def _serving(request: OffloadRequest) -> tuple[list[EngineRequest], list[EngineR
 
     Raises Refused where nothing is an engine, or somebody else configures the pods' cache.
     """
-    skipped: list[EngineRequest] = []
-    engines: list[EngineRequest] = []
-    for engine in request.engines:
-        (skipped if engine.left_alone else engines).append(engine)
+    skipped = [engine for engine in request.engines if engine.left_alone]
+    engines = [engine for engine in request.engines if not engine.left_alone]
     if skipped and not engines:
         raise Refused.all_of([present(engine.refused) for engine in skipped])
     for engine in engines:
@@ -245,20 +227,15 @@ def _wire_engine(
         raise _unseen(engine_request)
     plans: list[FlagPlan] = []
     bodies = []
-    engines = (
-        engines_by_pod(engine_request, engine) if len(pods) > 1 else {pods[0].template.path: 1}
-    )
     for pod in pods:
-        held = engines.get(pod.template.path, 0)
-        own = injection if held == 1 else _with_memory(injection, held)
-        body, made = apply(pod, engine, own, files_name)
+        body, made = apply(pod, engine, injection, files_name)
         plans += made
-        bodies.append((pod, body, own))
+        bodies.append((pod, body))
     notes = [*verdict.warnings, *published, *unlocked, *_unwired_containers(pods), *_notes(plans)]
     if described.colocated_with_engines:
         specs = [access.mapping(pod.template.body, "spec") for pod in pods]
         notes += tolerated.notes(specs, platforms.tolerations(tier.spec.nodes))
-    return _WiredEngine(engine, cache_identity, tuple(bodies), tuple(notes))
+    return _WiredEngine(engine, cache_identity, injection, tuple(bodies), tuple(notes))
 
 
 def _unseen(engine_request: EngineRequest) -> Refused:

@@ -29,7 +29,6 @@ LABEL_VALUES = Table(Hint, "accelerators", "label_values")
 _NAME = re.compile(r"(?:^|[-_.])(rocm|xpu|hpu|gaudi|neuron|neuronx|npu|ascend|tpu|cpu)(?=$|[-_.])")
 # Habana names its images by their PyTorch: the path says what they are for.
 _GAUDI = re.compile(r"(?:^|[-_./])(gaudi|habana)(?=$|[-_./])")
-_NUMBER = re.compile(r"[0-9]{1,4}")
 _REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 _SPELLED = {"gaudi": HPU, "habana": HPU, "neuronx": NEURON, "ascend": NPU}
 
@@ -57,26 +56,13 @@ def of_pod(pod: Json, container: Json, device_classes: Iterable[str] = ()) -> Ac
     return shared if is_more else found
 
 
-def count(container: Json) -> int:
-    """Return how many accelerators a container asks for: 0 for none, 1 for claims and for parts."""
-    asked = [(_first([name], RESOURCES, "resource"), text) for name, text in _amounts(container)]
-    asked = [(found, text) for found, text in asked if found.name]
-    whole = [int(text) for found, text in asked if not found.sharing and _NUMBER.fullmatch(text)]
-    shown = asked or access.objects(container, "resources", "claims")
-    return max(whole, default=int(bool(shown)))
-
-
-def _amounts(container: Json) -> list[tuple[str, str]]:
-    return [
-        (str(name), str(amount))
+def _of_resources(container: Json) -> Accelerator:
+    asked = [
+        str(name)
         for kind in ("limits", "requests")
         for name, amount in access.mapping(container, "resources", kind).items()
         if str(amount) not in ("0", "")
     ]
-
-
-def _of_resources(container: Json) -> Accelerator:
-    asked = [name for name, _ in _amounts(container)]
     # HAMi asks for a part of a GPU beside the GPU.
     shared = _first((n for n in asked if "gpumem" in n or "gpucores" in n), RESOURCES, "resource")
     return shared if shared.name else _first(asked, RESOURCES, "resource")
