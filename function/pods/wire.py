@@ -29,6 +29,7 @@ from function.pods.templates import apply
 from function.problems import Refused
 from function.reasons import Reason
 from function.redact import redacted
+from function.workloads import containers
 from function.workloads.model import DECODE, SERVE
 
 LOAD_FAILURE = "kv_load_failure_policy"
@@ -73,13 +74,13 @@ def wire(
         except Refused as refused:
             problems.append(refused)
             continue
-        for pod, body in made.bodies:
+        for pod, body, injection in made.pods:
             manifest = workloads.replace(manifest, pod.template, body)
             bodies[pod.template.path] = body
             templates[pod.template.path] = TemplateRecord(
-                made.injection,
+                injection,
                 pod.container.get("name", ""),
-                files_name if made.injection.files else "",
+                files_name if injection.files else "",
             )
         facts[engine_request.gang.name] = _recorded_facts(made.engine, made.identity)
         wired.append(made.engine)
@@ -146,6 +147,15 @@ def _without_ineffective_capabilities(
     return replace(injection, capabilities=()), (note,)
 
 
+def _is_spare(pod: Pod, pods: Sequence[Pod]) -> bool:
+    """Return whether a Ray pod has no device where others do: Ray puts no rank there."""
+
+    def devices(each: Pod) -> bool:
+        return each.template.kind != SERVE and containers.asks_for_device(each.template.body)
+
+    return not devices(pod) and any(map(devices, pods))
+
+
 class _DecodeLeft(Exception):
     """Raised for a decode engine that the tier leaves alone; its prefill engine is wired."""
 
@@ -156,12 +166,11 @@ class _DecodeLeft(Exception):
 
 @dataclass(frozen=True)
 class _WiredEngine:
-    """One engine's wiring: each pod's template, wired."""
+    """One engine's wiring: each pod with its template, wired, and what that was given."""
 
     engine: Engine
     identity: Identity
-    injection: Injection
-    bodies: tuple[tuple[Pod, Json], ...]
+    pods: tuple[tuple[Pod, Json, Injection], ...]
     notes: tuple[str, ...]
 
 
@@ -170,8 +179,10 @@ def _serving(request: OffloadRequest) -> tuple[list[EngineRequest], list[EngineR
 
     Raises Refused where nothing is an engine, or somebody else configures the pods' cache.
     """
-    skipped = [engine for engine in request.engines if engine.left_alone]
-    engines = [engine for engine in request.engines if not engine.left_alone]
+    skipped: list[EngineRequest] = []
+    engines: list[EngineRequest] = []
+    for engine in request.engines:
+        (skipped if engine.left_alone else engines).append(engine)
     if skipped and not engines:
         raise Refused.all_of([present(engine.refused) for engine in skipped])
     for engine in engines:
@@ -228,14 +239,17 @@ def _wire_engine(
     plans: list[FlagPlan] = []
     bodies = []
     for pod in pods:
-        body, made = apply(pod, engine, injection, files_name)
+        own = injection
+        if pod.template.ray and _is_spare(pod, pods):
+            own = replace(injection, memory_bytes=0, storage_bytes=0, shm=None)
+        body, made = apply(pod, engine, own, files_name)
         plans += made
-        bodies.append((pod, body))
+        bodies.append((pod, body, own))
     notes = [*verdict.warnings, *published, *unlocked, *_unwired_containers(pods), *_notes(plans)]
     if described.colocated_with_engines:
         specs = [access.mapping(pod.template.body, "spec") for pod in pods]
         notes += tolerated.notes(specs, platforms.tolerations(tier.spec.nodes))
-    return _WiredEngine(engine, cache_identity, injection, tuple(bodies), tuple(notes))
+    return _WiredEngine(engine, cache_identity, tuple(bodies), tuple(notes))
 
 
 def _unseen(engine_request: EngineRequest) -> Refused:

@@ -1,12 +1,14 @@
 """The container of a pod template that serves the model: by name or by proof."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from function import names
 from function.contract.image_reference import ImageReference
 from function.facts import Table
+from function.kube import access
 from function.kube.access import Json
 from function.problems import Refused
 from function.reasons import Reason
@@ -85,4 +87,16 @@ def _missing(why: str, containers: Sequence[Json]) -> Refused:
         "in the step's Input. If none is an engine, remove the annotation "
         f"{names.ANNOTATION_TIER}.",
         "spec.containers",
+    )
+
+
+def asks_for_device(template: Mapping[str, Any]) -> bool:
+    """Return whether a pod asks for an extended resource or a claim, in whichever container."""
+    spec = access.mapping(template, "spec")
+    asking = [spec, *access.objects(spec, "containers"), *access.objects(spec, "initContainers")]
+    return bool(access.objects(spec, "resourceClaims")) or any(
+        "/" in name and str(amount) not in ("0", "", "None")
+        for each in asking
+        for kind in ("limits", "requests")
+        for name, amount in access.mapping(each, "resources", kind).items()
     )

@@ -11,7 +11,10 @@ from function.engines import events, ranks
 
 
 def _spans_pods(_: Tier, engine: Engine) -> str | None:
-    return str(engine.pods) if ranks.sharing(engine) > ranks.workers(engine) else None
+    shared = ranks.sharing(engine)
+    # With fewer ranks than pods, the scheduler may be in another one: in the head of a Ray cluster.
+    apart = shared > ranks.workers(engine) or shared * ranks.replicas(engine) < engine.pods
+    return str(engine.pods) if apart else None
 
 
 def _in_other_namespace(tier: Tier, engine: Engine) -> str | None:

@@ -1,0 +1,122 @@
+"""Engines on Ray, whose head often has no GPU: what it is given, and what cannot be wired."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.composers import documents as d
+from tests.unit.composers.calls import call
+
+KEY = "engine"
+TIER = d.ready_tier(backend="Native", lmcache=None, native={"cpu": {"sizeGiBPerRank": 4}})
+
+
+def pod(command: list[str], gpus: int) -> dict[str, Any]:
+    resources: dict[str, Any] = {"memory": "16Gi"}
+    if gpus:
+        resources["nvidia.com/gpu"] = gpus
+    container = {
+        "name": "ray",
+        "image": d.IMAGE,
+        "resources": {"limits": resources},
+        **({"command": command} if command else {}),
+    }
+    metadata = {"annotations": {"modelplane.ai/kv-offload-tier": "chat"}}
+    return {"metadata": metadata, "spec": {"containers": [container]}}
+
+
+def ray(head: dict[str, Any], *workers: tuple[int, dict[str, Any]]) -> dict[str, Any]:
+    groups = [
+        {"groupName": f"g{n}", "replicas": replicas, "template": template}
+        for n, (replicas, template) in enumerate(workers)
+    ]
+    return {"headGroupSpec": {"template": head}, "workerGroupSpecs": groups}
+
+
+def cluster(tensor: int, head: int, *workers: tuple[int, int]) -> dict[str, Any]:
+    """A RayCluster whose head starts the engine; (replicas, GPUs) of each worker group."""
+    start = ["vllm", "serve", d.MODEL, f"--tensor-parallel-size={tensor}"]
+    idle = ["ray", "start", "--block"]
+    spec = ray(pod(start, head), *((n, pod(idle, gpus)) for n, gpus in workers))
+    return {"kind": "RayCluster", "spec": spec}
+
+
+def service(tensor: int, head: int, *workers: tuple[int, int]) -> dict[str, Any]:
+    entry = {
+        "model_loading_config": {"model_id": "chat", "model_source": d.MODEL},
+        "engine_kwargs": {"tensor_parallel_size": tensor},
+    }
+    serve = {"applications": [{"name": "llm", "args": {"llm_configs": [entry]}}]}
+    spec = {
+        "serveConfigV2": yaml.safe_dump(serve),
+        "rayClusterConfig": ray(pod([], head), *((n, pod([], gpus)) for n, gpus in workers)),
+    }
+    return {"kind": "RayService", "spec": spec}
+
+
+def wire(workload: dict[str, Any], tier: dict[str, Any] = TIER) -> Any:
+    document = d.engine()
+    document["spec"]["forProvider"]["manifest"] = {
+        "apiVersion": "ray.io/v1",
+        "metadata": {"name": "chat", "namespace": "default"},
+        **workload,
+    }
+    return call(d.replica(), desired={KEY: document}, required=d.requirements(tier))
+
+
+def memory(got: Any) -> list[str]:
+    spec = got.desired[KEY]["spec"]["forProvider"]["manifest"]["spec"]
+    spec = spec.get("rayClusterConfig", spec)
+    templates = [spec["headGroupSpec"]["template"]]
+    templates += [group["template"] for group in spec["workerGroupSpecs"]]
+    return [t["spec"]["containers"][0]["resources"]["limits"]["memory"] for t in templates]
+
+
+def raised(ranks: int, region: int = 0) -> str:
+    """16Gi and what docs/native.md adds up: `ranks` in the pod, a region for all of `region`."""
+    size = -(-(region or ranks) * 4 * 1024 * 105 // 100)
+    return f"{16 * 1024 + size + 160 + 240 * ranks}Mi"
+
+
+# name: (workload, memory of the head and of each worker group)
+WIRED = {
+    "a head without a GPU": (cluster(8, 0, (1, 8)), ["16Gi", raised(4, 8)]),
+    "a head with GPUs": (cluster(8, 8), [raised(8)]),
+    "no GPU is asked for anywhere": (cluster(2, 0, (1, 0)), [raised(1, 2), raised(1, 2)]),
+    "Serve": (service(8, 0, (1, 8)), ["16Gi", raised(4, 8)]),
+}
+
+
+@pytest.mark.parametrize("name", WIRED)
+def test_memory_is_not_raised_where_no_rank_can_be(name: str) -> None:
+    workload, expected = WIRED[name]
+    got = wire(workload)
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired"), got.messages
+    assert memory(got) == expected
+
+
+BUCKET = {
+    "bucket": "kv",
+    "endpoint": "https://s3.example.org",
+    "region": "eu",
+    "credentialsSecret": {"name": "s3"},
+}
+LEVEL = {"name": "b", "type": "Bucket", "bucket": BUCKET}
+BELOW = d.ready_tier(
+    backend="Native", lmcache=None, native={"cpu": {"sizeGiBPerRank": 4}, "secondary": [LEVEL]}
+)
+# Pods without a GPU count as pods of the engine: the scheduler runs in the head, and looks there.
+REFUSED = {
+    "ranks elsewhere than the scheduler": (cluster(8, 0, (1, 8)), BELOW),
+    "one rank, elsewhere": (cluster(1, 0, (1, 1)), BELOW),
+    "one rank of Serve": (service(1, 0, (4, 1)), BELOW),
+    "a node's agent": (cluster(1, 0, (1, 1)), d.ready_tier()),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_engine_over_several_pods_is_refused(name: str) -> None:
+    workload, tier = REFUSED[name]
+    got = wire(workload, tier)
+    assert got.conditions["KVOffloadReady"] == ("False", "EngineUnsupported"), got.messages
