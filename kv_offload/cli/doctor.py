@@ -47,7 +47,10 @@ def command(documents: tuple[Path, ...], function_name: str, context: str, outpu
       kv-offload doctor --context prod
     """
     found = [d for path in documents for d in files.load(path)]
-    found = found if documents else kubectl.read(_KINDS, context)
+    if not documents:
+        found, complete = kubectl.read(_KINDS, context)
+        if not complete:
+            raise files.InputError("not all kinds could be read; see kubectl's message")
     report = doctor.examine(found, function_name)
     if not report.examined:
         raise files.InputError(

@@ -6,6 +6,8 @@ import subprocess
 from collections.abc import Iterable
 from typing import Any
 
+import click
+
 from kv_offload.render.files import InputError
 
 Document = dict[str, Any]
@@ -16,36 +18,46 @@ TIERS = "kvoffloadtiers.modelplane.ai"
 USAGES = "usages.protection.crossplane.io"
 
 
-def read(kinds: Iterable[str], context: str = "") -> list[Document]:
-    """Return all objects of these kinds (plural.group), of every namespace, and all composites.
+def read(kinds: Iterable[str], context: str = "") -> tuple[list[Document], bool]:
+    """Return all objects of these kinds (plural.group) and all composites, and if these are all.
+
+    They are not where kubectl failed for some: what is not allowed is not seen.
 
     A kind that the API server does not have has none. `context`: of the kubeconfig, "" for its
-    current one. Raise InputError where kubectl is missing or refused.
+    current one, which is named on stderr. Raise InputError where kubectl is missing or refused.
     """
-    there = set(_run(["api-resources", "--verbs=list", "--output=name"], context).split())
+    name = context or _run(["config", "current-context"])[0].strip()
+    click.echo(f"Reading the control plane of context {name}.", err=True)
+    chosen = [f"--context={context}"] if context else []
+    # It lists what it can where an aggregated API is down, and then fails.
+    listed = [*chosen, "api-resources", "--verbs=list", "--output=name"]
+    there = set(_run(listed, accepts=XRDS)[0].split())
     if XRDS not in there:
         raise InputError("this cluster has no Crossplane: choose the control plane by --context")
-    definitions = _list([XRDS], context)
-    composites = {
-        f"{each['spec']['names']['plural']}.{each['spec']['group']}" for each in definitions
-    }
-    return definitions + _list(sorted((composites | set(kinds)) & there - {XRDS}), context)
+    definitions, _ = _list([XRDS], chosen)
+    composites = {f"{d['spec']['names']['plural']}.{d['spec']['group']}" for d in definitions}
+    found, complete = _list(sorted((composites | set(kinds)) & there - {XRDS}), chosen)
+    return definitions + found, complete
 
 
-def _list(kinds: list[str], context: str) -> list[Document]:
-    items: list[Document] = []
-    if kinds:
-        text = _run(["get", "--all-namespaces", "--output=json", ",".join(kinds)], context)
-        items = json.loads(text)["items"]
-    return items
+def _list(kinds: list[str], chosen: list[str]) -> tuple[list[Document], bool]:
+    if not kinds:
+        return [], True
+    # Where one kind is forbidden, kubectl lists the others, says so, and fails.
+    arguments = [*chosen, "get", "--all-namespaces", "--output=json", ",".join(kinds)]
+    text, complete = _run(arguments, accepts='"items"')
+    return json.loads(text)["items"], complete
 
 
-def _run(arguments: list[str], context: str) -> str:
+def _run(arguments: list[str], accepts: str = "") -> tuple[str, bool]:
+    """Return what kubectl prints, and whether it succeeded; its errors go to stderr as they come.
+
+    `accepts`: a text with which the output counts, although kubectl failed.
+    """
     program = shutil.which("kubectl")
     if program is None:
         raise InputError("kubectl is not on the path: install it, or give files")
-    chosen = [f"--context={context}"] if context else []
-    done = subprocess.run([program, *chosen, *arguments], capture_output=True, text=True)
-    if done.returncode:
-        raise InputError(f"kubectl {arguments[0]}: {done.stderr.strip()}")
-    return done.stdout
+    done = subprocess.run([program, *arguments], stdout=subprocess.PIPE, text=True)
+    if done.returncode and not (accepts and accepts in done.stdout):
+        raise InputError(f"kubectl {' '.join(arguments)} failed with exit code {done.returncode}")
+    return done.stdout, not done.returncode

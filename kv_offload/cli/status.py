@@ -26,7 +26,7 @@ def command(documents: tuple[Path, ...], tier: str, context: str, output: str) -
 
     It asks the control plane through your kubectl. DOCUMENTS are read instead: files or folders
     with the output of `kubectl get -o yaml`, - for the standard input. It says what conditions say;
-    whether caches are hit stands in the engines' metrics. Exit code 1: a tier or workload has a
+    hits are in the engines' metrics. Exit code 1: a tier or workload has a
     problem. 2: there is no tier.
 
     \b
@@ -36,8 +36,9 @@ def command(documents: tuple[Path, ...], tier: str, context: str, output: str) -
     """
     from kv_offload.render import status
 
-    given = [d for path in documents for d in files.load_items(path)]
-    given = given if documents else kubectl.read([kubectl.TIERS, kubectl.USAGES], context)
+    given, complete = [d for path in documents for d in files.load_items(path)], True
+    if not documents:
+        given, complete = kubectl.read([kubectl.TIERS, kubectl.USAGES], context)
     found = status.status(given, tier)
     if not found.tiers:
         raise files.InputError(f"there is no KVOffloadTier {tier}".rstrip())
@@ -45,5 +46,7 @@ def command(documents: tuple[Path, ...], tier: str, context: str, output: str) -
         click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
     else:
         click.echo("\n".join(status.lines(found)))
-    if found.has_problem:
+    if not complete:
+        click.echo("Not all kinds could be read: what is missing here is not known.", err=True)
+    if found.has_problem or not complete:
         sys.exit(Failed.exit_code)

@@ -1,7 +1,7 @@
-"""What tiers and their consumers say of themselves: from documents of a control plane."""
+"""The state of tiers and their consumers, from documents of a control plane."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,12 +11,15 @@ from function.composers import usage
 from function.composers.conditions import CONDITION_AGENTS, CONDITION_CONTROL_PLANE, TIER_CONDITIONS
 from function.composers.consumer.composer import CONDITION
 from function.kube import access
+from function.reasons import Reason
 from kv_offload.docs.reasons import REASONS
 
 Document = dict[str, Any]
 
 # Of a tier's own things on its cluster, by default.
 NAMESPACE = str(TierSpec.model_fields["namespace"].default)
+# What users choose: no problem of the consumer.
+_CHOSEN = frozenset({Reason.TURNED_OFF, Reason.NOT_REQUESTED})
 # Core's circuit breaker: news of the tier comes late, and nothing is wrong with it.
 _RESPONSIVE = "Responsive"
 # Core's own come last: they only repeat what ours say.
@@ -60,16 +63,26 @@ class TierState:
 
 @dataclass(frozen=True)
 class ConsumerState:
-    """One composite with our condition. `tiers`: those that it uses, by its Usages."""
+    """One composite with our condition. `tiers`: those that it uses, by its Usages.
+
+    `chosen`: not wired, since its users turned it off or no longer ask. `stale`: why the condition
+    may be of an older spec, "" where it is not.
+    """
 
     kind: str
     namespace: str
     name: str
     tiers: tuple[str, ...]
     wired: bool
+    chosen: bool
     reason: str
     message: str
     fix: str
+    stale: str
+
+    @property
+    def has_problem(self) -> bool:
+        return bool(self.stale) or not (self.wired or self.chosen)
 
 
 @dataclass(frozen=True)
@@ -81,7 +94,7 @@ class Status:
 
     @property
     def has_problem(self) -> bool:
-        return any(t.problems for t in self.tiers) or any(not c.wired for c in self.consumers)
+        return any(t.problems for t in self.tiers) or any(c.has_problem for c in self.consumers)
 
     def as_json(self) -> Document:
         """Return what `-o json` prints."""
@@ -94,9 +107,10 @@ class Status:
 def status(documents: Sequence[Document], only: str = "") -> Status:
     """Return the state of every tier and consumer among the documents.
 
-    `only`: a tier's name or namespace/name; its fleet's children and its consumers stay with it.
+    `only`: a tier's name or namespace/name; its fleet's children and its consumers stay with it,
+    and so do consumers without a Usage that are not wired: it may be their tier.
     """
-    found = [_tier(d) for d in documents if d.get("kind") == "KVOffloadTier"]
+    found = [_tier(d) for d in documents if _is_tier(d)]
     used: dict[usage.Consumer, set[str]] = defaultdict(set)
     for each in documents:
         if each.get("kind") == "Usage":
@@ -106,7 +120,7 @@ def status(documents: Sequence[Document], only: str = "") -> Status:
     if only:
         found = [t for t in found if only in _called(t)]
         kept = {t.reference for t in found}
-        consumers = [c for c in consumers if kept & set(c.tiers) or _names(c.message, kept)]
+        consumers = [c for c in consumers if kept & set(c.tiers) or not (c.tiers or c.wired)]
     return Status(
         tuple(sorted(found, key=lambda t: (t.namespace, t.fleet or t.name, bool(t.fleet), t.name))),
         tuple(sorted(consumers, key=lambda c: (c.namespace, c.kind, c.name))),
@@ -119,10 +133,13 @@ def _called(tier: TierState) -> set[str]:
     return plain | {f"{tier.namespace}/{name}" for name in plain}
 
 
-def _names(message: str, tiers: Iterable[str]) -> bool:
-    """Return whether a message names a tier: a consumer that is not wired has no Usage."""
-    words = {word.strip(".,:;") for word in message.split()}
-    return not words.isdisjoint(tiers)
+def _is_tier(document: Document) -> bool:
+    group, _, _ = access.text(document, "apiVersion").partition("/")
+    return document.get("kind") == "KVOffloadTier" and group == names.GROUP
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _tier(document: Document) -> TierState:
@@ -135,18 +152,22 @@ def _tier(document: Document) -> TierState:
         fleet=access.texts(document, "metadata", "labels").get(names.LABEL_FLEET, ""),
         backend=access.text(document, "spec", "backend"),
         cluster=access.text(state, "cluster"),
-        agents=f"{agents.get('ready', 0)}/{agents.get('desired', 0)}",
-        capacity_gib=int(state.get("capacityGiB") or 0),
+        agents=f"{_number(agents.get('ready'))}/{_number(agents.get('desired'))}",
+        capacity_gib=_number(state.get("capacityGiB")),
         consumers=access.text(state, "consumers"),
         problems=tuple(_problems(document)),
         notes=tuple(_notes(document)),
     )
 
 
+def _conditions(document: Document) -> list[Document]:
+    return [c for c in access.objects(document, "status", "conditions") if c.get("type")]
+
+
 def _problems(document: Document) -> Iterator[Problem]:
     """Yield the conditions that are not True; core's Ready only where no other one tells why."""
     _, namespace, name = access.named(document)
-    said = {str(c.get("type")): c for c in access.objects(document, "status", "conditions")}
+    said = {str(c.get("type")): c for c in _conditions(document)}
     said.pop(_RESPONSIVE, None)
     ordered = [*(kind for kind in _ORDER if kind in said), *sorted(set(said) - set(_ORDER))]
     wrong = [said[kind] for kind in ordered if said[kind].get("status") != "True"]
@@ -168,9 +189,8 @@ def _problems(document: Document) -> Iterator[Problem]:
 def _notes(document: Document) -> Iterator[str]:
     metadata, state = access.mapping(document, "metadata"), access.mapping(document, "status")
     if metadata.get("deletionTimestamp"):
-        yield f"being deleted; used by {state.get('consumers', 'nobody')}"
-    seen = access.condition(document, "Ready").get("observedGeneration")
-    if isinstance(seen, int) and seen < int(metadata.get("generation") or 0):
+        yield f"being deleted; used by {access.text(state, 'consumers') or 'nobody'}"
+    if _is_older(document, access.condition(document, "Ready")):
         yield "its newest edit is not reconciled yet"
     if access.condition(document, _RESPONSIVE).get("status") == "False":
         yield (
@@ -179,8 +199,24 @@ def _notes(document: Document) -> Iterator[str]:
         )
     wiring = access.mapping(state, "wiring")
     if wiring.get("behind"):
-        moving = ", ".join(map(str, wiring.get("moving") or wiring.get("turns") or ["nobody"]))
+        named = wiring.get("moving") or wiring.get("turns")
+        moving = ", ".join(map(str, named)) if isinstance(named, list) else "nobody"
         yield f"its wiring rolls: {wiring['behind']} consumers are behind, now {moving}"
+
+
+def _is_older(document: Document, condition: Document) -> bool:
+    """Return whether a condition is of an older spec than the document's."""
+    seen = condition.get("observedGeneration")
+    return isinstance(seen, int) and seen < _number(
+        access.mapping(document, "metadata").get("generation")
+    )
+
+
+def _stale(document: Document, condition: Document) -> str:
+    synced = access.condition(document, "Synced")
+    if synced.get("status") == "False":
+        return f"Crossplane cannot reconcile it: {synced.get('message', '')}"
+    return "its newest edit is not reconciled yet" if _is_older(document, condition) else ""
 
 
 def _consumer(
@@ -196,14 +232,21 @@ def _consumer(
         name=name,
         tiers=tuple(sorted(used.get(usage.consumer(document), ()))),
         wired=wired,
+        chosen=reason in _CHOSEN,
         reason=reason,
         message=str(condition.get("message", "")),
-        fix="" if wired else known.get(reason, ""),
+        fix="" if wired or reason in _CHOSEN else known.get(reason, ""),
+        stale=_stale(document, condition),
     )
 
 
 def lines(found: Status) -> Iterator[str]:
-    """Yield what people read."""
+    """Yield what people read; a message of theirs has no line breaks and no control characters."""
+    for line in _lines(found):
+        yield "".join(each if each.isprintable() else " " for each in line)
+
+
+def _lines(found: Status) -> Iterator[str]:
     for tier in found.tiers:
         yield _title(tier)
         indent = "    " if tier.fleet else "  "
@@ -213,14 +256,14 @@ def lines(found: Status) -> Iterator[str]:
             yield f"{indent}look: {problem.look}"
         yield from (f"{indent}{note}" for note in tier.notes)
     for consumer in found.consumers:
-        mark = "✔" if consumer.wired else "✘"
+        mark = "✘" if consumer.has_problem else "✔" if consumer.wired else "·"
         name = "/".join(filter(None, (consumer.namespace, consumer.name)))
         tiers = f" to {', '.join(consumer.tiers)}" if consumer.tiers else ""
         yield f"{mark} {consumer.kind} {name}: {consumer.reason}{tiers}"
-        if not consumer.wired:
-            yield f"  {consumer.message}"
-            if consumer.fix:
-                yield f"  fix: {consumer.fix}"
+        said = ("" if consumer.wired else consumer.message, consumer.stale)
+        yield from (f"  {text}" for text in said if text)
+        if consumer.fix:
+            yield f"  fix: {consumer.fix}"
 
 
 def _title(tier: TierState) -> str:

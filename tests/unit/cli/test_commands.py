@@ -758,9 +758,10 @@ def test_explain_shows_added_memory(write) -> None:
 KUBECTL = """#!/bin/sh
 case "$*" in
 *"--context=away"*) echo 'context "away" does not exist' >&2; exit 1;;
+*current-context*) echo prod;;
 *api-resources*) echo KINDS;;
 *compositeresourcedefinitions*) cat DEFINITIONS;;
-*) echo "$*" > ASKED; cat OBJECTS;;
+*) echo "$*" > ASKED; cat OBJECTS; exit 1;;
 esac
 """
 ASKED = (
@@ -798,6 +799,7 @@ def test_status_asks_for_the_kinds_that_are_there(kubectl) -> None:
     result = run("status")
     assert result.exit_code == 1, result.output  # nobody has reconciled the tier
     assert "✔ ModelReplica team-a/qwen-0: Wired" in result.output
+    assert "Reading the control plane of context prod." in result.stderr
     assert asked.read_text().strip() == ASKED
     assert json.loads(run("status", "-o", "json").stdout)["consumers"][0]["name"] == "qwen-0"
 
@@ -806,7 +808,7 @@ def test_status_says_why_there_is_none(kubectl, monkeypatch: pytest.MonkeyPatch)
     kubectl("pods")
     for arguments, words in (
         (["status"], "this cluster has no Crossplane"),
-        (["doctor", "--context", "away"], 'kubectl api-resources: context "away" does not exist'),
+        (["doctor", "--context", "away"], "--output=name failed with exit code 1"),
         (["status", "--tier", "kv/x", TIER], "there is no KVOffloadTier kv/x"),
     ):
         result = run(*arguments)

@@ -110,8 +110,10 @@ def answers(address: str, authority: Path, own: Path) -> bool:
     with grpc.secure_channel(target, given, options) as channel:
         stub = grpcv1.FunctionRunnerServiceStub(channel)
         try:
-            answer = stub.RunFunction(fnv1.RunFunctionRequest(meta=fnv1.RequestMeta(tag="x")))
-        except grpc.RpcError:
+            asked = fnv1.RunFunctionRequest(meta=fnv1.RequestMeta(tag="x"))
+            answer = stub.RunFunction(asked, timeout=LIMIT)
+        except grpc.RpcError as refused:
+            assert refused.code() == grpc.StatusCode.UNAVAILABLE
             return False
         return answer.meta.tag == "x"
 

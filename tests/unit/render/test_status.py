@@ -164,7 +164,8 @@ def test_one_tier_keeps_its_children_and_consumers() -> None:
         replica("wired", said("KVOffloadReady", reason="Wired")),
         usage_of("chat-a", "wired"),
         replica("held", said("KVOffloadReady", "False", "TierNotReady", "main: kv/chat: no.")),
-        replica("elsewhere", HELD),
+        replica("elsewhere", said("KVOffloadReady", reason="Wired")),
+        usage_of("other", "elsewhere"),
     ]
     for only in ("chat", "kv/chat"):
         found = status.status(documents, only)
@@ -178,3 +179,63 @@ def test_json_holds_what_the_lines_say() -> None:
     (found,), (consumer,) = shown["tiers"], shown["consumers"]
     assert [each["condition"] for each in found["problems"]] == ["AgentsReady"]
     assert (consumer["wired"], consumer["reason"]) == (False, "TierNotFound")
+
+
+def test_tier_keeps_consumers_whose_tier_is_not_known() -> None:
+    """A refused consumer has no Usage, and its message need not name the tier."""
+    refused = said("KVOffloadReady", "False", "EngineUnsupported", "main: no.")
+    found = status.status([tier("chat"), replica("qwen", refused)], "chat")
+    assert [each.name for each in found.consumers] == ["qwen"] and found.has_problem
+
+
+CONSUMERS = {
+    "turned off": ({}, said("KVOffloadReady", "False", "TurnedOff", "off"), "· ", False),
+    "asks no more": ({}, said("KVOffloadReady", "False", "NotRequested", "no"), "· ", False),
+    "an older spec": (
+        {"generation": 2},
+        {**said("KVOffloadReady", reason="Wired"), "observedGeneration": 1},
+        "✘ ",
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONSUMERS)
+def test_mark_of_a_consumer(name: str) -> None:
+    metadata, condition, mark, is_problem = CONSUMERS[name]
+    document = replica("qwen", condition)
+    document["metadata"] |= metadata
+    found = status.status([tier("chat"), document])
+    assert list(status.lines(found))[1].startswith(mark)
+    assert found.has_problem == is_problem
+
+
+def test_consumer_that_core_cannot_reconcile_is_a_problem() -> None:
+    document = replica("qwen", said("KVOffloadReady", reason="Wired"))
+    document["status"]["conditions"].append(said("Synced", "False", message="function failed"))
+    found = status.status([tier("chat"), document])
+    assert list(status.lines(found))[2] == "  Crossplane cannot reconcile it: function failed"
+    assert found.has_problem
+
+
+def test_control_characters_make_no_lines() -> None:
+    message = "\x1b[2J\n✔ kv/fake: fine"
+    found = status.status([tier("chat", said("Accepted", "False", "Invalid", message))])
+    assert all(line.isprintable() for line in status.lines(found))
+    assert len(list(status.lines(found))) == 3
+
+
+@pytest.mark.parametrize("odd", [None, 5, "x", [], [None], {}, {"a": 1}], ids=str)
+def test_odd_documents_never_raise(odd: Any) -> None:
+    for document in (tier("chat"), replica("qwen", HELD), usage_of("chat", "qwen")):
+        for path in (("metadata",), ("spec",), ("status",), ("kind",), ("apiVersion",)):
+            list(status.lines(status.status([{**document, path[0]: odd}])))
+        for key in ("conditions", "agents", "capacityGiB", "consumers", "wiring", "cluster"):
+            changed = {**document, "status": {**document.get("status", {}), key: odd}}
+            list(status.lines(status.status([changed], "chat")))
+        for key in ("generation", "labels", "annotations", "namespace", "name"):
+            changed = {**document, "metadata": {**document["metadata"], key: odd}}
+            list(status.lines(status.status([changed])))
+    condition = {"type": odd, "status": odd, "reason": odd, "message": odd}
+    for made in (tier("chat", condition), replica("qwen", {**condition, "type": "KVOffloadReady"})):
+        list(status.lines(status.status([made])))
