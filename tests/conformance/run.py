@@ -37,8 +37,10 @@ def main() -> int:
     os.environ[MARK] = "root" if root else "user"
     user = [] if root else ["--user", "--map-root-user"]
     private = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    # What a probe leaves when it times out goes to process 1: unreaped, its pod would never end.
+    init = ["tini", "--"] if shutil.which("tini") else []
     tests = [sys.executable, "-m", "pytest", *(sys.argv[1:] or [os.path.dirname(__file__)])]
-    os.execvp("unshare", ["unshare", *user, *private, *tests])
+    os.execvp("unshare", ["unshare", *user, *private, *init, *tests])
 
 
 if __name__ == "__main__":
