@@ -35,7 +35,7 @@ def _upstream():
 def _retries():
     """Set what a client reads when it is made. The pod's own values stand."""
     absent = RETRIES.keys() - os.environ.keys()
-    os.environ.update(RETRIES | os.environ)
+    os.environ.update({name: RETRIES[name] for name in absent})
     try:
         yield
     finally:
@@ -80,8 +80,9 @@ class BoundedBucket(upstream.ObjectStoreSecondaryTierManager):
         return time.monotonic() < self._away_until
 
     def give_up(self, problem):
+        if not self.is_away():
+            logger.warning("The bucket does not answer: no block for %d s. %s", PAUSE, problem)
         self._away_until = time.monotonic() + PAUSE
-        logger.warning("The bucket does not answer: no block for %d s. %s", PAUSE, problem)
 
     def submit_store(self, job_metadata):
         if self.is_away():
@@ -95,5 +96,5 @@ class BoundedBucket(upstream.ObjectStoreSecondaryTierManager):
         self._begun = {job: self._begun.get(job, now) for job in self._transfers}
         for job in super().get_finished_jobs():
             if not job.success and now - self._begun.get(job.job_id, now) > HANGS:
-                self.give_up("")
+                self.give_up("A load or store timed out.")
             yield job
