@@ -1,7 +1,7 @@
 """`make latency`: how long news takes from one composite to another that requires it.
 
 Core 2.4 watches what functions require; on 2.3 the response's TTL is the longest wait, up to five
-minutes. RIG_CORE=core-newest measures the newest core. Each line is measured once, at rest.
+minutes. RIG_CORE=core-oldest measures the oldest core. Each line is measured once, at rest.
 """
 
 import argparse

@@ -5,7 +5,7 @@ the tier has consumers, and a chain of acts many times that. Each act is done at
 until everything is Ready and no call comes for some seconds: calls of the function, watch events of
 core's circuit breakers and their openings, and writes to the control plane's API server. Core runs
 with its default breaker: once that is open it drops events, and an act costs less than it would.
-RIG_CORE=core-newest measures the newest core.
+RIG_CORE=core-oldest measures the oldest core.
 """
 
 import argparse

@@ -73,7 +73,7 @@ def _core(folder: str, version: str) -> Program:
     return Program(folder, package, ((_RUNTIME_VERSION, version),))
 
 
-# The core that the tests run: `make e2e-newest` sets it to the newest that builds.
+# The core that the tests run: `make e2e-oldest` sets it to the oldest that is supported.
 CORE = os.environ.get("RIG_CORE", "core")
 
 PROGRAMS: dict[str, Program] = {
@@ -82,9 +82,9 @@ PROGRAMS: dict[str, Program] = {
         "github.com/crossplane/cli/v2/cmd/crossplane",
         ((_RUNTIME_VERSION, "v2.5.0"),),
     ),
-    "core": _core("core", "v2.3.4"),
     # The newest whose modules are all there: of v2.4.1 and v2.4.2 crossplane-runtime's are not.
-    "core-newest": _core("core-newest", "v2.4.0"),
+    "core": _core("core", "v2.4.0"),
+    "core-oldest": _core("core-oldest", "v2.3.4"),
     # v1.2.1 has no flags for its metrics (:8080) and webhook (:9443) addresses: a rig that chooses
     # free ports turns the first off and lets the kernel choose the second.
     "provider-kubernetes": Program(
@@ -138,7 +138,7 @@ PROGRAMS: dict[str, Program] = {
 _TARGETS = {
     "crossplane": "crossplane",
     "core": "crossplane",
-    "core-newest": "e2e-newest",
+    "core-oldest": "e2e-oldest",
     "crane": "release-tools",
     "etcd": "conformance-tools",
     "router": "serve-tools",
