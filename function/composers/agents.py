@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from function.api.tier import Readiness, TierSpec
+from function.api.tier import Readiness, TierSpec, UpgradePolicy
 from function.composers import conditions as c
 from function.contract.backend import AGENTS, Description, Part
 from function.contract.platforms import label_keys, tolerations
@@ -35,6 +35,9 @@ _PULL_SECONDS = 300
 class Agents:
     """`desired`, `ready`: over all of a tier's agents. `misplaced`: on nodes that fit no longer.
 
+    While a DaemonSet replaces its pods in turn, as many count as not ready as it may take down:
+    each pod would change the status twice, which calls every consumer on core 2.4.
+
     `reported`: whether the cluster has said anything of them yet. `missing`: nodes that should run
     one and have no pod of it, because the cluster does not create it.
     """
@@ -46,18 +49,22 @@ class Agents:
     missing: int = 0
 
     @classmethod
-    def of(cls, call: Call, parts: Iterable[Part]) -> "Agents":
+    def of(cls, call: Call, parts: Iterable[Part], policy: UpgradePolicy) -> "Agents":
         """Read the agents' counts from what the cluster reports."""
         desired = ready = misplaced = missing = 0
         reported = False
         for part in parts:
             if part.role != AGENTS:
                 continue
+            updated = call.observed_value(part.key, *_STATUS, "updatedNumberScheduled")
             for total, one in _COUNTS:
                 found = call.observed_value(part.key, *_STATUS, total)
                 reported = reported or isinstance(found, int)
-                desired += _count(found)
-                ready += _count(call.observed_value(part.key, *_STATUS, one))
+                up, wanted = _count(call.observed_value(part.key, *_STATUS, one)), _count(found)
+                if policy.type == "RollingUpdate" and 0 < _count(updated) < wanted:
+                    up = min(up, max(0, wanted - max(1, needed(policy.max_unavailable, wanted))))
+                desired += wanted
+                ready += up
             created = call.observed_value(part.key, *_STATUS, _CREATED)
             if isinstance(created, int):
                 total = call.observed_value(part.key, *_STATUS, _COUNTS[0][0])

@@ -127,7 +127,7 @@ class _TierComposer:
         self.provider_config = ""
         found = call.required(REQUIRED_USAGES)
         self.usages = None if found is None else admitted(call.composite, found)
-        self.agents = Agents.of(call, planned.parts)
+        self.agents = Agents.of(call, planned.parts, planned.tier.spec.upgrade_policy)
         self.refused_writes = {p.key: call.refused_write(p.key) for p in planned.parts}
         self.children = fleet.children(call)
         self.rollout: rollout.Rollout | None = None

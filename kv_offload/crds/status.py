@@ -23,7 +23,8 @@ class AgentsStatus(ApiModel):
     desired: Count = 0
     """Nodes that should run an agent."""
     ready: Count = 0
-    """Nodes whose agent is ready."""
+    """Nodes whose agent is ready. While agents are replaced in turn, `upgradePolicy.maxUnavailable`
+    count as not ready."""
     summary: Annotated[str, f.text(most=64)] | None = None
     """ready/desired, as text."""
 

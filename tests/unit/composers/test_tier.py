@@ -1,6 +1,7 @@
 """A tier on one cluster, on a fleet, declared inline, and what is wrong with one."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -104,6 +105,45 @@ def test_agents_ready_condition(
     assert got.status["agents"]["summary"] == f"{ready}/{desired}"
     assert got.status["capacityGiB"] == 200 * ready
     assert got.desired == first.desired
+
+
+# upgradePolicy -> (agents ready, composite ready), 1 of 2 and 5 of 20 agents being new, all up
+ROLLS = {
+    "in turn": ({}, [(1, "FALSE"), (19, "TRUE")]),
+    "a tenth at once": ({"maxUnavailable": "10%"}, [(1, "FALSE"), (18, "TRUE")]),
+    "all at once": ({"maxUnavailable": "100%"}, [(0, "FALSE"), (0, "FALSE")]),
+    "by hand": ({"type": "OnDelete"}, [(2, "TRUE"), (20, "TRUE")]),
+}
+
+
+@pytest.mark.parametrize("name", ROLLS)
+def test_agents_that_are_replaced_in_turn_change_the_status_once(name: str) -> None:
+    """Each change of the status calls every consumer, on core 2.4."""
+    policy, want = ROLLS[name]
+    tier = d.tier(upgradePolicy=policy)
+    found = []
+    for updated, desired in ((1, 2), (5, 20)):
+        seen = agents(observe(call(tier, required=required())), desired, desired)
+        seen["daemonset-agent"]["status"]["atProvider"]["manifest"]["status"][
+            "updatedNumberScheduled"
+        ] = updated
+        got = call(tier, required=required(), observed=seen)
+        found.append((got.status["agents"]["ready"], got.composite_ready))
+    assert found == want
+
+
+def test_a_roll_of_agents_is_two_changes_of_the_status() -> None:
+    seen = observe(call(d.tier(), required=required()))
+    statuses = []
+    # (pods that are new, pods that are ready), as a DaemonSet of three replaces them.
+    for updated, ready in ((3, 3), (0, 2), (1, 2), (1, 3), (1, 2), (2, 2), (2, 3), (2, 2), (3, 3)):
+        seen = agents(seen, 3, ready)
+        counts = seen["daemonset-agent"]["status"]["atProvider"]["manifest"]["status"]
+        counts |= {"updatedNumberScheduled": updated} if updated else {}
+        got = call(d.tier(), required=required(), observed=seen)
+        statuses.append((got.status, got.conditions, got.messages, got.composite_ready))
+    changed = [before != after for before, after in pairwise(statuses)]
+    assert changed.count(True) == 2
 
 
 def test_agents_without_status_are_not_ready() -> None:
