@@ -9,7 +9,7 @@ yet (held back) uses nothing.
 
 A fleet tier is no consumer's `of`: it composes one Usage of itself while anything uses a child.
 
-Source: crossplane v2.3.4, `internal/controller/protection/usage/reconciler.go` and the CRD's rules;
+Source: crossplane v2.4.0, `internal/controller/protection/usage/reconciler.go` and the CRD's rules;
 each shape below was tried on a control plane (tests/cluster/test_45_deletion.py).
 
 - Deleting a composed Usage that has a `by` waits until that is gone, looking every 30 s. An engine

@@ -58,7 +58,7 @@ def config_key(path: str) -> str:
 def composed(parent: str, parent_uid: str, key: str) -> str:
     """Return the name that core gives a composed resource, at most 63 characters.
 
-    `parent` is cut to fit. Source: crossplane v2.3.4, `internal/names`.
+    `parent` is cut to fit. Source: crossplane v2.4.0, `internal/names`.
     """
     suffix = hashlib.sha256((parent_uid + key).encode()).hexdigest()[:_COMPOSED_HASH]
     if parent and not parent.endswith("-"):

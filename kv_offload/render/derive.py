@@ -1,7 +1,7 @@
-"""Derive names, references and metadata of composites as Crossplane core 2.3.4 does.
+"""Derive names, references and metadata of composites as Crossplane core 2.4.0 does.
 
 Sources: `internal/names/names.go`, `internal/controller/apiextensions/composite/` and
-`internal/render/composite/render.go` of crossplane v2.3.4; checked against the real engine by
+`internal/render/composite/render.go` of crossplane v2.4.0; checked against the real engine by
 `tests/render`.
 """
 

@@ -1,4 +1,4 @@
-"""Run a Composition's pipeline in process as Crossplane core 2.3.4 does.
+"""Run a Composition's pipeline in process as Crossplane core 2.4.0 does.
 
 Source: `internal/controller/apiextensions/composite/composition_functions.go` (the loop over steps)
 and `internal/xfn/required_resources.go` (rounds of requirements).

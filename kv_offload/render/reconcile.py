@@ -1,7 +1,7 @@
 """Reconcile a composite once, in process, as `crossplane composition render` does.
 
 Source: `internal/render/composite/render.go` and
-`internal/controller/apiextensions/composite/reconciler.go` of crossplane v2.3.4. Only what a modern
+`internal/controller/apiextensions/composite/reconciler.go` of crossplane v2.4.0. Only what a modern
 (not LegacyCluster) composite needs is here.
 """
 

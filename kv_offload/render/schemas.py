@@ -1,6 +1,6 @@
 """Look up schemas that functions require in OpenAPI v3 documents.
 
-The documents are what `kubectl get --raw /openapi/v3/apis/GROUP/VERSION` prints. As in core 2.3.4
+The documents are what `kubectl get --raw /openapi/v3/apis/GROUP/VERSION` prints. As in core 2.4.0
 (`internal/xfn/required_schemas.go`): found by `x-kubernetes-group-version-kind`, with references
 inlined, and an empty answer where nothing matches.
 """

@@ -1,6 +1,6 @@
 """The cluster that a render sees: documents by kind, namespace and name, and nothing else.
 
-Mirrors the in-memory client of Crossplane core 2.3.4 (`internal/render/client.go`) and its fetchers
+Mirrors the in-memory client of Crossplane core 2.4.0 (`internal/render/client.go`) and its fetchers
 (`internal/xfn/required_resources.go`): by name is an exact match of version and namespace; by label
 or by kind lists every namespace when none is named, ordered by namespace and name.
 """

@@ -1,7 +1,7 @@
 """A bridge from plain gRPC to mutual TLS, so that `crossplane composition render` reaches the
 function as a control plane does.
 
-The render engine speaks only plain gRPC (core v2.3.4, `internal/render/runner.go`), a control plane
+The render engine speaks only plain gRPC (core v2.4.0, `internal/render/runner.go`), a control plane
 only mutual TLS. The bridge serves plain gRPC on loopback, and sends every request on over mutual
 TLS, byte for byte: what Crossplane renders through it, the function answered over mutual TLS.
 """

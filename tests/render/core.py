@@ -1,7 +1,7 @@
 """Crossplane core's own render protocol: `<core> internal render`, a protobuf on stdin and stdout.
 
 The CLI prints nothing when a step is fatal, but core answers with what it wrote on the composite
-(exit 3). The messages (`crossplane.render.v1alpha1`, core v2.3.4) are described here by the fields
+(exit 3). The messages (`crossplane.render.v1alpha1`, core v2.4.0) are described here by the fields
 that are used, so that no generated code is needed.
 """
 

@@ -1,4 +1,4 @@
-"""Derivations against values of crossplane 2.3.4 (goldens in tests/render/cases/engine)."""
+"""Derivations against values of crossplane 2.4.0 (goldens in tests/render/cases/engine)."""
 
 import pytest
 from hypothesis import given
