@@ -85,6 +85,11 @@ def _path(name: str) -> Path:
     return cache_root() / "envs" / f"{name}-{digest.hexdigest()[:12]}"
 
 
+# vLLM 0.33.0's attention uses a CPU's AMX without asking the kernel for it: a decode engine, where
+# oneDNN has not asked before, ends by SIGILL. arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA).
+_AMX = "import ctypes; ctypes.CDLL(None).syscall(158, 0x1023, 18)\n"
+
+
 def _check_machine() -> None:
     if sys.platform != "linux" or platform.machine() != "x86_64":
         raise EnvironmentUnavailable("the conformance suite needs Linux on x86_64")
@@ -135,6 +140,8 @@ def environment(name: str) -> Environment:
             if not (path / ".ready").exists():
                 _build(name, path)
                 (path / ".ready").touch()
+    (packages,) = path.glob("lib/python*/site-packages")
+    (packages / "amx.pth").write_text(_AMX)
     return Environment(name, path)
 
 
