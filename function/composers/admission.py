@@ -9,6 +9,7 @@ from function.kube.access import Json
 
 # The most entries of `status.closedNamespaces` (the XRD's own limit).
 MAX_CLOSED = 256
+_COMPOSED = ("spec", "crossplane", "resourceRefs")
 
 
 def admits(tier: Mapping[str, Any], namespace: str, where: str = "spec") -> bool:
@@ -30,10 +31,14 @@ def admitted(tier: Mapping[str, Any], usages: list[Json]) -> list[Json]:
 
     Also those beside the tier, where cluster-scoped consumers put theirs, and of namespaces whose
     consumers came before the tier stopped admitting them: their engines still run. The status says
-    whom it admitted at the last call, and which closed namespaces were in use then.
+    whom it admitted at the last call, and which closed namespaces were in use then. Where it does
+    not, although the tier has composed something (a restored tier, an older release's), all count.
     """
-    closed = access.mapping(tier, "status").get("closedNamespaces")
-    served = {access.text(tier, "metadata", "namespace"), *(closed or ())} - {""}
+    status = access.mapping(tier, "status")
+    if "allowedNamespaces" not in status and access.objects(tier, *_COMPOSED):
+        return usages
+    closed = status.get("closedNamespaces") or ()
+    served = {access.text(tier, "metadata", "namespace"), *closed} - {""}
 
     def counts(place: str) -> bool:
         return place in served or admits(tier, place) or admits(tier, place, "status")

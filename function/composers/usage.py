@@ -203,7 +203,7 @@ def _owner_reference(by: UsageOwner) -> dict[str, Any]:
 
 def of_fleet(name: str) -> dict[str, Any]:
     """Return a fleet tier's Usage of itself; it has no `by`, and so never waits."""
-    reason = "consumers use its tiers on their clusters"
+    reason = f"consumers use its tiers on their clusters: see kv-offload status --tier {name}"
     return _document({"of": _tier_reference({"name": name}), "reason": reason})
 
 

@@ -26,9 +26,10 @@ def read(kinds: Iterable[str], context: str = "") -> tuple[list[Document], bool]
     A kind that the API server does not have has none. `context`: of the kubeconfig, "" for its
     current one, which is named on stderr. Raise InputError where kubectl is missing or refused.
     """
-    name = context or _run(["config", "current-context"])[0].strip()
-    click.echo(f"Reading the control plane of context {name}.", err=True)
-    chosen = [f"--context={context}"] if context else []
+    # A pod with a service account has no context, and needs none.
+    name = context or _run(["config", "view", "--output=jsonpath={.current-context}"])[0].strip()
+    click.echo(f"Reading the control plane of context {name or '(none)'}.", err=True)
+    chosen = [f"--context={name}"] if name else []
     # It lists what it can where an aggregated API is down, and then fails.
     listed = [*chosen, "api-resources", "--verbs=list", "--output=name"]
     there = set(_run(listed, accepts=XRDS)[0].split())

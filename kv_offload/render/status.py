@@ -108,7 +108,7 @@ def status(documents: Sequence[Document], only: str = "") -> Status:
     """Return the state of every tier and consumer among the documents.
 
     `only`: a tier's name or namespace/name; its fleet's children and its consumers stay with it,
-    and so do consumers without a Usage that are not wired: it may be their tier.
+    and so do consumers that may ask for it in vain.
     """
     found = [_tier(d) for d in documents if _is_tier(d)]
     used: dict[usage.Consumer, set[str]] = defaultdict(set)
@@ -120,7 +120,7 @@ def status(documents: Sequence[Document], only: str = "") -> Status:
     if only:
         found = [t for t in found if only in _called(t)]
         kept = {t.reference for t in found}
-        consumers = [c for c in consumers if kept & set(c.tiers) or not (c.tiers or c.wired)]
+        consumers = [c for c in consumers if kept & set(c.tiers) or _may_be_refused(c)]
     return Status(
         tuple(sorted(found, key=lambda t: (t.namespace, t.fleet or t.name, bool(t.fleet), t.name))),
         tuple(sorted(consumers, key=lambda c: (c.namespace, c.kind, c.name))),
@@ -131,6 +131,11 @@ def _called(tier: TierState) -> set[str]:
     """Return the names of a tier and of its fleet, without and with the namespace."""
     plain = {tier.name, tier.fleet} - {""}
     return plain | {f"{tier.namespace}/{name}" for name in plain}
+
+
+def _may_be_refused(consumer: ConsumerState) -> bool:
+    """Return whether any tier may be meant: a Usage may be of the one that the consumer left."""
+    return consumer.has_problem and not (consumer.wired and consumer.tiers)
 
 
 def _is_tier(document: Document) -> bool:

@@ -758,14 +758,15 @@ def test_explain_shows_added_memory(write) -> None:
 KUBECTL = """#!/bin/sh
 case "$*" in
 *"--context=away"*) echo 'context "away" does not exist' >&2; exit 1;;
-*current-context*) echo prod;;
+*current-context*) printf prod;;
 *api-resources*) echo KINDS;;
 *compositeresourcedefinitions*) cat DEFINITIONS;;
 *) echo "$*" > ASKED; cat OBJECTS; exit 1;;
 esac
 """
 ASKED = (
-    "get --all-namespaces --output=json kvoffloadtiers.modelplane.ai,modelreplicas.modelplane.ai"
+    "--context=prod get --all-namespaces --output=json "
+    "kvoffloadtiers.modelplane.ai,modelreplicas.modelplane.ai"
 )
 
 

@@ -404,6 +404,17 @@ def test_users_of_a_closed_namespace_still_count() -> None:
     assert call(closed, required=required, observed=running).status["consumers"] == "0"
 
 
+@pytest.mark.parametrize("status", [{}, {"usedBy": []}], ids=["no status", "an older one"])
+def test_tier_whose_status_is_lost_forgets_no_user(status: dict[str, Any]) -> None:
+    tier = d.tier(allowedNamespaces={"from": "Names", "names": ["team-b"]})
+    tier["status"] = status
+    required = {"cluster": [d.cluster()], "usages": [used_in("team-a")]}
+    assert call(tier, required=required).status["consumers"] == "0"  # it has composed nothing yet
+    tier["spec"]["crossplane"] = {"resourceRefs": [{"kind": "Object", "name": "chat-1"}]}
+    got = call(tier, required=required).status
+    assert (got["consumers"], got["closedNamespaces"]) == ("1", ["team-a"])
+
+
 def used_in(namespace: str) -> dict[str, Any]:
     document = usage_by(consumer='{"namespace":"n","kind":"ModelReplica","name":"r"}')
     document["metadata"]["namespace"] = namespace
@@ -475,5 +486,6 @@ def test_fleet_tier_is_protected_while_a_child_is_used(name: str) -> None:
                 "kind": "KVOffloadTier",
                 "resourceRef": {"name": "chat"},
             },
-            "reason": "consumers use its tiers on their clusters",
+            "reason": "consumers use its tiers on their clusters: "
+            "see kv-offload status --tier chat",
         }

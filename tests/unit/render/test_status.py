@@ -186,6 +186,8 @@ def test_tier_keeps_consumers_whose_tier_is_not_known() -> None:
     refused = said("KVOffloadReady", "False", "EngineUnsupported", "main: no.")
     found = status.status([tier("chat"), replica("qwen", refused)], "chat")
     assert [each.name for each in found.consumers] == ["qwen"] and found.has_problem
+    moving = [tier("chat"), tier("old"), replica("qwen", refused), usage_of("old", "qwen")]
+    assert [each.name for each in status.status(moving, "chat").consumers] == ["qwen"]
 
 
 CONSUMERS = {
