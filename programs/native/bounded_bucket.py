@@ -1,8 +1,7 @@
 """vLLM's level of a bucket (`obj`): while the bucket does not answer, its blocks are misses.
 
-Upstream asks for each block for up to 30 s. Here lookups have a client of their own and LOOKUP
-seconds; after a failure that took HANGS, nothing is asked or stored for PAUSE. From
-function-kv-offload, for vLLM 0.29 to 0.33.
+Upstream asks 30 s for a block. Here lookups have a client and LOOKUP seconds; after a failure that
+took HANGS, nothing is asked or stored for PAUSE. From function-kv-offload, for vLLM 0.29 to 0.33.
 """
 
 import contextlib
@@ -96,5 +95,5 @@ class BoundedBucket(upstream.ObjectStoreSecondaryTierManager):
         self._begun = {job: self._begun.get(job, now) for job in self._transfers}
         for job in super().get_finished_jobs():
             if not job.success and now - self._begun.get(job.job_id, now) > HANGS:
-                self.give_up("A load or store timed out.")
+                self.give_up("Timeout.")
             yield job
