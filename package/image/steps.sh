@@ -5,7 +5,7 @@
 #
 #   steps.sh SOURCE OUT ARCH        with SOURCE_DATE_EPOCH in the environment
 #
-# OUT/base and OUT/packages of an earlier run are used again.
+# OUT/base and OUT/packages are used again where OUT/complete says that an earlier run wrote both.
 set -eu
 umask 022
 source=$1 out=$2 arch=$3
@@ -44,7 +44,9 @@ compiled() { # compiled PART
 }
 
 native=$(dpkg --print-architecture) python="$out/base" known=
-[ ! -d "$out/base" ] || known=yes
+[ ! -e "$out/complete" ] || known=yes
+[ -n "$known" ] || rm -rf "${out:?}/base" "$out/packages"
+rm -rf "${out:?}/native"
 [ -n "$known" ] || debian "$arch" "$out/base"
 [ "$arch" = "$native" ] || { python="$out/native"; debian "$native" "$python"; }
 loader=$(find "$python/usr/lib" -name 'ld-linux-*.so.*' | head -n 1)
@@ -57,6 +59,7 @@ if [ -z "$known" ]; then
   rm -rf "$out/packages/$site/bin" "$out/packages/$site/.lock"
   compiled base
   compiled packages
+  : >"$out/complete"
 fi
 
 rm -rf "${out:?}/wheel" "$out/function"

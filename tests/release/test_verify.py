@@ -1,16 +1,23 @@
 """A byte, a file or a key that differs from what was signed fails `make verify-release`."""
 
+import hashlib
+import http.client
 import json
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.cluster.rig.functions import CHECKOUT
 from tests.release.conftest import ARCH, Released
 from tests.release.made import Keys, commit, make
-from tools.release import signing, verify
+from tools.release import __main__ as release
+from tools.release import image, signing, verify
 from tools.release.image import tool
 from tools.release.signing import Invalid
 
@@ -160,3 +167,107 @@ def test_version_of_another_commit_is_refused(tmp_path: Path):
     )
     assert done.returncode != 0
     assert "pyproject.toml has 0.1.0, VERSION is v9.9.9" in done.stderr
+
+
+_MISSING = {"digest": "sha256:" + "0" * 64}
+
+
+def _put(address: str, path: str, data: bytes, kind: str) -> None:
+    connection = http.client.HTTPConnection(address)
+    method = "PUT" if "/manifests/" in path else "POST"
+    connection.request(method, path, data, {"Content-Type": kind})
+    answer = connection.getresponse()
+    assert answer.status in (201, 202), answer.read()
+    connection.close()
+
+
+def test_foreign_layer_neither_hides_a_signature_nor_replaces_one(tmp_path: Path):
+    mine: signing.PrivateKey = ec.generate_private_key(ec.SECP256R1())
+    with image.registry(tmp_path / "registry") as address:
+        repository, digest = f"{address}/team/x", "sha256:" + "1" * 64
+        payload, binary = signing.claim(repository, digest), b"\xff\xfe\x00"
+        for data in (payload, binary):
+            named = hashlib.sha256(data).hexdigest()
+            upload = f"/v2/team/x/blobs/uploads/?digest=sha256:{named}"
+            _put(address, upload, data, "application/octet-stream")
+
+        def described(data: bytes, signature: object) -> dict[str, object]:
+            named = "sha256:" + hashlib.sha256(data).hexdigest()
+            return {"digest": named, "annotations": {signing._SIGNATURE: signature}}
+
+        right = described(payload, signing.sign(mine, payload))
+        signed_binary = described(binary, signing.sign(mine, binary))
+        tag = f"/v2/team/x/manifests/{digest.replace(':', '-')}.sig"
+        for foreign in (
+            _MISSING | {"annotations": {signing._SIGNATURE: "AAAA"}},
+            described(binary, "AAAA"),
+            signed_binary,
+            described(payload, 7),
+            {"digest": right["digest"], "annotations": None},
+            {"annotations": right["annotations"]},
+            "text",
+        ):
+            for layers in ([foreign], [foreign, right]):
+                _put(address, tag, json.dumps({"layers": layers}).encode(), signing._MANIFEST)
+                if right in layers:
+                    signing.check_image(mine.public_key(), repository, digest)
+                else:
+                    with pytest.raises(Invalid):
+                        signing.check_image(mine.public_key(), repository, digest)
+
+
+def test_tag_with_another_digest_stops_a_push(tmp_path: Path):
+    with image.registry(tmp_path / "registry") as address:
+        reference = f"{address}/team/x:v1"
+        release.refuse_other(reference, "sha256:1")
+        _put(address, "/v2/team/x/manifests/v1", b'{"layers": []}', signing._MANIFEST)
+        release.refuse_other(reference, tool("crane", "digest", reference))
+        with pytest.raises(SystemExit, match="nothing was pushed"):
+            release.refuse_other(reference, "sha256:1")
+    with pytest.raises(SystemExit, match="cannot tell"):
+        release.refuse_other(reference, "sha256:1")
+
+
+def test_key_that_is_not_on_p256_is_refused(tmp_path: Path):
+    file = tmp_path / "key"
+    other: signing.PrivateKey = ec.generate_private_key(ec.SECP384R1())
+    encoding, kind = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    private = other.private_bytes(encoding, kind, serialization.NoEncryption())
+    for read, text in ((signing.private_key, private), (signing.public_key, other)):
+        for wrong in (b"none", text if isinstance(text, bytes) else signing.public_pem(text)):
+            file.write_bytes(wrong)
+            with pytest.raises(Invalid, match=r"PEM|P-256"):
+                read(file)
+
+
+def test_key_is_not_in_the_environment_of_build_tools(monkeypatch, tmp_path: Path):
+    seen: list[dict[str, str]] = []
+
+    def checkout(*_: object) -> None:
+        seen.append(dict(os.environ))
+        raise SystemExit
+
+    monkeypatch.setattr(release, "checkout", checkout)
+    for name in release.SECRET:
+        monkeypatch.setenv(name, "secret")
+    arguments = f"--version v0 --registry x --commit HEAD --out {tmp_path / 'out'}".split()
+    monkeypatch.setattr(sys, "argv", ["release", *arguments])
+    with pytest.raises(SystemExit):
+        release.main()
+    (environment,) = seen
+    assert "secret" not in environment.values()
+
+
+def test_layer_of_a_missing_folder_is_an_error(tmp_path: Path):
+    with pytest.raises(FileNotFoundError):
+        image.layer(tmp_path / "base", tmp_path / "base.tar", 0)
+
+
+def test_other_requirements_use_another_folder(tmp_path: Path):
+    (tmp_path / "package" / "image").mkdir(parents=True)
+    (tmp_path / "package" / "image" / "steps.sh").write_text("")
+    (tmp_path / "requirements.txt").write_text("a")
+    before = image.reusable(tmp_path, tmp_path, "amd64")
+    assert before == image.reusable(tmp_path, tmp_path, "amd64")
+    (tmp_path / "requirements.txt").write_text("b")
+    assert before != image.reusable(tmp_path, tmp_path, "amd64")

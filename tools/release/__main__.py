@@ -6,6 +6,7 @@ The same commit gives the same digests while Debian's archive gives the same pac
 import argparse
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from tools.release.image import tool
 
 ROOT = Path(__file__).resolve().parents[2]
 SUMS, SIGNATURE, PUBLIC = "SHA256SUMS", "SHA256SUMS.sig", "release.pub"
+SECRET = ("KEY", "KEY_PASSWORD", "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "RELEASE_ARGS")
 
 
 def main() -> None:
@@ -36,7 +38,13 @@ def main() -> None:
     parser.add_argument("--push", action="store_true", help="push the packages, and sign them")
     parser.add_argument("--key", type=Path, help="private key in PEM, P-256; KEY_PASSWORD: its own")
     given = parser.parse_args()
-    key = given.key and signing.private_key(given.key)
+    try:
+        key = given.key and signing.private_key(given.key)
+    except (signing.Invalid, OSError) as wrong:
+        parser.error(f"--key: {wrong}")
+    # Build tools run as root and run downloaded code. Make repeats its variables in its flags.
+    for name in SECRET:
+        os.environ.pop(name, None)
     provider = given.provider or f"{given.registry}/provider-kubernetes"
     if given.out.exists() and any(given.out.iterdir()) and not (given.out / SUMS).exists():
         parser.error(f"--out {given.out}: it holds something that is no release")
@@ -60,6 +68,8 @@ def main() -> None:
     (given.out / "provenance.json").write_text(provenance(digests, names, platforms))
     seal(given.out, key)
     if given.push:
+        for reference, digest in digests.items():
+            refuse_other(reference, digest)
         for name, digest in names.digests.items():
             repository = f"{names.registry}/{name}"
             if push(given.out, name, f"{repository}:{names.version}") != digest:
@@ -105,7 +115,7 @@ def packages(
             root = manifests.write_root(source, scratch / "roots" / name, names, name)
             if name == function:
                 for arch in platforms:
-                    made = (work or scratch) / arch
+                    made = image.reusable(work or scratch, source, arch)
                     file = image.build(source, made, arch, epoch, names.labels)
                     embedded = f"--embed-runtime-image-tarball={file}"
                     xpkg(root, out / f"{name}-{arch}.xpkg", embedded)
@@ -128,6 +138,19 @@ def push(out: Path, name: str, reference: str) -> str:
     return tool("crane", "digest", reference)
 
 
+def refuse_other(reference: str, digest: str) -> None:
+    """Exit where a registry has a tag with another digest, or does not say whether it has it."""
+    try:
+        found = tool("crane", "digest", reference, stderr=subprocess.PIPE)
+    except subprocess.CalledProcessError as failed:
+        error = failed.stderr.decode(errors="replace").strip()
+        if re.search(r"MANIFEST_UNKNOWN|NAME_UNKNOWN|NOT_FOUND|404 Not Found", error):
+            return
+        sys.exit(f"release: {reference}: cannot tell whether the tag exists: {error}")
+    if found != digest:
+        sys.exit(f"release: {reference} exists as {found}, not {digest}: nothing was pushed")
+
+
 def page(source: Path, names: manifests.Names) -> str:
     """Return the changelog's section of the version."""
     sections = re.split(r"(?m)^(?=## )", (source / "CHANGELOG.md").read_text())
@@ -138,7 +161,7 @@ def page(source: Path, names: manifests.Names) -> str:
 
 
 def provenance(digests: Mapping[str, str], names: manifests.Names, platforms: list[str]) -> str:
-    """Return what was made of what, as an in-toto statement (SLSA provenance v1)."""
+    """Return the packages and their commit as an in-toto statement (SLSA provenance v1)."""
     subjects = [{"name": r, "digest": {"sha256": d.split(":")[1]}} for r, d in digests.items()]
     parameters = {
         "version": names.version,

@@ -1,5 +1,6 @@
 """The runtime image as a file, without a builder: the Dockerfile's steps, put together by crane."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -19,10 +20,21 @@ PARTS = ("base", "packages", "function")
 
 
 def tool(name: str, *arguments: str | Path, **more: Any) -> str:
-    """Run a pinned Go program and return what it prints."""
+    """Run a pinned Go program and return the text that it prints."""
+    return output(name, *arguments, **more).decode().strip()
+
+
+def output(name: str, *arguments: str | Path, **more: Any) -> bytes:
+    """Run a pinned Go program and return the bytes that it prints."""
     command = [str(require(name)), *map(str, arguments)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, **more)
-    return done.stdout.strip()
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True, **more).stdout
+
+
+def reusable(work: Path, source: Path, arch: str) -> Path:
+    """Return the folder for one architecture's files; other requirements or steps get another."""
+    inputs = ("requirements.txt", "package/image/steps.sh")
+    digests = [hashlib.sha256((source / each).read_bytes()).hexdigest() for each in inputs]
+    return work / f"{arch}-{hashlib.sha256(''.join(digests).encode()).hexdigest()[:16]}"
 
 
 @contextmanager
@@ -76,6 +88,8 @@ def layer(folder: Path, file: Path, epoch: int) -> Path:
         member.mtime = epoch
         return member
 
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: the steps did not write this layer")
     with tarfile.open(file, "w", format=tarfile.GNU_FORMAT) as archive:
         for path in sorted(folder.rglob("*")):
             name = str(path.relative_to(folder))

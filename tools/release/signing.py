@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tools.release.image import tool
+from tools.release.image import output, tool
 
 PrivateKey = ec.EllipticCurvePrivateKey
 PublicKey = ec.EllipticCurvePublicKey
@@ -37,9 +37,13 @@ class Invalid(Exception):
 def private_key(file: Path) -> PrivateKey:
     """Read a key in PEM (P-256); KEY_PASSWORD is its password."""
     password = os.environ.get("KEY_PASSWORD")
-    key = serialization.load_pem_private_key(file.read_bytes(), password and password.encode())
-    if not isinstance(key, PrivateKey):
-        raise Invalid(f"{file}: not an ECDSA key")
+    text = file.read_bytes()
+    try:
+        key = serialization.load_pem_private_key(text, password.encode() if password else None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as wrong:
+        raise Invalid(f"{file}: no private key in PEM, or another KEY_PASSWORD: {wrong}") from None
+    if not isinstance(key, PrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise Invalid(f"{file}: not an ECDSA key on P-256")
     return key
 
 
@@ -49,9 +53,13 @@ def public_pem(key: PrivateKey) -> bytes:
 
 
 def public_key(file: Path) -> PublicKey:
-    key = serialization.load_pem_public_key(file.read_bytes())
-    if not isinstance(key, PublicKey):
-        raise Invalid(f"{file}: not an ECDSA key")
+    text = file.read_bytes()
+    try:
+        key = serialization.load_pem_public_key(text)
+    except (ValueError, UnsupportedAlgorithm) as wrong:
+        raise Invalid(f"{file}: no public key in PEM: {wrong}") from None
+    if not isinstance(key, PublicKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise Invalid(f"{file}: not an ECDSA key on P-256")
     return key
 
 
@@ -60,7 +68,7 @@ def sign(key: PrivateKey, data: bytes) -> str:
 
 
 def check(key: PublicKey, data: bytes, signature: str, what: str) -> None:
-    """Raise Invalid unless the signature of some bytes was made with the key's other half."""
+    """Raise Invalid unless the private key of this public key signed these bytes."""
     try:
         key.verify(base64.b64decode(signature, validate=True), data, _ECDSA)
     except (InvalidSignature, ValueError):
@@ -105,6 +113,10 @@ def check_image(key: PublicKey, repository: str, digest: str) -> None:
         layers = json.loads(tool("crane", "manifest", _tag(repository, digest)))["layers"]
     except subprocess.CalledProcessError:
         raise Invalid(f"{what}: the registry gave no signature") from None
+    except (ValueError, KeyError, TypeError):
+        layers = None
+    if not isinstance(layers, list):
+        raise Invalid(f"{what}: its list of signatures cannot be read")
     problems = []
     for layer in layers:
         try:
@@ -114,12 +126,27 @@ def check_image(key: PublicKey, repository: str, digest: str) -> None:
     raise Invalid("; ".join(problems) or f"{what}: its list of signatures is empty")
 
 
-def _check_layer(key: PublicKey, repository: str, digest: str, layer: dict[str, Any]) -> None:
-    payload = tool("crane", "blob", f"{repository}@{layer['digest']}").encode()
-    signature = layer.get("annotations", {}).get(_SIGNATURE, "")
-    check(key, payload, signature, f"{repository}@{digest}")
-    if json.loads(payload)["critical"]["image"]["docker-manifest-digest"] != digest:
-        raise Invalid(f"{repository}@{digest}: the signature is of another image")
+def _check_layer(key: PublicKey, repository: str, digest: str, layer: Any) -> None:
+    what = f"{repository}@{digest}"
+    try:
+        blob, signature = layer["digest"], layer["annotations"][_SIGNATURE]
+    except (KeyError, TypeError):
+        raise Invalid(f"{what}: a layer has no signature") from None
+    if not isinstance(blob, str) or not isinstance(signature, str):
+        raise Invalid(f"{what}: a layer's digest or signature is not a text")
+    try:
+        payload = output("crane", "blob", f"{repository}@{blob}")
+    except (subprocess.CalledProcessError, ValueError):
+        raise Invalid(f"{what}: the registry did not give the signed text {blob}") from None
+    if f"sha256:{hashlib.sha256(payload).hexdigest()}" != blob:
+        raise Invalid(f"{what}: the registry gave other bytes for {blob}")
+    check(key, payload, signature, what)
+    try:
+        signed = json.loads(payload)["critical"]["image"]["docker-manifest-digest"]
+    except (ValueError, KeyError, TypeError):
+        raise Invalid(f"{what}: the signed text names no image") from None
+    if signed != digest:
+        raise Invalid(f"{what}: the signature is of another image")
 
 
 def claim(repository: str, digest: str) -> bytes:

@@ -30,7 +30,8 @@ def main() -> None:
             pulled(given.release, key)
     except (Invalid, OSError, subprocess.CalledProcessError) as wrong:
         sys.exit(f"verify: {wrong}")
-    print(f"{count} files: signature, hashes and SBOM are right")
+    registry = "; the registry's packages and signatures too" if given.pulled else ""
+    print(f"{count} files: signature, hashes and SBOM are right{registry}")
 
 
 def files(folder: Path, key: signing.PublicKey) -> int:
@@ -40,7 +41,7 @@ def files(folder: Path, key: signing.PublicKey) -> int:
     listed = dict(line.split("  ", 1)[::-1] for line in sums.decode().splitlines())
     there = {path.name for path in folder.iterdir()} - {SUMS, SIGNATURE, PUBLIC}
     if there != set(listed):
-        raise Invalid(f"{SUMS}: {sorted(there ^ set(listed))} is listed or there, not both")
+        raise Invalid(f"{sorted(there ^ set(listed))}: in {SUMS} or in the folder, but not in both")
     for name, digest in listed.items():
         if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
             raise Invalid(f"{name}: its bytes are not those that were signed")
