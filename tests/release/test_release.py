@@ -6,6 +6,7 @@ not made: core runs with the runtime External.
 
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.cluster.documents import FIRST, deployment, tier
+from tests.cluster.documents import FIRST, OBJECT, deployment, tier
 from tests.cluster.expect import Fleet, identities
 from tests.cluster.rig import crossplane, fleet, packages
 from tests.cluster.rig.functions import CHECKOUT
@@ -137,7 +138,9 @@ def _run_provider(world: Fleet) -> None:
 @pytest.fixture(scope="module")
 def control(released: Released, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
     unpacked = tmp_path_factory.mktemp("unpacked")
-    with Rig(CHECKOUT / ".run" / "release", (FIRST,), with_lws=False, registers=False) as rig:
+    run = CHECKOUT / ".run" / "release"
+    flags = crossplane.FLEET_FLAGS
+    with Rig(run, (FIRST,), core_flags=flags, with_lws=False, registers=False) as rig:
         kubelet = Kubelet(rig, unpacked, "team-function-kv-offload")
         try:
             yield Control(Fleet(rig), kubelet, released.made)
@@ -219,6 +222,32 @@ def test_manual_activation_stops_the_function_until_somebody_activates(installed
     assert before and before.items() <= identities(world.pods(FIRST, "")).items()
 
 
+def test_version_that_crashes_leaves_pods_and_can_be_taken_back(installed: Control):
+    world = installed.world
+    before = identities(world.pods(FIRST, ""))
+    objects = [o["metadata"]["uid"] for o in world.api.list(OBJECT, "Object")]
+    installed.kubectl("apply", *installed.files("v0.3.0"))
+
+    def crashing() -> bool:
+        installed.kubelet.tend()
+        function = world.api.get(packages.API, "Function", installed.kubelet.name)
+        return bool(installed.kubelet.crashing) and not is_true(function, "Healthy")
+
+    try:
+        world.rig.until(crashing, "the function is Unhealthy", 120, every=1)
+        assert "broken" in str(installed.kubelet.crashing)
+        assert not installed.kubelet.running
+        _until_calls_fail(world)
+        for document in (CHAT, FIRST_ENGINE):
+            assert is_true(world.get(document), "Ready")
+        assert [o["metadata"]["uid"] for o in world.api.list(OBJECT, "Object")] == objects
+    finally:
+        installed.install("v0.1.0")
+    assert installed.version() == "0.1.0"
+    _until_calls_succeed(world)
+    assert before and identities(world.pods(FIRST, "")) == before
+
+
 def _set_policy(control: Control, policy: str) -> None:
     patch = f'--patch={{"spec":{{"revisionActivationPolicy":"{policy}"}}}}'
     control.kubectl("patch", "function.pkg", control.kubelet.name, "--type=merge", patch)
@@ -230,7 +259,8 @@ def _revision(control: Control, image: str) -> Manifest | None:
 
 
 def _until_calls_fail(world: Fleet) -> None:
-    world.until_condition(CHAT, "Synced", ("False", "ReconcileError"), 60, touching=True)
+    failed = ("False", "ReconcileError")
+    world.until_condition(FIRST_ENGINE, "Synced", failed, 90, touching=True)
 
 
 def _until_calls_succeed(world: Fleet) -> None:
@@ -240,14 +270,19 @@ def _until_calls_succeed(world: Fleet) -> None:
 
 
 def test_uninstall_leaves_nothing(installed: Control):
-    """In this order: workloads, tiers, clusters, then the packages."""
+    """docs/uninstall.md, in its order: workloads, tiers, clusters, then the packages."""
     world = installed.world
     for document in (FIRST_ENGINE, SECOND_ENGINE, THIRD_ENGINE, CHAT):
         world.remove(document)
     world.until_empty(FIRST)
     _, cluster = fleet.inference_cluster(world.rig.workload(FIRST))
     world.remove(cluster)
-    installed.kubectl("delete", *installed.files("v0.1.0"), "--timeout=120s")
+    configuration = installed.kubelet.name.replace("function", "configuration") + "-tier"
+    install, standalone = installed.files("v0.1.0")
+    in_order = ("delete", "--cascade=foreground", "--timeout=120s")
+    installed.kubectl(*in_order, standalone)
+    installed.kubectl(*in_order, "configuration.pkg", configuration)
+    installed.kubectl(*in_order, "--ignore-not-found", install)
     world.rig.until(
         lambda: not installed.left(),
         "nothing of ours is left",
@@ -255,12 +290,17 @@ def test_uninstall_leaves_nothing(installed: Control):
         every=1,
         explain=lambda: "\n".join(installed.left()),
     )
+    # Neither comes back, and neither is the lock's list of packages too long.
+    time.sleep(5)
+    assert installed.left() == []
+    lock = world.api.get("pkg.crossplane.io/v1beta1", "Lock", "lock")
+    assert [each["name"] for each in lock.get("packages", ()) if "kv-offload" in each["name"]] == []
 
 
 def test_mirror_serves_the_packages_by_digest(
     installed: Control, released: Released, tmp_path_factory: pytest.TempPathFactory
 ):
-    """docs/install.md."""
+    """docs/install.md, after the uninstall."""
     page = (CHECKOUT / "docs" / "install.md").read_text()
     (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     with image.registry(tmp_path_factory.mktemp("mirror")) as address:
