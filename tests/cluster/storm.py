@@ -198,7 +198,7 @@ def main() -> None:
             found[number] = storm.costs
             storm.acts()
             for document in reversed(storm.documents()):
-                rig.control.api.delete(document)
+                storm.world.remove(document, limit=LIMIT)
     print(f"\n{CORE}\n{table(found)}")
     if given.json:
         rows = {n: {act: vars(cost) for act, cost in costs.items()} for n, costs in found.items()}
