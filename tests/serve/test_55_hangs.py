@@ -94,7 +94,7 @@ def hanging(container: Container) -> Iterator[float]:
         container.signal_all(signal.SIGCONT)
 
 
-def beside(engine: Engine) -> Callable[[], Iterator[str]]:
+def long_answer(engine: Engine) -> Callable[[], Iterator[str]]:
     return lambda: engine.stream("a short one", tokens=2048)
 
 
@@ -124,7 +124,7 @@ def test_a_part_that_hangs_freezes_no_other_request(fleet: Fleet, proof, part: s
     usual = hit(KNOWN[0])
     assert usual is not None
     container = fleet.tier.container(part)
-    with streaming(beside(engine)) as stream:
+    with streaming(long_answer(engine)) as stream:
         with hanging(container) as begun:
             slowest = 0.0
             for seed in (*NEW, *KNOWN) * 99:
@@ -164,7 +164,7 @@ def test_a_peer_that_hangs_freezes_no_other_request(fleet: Fleet, proof) -> None
     usual, tokens = ask_with_peer(engine, peer, STEADY[0])
     assert tokens == fleet.pair.found(usual.prompt_tokens)
     named, unnamed = [], []
-    with streaming(beside(engine)) as stream, hanging(peer.pod.containers["engine"]) as begun:
+    with streaming(long_answer(engine)) as stream, hanging(peer.pod.containers["engine"]) as begun:
         # The last one is over before the peer goes on.
         for known, new in zip(STEADY[1:4], STEADY[4:7], strict=True):
             if time.monotonic() - begun > HANGS - NAMED:
@@ -205,11 +205,13 @@ def _halves(fleet: Fleet) -> tuple[Engine, Engine]:
     return prefill, decode
 
 
-def _beside_both(prefill: Engine, decode: Engine, other: Engine) -> Callable[[], Iterator[str]]:
+def _stream_past_both(
+    prefill: Engine, decode: Engine, other: Engine
+) -> Callable[[], Iterator[str]]:
     """Answer on the half that goes on: of SGLang one that prefill has handed over to decode."""
     if isinstance(prefill, SGLang):
         return lambda: prefill.stream_through(decode, "a short one", tokens=7000)
-    return beside(other)
+    return long_answer(other)
 
 
 @pytest.mark.long
@@ -228,7 +230,7 @@ def test_half_that_hangs_freezes_no_other_request(fleet: Fleet, proof, half: str
     alone: list[float] = []
     refused: list[float] = []
     with ThreadPoolExecutor(4) as requests:
-        stream = _beside_both(prefill, decode, other)
+        stream = _stream_past_both(prefill, decode, other)
         of_sglang = isinstance(prefill, SGLang)
         handed = None
         if not of_sglang:
