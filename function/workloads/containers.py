@@ -93,10 +93,10 @@ def _missing(why: str, containers: Sequence[Json]) -> Refused:
 def asks_for_device(template: Mapping[str, Any]) -> bool:
     """Return whether a pod asks for an extended resource or a claim, in whichever container."""
     spec = access.mapping(template, "spec")
-    asking = [spec, *access.objects(spec, "containers"), *access.objects(spec, "initContainers")]
+    places = [spec, *access.objects(spec, "containers"), *access.objects(spec, "initContainers")]
     return bool(access.objects(spec, "resourceClaims")) or any(
         "/" in name and str(amount) not in ("0", "", "None")
-        for each in asking
+        for each in places
         for kind in ("limits", "requests")
         for name, amount in access.mapping(each, "resources", kind).items()
     )

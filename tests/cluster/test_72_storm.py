@@ -39,8 +39,8 @@ def test_one_consumers_acts_do_not_wake_the_others(storm: Storm, summary: Summar
         assert min(many - few for many, few in pairs) <= MOST_GROWTH, (act, counted)
 
 
-def acts_of_one(storm: Storm, beside: str, number: int) -> None:
+def acts_of_one(storm: Storm, how_many: str, number: int) -> None:
     """A consumer comes, is edited and goes."""
-    storm.act(f"{beside}: comes", lambda: storm.come(number))
-    storm.act(f"{beside}: edits", lambda: storm.change(number))
-    storm.act(f"{beside}: goes", lambda: storm.go(number))
+    storm.act(f"{how_many}: comes", lambda: storm.come(number))
+    storm.act(f"{how_many}: edits", lambda: storm.change(number))
+    storm.act(f"{how_many}: goes", lambda: storm.go(number))

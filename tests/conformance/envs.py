@@ -50,7 +50,7 @@ RELEASES = ("lmcache==0.5.0", "lmcache==0.5.4", "lmcache==0.5.5")
 
 # name -> modules of ours, of packages beside the environment `vllm` (requirements/NAME.txt). NIXL's
 # own module asks torch for the CUDA that it chooses its build by.
-BESIDE: Mapping[str, Mapping[str, str]] = {
+FURTHER: Mapping[str, Mapping[str, str]] = {
     "levels": {},
     "cuda12": {"nixl_meta_utils.py": "def detect_cuda_major():\n    return 12\n"},
 }
@@ -161,13 +161,13 @@ def release(requirement: str) -> Path:
 def environment_with(name: str) -> Environment:
     """Return the environment `vllm` with the packages of that name before its own."""
     made, file = environment("vllm"), REQUIREMENTS / f"{name}.txt"
-    digest = hashlib.sha256(file.read_bytes() + repr(BESIDE[name]).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(file.read_bytes() + repr(FURTHER[name]).encode()).hexdigest()[:12]
     path = cache_root() / "envs" / f"{name}-{digest}-py{PYTHON}"
     if not (path / ".ready").exists():
         shutil.rmtree(path, ignore_errors=True)
         options = ("--quiet", "--no-deps", "--compile-bytecode", "--python", made.python)
         _uv("pip", "install", *options, "--target", path, "-r", file)
-        for module, text in BESIDE[name].items():
+        for module, text in FURTHER[name].items():
             (path / module).write_text(text)
         (path / ".ready").touch()
     return replace(made, packages=path)
@@ -178,7 +178,7 @@ def main() -> int:
         try:
             for requirement in RELEASES:
                 release(requirement)
-            for name in BESIDE:
+            for name in FURTHER:
                 environment_with(name)
         except EnvironmentUnavailable as problem:
             print(problem, file=sys.stderr)

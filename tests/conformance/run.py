@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 
-from tests.conformance.envs import BESIDE, EnvironmentUnavailable, environment, environment_with
+from tests.conformance.envs import FURTHER, EnvironmentUnavailable, environment, environment_with
 from tests.tools import find
 
 MARK = "KV_OFFLOAD_NODE"  # set to "root" or "user" inside
@@ -28,7 +28,7 @@ def main() -> int:
             find.require("etcd")
             for name in ("vllm", "sglang"):
                 environment(name)
-            for name in BESIDE:
+            for name in FURTHER:
                 environment_with(name)
     except (EnvironmentUnavailable, find.ToolsMissing) as problem:
         print(problem, file=sys.stderr)

@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 SHIMS = HERE / "shims"
 GPU = "gpu"
 # Packages of the environment `vllm` that images of SGLang have as well.
-_BESIDE_SGLANG = ("mooncake*", "nixl", "nixl_cu13*", ".nixl_cu13*", "nixl_meta_utils.py")
+_SGLANG_LACKS = ("mooncake*", "nixl", "nixl_cu13*", ".nixl_cu13*", "nixl_meta_utils.py")
 
 # A repository in a hub's cache: revision -> the seed of its weights.
 REPOSITORY = "acme/tiny"
@@ -73,7 +73,7 @@ class Site:
         shutil.copy(SHIMS / "sglang/sitecustomize.py", folder)
         shutil.copy(HERE.parent / "conformance/checkers/stubs.py", folder)
         packages = next(self.image("vllm").path.glob("lib/python*/site-packages"))
-        for part in (found for name in _BESIDE_SGLANG for found in packages.glob(name)):
+        for part in (found for name in _SGLANG_LACKS for found in packages.glob(name)):
             if part.is_dir():
                 shutil.copytree(part, folder / part.name)
             else:

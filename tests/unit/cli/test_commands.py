@@ -462,7 +462,7 @@ def test_explain_shows_how_the_container_starts(write, name) -> None:
         assert words in result.stdout
 
 
-ASKING = "modelplane.ai/kv-offload-"
+REQUESTING = "modelplane.ai/kv-offload-"
 # annotations of the pods, arguments of the command -> whether a tick is shown, what is said
 TICKS = {
     "the tier that is named": ({"tier": "modelplane-system/chat"}, [], True, "LMCacheMPConnector"),
@@ -488,7 +488,7 @@ def test_explain_ticks_only_wired_workloads(write, name: str) -> None:
     annotations, options, ticked, said = TICKS[name]
     document = yaml.safe_load(DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
     metadata = document["spec"]["template"].setdefault("metadata", {})
-    metadata["annotations"] = {f"{ASKING}{key}": value for key, value in annotations.items()}
+    metadata["annotations"] = {f"{REQUESTING}{key}": value for key, value in annotations.items()}
     path = write("d.yaml", yaml.safe_dump(document))
     result = run("explain", path, "--tier", TIER, *options)
     assert (result.exit_code == 0, "✔" in result.stdout) == (ticked, ticked), result.stdout
@@ -729,7 +729,7 @@ def test_explain_json_is_the_functions_verdict(write, name: str) -> None:
     annotations, expected, code = VERDICTS[name]
     document = yaml.safe_load(DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0"))
     metadata = document["spec"]["template"].setdefault("metadata", {})
-    metadata["annotations"] = {f"{ASKING}{key}": value for key, value in annotations.items()}
+    metadata["annotations"] = {f"{REQUESTING}{key}": value for key, value in annotations.items()}
     path = write("d.yaml", yaml.safe_dump(document))
     result = run("explain", path, "--tier", TIER, "-o", "json")
     (shown,) = json.loads(result.stdout)["workloads"]

@@ -155,16 +155,16 @@ def test_unresolved_call_counts_no_refusal() -> None:
 
 
 # (containers beside the engine's own, what is said of them)
-BESIDE = {
+NEIGHBOURS = {
     "a second engine": ([{"name": "decode", "image": "vllm/vllm-openai:v0.32.0"}], "decode"),
     "a proxy": ([{"name": "routing-proxy", "image": "vllm/vllm-openai:v0.32.0"}], ""),
     "no engine": ([{"name": "web", "image": "nginx:1.27"}], ""),
 }
 
 
-@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize("name", NEIGHBOURS)
 def test_message_names_an_unwired_engine_of_the_same_pod(name: str) -> None:
-    more, who = BESIDE[name]
+    more, who = NEIGHBOURS[name]
     engine = d.engine()
     d.wired_pod(engine)["spec"]["containers"] += more
     got = call(d.replica(), desired={KEY: engine}, required=d.requirements(d.ready_tier()))
