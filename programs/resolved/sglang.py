@@ -13,35 +13,54 @@ json_model_override_args model_impl speculative_algorithm"""
 
 
 def resolved(server_args, pool):
-    """Return the digest of all ranks of tensor parallelism. RuntimeError in all where they differ.
+    """Return the digest of all ranks. RuntimeError in all where ranks of one stage differ.
 
-    SGLang's keys name the rank where ranks hold other blocks: no word is of one rank.
+    SGLang's keys name the rank where ranks hold other blocks: no word is of one rank. Stages of a
+    pipeline may differ, and the digest of each rank names all: other weights in one stage change
+    what the next stages compute.
     """
     begun = time.monotonic()
     try:
         found, problem = words(server_args, pool), ""
     except Exception as error:  # raised here, other ranks would wait
         found, problem = {}, f"{type(error).__name__}: {error}"
-    rows = _ranks((as_text(found), problem))
-    problems = {row[1] for row in rows} - {""}
-    if problems or len(set(rows)) > 1:
-        raise RuntimeError(NO_DIGEST + " <> ".join(sorted(problems or {row[0] for row in rows})))
+    stages = _stages((as_text(found), problem), _layers(pool))
+    problems = {row[1] for rows in stages for row in rows} - {""}
+    differing = [rows for rows in stages if len({row[:2] for row in rows}) > 1]
+    if problems or differing:
+        texts = problems or {row[0] for row in differing[0]}
+        raise RuntimeError(NO_DIGEST + " <> ".join(sorted(texts)))
+    if len(stages) > 1:
+        found = {"stages": [[rows[0][2], json.loads(rows[0][0])] for rows in stages]}
     return digest_of(found, begun, "sglang")
 
 
-def _ranks(mine):
-    """Return what all ranks bring: other weights on one node change the blocks of all."""
+def _stages(mine, layers):
+    """Return what all ranks bring, by stage: other weights on one node change all blocks."""
     import torch.distributed as distributed
 
     if not distributed.is_initialized():
-        return [mine]
-    from sglang.srt.distributed.parallel_state import get_tp_group
+        return [[(*mine, layers)]]
+    from sglang.srt.distributed.parallel_state import get_pp_group, get_tp_group
 
-    group = get_tp_group()
+    rows = _gathered(distributed, get_tp_group(), (*mine, layers))
+    return _gathered(distributed, get_pp_group(), rows)
+
+
+def _gathered(distributed, group, mine):
     rows = [mine] * group.world_size
     if len(rows) > 1:
         distributed.all_gather_object(rows, mine, group=group.cpu_group)
     return rows
+
+
+def _layers(pool):
+    """Return the layers of this rank: keys name a stage, not which layers it has."""
+    return [getattr(_first(pool), name, None) for name in ("start_layer", "end_layer")]
+
+
+def _first(pool):
+    return getattr(getattr(pool, "anchor_entry", None), "host_pool", pool)
 
 
 def words(server_args, pool):
@@ -50,7 +69,7 @@ def words(server_args, pool):
     from sglang.srt.arg_groups.overrides import resolved_view
 
     given = resolved_view(server_args)
-    pool = getattr(getattr(pool, "anchor_entry", None), "host_pool", pool)
+    pool = _first(pool)
     draft = given.speculative_draft_model_path
     found = {
         "format": FORMAT,

@@ -68,6 +68,7 @@ def words(vllm_config, kv_cache_config):
         "format": FORMAT,
         "vllm": [vllm.__version__, current_platform.device_type],
         "additional": vllm_config.additional_config,
+        "stages": os.getenv("VLLM_PP_LAYER_PARTITION"),
         "layout": _layout(cache),
         "groups": [_spec(group.kv_cache_spec) for group in kv_cache_config.kv_cache_groups],
         "models": [[_config(one), _weights(one, load)] for one in (model, draft) if one],

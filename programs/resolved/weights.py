@@ -20,7 +20,7 @@ def digest_of(found, begun, log="vllm"):
 
 
 def as_text(value):
-    """As JSON that is alike in every process."""
+    """JSON, alike in every process."""
     text = json.dumps(value, sort_keys=True, default=_other)
     return re.sub(r" at 0x[0-9a-f]+", "", text)
 
@@ -30,7 +30,7 @@ def _other(value):
 
 
 def public(value):
-    """Less where the configuration lies, and who wrote it."""
+    """Without its place and author."""
     if isinstance(value, dict):
         names = (k for k in value if not str(k).startswith("_") and k != "transformers_version")
         return {str(name): public(value[name]) for name in names}
@@ -61,7 +61,7 @@ def fingerprint(files):
 
 
 def _tensors(stream, size):
-    """Return the middle of each tensor of a safetensors file."""
+    """Return the middle of each tensor."""
     try:
         (length,) = struct.unpack("<Q", _read(stream, 0, 8))
         if not 0 < length < min(size, _HEADER) or _read(stream, 8, 1) != b"{":

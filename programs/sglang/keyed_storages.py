@@ -22,7 +22,10 @@ def register():
             storage_config.extra_config = {**extra, "extra_backend_tag": f"{tag}-{digest}"}
         else:
             storage_config.model_name = f"{storage_config.model_name or ''}-{digest}"
-        made = create(backend_name, storage_config, mem_pool_host, *more, **names)
+        try:
+            made = create(backend_name, storage_config, mem_pool_host, *more, **names)
+        except FileExistsError:  # another stage or engine made the same folder of files
+            made = create(backend_name, storage_config, mem_pool_host, *more, **names)
         keys = filter(None, (getattr(made, name, None) for name in _KEYS))
         if not all(digest in key for key in keys):
             raise RuntimeError(_NO_PLACE)

@@ -139,6 +139,41 @@ def test_pages_that_other_engines_resolved_are_misses(hicache: HicacheStorage, t
     assert copied.result["steps"] == [{"there": 8, "equal": 8}]
 
 
+def test_other_weights_in_one_stage_change_the_keys_of_all(
+    hicache: HicacheStorage, node, tmp_path
+) -> None:
+    """SGLang's own groups, two ranks in each of two stages: what the second stage computes depends
+    on the weights of the first."""
+    write_model(tmp_path / "model", 1)
+    write_model(tmp_path / "other", 2)
+    wired = _engine(tmp_path, "model", "--tp-size", "2", "--pp-size", "2")
+    model, other = (str(tmp_path / name) for name in ("model", "other"))
+    flags = wired["flags"][2:]
+
+    def ranks(*models: str) -> list[dict[str, str]]:
+        env = wired["env"] | {"GLOO_SOCKET_IFNAME": "lo"}
+        said = hicache.ranks(models, env=env, flags=flags)
+        assert said.ok, said.log
+        return said.result["ranks"]
+
+    digests = {}
+    for name, models in {
+        "all": [model] * 4,
+        "all again": [model] * 4,
+        "the first stage": [other] * 2 + [model] * 2,
+        "the second stage": [model] * 2 + [other] * 2,
+    }.items():
+        found = ranks(*models)
+        assert all("key" in rank for rank in found), found
+        keys = [rank["key"] for rank in found]
+        assert [key[-8:] for key in keys] == ["_0_2_2_0", "_1_2_2_0", "_0_2_2_1", "_1_2_2_1"]
+        (digests[name],) = {key.rsplit("_", 4)[0] for key in keys}
+    assert digests["all"] == digests.pop("all again")
+    assert len(set(digests.values())) == 3, digests
+    for rank in ranks(model, other, model, model):
+        assert "cannot tell this engine's pages from other engines'" in rank["error"]
+
+
 def test_the_evictor_bounds_files_of_every_identity(hicache: HicacheStorage, node, engines) -> None:
     """Pages of a model that nobody serves any more go first; to SGLang what is gone is a miss, and
     it writes it again."""

@@ -9,9 +9,15 @@ that the storage says are there and those that came back with the bytes of SEED.
 
 With `flags`, SGLang's, its arguments are resolved and published as in a scheduler's process, and
 its plugins are loaded; `milliseconds`: how long it took then to make the storage.
+
+Request `{"engine": [MODEL, ...], "flags": [...], "env": {...}}`: one process for each rank of an
+engine, in SGLang's own groups over gloo, with the files of MODEL. The result: `ranks`, for each
+`{"key": TEXT}`, what its keys of pages end with, or `{"error": TEXT}`.
 """
 
+import json
 import os
+import socket
 import time
 
 import service
@@ -20,6 +26,7 @@ import stubs
 stubs.install("triton", "torchvision", "IPython", "gguf", "sgl_kernel")
 
 import torch  # noqa: E402
+from sglang.srt.distributed import parallel_state  # noqa: E402
 from sglang.srt.mem_cache.device_pool_info import (  # noqa: E402
     KVBufferLayout,
     KVBuffers,
@@ -30,7 +37,7 @@ from sglang.srt.mem_cache.hybrid_cache import hybrid_cache_controller  # noqa: E
 from sglang.srt.mem_cache.pool_host.mha import MHATokenToKVPoolHost  # noqa: E402
 from sglang.srt.mem_cache.storage.backend_factory import StorageBackendFactory  # noqa: E402
 from sglang.srt.plugins import load_plugins  # noqa: E402
-from sglang.srt.runtime_context import SpawnRanks, publish  # noqa: E402
+from sglang.srt.runtime_context import SpawnRanks, get_parallel, publish  # noqa: E402
 from sglang.srt.server_args import prepare_server_args  # noqa: E402
 
 LAYERS, HEADS, DIM = 2, 2, 64
@@ -152,7 +159,55 @@ class Storage:
         return {"there": there, "equal": equal}
 
 
+def _ranks(models: list[str], flags: list[str]) -> list[dict]:
+    """What each rank of an engine adds to its keys, or why it stops."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    replies = []
+    end, ended = os.pipe()
+    for rank, model in enumerate(models):
+        read, write = os.pipe()
+        if os.fork() == 0:
+            os.close(ended)
+            try:
+                said = {"key": _key_of_rank(rank, len(models), address, model, flags)}
+            except Exception as problem:
+                said = {"error": f"{type(problem).__name__}: {problem}"}
+            os.write(write, json.dumps(said).encode())
+            os.close(write)
+            os.read(end, 1)  # others still need what this rank listens on
+            os._exit(0)
+        os.close(write)
+        replies.append(read)
+    found = [json.loads(os.fdopen(reply).read()) for reply in replies]
+    os.close(ended)
+    return found
+
+
+def _key_of_rank(rank: int, size: int, address: str, model: str, flags: list[str]) -> str:
+    """As a scheduler does: arguments, groups, pools, and the storage last."""
+    given = prepare_server_args(["--device", "cpu", "--model-path", model, *flags])
+    publish(given, role="scheduler", ranks=SpawnRanks(world_rank=rank))
+    load_plugins()
+    parallel_state.init_distributed_environment(size, rank, address, rank, "gloo", timeout=60)
+    parallel_state.initialize_model_parallel(backend="gloo")
+    parallel = get_parallel()
+    storage = Storage(
+        {
+            "storage": "file",
+            "rank": parallel.tp_rank,
+            "ranks": parallel.tp_size,
+            "stage": parallel.pp_rank,
+            "stages": parallel.pp_size,
+        }
+    )
+    return storage.backend.config_suffix
+
+
 def answer(request: dict) -> dict:
+    if "engine" in request:
+        return {"ranks": _ranks(request["engine"], request["flags"])}
     if "storage" not in request:
         return {}
     storage = Storage(request)

@@ -50,10 +50,26 @@ class Elsewhere:
         self.config_suffix = "_model"
 
 
+class Racing(Files):
+    """HiCacheFile that looks for its folder just before another stage makes it."""
+
+    def __init__(self, config: Any):
+        if not getattr(config, "raced", False):
+            config.raced = True
+            raise FileExistsError(17, "File exists", "/cache")
+        super().__init__(config)
+
+
 class Factory:
     @classmethod
     def create_backend(cls, backend_name: str, storage_config: Any, mem_pool_host: Any) -> Any:
-        kinds = {"file": Files, "mooncake": Pool, "older": Tagged, "elsewhere": Elsewhere}
+        kinds = {
+            "file": Files,
+            "mooncake": Pool,
+            "older": Tagged,
+            "elsewhere": Elsewhere,
+            "racing": Racing,
+        }
         return kinds[backend_name](storage_config)
 
 
@@ -134,22 +150,36 @@ def digest(given: Any, of: Any = None) -> str:
     return str(found.__dict__["resolved"](given, of or pool()))
 
 
-def of_ranks(monkeypatch: pytest.MonkeyPatch, given: Any, *others: tuple[str, str]) -> str:
-    """Return the digest in one rank of several; `others`: what the others bring."""
-    group = SimpleNamespace(world_size=len(others) + 1, cpu_group="gloo")
+def of_ranks(
+    monkeypatch: pytest.MonkeyPatch,
+    given: Any,
+    *others: tuple[str, str],
+    stages: tuple[str, ...] = (),
+    of: Any = None,
+) -> str:
+    """Return the digest in one rank of several. `others`: what the others of its stage bring;
+    `stages`: what a later stage's ranks bring."""
 
     def gather(rows: list[Any], mine: Any, group: str) -> None:
-        assert group == "gloo"
-        rows[:] = [mine, *others]
+        if group == "tensor":
+            rows[:] = [mine, *((*other, mine[2]) for other in others)]
+        else:
+            rows[:] = [mine, *([(text, "", [1, 2])] for text in stages)]
 
+    groups = {
+        f"get_{name}_group": lambda kind=kind, rows=rows: SimpleNamespace(
+            world_size=len(rows) + 1, cpu_group=kind
+        )
+        for name, kind, rows in (("tp", "tensor", others), ("pp", "pipeline", stages))
+    }
     distributed: Any = sys.modules["torch.distributed"]
     distributed.is_initialized, distributed.all_gather_object = lambda: True, gather
-    state: Any = SimpleNamespace(get_tp_group=lambda: group)
+    state: Any = SimpleNamespace(**groups)
     monkeypatch.setitem(
         sys.modules, "sglang.srt.distributed", SimpleNamespace(parallel_state=state)
     )  # type: ignore[arg-type]
     monkeypatch.setitem(sys.modules, "sglang.srt.distributed.parallel_state", state)
-    return digest(given)
+    return digest(given, of)
 
 
 def words(given: Any) -> str:
@@ -182,6 +212,30 @@ def test_ranks_that_differ_stop_together(
         of_ranks(monkeypatch, arguments(tmp_path / "empty"), (words(given), ""))
 
 
+def test_each_stage_of_a_pipeline_counts_in_every_rank(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, tmp_path: Path
+) -> None:
+    """Other weights in one stage change what the next ones compute. Stages may differ."""
+    given, other = arguments(folder), arguments(model(tmp_path / "b", weights=b"others"))
+    same, mixed, alone = words(given), words(other), digest(given)
+
+    def told(*stages: str, **layers: int) -> str:
+        return of_ranks(monkeypatch, given, (same, ""), stages=stages, of=pool(**layers))
+
+    found = {
+        "one stage": told(),
+        "two": told(same),
+        "two, the second with other weights": told(mixed),
+        "three": told(same, same),
+        "two, other layers in the first": told(same, start_layer=0, end_layer=9),
+    }
+    assert len(set(found.values())) == len(found), found
+    assert found["one stage"] == alone
+    assert found["two"] == told(same)
+    with pytest.raises(RuntimeError, match=r"cannot tell .* <> "):
+        of_ranks(monkeypatch, given, (mixed, ""), stages=(same,))
+
+
 def test_digest_follows_the_name_or_the_tag(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     given = arguments(folder)
     ours = digest(given)
@@ -193,6 +247,15 @@ def test_digest_follows_the_name_or_the_tag(monkeypatch: pytest.MonkeyPatch, fol
     assert shared == TAG, "SGLang's own configuration is as it was given"
     older = created(monkeypatch, given, "older", TAG)
     assert older.extra_backend_tag == f"0123456789ab-{ours}"
+
+
+def test_stages_that_make_one_folder_at_once_start(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    """SGLang's storage of files makes its folder in the first rank of every stage."""
+    given = arguments(folder)
+    made = created(monkeypatch, given, "racing")
+    assert made.config_suffix == f"_served-{digest(given)}_0_1"
 
 
 def test_another_way_of_keys_stops_the_engine(

@@ -165,6 +165,13 @@ def test_what_makes_a_block_changes_the_key(folder: Path, more: dict[str, Any]) 
     assert prefix(config(folder)) != prefix(config(folder, **more))
 
 
+def test_layers_of_each_stage_change_the_key(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Keys name a stage of a pipeline, not which layers it has."""
+    usual = prefix(config(folder))
+    monkeypatch.setenv("VLLM_PP_LAYER_PARTITION", "12,20")
+    assert prefix(config(folder)) != usual
+
+
 def test_shape_of_blocks_changes_the_key(folder: Path) -> None:
     assert prefix(config(folder)) != prefix(config(folder), "another spec")
 
