@@ -90,7 +90,10 @@ class DocumentView:
         self._bad = bad
 
     def __getitem__(self, name: str) -> Any:
-        field, loc = fields(self.model)[name], (*self.loc, name)
+        loc = (*self.loc, name)
+        if name not in fields(self.model):  # an object where a list belongs is iterated
+            raise UnreadableField(loc)
+        field = fields(self.model)[name]
         if self._bad and (loc in self._bad or self.loc in self._bad):
             raise UnreadableField(loc)
         if name in self._raw:

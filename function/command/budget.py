@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
+from threading import Event, Semaphore
 
 from function.facts import Table
 
@@ -22,6 +22,13 @@ ARGUMENT_BYTES = 128 * 1024 - 1
 
 # Shells that start shells, or eval, in one another.
 SHELLS_DEEP = 8
+
+# Of the calls that have used this part of a limit, one goes on at a time: what is quick waits for
+# one that computes, not for all.
+_PART = 8
+_LONG = Semaphore()
+# Seconds between two looks whether the client is still there.
+_LOOK = 1.0
 
 
 @dataclass(frozen=True)
@@ -57,10 +64,21 @@ class Cancelled(BaseException):
 class CallBudget:
     """The work done for all containers of one call. `counted`: {name of a limit: how much}."""
 
-    def __init__(self, cancelled: Event | None = None) -> None:
-        """Start a budget; `cancelled` is set when the client has gone."""
+    def __init__(self, cancelled: Event | None = None, turns: Semaphore | None = None) -> None:
+        """Start a budget; `cancelled` is set when the client has gone.
+
+        `turns`: what long calls hold one after another, until `end()`.
+        """
         self.counted: dict[str, int] = {}
         self._cancelled = cancelled or Event()
+        self._turns = turns
+        self._holds = False
+
+    def end(self) -> None:
+        """Let the next long call go on."""
+        if self._holds and self._turns is not None:
+            self._turns.release()
+        self._turns = None
 
     def charge(self, name: str, amount: int) -> None:
         """Count work. Raise CallSpent at a limit, Cancelled when the client has gone."""
@@ -69,11 +87,19 @@ class CallBudget:
         used = self.counted.get(name, 0) + amount
         self.counted[name] = used
         limit = LIMITS[name]
+        if used * _PART > limit.call and self._turns is not None and not self._holds:
+            self._wait(self._turns)
         if used > limit.call:
             raise CallSpent(
                 f"reading all commands of this composite needs more than {limit.call:,} "
                 f"{limit.what}: split the composite, or shorten the scripts and env of its pods"
             )
+
+    def _wait(self, turns: Semaphore) -> None:
+        while not turns.acquire(timeout=_LOOK):
+            if self._cancelled.is_set():
+                raise Cancelled
+        self._holds = True
 
     def affords(self, counted: Mapping[str, int]) -> bool:
         """Return whether that much work more meets no limit."""
@@ -89,10 +115,11 @@ _call: ContextVar[CallBudget | None] = ContextVar("call", default=None)
 @contextmanager
 def of_call(cancelled: Event | None = None) -> Iterator[CallBudget]:
     """Begin a call of this thread: what it reads inside is charged to one budget."""
-    begun = _call.set(made := CallBudget(cancelled))
+    begun = _call.set(made := CallBudget(cancelled, _LONG))
     try:
         yield made
     finally:
+        made.end()
         _call.reset(begun)
 
 

@@ -14,6 +14,8 @@ _LOOSE = frozenset(
     """string translated_string heredoc_body heredoc_redirect expansion arithmetic_expansion
  test_command regex c_style_for_statement""".split()  # noqa: SIM905
 )
+# Builtins that run the builtin behind them.
+_RUN_BUILTINS = ("command", "builtin")
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class Script:
     def error(self) -> str:
         """Why the grammar cannot read the script, with the line; "" when it can."""
         if not self.tree.broken:
-            return self._misread
+            return self._misread or self._aliased
         bad = next((node.start for node in self.tree.nodes if node.broken), 0)
         return f"the shell grammar cannot read the script (line {self.line(bad)})"
 
@@ -120,6 +122,16 @@ class Script:
                 left = node.children[-1]
                 if not _blank(data[left.end :], False):
                     return self._goes_on(left)
+        return ""
+
+    @property
+    def _aliased(self) -> str:
+        """Where the script defines an alias: dash then runs another command than the one named."""
+        for command in self.commands:
+            words = [self.name(command), *map(self.slice, command.all("argument"))]
+            at = next((i for i, word in enumerate(words) if word not in _RUN_BUILTINS), 0)
+            if words[at] == "alias" and len(words) > at + 1:
+                return f"it defines an alias (line {self.line(command.start)})"
         return ""
 
     def _goes_on(self, node: Node) -> str:

@@ -24,6 +24,7 @@ POSITIONAL = "@"
 _IDENTIFIER = re.compile(rb"[A-Za-z_]\w*", re.ASCII)
 # A word that names a variable: `A`, `"A"`, `A=1`, `"A=1"`.
 _NAMES = re.compile(rb"[\"']?([A-Za-z_]\w*)(?:\+?=|[\"']?\Z)", re.ASCII)
+_INTEGER = re.compile(rb"-\w*i", re.ASCII)
 _WRITTEN_OUT = re.compile(r"[\w./][\w./-]*\Z", re.ASCII)
 # Commands that may set any variable: they run a text, or their name is an expansion ("").
 _CHANGE_ANY = frozenset({"", ".", "source", "eval", "time"})
@@ -37,6 +38,8 @@ _CHANGE_SHELL = frozenset(
 # POSIX: an assignment in front of these stays.
 _SPECIAL = frozenset({"", ":", ".", "eval", "set", "shift", "times", "trap", "unset"})
 _ARITHMETIC = frozenset({"arithmetic_expansion", "c_style_for_statement", "subscript"})
+# Operators of `[[ ]]` whose operands are arithmetic.
+_COMPARED = frozenset(b"-eq -ne -lt -le -gt -ge -v".split())
 # Variables that the shell itself changes.
 _CHANGED_BY_SHELL = frozenset(
     """_ BASHPID BASH_ARGC BASH_ARGV BASH_COMMAND BASH_LINENO BASH_SOURCE BASH_SUBSHELL COLUMNS
@@ -141,7 +144,8 @@ class _Changes:
 
     def __init__(self, script: Script, budget: Budget) -> None:
         self.names: dict[str, list[Node]] = {}
-        self.any_from = self.positional_until = len(script.text.data) + 2
+        # What cannot be read may change anything.
+        self.any_from = self.positional_until = 0 if script.error else len(script.text.data) + 2
         self.scopes = _Scopes()
         self._script = script
         # The outermost loop or function around the current node: what changes in it may have
@@ -169,6 +173,11 @@ class _Changes:
                 self._named(node, node.all("variable"))
             case "expansion" if any(child.type in ("=", ":=") for child in node.children):
                 self._named(node, node.named_children[:1])
+            case "binary_expression" | "unary_expression" if any(
+                child.type == "test_operator" and self._script.bytes(child) in _COMPARED
+                for child in node.children
+            ):
+                self._arithmetic(node)
             case kind if kind in _ARITHMETIC or (
                 kind == "compound_statement"
                 and self._script.text.data.startswith(b"((", node.start)
@@ -194,6 +203,8 @@ class _Changes:
         """Read export, declare, local and unset: with options they may do more than assign."""
         exports = self._script.text.data.startswith(b"export", node.start)
         options = any(self._script.bytes(child)[:1] in (b"-", b"+") for child in node.children)
+        if any(_INTEGER.match(self._script.bytes(child)) for child in node.children):
+            self._any(node, positional=False)  # `N=A=2` sets A too, here or later
         for child in node.named_children:
             if child.type == "variable_assignment":
                 if options:

@@ -18,10 +18,20 @@ from function.api.tier import KVOffloadTierSpec
 LMCACHE = {"l1": {"sizeGiB": 40}}
 BACKENDS = ", ".join(SPECS)
 OF_A_TIER = [
-    *("allowedNamespaces", "backend", "events", "gpuVisibility", "image", "monitoring", "name"),
+    *(
+        "allowedNamespaces",
+        "backend",
+        "events",
+        "gpuVisibility",
+        "image",
+        "monitoring",
+        "name",
+        "observe",
+    ),
     *(
         "namespace",
         "nodes",
+        "payload",
         "rdma",
         "readiness",
         "shareDeclaredIdentities",

@@ -267,6 +267,8 @@ CLOSED = [
     ("./start.sh vllm serve m", (), {}, "./start.sh"),
     ("cat <<EOF\n$(vllm serve m)\nEOF", (), {}, "here-document"),
     ("echo `vllm serve m`", (), {}, "backquotes"),
+    ("alias vllm=echo\nvllm serve m", (), {}, "an alias (line 1)"),
+    ("command alias vllm=echo\nvllm serve m", (), {}, "an alias (line 1)"),
     ("$WRAPPER vllm serve m", (), {}, "$WRAPPER"),
     ('eval "vllm $ARGS serve; vllm serve m"', (), {}, "ARGS"),
     ('run() { vllm serve "$@"; }\nrun a\nrun b', (), {}, "$@"),

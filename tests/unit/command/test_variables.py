@@ -64,6 +64,13 @@ READ = [
     ("A=0; A=$((A+1)); vllm serve $A", None),
     ("A=0; ((A++)); vllm serve $A", None),
     ("declare -i N; N=1+1; vllm serve $N", None),
+    ("A=1; [[ A=3 -eq 3 ]]; vllm serve $A", None),
+    ("A=1; [[ 3 -eq A++ ]]; vllm serve $A", None),
+    ("A=1; [[ -v B[A=2] ]]; vllm serve $A", None),
+    ("A=1; [[ $A == 1 && $A -eq 1 ]] && vllm serve m$A", ["m1"]),
+    ("A=1; declare -i N=A=2; vllm serve $A", None),
+    ("A=1; declare -i N; N=A=2; vllm serve $A", None),
+    ("A=1; echo ${A:A=2}; vllm serve $A", None),
     ("vllm serve ${A:=z} x$A", None),
     ("A=1; A[0]=x; vllm serve $A", None),
     # Expansion and splitting.

@@ -1,6 +1,6 @@
 """One budget for all commands of a call: who meets its end, and what the others get."""
 
-from threading import Event
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -93,3 +93,36 @@ def test_work_stops_when_the_client_has_gone() -> None:
 
 def test_a_limit_of_the_call_is_no_refusal_that_is_remembered() -> None:
     assert not issubclass(budget.CallSpent, Refused)
+
+
+def test_one_long_call_goes_on_at_a_time() -> None:
+    """The others wait, and a quick one passes; a waiting call stops when its client goes."""
+    long, quick = LIMITS["scripts"].call // 8 + 1, LIMITS["scripts"].call // 8
+    done: list[str] = []
+    gone = Event()
+
+    def work(name: str, amount: int, cancelled: Event) -> None:
+        try:
+            with budget.of_call(cancelled) as spent:
+                spent.charge("scripts", amount)
+                done.append(name)
+        except budget.Cancelled:
+            done.append(f"{name} cancelled")
+
+    with budget.of_call() as first:
+        first.charge("scripts", long)
+        first.charge("steps", LIMITS["steps"].call)
+        second, third = (
+            Thread(target=work, args=(name, long, cancelled))
+            for name, cancelled in (("second", Event()), ("third", gone))
+        )
+        second.start()
+        third.start()
+        work("quick", quick, Event())
+        gone.set()
+        third.join(30)
+        assert done == ["quick", "third cancelled"]
+    second.join(30)
+    assert done[2:] == ["second"]
+    work("fourth", long, Event())
+    assert done[3:] == ["fourth"]

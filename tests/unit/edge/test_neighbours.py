@@ -38,6 +38,22 @@ def worst(number: int, containers: int = 10) -> fnv1.RunFunctionRequest:
     return asked
 
 
+def heavy(number: int) -> fnv1.RunFunctionRequest:
+    """Six scripts of 48 KB of assignments: the most that one call computes."""
+    document = d.engine()
+    pod = d.wired_pod(document)["spec"]
+    script = "".join(f"A{n}={number}\n" for n in range(5000)) + "vllm serve m"
+    pod["containers"] = [
+        {"name": f"c{n}", "command": ["sh", "-c"], "args": [f"{script} --seed {n}"]}
+        for n in range(6)
+    ]
+    asked = request(
+        d.replica(namespace=f"team-{number}"), desired={"engine": document}, required=REQUIRED
+    )
+    asked.meta.tag = f"heavy {number}"
+    return asked
+
+
 def other(number: int) -> fnv1.RunFunctionRequest:
     document = d.engine(args=[f"a/model-{number}"])
     asked = request(d.replica(namespace="team-b"), desired={"engine": document}, required=REQUIRED)
@@ -71,6 +87,33 @@ async def test_quick_calls_are_answered_during_expensive_calls() -> None:
     # docs/security.md has the figures of a machine; here nobody waits for the attackers to end.
     assert median(cold) < 2, cold
     assert median(steady) < 2, steady
+
+
+async def test_long_calls_of_five_namespaces_do_not_hold_up_a_quick_one() -> None:
+    """In seconds of CPU: each long call takes a tenth of a second and more."""
+    async with serving(fn.FunctionRunner()) as channel:
+        stub = grpcv1.FunctionRunnerServiceStub(channel)
+        await seconds(stub, other(-1))
+        begun = time.process_time()
+        await stub.RunFunction(heavy(-1), timeout=LIMIT)
+        long = time.process_time() - begun
+
+        async def attack(lane: int) -> None:
+            for number in range(lane, 10_000, 5):
+                await stub.RunFunction(heavy(number), timeout=LIMIT)
+
+        attackers = [asyncio.ensure_future(attack(lane)) for lane in range(5)]
+        await asyncio.sleep(0.3)
+        waited = []
+        for number in range(15):
+            begun = time.process_time()
+            await stub.RunFunction(other(number), timeout=LIMIT)
+            waited.append(time.process_time() - begun)
+        for attacker in attackers:
+            attacker.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await attacker
+    assert median(waited) < long / 2, (long, waited)
 
 
 async def test_a_namespace_has_a_part_of_the_threads() -> None:

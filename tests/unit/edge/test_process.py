@@ -16,12 +16,10 @@ import pytest
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from tests.cluster.rig.certs import Authority
-from tests.unit.composers import documents as d
-from tests.unit.composers.calls import request
+from tests.unit.edge.test_neighbours import heavy
 
 LIMIT = 60  # seconds; what takes longer is stuck
 CALLS = 8
-REQUIRED = d.requirements(d.ready_tier())
 
 
 @contextlib.contextmanager
@@ -36,22 +34,6 @@ def server(*options: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     finally:
         process.kill()
         process.wait()
-
-
-def heavy(number: int) -> fnv1.RunFunctionRequest:
-    """Six scripts of 48 KB of assignments: the most that one call computes."""
-    document = d.engine()
-    pod = d.wired_pod(document)["spec"]
-    script = "".join(f"A{n}={number}\n" for n in range(5000)) + "vllm serve m"
-    pod["containers"] = [
-        {"name": f"c{n}", "command": ["sh", "-c"], "args": [f"{script} --seed {n}"]}
-        for n in range(6)
-    ]
-    asked = request(
-        d.replica(namespace=f"team-{number}"), desired={"engine": document}, required=REQUIRED
-    )
-    asked.meta.tag = f"heavy {number}"
-    return asked
 
 
 def cpu(process: subprocess.Popen[bytes]) -> float:
