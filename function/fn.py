@@ -29,14 +29,20 @@ from function.composers import cluster, deployment, deployment_report, tier
 from function.composers.consumer import composer as consumer
 from function.composers.step_input import BadInput, read_input
 from function.edge import metrics, replies, response, structs
-from function.edge.answer import TTL_UNRESPONSIVE, Answer
+from function.edge.answer import (
+    TTL_UNRESPONSIVE,
+    TTL_WATCHED,
+    TTL_WITH_REQUIREMENTS,
+    Answer,
+)
 from function.edge.replies import Counted, Replies, Reply
 from function.edge.request import Call
 from function.edge.shares import Shares
 from function.names import GROUP
 
-# The interpreter runs one at a time; others let short calls overtake a long one.
-THREADS = 4
+# The interpreter runs one at a time; the others let short calls overtake long ones. One long call
+# runs at a time, and the rest of them wait (command/budget.py).
+THREADS = 16
 # Of them, for the composites of one namespace: with two, its neighbours wait twice as long.
 THREADS_OF_NAMESPACE = 1
 # What of a request may be parsed on the event loop: about a millisecond.
@@ -158,6 +164,9 @@ class FunctionRunner(grpcv1.FunctionRunnerServiceServicer):
             with budget.of_call(gone):
                 answer = composer(call, step_input, self.backends)
             _keep_taken(call, answer)
+            answer.asks_for_more = call.lacks(answer.requirements)
+            if answer.ttl == TTL_WITH_REQUIREMENTS and call.is_watched(answer.requirements):
+                answer.ttl = TTL_WATCHED
             if call.is_unresponsive:
                 answer.ttl = min(answer.ttl, TTL_UNRESPONSIVE)
             counted.refusals = tuple(answer.refusals)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from function.composers import usage
 from function.kube import access
 from function.kube.access import Json
 
@@ -46,21 +45,47 @@ def admitted(tier: Mapping[str, Any], usages: list[Json]) -> list[Json]:
     return [each for each in usages if counts(access.text(each, "metadata", "namespace"))]
 
 
-def users_status(tier: Mapping[str, Any], counted: list[Json]) -> Json:
-    """Return what a tier's status says of its users; it changes seldom.
+def is_settled(tier: Mapping[str, Any]) -> bool:
+    """Return whether the status says whom the tier admits, and no closed namespace uses it.
 
-    Core 2.4 calls every consumer at each change. The Usages themselves list the users.
-
-    `counted`: the Usages that count. Where more closed namespaces are in use than the status may
-    hold, the Usages of every namespace count until they fit.
+    Then nothing depends on who its users are. A tier that has composed nothing has none.
     """
-    before = access.mapping(tier, "status").get("consumers")
-    number = {"consumers": usage.step({usage.user(each) for each in counted}, before)}
+    status = access.mapping(tier, "status")
+    if "allowedNamespaces" not in status:
+        return not access.objects(tier, *_COMPOSED)
+    return _allowed(tier, "status") == _allowed(tier) and not status.get("closedNamespaces")
+
+
+def is_judged(tier: Mapping[str, Any], namespace: str) -> bool:
+    """Return whether the tier itself has seen that its spec admits `namespace`.
+
+    A tier counts only Usages of namespaces that it has admitted. Where its spec is opened and
+    closed again between two of its calls, it would not know of who came meanwhile.
+    """
+    known = "allowedNamespaces" in access.mapping(tier, "status")
+    return not known or admits(tier, namespace, "status")
+
+
+def users_status(tier: Mapping[str, Any], counted: list[Json]) -> Json:
+    """Return what a tier's status says of the namespaces of its users.
+
+    `counted`: the Usages that count, [] where nothing depends on them. Where more closed namespaces
+    are in use than the status may hold, the Usages of every namespace count until they fit.
+    """
+    closed = closed_namespaces(tier, counted)
+    if len(closed) > MAX_CLOSED:
+        return {"allowedNamespaces": {"from": "All"}, "closedNamespaces": []}
+    return {"allowedNamespaces": _allowed(tier), "closedNamespaces": closed}
+
+
+def closed_namespaces(tier: Mapping[str, Any], counted: list[Json]) -> list[str]:
+    """Return the namespaces that use the tier and are admitted no longer."""
     home = access.text(tier, "metadata", "namespace")
     places = {access.text(each, "metadata", "namespace") for each in counted}
-    closed = sorted(place for place in places - {home, ""} if not admits(tier, place))
-    if len(closed) > MAX_CLOSED:
-        return number | {"allowedNamespaces": {"from": "All"}, "closedNamespaces": []}
-    allowed = access.mapping(tier, "spec", "allowedNamespaces")
-    kept = {key: allowed[key] for key in ("from", "names") if key in allowed} or {"from": "Same"}
-    return number | {"allowedNamespaces": kept, "closedNamespaces": closed}
+    return sorted(place for place in places - {home, ""} if not admits(tier, place))
+
+
+def _allowed(tier: Mapping[str, Any], where: str = "spec") -> Json:
+    allowed = access.mapping(tier, where, "allowedNamespaces")
+    kept = {key: allowed[key] for key in ("from", "names") if allowed.get(key)}
+    return kept or {"from": "Same"}

@@ -18,9 +18,8 @@ from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers import conditions as c
 from function.composers import fleet, tier_names
-from function.composers.admission import admitted
 from function.composers.refusal import refused
-from function.composers.usage import usages_of
+from function.composers.usage import is_in_use
 from function.edge.answer import (
     FALSE,
     TRUE,
@@ -45,7 +44,6 @@ SECRET_NAMESPACE = names.TIER_NAMESPACE
 PROVIDER_CONFIG_KEY = "clusterproviderconfig"
 REQUIRED_TIERS = "tiers"
 REQUIRED_SCHEMA = "inferencecluster"
-REQUIRED_USAGES = "usages/"  # and the inline tier's name
 
 _LEAVES = (
     "ClusterProviderConfig {} is being deleted: what runs on the cluster stays, and nothing new is"
@@ -73,8 +71,7 @@ def compose(call: Call, step_input: Input, _: Registry) -> Answer:
         body = {k: v for k, v in inline.items() if k != "name"}
         child = fleet.child(inline["name"], name, step_input.tier_namespace, body)
         tiers[inline["name"]] = child
-    answer.requirements = {REQUIRED_USAGES + tier: what for tier, (_, what) in removed.items()}
-    kept = {tier: child for tier, (child, _) in removed.items() if _may_be_used(call, tier)}
+    kept = {tier: it for tier, it in removed.items() if is_in_use(call, fleet.PREFIX + tier)}
     rows, why = [], {}
     for tier, manifest in sorted((tiers | kept).items()):
         key = f"{fleet.PREFIX}{tier}"
@@ -88,13 +85,13 @@ def compose(call: Call, step_input: Input, _: Registry) -> Answer:
     answer.status = {**named, "kvOffloadTiers": rows}
     answer.conditions.append(_tiers_condition(rows, why, sorted(kept)))
     answer.ready = all(r.ready for r in answer.resources.values())
-    settled = answer.ready and not removed
-    answer.ttl = TTL_SETTLED if settled else TTL_UNSETTLED
+    settled = TTL_WITH_REQUIREMENTS if removed else TTL_SETTLED
+    answer.ttl = settled if answer.ready else TTL_UNSETTLED
     return answer
 
 
-def _removed(call: Call, document: Json) -> dict[str, tuple[Json, Requirement]]:
-    """Return inline tiers that still run but are declared no more: {name: (tier, its users)}.
+def _removed(call: Call, document: Json) -> dict[str, Json]:
+    """Return the inline tiers that still run but are declared no more, by name.
 
     The observed document serves the tier that it is: only what `fleet.child` writes is taken over.
     """
@@ -111,15 +108,8 @@ def _removed(call: Call, document: Json) -> dict[str, tuple[Json, Requirement]]:
         namespace = access.text(observed, "metadata", "namespace")
         child = fleet.child(tier, cluster, namespace, access.mapping(observed, "spec"))
         child["metadata"]["name"] = access.text(observed, "metadata", "name")
-        used = usages_of(names.LABEL_USED_TIER, namespace, child["metadata"]["name"])
-        out[tier] = (child, used)
+        out[tier] = child
     return out
-
-
-def _may_be_used(call: Call, tier: str) -> bool:
-    """Return whether an admitted consumer uses the tier; True while unresolved."""
-    usages = call.required(REQUIRED_USAGES + tier)
-    return usages is None or bool(admitted(call.observed(fleet.PREFIX + tier) or {}, usages))
 
 
 def _inline_row(tier: str, child: Json, ready: bool) -> Json:

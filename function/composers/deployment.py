@@ -39,8 +39,10 @@ REQUIRED_CLUSTER = "cluster"
 LABEL_SERVING = "modelplane.ai/serving"
 LABEL_ENGINE = "modelplane.ai/engine"
 
+# While an old pod is left, it may be the one that is available.
 READY_DEPLOYMENT = (
     "object.status.observedGeneration == object.metadata.generation"
+    " && object.status.replicas == object.spec.replicas"
     " && object.status.updatedReplicas == object.spec.replicas"
     " && object.status.availableReplicas == object.spec.replicas"
 )

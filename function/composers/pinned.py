@@ -39,6 +39,14 @@ def settings(
     return found | {path: (before or {})[path] for path in kept_levels}
 
 
+def is_settled(plan: TierPlan, before: Mapping[str, str]) -> bool:
+    """Return whether, for any users, no setting in force may change or be forgotten now.
+
+    `before`: the settings in force; {} where nothing was pinned yet.
+    """
+    return not before or settings(plan, before) == before == settings(plan, before, ())
+
+
 def problems(call: Call, plan: TierPlan, users: Collection[Consumer]) -> list[Problem]:
     """Return every setting of the spec that cannot replace the one in force."""
     found = changed(kept(call), plan, _used(users))

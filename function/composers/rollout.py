@@ -1,25 +1,33 @@
 """Roll out a tier's new wiring, one consumer after the other.
 
 A wired workload keeps its wiring until its pod template changes. Under `update: Rolling` the tier
-hands out turns: each consumer reports its progress in its Usage, the tier lists in its
-status who may move, and a consumer that finds itself there moves. Everything is read anew on each
-call, so nothing is lost by a restart; a consumer that does not come up again keeps its place, and
-the roll stops there.
+hands out turns: each consumer reports its progress in its Usage, the tier composes a Usage of
+itself for each that may move, and a consumer that finds the one with its name moves. Everything is
+read anew on each call, so nothing is lost by a restart; a consumer that does not come up again
+keeps its turn, and the roll stops there.
+
+Rejected: turns in the tier's status. Each change of it calls every consumer on core 2.4, so that a
+roll of N consumers, and each edit of one of them, cost N calls more than once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from function import names
 from function.api.tier import WiringUpdate
+from function.composers import usage
 from function.composers.agents import needed
-from function.composers.usage import Consumer, user
-from function.kube import access
+from function.composers.usage import Consumer
+from function.kube import access, naming
 from function.kube.access import Json
 
-MAX_LISTED = 256  # the status' own limit
+# Consumers that move at the same time. Each costs the tier a Usage, and ten events of the hundred
+# after which core's circuit breaker opens.
+MAX_TURNS = 10
+# Of `status.wiring.remaining`. Each change calls every consumer on core 2.4: few steps, far apart.
+_STEPS = (2, 10, 100, 1_000, 10_000)
+_KEY = "turn-"
 
 
 class Progress(StrEnum):
@@ -32,23 +40,23 @@ class Progress(StrEnum):
 
 @dataclass(frozen=True)
 class Rollout:
-    """`turns`: who may move now. All are consumers as `reference` writes them, sorted."""
+    """`turns`: who may move, or moves in its turn. All as `reference` writes them, sorted.
+
+    `moving`: also those whose own template has changed.
+    """
 
     behind: tuple[str, ...] = ()
     moving: tuple[str, ...] = ()
     turns: tuple[str, ...] = ()
 
-    @property
-    def done(self) -> bool:
-        return not (self.behind or self.moving)
+    def status(self, before: object) -> Json:
+        """Return `status.wiring` of the tier. `before`: what it says now."""
+        shown = access.text(before, "remaining") if isinstance(before, Mapping) else ""
+        return {"remaining": step(len({*self.behind, *self.turns}), shown)}
 
-    def status(self) -> Json:
-        """Return `status.wiring` of the tier."""
-        return {
-            "behind": len(self.behind),
-            "moving": list(self.moving[:MAX_LISTED]),
-            "turns": list(self.turns),
-        }
+    def resources(self, tier: str) -> dict[str, Json]:
+        """Return the Usages of the tier that give the turns, by resource key."""
+        return {_key(who): usage.of_turn(tier, turn_name(tier, who), who) for who in self.turns}
 
 
 def reference(who: Consumer) -> str:
@@ -61,25 +69,45 @@ def worst(found: set[Progress]) -> Progress:
     return max(found, key=list(Progress).index, default=Progress.CURRENT)
 
 
-def of(usages: list[Json], wiring: WiringUpdate, *, ready: bool) -> Rollout:
+def of(
+    usages: list[Json], wiring: WiringUpdate, *, ready: bool, observed: Container[str] = ()
+) -> Rollout:
     """Derive a tier's rollout from the progress that its consumers report.
 
-    `usages`: those that it admits. `ready`: whether it can serve a consumer that moves.
+    `usages`: those that it admits. `ready`: whether it can serve a consumer that moves. `observed`:
+    the keys of what it composes. A turn that was given stays until the consumer has moved.
     """
     found: dict[str, set[Progress]] = {}
-    for usage in usages:
-        text = access.texts(usage, "metadata", "annotations").get(names.ANNOTATION_PROGRESS, "")
+    for each in usages:
+        text = access.texts(each, "metadata", "annotations").get(names.ANNOTATION_PROGRESS, "")
         if text in set(Progress):
-            found.setdefault(reference(user(usage)), set()).add(Progress(text))
+            found.setdefault(reference(usage.user(each)), set()).add(Progress(text))
     state = {name: worst(progress) for name, progress in sorted(found.items())}
     behind = tuple(name for name, it in state.items() if it is Progress.BEHIND)
     moving = tuple(name for name, it in state.items() if it is Progress.MOVING)
-    most = max(1, needed(wiring.max_unavailable, len(state)))
-    free = max(0, min(most, MAX_LISTED) - len(moving)) if ready else 0
-    return Rollout(behind, moving, behind[:free])
+    given = {name for name in (*behind, *moving) if _key(name) in observed}
+    most = min(MAX_TURNS, max(1, needed(wiring.max_unavailable, len(state))))
+    free = max(0, most - len({*moving, *given})) if ready else 0
+    new = [name for name in behind if name not in given][:free]
+    return Rollout(behind, moving, tuple(sorted({*given, *new})))
 
 
-def is_turn(tier: Mapping[str, Any], who: Consumer) -> bool:
-    """Return whether a KVOffloadTier lets the consumer move now."""
-    turns = access.mapping(tier, "status", "wiring").get("turns")
-    return isinstance(turns, list) and reference(who) in turns
+def turn_name(tier: str, who: str) -> str:
+    """Return the name of the Usage that gives a consumer its turn on `tier`."""
+    return naming.label(tier, "turn", unique=(tier, who), limit=63)
+
+
+def _key(who: str) -> str:
+    return f"{_KEY}{naming.digest(who)}"
+
+
+def step(number: int, before: str) -> str:
+    """Return a number in steps: "0", "1", "2+", "10+", "100+" ...
+
+    It rises as the number reaches a step, and falls below four fifths of it. `before`: what it was.
+    """
+    if number <= 1:
+        return str(number)
+    reached = max(each for each in _STEPS if each <= number)
+    shown = next((each for each in _STEPS if before == f"{each}+"), 0)
+    return f"{shown if reached < shown <= number * 5 / 4 else reached}+"

@@ -9,21 +9,32 @@ doubles the reconciles, and Objects already carry the cluster in their providerC
 """
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from function import names
 from function.api.base import present
 from function.api.events import Events
 from function.api.input import Input
 from function.backends.registry import Registry
-from function.composers import agents, external_xrd, fleet, outage, pinned, rollout, tier_plan
+from function.composers import (
+    agents,
+    external_xrd,
+    fleet,
+    outage,
+    pinned,
+    rollout,
+    serving,
+    tier_plan,
+)
 from function.composers import conditions as c
-from function.composers.admission import admitted, users_status
+from function.composers.admission import MAX_CLOSED, admitted, closed_namespaces, users_status
+from function.composers.admission import is_settled as is_admission_settled
 from function.composers.agents import Agents
 from function.composers.needed import Needed
 from function.composers.refusal import refused
 from function.composers.tier_plan import InvalidTier, TierPlan
-from function.composers.usage import Consumer, usages_of, user
-from function.contract.backend import AGENTS, CONTROL_PLANE, AnyTier
+from function.composers.usage import Consumer, in_use_status, is_in_use, usages_of, user
+from function.contract.backend import AGENTS, CONTROL_PLANE, OBSERVER, AnyTier
 from function.contract.events import TOPICS
 from function.edge.answer import (
     FALSE,
@@ -42,13 +53,17 @@ from function.problems import Problem
 
 REQUIRED_CLUSTER = "cluster"
 REQUIRED_USAGES = "usages"
-REQUIRED_FLEET_USAGES = "fleet-usages"
 
 _PROVIDER_CONFIG = ("status", "providerConfigRef", "name")
 _DELETION = ("metadata", "deletionTimestamp")
 
 # The recommended label by which a backend says what version a workload runs.
 LABEL_VERSION = "app.kubernetes.io/version"
+
+_TOO_MANY_CLOSED = (
+    f"spec.allowedNamespaces: more than {MAX_CLOSED} namespaces that it does not admit still use"
+    " the tier, so the Usages of every namespace count. Move their consumers to another tier."
+)
 
 
 def compose(call: Call, _: Input, backends: Registry) -> Answer:
@@ -100,6 +115,7 @@ def waiting(call: Call, needed: Needed) -> Answer:
     conditions = [
         Condition(kind, UNKNOWN, c.REASON_RESOLVING, message) for kind in c.TIER_CONDITIONS
     ]
+    conditions += serving.unjudged(call, message)
     return Answer(
         conditions=conditions,
         requirements=dict(needed.requirements),
@@ -114,7 +130,9 @@ def refuse(call: Call, problems: Iterable[Problem]) -> Answer:
     Engines may run where nothing is composed.
     """
     runs = bool(call.composite_value("status", "pinned"))
-    return refused(call, "tier", problems, c.TIER_CONDITIONS[1:], runs=runs)
+    answer = refused(call, "tier", problems, c.TIER_CONDITIONS[1:], runs=runs)
+    answer.conditions += serving.unjudged(call)
+    return answer
 
 
 class _TierComposer:
@@ -125,12 +143,13 @@ class _TierComposer:
         self.tier = planned.tier
         self.cluster = present(planned.tier.spec.inference_cluster_ref).name
         self.provider_config = ""
-        found = call.required(REQUIRED_USAGES)
-        self.usages = None if found is None else admitted(call.composite, found)
+        self.upgrade_problem = self._upgrade_problem()
+        self.usages = self._usages()
         self.agents = Agents.of(call, planned.parts, planned.tier.spec.upgrade_policy)
         self.refused_writes = {p.key: call.refused_write(p.key) for p in planned.parts}
         self.children = fleet.children(call)
         self.rollout: rollout.Rollout | None = None
+        self.serving = serving.Serving(None)
         self.answer = Answer()
 
     def compose(self) -> Answer:
@@ -154,13 +173,36 @@ class _TierComposer:
     def require(self) -> None:
         self.answer.requirements = {
             REQUIRED_CLUSTER: Requirement(names.API_VERSION, "InferenceCluster", name=self.cluster),
-            REQUIRED_USAGES: usages_of(names.LABEL_USED_TIER, self.tier.namespace, self.tier.name),
         }
-
-        if self.children:
-            self.answer.requirements[REQUIRED_FLEET_USAGES] = usages_of(
-                names.LABEL_USED_FLEET, self.tier.namespace, self.tier.name
+        if self.judges_users:
+            self.answer.requirements[REQUIRED_USAGES] = usages_of(
+                self.tier.namespace, self.tier.name
             )
+
+    @cached_property
+    def judges_users(self) -> bool:
+        """Return whether anything depends on who uses the tier: most calls need not know."""
+        return (
+            self.tier.spec.wiring.update == "Rolling"
+            or self.upgrade_problem is not None
+            or not pinned.is_settled(self.plan, pinned.kept(self.call))
+            or not is_admission_settled(self.call.composite)
+        )
+
+    def _usages(self) -> list[Json] | None:
+        """Return the Usages that count; [] where nothing depends on them, None while unresolved."""
+        if not self.judges_users:
+            return []
+        found = self.call.required(REQUIRED_USAGES)
+        return None if found is None else admitted(self.call.composite, found)
+
+    def _upgrade_problem(self) -> Problem | None:
+        """Return why what runs may not become what the spec says, while the tier is used."""
+        where = ("spec", "forProvider", "manifest", "metadata", "labels", LABEL_VERSION)
+        keys = self.call.observed_keys()
+        running = {key: self.call.observed_value(key, *where) for key in keys}
+        running = {key: str(version) for key, version in running.items() if version}
+        return self.plan.backend.refuses_change(self.tier, running)
 
     def refused_change(self) -> list[Problem]:
         """Return what forbids the change from what runs.
@@ -170,13 +212,8 @@ class _TierComposer:
         if self.usages is None:
             return []
         problems = pinned.problems(self.call, self.plan, self._users() or ())
-        if self.usages:
-            where = ("spec", "forProvider", "manifest", "metadata", "labels", LABEL_VERSION)
-            keys = self.call.observed_keys()
-            running = {key: self.call.observed_value(key, *where) for key in keys}
-            running = {key: str(version) for key, version in running.items() if version}
-            problem = self.plan.backend.refuses_change(self.tier, running)
-            problems += [problem] if problem else []
+        if self.usages and self.upgrade_problem:
+            problems.append(self.upgrade_problem)
         return problems
 
     def _users(self) -> list[Consumer] | None:
@@ -184,14 +221,8 @@ class _TierComposer:
         return None if self.usages is None else [user(usage) for usage in self.usages]
 
     def left_fleet(self) -> list[Problem]:
-        """Refuse to turn a fleet tier into a tier of one cluster while its children are used.
-
-        As long as their consumers are not looked up, nothing: core calls again before it applies.
-        """
-        if not self.children:
-            return []
-        usages = self.call.required(REQUIRED_FLEET_USAGES)
-        if not admitted(self.call.composite, usages or []):
+        """Refuse to turn a fleet tier into a tier of one cluster while its children are used."""
+        if not any(is_in_use(self.call, fleet.PREFIX + cluster) for cluster in self.children):
             return []
         where = ", ".join(sorted(self.children))
         said = (
@@ -237,7 +268,10 @@ class _TierComposer:
         self.answer.conditions.append(Condition(c.CONDITION_CLUSTER, status, reason, message))
 
     def accept(self) -> None:
-        message = " ".join(self.plan.description.warnings)
+        warnings = [*self.plan.description.warnings]
+        if len(closed_namespaces(self.call.composite, self.usages or [])) > MAX_CLOSED:
+            warnings.append(_TOO_MANY_CLOSED)
+        message = " ".join(warnings)
         self.answer.conditions.insert(
             0, Condition(c.CONDITION_ACCEPTED, TRUE, c.REASON_VALID, message)
         )
@@ -250,6 +284,8 @@ class _TierComposer:
                 ready = self.agents.enough(self.tier.spec.readiness)
             if self.refused_writes[part.key]:
                 ready = False
+            if part.role == OBSERVER:
+                ready = True  # it says whether the tier serves, and keeps it from nothing
             self.answer.resources[part.key] = Composed(wrapped[part.key], ready)
 
     def mark_needed(self) -> None:
@@ -259,6 +295,15 @@ class _TierComposer:
 
     def derive_conditions(self) -> None:
         self.answer.conditions += [self._control_plane(), self._agents_ready()]
+        if self.call.composite_condition(c.CONDITION_ROLLED_OUT):  # a fleet before
+            said = (TRUE, c.REASON_NONE_NEEDED, "A tier of one cluster has no roll-out.")
+            self.answer.conditions.append(Condition(c.CONDITION_ROLLED_OUT, *said))
+        if self.provider_config:
+            self.serving = serving.of(self.call, self.plan, self.cluster)
+        else:
+            self.serving = serving.Serving(next(iter(serving.unjudged(self.call)), None))
+        if self.serving.condition is not None:
+            self.answer.conditions.append(self.serving.condition)
         self.answer.ready = (
             bool(self.provider_config)
             and not self.needed.waiting
@@ -270,18 +315,22 @@ class _TierComposer:
         kind = c.CONDITION_CONTROL_PLANE
         if not self.provider_config:
             return self._no_cluster(kind)
-        others = [p.key for p in self.plan.parts if p.role != AGENTS]
+        others = [p.key for p in self.plan.parts if p.role not in (AGENTS, OBSERVER)]
         if refused := self._refused(kind, others):
             return refused
         if self.needed.waiting:
             return Condition(kind, FALSE, c.REASON_WAITING_FOR_TIER, " ".join(self.needed.waiting))
-        keys = [p.key for p in self.plan.parts if p.role == CONTROL_PLANE]
-        if not keys:
+        parts = [p for p in self.plan.parts if p.role == CONTROL_PLANE]
+        if not parts:
             return self._none_needed(kind)
-        waiting = [k for k in keys if not self.answer.resources[k].ready]
+        waiting = [p.key for p in parts if not self.answer.resources[p.key].ready]
         if waiting:
             late = agents.timed_out(self.call, self.plan.description, kind)
             return agents.starting(kind, waiting, self.plan.description, late)
+        old = [p.key for p in parts if not agents.is_current(self.call, p)]
+        if old:
+            message = f"Not updated yet: {', '.join(old)}."
+            return Condition(kind, TRUE, c.REASON_UPDATING, message)
         return Condition(kind, TRUE, c.REASON_READY)
 
     def _agents_ready(self) -> Condition:
@@ -293,9 +342,7 @@ class _TierComposer:
             return self._none_needed(kind)
         if refused := self._refused(kind, keys):
             return refused
-        description = self.plan.description
-        timed_out = agents.timed_out(self.call, description)
-        return agents.condition(self.agents, self.tier.spec, description, timed_out)
+        return agents.condition(self.call, self.agents, self.tier.spec, self.plan.description)
 
     def _no_cluster(self, kind: str) -> Condition:
         return Condition(kind, FALSE, c.REASON_WAITING, f"Waiting for cluster {self.cluster}.")
@@ -313,7 +360,7 @@ class _TierComposer:
         return Condition(kind, FALSE, c.REASON_NOT_APPLIED, message) if message else None
 
     def write_status(self) -> None:
-        desired, ready = self.agents.desired, self.agents.ready
+        desired, ready = self.agents.desired, self.agents.shown
         status: Json = {
             "cluster": self.cluster,
             "agents": {"desired": desired, "ready": ready, "summary": f"{ready}/{desired}"},
@@ -324,26 +371,35 @@ class _TierComposer:
         }
         if self.provider_config:
             status["providerConfigRef"] = {"name": self.provider_config}
+        status["consumers"] = in_use_status(used=is_in_use(self.call))
         if self.usages is not None:
             status |= users_status(self.call.composite, self.usages)
+        if self.serving.status is not None:
+            status["serving"] = self.serving.status
         if self.tier.spec.events is not None:
             status["events"] = published(self.tier, self.tier.spec.events)
         if self.rollout is not None:
-            status["wiring"] = self.rollout.status()
+            before = self.call.composite_value("status", "wiring")
+            status["wiring"] = self.rollout.status(before)
         self.answer.status = status
 
     def roll(self) -> None:
         """Hand out turns to move to the tier's new wiring."""
         wiring = self.tier.spec.wiring
         if wiring.update == "Rolling" and self.usages is not None:
-            self.rollout = rollout.of(self.usages, wiring, ready=self.answer.ready is True)
+            self.rollout = rollout.of(
+                self.usages,
+                wiring,
+                ready=self.answer.ready is True,
+                observed=self.call.observed_keys(),
+            )
+            for key, manifest in self.rollout.resources(self.tier.name).items():
+                self.answer.resources[key] = Composed(manifest, True)
 
     def choose_ttl(self) -> None:
-        unresolved = any(
-            self.call.required(name) is None for name in (REQUIRED_CLUSTER, REQUIRED_USAGES)
-        )
-        rolls = self.rollout is not None and not self.rollout.done
-        settled = self.answer.ready and not unresolved and not rolls
+        unresolved = any(self.call.required(name) is None for name in self.answer.requirements)
+        rolls = self.rollout is not None and bool(self.rollout.behind or self.rollout.moving)
+        settled = self.answer.ready and not unresolved and not rolls and self.serving.settled
         resolved = self.answer.conditions[1].status == TRUE
         self.answer.ttl = TTL_WITH_REQUIREMENTS if settled and resolved else TTL_UNSETTLED
 

@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from function import names
-from function.composers.conditions import CONDITION_ACCEPTED
+from function.composers.conditions import CONDITION_ACCEPTED, CONDITION_SERVING
 from function.edge.answer import FALSE, TRUE, Requirement
 from function.edge.request import Call
 from function.kube import access
 
 TIER = (names.API_VERSION, "KVOffloadTier")
 
-# Of core's own: the one is about core, the other only sums up.
-_SAY_NOTHING = ("Responsive", "Ready")
+# Core's own are about core, or only sum up; whether engines use a tier keeps it from nothing.
+_SAY_NOTHING = ("Responsive", "Ready", CONDITION_SERVING)
 _DELETION = ("metadata", "deletionTimestamp")
 
 

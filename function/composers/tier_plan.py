@@ -3,14 +3,17 @@
 A consumer's step needs the same plan as the tier's own, so it is a module of its own.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from function import names
+from function.api.backends import field_name
 from function.api.base import parse
+from function.backends import monitoring, observer
 from function.backends.registry import Registry
+from function.composers import overrides
 from function.contract import namespaces
 from function.contract.backend import AnyBackend, AnyTier, Description, Need, Part, Tier
 from function.edge.memo import Cache, size_of
@@ -40,7 +43,10 @@ class TierPlan:
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         """Return what runs on the cluster; a consumer of the tier never asks for it."""
-        return () if self.is_fleet else tuple(self.backend.parts(self.tier))
+        if self.is_fleet:
+            return ()
+        own = observer.observed(self.tier, self.backend, self.backend.parts(self.tier))
+        return tuple(monitoring.monitored(self.tier, self.backend, own))
 
     @cached_property
     def description(self) -> Description:
@@ -124,11 +130,32 @@ def _draft(
     remote_name = names.remote_name(namespace, name)
     tier = Tier(name, namespace, remote_name, spec, spec.settings)
     backend = backends[spec.backend]
+    if spec.cluster_overrides:
+        problems = [*_of_overrides(tier, document, backends)]
+        if problems:
+            return InvalidTier(tuple(sorted(problems)))
     return TierPlan(tier, backend, backend.needs(tier))
+
+
+def _of_overrides(
+    tier: AnyTier, document: Mapping[str, Any], backends: Registry
+) -> Iterator[Problem]:
+    """Yield the problems of a fleet's spec with each of its overrides alone."""
+    backend = backends[tier.spec.backend]
+    yield from overrides.misplaced(document, field_name(tier.spec.backend))
+    for position in range(len(tier.spec.cluster_overrides or ())):
+        merged = overrides.merged(backends.tier_spec, document, (position,))
+        spec, problems = parse(backends.tier_spec, merged, "spec")
+        if spec is not None:
+            problems = [*backend.problems(replace(tier, spec=spec, settings=spec.settings))]
+        for problem in problems:
+            below = problem.path.removeprefix("spec").removeprefix(".")
+            where = f"{overrides.path(position)}.{below}" if below else overrides.path(position)
+            yield replace(problem, path=where)
 
 
 def _whole(drafted: TierPlan, needed: Mapping[str, Mapping[str, Any]]) -> TierPlan | InvalidTier:
     tier, backend = replace(drafted.tier, needed=needed), drafted.backend
     here = namespaces.problems(tier.spec.namespace, "spec.namespace")
-    problems = [*backend.problems(tier), *here]
+    problems = [*backend.problems(tier), *here, *observer.problems(tier)]
     return InvalidTier(tuple(sorted(problems))) if problems else replace(drafted, tier=tier)

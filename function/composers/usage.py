@@ -27,13 +27,17 @@ Rejected:
   names in no namespace.
 - `by` a ConfigMap of our own. It goes at once, so the tier may go while engines still run against
   it; orphaned, it has no owner and stays; and core would watch every ConfigMap there is.
-- the tier protecting itself, from markers. It learns of its first consumer by its TTL, minutes
-  later. (For a fleet tier that does: its children are protected at once.)
+- the tier protecting itself, from markers. It learns of its first consumer late. (For a fleet tier
+  that does: its children are protected at once.)
+- a list or an exact count of the users in the tier's status. On core 2.4 a tier that requires its
+  Usages is called for every write to each of them, and each change of its status calls every
+  consumer: N consumers cost N x N calls. So a tier reads core's own label (`is_in_use`), and
+  requires its Usages only while it has an edit to judge.
 - `replayDeletion`. A deletion that was refused, and given up, would come true weeks later.
 """
 
 import json
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -42,14 +46,10 @@ from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.kube import access, naming
 
-# Of `status.consumers`. Each change calls every consumer on core 2.4: few steps, far apart.
-_STEPS = (2, 10, 100, 1_000, 10_000)
-
 FLEET_KEY = "usage-fleet"
 
-# What core's webhook leaves on a resource when it refuses to have it deleted.
-ANNOTATION_DELETION_REFUSED = "usage.crossplane.io/deletion-attempt-with-policy"
-
+# Core labels what a Usage is of, and refuses to delete what has the label; it goes with the last.
+_IN_USE = ("metadata", "labels", "crossplane.io/in-use")
 _KEY = "usage-tier-"
 _NAME = ("metadata", "name")
 
@@ -111,9 +111,20 @@ def owner(call: Call, key: str, resource: dict[str, Any]) -> UsageOwner:
     return UsageOwner(access.text(resource, "apiVersion"), kind, str(namespace), str(name))
 
 
-def usages_of(label: str, namespace: str, name: str) -> Requirement:
-    """Return the Usages, in every namespace, that mark this tier (or fleet) as used."""
-    labels = {label: names.reference(namespace, name)}
+def is_in_use(call: Call, key: str = "") -> bool:
+    """Return whether any Usage protects the composite, or what it composes under `key`."""
+    found = call.observed_value(key, *_IN_USE) if key else call.composite_value(*_IN_USE)
+    return bool(found == "true")
+
+
+def in_use_status(*, used: bool) -> str:
+    """Return `status.consumers`. It says no number: each change calls every consumer."""
+    return "1+" if used else "0"
+
+
+def usages_of(namespace: str, name: str) -> Requirement:
+    """Return the Usages, in every namespace, that mark this tier as used."""
+    labels = {names.LABEL_USED_TIER: names.reference(namespace, name)}
     return Requirement(api_version=names.USAGE_API_VERSION, kind="Usage", labels=labels)
 
 
@@ -207,6 +218,12 @@ def of_fleet(name: str) -> dict[str, Any]:
     return _document({"of": _tier_reference({"name": name}), "reason": reason})
 
 
+def of_turn(tier: str, name: str, who: str) -> dict[str, Any]:
+    """Return the Usage `name` that lets one consumer of a tier move; it never waits."""
+    reason = f"{who} may move to its new wiring"
+    return _document({"of": _tier_reference({"name": tier}), "reason": reason}, {"name": name})
+
+
 def of_needed(tier: tuple[str, str], needed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the Usage by which `tier` (namespace, name) marks the tier that it needs.
 
@@ -272,7 +289,10 @@ def _composed_before(call: Call) -> list[str]:
 
 
 def _recomposed(call: Call, key: str, by: UsageOwner) -> dict[str, Any]:
-    """Return an observed Usage as the consumer composes it now, for its present owner."""
+    """Return an observed Usage as the consumer composes it now, for its present owner.
+
+    It takes no part in a roll: its tier is closed or gone, or the engine leaves it.
+    """
     who = consumer(call.composite)
     metadata = call.observed_value(key, "metadata") or {}
     kept: dict[str, Any] = {
@@ -280,6 +300,7 @@ def _recomposed(call: Call, key: str, by: UsageOwner) -> dict[str, Any]:
         "annotations": _own_keys(metadata.get("annotations", {}))
         | {names.ANNOTATION_CONSUMER: _consumer_text(who)},
     }
+    kept["annotations"].pop(names.ANNOTATION_PROGRESS, None)
     if not who.namespace:
         kept["namespace"] = metadata.get("namespace", "")
     spec = dict(call.observed_value(key, "spec") or {})
@@ -320,17 +341,3 @@ def user(usage: dict[str, Any]) -> Consumer:
     except (ValueError, AttributeError, RecursionError):
         return Consumer(namespace, "", "")
     return Consumer(namespace if scope else "", str(kind), str(name))
-
-
-def step(consumers: Collection[Consumer], before: object) -> str:
-    """Return `status.consumers`: how many consumers use a tier, in steps.
-
-    The count rises as it reaches a step, and falls below four fifths of it, so that one consumer
-    that comes and goes changes nothing. "0" and "1" are exact. `before`: what the status says.
-    """
-    number = len(consumers)
-    if number <= 1:
-        return str(number)
-    reached = max(each for each in _STEPS if each <= number)
-    shown = next((each for each in _STEPS if before == f"{each}+"), 0)
-    return f"{shown if reached < shown <= number * 5 / 4 else reached}+"

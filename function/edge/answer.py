@@ -10,6 +10,10 @@ TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 # delay of any cross-composite fact; 0 would mean "never again".
 TTL_UNSETTLED = 10
 TTL_WITH_REQUIREMENTS = 300
+# Where core watches them (Call.is_watched); they bound what a circuit breaker drops that closes
+# unseen. The second: while a consumer waits for its tier.
+TTL_WATCHED = 900
+TTL_WATCHED_UNSETTLED = 30
 TTL_SETTLED = 3600
 # While core's circuit breaker is open it drops the events that would tell of a change; it opens at
 # nearly every creation and stays open for five minutes.
@@ -58,7 +62,8 @@ class Answer:
     `status` is merged into the composite's (own kinds only). `ready`: the composite's own flag.
     `fatal` keeps everything that runs; the conditions of the same response are kept too.
     `warnings` are results of severity Warning. `refusals`: reasons for the metrics.
-    `bugs`: tracebacks of what failed for one workload alone.
+    `bugs`: tracebacks of what failed for one workload alone. `asks_for_more`: not everything in
+    `requirements` came with the call.
     """
 
     resources: dict[str, Composed] = field(default_factory=dict)
@@ -74,3 +79,4 @@ class Answer:
     warnings: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     bugs: list[str] = field(default_factory=list)
+    asks_for_more: bool = False

@@ -1,7 +1,7 @@
 """A RunFunctionRequest as composers see it: plain values, read only where they are asked for."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +10,7 @@ from google.protobuf import struct_pb2 as structpb
 
 from function.edge import structs
 from function.kube import access, errors, objects
+from function.names import CONTEXT_ASKED
 
 Document = dict[str, Any]
 
@@ -54,6 +55,21 @@ class Call:
     def is_unresponsive(self) -> bool:
         """Return whether core's circuit breaker is open: the composite misses changes."""
         return structs.condition(self._req.observed.composite.resource, "Responsive") == "False"
+
+    def is_watched(self, names: Collection[str]) -> bool:
+        """Return whether core watches what is required by these names.
+
+        Core 2.4 does, and brings it with the first call of the next reconcile; no capability says
+        so. Core 2.3 only brings what an earlier call of the same reconcile asked for, and that call
+        left a mark in the context. A Composition that requires all of it itself, by our names,
+        looks like 2.4.
+        """
+        came = bool(names) and not self.lacks(names)
+        return came and CONTEXT_ASKED not in self._req.context.fields
+
+    def lacks(self, names: Collection[str]) -> bool:
+        """Return whether some of what is required by these names did not come with the call."""
+        return any(name not in self._req.required_resources for name in names)
 
     def composite_value(self, *path: str | int) -> Any:
         """Return one value of the composite, without converting the rest."""
@@ -173,6 +189,14 @@ class Call:
         """
         kinds = ("Ready", "Synced") if by_existing else ("Ready",)
         return any(self.observed_condition(key, kind) == "True" for kind in kinds)
+
+    def is_applied(self, key: str) -> bool:
+        """Return whether the provider has applied an Object as it is observed.
+
+        It writes the generation that it applied with what the cluster made of it.
+        """
+        applied = self.observed_whole_condition(key, "Synced").get("observedGeneration")
+        return applied in (None, self.observed_value(key, "metadata", "generation"))
 
     def observed_provider_config(self) -> str:
         """Return the ClusterProviderConfig of observed Objects, "" where there is none."""

@@ -9,6 +9,7 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from function.edge import structs
 from function.edge.answer import FALSE, TRUE, Answer, Condition, Requirement
 from function.kube import access
+from function.names import CONTEXT_ASKED
 from function.problems import cut
 from function.redact import redacted
 
@@ -42,6 +43,8 @@ def write(req: fnv1.RunFunctionRequest, answer: Answer) -> fnv1.RunFunctionRespo
         )
     if answer.ready is not None:
         rsp.desired.composite.ready = _READY[answer.ready]
+    if answer.asks_for_more:
+        rsp.context.fields[CONTEXT_ASKED].bool_value = True
     for name, requirement in answer.requirements.items():
         _require(rsp, name, requirement)
     for name, (api_version, kind) in answer.schemas.items():

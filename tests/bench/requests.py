@@ -119,7 +119,6 @@ def tier(i: int) -> fnv1.RunFunctionRequest:
     request = fnv1.RunFunctionRequest()
     request.observed.composite.resource.CopyFrom(resource.dict_to_struct(_tier(f"chat-{i}")))
     _require(request, "cluster", _cluster())
-    _require(request, "usages")
     return _settled(request)
 
 
@@ -149,19 +148,18 @@ def workloads(i: int) -> fnv1.RunFunctionRequest:
     return _settled(request)
 
 
-def fleet(i: int) -> fnv1.RunFunctionRequest:
-    """A fleet tier with a hundred children, observed and ready."""
+def fleet(i: int, size: int = 100) -> fnv1.RunFunctionRequest:
+    """A fleet tier with its children, observed and ready."""
     request = fnv1.RunFunctionRequest()
     tier = _tier(f"fleet-{i}")
     del tier["spec"]["inferenceClusterRef"]
     tier["spec"]["clusterSelector"] = {"matchLabels": {"gpu": "h200"}}
     request.observed.composite.resource.CopyFrom(resource.dict_to_struct(tier))
-    clusters = [_cluster() for _ in range(100)]
+    clusters = [_cluster() for _ in range(size)]
     for number, cluster in enumerate(clusters):
         cluster["metadata"] = {"name": f"gpu-{number}", "uid": f"uid-{number}"}
         cluster["status"] = {"providerConfigRef": {"name": f"gpu-{number}"}}
     _require(request, "clusters", *clusters)
-    _require(request, "usages")
     return _settled(request)
 
 
@@ -173,11 +171,17 @@ def _require(request: fnv1.RunFunctionRequest, name: str, *documents: Document) 
         request.required_resources[name].SetInParent()
 
 
-def _settled(request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionRequest:
-    """The request as it comes once everything that it composes is there and ready."""
+def answer(request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionResponse:
+    """What the function answers; an error if it says anything against it."""
     response = FunctionRunner().run(request)
     if response.results:
         raise RuntimeError(response.results[0].message)
+    return response
+
+
+def _settled(request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionRequest:
+    """The request as it comes once everything that it composes is there and ready."""
+    response = answer(request)
     for key, desired in response.desired.resources.items():
         observed = resource.struct_to_dict(desired.resource)
         metadata = observed.setdefault("metadata", {})

@@ -2,7 +2,7 @@
 
 .PHONY: cluster cluster-down e2e e2e-oldest bench-cluster storm latency
 
-cluster: venv cluster-tools ## Start a fleet to play in, until Ctrl-C
+cluster: venv demo-tools ## Start a fleet to play in, until Ctrl-C (eight Go programs first; with Docker: make kind)
 	@$(BIN)/python -m tests.cluster.rig up
 
 cluster-down: ## Stop what `make cluster` started

@@ -35,12 +35,12 @@ class Clock:
         self.world = world
         self.found: dict[str, float] = {}
 
-    def until(self, what: str, probe: Callable[[], object]) -> None:
+    def until(self, what: str, probe: Callable[[], object], rest: float = REST_SECONDS) -> None:
         began = time.monotonic()
         self.world.rig.until(probe, what, LIMIT, every=0.05)
         self.found[what] = time.monotonic() - began
         print(f"{self.found[what]:7.1f} s  {what}", flush=True)
-        time.sleep(REST_SECONDS)
+        time.sleep(rest)
 
     def child(self, cluster: str) -> Manifest | None:
         """Return the child of the fleet tier on a cluster."""
@@ -50,6 +50,10 @@ class Clock:
             if (fleet_name, place) == ("wide", cluster):
                 return each
         return None
+
+    def is_going(self, cluster: str) -> bool:
+        child = self.child(cluster)
+        return child is None or "deletionTimestamp" in child["metadata"]
 
     def label(self, cluster: str, value: str | None) -> None:
         found = self.world.api.get(API, "InferenceCluster", cluster)
@@ -84,7 +88,8 @@ class Clock:
         self.until("cluster labelled to child there", lambda: self.child(SECOND))
         world.until_ready(WIDE, LIMIT)
         self.label(SECOND, None)
-        self.until("label removed to child gone", lambda: not self.child(SECOND))
+        self.until("label removed to child going", lambda: self.is_going(SECOND), rest=0)
+        self.until("child going to child gone", lambda: not self.child(SECOND))
         for document in (WIDE, ALONE):
             world.remove(document, LIMIT)
 
@@ -93,7 +98,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", type=Path, default=CHECKOUT / ".run" / "latency")
     given = parser.parse_args()
-    with Rig(given.run, core_flags=FLEET_FLAGS, with_lws=False) as rig:
+    with Rig(given.run, core_flags=FLEET_FLAGS, with_lws=False, audited=True) as rig:
         fleet.declare(rig)
         clock = Clock(Fleet(rig))
         clock.measure()

@@ -24,6 +24,9 @@ _PATHS = {
     "allowedNamespaces": "allowedNamespaces",
     "selector": "nodes.selector",
     "toleration": "nodes.tolerations[]",
+    "observer selector": "observe.nodes.selector",
+    "observer toleration": "observe.nodes.tolerations[]",
+    "payload": "payload",
     "gpu": "gpuVisibility",
     "rdma": "rdma",
     "annotations": "rdma.podAnnotations",
@@ -101,13 +104,17 @@ def _spec(where: str, fragment: Fragment) -> Fragment:
         return _BASE | {"nodes": {"selector": fragment}}
     if where == "toleration":
         return _BASE | {"nodes": {"tolerations": [fragment]}}
+    if where == "observer selector":
+        return _BASE | {"observe": {"nodes": {"selector": fragment}}}
+    if where == "observer toleration":
+        return _BASE | {"observe": {"nodes": {"tolerations": [fragment]}}}
     if where == "monitoring":
         return _BASE | {"monitoring": fragment}
     if where in ("monitored", "monitor"):
         field = {"monitored": "namespaceLabels", "monitor": "podMonitorLabels"}[where]
         base = {"namespaceLabels": {"a": "b"}}
         return _BASE | {"monitoring": base | {field: fragment}}
-    if where in ("allowedNamespaces", "events", "image"):
+    if where in ("allowedNamespaces", "events", "image", "payload"):
         return _BASE | {where: fragment}
     if where == "annotations":
         device = {"source": "DevicePlugin", "devicePlugin": {"resourceName": "rdma/hca"}}
@@ -197,8 +204,19 @@ ROWS: list[Row] = [
         for field, value in (
             ("gpuVisibility", {"source": "CDI"}),
             ("nodes", {"selector": {"a": "b"}}),
-            ("monitoring", {"namespaceLabels": {"a": "b"}}),
         )
+    ),
+    (
+        "inProcess",
+        "monitoring may not be set: mode InProcess has no agents, unless enginePorts are set",
+        {"monitoring": {"podMonitor": True, "enginePorts": [8000]}},
+        {"monitoring": {"namespaceLabels": {"a": "b"}}},
+    ),
+    (
+        "payload",
+        "exactly one of tag and digest must be set",
+        {"repository": "team/payload", "tag": "v1"},
+        {"repository": "team/payload"},
     ),
     (
         "events",
@@ -221,10 +239,11 @@ ROWS: list[Row] = [
     ),
     *(
         row
-        for where in ("selector", "monitored", "monitor", "annotations")
+        for where in ("selector", "observer selector", "monitored", "monitor", "annotations")
         for row in ((where, _KEY_LENGTH, {"a": "b"}, _LONG), (where, _KEY_NAME, {"a": "b"}, _ODD))
     ),
     *TOLERATIONS,
+    *(("observer toleration", *row[1:]) for row in TOLERATIONS),
     *union("gpu", "source", _GPU, "CDI", "DRAAdminAccess"),
     *union("rdma", "source", _RDMA),
     (
@@ -248,12 +267,6 @@ ROWS: list[Row] = [
         "enginePorts may only be set with podMonitor",
         {"podMonitor": True, "enginePorts": [8000]},
         {"podMonitor": False, "enginePorts": [8000]},
-    ),
-    (
-        "lmcache",
-        "alerts may only be set when mode is NodeServer",
-        {"alerts": True},
-        _IN_PROCESS | {"alerts": True},
     ),
     (
         "image",

@@ -57,6 +57,12 @@ ROWS: list[Row] = [
     ("spec", "rdma may not be set: Native does not use RDMA", {}, _RDMA),
     (
         "spec",
+        "payload may not be set: Native uses no package of the engine's image",
+        {},
+        {"payload": {"repository": "team/payload", "tag": "v1"}},
+    ),
+    (
+        "spec",
         "gpuVisibility may not be set: Native has no agents that use a GPU",
         {},
         {"gpuVisibility": {"source": "CDI"}},

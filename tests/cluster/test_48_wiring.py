@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from tests.cluster.documents import CONTAINER, FIRST, changed, requesting, tier
+from tests.cluster.documents import CONTAINER, FIRST, USAGE, changed, requesting, tier
 from tests.cluster.expect import Fleet, engine, flag, identity
 from tests.cluster.rig.kube import Manifest
 
@@ -50,11 +49,11 @@ def until_seen(world: Fleet, document: Manifest) -> None:
     assert world.condition(document, "KVOffloadReady") == ("True", "Wired")
 
 
-def turns(world: Fleet) -> dict[str, Any]:
-    """The tier's view of its roll, as of now."""
+def turns(world: Fleet) -> list[str]:
+    """Who may move: the tier composes a Usage of itself for each."""
     world.touch(TURNS)
-    found: dict[str, Any] = world.get(TURNS)["status"].get("wiring", {})
-    return found
+    found = [usage["spec"]["reason"] for usage in world.composed(TURNS, USAGE, "Usage")]
+    return [reason for reason in found if "may move" in reason]
 
 
 def begun_and_done(world: Fleet, of: Manifest) -> tuple[str, str]:
@@ -78,7 +77,7 @@ def test_consumers_move_one_after_another(world: Fleet):
     world.until_ready(TURNS, limit=60)
     for document in ROLLED:
         until_seen(world, document)
-    seen: list[dict[str, Any]] = []
+    seen: list[list[str]] = []
 
     def rolled() -> bool:
         seen.append(turns(world))
@@ -88,10 +87,10 @@ def test_consumers_move_one_after_another(world: Fleet):
 
     explain = lambda: "\n".join([str(seen[-3:]), *map(world.explain, ROLLED)])  # noqa: E731
     world.rig.until(rolled, "all have the new wiring", 90, every=1, explain=explain)
-    nobody = {"behind": 0, "moving": [], "turns": []}
-    world.rig.until(lambda: turns(world) == nobody, "the roll is over", 60, every=1)
-    for status in seen:
-        assert len(status.get("moving", [])) + len(status.get("turns", [])) <= 1, seen
+    over = lambda: world.get(TURNS)["status"]["wiring"] == {"remaining": "0"}  # noqa: E731
+    world.rig.until(over, "the roll is over", 60, every=1)
+    assert turns(world) == []
+    assert any(seen) and all(len(given) <= 1 for given in seen), seen
     # Who has seen the edit first goes first.
     times = sorted(begun_and_done(world, document) for document in ROLLED)
     flat = [time for pair in times for time in pair]

@@ -16,6 +16,11 @@ XRDS = {
     "InferenceCluster": CHECKOUT / "xrd" / "standalone" / "inferencecluster.yaml",
     "ModelDeployment": CHECKOUT / "xrd" / "standalone" / "modeldeployment.yaml",
 }
+# Field -> message of the rule that only a fleet has it, and a value.
+OF_FLEETS: dict[str, tuple[str, object]] = {
+    "rollout": ("rollout may only be set with clusterSelector", {}),
+    "clusterOverrides": ("clusterOverrides may only be set with clusterSelector", []),
+}
 _ENGINES = "spec.template.spec.engines"
 _MEMBER = f"{_ENGINES}.0.members.0"
 _LONG, _ODD = {"a" * 320: "b"}, {"no/pe/": "b"}
@@ -142,8 +147,21 @@ def test_a_tier_names_one_cluster_or_selects_many(world: Fleet):
     selects["spec"]["clusterSelector"] = {"matchLabels": {"a": "b"}}
     message = "exactly one of inferenceClusterRef and clusterSelector must be set"
     judge(world, selects, neither, message)
-    for labels, text in ((_LONG, "at most 317"), (_ODD, "qualified name")):
-        judge(world, selects, changed(selects, "spec.clusterSelector.matchLabels", labels), text)
+    rows = {"rollout": {"waves": [{}]}, "clusterOverrides": [{"matchLabels": {}, "spec": {}}]}
+    waves = {**selects, "spec": {**selects["spec"], **rows}}
+    for path in ("clusterSelector", "rollout.waves.0", "clusterOverrides.0"):
+        for labels, text in ((_LONG, "at most 317"), (_ODD, "qualified name")):
+            judge(world, waves, changed(waves, f"spec.{path}.matchLabels", labels), text)
+
+
+@pytest.mark.parametrize("field", OF_FLEETS)
+def test_a_field_of_a_fleet(world: Fleet, field: str):
+    message, value = OF_FLEETS[field]
+    selects = tier_with({**rules.VALID, field: value})
+    alone = copy.deepcopy(selects)
+    del selects["spec"]["inferenceClusterRef"]
+    selects["spec"]["clusterSelector"] = {"matchLabels": {"a": "b"}}
+    judge(world, selects, alone, message)
 
 
 def test_cluster_has_exactly_one_source(world: Fleet):
@@ -165,6 +183,7 @@ def test_cluster_of_a_tier_is_immutable(world: Fleet):
 
 OF_TIERS = {row[:2] for row in TIERS}
 ELSEWHERE = {
+    *(message for message, _ in OF_FLEETS.values()),
     "exactly one of inferenceClusterRef and clusterSelector must be set",
     "existing must be set when source is Existing",
     *rules.TRANSITIONS.values(),
@@ -175,7 +194,7 @@ def test_the_table_is_complete_for_tiers():
     left = {
         (path, text)
         for path, text in declared("KVOffloadTier") - OF_TIERS
-        if text not in ELSEWHERE and path != "clusterSelector.matchLabels"
+        if text not in ELSEWHERE and not path.endswith(".matchLabels")
     }
     assert left == set()
     assert OF_TIERS - declared("KVOffloadTier") == set()

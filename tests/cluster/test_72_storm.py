@@ -17,17 +17,20 @@ FEW, MORE = 5, 10
 # Half of what waking each further consumer once would cost.
 MOST_GROWTH = MORE // 2
 ACTS = ("comes", "edits", "goes")
+ROLLING = {"update": "Rolling", "maxUnavailable": 1}
 
 
 @pytest.fixture(scope="module")
 def storm(world: Fleet) -> Iterator[Storm]:
     storm = Storm(world, FEW)
     yield storm
+    for consumer in storm.consumers.values():  # together: each waits for the provider's poll
+        world.api.delete(consumer)
     for document in reversed(storm.documents()):
         world.remove(document, limit=120)
 
 
-def test_one_consumers_acts_do_not_wake_the_others(storm: Storm, summary: Summary):
+def test_one_consumers_acts_wake_neither_the_others_nor_the_tier(storm: Storm, summary: Summary):
     storm.act("a tier and consumers", lambda: storm.begin(range(FEW)))
     acts_of_one(storm, "few", 100)
     storm.act("more consumers", lambda: storm.come(*range(10, 10 + MORE)))
@@ -35,8 +38,19 @@ def test_one_consumers_acts_do_not_wake_the_others(storm: Storm, summary: Summar
     counted = {act: (cost.events, cost.calls) for act, cost in storm.costs.items()}
     summary.note(f"events, calls beside {FEW} and {FEW + MORE} consumers of a tier: {counted}")
     for act in ACTS:
-        pairs = zip(counted[f"many: {act}"], counted[f"few: {act}"], strict=True)
-        assert min(many - few for many, few in pairs) <= MOST_GROWTH, (act, counted)
+        many, few = storm.costs[f"many: {act}"], storm.costs[f"few: {act}"]
+        assert min(many.events - few.events, many.calls - few.calls) <= MOST_GROWTH, counted
+        assert many.tier_events <= 2, "a tier in use does not follow its Usages"
+        assert many.opened == few.opened == 0
+
+
+def test_one_consumers_edit_wakes_nobody_while_its_tier_is_rolling(storm: Storm, summary: Summary):
+    storm.act("Rolling is set", lambda: storm.edit("spec.wiring", ROLLING))
+    storm.act("edits, Rolling", lambda: storm.change(11))
+    cost, plain = storm.costs["edits, Rolling"], storm.costs["many: edits"]
+    summary.note(f"an edit of one of {FEW + MORE}: {cost}; without Rolling: {plain}")
+    # It says that it moves, and then that it is done: a few more of its own and its tier's.
+    assert cost.calls - plain.calls <= MORE
 
 
 def acts_of_one(storm: Storm, how_many: str, number: int) -> None:

@@ -6,7 +6,7 @@
 | yes | not yet looked up | unwired | | left as it is until the tier is looked up |
 | yes | not yet looked up | wired | changed | what runs stays, or is wired as recorded |
 | yes | any | wired | the same | wired as recorded |
-| yes, another | ready | wired | the same | wired anew: it names another, or is on another cluster |
+| yes, another | ready | wired | the same | wired anew: another name, cluster or backend |
 | yes | ready, its turn | wired | the same | wired anew (rollout.py) |
 | yes | ready | wired | changed | wired anew; or refused, and what runs stays |
 | yes | not usable | wired | changed | the edit waits: what runs stays |
@@ -243,7 +243,7 @@ class Decider:
         record, now, message = present(request.record), wired.record, wired.summary
         is_behind = now.wiring != record.wiring
         rolls = update.update == "Rolling"
-        if is_behind and rolls and rollout.is_turn(found.document, self.who):
+        if is_behind and rolls and self._is_turn(found):
             outcome = self._rewire(request, wired, found)
             return replace(outcome, progress=Progress.MOVING, settled=False)
         if is_behind:
@@ -270,11 +270,26 @@ class Decider:
         progress = Progress.BEHIND if is_behind else self._rollout_progress(request)
         return replace(outcome, progress=progress, settled=settled and progress is Progress.CURRENT)
 
+    def _is_turn(self, found: lookup.Found) -> bool:
+        """Look up whether the tier lets this consumer move now."""
+        _, namespace, tier = access.named(found.document)
+        turn = rollout.turn_name(tier, rollout.reference(self.who))
+        key = f"turn/{namespace}/{tier}"
+        self.requirements[key] = Requirement(
+            names.USAGE_API_VERSION, "Usage", name=turn, namespace=namespace
+        )
+        given = self.call.required(key) or ()
+        return any(not access.text(each, "metadata", "deletionTimestamp") for each in given)
+
     def _rollout_progress(self, request: OffloadRequest) -> Progress:
-        """Return whether the pods that were wired last are up, as far as the cluster reported."""
+        """Return whether the pods that were wired last are up, as far as the cluster reported.
+
+        Until the provider has applied a new wiring, the status is that of the old pods.
+        """
         manifest = () if request.is_bare else objects.STATUS_MANIFEST
         seen = self.call.observed_value(request.key, *manifest) or {}
-        done = self.call.observed_ready(request.key) and is_rolled_out(seen)
+        applied = request.is_bare or self.call.is_applied(request.key)
+        done = applied and self.call.observed_ready(request.key) and is_rolled_out(seen)
         return Progress.CURRENT if done else Progress.MOVING
 
     def fall_back(
@@ -445,12 +460,16 @@ def _is_record_of(request: OffloadRequest, found: lookup.Found | None) -> bool:
     """Return whether the record is of the tier that the workload names, where it runs.
 
     A name in a field of the composite, the cluster, or who has that name may change while the pod
-    template does not.
+    template does not. A tier in use keeps its backend; one that came into use as it was edited, or
+    was deleted and made again, has another.
     """
     record = request.record
     if record is None or record.tier != str(request.ref):
         return False
     document = found.document if found else None
+    backend = access.text(document, "spec", "backend")
+    if record.wired and backend and backend != record.backend:
+        return False
     name = access.text(document, "metadata", "name")
     if record.child or not name:
         return name in ("", record.child)

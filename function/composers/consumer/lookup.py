@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from function import names
 from function.backends.registry import Registry
 from function.composers import pinned, tier_names, tier_plan
-from function.composers.admission import admits
+from function.composers.admission import admits, is_judged
 from function.composers.needed import Needed
 from function.composers.tier_plan import InvalidTier, TierPlan
 from function.edge.answer import Requirement
@@ -84,6 +84,9 @@ def resolve(call: Call, request: OffloadRequest, namespace: str) -> Found:
     tier = here[0]
     if not admits(tier, namespace):
         raise NotAdmitted(ref, namespace, tier)
+    if not is_judged(tier, namespace):
+        why = "the edit of spec.allowedNamespaces is not judged yet."
+        raise Refused(Reason.TIER_NOT_READY, _unready(ref, why))
     unready = "" if tier_names.is_ready(tier) else _unready(ref, tier_names.unready(tier))
     return Found(tier, access.texts(tier, "metadata", "labels").get(names.LABEL_FLEET, ""), unready)
 

@@ -219,6 +219,12 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
             ),
             (
                 model,
+                "payload may not be set: only hicache.storage.mooncake",
+                [{**TIER}],
+                [{**TIER, "payload": {"repository": "team/payload", "tag": "v1"}}],
+            ),
+            (
+                model,
                 "gpuVisibility may not be set: HiCache",
                 [{**TIER}],
                 [{**TIER, "gpuVisibility": {"source": "CDI"}}],

@@ -50,6 +50,12 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
             ),
             (
                 model,
+                "payload may not be set: the payload image holds no nixl",
+                [TIER],
+                [{**TIER, "payload": {"repository": "team/payload", "tag": "v1"}}],
+            ),
+            (
+                model,
                 "gpuVisibility may not be set: NIXL",
                 [TIER],
                 [{**TIER, "gpuVisibility": {"source": "CDI"}}],
@@ -68,7 +74,12 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
                     {**TIER, "nodes": {"priorityClassName": "high"}},
                 ],
             ),
-            (model, "monitoring may not be set: NIXL", [TIER], [{**TIER, "monitoring": {}}]),
+            (
+                model,
+                "monitoring may not be set: NIXL",
+                [TIER, {**TIER, "monitoring": {"podMonitor": True, "enginePorts": [8000]}}],
+                [{**TIER, "monitoring": {}}, {**TIER, "monitoring": {"podMonitor": True}}],
+            ),
         )
     ),
 ]

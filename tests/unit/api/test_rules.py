@@ -24,6 +24,7 @@ PLACE = {"inferenceClusterRef": {"name": "a"}, "name": "a"}
 INSIDE = {**PLACE, "backend": "LMCache", "lmcache": {"mode": "InProcess", "inProcess": {}}}
 SERVER = {**PLACE, "backend": "LMCache", "lmcache": {"l1": L1}}
 STORE = {"store": {"sizeGiB": 8}}
+BROUGHT = {"repository": "registry/x", "tag": "v1"}
 POOL = {**PLACE, "backend": "Mooncake", "mooncake": STORE}
 AGENTS_ONLY = {
     "gpuVisibility": {"source": "CDI"},
@@ -48,6 +49,15 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
         "exactly one of inferenceClusterRef",
         [{"inferenceClusterRef": {"name": "a"}}, {"clusterSelector": {"matchLabels": {}}}],
         [{}, {"inferenceClusterRef": {"name": "a"}, "clusterSelector": {"matchLabels": {}}}],
+    ),
+    *(
+        (
+            "KVOffloadTierSpec",
+            f"{field} may only be set with clusterSelector",
+            [{"clusterSelector": {"matchLabels": {}}, field: value}],
+            [{"inferenceClusterRef": {"name": "a"}, field: value}],
+        )
+        for field, value in {"rollout": {}, "clusterOverrides": []}.items()
     ),
     *(
         (
@@ -97,6 +107,26 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
         )
         for model in ("KVOffloadTierSpec", "InlineTier")
         for field, value in AGENTS_ONLY.items()
+    ),
+    *(
+        (
+            model,
+            f"payload may not be set: {why}",
+            [{**PLACE, "backend": backend, field: {}}, {**POOL, "payload": BROUGHT}],
+            [{**PLACE, "backend": backend, field: {}, "payload": BROUGHT}],
+        )
+        for model in ("KVOffloadTierSpec", "InlineTier")
+        for backend, field, why in (
+            ("Native", "native", "Native"),
+            ("NIXL", "nixl", "the payload image"),
+            ("HiCache", "hicache", "only hicache.storage.mooncake"),
+        )
+    ),
+    (
+        "Payload",
+        "exactly one of tag and digest",
+        [{"tag": "v1"}, {"digest": "sha256:0"}],
+        [{}, {"tag": "v1", "digest": "sha256:0"}],
     ),
     *(
         (
@@ -246,12 +276,6 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
         "l1 may only",
         [{"l1": L1}],
         [{"mode": "InProcess", "inProcess": {}, "l1": L1}],
-    ),
-    (
-        "LMCacheSpec",
-        "alerts may only",
-        [{"l1": L1, "alerts": True}, {"mode": "InProcess", "inProcess": {}}],
-        [{"mode": "InProcess", "inProcess": {}, "alerts": True}],
     ),
     (
         "Monitoring",

@@ -11,6 +11,7 @@ from google.protobuf import struct_pb2 as structpb
 from function.backends.registry import BACKENDS, Registry
 from function.edge import structs
 from function.fn import FunctionRunner
+from function.names import CONTEXT_ASKED
 
 Document = dict[str, Any]
 
@@ -42,6 +43,7 @@ def call(
     observed: Mapping[str, Document] | None = None,
     required: Mapping[str, list[Document]] | None = None,
     schemas: Mapping[str, Document] | None = None,
+    seeded: bool = False,
     backends: Registry = BACKENDS,
     now: float = 0.0,
 ) -> Outcome:
@@ -53,6 +55,7 @@ def call(
         observed=observed,
         required=required,
         schemas=schemas,
+        seeded=seeded,
     )
     return outcome(asyncio.run(FunctionRunner(backends, lambda: now).RunFunction(asked, None)))
 
@@ -65,10 +68,12 @@ def request(
     observed: Mapping[str, Document] | None = None,
     required: Mapping[str, list[Document]] | None = None,
     schemas: Mapping[str, Document] | None = None,
+    seeded: bool = True,
 ) -> fnv1.RunFunctionRequest:
     """`required`: by requirement name; a name left out is unresolved.
 
-    `schemas`: OpenAPI schemas by requirement name.
+    `schemas`: OpenAPI schemas by requirement name. `seeded`: core brings what is required with the
+    first call of a reconcile, and so watches it; otherwise with the second.
     """
     asked = fnv1.RunFunctionRequest()
     asked.observed.composite.resource.CopyFrom(_struct(composite))
@@ -83,6 +88,8 @@ def request(
         items.SetInParent()
         for document in documents:
             items.items.add().resource.CopyFrom(_struct(document))
+    if required and not seeded:
+        asked.context.fields[CONTEXT_ASKED].bool_value = True
     for name, schema in (schemas or {}).items():
         asked.required_schemas[name].openapi_v3.CopyFrom(_struct(schema))
     return asked

@@ -26,6 +26,8 @@ RUNNER = FunctionRunner(clock=lambda: 0.0)
 # Core gives up when requirements have not settled after so many calls.
 MAX_CALLS = 5
 
+IN_USE = "crossplane.io/in-use"
+
 Key = tuple[str, str, str]  # kind, namespace, name
 
 
@@ -172,6 +174,8 @@ class Plane:
         metadata["uid"] = known.get("uid") or self.next_uid()
         if "deletionTimestamp" in known:
             metadata["deletionTimestamp"] = known["deletionTimestamp"]
+        if IN_USE in known.get("labels", {}):
+            metadata.setdefault("labels", {})[IN_USE] = "true"
         if document["kind"] == "KVOffloadTier":
             child = self.composites.setdefault(key_of(document), Composite(document))
             child.document = {**document, "status": child.document.get("status", {})}
@@ -316,6 +320,15 @@ class Plane:
                 self.reconcile(it)
         self.collect()
         self.provide()
+        self.mark_in_use()
+
+    def mark_in_use(self) -> None:
+        """What core's controller of Usages writes on what they are of."""
+        for key, it in self.composites.items():
+            if it.document["kind"] == "KVOffloadTier":
+                labels = it.document["metadata"].setdefault("labels", {})
+                labels.pop(IN_USE, None)
+                labels |= {IN_USE: "true"} if self.is_used(key) else {}
 
     def settle(self, limit: int, each: Callable[[], None] = lambda: None) -> int:
         """Turns until nothing changes any more; how many it took."""
@@ -373,5 +386,6 @@ def _counts(manifest: Document, pods: tuple[int, int]) -> Document:
             "desiredNumberScheduled": desired,
             "currentNumberScheduled": desired,
             "numberReady": ready,
+            "updatedNumberScheduled": desired,
         }
     return {"replicas": desired, "updatedReplicas": desired, "readyReplicas": ready}

@@ -896,7 +896,10 @@ def of_another_kind() -> dict[str, Any]:
 IGNORED = {
     "on the workload": (on_the_deployment(), "write it on the pod template"),
     "on the Object": (on_the_object(), "under metadata.annotations does nothing"),
-    "in a kind that is not known": (of_another_kind(), "under `paths` of the step's input"),
+    "in a kind that is not known": (
+        of_another_kind(),
+        "add to the step's input: paths: [{kind: ModelBooster, path: spec.template}]",
+    ),
     "misspelled": (
         d.engine({"modelplane.ai/kvoffload-tier": "chat"}),
         f"did you mean {TIER}?",

@@ -49,7 +49,8 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
         ("Image vllm/vllm-openai:v0.29.0 holds lmcache 0.5.4 (derived, docs/images.md). The "
          "tier's agent (lmcache 0.5.6) needs lmcache 0.5.5 to 0.5.x: every lookup of an older one "
          f"misses. Use an image that holds it (vllm/vllm-openai:v0.30.0 to v{NEWEST}, "
-         "lmcache/vllm-openai:v0.5.5 to v0.5.6); or a tier with spec.lmcache.ipc SharedMemory and "
+         "lmcache/vllm-openai:v0.5.5 to v0.5.6); or a tier with spec.payload (docs/payload.md); "
+         "or a tier with spec.lmcache.ipc SharedMemory and "
          "spec.image.tag v0.5.4",),
     ),
     "the commonest image": (
@@ -522,23 +523,29 @@ def test_phase_follows_the_flags_and_failed_transfers_stay_failures(connector: s
     assert (store["kv_role"], config.get("kv_load_failure_policy")) == PHASES[connector]
 
 
-# (the pod's label llm-d.ai/role, its own connector's role) -> the store's role in the pool
+# (the pod's label llm-d.ai/role, its own connector's role, the label of other pods beside it)
+# -> the store's role in the pool
 ROLES = (
-    ("decode", "", "kv_both"),  # llm-d labels engines that do both phases, too
-    ("prefill", "", "kv_both"),
-    ("both", "", "kv_both"),
-    ("decode", "kv_both", "kv_consumer"),
-    ("decode", "kv_producer", "kv_both"),
+    ("decode", "", "prefill", "kv_both"),  # llm-d labels engines that do both phases, too
+    ("prefill", "", "decode", "kv_both"),
+    ("both", "", "", "kv_both"),
+    ("decode", "kv_both", "prefill", "kv_consumer"),
+    ("decode", "kv_both", "", "kv_both"),
+    ("decode", "kv_both", "decode", "kv_both"),
+    ("decode", "kv_producer", "prefill", "kv_both"),
 )
 
 
-@pytest.mark.parametrize(("label", "own", "role"), ROLES)
-def test_label_counts_for_engines_that_transfer_blocks(label: str, own: str, role: str) -> None:
+@pytest.mark.parametrize(("label", "own", "other", "role"), ROLES)
+def test_label_counts_for_engines_that_transfer_blocks(
+    label: str, own: str, other: str, role: str
+) -> None:
     args = [DENSE, *(["--kv-transfer-config", NIXL % own] if own else [])]
-    engine = d.engine(args=args, image="vllm/vllm-openai:v0.33.0")
+    engine, partner = (d.engine(args=args, image="vllm/vllm-openai:v0.33.0") for _ in range(2))
     d.wired_pod(engine)["metadata"].setdefault("labels", {})["llm-d.ai/role"] = label
+    d.wired_pod(partner)["metadata"].setdefault("labels", {})["llm-d.ai/role"] = other
     required = d.requirements(d.ready_tier(**POOL))
-    got = call(d.replica(), desired={KEY: engine}, required=required)
+    got = call(d.replica(), desired={KEY: engine, "other": partner}, required=required)
     container = d.wired_pod(got.desired[KEY])["spec"]["containers"][0]
     config = json.loads(container["args"][-1])
     listed = config.get("kv_connector_extra_config", {}).get("connectors", [config])

@@ -19,12 +19,29 @@ def required(**more: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 def agents(seen: dict[str, Any], desired: int, ready: int) -> dict[str, Any]:
     """The observed resources with the DaemonSet's status as the cluster reports it."""
     counts = {"desiredNumberScheduled": desired, "numberReady": ready}
+    counts["updatedNumberScheduled"] = desired
     status = "True" if desired == ready else "False"
     seen["daemonset-agent"]["status"] = {
         "conditions": [{**READY, "status": status}],
         "atProvider": {"manifest": {"status": counts}},
     }
     return seen
+
+
+@pytest.mark.parametrize("nodes", [3, 19, 100, 1000])
+def test_start_on_many_nodes_changes_the_status_few_times(nodes: int) -> None:
+    """Each change calls every consumer, on core 2.4."""
+    known = {"cluster": [d.cluster()]}
+    seen = observe(call(d.tier(), required=known))
+    answers = []
+    for ready in range(nodes + 1):
+        got = call(d.tier(), required=known, observed=agents(seen, nodes, ready))
+        answers.append((got.status, got.conditions, got.messages))
+        shown = got.status["agents"]["ready"]
+        assert shown <= ready and (shown == ready or nodes >= 40)
+    changes = sum(1 for one, other in pairwise(answers) if one != other)
+    assert changes <= min(nodes, 22)
+    assert answers[-1][0]["agents"]["summary"] == f"{nodes}/{nodes}"
 
 
 # name: (required, conditions, is anything composed?)
@@ -102,8 +119,9 @@ def test_agents_ready_condition(
     assert got.conditions["ControlPlaneReady"] == ("True", "NoneNeeded")
     flag, ttl = ("TRUE", 300) if condition[0] == "True" else ("FALSE", 10)
     assert (got.composite_ready, got.ttl) == (flag, ttl)
-    assert got.status["agents"]["summary"] == f"{ready}/{desired}"
-    assert got.status["capacityGiB"] == 200 * ready
+    shown = ready if ready == desired or desired < 40 else ready // 10 * 10
+    assert got.status["agents"]["summary"] == f"{shown}/{desired}"
+    assert got.status["capacityGiB"] == 200 * shown
     assert got.desired == first.desired
 
 
@@ -139,11 +157,108 @@ def test_a_roll_of_agents_is_two_changes_of_the_status() -> None:
     for updated, ready in ((3, 3), (0, 2), (1, 2), (1, 3), (1, 2), (2, 2), (2, 3), (2, 2), (3, 3)):
         seen = agents(seen, 3, ready)
         counts = seen["daemonset-agent"]["status"]["atProvider"]["manifest"]["status"]
-        counts |= {"updatedNumberScheduled": updated} if updated else {}
+        counts["updatedNumberScheduled"] = updated
         got = call(d.tier(), required=required(), observed=seen)
         statuses.append((got.status, got.conditions, got.messages, got.composite_ready))
     changed = [before != after for before, after in pairwise(statuses)]
     assert changed.count(True) == 2
+
+
+def updating(
+    *, updated: int = 20, ready: int = 20, desired: int = 20, **at: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A tier and what it observes of its agents. `at`: generations of the Object and DaemonSet, the
+    edit that the Object does not have yet, the policy, what AgentsReady said for how long.
+    """
+    policy = {"type": at.get("policy", "RollingUpdate")}
+    tier = d.tier(upgradePolicy=policy)
+    tier["metadata"]["generation"] = 2
+    seen = agents(observe(call(tier, required=required())), desired, ready)
+    found = seen["daemonset-agent"]
+    found["metadata"]["generation"] = at.get("object", 3)
+    found["status"]["conditions"].append(
+        {"type": "Synced", "status": "True", "observedGeneration": at.get("applied", 3)}
+    )
+    live = found["status"]["atProvider"]["manifest"]
+    live["metadata"] = {"generation": at.get("live", 5)}
+    live["status"] |= {"observedGeneration": at.get("seen", 5), "updatedNumberScheduled": updated}
+    tier["spec"] |= at.get("edit", {})
+    if reason := at.get("said"):
+        status = "False" if reason == "Starting" else "True"
+        said = since_new_year("AgentsReady", reason, status)
+        tier["status"] = {"observedGeneration": 2, "conditions": [said]}
+    return tier, seen
+
+
+BIGGER = {"lmcache": {"l1": {"sizeGiB": 9}}}
+# name: (what is observed, seconds later, AgentsReady)
+UPDATES: dict[str, tuple[dict[str, Any], int, tuple[str, str]]] = {
+    "through": ({}, 0, ("True", "Ready")),
+    "the Object does not have the edit": ({"edit": BIGGER}, 0, ("True", "Updating")),
+    "the provider has not applied it": ({"applied": 2}, 0, ("True", "Updating")),
+    "the cluster has not seen it": ({"seen": 4}, 0, ("True", "Updating")),
+    "no agent has it": ({"updated": 0}, 0, ("True", "Updating")),
+    "some have it": ({"updated": 5}, 0, ("True", "Updating")),
+    "one has it and fails": ({"updated": 1, "ready": 19}, 0, ("True", "Updating")),
+    "enough have it": ({"updated": 18}, 0, ("True", "Ready")),
+    "one has failed for long": (
+        {"updated": 1, "ready": 19, "said": "Updating"},
+        700,
+        ("True", "UpdateTimedOut"),
+    ),
+    "it stays so": (
+        {"updated": 1, "ready": 19, "said": "UpdateTimedOut"},
+        1,
+        ("True", "UpdateTimedOut"),
+    ),
+    "some have had it for long": ({"updated": 5, "said": "Updating"}, 700, ("True", "Updating")),
+    "by hand, for long": (
+        {"updated": 0, "policy": "OnDelete", "said": "Updating"},
+        700,
+        ("True", "Updating"),
+    ),
+    "a few roll one by one": (
+        {"updated": 2, "desired": 3, "ready": 3, "said": "Starting"},
+        700,
+        ("False", "Starting"),
+    ),
+    "a few roll for too long": (
+        {"updated": 2, "desired": 3, "ready": 3, "said": "Starting"},
+        2000,
+        ("False", "StartTimedOut"),
+    ),
+    "the first of a few fails": (
+        {"updated": 1, "desired": 3, "ready": 2, "said": "Starting"},
+        700,
+        ("False", "StartTimedOut"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_agents_of_the_old_template_are_no_update(name: str) -> None:
+    fields, seconds, condition = UPDATES[name]
+    tier, seen = updating(**fields)
+    got = call(tier, required=required(), observed=seen, now=NEW_YEAR + seconds)
+    assert got.conditions["AgentsReady"] == condition
+    assert got.composite_ready == ("TRUE" if condition[0] == "True" else "FALSE")
+    if condition[1] == "Updating":
+        assert ("OnDelete" in got.messages["AgentsReady"]) == ("policy" in fields)
+
+
+def test_control_plane_that_is_not_updated_says_so() -> None:
+    spec = {"backend": "Mooncake", "lmcache": None, "mooncake": {"store": {"sizeGiB": 8}}}
+    tier = {**d.tier(), "spec": {k: v for k, v in d.tier(**spec)["spec"].items() if v is not None}}
+    seen = observe(call(tier, required=required()))
+    assert call(tier, required=required(), observed=seen).conditions["ControlPlaneReady"] == (
+        ("True", "Ready")
+    )
+    seen["deployment-master"]["metadata"]["generation"] = 2
+    synced = {"type": "Synced", "status": "True", "observedGeneration": 1}
+    seen["deployment-master"]["status"]["conditions"].append(synced)
+    got = call(tier, required=required(), observed=seen)
+    assert got.conditions["ControlPlaneReady"] == ("True", "Updating")
+    assert got.messages["ControlPlaneReady"] == "Not updated yet: deployment-master."
 
 
 def test_agents_without_status_are_not_ready() -> None:
@@ -846,30 +961,34 @@ FLEET = {"inferenceClusterRef": None, "clusterSelector": {"matchLabels": {"fleet
 
 def test_a_fleet_stamps_one_child_per_cluster() -> None:
     clusters = [d.cluster("us"), d.cluster("eu")]
-    got = call(d.tier(**FLEET), required={"clusters": clusters, "usages": []})
+    got = call(d.tier(**FLEET), required={"clusters": clusters})
     assert sorted(got.desired) == ["tier-eu", "tier-us"]
     child = got.desired["tier-eu"]
     assert child["spec"] == d.tier(inferenceClusterRef={"name": "eu"})["spec"]
-    assert child["metadata"]["labels"] == {"modelplane.ai/kv-offload-fleet": "chat"}
+    assert child["metadata"]["labels"] == {
+        "modelplane.ai/kv-offload-fleet": "chat",
+        "modelplane.ai/kv-offload-revision": got.status["rollout"]["revision"],
+    }
     assert got.requirements["clusters"]["labels"] == {"fleet": "prod"}
     assert (got.composite_ready, got.ttl) == ("FALSE", 10)
     again = call(
         d.tier(**FLEET),
-        required={"clusters": clusters, "usages": []},
+        required={"clusters": clusters},
         observed=observe(got),
     )
     assert (again.composite_ready, again.ttl) == ("TRUE", 300)
     assert again.status["cluster"] == "2/2 clusters"
 
 
-def fleet_usage(child: str, namespace: str = "team-a") -> dict[str, Any]:
-    value = f"modelplane-system/{child}"
-    annotations = {"modelplane.ai/kv-offload-used-tier": value}
-    return {"metadata": {"namespace": namespace, "annotations": annotations}}
+def in_use(seen: dict[str, Any], key: str) -> dict[str, Any]:
+    """With core's mark on a composed tier: a Usage is of it."""
+    metadata = {**seen[key]["metadata"]}
+    metadata["labels"] = metadata.get("labels", {}) | {"crossplane.io/in-use": "true"}
+    return seen | {key: {**seen[key], "metadata": metadata}}
 
 
 def test_a_fleet_whose_child_refused_its_edit_is_not_ready() -> None:
-    clusters = {"clusters": [d.cluster("us"), d.cluster("eu")], "usages": []}
+    clusters = {"clusters": [d.cluster("us"), d.cluster("eu")]}
     observed = observe(call(d.tier(**FLEET), required=clusters))
     said = {"type": "Accepted", "status": "False", "reason": "Invalid", "message": "spec.x: no"}
     observed["tier-eu"]["status"]["conditions"].append(said)  # core leaves Ready as it was
@@ -880,21 +999,22 @@ def test_a_fleet_whose_child_refused_its_edit_is_not_ready() -> None:
     assert (row["ready"], row["message"]) == (False, "spec.x: no")
 
 
-# What is left of a fleet whose clusters "eu" and "us" are there, when "us" no longer matches.
+# What is left of a fleet whose clusters "eu" and "us" are there, when "us" no longer matches:
+# (is the child in use, are the clusters looked up?) -> what is desired
 SHRINKING = {
-    "nobody uses it": ([], ["tier-eu"]),
-    "in use": ([fleet_usage("composed-tier-us")], ["tier-eu", "tier-us", "usage-fleet"]),
-    "a stranger says so": ([fleet_usage("composed-tier-us", "team-x")], ["tier-eu"]),
-    "unresolved": (None, ["tier-eu", "tier-us"]),
+    "nobody uses it": (False, True, ["tier-eu"]),
+    "in use": (True, True, ["tier-eu", "tier-us", "usage-fleet"]),
+    "unresolved": (False, False, ["tier-eu", "tier-us"]),
 }
 
 
 @pytest.mark.parametrize("name", SHRINKING)
 def test_child_in_use_is_kept(name: str) -> None:
-    usages, left = SHRINKING[name]
-    both = {"clusters": [d.cluster("us"), d.cluster("eu")], "usages": []}
+    used, resolved, left = SHRINKING[name]
+    both = {"clusters": [d.cluster("us"), d.cluster("eu")]}
     observed = observe(call(d.tier(**FLEET), required=both))
-    required = {} if usages is None else {"clusters": [d.cluster("eu")], "usages": usages}
+    observed = in_use(observed, "tier-us") if used else observed
+    required = {"clusters": [d.cluster("eu")]} if resolved else {}
     got = call(d.tier(**FLEET), required=required, observed=observed)
     assert sorted(got.desired) == left
 
@@ -905,18 +1025,19 @@ def test_fleet_leaves_a_cluster_being_deleted(name: str, there: bool) -> None:
     """Deleted in the foreground it waits for its ProviderConfig, and that for the child's Objects:
     while the child stayed for it, both stayed for ever.
     """
-    usages, left = SHRINKING[name]
+    used, resolved, left = SHRINKING[name]
     us = d.cluster("us")
     us["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    now = {"clusters": [d.cluster("us"), d.cluster("eu")], "usages": []}
+    now = {"clusters": [d.cluster("us"), d.cluster("eu")]}
     observed = observe(call(d.tier(**FLEET), required=now)) if there else {}
-    required = {} if usages is None else {"clusters": [us, d.cluster("eu")], "usages": usages}
+    observed = in_use(observed, "tier-us") if there and used else observed
+    required = {"clusters": [us, d.cluster("eu")]} if resolved else {}
     got = call(d.tier(**FLEET), required=required, observed=observed)
     assert "tier-us" not in got.desired or (there and "tier-us" in left)
-    assert ("tier-eu" in got.desired) == (there or usages is not None)
+    assert ("tier-eu" in got.desired) == (there or resolved)
 
 
-BOTH = {"clusters": [d.cluster("us"), d.cluster("eu")], "usages": []}
+BOTH = {"clusters": [d.cluster("us"), d.cluster("eu")]}
 
 
 def stamped(looked_at: tuple[str, ...] = ()) -> dict[str, dict[str, Any]]:
@@ -948,8 +1069,8 @@ def terminating(found: dict[str, Any]) -> dict[str, Any]:
     return {**found, "metadata": metadata}
 
 
-ONLY_EU = {"clusters": [d.cluster("eu")], "usages": []}
-LEAVING = {"clusters": [terminating(d.cluster("us")), d.cluster("eu")], "usages": []}
+ONLY_EU = {"clusters": [d.cluster("eu")]}
+LEAVING = {"clusters": [terminating(d.cluster("us")), d.cluster("eu")]}
 DEFERRED = stamped(("us",))
 AWAY = without(DEFERRED, "tier-us")
 # How a child leaves "us": (observed, required) -> what is desired.
@@ -997,7 +1118,7 @@ def redeclared(found: dict[str, Any], uid: str) -> dict[str, Any]:
     return {**found, "metadata": {**found["metadata"], "uid": uid}}
 
 
-REDECLARED = {"clusters": [redeclared(d.cluster("us"), "second"), d.cluster("eu")], "usages": []}
+REDECLARED = {"clusters": [redeclared(d.cluster("us"), "second"), d.cluster("eu")]}
 FOR_THE_FIRST = {"modelplane.ai/kv-offload-cluster-uid": "first"}
 
 
@@ -1035,8 +1156,8 @@ ANEW: dict[str, tuple[dict[str, Any], dict[str, Any], list[str], str | None]] = 
     ),
     "of an older release": (stamped(), REDECLARED, ["tier-eu", "tier-us"], "second"),
     "in use": (
-        stamped_for(stamped(), annotations=FOR_THE_FIRST),
-        REDECLARED | {"usages": [fleet_usage("composed-tier-us")]},
+        in_use(stamped_for(stamped(), annotations=FOR_THE_FIRST), "tier-us"),
+        REDECLARED,
         ["tier-eu", "tier-us", "usage-fleet"],
         "first",
     ),
@@ -1071,6 +1192,23 @@ def test_provider_config_outlives_the_leaving_child(name: str) -> None:
         assert held["managementPolicies"] == ["Observe"]
         assert got.ttl == 10
         assert found == {} or got.messages["ClusterResolved"].endswith("nothing is left: us.")
+
+
+def test_status_of_a_fleet_of_1100_failing_clusters_can_be_stored() -> None:
+    """etcd takes 1.5 MiB for the whole tier, and the schema 1,024 rows."""
+    found = {"clusters": [d.cluster(f"gpu-{n:04}") for n in range(1100)], "usages": []}
+    observed = observe(call(d.tier(**FLEET), required=found))
+    said = {"type": "Accepted", "status": "False", "reason": "Invalid", "message": "é" * 2000}
+    for key in sorted(observed)[50:]:
+        observed[key]["status"]["conditions"].append(said)
+    got = call(d.tier(**FLEET), required=found, observed=observed)
+    rows = got.status["clusters"]
+    assert len(rows) == 1024
+    assert [row["ready"] for row in rows].count(False) == 1024, "what is not ready comes first"
+    assert all(row["message"] for row in rows)
+    assert len(json.dumps(got.status, ensure_ascii=False).encode()) < 512 * 1024
+    assert max(map(len, got.messages.values())) < 4096
+    assert got.status["cluster"] == "50/1100 clusters"
 
 
 def test_fleet_status_omits_leaving_children() -> None:
@@ -1134,35 +1272,17 @@ def test_tiers_wait_for_a_provider_config_that_is_being_deleted() -> None:
     assert "is being deleted" in leaves.messages["Accepted"]
 
 
-def used(namespace: str = "modelplane-system") -> dict[str, Any]:
-    return {"metadata": {"name": "u", "namespace": namespace}}
-
-
-# name: (who is found to use the tier, is it kept?)
-REMOVED = {
-    "unused": ([], False),
-    "in use": ([used()], True),
-    "a stranger says so": ([used("team-x")], False),
-    "unresolved": (None, True),
-}
-
-
-@pytest.mark.parametrize("name", REMOVED)
-def test_an_inline_tier_in_use_outlives_its_declaration(name: str) -> None:
-    usages, is_kept = REMOVED[name]
+@pytest.mark.parametrize("used", [False, True], ids=["unused", "in use"])
+def test_an_inline_tier_in_use_outlives_its_declaration(used: bool) -> None:
     tier = {"name": "chat", "backend": "LMCache", "lmcache": {"l1": {"sizeGiB": 10}}}
     before = call(inference_cluster(kvOffloadTiers=[tier]), step_input=d.COMPOSE)
-    assert before.requirements == {}
-    required = {} if usages is None else {"usages/chat": usages}
     seen = observe(before)
     of_core = {"crossplane": {"compositionRef": {"name": "kvoffloadtiers"}}}
     seen["tier-chat"]["spec"] = {**seen["tier-chat"]["spec"], **of_core}
-    got = call(inference_cluster(), step_input=d.COMPOSE, required=required, observed=seen)
-    assert got.requirements["usages/chat"] == {
-        "kind": "Usage",
-        "labels": {"modelplane.ai/kv-offload-used-tier": "modelplane-system.composed-tier-chat"},
-    }
-    if not is_kept:
+    seen = in_use(seen, "tier-chat") if used else seen
+    got = call(inference_cluster(), step_input=d.COMPOSE, observed=seen)
+    assert before.requirements == got.requirements == {}
+    if not used:
         assert set(got.desired) == {"clusterproviderconfig"}
         assert got.conditions["KVOffloadTiersReady"] == ("True", "NoTiers")
         return
@@ -1171,38 +1291,16 @@ def test_an_inline_tier_in_use_outlives_its_declaration(name: str) -> None:
         "Ready: chat. No longer in spec.kvOffloadTiers, and kept until nothing uses it: chat"
     )
     assert got.status["kvOffloadTiers"][0]["name"] == "chat"
+    assert got.ttl == 300, "core calls again as soon as its mark is gone"
 
 
-def test_an_inline_tier_stays_for_the_users_of_a_closed_namespace() -> None:
-    tier = {"name": "chat", "backend": "LMCache", "lmcache": {"l1": {"sizeGiB": 10}}}
-    before = call(inference_cluster(kvOffloadTiers=[tier]), step_input=d.COMPOSE)
-    seen = observe(before)
-    seen["tier-chat"]["status"]["closedNamespaces"] = ["team-x"]
-    for place, keys in (("team-x", {"tier-chat"}), ("team-y", set[str]())):
-        required = {"usages/chat": [used(place)]}
-        got = call(inference_cluster(), step_input=d.COMPOSE, required=required, observed=seen)
-        assert got.desired.keys() - {"clusterproviderconfig"} == keys
-
-
-# name: (who is found to use the fleet's children, is the edit refused?)
-UNTOUCHED = {
-    "unused": ([], False),
-    "in use": ([fleet_usage("composed-tier-us")], True),
-    "a stranger says so": ([fleet_usage("composed-tier-us", "team-x")], False),
-    "unresolved": (None, False),
-}
-
-
-@pytest.mark.parametrize("name", UNTOUCHED)
-def test_a_fleet_in_use_does_not_become_a_tier_of_one_cluster(name: str) -> None:
-    usages, is_refused = UNTOUCHED[name]
-    clusters = {"clusters": [d.cluster("us"), d.cluster("eu")], "usages": []}
+@pytest.mark.parametrize("used", [False, True], ids=["unused", "in use"])
+def test_a_fleet_in_use_does_not_become_a_tier_of_one_cluster(used: bool) -> None:
+    clusters = {"clusters": [d.cluster("us"), d.cluster("eu")]}
     observed = observe(call(d.tier(**FLEET), required=clusters))
-    required = {"cluster": [d.cluster()], "usages": []}
-    required |= {} if usages is None else {"fleet-usages": usages}
-    got = call(d.tier(), required=required, observed=observed)
-    assert "fleet-usages" in got.requirements
-    if is_refused:
+    observed = in_use(observed, "tier-us") if used else observed
+    got = call(d.tier(), required={"cluster": [d.cluster()]}, observed=observed)
+    if used:
         assert got.fatals == [
             "the tier is not valid; what runs is kept: spec.clusterSelector: cannot be taken away"
             " while engines use the tier on its clusters (eu, us). Set it back; declare the tier of"

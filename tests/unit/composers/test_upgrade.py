@@ -47,10 +47,11 @@ CHANGES: dict[str, tuple[dict[str, Any], list[Any] | None, bool]] = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_release_line_in_use_changes_only_with_recreate(name: str) -> None:
     to, usages, refused = CHANGES[name]
-    before, after = change(to, usages)
+    _, after = change(to, usages)
     assert bool(after.fatals) == refused
     assert after.conditions["Accepted"][0] == ("False" if refused else "True")
-    assert after.requirements == before.requirements
+    is_judged = mooncake("0.3.14") == to
+    assert ("usages" in after.requirements) == is_judged, "only an edit asks who the users are"
     if refused:
         assert "spec.image: would replace Mooncake 0.3.13" in after.messages["Accepted"]
         assert "upgradePolicy.type to Recreate" in after.messages["Accepted"]

@@ -5,6 +5,8 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from function.api.tier import WiringUpdate
 from function.composers import rollout
@@ -14,7 +16,9 @@ from tests.unit.composers.calls import Document, call, observe
 
 KEY = "model-serving-main"
 PROGRESS = "modelplane.ai/kv-offload-progress"
+RECORD = "modelplane.ai/kv-offload-record"
 NAMES = ["a", "b", "c", "d", "e"]
+TURN = "turn/modelplane-system/chat"
 EDIT: dict[str, Any] = {"startupTimeoutSeconds": 900}
 
 
@@ -56,6 +60,7 @@ class World:
     def __init__(self, **wiring: Any) -> None:
         self.spec: dict[str, Any] = {"wiring": wiring} if wiring else {}
         self.status: Document = {}
+        self.turns: dict[str, Document] = {}
         self.observed: dict[str, dict[str, Document]] = {name: {} for name in NAMES}
         self.broken: set[str] = set()
         self.anew: dict[str, str] = {}
@@ -74,12 +79,20 @@ class World:
         return found
 
     def consume(self, name: str, **engine: Any) -> Any:
-        got = call(
-            d.replica(name),
-            desired={KEY: d.engine(**engine)},
-            observed=self.observed[name],
-            required=d.requirements(self.tier()),
-        )
+        required: dict[str, Any] = d.requirements(self.tier())
+        for _ in range(2):  # core calls again with what the first call requires
+            got = call(
+                d.replica(name),
+                desired={KEY: d.engine(**engine)},
+                observed=self.observed[name],
+                required=required,
+            )
+            asked = got.requirements.get(TURN)
+            if asked is None:
+                break
+            assert asked["namespace"] == "modelplane-system"
+            turns = self.turns.values()
+            required[TURN] = [t for t in turns if t["metadata"]["name"] == asked["name"]]
         ready = name not in self.broken
         seen = deepcopy(observe(got, ready=ready))
         manifest = deepcopy(seen[KEY]["spec"]["forProvider"]["manifest"])
@@ -95,9 +108,14 @@ class World:
         counts = {"desiredNumberScheduled": 1, "numberReady": 1, "numberAvailable": 1}
         agents["daemonset-agent"]["status"]["atProvider"] = {"manifest": {"status": counts}}
         required = {"cluster": [d.cluster()], "usages": self.usages()}
-        got = call(d.tier(**self.spec), required=required, observed=agents)
+        tier = d.tier(**self.spec) | {"status": self.status}
+        got = call(tier, required=required, observed=agents | self.turns)
+        self.turns = {key: it for key, it in got.desired.items() if key.startswith("turn-")}
         self.status = {"wiring": got.status.get("wiring", {})}
         return got.status.get("wiring", {})
+
+    def whose_turn(self) -> list[str]:
+        return sorted(turn["spec"]["reason"].split()[0] for turn in self.turns.values())
 
     def timeouts(self) -> dict[str, str]:
         """What of the tier's wiring each consumer's pods have."""
@@ -132,7 +150,7 @@ def test_on_change_moves_no_engine_and_writes_no_usage_annotation() -> None:
 @pytest.mark.parametrize("most", [1, 2, "60%", 100])
 def test_rolling_update_reaches_all_within_its_limit(most: int | str) -> None:
     world = settled(update="Rolling", maxUnavailable=most)
-    assert world.offload() == {"behind": 0, "moving": [], "turns": []}
+    assert world.offload() == {"remaining": "0"}
     world.spec |= EDIT
     limit = {1: 1, 2: 2, "60%": 3, 100: 5}[most]
     rounds = 0
@@ -147,7 +165,7 @@ def test_rolling_update_reaches_all_within_its_limit(most: int | str) -> None:
     for name in NAMES:
         got = world.consume(name)
     assert got.ttl == 300
-    assert world.offload() == {"behind": 0, "moving": [], "turns": []}
+    assert (world.offload(), world.turns) == ({"remaining": "0"}, {})
 
 
 def test_rolling_update_stops_at_a_failing_consumer() -> None:
@@ -159,13 +177,90 @@ def test_rolling_update_stops_at_a_failing_consumer() -> None:
             world.consume(name)
         said = world.offload()
     assert world.moved() == ["a", "b"]
-    assert said == {"behind": 3, "moving": ["ModelReplica/team-a/b"], "turns": []}
+    assert said == {"remaining": "2+"}
+    assert world.whose_turn() == ["ModelReplica/team-a/b"]
     world.broken = set()
     for _ in range(12):
         for name in NAMES:
             world.consume(name)
         world.offload()
     assert world.moved() == NAMES
+
+
+def test_consumer_moves_until_the_provider_has_applied_its_new_wiring() -> None:
+    """Until then the status is that of the old pods, which are ready."""
+    world = settled(update="Rolling")
+    world.spec |= EDIT
+    for name in NAMES:
+        world.consume(name)
+    world.offload()
+    old = world.observed["a"][KEY]["status"]
+    world.consume("a")
+    assert world.moved() == ["a"]
+    seen = world.observed["a"][KEY]
+    synced = {"type": "Synced", "status": "True", "observedGeneration": 1}
+    seen["metadata"]["generation"] = 2
+    seen["status"] = old | {"conditions": [*old["conditions"], synced]}
+    got = world.consume("a")
+    usage = next(it for key, it in got.desired.items() if key.startswith("usage-tier"))
+    assert usage["metadata"]["annotations"][PROGRESS] == "Moving"
+    world.offload()
+    assert world.whose_turn() == ["ModelReplica/team-a/a"]
+
+
+def test_consumer_of_a_closed_namespace_holds_up_nobody() -> None:
+    """It can never move: a roll that waits for it would not end."""
+    world = settled(update="Rolling")
+    world.spec |= EDIT
+    world.consume("a")
+    world.spec |= {"allowedNamespaces": {"from": "Names", "names": ["team-z"]}}
+    got = world.consume("a")
+    assert got.conditions["KVOffloadReady"] == ("False", "NamespaceNotAllowed")
+    (usage,) = (it for key, it in got.desired.items() if key.startswith("usage-tier"))
+    assert PROGRESS not in usage["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("update", ["OnChange", "Rolling", "Pinned"])
+def test_tier_of_another_backend_wires_anew(update: str) -> None:
+    """A consumer that came while the tier was edited keeps no wiring to what is gone."""
+    world = settled(update=update)
+    world.spec |= {"backend": "Native", "native": {"cpu": {"sizeGiB": 10}}, "lmcache": None}
+    got = world.consume("a")
+    assert got.conditions["KVOffloadReady"] == ("True", "Wired")
+    record = json.loads(got.desired[KEY]["metadata"]["annotations"][RECORD])
+    assert record["backend"] == "Native"
+
+
+def test_own_edit_of_a_consumer_changes_nothing_that_others_require() -> None:
+    """It moves by itself; neither the tier's status nor a turn shows it."""
+    world = settled(update="Rolling")
+    before = world.offload()
+    world.broken = {"a"}
+    world.consume("a", args=[d.MODEL, "--max-model-len=4096"])
+    progress = {u["metadata"]["annotations"][PROGRESS] for u in world.usages()}
+    assert progress == {"Current", "Moving"}
+    assert (world.offload(), world.turns) == (before, {})
+
+
+def test_turn_stays_when_one_with_an_earlier_name_is_behind_too() -> None:
+    """The Usages of an edit come one by one."""
+    usages = [marked("c", "Behind")]
+    wiring = WiringUpdate(update="Rolling", max_unavailable=1)
+    first = rollout.of(usages, wiring, ready=True)
+    observed = first.resources("chat")
+    usages.append(marked("b", "Behind"))
+    again = rollout.of(usages, wiring, ready=True, observed=observed)
+    assert again.turns == first.turns == ("ModelReplica/team-a/c",)
+    moves = rollout.of([marked("c", "Moving"), usages[1]], wiring, ready=True, observed=observed)
+    assert moves.turns == first.turns
+    done = rollout.of([marked("c", "Current"), usages[1]], wiring, ready=True, observed=observed)
+    assert done.turns == ("ModelReplica/team-a/b",)
+
+
+def test_few_turns_are_given_at_once() -> None:
+    usages = [marked(f"r{n:02}", "Behind") for n in range(40)]
+    wiring = WiringUpdate(update="Rolling", max_unavailable="100%")
+    assert len(rollout.of(usages, wiring, ready=True).turns) == rollout.MAX_TURNS
 
 
 def test_waiting_consumer_reports_its_turn() -> None:
@@ -211,6 +306,10 @@ ROLLED: dict[str, tuple[Document, bool]] = {
     "not a replica yet": (deployment(), False),
     "an old pod": (deployment(updatedReplicas=1, readyReplicas=2), False),
     "a pod that starts": (deployment(updatedReplicas=2, readyReplicas=1), False),
+    "an old pod serves while the new one starts": (
+        deployment(replicas=3, updatedReplicas=2, readyReplicas=2),
+        False,
+    ),
     "all of them": (deployment(updatedReplicas=2, readyReplicas=2), True),
     "scaled to nothing": ({"kind": "StatefulSet", "spec": {"replicas": 0}}, True),
     "not seen yet": (
@@ -318,3 +417,39 @@ def test_tier_edit_moves_no_pod_immediately(name: str, update: str) -> None:
     assert edited.desired[KEY] == settled.desired[KEY]
     if update == "Rolling":
         assert "in its turn" in edited.messages["KVOffloadReady"]
+
+
+# (what the status says, how many remain) -> what it says then
+COUNTS = [
+    ("", 0, "0"),
+    ("0", 1, "1"),
+    ("2+", 1, "1"),
+    ("10000+", 0, "0"),
+    ("1", 2, "2+"),
+    ("2+", 9, "2+"),
+    ("2+", 10, "10+"),
+    ("10+", 8, "10+"),
+    ("10+", 7, "2+"),
+    ("", 9, "2+"),
+    ("100+", 99, "100+"),
+    ("100+", 80, "100+"),
+    ("100+", 79, "10+"),
+    ("1000+", 8, "2+"),
+    ("9+", 9, "2+"),
+]
+
+
+@pytest.mark.parametrize(("before", "number", "want"), COUNTS)
+def test_remaining_consumers_are_counted_in_steps(before: str, number: int, want: str) -> None:
+    assert rollout.step(number, before) == want
+
+
+@given(st.integers(2, 20_000), st.sampled_from(["0", "1", "2+", "10+", "100+", "1000+", "10000+"]))
+def test_one_consumer_more_or_less_changes_the_count_once(number: int, before: str) -> None:
+    """Each change of the status calls every consumer, on core 2.4."""
+    shown, found = before, []
+    for there in (number, number + 1, number, number + 1, number):
+        shown = rollout.step(there, shown)
+        found.append(shown)
+    assert found[1:] == [found[1]] * 4
+    assert int(shown.removesuffix("+")) * 4 <= number * 5
