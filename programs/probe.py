@@ -54,6 +54,12 @@ class Environment:
         self.python = python
         self.folders = [f for f in dict.fromkeys(folders) if os.path.isdir(f)]
 
+    @property
+    def python_version(self) -> str:
+        """The version of its Python, "3.12", by the folders that it imports from, or ""."""
+        found = (re.search(r"/python(3\.\d+)/", f"{folder}/") for folder in self.folders)
+        return next((match[1] for match in found if match), "")
+
     def distribution(self, names: tuple[str, ...]) -> tuple[str, str] | None:
         """(name, version) of the first of these that is installed, or None."""
         for name in names:
@@ -232,6 +238,7 @@ def probe(environment: Environment, deep: bool, seconds: int) -> dict[str, Any]:
     cuda = cuda_of(environment)
     result: dict[str, Any] = {
         "python": environment.python,
+        "pythonVersion": environment.python_version,
         "engine": engine[0] if engine else None,
         "version": engine[1] if engine else None,
         "packages": packages,
@@ -256,6 +263,8 @@ def declaration(found: dict[str, Any]) -> dict[str, str]:
         held.append(name + "=" + (entry["version"].partition("+")[0] if entry else "none"))
     if found["cuda"]:
         held.append("cuda=" + found["cuda"])
+    if found["pythonVersion"]:
+        held.append("python=" + found["pythonVersion"])
     return {
         PREFIX + "engine": found["engine"],
         PREFIX + "engine-version": found["version"],

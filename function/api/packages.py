@@ -17,6 +17,7 @@ class Package:
 
     `says`: what it is, with an example of a version. `distributions`: what brings it, by their
     names on PyPI. `said`: whether image names and a variable NAME_VERSION tell its version.
+    `arm64_since`: the first release with wheels for arm64, "" for any.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Package:
     source: str
     distributions: tuple[str, ...] = ()
     said: bool = False
+    arm64_since: str = ""
 
 
 _SECTION = "packages"

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from function.api import fields as f
-from function.api.base import ApiModel, FieldRule, rows, union
+from function.api.base import ApiModel, FieldRule, exactly_one, rows, union
 
 _Device = Annotated[str, f.text(r"^[A-Za-z0-9_.-]+$", most=63)]
 
@@ -132,6 +132,23 @@ class RDMA(ApiModel):
     devices: Annotated[
         list[Annotated[str, f.text(r"^[A-Za-z0-9_.-]+$", most=63)]], f.items(32)
     ] = []
+
+
+class Payload(ApiModel):
+    """The image whose packages replace unfitting ones in the engines' containers."""
+
+    rules = (exactly_one("tag", "digest"),)
+
+    repository: f.ImageRepository
+    tag: f.ImageTag | None = None
+    digest: f.ImageDigest | None = None
+
+    @property
+    def reference(self) -> str:
+        """Return the image with its tag or digest."""
+        return (
+            f"{self.repository}@{self.digest}" if self.digest else f"{self.repository}:{self.tag}"
+        )
 
 
 class PullSecret(ApiModel):

@@ -14,7 +14,8 @@ IMAGE_TAG, IMAGE, IMAGE_DERIVED = "image tag", "image", "image, derived"
 class Engine:
     """One engine (a single pod, or a gang of `pods`), as looked up and never guessed.
 
-    Reading its pods gives all but what depends on the tier: `identity`, `tenant`, `features`.
+    Reading its pods gives all but what depends on the tier: `identity`, `tenant`, `features`,
+    `has_payload`.
 
     `name`: of ENGINES. `version`: a PEP 440 string, or None when nothing declares it.
     `name_source`, `version_source`: what proved it, for the record and for people: "annotation",
@@ -23,7 +24,8 @@ class Engine:
     `flags`: the engine's effective flags, canonical dashed names, last one wins, None for a switch
     and for a value that is not static. `env`: the container's literal env values (None:
     valueFrom). `more_env`: other variables may be set that cannot be seen here. `namespace`: of
-    its pods on the workload cluster, "" when unknown. `phase`: Unified, Prefill or Decode.
+    its pods on the workload cluster, "" when unknown. `phase`: Unified, Prefill or Decode;
+    `phase_note`: what a label decides of it, "" where it decides nothing.
     `identity`: the cache identity digest, "" when unknown; `identity_unknown`: what of the pod
     cannot be read for it. `tenant`: the part of the tier that it
     is kept to (`Backend.tenant`), "" where all share it.
@@ -33,7 +35,8 @@ class Engine:
     `packages`: what is known of the image's, by the names of PACKAGES. `connectors`: names of the
     pod's own. `families`: what somebody
     declares the model to be. `accelerator`: what the pod runs on. `newest`: the newest version that
-    the step's Input accepts, "" for none beyond the function's own.
+    the step's Input accepts, "" for none beyond the function's own. `has_payload`: the tier names a
+    payload image.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Engine:
     pods: int = 1
     namespace: str = ""
     phase: str = "Unified"
+    phase_note: str = ""
     model: str = ""
     identity: str = ""
     identity_unknown: str = ""
@@ -58,6 +62,7 @@ class Engine:
     connectors: frozenset[str] = frozenset()
     newest: str = ""
     root: bool = False
+    has_payload: bool = False
 
     @property
     def own_version(self) -> str | None:

@@ -56,6 +56,9 @@ class Injection:
     # What must answer before the engine starts, each in an init container of the engine's image:
     # {"name": its name, "addresses": HOST:PORT, one of which must accept, "seconds": how long}.
     waits: tuple[Json, ...] = ()
+    # Packages that an init container copies in front of the image's own: {"image": of the payload,
+    # "names": folders in it, "bytes": of their files}.
+    payload: Json | None = None
     # core/v1 Volume and VolumeMount objects.
     volumes: tuple[Json, ...] = ()
     mounts: tuple[Json, ...] = ()

@@ -1,13 +1,14 @@
 """Pairs of packages: what an engine's image holds, and what the tier runs."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from function.contract import advisories
+from function.contract import advisories, payload
 from function.contract.advisories import REFUSE
 from function.contract.engine import Engine
-from function.contract.packages import DERIVED, Fact
+from function.contract.packages import DERIVED, Fact, stated
+from function.contract.payload import PayloadPackage
 from function.contract.stock_images import contents, holding
 from function.contract.versions import within_any
 from function.problems import Refused
@@ -67,6 +68,20 @@ def fit(pairing: Pairing, engine: Engine) -> Fit:
     return _bad(pairing, fact) if fits is False else Fit.UNKNOWN
 
 
+def with_payload(
+    pairings: Iterable[Pairing], engine: Engine
+) -> tuple[Engine, tuple[PayloadPackage, ...]]:
+    """Return the engine with what a payload brings in place of what does not fit, and its parts."""
+    parts = []
+    for pairing in pairings:
+        found = payload.fitting(pairing.package, pairing.fits, engine)
+        if found is not None and fit(pairing, engine) is not Fit.YES:
+            brought = {found.package: stated("the tier's payload", found.version)}
+            engine = replace(engine, packages={**engine.packages, **brought})
+            parts.append(found)
+    return replace(engine, has_payload=True), tuple(parts)
+
+
 def check(pairing: Pairing, engine: Engine, alternatives: Sequence[Alternative]) -> None:
     """Raise Refused for an incompatible, untested or unknown image.
 
@@ -81,8 +96,38 @@ def check(pairing: Pairing, engine: Engine, alternatives: Sequence[Alternative])
         Reason.VERSION_MISMATCH,
         f"{_held(pairing, engine)}. {pairing.wants[0].upper()}{pairing.wants[1:]} needs "
         f"{pairing.package} {_in_words(pairing.fits)}: {effect}. "
+        + _payload_misfit(pairing, engine)
         + "; or ".join(_ways_out(pairing, engine, alternatives)),
     )
+
+
+def _payload_misfit(pairing: Pairing, engine: Engine) -> str:
+    """Return why the tier's payload does not help, as a sentence; "" where the tier names none."""
+    if not engine.has_payload or engine.package(pairing.package).versions is None:
+        return ""
+    nearest = _nearest(pairing, engine)
+    if nearest is None:
+        return f"The tier's payload holds no such {pairing.package}. "
+    needs = ", ".join(
+        f"{name} {_in_words(spec)} (the image has {engine.package(name)})"
+        for name, spec in nearest.misfits(engine).items()
+    )
+    return f"The tier's payload ({pairing.package} {nearest.version}) needs {needs}. "
+
+
+def _to_declare(pairing: Pairing, engine: Engine) -> str:
+    """Return what an image does not say and a payload needs, as an annotation's example, or ""."""
+    nearest = _nearest(pairing, engine) if engine.has_payload else None
+    misfits = nearest.misfits(engine) if nearest else {}
+    if any(engine.package(name).versions is not None for name in misfits):
+        return ""
+    return ",".join(f"{n}={spec.lstrip('=').replace('*', '0')}" for n, spec in misfits.items())
+
+
+def _nearest(pairing: Pairing, engine: Engine) -> PayloadPackage | None:
+    """Return the part of a payload that lacks the least of the engine's image."""
+    rows = payload.candidates(pairing.package, pairing.fits)
+    return min(rows, key=lambda row: len(row.misfits(engine)), default=None)
 
 
 def _in_words(fits: str) -> str:
@@ -91,7 +136,7 @@ def _in_words(fits: str) -> str:
     least = least.lstrip("=>").replace("*", "x")
     *rest, last = (int(n) for n in below.lstrip("<").split(".")) if below else (0,)
     if not below or last == 0:
-        return least
+        return least + (" or newer" if fits.startswith(">") and not below else "")
     most = ".".join(map(str, (*rest, last - 1)))
     return f"{least} to {most}{'.x' if len(rest) < 2 else ''}"
 
@@ -130,8 +175,13 @@ def _ways_out(pairing: Pairing, engine: Engine, alternatives: Sequence[Alternati
         ways.append(f"Use an image that holds it ({', '.join(images)})")
     else:
         ways.append("Use an image that holds it")
+    if not engine.has_payload and payload.fitting(pairing.package, pairing.fits, engine):
+        ways.append("a tier with spec.payload (docs/payload.md)")
     ways += [f"a tier with {other.setting}" for other in alternatives if other.takes(engine)]
-    if engine.package(pairing.package).versions is None:
+    if engine.package(pairing.package).versions is not None:
+        if example := _to_declare(pairing, engine):
+            ways.append(f'annotate modelplane.ai/kv-offload-packages, e.g. "{example}"')
+    else:
         known = contents(engine.image)
         pin = "pin the image's tag to a release, or " if known and known.moving else ""
         ways.append(

@@ -6,6 +6,7 @@ directory of the node by another's word.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +26,7 @@ from function.problems import field_path
 
 # Digits of a text's digest in the name of its file (function.kube.naming.file_name).
 _DIGEST = 8
+_FOLDER = re.compile(r"[a-z]+(-[a-z0-9]+(\.[a-z0-9]+)*)+")  # of a payload
 _NULL, _NONE = " or null", " or none"
 _NAME = Annotated[str, Field(max_length=253)]
 _PLAIN: Mapping[str, Any] = {
@@ -145,6 +147,8 @@ class Allowance:
         ports = (port["name"] for port in injection.ports)
         yield from _beyond("port", ports, self.ports | events.PORTS)
         yield from _beyond("wait", (w["name"] for w in injection.waits), self.waits)
+        names = injection.payload["names"] if injection.payload else ()
+        yield from (f"payload {name}" for name in names if not _FOLDER.fullmatch(name))
         yield from self._volumes(injection)
         if injection.shm is not None and injection.shm.host and not self.host_shm:
             yield "the node's /dev/shm"

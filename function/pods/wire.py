@@ -3,12 +3,14 @@
 Pure: documents in, new documents out; the whole workload or nothing.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from function import command, names, workloads
 from function.api.base import present
-from function.contract import gate, platforms
+from function.command.budget import CallSpent
+from function.contract import gate, pairings, platforms
 from function.contract.backend import AnyBackend, AnyTier, Description
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json
@@ -33,6 +35,9 @@ from function.workloads import containers
 from function.workloads.model import DECODE, SERVE
 
 LOAD_FAILURE = "kv_load_failure_policy"
+# In place of one that is not known yet, to see what else is wrong.
+_ANY_IDENTITY = "0" * 12
+_BY_HAND = re.compile(r"[;,]?(?: or)? ?add by hand: .*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -151,7 +156,9 @@ def _is_spare(pod: Pod, pods: Sequence[Pod]) -> bool:
     """Return whether a Ray pod has no device where others do: Ray puts no rank there."""
 
     def devices(each: Pod) -> bool:
-        return each.template.kind != SERVE and containers.asks_for_device(each.template.body)
+        template = each.template
+        asks = template.kind != SERVE and containers.asks_for_device(template.body)
+        return asks or template.ranks
 
     return not devices(pod) and any(map(devices, pods))
 
@@ -222,14 +229,24 @@ def _wire_engine(
         if pod.program.problem
     ]
     problems += _unread_files(pods)
+    seen = events.with_event_flags(tier, engine, backend.assumes(tier, engine.name))
     try:
-        seen = events.with_event_flags(tier, engine, backend.assumes(tier, engine.name))
+        seen, payload, brought = _with_payload(seen, tier, backend)
         verdict = gate.check(backend.gate(tier, seen))
         injection = _injection(engine_request, seen, tier, backend, verdict.features)
-        injection, published = events.publish(tier, engine, injection, expands=_expands(pods))
+        injection = replace(injection, payload=payload)
+        injection, published = events.publish(
+            tier,
+            engine,
+            injection,
+            expands=_expands(pods),
+            takes=lambda other: _takes(backend, tier, other, verdict.features),
+        )
         injection = _without_load_failure_policy(injection, engine)
         injection, unlocked = _without_ineffective_capabilities(injection, pods)
     except Refused as refused:
+        if refused.reason is not Reason.OUT_OF_SCOPE and not problems:
+            problems += _later(engine_request, seen, tier, backend, files_name)
         unseen = [] if engine_request.calls or problems else [_unseen(engine_request)]
         raise Refused.all_of([refused, *problems, *unseen]) from None
     if problems:
@@ -245,7 +262,15 @@ def _wire_engine(
         body, made = apply(pod, engine, own, files_name)
         plans += made
         bodies.append((pod, body, own))
-    notes = [*verdict.warnings, *published, *unlocked, *_unwired_containers(pods), *_notes(plans)]
+    notes = [
+        *([seen.phase_note] if seen.phase_note else []),
+        *verdict.warnings,
+        *brought,
+        *published,
+        *unlocked,
+        *_unwired_containers(pods),
+        *_notes(plans),
+    ]
     if described.colocated_with_engines:
         specs = [access.mapping(pod.template.body, "spec") for pod in pods]
         notes += tolerated.notes(specs, platforms.tolerations(tier.spec.nodes))
@@ -272,6 +297,75 @@ def _unread_files(pods: Sequence[Pod]) -> Iterator[Refused]:
             config_file.check(kind(call.engine).config, call)
         except Refused as refused:
             yield refused
+
+
+def _with_payload(
+    engine: Engine, tier: AnyTier, backend: AnyBackend
+) -> tuple[Engine, Json | None, list[str]]:
+    """Return the engine with the tier's payload, what its pods get of it, and notes."""
+    image = tier.spec.payload
+    if image is None:
+        return engine, None, []
+    seen, parts = pairings.with_payload(backend.gate(tier, engine).pairings, engine)
+    notes = [
+        f"the payload brings {each.package} {each.version} in place of the image's "
+        f"{engine.package(each.package)}"
+        for each in parts
+    ]
+    names_ = [each.name for each in parts]
+    size = sum(each.mib for each in parts) * 2**20
+    brings = {"image": image.reference, "names": names_, "bytes": size}
+    return seen, brings if parts else None, notes
+
+
+def _later(
+    engine_request: EngineRequest,
+    engine: Engine,
+    tier: AnyTier,
+    backend: AnyBackend,
+    files_name: str,
+) -> list[Refused]:
+    """Return what a refused engine would be refused for next, so that one round tells all.
+
+    Where another version is needed, what that one has is not known: only the identity counts then.
+    """
+    found: list[Refused] = []
+    try:
+        features = gate.versions(backend.gate(tier, engine)).features
+    except Refused:
+        try:
+            backend.inject(tier, engine)
+        except Refused as refused:
+            found = [refused] if refused.reason is Reason.CACHE_IDENTITY_CONFLICT else []
+        return found
+    try:
+        for identity in dict.fromkeys((engine.identity, _ANY_IDENTITY)):
+            known = replace(engine, features=features, identity=identity)
+            try:
+                injection = backend.inject(tier, known)
+                break
+            except Refused as refused:
+                found.append(refused)
+        else:
+            return found
+        for pod in engine_request.pods:
+            try:
+                apply(pod, known, injection, files_name)
+            except Refused as refused:
+                # The words to add are those of a pod that is not mended yet.
+                message = _BY_HAND.sub("", refused.message)
+                found.append(Refused(refused.reason, message, refused.path))
+    except (Refused, CallSpent):
+        pass
+    return [each for each in found if each.reason is not Reason.OUT_OF_SCOPE]
+
+
+def _takes(backend: AnyBackend, tier: AnyTier, engine: Engine, features: frozenset[str]) -> bool:
+    try:
+        backend.inject(tier, replace(engine, features=features))
+    except Refused:
+        return False
+    return True
 
 
 def _injection(

@@ -2,13 +2,18 @@
 
 import json
 import sys
-from dataclasses import asdict
+from collections import Counter
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kv_offload.cli.errors import Failed, user_errors
 from kv_offload.render import files
+
+if TYPE_CHECKING:
+    from kv_offload.render.validate import Verdict
 
 _KIND = "KVOffloadTier"
 _FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
@@ -25,9 +30,9 @@ def command(paths: tuple[Path, ...], output: str) -> None:
 
     A path is a file, a directory, or - for the standard input; other kinds in it are passed over.
     Of a directory the YAML files in it and in all folders below count that name the kind at all;
-    hidden folders (.git) do not. What a tier needs of the cluster, or of other objects, is not
-    looked up. The exit code is 0 where all are valid, 1 where one is not, 2 where there is none or
-    a file cannot be read.
+    hidden folders (.git) do not. A file may hold a tier once. What a tier needs of the cluster, or
+    of other objects, is not looked up. The exit code is 0 where all are valid, 1 where one is not,
+    2 where there is none or a file cannot be read.
 
     \b
     Examples:
@@ -45,6 +50,12 @@ def command(paths: tuple[Path, ...], output: str) -> None:
     if not found and not unreadable:
         raise files.InputError(f"{', '.join(map(str, paths))}: no {_KIND} found")
     verdicts = [(path, validate.validate(document)) for path, document in found]
+    count = Counter((path, verdict.name) for path, verdict in verdicts)
+    twice = {place for place, times in count.items() if times > 1}
+    verdicts = [
+        (path, _refuse_duplicate(verdict) if (path, verdict.name) in twice else verdict)
+        for path, verdict in verdicts
+    ]
     if output == "json":
         shown = [{"file": str(path), **asdict(verdict)} for path, verdict in verdicts]
         answer = {"tiers": shown, "unreadable": unreadable}
@@ -57,3 +68,10 @@ def command(paths: tuple[Path, ...], output: str) -> None:
         raise files.InputError("\n".join(unreadable))
     if not all(verdict.valid for _, verdict in verdicts):
         sys.exit(Failed.exit_code)
+
+
+def _refuse_duplicate(verdict: "Verdict") -> "Verdict":
+    """Return the verdict on a tier whose file has another document of its name."""
+    problem = "metadata.name: another document of this file has it; the cluster keeps the last one"
+    lines = () if verdict.valid else verdict.lines
+    return replace(verdict, valid=False, lines=(problem, *lines))

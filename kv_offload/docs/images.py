@@ -8,7 +8,7 @@ from function.api.engines import ENGINES
 from function.api.packages import PACKAGES
 from function.backends.registry import BACKENDS
 from function.composers import tier_plan
-from function.contract import gate
+from function.contract import gate, pairings
 from function.contract.accelerators.kinds import CUDA, Accelerator
 from function.contract.engine import Engine
 from function.contract.packages import DERIVED, Fact
@@ -23,6 +23,8 @@ from kv_offload.docs.markdown import HEADER, about, code, grouped, page, table
 from kv_offload.docs.variants import Variant, variants
 
 _CU129 = "-cu129"
+# Python is alike in all of them: a column would say one thing.
+_COLUMNS = tuple(name for name in PACKAGES if name != "python")
 
 
 def text() -> str:
@@ -36,8 +38,8 @@ def text() -> str:
             "versions too. Plain: stated by an upstream file, or seen inside the image by its "
             "reporter. *Italic*: derived, as each section says. `1/2`: one of "
             "them. **?**: unknown. An image with the suffix `-cu129` and no row differs in CUDA "
-            "(12.9) alone. We opened none of these images; each fact's source is in "
-            "`function/facts`.",
+            "(12.9) alone. The engines' own CUDA images, and LMCache's, have Python 3.12. We "
+            "opened none of these images; each fact's source is in `function/facts`.",
             "",
             "Declare what is missing or wrong on the pod template; `kv-offload probe` reads it "
             "inside the image:",
@@ -55,6 +57,9 @@ def text() -> str:
     )
 
 
+_ITSELF, _PAYLOAD = "itself", "payload"
+
+
 def _takers() -> list[str]:
     """Return the tiers that take a dense model in each image, as the gate decides."""
     plans = [
@@ -69,15 +74,20 @@ def _takers() -> list[str]:
     for (_, taken), group in groupby(cells, lambda cell: (_kind(cell[0]), cell[1])):
         names = [image for image, _ in group]
         first, last = code(names[0]), code(_tag(names[-1]))
-        tiers = (says for (says, _), yes in zip(plans, taken, strict=True) if yes)
-        rows.append((first if len(names) == 1 else f"{first} to {last}", "; ".join(tiers)))
+        says = [says for says, _ in plans]
+        cell = "; ".join(
+            f"{name} (payload)" if how is _PAYLOAD else name
+            for name, how in zip(says, taken, strict=True)
+            if how
+        )
+        rows.append((first if len(names) == 1 else f"{first} to {last}", cell))
     return [
         "## Which tier takes which image",
         "",
         "For a dense model on one NVIDIA GPU. `kv-offload explain` answers for a whole pod. No "
         "agent of LMCache serves images before 0.27: their lmcache speaks another protocol. Use "
         "`mode: InProcess` there, or Native, which needs nothing of an image and takes moving "
-        "tags too.",
+        "tags too. *(payload)*: with [`spec.payload`](payload.md) alone.",
         "",
         *table(("Image", "Tiers"), grouped(rows)),
         "",
@@ -92,6 +102,7 @@ def _plan(variant: Variant) -> tier_plan.TierPlan:
 
 
 def _takes(plan: tier_plan.TierPlan, image: str) -> str:
+    """Return how a tier takes an image: as it is, with a payload, or "" for not at all."""
     held = present(contents(image))
     engine = Engine(
         held.engine,
@@ -102,10 +113,21 @@ def _takes(plan: tier_plan.TierPlan, image: str) -> str:
         accelerator=Accelerator(held.accelerator),
     )
     try:
-        gate.check(plan.backend.gate(plan.tier, engine))
+        question = plan.backend.gate(plan.tier, engine)
     except Refused:
         return ""
-    return "yes"
+    if _passes(question):
+        return _ITSELF
+    seen, brought = pairings.with_payload(question.pairings, engine)
+    return _PAYLOAD if brought and _passes(plan.backend.gate(plan.tier, seen)) else ""
+
+
+def _passes(question: gate.Question) -> bool:
+    try:
+        gate.check(question)
+    except Refused:
+        return False
+    return True
 
 
 def _section(
@@ -115,7 +137,7 @@ def _section(
 
     `engine`: adds a column for it, where the tag is not its version.
     """
-    head = ("Image", *(["Engine"] if engine else []), *PACKAGES)
+    head = ("Image", *(["Engine"] if engine else []), *_COLUMNS)
     rows = _rows(images, engine)
     return [f"## {title}", "", *words, *([""] if words else []), *table(head, rows), ""]
 
@@ -149,7 +171,7 @@ def _engine(found: Contents) -> str:
 
 
 def _packages(found: Contents) -> tuple[str, ...]:
-    return tuple(_fact(found.packages.get(name)) for name in PACKAGES)
+    return tuple(_fact(found.packages.get(name)) for name in _COLUMNS)
 
 
 def _is_same_for_cuda_12(image: str, found: Contents) -> bool:
@@ -157,7 +179,7 @@ def _is_same_for_cuda_12(image: str, found: Contents) -> bool:
     plain = contents(image.removesuffix(_CU129))
     if plain is None or not image.endswith(_CU129):
         return False
-    pairs = zip(PACKAGES, _packages(found), _packages(plain), strict=True)
+    pairs = zip(_COLUMNS, _packages(found), _packages(plain), strict=True)
     return all(one == other for name, one, other in pairs if name != "cuda")
 
 

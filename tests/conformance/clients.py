@@ -141,6 +141,10 @@ class HicacheStorage(_Checker):
         """One process of an engine: `steps` one after another, on pages of its own host pool."""
         return self._ask(storage=storage, do=list(steps), **request)
 
+    def ranks(self, models: Sequence[str], **request: Any) -> Parsed:
+        """A process for each rank of an engine, with these models at its path."""
+        return self._ask(engine=list(models), **request)
+
 
 class LmcacheConfig(_Checker):
     """LMCache 0.5.6's configuration classes (checkers/lmcache_config)"""

@@ -48,10 +48,14 @@ KERNELS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 # them.
 RELEASES = ("lmcache==0.5.0", "lmcache==0.5.4", "lmcache==0.5.5")
 
+# What a payload image holds, for this machine's Python and without CUDA.
+PAYLOAD = ("lmcache==0.5.6", "mooncake-transfer-engine-non-cuda==0.3.13.post1")
+
 # name -> modules of ours, of packages beside the environment `vllm` (requirements/NAME.txt). NIXL's
 # own module asks torch for the CUDA that it chooses its build by.
 FURTHER: Mapping[str, Mapping[str, str]] = {
     "levels": {},
+    "older": {},
     "cuda12": {"nixl_meta_utils.py": "def detect_cuda_major():\n    return 12\n"},
 }
 
@@ -176,7 +180,7 @@ def environment_with(name: str) -> Environment:
 def main() -> int:
     if not sys.argv[1:]:
         try:
-            for requirement in RELEASES:
+            for requirement in (*RELEASES, *PAYLOAD):
                 release(requirement)
             for name in FURTHER:
                 environment_with(name)

@@ -12,7 +12,14 @@ import os
 import shutil
 import sys
 
-from tests.conformance.envs import FURTHER, EnvironmentUnavailable, environment, environment_with
+from tests.conformance.envs import (
+    FURTHER,
+    PAYLOAD,
+    EnvironmentUnavailable,
+    environment,
+    environment_with,
+    release,
+)
 from tests.tools import find
 
 MARK = "KV_OFFLOAD_NODE"  # set to "root" or "user" inside
@@ -30,6 +37,8 @@ def main() -> int:
                 environment(name)
             for name in FURTHER:
                 environment_with(name)
+            for requirement in PAYLOAD:
+                release(requirement)
     except (EnvironmentUnavailable, find.ToolsMissing) as problem:
         print(problem, file=sys.stderr)
         return 1

@@ -14,14 +14,14 @@ EXPECTED = {
         "modelplane.ai/kv-offload-engine": "vLLM",
         "modelplane.ai/kv-offload-engine-version": "0.33.0",
         "modelplane.ai/kv-offload-packages": (
-            "lmcache=0.5.6,mooncake=0.3.13.post1,nixl=1.5.1,torch=2.13.0,cuda=13.0"
+            "lmcache=0.5.6,mooncake=0.3.13.post1,nixl=1.5.1,torch=2.13.0,cuda=13.0,python=3.11"
         ),
     },
     "sglang": {
         "modelplane.ai/kv-offload-engine": "SGLang",
         "modelplane.ai/kv-offload-engine-version": "0.5.23",
         "modelplane.ai/kv-offload-packages": (
-            "lmcache=none,mooncake=none,nixl=none,torch=2.13.0,cuda=13.0"
+            "lmcache=none,mooncake=none,nixl=none,torch=2.13.0,cuda=13.0,python=3.11"
         ),
     },
 }

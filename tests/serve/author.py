@@ -59,6 +59,24 @@ def vllm(pod: Pod) -> Manifest:
     return _vllm(pod, (), env)
 
 
+HELD = {"lmcache": "0.5.4", "mooncake": "0.3.12.post1"}
+
+
+def vllm_of_an_older_image(pod: Pod) -> Manifest:
+    """The same in an image of somebody's own with older packages, as its author declares."""
+    template = vllm(pod)
+    template["spec"]["containers"][0]["image"] = "registry.example.org/ml/vllm:7"
+    packages = HELD | {"torch": "2.13.0", "cuda": "13.0", "python": "3.12"}
+    said = {
+        "engine": "vLLM",
+        "engine-version": "0.33.0",
+        "packages": ",".join(f"{name}={version}" for name, version in packages.items()),
+    }
+    annotations = {f"modelplane.ai/kv-offload-{key}": value for key, value in said.items()}
+    template.setdefault("metadata", {})["annotations"] = annotations
+    return template
+
+
 def vllm_on_gpu(pod: Pod) -> Manifest:
     """The same on a GPU, with what a kit holds of vLLM (gpu_kit.py): no FlashAttention."""
     env = {"VLLM_USE_V2_MODEL_RUNNER": "0", "VLLM_USE_FLASHINFER_SAMPLER": "0"}

@@ -61,6 +61,8 @@ def write_model(folder: Path, seed: int, more: Mapping[str, Any] | None = None) 
     for layer in range(LAYERS):
         at = f"model.layers.{layer}"
         shapes |= {f"{at}.{name}.weight": shape for name, shape in _LAYER.items()}
+    if more and not more.get("tie_word_embeddings", True):
+        shapes["lm_head.weight"] = (VOCABULARY, HIDDEN)
     _write_tensors(folder / "model.safetensors", shapes, seed, WIDTH)
     return folder
 

@@ -6,13 +6,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.envs import Environment, environment, environment_with
+import programs
+from function.contract.payload import PAYLOADS
+from tests.conformance.envs import (
+    PAYLOAD,
+    Environment,
+    environment,
+    environment_with,
+    release,
+)
 from tests.conformance.manifests import Manifest
 from tests.conformance.node import Node
 from tests.conformance.pod import Pod
 from tests.serve import gpu_kit, models
 from tests.serve.engine import Engine
-from tests.serve.standins import CLAIM, StandIn
+from tests.serve.standins import CLAIM, PAYLOAD_CLAIM, StandIn
 from tests.serve.wiring import Wired
 
 HERE = Path(__file__).parent
@@ -78,6 +86,18 @@ class Site:
                 shutil.copytree(part, folder / part.name)
             else:
                 shutil.copy(part, folder)
+
+    def payload(self) -> None:
+        """What the payload image holds, on a claim: wheels for this machine's Python, no CUDA."""
+        claim = self.node.volume("claim", PAYLOAD_CLAIM)
+        (claim / "packages").mkdir(exist_ok=True)
+        for row in PAYLOADS:
+            (wheel,) = (each for each in PAYLOAD if each.startswith(row.package))
+            folder = claim / "packages" / row.name
+            if not folder.exists():
+                folder.symlink_to(release(wheel))
+        (claim / "program").mkdir(exist_ok=True)
+        shutil.copy(Path(programs.__file__).with_name("payload.py"), claim / "program")
 
     def adapter(self, claim: str, seed: int, path: str = "") -> None:
         """A LoRA adapter of that seed on a claim."""

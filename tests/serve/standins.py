@@ -95,6 +95,35 @@ HOST_POOL = StandIn(
 )
 
 
+PAYLOAD_CLAIM = "payload"
+
+
+def _run_payload(template: Manifest) -> Manifest:
+    out = copy.deepcopy(template)
+    spec = out["spec"]
+    claim = {"claimName": PAYLOAD_CLAIM, "readOnly": True}
+    spec["volumes"] = [
+        *spec.get("volumes", ()),
+        {"name": PAYLOAD_CLAIM, "persistentVolumeClaim": claim},
+    ]
+    for container in spec.get("initContainers", ()):
+        if container["name"] == "kv-offload-payload":
+            container["command"] = ["python3", "-I", "/payload-program/payload.py"]
+            container["volumeMounts"] = [
+                *container["volumeMounts"],
+                {"name": PAYLOAD_CLAIM, "mountPath": "/payload", "subPath": "packages"},
+                {"name": PAYLOAD_CLAIM, "mountPath": "/payload-program", "subPath": "program"},
+            ]
+    return out
+
+
+PAYLOAD = StandIn(
+    "the payload image, whose wheels are for Python 3.12 and CUDA",
+    "its program, and wheels of the same releases for this Python and no CUDA",
+    _run_payload,
+)
+
+
 def differences(before: Manifest, after: Manifest) -> list[str]:
     """What was changed, a line each: path, old value, new value."""
     return sorted(_differ("", before, after))

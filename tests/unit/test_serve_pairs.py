@@ -1,12 +1,14 @@
 """The serving suite's rows, as far as they are seen without an engine: every part that a test kills
 or stops is a pod of the tier's manifests."""
 
+import ast
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.serve.pairs import GPU_PAIRS, PAIRS
+from tests.serve.proofs import ROOT
 
 
 class _Site:
@@ -32,12 +34,30 @@ class _Site:
         )
 
 
-@pytest.mark.parametrize("name", [name for name, pair in PAIRS.items() if pair.long])
-def test_every_part_of_a_long_row_is_a_pod_of_its_tier(name: str) -> None:
+# The bucket is no pod of a tier's: it is the user's, and stands in for it here.
+COMPOSED = [name for name in PAIRS if name != "vllm-native-bucket"]
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_every_pod_of_a_tier_is_a_part_that_is_killed_and_stopped(name: str) -> None:
     pair, site = PAIRS[name], _Site()
     running = pair.run(site, pair.declared)  # type: ignore[arg-type]
     assert [running.container(part)["name"] for part in pair.parts] == list(pair.parts)  # type: ignore[index]
-    assert len(set(site.services)) == len(pair.parts)
+    assert sorted(running.parts) == sorted(pair.parts)
+    templates = [m for m in running.declared.manifests if "template" in m.get("spec", {})]
+    assert len(templates) == len(pair.parts)
+
+
+def test_what_is_killed_is_stopped_too() -> None:
+    """The fixture `part` gives each part of each pair to both: neither chooses pairs."""
+    for file, name in (
+        ("test_50_faults.py", "test_every_request_is_answered"),
+        ("test_55_hangs.py", "test_a_part_that_hangs_freezes_no_other_request"),
+    ):
+        tree = ast.parse((ROOT / "tests/serve" / file).read_text())
+        (test,) = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name)
+        assert "part" in {argument.arg for argument in test.args.args}
+        assert not any("pairs" in ast.unparse(mark) for mark in test.decorator_list)
 
 
 def test_rows_on_a_gpu_need_nothing_beyond_the_kit() -> None:

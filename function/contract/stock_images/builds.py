@@ -112,6 +112,7 @@ def _lmcache(row: Repository, tag: Tag, build: Build | None) -> Contents:
             "mooncake": absent("docker/Dockerfile of LMCache installs no Mooncake"),
             "nixl": unknown("nixl at its newest on the day"),
         }
+    packages["python"] = stated("docker/Dockerfile of LMCache: PYTHON_VERSION", "3.12")
     if tag.variant:  # the engine's own image with LMCache on top
         packages |= {name: stock[name] for name in ("mooncake", "nixl")}
     return _contents(row, build, {**lmcache, **packages})

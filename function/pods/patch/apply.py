@@ -4,7 +4,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from function.contract.injection import Injection, Json
-from function.pods.patch import env, ports, resources, scheduling, security, shm, volumes, waits
+from function.pods.patch import (
+    env,
+    payload,
+    ports,
+    resources,
+    scheduling,
+    security,
+    shm,
+    volumes,
+    waits,
+)
 from function.pods.patch.draft import Draft, child, conflict
 
 
@@ -23,6 +33,7 @@ def apply(
     mounted at `injection.files_path`. `brought`: the variables of its ConfigMaps. Raise Refused
     (PodConflict, SharedMemoryTooSmall, NodeMismatch) with a path from the template.
     """
+    injection = payload.with_volume(injection)
     draft = Draft(template, container_index)
     draft.container.update(command_changes or {})
     env.merge(draft, injection, brought)
@@ -34,6 +45,7 @@ def apply(
         )
     volumes.merge(draft, all_volumes, mounts)
     ports.merge(draft, injection.ports)
+    payload.merge(draft, injection.payload)
     waits.merge(draft, injection.waits)
     shm.merge(draft, injection.shm)
     amounts = {"memory": _memory(injection), "ephemeral-storage": injection.storage_bytes}

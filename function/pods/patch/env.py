@@ -44,8 +44,8 @@ def merge(draft: Draft, injection: Injection, brought: Sequence[Json] = ()) -> N
     _check_order(draft, injection.env)
     lists = lists & present.keys() - written.keys()
     draft.container["env"] += [dict(present[name]) for name in sorted(lists)]
-    for name, directory in sorted(injection.search_paths.items()):
-        _append_missing(draft, name, [directory], ":")
+    for name, directories in sorted(injection.search_paths.items()):
+        _append_missing(draft, name, directories.split(":"), ":")
     if injection.ray_env:
         _append_missing(draft, RAY_COPY, injection.ray_env, ",")
     if not draft.container["env"]:

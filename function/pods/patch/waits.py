@@ -21,26 +21,37 @@ def merge(draft: Draft, waits: Iterable[Json]) -> None:
     Raise PodConflict where an init container of that name does something else.
     """
     for wait in waits:
-        wanted = _container(draft, wait)
-        there = items(draft.spec, "initContainers")
-        same = [other for other in there if other.get("name") == wanted["name"]]
-        if not same:
-            there.append(wanted)
-        elif same[0] != wanted:
-            raise conflict(
-                "the name is the tier's, for an init container that waits for its store; rename it",
-                f"spec.initContainers[{wanted['name']}]",
-            )
+        add(draft, _container(draft, wait), "waits for its store")
+
+
+def add(draft: Draft, wanted: Json, what: str) -> None:
+    """Add an init container; `what` it does, for the PodConflict with another of its name."""
+    there = items(draft.spec, "initContainers")
+    same = [other for other in there if other.get("name") == wanted["name"]]
+    if not same:
+        there.append(wanted)
+    elif same[0] != wanted:
+        raise conflict(
+            f"the name is the tier's, for an init container that {what}; rename it",
+            f"spec.initContainers[{wanted['name']}]",
+        )
 
 
 def _container(draft: Draft, wait: Json) -> Json:
     found: Json = {"name": wait["name"], "image": draft.container.get("image", "")}
     if draft.container.get("imagePullPolicy"):
         found["imagePullPolicy"] = draft.container["imagePullPolicy"]
-    own = draft.container.get("securityContext") or {}
     return found | {
         "command": ["python3", "-c", k.literal(programs.text("wait_for.py"))],
         "args": [str(wait["seconds"]), *wait["addresses"]],
+        **hardened(draft),
+    }
+
+
+def hardened(draft: Draft) -> Json:
+    """Return resources and security of an init container, as the serving container's user."""
+    own = draft.container.get("securityContext") or {}
+    return {
         "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,

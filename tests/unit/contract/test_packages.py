@@ -13,8 +13,8 @@ def test_every_package_has_a_field() -> None:
 
 
 def test_probe_knows_the_same_distributions() -> None:
-    """It runs in an image, alone, and so has a table of its own; CUDA is in no distribution."""
-    assert {*probe.PACKAGES, "cuda"} == set(PACKAGES)
+    """It has a table of its own, for it runs alone; CUDA and Python are no distributions."""
+    assert {*probe.PACKAGES, "cuda", "python"} == set(PACKAGES)
     looked = {name: found for name, (found, _) in probe.PACKAGES.items()}
     assert {n: p.distributions for n, p in PACKAGES.items() if p.distributions} == {
         name: found for name, found in looked.items() if name != "torch"

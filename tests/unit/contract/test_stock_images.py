@@ -19,7 +19,12 @@ DIGEST = "@sha256:" + "0" * 64
 
 
 def row(version, how, accelerator, **packages):
-    """(version, how it is known, accelerator, {package: what it may be})."""
+    """(version, how it is known, accelerator, {package: what it may be}).
+
+    Python is 3.12 in every image of which torch and mooncake are known.
+    """
+    if "torch" in packages and packages.get("mooncake", "unknown") != "unknown":
+        packages["python"] = "3.12"
     return (version, how, accelerator, packages)
 
 

@@ -37,7 +37,7 @@ def test_valid_packages_are_parsed(value, expected):
     [
         ("", "no package in ''; write, for example, lmcache=0.5.6,mooncake=none"),
         ("lmcache", "'lmcache' is not NAME=VERSION with a name of lmcache, mooncake, nixl, torch, "
-         "cuda, such as lmcache=0.5.6"),
+         "cuda, python, such as lmcache=0.5.6"),
         ("lmcash=0.5.6", "'lmcash=0.5.6' is not NAME=VERSION"),
         ("lmcache=new", "'lmcache=new': 'new' is not a version, such as 0.5.6, and not none"),
         ("lmcache=", "'lmcache=': '' is not a version"),

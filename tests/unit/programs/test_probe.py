@@ -40,6 +40,7 @@ SGLANG = {
     "sglang/srt/server_args.py": "enable_hierarchical_cache: bool\nenable_lmcache: bool\n",
     "torch/version.py": "cuda = None\nhip: Optional[str] = '7.2.5'\n",
 }
+VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 VLLM_REPORT = """\
 engine: vLLM 0.33.0, by PYTHON
 block size: 16 tokens by default; a hybrid model sets its own (the log's line "Setting attention \
@@ -56,7 +57,7 @@ Declare it on the pod template:
     modelplane.ai/kv-offload-engine: "vLLM"
     modelplane.ai/kv-offload-engine-version: "0.33.0"
     modelplane.ai/kv-offload-packages: \
-"lmcache=0.5.6,mooncake=0.3.13.post1,nixl=none,torch=2.13.0,cuda=12.9"
+"lmcache=0.5.6,mooncake=0.3.13.post1,nixl=none,torch=2.13.0,cuda=12.9,python=PY3"
 """
 SGLANG_REPORT = """\
 engine: SGLang 0.5.23, by PYTHON
@@ -71,7 +72,7 @@ Declare it on the pod template:
   annotations:
     modelplane.ai/kv-offload-engine: "SGLang"
     modelplane.ai/kv-offload-engine-version: "0.5.23"
-    modelplane.ai/kv-offload-packages: "lmcache=none,mooncake=none,nixl=none,torch=none"
+    modelplane.ai/kv-offload-packages: "lmcache=none,mooncake=none,nixl=none,torch=none,python=PY3"
 """
 
 
@@ -104,7 +105,9 @@ def image(tmp_path: Path):
 def test_text_output(image, files, expected):
     done = image(files, "--quick")
     assert done.stderr == ""
-    assert done.stdout.partition("\n")[2] == expected.replace("PYTHON", sys.executable)
+    assert done.stdout.partition("\n")[2] == expected.replace("PYTHON", sys.executable).replace(
+        "PY3", VERSION
+    )
     assert done.returncode == 0
 
 
@@ -113,6 +116,7 @@ def test_json_output(image):
     found = json.loads(done.stdout)
     assert found == {
         "python": sys.executable,
+        "pythonVersion": VERSION,
         "engine": "vLLM",
         "version": "0.33.0",
         "packages": {
@@ -133,7 +137,8 @@ def test_json_output(image):
             "modelplane.ai/kv-offload-engine": "vLLM",
             "modelplane.ai/kv-offload-engine-version": "0.33.0",
             "modelplane.ai/kv-offload-packages": (
-                "lmcache=0.5.6,mooncake=0.3.13.post1,nixl=none,torch=2.13.0,cuda=12.9"
+                "lmcache=0.5.6,mooncake=0.3.13.post1,nixl=none,torch=2.13.0,cuda=12.9,"
+                f"python={VERSION}"
             ),
         },
         "model": None,
