@@ -4,11 +4,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
+from packaging.version import Version
+
 from function.api.base import present
-from function.contract.accelerators.detect import of_pod
+from function.api.packages import PACKAGES
+from function.contract.accelerators.detect import is_arm64, of_pod
 from function.contract.accelerators.kinds import CUDA, NAMES, NOT_SHOWN, Accelerator
+from function.contract.accelerators.serving import Served
 from function.contract.backend import AnyBackend, AnyTier, Description
 from function.contract.engine import Engine
+from function.contract.packages import Fact, absent
 from function.engines.plan import hidden_flags
 from function.engines.registry import kind
 from function.kube import access
@@ -19,8 +24,10 @@ from function.pods.identity import Identity, Surroundings, identity
 from function.pods.offload_request import OffloadRequest
 from function.pods.patch.env import literals
 from function.pods.patch.security import is_root
-from function.workloads.model import UNIFIED, Template
-from function.workloads.roles import phase_by_label
+from function.problems import Refused
+from function.reasons import Reason
+from function.workloads.model import DECODE, UNIFIED, Template
+from function.workloads.roles import ROLE_LABEL, phase_by_label
 
 
 def engine_of(
@@ -37,7 +44,7 @@ def engine_of(
     plane, not of its pods.
     """
     if engine_request.refused is not None:
-        raise engine_request.refused
+        raise _out_of_scope(engine_request, backend) or engine_request.refused
     engine, starting = present(engine_request.engine), engine_request.starting
     first = starting[0]
     env, more = literals(first.container), more_env(first, request.manifest)
@@ -66,14 +73,17 @@ def engine_of(
             assumed={**backend.assumes(tier, engine.name), **events.assumes(tier, engine.name)},
         ),
     )
+    phase, by_label = _phase(engine, first.template, described.pairs_phases, request)
     engine = replace(
         engine,
+        packages=_on_its_architecture(engine.packages, first),
         env=env,
         more_env=more,
         # A StatefulSet may be one engine over several nodes.
         pods=max(engine_request.gang.pods, engine.number(kind(engine.name).ranks.nodes)),
         namespace=request.remote_namespace,
-        phase=_phase(engine, first.template, described.pairs_phases),
+        phase=phase,
+        phase_note=by_label,
         model=cache_identity.model,
         identity=cache_identity.digest if cache_identity.known else "",
         identity_unknown=cache_identity.unknown,
@@ -86,6 +96,36 @@ def engine_of(
         ),
     )
     return engine, cache_identity
+
+
+def _out_of_scope(engine_request: EngineRequest, backend: AnyBackend) -> Refused | None:
+    """Return the refusal for an accelerator that the backend serves with no engine.
+
+    It comes before the question which engine this is: an answer would help nobody.
+    """
+    rows = backend.rows.accelerators
+    for template in engine_request.gang.templates:
+        spec = access.mapping(template.body, "spec")
+        for container in access.objects(spec, "containers"):
+            name = (found := of_pod(spec, container)).name
+            if rows and name and all(r.accelerator != name or r.served is Served.NO for r in rows):
+                where = f"{NAMES[name]} ({found.because})"
+                message = f"{backend.name} serves no engine on {where}; this pod is left alone"
+                return Refused(Reason.OUT_OF_SCOPE, message)
+    return None
+
+
+def _on_its_architecture(packages: Mapping[str, Fact], pod: Pod) -> Mapping[str, Fact]:
+    """Return what the image holds on the pod's nodes: images for arm64 lack older packages."""
+    shown = is_arm64(access.mapping(pod.template.body, "spec"), pod.container)
+    found = dict(packages)
+    for name, since in ((row.name, row.arm64_since) for row in PACKAGES.values() if shown):
+        fact = packages.get(name)
+        held = fact.versions if fact and since and not fact.declared else None
+        if held and all(Version(version) < Version(since) for version in held):
+            why = f"arm64 by {shown}; {name} has no wheel for it before {since}"
+            found[name] = replace(absent(why), declared=True)
+    return found
 
 
 def _hidden_flags(
@@ -119,16 +159,32 @@ def more_env(pod: Pod, manifest: Json) -> bool:
     return bool(merged or pod.container.get("envFrom") or access.at(manifest, "spec", "baseRefs"))
 
 
-def _phase(engine: Engine, template: Template, pairs_phases: bool) -> str:
-    """Return the phase by the engine's flags, else its place in the workload, else a label.
+def _phase(
+    engine: Engine, template: Template, pairs_phases: bool, request: OffloadRequest
+) -> tuple[str, str]:
+    """Return the phase by flags, else by the place in the workload, else by a label, and a note.
 
-    llm-d's charts label engines that do both phases, too: a label counts only where the tier, or
-    the engine's own connector, moves blocks from prefill to decode.
+    llm-d's charts label engines that do both phases, too: a label counts only where the tier moves
+    blocks from prefill to decode, or the engine's own connector does and prefill pods are composed
+    with it. An engine that takes itself for a decode half writes nothing to a pool.
     """
     own, labelled = kind(engine.name), phase_by_label(template.body)
-    counts = labelled == UNIFIED or pairs_phases or own.transfers(engine.flags)
-    phases = (own.phase(engine.flags), template.phase, labelled if counts else UNIFIED)
-    return next((phase for phase in phases if phase not in ("", UNIFIED)), UNIFIED)
+    known = next(
+        (p for p in (own.phase(engine.flags), template.phase) if p not in ("", UNIFIED)), ""
+    )
+    if known or labelled == UNIFIED:
+        return known or UNIFIED, ""
+    label = f"the label {ROLE_LABEL}"
+    if pairs_phases:
+        return labelled, f"{labelled.lower()} by {label}"
+    if not own.transfers(engine.flags):
+        return UNIFIED, ""
+    if labelled == DECODE and not request.siblings.has_prefill:
+        return UNIFIED, (
+            f"{label} is decode, and no prefill pods are composed with it: it both reads and "
+            "writes, as an engine that computes prompts itself"
+        )
+    return labelled, f"{labelled.lower()} by {label}"
 
 
 def _device(engine_request: EngineRequest) -> str:

@@ -5,7 +5,7 @@ own. The topic is what llm-d's router reads: the pod's serving address and the m
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from function.api.events import Events
@@ -46,12 +46,18 @@ def with_event_flags(tier: AnyTier, engine: Engine, own: Mapping[str, str]) -> E
 
 
 def publish(
-    tier: AnyTier, engine: Engine, injection: Injection, *, expands: bool = True
+    tier: AnyTier,
+    engine: Engine,
+    injection: Injection,
+    *,
+    expands: bool = True,
+    takes: Callable[[Engine], bool] = lambda _: False,
 ) -> tuple[Injection, tuple[str, ...]]:
     """Return the injection with the tier's events, and notes for the condition.
 
-    `expands`: Kubernetes expands `$(VAR)` in the engine's arguments. Raise Refused: PodConflict
-    for a port that is taken, ConnectorConflict for another seed or block size.
+    `expands`: Kubernetes expands `$(VAR)` in the engine's arguments. `takes`: whether the tier's
+    backend takes an engine that has a seed of its own. Raise Refused: PodConflict for a port that
+    is taken, ConnectorConflict for another seed or block size.
     """
     asked = tier.spec.events
     if asked is None:
@@ -59,7 +65,7 @@ def publish(
     published = kind(engine.name).events
     if published is None:
         return injection, (f"{SPEC} is left out: {engine.name} publishes no KV events",)
-    injection = _set_seed_and_block_size(asked, published, engine, injection)
+    injection = _set_seed_and_block_size(asked, published, engine, injection, takes)
     if engine.has(names.FLAG):
         return injection, tuple(_note_own_port(asked, engine))
     if not expands:
@@ -94,7 +100,11 @@ def _config(asked: Events, published: EventFlags, engine: Engine) -> Json:
 
 
 def _set_seed_and_block_size(
-    asked: Events, published: EventFlags, engine: Engine, injection: Injection
+    asked: Events,
+    published: EventFlags,
+    engine: Engine,
+    injection: Injection,
+    takes: Callable[[Engine], bool],
 ) -> Injection:
     """Set seed and block size, where the tier wants them equal. Raise Refused."""
     if asked.block_tokens is not None:
@@ -107,8 +117,11 @@ def _set_seed_and_block_size(
     if asked.hash_seed is None:
         return injection
     value = str(asked.hash_seed)
+    seeded = replace(engine, env={**engine.env, names.SEED: value})
     for variable in (*injection.env, *injection.env_if_absent):
         if variable["name"] == names.SEED and variable.get("value") != value:
+            if variable in injection.env_if_absent and takes(seeded):
+                continue  # a default, which only had to be the same in every engine
             said = f"the tier's backend sets {names.SEED} to {variable.get('value')}"
             raise _conflict("hashSeed", value, said)
     if engine.env.get(names.SEED, value) != value:

@@ -25,6 +25,7 @@ from function.workloads import containers
 from function.workloads.model import POD, SERVE, Gang, Template
 
 _NOT_EDITED = "the script that starts it is a file of a ConfigMap, which wiring does not edit"
+_RAY_START = "KUBERAY_GEN_RAY_START_CMD"
 # Reasons that leave a pod as its author wrote it, whatever the policy: it is not ours to wire.
 LEFT_ALONE = frozenset({Reason.OUT_OF_SCOPE})
 
@@ -90,6 +91,7 @@ class GangReader:
         self.texts = texts
         self._programs: dict[tuple[int, command.ImageCall | None], Program] = {}
         self._started: dict[int, Json] = {}
+        self._ray_starts: dict[int, Json] = {}
 
     def engine(self, declaration: Declared) -> EngineRequest:
         """Return the gang as an engine that asks for a tier, refused where it cannot be read."""
@@ -158,7 +160,8 @@ class GangReader:
         """Return the template with the container at `index` as the one that serves."""
         written = template.body["spec"]["containers"][index]
         container = self._seen(template.body, written) if self.texts else written
-        program = self._read(container, self._image_call(container, declaration))
+        started = self._with_ray_start(container) if template.ray else container
+        program = self._read(started, self._image_call(container, declaration))
         if template.ray and not container.get("command") and not container.get("args"):
             program = Program(inert=True)
         if template.preset == container.get("name") and not container.get("command"):
@@ -168,6 +171,13 @@ class GangReader:
             calls = tuple(replace(call, closed=call.closed or _NOT_EDITED) for call in calls)
         program = replace(program, calls=calls)
         return Pod(template, index, container, program, started=container is not written)
+
+    def _with_ray_start(self, container: Json) -> Json:
+        """Return the container with the variable that KubeRay sets: the command that starts Ray."""
+        if _RAY_START not in str((container.get("command"), container.get("args"))):
+            return container
+        env = [*(container.get("env") or ()), {"name": _RAY_START, "value": "ray start"}]
+        return self._ray_starts.setdefault(id(container), {**container, "env": env})
 
     def _with_file(
         self, call: EngineCall, template: Mapping[str, Any], container: Json

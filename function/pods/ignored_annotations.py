@@ -4,6 +4,7 @@ Every key of ours is looked for in a whole document; only those of known pod tem
 """
 
 import difflib
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,8 @@ _LIKE = (f"{names.GROUP}/kv-", f"{names.GROUP}/kvoffload", f"{names.GROUP}/kv_of
 _BARE = tuple(key.partition("/")[2] for key in names.USER_ANNOTATIONS)
 # How deep a request may stand in a document that nobody knows.
 _MAX_DEPTH = 40
+_LONGEST_KIND = 63
+_NO_STRING = "its value is not a string; write it in quotes, on the pod template."
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,30 @@ def ignored_annotations(
     for place, key, value in _keys(document, ()):
         if key in names.USER_ANNOTATIONS and isinstance(value, str) and (key, value) in read:
             continue
-        found.append(IgnoredAnnotation(field_path(place), key, _advice(key, known)))
+        row = "" if known else _path_row(document, place)
+        advice = _advice(key, known, row)
+        if key in names.USER_ANNOTATIONS and known and not isinstance(value, str):
+            advice = _NO_STRING
+        found.append(IgnoredAnnotation(field_path(place), key, advice))
     return tuple(found)
 
 
-def _advice(key: str, known: bool) -> str:
+def _path_row(document: Mapping[str, Any], place: Place) -> str:
+    """Return the row of `paths` that names the pod template of these annotations, "" for none."""
+    node: Any = document
+    for step in place[:-2]:
+        node = node[step]
+    spec = node.get("spec") if isinstance(node, Mapping) and len(place) > 2 else None
+    kind = document.get("kind")
+    is_pod = isinstance(spec, Mapping) and isinstance(spec.get("containers"), list)
+    if not is_pod or not isinstance(kind, str) or place[-2:] != ("metadata", "annotations"):
+        return ""
+    path = re.sub(r"\[\d+\]", "[*]", field_path(place[:-2]))
+    quote = '"' if "[" in path else ""  # a star begins an alias in YAML
+    return f"{{kind: {kind[:_LONGEST_KIND]}, path: {quote}{path}{quote}}}"
+
+
+def _advice(key: str, known: bool, row: str) -> str:
     if key not in names.USER_ANNOTATIONS:
         like = key.lower().replace("_", "-")
         meant = difflib.get_close_matches(like, names.USER_ANNOTATIONS, n=1)
@@ -57,6 +79,8 @@ def _advice(key: str, known: bool) -> str:
         return f"did you mean {meant[0]}?" if meant else known_are
     if known:
         return "write it on the pod template, under metadata.annotations."
+    if row:
+        return f"no kind like this is known; add to the step's input: paths: [{row}]"
     return (
         "no kind like this is known; where it holds pod templates, name them under `paths` of the "
         "step's input. One whose controller alone knows its pods, as KubeAI's Model, cannot be "

@@ -4,14 +4,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from function import workloads
 from function.contract.accelerators.claims import KIND as CLAIM
 from function.contract.accelerators.claims import Claims
 from function.engines.config_file import MAX_BYTES
 from function.kube import access, objects
 from function.kube.access import Json
+from function.problems import Refused
+from function.workloads.model import PREFILL
+from function.workloads.roles import ROLE_LABEL, phase_by_label
 
 CONFIG_MAP = "ConfigMap"
 KINDS = frozenset({CLAIM, CONFIG_MAP})
+# A resource that holds this text may label its pods as prefill.
+LABEL = ROLE_LABEL
 
 # The texts of ConfigMaps by name, as one pod sees them; None where two of one name differ.
 Texts = Mapping[str, Mapping[str, str] | None]
@@ -44,18 +50,33 @@ class ConfigMaps:
 
 @dataclass(frozen=True)
 class SiblingResources:
-    """Desired resources that pods refer to: claims for devices, and ConfigMaps to mount."""
+    """What else a composite desires that counts for its engines.
+
+    Claims for devices, ConfigMaps to mount, and whether pods of it are labelled as prefill.
+    """
 
     claims: Claims = field(default_factory=Claims)
     config_maps: ConfigMaps = field(default_factory=ConfigMaps)
+    has_prefill: bool = False
 
     @classmethod
     def among(cls, resources: Iterable[Json]) -> Self:
-        """Find claims and ConfigMaps among desired resources, bare or in Objects."""
+        """Find them among desired resources, bare or in Objects."""
         held = list(resources)
-        manifests = (objects.unwrap(each) for each in held)
-        claims = Claims.among(each for each in manifests if each is not None)
-        return cls(claims, ConfigMaps.among(held))
+        manifests = [each for each in map(objects.unwrap, held) if each is not None]
+        prefill = any(map(_is_prefill, manifests))
+        return cls(Claims.among(manifests), ConfigMaps.among(held), prefill)
+
+
+def _is_prefill(manifest: Json) -> bool:
+    """Return whether a pod template of a known kind has the label of prefill engines."""
+    try:
+        workload = workloads.find(manifest)
+    except Refused:
+        return False
+    return workload is not None and any(
+        phase_by_label(template.body) == PREFILL for template in workload.templates
+    )
 
 
 def _config_map(resource: Json) -> tuple[str | None, str, str, tuple[tuple[str, str], ...]] | None:

@@ -56,6 +56,7 @@ def _template(slot: Slot, body: Json) -> Template:
         slot.ray,
         slot.advice,
         slot.preset,
+        slot.ranks,
         slot,
     )
 

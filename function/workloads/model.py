@@ -24,7 +24,8 @@ class Template:
     its annotations. `ray`: the controller starts Ray in a container without a command, whatever its
     image's entrypoint is. `advice`: what to type so that flags can be added where no command is
     visible. `preset`: the container whose command the controller brings where it has none, whatever
-    its image's entrypoint is. `slot`: its place, for `replace()`.
+    its image's entrypoint is. `ranks`: Ray is told of GPUs there, whatever the pod asks
+    for. `slot`: its place, for `replace()`.
     """
 
     path: str
@@ -37,6 +38,7 @@ class Template:
     ray: bool = False
     advice: str = ""
     preset: str = ""
+    ranks: bool = False
     slot: "Slot | None" = field(default=None, compare=False, repr=False)
 
 
@@ -92,6 +94,7 @@ class Slot:
     ray: bool = False
     advice: str = ""
     preset: str = ""
+    ranks: bool = False
 
 
 # How one kind's templates are found in its manifest.

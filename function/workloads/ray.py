@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from function.kube import yamls
+from function.kube import access, yamls
 from function.kube.access import Json
 from function.problems import Refused, field_path
 from function.reasons import Reason
@@ -28,15 +28,22 @@ def cluster(*at: str) -> Finder:
 
     def finder(manifest: Json) -> Iterable[Slot]:
         head = (*at, "headGroupSpec", "template")
-        yield Slot(field_path(head), TemplateView(head), LEADER, ray=True)
+        ranks = _gives_gpus(fieldpaths.get(manifest, head[:-1]))
+        yield Slot(field_path(head), TemplateView(head), LEADER, ray=True, ranks=ranks)
         groups: Steps = (*at, "workerGroupSpecs")
         for i, workers in fieldpaths.objects(manifest, groups):
             here = (*groups, i, "template")
             # A group that autoscales from zero still makes pods of the gang.
             pods = max(1, count(workers.get("replicas"))) * count(workers.get("numOfHosts"))
-            yield Slot(field_path(here), TemplateView(here), WORKER, pods, ray=True)
+            ranks = _gives_gpus(workers)
+            yield Slot(field_path(here), TemplateView(here), WORKER, pods, ray=True, ranks=ranks)
 
     return finder
+
+
+def _gives_gpus(group: Any) -> bool:
+    """Return whether a group's `ray start` is told of GPUs: Ray believes it."""
+    return access.text(group, "rayStartParams", "num-gpus") not in ("", "0")
 
 
 def service(manifest: Json) -> Iterable[Slot]:

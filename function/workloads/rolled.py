@@ -10,7 +10,9 @@ _COUNTING = ("Deployment", "StatefulSet", "LeaderWorkerSet")
 
 
 def is_rolled_out(workload: Mapping[str, Any]) -> bool:
-    """Return whether all replicas are updated and ready.
+    """Return whether all replicas are updated and ready, and no other pod is left.
+
+    Where a new pod comes before the old one goes, the old one is the one that is ready.
 
     True for kinds that do not count them: callers rely on their Ready condition.
     """
@@ -22,8 +24,10 @@ def is_rolled_out(workload: Mapping[str, Any]) -> bool:
     if _number(seen) < _number(generation):
         return False
     wanted = _number(access.mapping(workload, "spec").get("replicas", 1))
-    counts = (_number(status.get(field)) for field in ("updatedReplicas", "readyReplicas"))
-    return all(count >= wanted for count in counts)
+    updated, ready, there = (
+        _number(status.get(field)) for field in ("updatedReplicas", "readyReplicas", "replicas")
+    )
+    return updated >= wanted and ready >= wanted and there <= updated
 
 
 def _number(value: Any) -> float:

@@ -45,6 +45,9 @@ Document = dict[str, Any]
 _FILES_NAME = "CONSUMER-kv-offload"
 
 
+_PAYLOAD = {"payload": {"repository": "any", "tag": "any"}}
+
+
 class _MissingTier(InputError):
     """A tier that another one needs is missing."""
 
@@ -127,7 +130,7 @@ def explain(
         named_here = _name_tier(deployment, planned.tier)
         request = find("explained", named_here, None, step_input, "", siblings)
     if request is None:
-        raise InputError(f"{manifest.get('kind')} is not a known kind of workload")
+        raise InputError(_no_pods(manifest))
     if request.refused is not None:
         hints = _hints(request.refused, request)
         return replace(answer, refused=request.refused, hints=hints)
@@ -176,16 +179,33 @@ def alternatives(
     for backend in (BACKENDS[name] for name in BACKENDS.specs):
         for variant in variants(backend):
             spec = {"inferenceClusterRef": {"name": "any"}, **variant.spec}
-            planned = _planned("any", "any", spec, variant.says)
-            request = find(
-                "explained", _name_tier(workload, planned.tier), None, step_input, "", siblings
-            )
-            try:
-                if request is not None and request.refused is None:
-                    wire.wire(request, planned.tier, planned.backend, _FILES_NAME)
-                    yield variant.says
-            except Refused:
-                continue
+            if _takes(workload, spec, variant.says, step_input, siblings):
+                yield variant.says
+            elif _takes(workload, {**spec, **_PAYLOAD}, variant.says, step_input, siblings):
+                yield f"{variant.says}, payload"
+
+
+def _takes(
+    workload: Document,
+    spec: Document,
+    says: str,
+    step_input: Input,
+    siblings: SiblingResources,
+) -> bool:
+    """Return whether a tier would take a workload; False for one that is not valid."""
+    try:
+        planned = _planned("any", "any", spec, says)
+    except InputError:
+        return False
+    named = _name_tier(workload, planned.tier)
+    request = find("explained", named, None, step_input, "", siblings)
+    try:
+        if request is None or request.refused is not None:
+            return False
+        wire.wire(request, planned.tier, planned.backend, _FILES_NAME)
+    except Refused:
+        return False
+    return True
 
 
 def _blockers(
@@ -276,7 +296,7 @@ def summary_line(
         named = _name_tier(_as_deployment(manifest), planned.tier)
         request = find("explained", named, None, step_input, "", siblings)
         if request is None:
-            raise InputError(f"{manifest.get('kind')} is not a known kind of workload")
+            raise InputError(_no_pods(manifest))
         if request.refused is not None:
             raise request.refused
         wired = wire.wire(request, planned.tier, planned.backend, _FILES_NAME)
@@ -305,6 +325,20 @@ def siblings_in(documents: list[Document]) -> SiblingResources:
 def _is_workload(manifest: Document) -> bool:
     deployment = _as_deployment(manifest)
     return kinds.is_known(deployment.get("apiVersion"), deployment.get("kind"))
+
+
+def _no_pods(manifest: Document) -> str:
+    """Return that a document has no pod template in a known place, and what to do."""
+    kind, version = manifest.get("kind"), manifest.get("apiVersion")
+    if access.mapping(manifest, "spec", "predictor", "model"):
+        return (
+            f"{kind}: KServe makes the pods of spec.predictor.model from a ServingRuntime, so they "
+            "cannot be wired here. Write the engine under spec.predictor.containers"
+        )
+    return (
+        f"{kind} is not a known kind of workload, or {version} has no pod template where one is "
+        "known (docs/wire-a-team.md). If it holds one, name its path under `paths` in --input"
+    )
 
 
 def _as_deployment(manifest: Document) -> Document:

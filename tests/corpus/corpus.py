@@ -102,6 +102,7 @@ def wired(case: Json, manifest: Json) -> wire.Wired:
     """The manifest wired to the case's tier. Raises Refused, NoRequest."""
     found, _ = targeted(case, manifest)
     spec: Any = SimpleNamespace(
+        payload=None,
         backend=tiers.INJECTIONS[case["tier"]].backend,
         events=None,
         inference_cluster_ref=None,

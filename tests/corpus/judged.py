@@ -71,13 +71,19 @@ def _load() -> dict[str, Json]:
 SHAPES = _load()
 
 
-def planned(tier: str) -> TierPlan:
-    """The smallest tier of that name, as it stands on one cluster."""
+_PAYLOAD = {"repository": "registry.example.com/kv-offload-payload", "tag": "v0.1.0"}
+_TAKES_PAYLOAD = ("LMCache", "Mooncake")
+
+
+def planned(tier: str, *, payload: bool = False) -> TierPlan:
+    """The smallest tier of that name on one cluster; with a payload, where it takes one."""
     spec = {
         "inferenceClusterRef": {"name": "any"},
         **(_NODES if tier in _AGENTS else {}),
         **TIERS[tier],
     }
+    if payload and spec["backend"] in _TAKES_PAYLOAD:
+        spec["payload"] = _PAYLOAD
     found = tier_plan.plan("platform", tier.lower(), spec, encode(spec), BACKENDS)
     assert isinstance(found, TierPlan), found
     return found
@@ -176,6 +182,11 @@ def _engines(shape: Json) -> list[Template]:
     ]
 
 
+def _as_is(shape: Json) -> Json:
+    workload: Json = shape["workload"]
+    return workload
+
+
 def declared(shape: Json) -> Json:
     """Return the workload whose pods declare their engine, its version and its packages."""
     workload, engine = shape["workload"], _engine(shape)
@@ -207,13 +218,21 @@ def with_newest_image(shape: Json) -> Json:
 
 def _reach() -> list[str]:
     """The table of how many shapes each tier wires."""
-    ways = (lambda shape: shape["workload"], declared, with_newest_image)
-    lines = ["| tier | as is | declared | newest image |", "|---|---|---|---|"]
+    ways = {
+        "as is": (_as_is, False),
+        "with a payload": (_as_is, True),
+        "declared": (declared, False),
+        "newest image": (with_newest_image, False),
+    }
+    lines = [f"| tier | {' | '.join(ways)} |", "|---" * (len(ways) + 1) + "|"]
     for tier in TIERS:
-        plan = planned(tier)
+        plans = {payload: planned(tier, payload=payload) for payload in (False, True)}
         counts = [
-            sum(verdict(way(s), plan, s.get("siblings", ()))[0] == WIRED for s in SHAPES.values())
-            for way in ways
+            sum(
+                verdict(way(s), plans[payload], s.get("siblings", ()))[0] == WIRED
+                for s in SHAPES.values()
+            )
+            for way, payload in ways.values()
         ]
         lines.append(f"| {tier} | {' | '.join(map(str, counts))} |")
     return lines
@@ -233,8 +252,8 @@ def text() -> str:
         "NodeServer and InProcess are modes of LMCache. "
         f"A shape is a {_USUAL} unless its kind is named. Sources: "
         f"`tests/corpus/shapes`. {wired_at_all} of {len(SHAPES)} are wired by some backend. "
-        "By tier as they are, with the newest engine and packages declared, and with the newest "
-        "stock image:",
+        "By tier as they are, with a payload (`spec.payload`), with the newest engine and packages "
+        "declared, and with the newest stock image:",
         "",
         *_reach(),
     ]

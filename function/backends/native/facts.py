@@ -58,11 +58,15 @@ def seed(tier: Tier, engine: Engine) -> str:
     """Return PYTHONHASHSEED of engines that share blocks, "" for others.
 
     Peers compare it when they connect, and block names begin with it: there it is 32 bits of the
-    identity, as many as Python takes, since a peer's answer has no other place for one.
+    identity, as many as Python takes, since a peer's answer has no other place for one. Elsewhere
+    all engines of the tier only need the same: that of `spec.events`, or 0.
     """
     if not tier.settings.secondary:
         return ""
-    return seeds.seed_from_identity(engine.identity) if peers(tier) else "0"
+    if peers(tier):
+        return seeds.seed_from_identity(engine.identity)
+    asked = tier.spec.events.hash_seed if tier.spec.events else None
+    return str(asked or 0)
 
 
 def claim(tier: Tier, level: NativeLevel) -> str:

@@ -26,6 +26,9 @@ NODE_LABELS = Table(Hint, "accelerators", "node_labels")
 SHARED_NODES = Table(Hint, "accelerators", "shared")
 # `accelerator: intel-xpu` and the like: charts write the vendor into the value.
 LABEL_VALUES = Table(Hint, "accelerators", "label_values")
+# `key=value` of node labels.
+ARM64 = Table(Hint, "accelerators", "arm64")
+_ARM64_TAG = re.compile(r"(?:^|[-_.])(?:arm64|aarch64)(?=$|[-_.])")
 _NAME = re.compile(r"(?:^|[-_.])(rocm|xpu|hpu|gaudi|neuron|neuronx|npu|ascend|tpu|cpu)(?=$|[-_.])")
 # Habana names its images by their PyTorch: the path says what they are for.
 _GAUDI = re.compile(r"(?:^|[-_./])(gaudi|habana)(?=$|[-_./])")
@@ -36,11 +39,13 @@ _SPELLED = {"gaudi": HPU, "habana": HPU, "neuronx": NEURON, "ascend": NPU}
 def of_pod(pod: Json, container: Json, device_classes: Iterable[str] = ()) -> Accelerator:
     """Return the accelerator of an engine's container in a PodSpec.
 
-    The first that tells decides: resources of the container, the DeviceClasses of its claims
+    The first that tells decides: what only a Gaudi has (charts keep the resource name of their
+    template), resources of the container, the DeviceClasses of its claims
     (`function.contract.accelerators.claims`), its image, the pod's node selector.
     """
     labels = _selector(pod)
     told = (
+        _of_gaudi(pod, container),
         _of_resources(container),
         _first(device_classes, DEVICE_CLASSES, "the device class"),
         _of_image(container),
@@ -54,6 +59,27 @@ def of_pod(pod: Json, container: Json, device_classes: Iterable[str] = ()) -> Ac
     )
     is_more = shared.name and found.name in ("", shared.name) and not found.sharing
     return shared if is_more else found
+
+
+def is_arm64(pod: Json, container: Json) -> str:
+    """Return what shows that a pod runs on arm64, "" where nothing does."""
+    tag = ImageReference.parse(str(container.get("image") or "")).tag or ""
+    if _ARM64_TAG.search(tag):
+        return f"image tag {tag}"
+    labels = (f"{key}={value}" for key, values in _selector(pod).items() for value in values)
+    shown = (label for label in labels if any(h.pattern.fullmatch(label.lower()) for h in ARM64))
+    return next((f"node label {label}" for label in shown), "")
+
+
+def _of_gaudi(pod: Json, container: Json) -> Accelerator:
+    """Return a Gaudi that the image, the RuntimeClass or a variable of the container shows."""
+    if pod.get("runtimeClassName") == "habana":
+        return Accelerator(HPU, "", "runtimeClassName habana")
+    for variable in access.objects(container, "env"):
+        if str(variable.get("name")).startswith("HABANA_"):
+            return Accelerator(HPU, "", f"env {variable['name']}")
+    by_image = _of_image(container)
+    return by_image if by_image.name == HPU else NOT_SHOWN
 
 
 def _of_resources(container: Json) -> Accelerator:

@@ -79,9 +79,20 @@ def raised(ranks: int, region: int = 0) -> str:
     return f"{16 * 1024 + size + 160 + 240 * ranks}Mi"
 
 
+def told(workload: dict[str, Any], gpus: str) -> dict[str, Any]:
+    """The cluster, whose head starts Ray with `--num-gpus`, and asks for no device."""
+    workload["spec"]["headGroupSpec"]["rayStartParams"] = {"num-gpus": gpus}
+    return workload
+
+
 # name: (workload, memory of the head and of each worker group)
 WIRED = {
     "a head without a GPU": (cluster(8, 0, (1, 8)), ["16Gi", raised(4, 8)]),
+    "a head that Ray is told has GPUs": (told(cluster(8, 0, (1, 4)), "4"), [raised(4, 8)] * 2),
+    "a head that Ray is told has none": (
+        told(cluster(8, 0, (1, 8)), "0"),
+        ["16Gi", raised(4, 8)],
+    ),
     "a head with GPUs": (cluster(8, 8), [raised(8)]),
     "no GPU is asked for anywhere": (cluster(2, 0, (1, 0)), [raised(1, 2), raised(1, 2)]),
     "Serve": (service(8, 0, (1, 8)), ["16Gi", raised(4, 8)]),
