@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from function import names
 from function.api.input import Input
 from function.backends.registry import Registry
+from function.composers import serving
 from function.composers.consumer import composer as consumer
 from function.edge.answer import (
     FALSE,
@@ -60,7 +61,26 @@ def compose(call: Call, step_input: Input, backends: Registry) -> Answer:
     text = f"{wired} of {len(reports)} replicas are wired. {_texts(reports)}"
     worst = reports[0]
     condition = Condition(consumer.CONDITION, worst.status, worst.reason, text)
-    return Answer(conditions=[condition], ttl=TTL_WITH_REQUIREMENTS)
+    conditions = [condition, *_whether_they_serve(call, replicas)]
+    return Answer(conditions=conditions, ttl=TTL_WITH_REQUIREMENTS)
+
+
+def _whether_they_serve(call: Call, replicas: Iterable[str]) -> list[Condition]:
+    """Return KVOffloadServing, the worst of the replicas'; [] where none has ever had one."""
+    kind = serving.CONSUMER_CONDITION
+    found = [call.observed_whole_condition(key, kind) for key in replicas]
+    reports = [_serving_report(each) for each in found if each]
+    if not reports:
+        return serving.unjudged(call, kind=kind)
+    return [min(reports, key=lambda it: (_STATUSES.index(it.status), it.reason, it.message))]
+
+
+def _serving_report(found: dict[str, object]) -> Condition:
+    """Return a replica's KVOffloadServing; one that we never write says nothing."""
+    status, reason, message = (access.text(found, key) for key in ("status", "reason", "message"))
+    if status not in _STATUSES or reason not in serving.REASONS:
+        status, reason = UNKNOWN, serving.NOT_OBSERVED
+    return Condition(serving.CONSUMER_CONDITION, status, reason, message[:_MAX_CHARACTERS])
 
 
 def _read_replica(call: Call, key: str) -> _ReplicaReport | None:
@@ -97,11 +117,12 @@ def _listed(who: list[str]) -> str:
 
 def _nothing_asked(call: Call) -> Answer:
     """Clear a condition that core still keeps; a composite that never asked gets none."""
+    stale = serving.unjudged(call, kind=serving.CONSUMER_CONDITION)
     if not call.composite_condition(consumer.CONDITION):
-        return Answer(ttl=TTL_SETTLED)
+        return Answer(conditions=stale, ttl=TTL_SETTLED)
     message = "No replica of this deployment names a tier."
     condition = Condition(consumer.CONDITION, FALSE, Reason.NOT_REQUESTED, message)
-    return Answer(conditions=[condition], ttl=TTL_SETTLED)
+    return Answer(conditions=[condition, *stale], ttl=TTL_SETTLED)
 
 
 def _is_replica(call: Call, key: str) -> bool:

@@ -23,8 +23,8 @@ class AgentsStatus(ApiModel):
     desired: Count = 0
     """Nodes that should run an agent."""
     ready: Count = 0
-    """Nodes whose agent is ready. While agents are replaced in turn, `upgradePolicy.maxUnavailable`
-    count as not ready."""
+    """Nodes whose agent is ready, in steps of a twentieth. While agents are replaced in turn,
+    `upgradePolicy.maxUnavailable` count as not ready."""
     summary: Annotated[str, f.text(most=64)] | None = None
     """ready/desired, as text."""
 
@@ -54,12 +54,9 @@ class ProviderConfigRef(ApiModel):
 class WiringStatus(ApiModel):
     """Progress of the consumers under `spec.wiring.update: Rolling`."""
 
-    behind: Count = 0
-    """Number of consumers with another wiring than the tier's."""
-    moving: Annotated[list[Annotated[str, f.text(most=512)]], f.items(256)] = []
-    """Consumers whose pods are being replaced: kind/namespace/name."""
-    turns: Annotated[list[Annotated[str, f.text(most=512)]], f.items(256)] = []
-    """Consumers that may replace their pods now."""
+    remaining: Annotated[str, f.text(most=16)] = "0"
+    """Number of consumers that still have another wiring than the tier's or move in their turn, in
+    steps: 0, 1, 2+, 10+, 100+, 1000+, 10000+. Falls below four fifths of a step."""
 
 
 class EventsStatus(ApiModel):
@@ -77,6 +74,53 @@ class EventsStatus(ApiModel):
     """Tokens per block of every engine, if the tier sets it."""
     hash_seed: Count | None = None
     """PYTHONHASHSEED of every engine, if the tier sets it."""
+
+
+class RolloutStatus(ApiModel):
+    """How far a fleet's last edit is."""
+
+    revision: Annotated[str, f.text(most=63)]
+    """Digest of the fleet's spec. Children carry theirs in the label
+    `modelplane.ai/kv-offload-revision`."""
+    state: Literal["Progressing", "Paused", "Halted", "Done"]
+    """Progressing: goes on by itself. Paused: by `spec.rollout.paused`. Halted: a cluster does not
+    work with the edit. Done: every cluster has it."""
+    wave: Count
+    """Number of the present wave."""
+    waves: Count
+    """Number of waves."""
+    updated: Count
+    """Clusters that work with the edit."""
+    waiting: Annotated[list[f.DnsName], f.items(16)] = []
+    """Clusters that the wave waits for; of more than 16 the first."""
+
+
+class ServingModel(ApiModel):
+    """The engines that serve one model in one namespace of the cluster."""
+
+    namespace: f.DnsLabel
+    """Namespace of their pods."""
+    name: Annotated[str, f.text(least=0, most=128)]
+    """Name under which they serve; empty where no metrics tell it."""
+    state: Annotated[str, f.text(most=32)]
+    """As the tier's."""
+    message: Annotated[str, f.text(most=1024)] | None = None
+    """What is wrong, and what to do."""
+
+
+class ServingStatus(ApiModel):
+    """What the observer sees of the tier's engines. It changes in steps, to change seldom."""
+
+    state: Annotated[str, f.text(most=32)]
+    """Hitting, Storing, Idle, Silent, NeverRead, Failing or Unreachable."""
+    engines: Annotated[str, f.text(most=16)]
+    """Number of engines, in steps."""
+    hits: Annotated[str, f.text(most=16)] | None = None
+    """Share of the prompts' tokens that came from the tier."""
+    used: Annotated[str, f.text(most=16)] | None = None
+    """Share of the tier's memory that is used."""
+    models: Annotated[list[ServingModel], f.items(32)] = []
+    """The models, those with a fault first."""
 
 
 class AllowedNamespacesStatus(ApiModel):
@@ -109,17 +153,20 @@ class KVOffloadTierStatus(ApiModel):
     """Settings in force that cannot change while pods run, by path."""
     events: EventsStatus | None = None
     """What a router needs to follow the engines' events."""
+    serving: ServingStatus | None = None
+    """What the observer sees, with `spec.observe`."""
     wiring: WiringStatus | None = None
     """Progress of the consumers while the tier's wiring rolls."""
     consumers: Annotated[str, f.text(most=16)] | None = None
-    """Number of composites that use the tier, in steps: 0, 1, 2+, 10+, 100+, 1000+, 10000+. Falls
-    below four fifths of a step. The Usages of the tier list them."""
+    """0, or 1+ where a Usage protects the tier. `kv-offload status --tier NAME` lists its users."""
     allowed_namespaces: AllowedNamespacesStatus | None = None
     """The `spec.allowedNamespaces` that was accepted last."""
     closed_namespaces: Annotated[list[f.DnsLabel], f.items(256)] | None = None
     """Namespaces that it admits no longer, and whose consumers still run."""
     clusters: Annotated[list[FleetEntry], f.items(1024, keys=("name",))] | None = None
     """A fleet's child on each matching cluster."""
+    rollout: RolloutStatus | None = None
+    """How far a fleet's last edit is."""
 
 
 class InlineTierEntry(ApiModel):

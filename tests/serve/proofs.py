@@ -1,4 +1,4 @@
-"""What a run has shown, case by case: docs/proofs.md.
+"""What a run has shown, case by case: docs/proofs.md, and of outages docs/outages.md.
 
 `proven.json` holds what was seen. Equal runs leave equal bytes, but for rows that are only a time:
 these keep their seconds and the machine's load. A run adds to it (`make serve-test PROOFS=1`), and
@@ -25,6 +25,8 @@ from tests.serve.pairs import ELSEWHERE, PAIRS, Pair
 ROOT = Path(__file__).parents[2]
 PROVEN = Path(__file__).parent / "proven.json"
 PAGE = ROOT / "docs" / "proofs.md"
+OUTAGES = ROOT / "docs" / "outages.md"
+_HANGS = "tests/serve/test_55_hangs.py::"
 # A word of a pair's name -> a package that its proof is about.
 SAID = (
     ("vllm", "vllm"),
@@ -209,7 +211,7 @@ def _times(proven: Mapping[str, Any]) -> Iterator[str]:
     tables: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
     for name, seen in proven.items():
         for case, facts in seen["cases"].items():
-            if "seconds" in facts:
+            if "seconds" in facts and not facts["test"].startswith(_HANGS):
                 about, *figures = re.split(": |, ", case, maxsplit=1)
                 (figure,) = figures or ["seconds"]
                 row = tables.setdefault(facts["test"], {}).setdefault((name, about), {})
@@ -225,6 +227,64 @@ def _times(proven: Mapping[str, Any]) -> Iterator[str]:
             cells = (str(row.get(name, "")) for name in figures)
             yield f"| {pair} | {case} | {' | '.join(cells)} |"
         yield ""
+
+
+# the page of outages
+
+OUTAGE = re.compile(r"(?:the|a) (.+?) (hangs|is killed|is rolled|is away)|a full (.+)")
+OUTAGE_PAGE = """\
+<!-- Written by `python -m tests.serve.proofs` from what ran; not by hand. -->
+# What happens to engines when a part fails?
+
+Real engines and servers, asked all the time. *Hangs*: the process is stopped for 40 s and goes on;
+nothing closes its connections, so this is the hardest. *Is killed*: by SIGKILL. *Is rolled*: as
+Kubernetes replaces a pod. *Is away*: for a while. In all rows every text was right.
+
+Loads from a store or Redis that hangs wait until it goes on, or is ended: delete such a pod.
+Seconds on two shared cores in one run; load: at more than 2, processes wait. What to do:
+[runbook](runbook.md). What else ran: [proofs](proofs.md).
+
+An empty cell: no figure was kept.
+
+| Part | What happens | By | Requests | Slowest | Longest pause of others | Back to hits | Load |
+|---|---|---|---|---|---|---|---|
+"""
+_SLOWEST = (
+    "the slowest request",
+    "the slowest request that names it",
+    "until a request is refused",
+)
+_COLUMNS = (
+    _SLOWEST,
+    ("the longest pause of another answer", "the slowest request that does not"),
+    ("from its return to hits", "from its return to the last answer"),
+)
+
+
+def outages(proven: Mapping[str, Any]) -> str:
+    """Return the page of outages: a row for each part, what happens to it, and pair."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for name in (name for name in PAIRS if name in proven):
+        cases = proven[name]["cases"]
+        for case, facts in cases.items():
+            if (said := OUTAGE.fullmatch(case)) is None or "requests" not in facts:
+                continue
+            part, happens = (said[3], "is full") if said[3] else (said[1], said[2])
+            times = {
+                key.removeprefix(f"{case}: "): row
+                for key, row in cases.items()
+                if key.startswith(f"{case}: ")
+            }
+            found = [next((times[n] for n in names if n in times), None) for names in _COLUMNS]
+            figures = [f"{row['seconds']:.1f} s" if row else "" for row in found]
+            load = max((row["load"] for row in times.values()), default="")
+            key = (part, happens, facts["requests"], *figures, str(load))
+            rows.setdefault(key, []).append(name)
+    lines = [
+        f"| {part} | {happens} | {', '.join(names)} | {' | '.join(rest)} |"
+        for (part, happens, *rest), names in sorted(rows.items())
+    ]
+    return OUTAGE_PAGE + "\n".join(lines) + "\n"
 
 
 def _replaced(pairs: Iterable[Pair]) -> Iterator[str]:
@@ -255,6 +315,7 @@ def main(arguments: list[str]) -> int:
             add(PROVEN, Path(file))
     proven = json.loads(PROVEN.read_text())
     PAGE.write_text(page(proven))
+    OUTAGES.write_text(outages(proven))
     return 0
 
 

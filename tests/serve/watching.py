@@ -1,13 +1,9 @@
 """Who is scraped, as Prometheus reads the emitted PodMonitors, and what alerts ask for."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from tests.conformance.manifests import Manifest
 from tests.conformance.pod import Pod
-
-# `name{label="value"}` in an expression of PromQL; functions and keywords have no selector.
-_METRIC = re.compile(r"([a-zA-Z_:][\w:]*)\{")
 
 
 def targets(manifests: Iterable[Manifest], pod: Pod, labels: Mapping[str, str]) -> Iterator[str]:
@@ -38,8 +34,8 @@ def _selects(selector: Manifest, labels: Mapping[str, str]) -> bool:
     )
 
 
-def watched(manifests: Iterable[Manifest]) -> dict[str, set[str]]:
-    """The metrics in the expression of each alert."""
+def expressions(manifests: Iterable[Manifest]) -> dict[str, str]:
+    """The expression of each alert."""
     found = [manifest for manifest in manifests if manifest["kind"] == "PrometheusRule"]
     rules = [rule for one in found for group in one["spec"]["groups"] for rule in group["rules"]]
-    return {rule["alert"]: set(_METRIC.findall(rule["expr"])) for rule in rules}
+    return {rule["alert"]: rule["expr"] for rule in rules if "alert" in rule}

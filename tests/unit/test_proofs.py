@@ -2,16 +2,41 @@
 
 import ast
 import json
+import re
 from pathlib import Path
 
 from tests.serve.pairs import ELSEWHERE, PAIRS
-from tests.serve.proofs import PAGE, PROVEN, ROOT, Proofs, add, page, pinned
+from tests.serve.proofs import (
+    OUTAGE,
+    OUTAGES,
+    PAGE,
+    PROVEN,
+    ROOT,
+    Proofs,
+    add,
+    outages,
+    page,
+    pinned,
+)
 
 SEEN = json.loads(PROVEN.read_text())
 
 
 def test_page_matches_proven_json() -> None:
     assert PAGE.read_text() == page(SEEN)
+    assert OUTAGES.read_text() == outages(SEEN)
+
+
+def test_every_outage_has_its_row() -> None:
+    """Each case in which a part fails, of each pair, with the figures that were kept."""
+    text = OUTAGES.read_text()
+    for name, seen in SEEN.items():
+        for case, facts in seen["cases"].items():
+            if "requests" in facts and (said := OUTAGE.fullmatch(case)):
+                part = said[3] or said[1]
+                assert re.search(rf"^\| {part} \|.*\b{name}\b", text, re.MULTILINE), case
+            if "test_55" in facts["test"] and case.endswith("the slowest request"):
+                assert f"| {facts['seconds']:.1f} s |" in text
 
 
 def test_proven_versions_are_the_pinned_ones() -> None:
@@ -68,7 +93,7 @@ def test_figures_of_a_gpu_are_kept_with_their_machine(tmp_path: Path) -> None:
 
 def test_row_without_facts_keeps_its_seconds_and_the_load(tmp_path: Path) -> None:
     proofs, path = Proofs(), tmp_path / "proven.json"
-    test = "tests/serve/test_55_hangs.py::test_a_part_that_hangs_freezes_no_other_request"
+    test = "tests/serve/test_75_first_token.py::test_first_token_from_each_place"
     proofs.add("vllm-native", "the evictor hangs", test, {"texts": "right"}, 3.0)
     proofs.add("vllm-native", "the evictor hangs: a pause", test, {}, 0.26)
     proofs.write(path, failed=[])

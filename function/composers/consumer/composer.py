@@ -17,7 +17,7 @@ from function import names, workloads
 from function.api.input import Input
 from function.backends.registry import Registry
 from function.command import budget
-from function.composers import rollout, usage
+from function.composers import rollout, serving, usage
 from function.composers.consumer import brought, companions, disaggregation, work
 from function.composers.consumer.decision import Action, Decider, Outcome, internal_error
 from function.edge import response, structs
@@ -26,6 +26,7 @@ from function.edge.answer import (
     TRUE,
     TTL_SETTLED,
     TTL_UNSETTLED,
+    TTL_WATCHED_UNSETTLED,
     TTL_WITH_REQUIREMENTS,
     UNKNOWN,
     Answer,
@@ -81,6 +82,7 @@ class _ConsumerComposer:
         if not self.workloads:
             self.remove_brought()
             self.say_nothing_is_wired()
+            self.say_whether_it_serves()
             self.release()
             self.warn()
             return self.answer
@@ -95,6 +97,7 @@ class _ConsumerComposer:
         self.compose_companions()
         self.mark_used()
         self.derive_condition()
+        self.say_whether_it_serves()
         self.warn()
         self.choose_ttl()
         self.release()
@@ -129,7 +132,12 @@ class _ConsumerComposer:
     def siblings(self) -> SiblingResources:
         """Return what the pods of this composite may refer to."""
         keys = self.call.desired_keys()
-        found = (k for k in keys if self.call.desired_kind(k)[1] in siblings.KINDS)
+        found = (
+            k
+            for k in keys
+            if self.call.desired_kind(k)[1] in siblings.KINDS
+            or self.call.desired_mentions(k, siblings.LABEL)
+        )
         return SiblingResources.among(self.call.desired(key) for key in found)
 
     def _could_ask(self, key: str) -> bool:
@@ -324,6 +332,39 @@ class _ConsumerComposer:
             condition = Condition(CONDITION, status, off[0].reason, text)
         self.answer.conditions = [condition]
 
+    def say_whether_it_serves(self) -> None:
+        """Add KVOffloadServing where a tier has an observer: the hardest of several tiers.
+
+        One of before, which core keeps, becomes Unknown.
+        """
+        engines: dict[str, list[Outcome]] = {}
+        for outcome in self.outcomes:
+            if outcome.is_wired and outcome.found is not None:
+                engines.setdefault(str(outcome.request.ref), []).append(outcome)
+        found = [
+            serving.of_consumer(
+                outcomes[0].found.document,
+                [served for outcome in outcomes for served in _served(outcome)],
+                runs=all(self._runs(outcome) for outcome in outcomes),
+            )
+            for outcomes in engines.values()
+            if outcomes[0].found is not None
+        ]
+        said = [condition for condition in found if condition is not None]
+        if said:
+            order = (FALSE, UNKNOWN, TRUE)
+            self.answer.conditions.append(min(said, key=lambda it: order.index(it.status)))
+        else:
+            kind = serving.CONSUMER_CONDITION
+            self.answer.conditions += serving.unjudged(self.call, kind=kind)
+
+    def _runs(self, outcome: Outcome) -> bool:
+        """Return whether a workload is observed and, in an Object, ready."""
+        key = outcome.request.key
+        return self.call.is_observed(key) and (
+            outcome.request.is_bare or self.call.observed_ready(key)
+        )
+
     def _half_asked(self) -> list[str]:
         """Return notes on prefill and decode pairs of which only one phase names a tier."""
         request = [
@@ -379,4 +420,18 @@ class _ConsumerComposer:
     def choose_ttl(self) -> None:
         if self.answer.requirements:
             settled = all(o.settled for o in self.outcomes)
-            self.answer.ttl = TTL_WITH_REQUIREMENTS if settled else TTL_UNSETTLED
+            is_watched = self.call.is_watched(self.answer.requirements)
+            waiting = TTL_WATCHED_UNSETTLED if is_watched else TTL_UNSETTLED
+            self.answer.ttl = TTL_WITH_REQUIREMENTS if settled else waiting
+
+
+def _served(outcome: Outcome) -> list[tuple[str, list[str]]]:
+    """Return the namespace of each engine's pods, and the names under which it may serve."""
+    if not outcome.engines and outcome.record is not None:
+        facts = outcome.record.engines.values()
+        namespace = outcome.request.remote_namespace
+        return [(namespace, [engine.get("model", "")]) for engine in facts]
+    return [
+        (engine.namespace, [engine.model, *(engine.flag("--served-model-name") or "").split()])
+        for engine in outcome.engines
+    ]

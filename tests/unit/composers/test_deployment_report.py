@@ -122,6 +122,27 @@ def test_missing_replica_is_named_by_its_key() -> None:
     assert "replica-a: It names a tier and has no condition" in got.messages["KVOffloadReady"]
 
 
+# what the replicas say of serving -> what the deployment says
+SERVING = {
+    "all have hits": ([("True", "Hitting"), ("True", "Hitting")], ("True", "Hitting")),
+    "one is silent": ([("True", "Hitting"), ("False", "Silent")], ("False", "Silent")),
+    "one is not known": ([("True", "Hitting"), ("Unknown", "Starting")], ("Unknown", "Starting")),
+    "words that are none of ours": ([("True", "Fine")], ("Unknown", "NotObserved")),
+}
+
+
+@pytest.mark.parametrize("name", SERVING)
+def test_deployment_says_whether_its_replicas_serve(name: str) -> None:
+    said, want = SERVING[name]
+    observed = {f"replica-{n}": replica(f"r{n}") for n in range(len(said))}
+    for found, (status, reason) in zip(observed.values(), said, strict=True):
+        wired = {"type": "KVOffloadReady", "status": "True", "reason": "Wired"}
+        serves = {"type": "KVOffloadServing", "status": status, "reason": reason}
+        found["status"] = {"conditions": [wired, serves]}
+    got = call(DEPLOYMENT, desired=observed, observed=observed)
+    assert got.conditions == {"KVOffloadReady": ("True", "Wired"), "KVOffloadServing": want}
+
+
 def test_workloads_of_a_deployment_are_wired() -> None:
     """Somebody composes ModelDeployments without replicas, or with something beside them."""
     engine = d.engine()

@@ -1,0 +1,137 @@
+"""Find engines by DNS, read their pages, and write the one ConfigMap that is this program's own."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import io
+import json
+import socket
+import ssl
+import time
+from typing import Any, cast
+
+from .pages import MOST, Page
+
+Json = dict[str, Any]
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+PATIENCE = 5.0  # seconds for a page, and for a call of the API server
+MOST_ADDRESSES = 1_000  # of one name
+HEAD = 32 * 1024  # bytes of an answer's head
+_REQUEST = (
+    "GET /metrics HTTP/1.1\r\nHost: {host}:{port}\r\nAccept: text/plain\r\n"
+    "Accept-Encoding: identity\r\nConnection: close\r\n\r\n"
+)
+
+
+class Refused(Exception):
+    """The API server refused a call; its words."""
+
+
+def addresses(host: str) -> list[str]:
+    """Return the addresses behind a headless Service; [] where it has no ready pod."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return sorted({str(row[4][0]) for row in found})[:MOST_ADDRESSES]
+
+
+class _Socket(io.RawIOBase):
+    """Bytes of a socket until a deadline, and no more than `room` of them."""
+
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
+        self._sock, self._deadline, self.room = sock, deadline, HEAD
+
+    def makefile(self, *_: Any) -> io.BufferedReader:
+        """Return the file that http.client reads from."""
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        """Return True, as io.BufferedReader asks."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read some bytes. Raise TimeoutError after the deadline, and without room."""
+        left = self._deadline - time.monotonic()
+        if left <= 0 or self.room <= 0:
+            raise TimeoutError
+        self._sock.settimeout(left)
+        size = self._sock.recv_into(memoryview(buffer)[: self.room])
+        self.room -= size
+        return size
+
+
+def fetch(address: str, port: int) -> Page | None:
+    """Return the page of metrics there; None where nobody answers, an empty one for an error.
+
+    An answer ends at the deadline, its head at `HEAD` and its page at `MOST` bytes, whatever else
+    is sent; redirects are not followed.
+    """
+    deadline = time.monotonic() + PATIENCE
+    host = f"[{address}]" if ":" in address else address
+    try:
+        with socket.create_connection((address, port), PATIENCE) as sock:
+            sock.sendall(_REQUEST.format(host=host, port=port).encode())
+            reader = _Socket(sock, deadline)
+            answer = http.client.HTTPResponse(cast(socket.socket, reader), method="GET")
+            answer.begin()
+            reader.room = MOST
+            pieces, size = [], 0
+            while size < MOST:
+                piece = answer.read1(65536)
+                if not piece:
+                    text = b"".join(pieces).decode("latin-1")  # a byte a character
+                    return Page(text if answer.status == 200 else "")
+                pieces.append(piece)
+                size += len(piece)
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    return None
+
+
+class ConfigMap:
+    """One ConfigMap, by the pod's service account; its key `state` is written."""
+
+    def __init__(self, namespace: str, name: str, host: str, port: int, root: str = ACCOUNT):
+        self._path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
+        self._host, self._port, self._root = host, port, root
+
+    def read(self) -> str:
+        """Return what is written. Raise OSError or Refused."""
+        data = self._call("GET").get("data")
+        state = data.get("state") if isinstance(data, dict) else None
+        return state if isinstance(state, str) else ""
+
+    def write(self, state: str) -> None:
+        """Write it. Raise OSError or Refused."""
+        self._call("PATCH", {"data": {"state": state}})
+
+    def _call(self, method: str, body: Json | None = None) -> Json:
+        with open(f"{self._root}/token", encoding="utf-8") as file:
+            token = file.read().strip()  # it is renewed
+        context = ssl.create_default_context(cafile=f"{self._root}/ca.crt")
+        connection = http.client.HTTPSConnection(
+            self._host, self._port, timeout=PATIENCE, context=context
+        )
+        headers = {
+            "Authorization": f"Bearer {token}",
+            "Content-Type": "application/merge-patch+json",
+            "Accept": "application/json",
+        }
+        path = self._path + ("?fieldManager=kv-offload-observer" if body else "")
+        try:
+            connection.request(method, path, json.dumps(body) if body else None, headers)
+            answer = connection.getresponse()
+            said = answer.read(MOST)
+        except http.client.HTTPException as problem:
+            raise OSError(str(problem)) from problem
+        finally:
+            connection.close()
+        found: Json = {}
+        with contextlib.suppress(ValueError):
+            parsed = json.loads(said)
+            found = parsed if isinstance(parsed, dict) else {}
+        if answer.status >= 300:
+            raise Refused(f"{answer.status}: {found.get('message', '')}"[:512])
+        return found

@@ -1,0 +1,160 @@
+"""Judge one engine from what its counters say, round by round: a pure function.
+
+States: Hitting (blocks come from the tier), Storing (traffic, nothing read yet), Idle (no traffic
+that could hit), Silent (traffic, and nothing is looked up or written: the connector is off),
+NeverRead (written and looked up, never found, though prompts repeat), Failing (loads or stores
+fail), Unreachable (the engine is ready and its metrics cannot be read).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .pages import Page
+
+HITTING, STORING, IDLE = "Hitting", "Storing", "Idle"
+SILENT, NEVER_READ, FAILING, UNREACHABLE = "Silent", "NeverRead", "Failing", "Unreachable"
+# The hardest first.
+STATES = (FAILING, SILENT, NEVER_READ, UNREACHABLE, HITTING, STORING, IDLE)
+BAD = STATES[:4]
+
+# Causes, where one is known: the function has a sentence for each.
+NOT_CACHING = "PrefixCachingOff"  # the engine was started without prefix caching
+NO_LOOKUPS = "NoLookups"  # prompts were computed, and none was looked up in the tier
+NO_WRITES = "NoWrites"  # looked up, and nothing written
+HITS_STOPPED = "HitsStopped"  # it had hits, and has none any more
+NO_METRICS = "NoMetrics"  # it answers, without metrics of an engine
+
+TRAFFIC = 2_000  # tokens after which an engine that looks nothing up is silent
+LOOKED_UP = 20_000  # tokens looked up without a hit, at least
+TURNS = 3  # times that the engine's own cache must have been filled anew meanwhile
+REPEATS = 1_000  # tokens found in the engine's own cache that show that prompts repeat
+FIRST_HIT = 45.0  # seconds of traffic that the first hit may take
+NEXT_HIT = 1_800.0  # seconds with traffic in which an engine with hits has another one
+QUIET = 3_600.0  # seconds without traffic after which an engine is idle
+FAILS = 2  # rounds with failures, one after another, that make an engine fail
+HEALED = 600.0  # seconds without a failure after which it is well again
+MISSED = 3  # rounds without an answer
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What is remembered of an engine. Numbers count since its own start, times are seconds.
+
+    `looked_up`, `repeated`, `computed`: tokens since the last hit (or the start). `unasked`:
+    tokens computed since the last lookup. `unwritten`: tokens looked up since the last write.
+    """
+
+    state: str = IDLE
+    cause: str = ""
+    numbers: tuple[tuple[str, float], ...] = ()
+    looked_up: float = 0.0
+    repeated: float = 0.0
+    computed: float = 0.0
+    unasked: float = 0.0
+    unwritten: float = 0.0
+    began: float = -1.0  # first traffic since the last hit
+    traffic: float = -1.0
+    hit: float = -1.0
+    written: bool = False
+    failed: float = -1.0
+    failing: int = 0
+    missed: int = 0
+
+
+def judge(
+    before: Memory,
+    page: Page | None,
+    now: float,
+    tier_writes: bool | None = None,
+    pairs: bool = False,
+) -> Memory:
+    """Return what is known of an engine after one more round.
+
+    `page`: None where it did not answer. `tier_writes`: whether the tier's own processes count
+    writes, for engines that count none themselves; None: nobody counts. `pairs`: the tier moves
+    blocks from prefill to decode engines, so that many of them never have a hit.
+    """
+    if page is None or not page.is_engine:
+        missed = min(before.missed + 1, MISSED)
+        if missed < MISSED:
+            return replace(before, missed=missed)
+        cause = NO_METRICS if page is not None else ""
+        return replace(before, missed=missed, state=UNREACHABLE, cause=cause)
+    memory, grown = _counted(before, page, now)
+    if tier_writes and "writes" not in page.numbers:
+        memory = replace(memory, written=True, unwritten=0.0)
+    known = "writes" in page.numbers or tier_writes is not None
+    state, cause = _state(memory, page, now, known, grown, pairs)
+    return replace(memory, state=state, cause=cause, missed=0)
+
+
+def _counted(before: Memory, page: Page, now: float) -> tuple[Memory, dict[str, float]]:
+    """Add what the counters grew by; an engine whose counters fell was restarted."""
+    last = dict(before.numbers)
+    numbers = page.numbers
+    if any(numbers.get(name, 0.0) < value for name, value in last.items()):
+        before, last = Memory(state=before.state, cause=before.cause), {}
+    grown = {name: value - last.get(name, 0.0) for name, value in numbers.items()}
+    computed = max(0.0, grown.get("prompt", 0.0) - grown.get("device", 0.0))
+    asked = grown.get("lookups", computed if page.kind == "SGLang" else 0.0)
+    hits, writes = grown.get("hits", 0.0), grown.get("writes", 0.0)
+    busy = grown.get("prompt", 0.0) > 0
+    memory = replace(
+        before,
+        numbers=tuple(sorted(numbers.items())),
+        looked_up=0.0 if hits else before.looked_up + asked,
+        repeated=0.0 if hits else before.repeated + grown.get("device", 0.0),
+        computed=0.0 if hits else before.computed + computed,
+        unasked=0.0 if asked else before.unasked + computed,
+        unwritten=0.0 if writes or hits else before.unwritten + asked,
+        traffic=now if busy else before.traffic,
+        hit=now if hits else before.hit,
+        written=before.written or writes > 0,
+    )
+    if hits:
+        memory = replace(memory, began=-1.0)
+    elif busy and memory.began < 0:
+        memory = replace(memory, began=now)
+    # Failures of before the first look are history.
+    if last and grown.get("failures", 0.0) > 0:
+        memory = replace(memory, failing=before.failing + 1, failed=now)
+    elif busy:
+        memory = replace(memory, failing=0)
+    return memory, grown
+
+
+def _state(
+    memory: Memory, page: Page, now: float, known: bool, grown: dict[str, float], pairs: bool
+) -> tuple[str, str]:
+    was_failing = memory.state == FAILING
+    if memory.failing >= FAILS or (was_failing and now - memory.failed < HEALED):
+        return FAILING, ""
+    if grown.get("hits", 0.0) > 0:
+        return HITTING, ""
+    if page.is_uncached and memory.traffic >= 0:
+        return SILENT, NOT_CACHING
+    if memory.unasked >= TRAFFIC:
+        return SILENT, NO_LOOKUPS
+    if not pairs:
+        if known and not memory.written and memory.hit < 0 and memory.unwritten >= LOOKED_UP:
+            return SILENT, NO_WRITES
+        if _is_never_read(memory, page, now):
+            return NEVER_READ, HITS_STOPPED if memory.hit >= 0 else ""
+    if memory.traffic < 0 or now - memory.traffic >= QUIET:
+        return IDLE, ""
+    return HITTING if memory.hit >= 0 else STORING, ""
+
+
+def _is_never_read(memory: Memory, page: Page, now: float) -> bool:
+    """Return whether blocks should have been found: prompts repeat, and the device forgot them.
+
+    An engine's first hit comes soon or never; one that has had hits may pause.
+    """
+    patience = NEXT_HIT if memory.hit >= 0 else FIRST_HIT
+    return (
+        memory.looked_up >= max(LOOKED_UP, TURNS * page.device_tokens)
+        and memory.repeated >= REPEATS
+        and memory.began >= 0
+        and now - memory.began >= patience
+    )

@@ -1,0 +1,114 @@
+"""Condense what is known of all engines into one small document that changes seldom.
+
+Counts and shares are in steps, and shares are renewed now and then only: every change of the
+document calls the tier's function, and some changes call every consumer of the tier.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from .judge import BAD, HITTING, IDLE, STATES, STORING, Memory
+
+Document = dict[str, Any]
+FORMAT = 1
+ROWS = 32  # models that are named
+BAD_SHARE = 10  # percent of the engines that make a model's, or the tier's, state theirs
+COUNTS = (1, 2, 10, 100, 1_000)
+SHARES = (0, 1, 10, 25, 50, 75, 90)  # percent
+NEAR = 2  # percentage points below a step at which a share falls back
+ENOUGH = 20_000  # prompt tokens that make a share of hits
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One engine: where it is, what it serves and what is known of it."""
+
+    namespace: str
+    address: str
+    kind: str
+    model: str
+    memory: Memory
+
+
+def report(engines: Iterable[Engine], before: Document, shares: dict[str, str]) -> Document:
+    """Return the document. `before`: the last one. `shares`: `hits` and `used`, in steps.
+
+    A row for each model in each namespace, the hardest first. Engines that come and go, and those
+    between two states, change nothing but steps.
+    """
+    engines = list(engines)
+    models: dict[tuple[str, ...], list[Engine]] = {}
+    for one in engines:
+        models.setdefault((one.namespace, one.model), []).append(one)
+    last = {(row.get("namespace"), row.get("model")): row for row in before.get("models", ())}
+    rows = [_row(group, last.get(key, {})) for key, group in sorted(models.items())]
+    rows.sort(key=lambda row: STATES.index(row["state"]))
+    return {
+        "format": FORMAT,
+        "state": _worst(Counter(one.memory.state for one in engines)),
+        "engines": count(len(engines), before.get("engines", "")),
+        "models": rows[:ROWS],
+        **shares,
+    }
+
+
+def _row(group: list[Engine], before: Document) -> Document:
+    """Return the row of one model; in a bad state with the cause, and one engine that is in it."""
+    state = _worst(Counter(one.memory.state for one in group))
+    row = {"namespace": group[0].namespace, "model": group[0].model, "state": state}
+    if state not in BAD:
+        return row
+    found = {one.address: one for one in group if one.memory.state == state}
+    known = before.get("state") == state and before.get("at") in found
+    one = found[before["at"]] if known else min(found.values(), key=lambda one: one.address)
+    number = count(len(found), before.get("engines", "") if known else "")
+    said = {"kind": one.kind, "cause": one.memory.cause, "at": one.address, "engines": number}
+    return row | said
+
+
+def _worst(states: Counter[str]) -> str:
+    """Return the state of several engines: the hardest of enough, or that some have hits."""
+    total = sum(states.values())
+    bad = [state for state in BAD if states[state]]
+    if bad and sum(states[state] for state in bad) * 100 >= total * BAD_SHARE:
+        return bad[0]
+    return next((state for state in (HITTING, STORING) if states[state]), IDLE)
+
+
+def count(number: int, before: str = "") -> str:
+    """Return a count in steps: "1", "2+", "10+"; it falls below four fifths of a step."""
+    reached = max((step for step in COUNTS if step <= number), default=0)
+    shown = next((step for step in COUNTS if before == f"{step}+"), 0)
+    if reached < shown and shown * 4 <= number * 5:
+        reached = shown
+    return f"{reached}+" if reached > 1 else str(reached)
+
+
+def share(part: float, whole: float, before: str = "") -> str:
+    """Return a percentage in steps; it falls only when it is clearly below a step."""
+    percent = 100.0 * part / whole if whole > 0 else 0.0
+    reached = max(step for step in SHARES if step <= max(percent, 0.0))
+    shown = int(before) if before in map(str, SHARES) else -1
+    return str(shown if reached < shown <= percent + NEAR and shown > 1 else reached)
+
+
+def text(document: Document) -> str:
+    """Return the document's bytes: the same ones for the same content."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def restored(written: str) -> Document:
+    """Return a document that this program wrote, {} for anything else."""
+    try:
+        found = json.loads(written)
+    except (ValueError, RecursionError):
+        return {}
+    whole = isinstance(found, dict) and found.get("format") == FORMAT
+    rows = found.get("models") if whole else None
+    good = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    return found if good else {}

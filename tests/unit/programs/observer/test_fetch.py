@@ -1,0 +1,72 @@
+"""A pod with the tier's label may answer what it likes: each answer ends in time and in memory."""
+
+import contextlib
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from programs.observer import cluster
+from tests.unit.programs.observer import vllm
+
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@contextlib.contextmanager
+def server(start: bytes, again: bytes = b"", pause: float = 0.0) -> Iterator[int]:
+    """A server that sends `start`, and then `again` for ever."""
+
+    def answer() -> None:
+        connection, _ = listening.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(4096)
+            connection.sendall(start)
+            for _ in itertools.count() if again else ():
+                time.sleep(pause)
+                connection.sendall(again)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=answer, daemon=True).start()
+        yield listening.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("start", "again", "pause"),
+    [
+        (OK + b"X: ", b"a", 0.05),
+        (CHUNKED + b"5;", b"a", 0.05),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.0),
+        (OK, b"X: " + b"a" * 60_000 + b"\r\n", 0.0),
+        (OK + b"\r\n", b"a" * 65536, 0.0),
+    ],
+    ids=["slow head", "slow chunk", "interim answers", "large head", "large page"],
+)
+def test_an_answer_without_end_ends(
+    monkeypatch: pytest.MonkeyPatch, start: bytes, again: bytes, pause: float
+) -> None:
+    monkeypatch.setattr(cluster, "PATIENCE", 0.5)
+    found = []
+    with server(start, again, pause) as port:
+        reader = threading.Thread(
+            target=lambda: found.append(cluster.fetch("127.0.0.1", port)), daemon=True
+        )
+        reader.start()
+        reader.join(3)
+        assert not reader.is_alive()
+    assert found == [None]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_page_is_read(chunked: bool) -> None:
+    page = vllm(prompt=7).encode()
+    whole = OK + b"\r\n" + page
+    if chunked:
+        whole = CHUNKED + b"%x\r\n%s\r\n0\r\n\r\n" % (len(page), page)
+    with server(whole) as port:
+        found = cluster.fetch("127.0.0.1", port)
+    assert found is not None
+    assert found.numbers["prompt"] == 7

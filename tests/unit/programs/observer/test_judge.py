@@ -1,0 +1,135 @@
+"""The judgement of one engine, as tables of pages over time."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from programs.observer.judge import Memory, judge
+from programs.observer.pages import Page
+from tests.unit.programs.observer import sglang, vllm
+
+STEP = 15.0  # seconds between two rounds
+
+
+def states(pages: Iterable[str | None], **more: object) -> list[str]:
+    """The state after each round, with its cause."""
+    memory, found = Memory(), []
+    for number, text in enumerate(pages):
+        page = None if text is None else Page(text)
+        memory = judge(memory, page, number * STEP, **more)  # type: ignore[arg-type]
+        found.append(f"{memory.state} {memory.cause}".strip())
+    return found
+
+
+def test_an_engine_without_traffic_is_idle() -> None:
+    assert states([vllm()] * 3) == ["Idle"] * 3
+
+
+def test_an_engine_stores_and_then_hits() -> None:
+    pages = [
+        vllm(),
+        vllm(prompt=3_000, lookups=3_000, writes=100),
+        vllm(prompt=6_000, lookups=6_000, hits=3_000, writes=100),
+    ]
+    assert states(pages) == ["Idle", "Storing", "Hitting"]
+
+
+def test_hits_survive_pauses_and_end_after_an_hour_without_traffic() -> None:
+    busy = vllm(prompt=6_000, lookups=6_000, hits=3_000, writes=100)
+    found = states([vllm(), *[busy] * 300])
+    assert found[1] == found[200] == "Hitting"
+    assert found[-1] == "Idle"
+
+
+@pytest.mark.parametrize("rounds", [1, 4])
+def test_prompts_that_nobody_looks_up_are_silent(rounds: int) -> None:
+    pages = [vllm(prompt=1_000 * n, device=0) for n in range(1, 5)]
+    assert states(pages)[-1] == "Silent NoLookups"
+    assert states(pages)[0] == "Storing"
+
+
+def test_prompts_found_on_the_device_need_no_lookup() -> None:
+    pages = [vllm(prompt=10_000 * n, device=9_990 * n) for n in range(1, 5)]
+    assert states(pages) == ["Storing"] * 4
+
+
+def test_no_prefix_caching_is_silent_with_its_cause() -> None:
+    assert states([vllm(caching=False)]) == ["Idle"]
+    assert states([vllm(prompt=10, caching=False)]) == ["Silent PrefixCachingOff"]
+
+
+def looked_up(number: int, **more: float) -> str:
+    """Prompts of 5,000 tokens a round, 1,000 of them found on the device."""
+    return vllm(prompt=5_000 * number, device=1_000 * number, lookups=4_000 * number, **more)  # type: ignore[arg-type]
+
+
+def test_written_blocks_that_are_never_found_are_never_read() -> None:
+    found = states([looked_up(n, writes=10.0 * n, blocks=50) for n in range(1, 10)])
+    assert found[:4] == ["Storing"] * 4
+    assert found[-1] == "NeverRead"
+
+
+def test_never_read_waits_until_the_device_has_turned_over() -> None:
+    found = states([looked_up(n, writes=10.0 * n, blocks=1_000) for n in range(1, 20)])
+    assert set(found) == {"Storing"}  # 64,000 tokens on the device, three times
+
+
+def test_prompts_that_never_repeat_are_no_fault() -> None:
+    pages = [vllm(prompt=5_000 * n, lookups=5_000 * n, writes=n, blocks=10) for n in range(1, 40)]
+    assert set(states(pages)) == {"Storing"}
+
+
+def test_lookups_without_a_write_are_silent() -> None:
+    pages = [vllm(prompt=5_000 * n, lookups=5_000 * n, writes=0) for n in range(1, 6)]
+    assert states(pages)[-1] == "Silent NoWrites"
+    unknown = [vllm(prompt=5_000 * n, lookups=5_000 * n) for n in range(1, 6)]
+    assert states(unknown)[-1] == "Storing"
+    assert states(unknown, tier_writes=False)[-1] == "Silent NoWrites"
+    assert states(unknown, tier_writes=True)[-1] == "Storing"
+
+
+def test_hits_that_stop_are_told_after_half_an_hour_of_traffic() -> None:
+    first = looked_up(1, hits=500, writes=1, blocks=10)
+    found = states([first, *(looked_up(n, hits=500, writes=n, blocks=10) for n in range(2, 140))])
+    assert found[100] == "Hitting"
+    assert found[-1] == "NeverRead HitsStopped"
+    assert found.count("Hitting") * STEP >= 1_800
+
+
+def test_a_hit_ends_every_doubt() -> None:
+    pages = [looked_up(n, writes=n, blocks=10) for n in range(1, 20)]
+    pages.append(looked_up(20, hits=64, writes=20, blocks=10))
+    assert states(pages)[-2:] == ["NeverRead", "Hitting"]
+
+
+def test_one_failure_is_forgiven_and_two_in_a_row_are_not() -> None:
+    def page(number: int, failures: float) -> str:
+        return vllm(prompt=100 * number, lookups=100 * number, failures=failures)
+
+    assert states([page(1, 5), page(2, 6), page(3, 6), page(4, 7)])[-1] == "Storing"
+    found = states([page(1, 5), page(2, 6), page(3, 7), *(page(n, 7) for n in range(4, 60))])
+    assert found[2] == found[30] == "Failing"
+    assert found[-1] == "Storing"
+
+
+def test_an_engine_that_does_not_answer_is_unreachable_after_three_rounds() -> None:
+    hit = vllm(prompt=10, lookups=10, hits=5)
+    assert states([hit, None, None, None, hit]) == [*["Hitting"] * 3, "Unreachable", "Hitting"]
+    assert states(["", "", ""])[-1] == "Unreachable NoMetrics"
+
+
+def test_a_restarted_engine_counts_anew() -> None:
+    pages = [looked_up(n, writes=n, blocks=10) for n in range(1, 20)]
+    assert states([*pages, vllm(prompt=100, lookups=100, writes=1)])[-1] == "Storing"
+
+
+def test_a_prefill_engine_of_a_pair_never_hits_and_is_well() -> None:
+    pages = [looked_up(n, blocks=10) for n in range(1, 60)]
+    assert set(states(pages, pairs=True)) == {"Storing"}
+
+
+def test_sglang_hits_in_host_memory_and_storage() -> None:
+    assert states([sglang(prompt=5_000, host=100)]) == ["Hitting"]
+    assert states([sglang(prompt=5_000, storage=100)]) == ["Hitting"]
+    found = states([sglang(prompt=5_000 * n, device=1_000 * n) for n in range(1, 20)])
+    assert found[-1] == "NeverRead"
