@@ -76,6 +76,5 @@ class LMCacheSpec(ApiModel):
     run_as_user: Annotated[int, Field(ge=0, le=2147483647)] = 0
     service_account_name: f.DnsName | None = None
     in_process: LMCacheInProcess | None = None
-    alerts: bool = False
 
     rules = rows(FieldRule, __file__, "LMCacheSpec")

@@ -87,7 +87,6 @@ class MooncakeSpec(ApiModel):
     ports: MooncakePorts = MooncakePorts.model_construct()
     admin_access: Literal["Pool", "Engines"] = "Pool"
     rdma_gid_index: Annotated[int, Field(ge=0, le=255)] | None = None
-    alerts: bool = False
 
     rules = rows(FieldRule, __file__, "MooncakeSpec")
 

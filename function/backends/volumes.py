@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from function.api.evictor import Evictor
-from function.backends import agents, evictor
+from function.backends import agents, evictor, monitoring
 from function.backends.evictor import BoundedDirectory
 from function.contract.backend import CONTROL_PLANE, AnyTier, Manifest, Part
 from function.contract.engine import Engine
@@ -119,7 +119,7 @@ def _policy(tier: AnyTier, namespace: str) -> Part:
 def _pod_monitor(tier: AnyTier, namespace: str) -> list[Part]:
     selector = {"matchLabels": _labels(tier)}
     name = f"{tier.remote_name}-{evictor.NAME}"
-    manifest = agents.pod_monitor(tier, name, selector, [evictor.PORT_NAME])
+    manifest = monitoring.pod_monitor(tier, name, selector, [evictor.PORT_NAME])
     if manifest is None:
         return []
     manifest["metadata"]["namespace"] = namespace

@@ -17,6 +17,7 @@ from function.contract.engine import Engine
 from function.contract.gate import Question, Rows
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance
+from function.contract.rules import Alert
 from function.problems import Problem
 
 Manifest = dict[str, Any]
@@ -29,6 +30,7 @@ OfSettings = TypeVar("OfSettings", bound=ApiModel, contravariant=True)
 SUPPORT = "Support"
 CONTROL_PLANE = "ControlPlane"
 AGENTS = "Agents"
+OBSERVER = "Observer"  # none: it says whether a tier serves, not whether it is ready
 
 
 @dataclass(frozen=True)
@@ -89,9 +91,9 @@ class Part:
     """One manifest for the workload cluster; the composer puts it into an Object.
 
     `key`: kind and purpose ("daemonset-agent"), never an index: it is the composed resource's key.
-    `role`: SUPPORT, CONTROL_PLANE or AGENTS. `ready`: a CEL query over `object` for the Object's
-    readiness, or "" when existing is being ready. `watch`: let the provider watch it (only for the
-    one to three workloads whose readiness matters: each watch event costs a circuit-breaker token).
+    `role`: SUPPORT, CONTROL_PLANE, AGENTS or OBSERVER. `ready`: a CEL query over `object` for the
+    Object's readiness, or "" when existing is being ready. `watch`: let the provider watch it (only
+    for the few whose changes matter: each watch event costs a circuit-breaker token).
     `keep`: composed without the Delete policy (the Namespace that tiers share, data that survives).
     `namespace_override`: the engines' namespace, for a part that needs a volume of theirs; "" for
     the tier's own. Such a part has no access to a node.
@@ -169,6 +171,7 @@ class Backend(Protocol[OfSettings]):
     field: str
     allows: Allowance
     rows: Rows = Rows()
+    alerts: Sequence[Alert] = ()
 
     def problems(self, tier: Tier[OfSettings]) -> list[Problem]:
         """Everything wrong with the tier that its schema cannot say, with paths from `spec`."""
@@ -218,6 +221,10 @@ class Backend(Protocol[OfSettings]):
         consumer's own on the control plane, "" of a cluster-scoped one.
         """
         return ""
+
+    def metrics_ports(self, tier: Tier[OfSettings]) -> tuple[int, ...]:
+        """Return the ports at which the tier's own processes count blocks, none by default."""
+        return ()
 
     def pinned(self, tier: Tier[OfSettings]) -> tuple[Pinned, ...]:
         """Return what running pods do not survive: refused while consumers use the tier."""

@@ -11,6 +11,7 @@ from typing import Any
 from function.command.model import EngineCall
 from function.contract.engine import Engine
 from function.contract.injection import Injection, Json
+from function.contract.rules import RecordedSeries
 from function.engines.plan import FlagPlan
 
 Flags = Mapping[str, str | None]
@@ -114,7 +115,8 @@ class EngineKind:
     Prefill or Decode where the flags say so, else "". `pair`: {phase: the flags that say so}, none
     where a connector's configuration does. `transfers`: the user's own connectors that
     move blocks from prefill to decode, as written. `connectors`: names of all the user's own.
-    `layouts`: those of the GPU's cache that connectors ask for, by their names.
+    `layouts`: those of the GPU's cache that connectors ask for, by their names. `records`: what its
+    counters mean, under the names that all engines share.
     """
 
     name: str
@@ -135,3 +137,4 @@ class EngineKind:
     images: ImageNames = field(default_factory=ImageNames)
     events: EventFlags | None = None
     config: ConfigFormat | None = None
+    records: Sequence[RecordedSeries] = ()

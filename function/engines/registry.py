@@ -16,3 +16,8 @@ def kind(name: str) -> EngineKind:
     folder = re.sub(r"[^a-z0-9]", "_", name.lower())
     found: EngineKind = import_module(f"{__package__}.{folder}").KIND
     return found
+
+
+def kinds() -> list[EngineKind]:
+    """Return every engine."""
+    return [kind(name) for name in ENGINES]

@@ -12,8 +12,10 @@ from kv_offload.docs import (
     advisories,
     commands,
     connectors,
+    dashboards,
     images,
     matrix,
+    metrics,
     models,
     neighbours,
     platforms,
@@ -30,12 +32,14 @@ def pages() -> dict[str, str]:
         "docs/commands.md": commands.text(),
         "docs/connectors.md": connectors.text(),
         "docs/images.md": images.text(),
+        "docs/metrics.md": metrics.text(),
         "docs/models.md": models.text(),
         "docs/neighbours.md": neighbours.text(),
         "docs/platforms.md": platforms.text(),
         "docs/reasons.md": reasons.text(),
         "docs/support.md": matrix.text(),
         "docs/versions.md": versions.text(),
+        **dashboards.files(),
     }
 
 

@@ -3,13 +3,16 @@
 
 TOOLS_PYTHON ?= python3
 CROSSPLANE_TOOLS := crossplane core
-CLUSTER_TOOLS := $(CROSSPLANE_TOOLS) etcd kube-apiserver kube-controller-manager kube-scheduler \
-	kubectl kwok provider-kubernetes lws
+DEMO_TOOLS := core etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok \
+	provider-kubernetes
 
-.PHONY: crossplane cluster-tools
+.PHONY: crossplane demo-tools cluster-tools
 
 crossplane: ## Build Crossplane's CLI and core from their Go modules
 	@$(TOOLS_PYTHON) tests/tools/find.py build $(CROSSPLANE_TOOLS)
 
-cluster-tools: ## Build everything that `make cluster` runs
-	@$(TOOLS_PYTHON) tests/tools/find.py build $(CLUSTER_TOOLS)
+demo-tools: ## Build what `make cluster` runs
+	@$(TOOLS_PYTHON) tests/tools/find.py build $(DEMO_TOOLS)
+
+cluster-tools: ## Build what the end-to-end tests run
+	@$(TOOLS_PYTHON) tests/tools/find.py build $(DEMO_TOOLS) crossplane lws

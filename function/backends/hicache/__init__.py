@@ -16,6 +16,8 @@ from function.contract.backend import Backend, Description
 from function.contract.engine import Engine
 from function.contract.gate import Question, Rows
 from function.contract.recorded import Allowance
+from function.contract.rules import Alert
+from function.facts import Table
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -40,6 +42,7 @@ class HiCache(Backend[HiCacheSpec]):
     field: str = "hicache"
     allows: Allowance = connector.ALLOWS
     rows = _ROWS
+    alerts = Table(Alert, Path(__file__).with_name("alerts.yaml"), "alerts")
 
     problems = staticmethod(checks.problems)
     needs = staticmethod(mooncake_pool.needs)

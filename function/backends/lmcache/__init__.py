@@ -31,6 +31,8 @@ from function.contract.engine import Engine
 from function.contract.gate import Question, Rows
 from function.contract.injection import Injection
 from function.contract.recorded import Allowance
+from function.contract.rules import Alert
+from function.facts import Table
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -124,6 +126,7 @@ class LMCache(Backend[LMCacheSpec]):
     field: str = "lmcache"
     allows: Allowance = _ALLOWS
     rows = Rows.of(Path(__file__).with_name("facts.yaml"))
+    alerts = Table(Alert, Path(__file__).with_name("alerts.yaml"), "alerts")
 
     problems = staticmethod(checks.problems)
 
@@ -173,6 +176,9 @@ class LMCache(Backend[LMCacheSpec]):
     def inject(self, tier: Tier, engine: Engine) -> Injection:
         conflicts.CONFLICTS.check(tier, engine)
         return _mode(tier).inject(tier, engine)
+
+    def metrics_ports(self, tier: Tier) -> tuple[int, ...]:
+        return () if tier.settings.mode == facts.IN_PROCESS else (facts.HTTP_PORT,)
 
     def pinned(self, tier: Tier) -> tuple[Pinned, ...]:
         return _mode(tier).pinned(tier)

@@ -174,13 +174,6 @@ def _raw(tier: Tier) -> Iterator[Problem]:
             )
 
 
-def _monitoring(tier: Tier) -> Iterator[Problem]:
-    if tier.settings.alerts and tier.spec.monitoring is None:
-        yield Problem(
-            f"{_SPEC}.alerts", "needs spec.monitoring: without it no pod may scrape the agents"
-        )
-
-
 def _secret_keys(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         for key, item in value.items():
@@ -265,7 +258,6 @@ _CHECKS: dict[str, tuple[Callable[[Tier], Iterator[Problem]], ...]] = {
         _valkey_password,
         _directories,
         _raw,
-        _monitoring,
     ),
     facts.IN_PROCESS: (),
 }

@@ -5,16 +5,11 @@ Redis password in it and empties the cache on request.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 
-from function.backends import agents
-from function.backends.agents import Alert
+from function.backends import monitoring as monitors
 from function.backends.lmcache.facts import MQ_PORT, Tier
 from function.contract.backend import Part
-from function.facts import Table
 from function.kube import manifests as k
-
-ALERTS = Table(Alert, Path(__file__).with_name("alerts.yaml"), "alerts")
 
 
 def agent_labels(tier: Tier) -> dict[str, str]:
@@ -44,16 +39,11 @@ def policy(tier: Tier, measured: Mapping[str, int]) -> Part:
 
 
 def monitoring(tier: Tier, measured: Mapping[str, int]) -> list[Part]:
-    """Return the PodMonitor and the alerts, where the tier asks for them.
+    """Return the PodMonitor, where the tier asks for it.
 
     The server ignores `--prometheus-port`: its metrics are on the HTTP port.
     """
     selector = {"matchLabels": agent_labels(tier)}
     name = f"{tier.remote_name}-agent"
-    manifest = agents.pod_monitor(tier, name, selector, [*measured])
-    out = [Part("podmonitor-agent", manifest)] if manifest else []
-    if tier.settings.alerts:
-        rows = [alert for alert in ALERTS if tier.settings.l2 or not alert.of_levels]
-        rule = agents.prometheus_rule(tier, name, rows, name)
-        out.append(Part("prometheusrule-agent", rule))
-    return [*out, *agents.engine_monitor(tier)]
+    manifest = monitors.pod_monitor(tier, name, selector, [*measured])
+    return [Part("podmonitor-agent", manifest)] if manifest else []

@@ -21,6 +21,8 @@ from function.contract.backend import Backend, Description, Part
 from function.contract.engine import Engine
 from function.contract.gate import Question
 from function.contract.recorded import Allowance
+from function.contract.rules import Alert
+from function.facts import Table
 from function.kube import manifests as k
 
 
@@ -32,6 +34,7 @@ class Mooncake(Backend[MooncakeSpec]):
     field: str = "mooncake"
     allows: Allowance = connector.ALLOWS
     rows = hierarchy_rows.of_storage(Path(__file__).with_name("facts.yaml"))
+    alerts = Table(Alert, Path(__file__).with_name("alerts.yaml"), "alerts")
 
     problems = staticmethod(checks.problems)
 
@@ -70,6 +73,9 @@ class Mooncake(Backend[MooncakeSpec]):
     def assumes(self, tier: Tier, engine_name: str) -> Mapping[str, str]:
         """Return SGLang's page size, which is one token unless set."""
         return connector.ASSUMES.get(engine_name, {})
+
+    def metrics_ports(self, tier: Tier) -> tuple[int, ...]:
+        return () if tier.settings.external is not None else (tier.settings.ports.admin,)
 
     pinned = staticmethod(upgrade.pinned)
     refuses_change = staticmethod(upgrade.find_problem)

@@ -92,17 +92,6 @@ def _flags(tier: Tier) -> Iterator[Problem]:
             yield Problem(where, problem)
 
 
-def _monitoring(tier: Tier) -> Iterator[Problem]:
-    if tier.settings.alerts and tier.spec.monitoring is None:
-        yield Problem(
-            f"{_SPEC}.alerts", "needs spec.monitoring: without it no pod may scrape the pool"
-        )
-    if tier.settings.alerts and tier.settings.external is not None:
-        yield Problem(
-            f"{_SPEC}.alerts", "may not be set with external: the tier then runs no master"
-        )
-
-
 def _tenants(tier: Tier) -> Iterator[Problem]:
     spec = tier.settings
     if spec.tenants is None:
@@ -141,7 +130,7 @@ def _promised_gib(tier: Tier) -> int:
     return tenants.others_size_gib + sum(quota.size_gib for quota in tenants.quotas)
 
 
-_CHECKS = (_image, _rdma, _drain, _directory, _flags, _monitoring, _tenants)
+_CHECKS = (_image, _rdma, _drain, _directory, _flags, _tenants)
 
 
 def warnings(tier: Tier) -> Iterator[str]:

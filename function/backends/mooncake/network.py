@@ -5,17 +5,11 @@ port sets shares and removes everything: it is for the tier's own pods and for m
 policy for all of the tier's pods: a rule names ports, and each port is of one component only.
 """
 
-from pathlib import Path
-
-from function.backends import agents
-from function.backends.agents import Alert
+from function.backends import monitoring as monitors
 from function.backends.mooncake import facts, master, store
 from function.backends.mooncake.facts import Tier
 from function.contract.backend import Part
-from function.facts import Table
 from function.kube import manifests as k
-
-ALERTS = Table(Alert, Path(__file__).with_name("alerts.yaml"), "alerts")
 
 _Ports = list[int | tuple[int, int]]
 
@@ -53,8 +47,7 @@ def _first(port: int | tuple[int, int]) -> int:
 
 
 def monitoring(tier: Tier) -> list[Part]:
-    """Return the PodMonitor and the alerts, where the tier asks for them."""
-    out: list[Part] = []
+    """Return the PodMonitor, where the tier asks for it."""
     component = "app.kubernetes.io/component"
     values = [master.COMPONENT, store.COMPONENT]
     selector = {
@@ -63,14 +56,8 @@ def monitoring(tier: Tier) -> list[Part]:
     }
     labels = ("app.kubernetes.io/instance", component)
     name = facts.name(tier, "pool")
-    monitor = agents.pod_monitor(tier, name, selector, ["admin", "health"], labels)
-    if monitor is not None:
-        out.append(Part("podmonitor-pool", monitor))
-    if tier.settings.alerts:
-        pods = facts.name(tier, master.COMPONENT)
-        rule = agents.prometheus_rule(tier, name, ALERTS, pods)
-        out.append(Part("prometheusrule-pool", rule))
-    return [*out, *agents.engine_monitor(tier)]
+    monitor = monitors.pod_monitor(tier, name, selector, ["admin", "health"], labels)
+    return [Part("podmonitor-pool", monitor)] if monitor else []
 
 
 def endpoints(tier: Tier) -> dict[str, str]:

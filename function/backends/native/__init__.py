@@ -14,6 +14,8 @@ from function.contract.backend import Backend, Description, Pinned
 from function.contract.engine import Engine
 from function.contract.gate import Question, Rows
 from function.contract.recorded import Allowance
+from function.contract.rules import Alert
+from function.facts import Table
 from function.problems import Problem, Refused
 from function.reasons import Reason
 
@@ -26,6 +28,7 @@ class Native(Backend[NativeSpec]):
     field: str = "native"
     allows: Allowance = connector.ALLOWS
     rows = Rows.of(Path(__file__).with_name("facts.yaml"))
+    alerts = Table(Alert, Path(__file__).with_name("alerts.yaml"), "alerts")
 
     def problems(self, tier: Tier) -> list[Problem]:
         return sorted(_problems(tier))
@@ -93,6 +96,12 @@ def _problems(tier: Tier) -> Iterator[Problem]:
                 where = f"{path}.bucket.credentialsSecret"
                 yield Problem(where, f"must equal that of {first}: a pod has one access key")
             secrets[path] = secret
+    if facts.peers(tier) and tier.spec.events and tier.spec.events.hash_seed is not None:
+        yield Problem(
+            "spec.events.hashSeed",
+            "must be left out with a level of type Peers: PYTHONHASHSEED carries the cache "
+            "identity there, and every pod would be refused",
+        )
     others = [i for i, level in enumerate(tier.settings.secondary) if level.peers]
     for index in others[1:]:
         yield Problem(

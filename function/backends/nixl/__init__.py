@@ -12,6 +12,8 @@ from function.contract.backend import Backend, Description, Pinned
 from function.contract.engine import Engine
 from function.contract.gate import Question, Rows
 from function.contract.recorded import Allowance
+from function.contract.rules import Alert
+from function.facts import Table
 from function.problems import Problem
 
 
@@ -23,6 +25,7 @@ class NIXL(Backend[NIXLSpec]):
     field: str = "nixl"
     allows: Allowance = connector.ALLOWS
     rows = Rows.of(Path(__file__).with_name("facts.yaml"))
+    alerts = Table(Alert, Path(__file__).with_name("alerts.yaml"), "alerts")
 
     def problems(self, tier: Tier) -> list[Problem]:
         return sorted(_problems(tier))

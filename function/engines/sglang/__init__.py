@@ -1,12 +1,15 @@
 """SGLang 0.5.5 to 0.5.23."""
 
 import re
+from pathlib import Path
 
 from function.api.engines import SGLANG
+from function.contract.rules import RecordedSeries
 from function.engines.kind import EngineKind, EventFlags, Flags, ImageNames, RankFlags
 from function.engines.sglang import plan, read
 from function.engines.sglang.config import CONFIG
 from function.engines.sglang.flags import IDENTITY
+from function.facts import Table
 from function.workloads.model import DECODE, PREFILL
 
 _MODE = "--disaggregation-mode"
@@ -36,4 +39,5 @@ KIND = EngineKind(
     images=ImageNames(stock=re.compile(r"(?:^|-)sglang(?:-|$)")),
     events=EventFlags(block="--page-size"),
     config=CONFIG,
+    records=Table(RecordedSeries, Path(__file__).with_name("records.yaml"), "records"),
 )

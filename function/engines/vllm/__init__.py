@@ -1,12 +1,15 @@
 """vLLM 0.20 to 0.33."""
 
 import re
+from pathlib import Path
 
 from function.api.engines import VLLM
+from function.contract.rules import RecordedSeries
 from function.engines.kind import EngineKind, EventFlags, ImageNames, RankFlags
 from function.engines.vllm import connectors, phases, plan, read
 from function.engines.vllm.config import CONFIG
 from function.engines.vllm.flags import IDENTITY
+from function.facts import Table
 
 KIND = EngineKind(
     name=VLLM,
@@ -40,4 +43,5 @@ KIND = EngineKind(
     ),
     events=EventFlags(block="--block-size", config={"enable_kv_cache_events": True}, merged=True),
     config=CONFIG,
+    records=Table(RecordedSeries, Path(__file__).with_name("records.yaml"), "records"),
 )

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from function.backends.registry import BACKENDS, Registry
+from function.backends.registry import Registry
+from function.composers import usage
+from function.composers.admission import admitted
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import READY, call
 from tests.unit.contract.backends.borrowed import PORT, BorrowedSpec
@@ -111,7 +113,7 @@ def test_tier_waits_for_and_uses_its_required_tier() -> None:
     assert ENGINE not in consumed.desired
 
 
-def test_required_tier_lists_its_users() -> None:
+def test_required_tier_is_in_use_by_the_tier_that_needs_it() -> None:
     fleet = {"modelplane.ai/kv-offload-fleet": "pools"}
     child = {**STORE, "metadata": {**STORE["metadata"], "labels": fleet}}
     marked = call(tier(), required=found(child), backends=REGISTRY).desired[USAGE]
@@ -120,19 +122,17 @@ def test_required_tier_lists_its_users() -> None:
         "modelplane.ai/kv-offload-used-fleet": "modelplane-system.pools",
     }
     usage_ = {**marked, "metadata": {**marked["metadata"], "namespace": "modelplane-system"}}
-    needed = call(
-        d.tier("pool"), required={"cluster": [d.cluster()], "usages": [usage_]}, backends=BACKENDS
-    )
-    assert needed.status["consumers"] == "1"
+    assert usage.user(usage_) == usage.Consumer("modelplane-system", "KVOffloadTier", "chat")
+    assert admitted(d.tier("pool"), [usage_]) == [usage_]
 
 
 def test_fleet_tier_requires_no_other_tier() -> None:
     fleet = tier()
     fleet["spec"] |= {"clusterSelector": {"matchLabels": {}}}
     del fleet["spec"]["inferenceClusterRef"]
-    got = call(fleet, required={"clusters": [d.cluster()], "usages": []}, backends=REGISTRY)
+    got = call(fleet, required={"clusters": [d.cluster()]}, backends=REGISTRY)
     assert got.conditions["Accepted"] == ("True", "Valid")
-    assert set(got.requirements) == {"clusters", "usages"}
+    assert set(got.requirements) == {"clusters"}
     assert got.desired["tier-gpu"]["spec"]["borrowed"] == {"storeRef": {"name": "pool"}}
 
 

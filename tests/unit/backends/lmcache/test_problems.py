@@ -132,12 +132,6 @@ BACKEND_FINDS = (
     ),
     ({}, {"image": {"tag": "v0.5.5"}}, []),
     (
-        {"alerts": True},
-        {},
-        ["spec.lmcache.alerts: needs spec.monitoring: without it no pod may scrape the agents"],
-    ),
-    ({"alerts": True}, {"monitoring": {}}, []),
-    (
         {"l2": [_level("Valkey", "valkey", {"nodes": [{"host": "v"}]})]},
         {},
         [

@@ -176,7 +176,6 @@ BACKENDS_OWN: tuple[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]
         {},
         [(f"{_TENANTS}.quotas", "at most 512 characters in total")],
     ),
-    ({"alerts": True}, {}, [(f"{_MOONCAKE}.alerts", "spec.monitoring")]),
     (
         {"protocol": "rdma"},
         {
