@@ -48,10 +48,17 @@ ANNOTATION_ADDED = f"{_PREFIX}-added"
 # On a copy of a packaged Composition: the name of that, and a digest of its spec then.
 ANNOTATION_COPY_OF = f"{_PREFIX}-copy-of"
 
+# In a pipeline's context: a call of this reconcile asked for what it did not have.
+CONTEXT_ASKED = f"{_PREFIX}-asked"
+
 # On a child tier: the fleet tier (or inline tier) whose name consumers use.
 LABEL_FLEET = f"{_PREFIX}-fleet"
 # On a fleet's child: the uid of the InferenceCluster that it was stamped for.
 ANNOTATION_CLUSTER = f"{_PREFIX}-cluster-uid"
+# On a fleet's child: the revision of the fleet's spec that it was stamped with last, and the same
+# once more where the child was not ready then.
+LABEL_REVISION = f"{_PREFIX}-revision"
+ANNOTATION_UNREADY = f"{_PREFIX}-stamped-unready"
 # On a Usage: the tier that is used, and the fleet it belongs to.
 LABEL_USED_TIER = f"{_PREFIX}-used-tier"
 LABEL_USED_FLEET = f"{_PREFIX}-used-fleet"
@@ -70,6 +77,7 @@ OWNED_KEYS = frozenset(
         LABEL_WIRED,
         ANNOTATION_ADDED,
         LABEL_FLEET,
+        LABEL_REVISION,
         LABEL_USED_TIER,
         LABEL_USED_FLEET,
     }

@@ -128,6 +128,7 @@ _SET = {
     "monitoring": "has(self.monitoring)",
     "nodes": "size(self.nodes.selector) > 0 || has(self.nodes.tolerations)"
     " || has(self.nodes.priorityClassName)",
+    "payload": "has(self.payload)",
     "rdma": "self.rdma.source != 'None'",
 }
 

@@ -9,13 +9,44 @@ from function.api import fields as f
 from function.api.backends import SPECS, field_name
 from function.api.base import ApiModel, FieldRule, exactly_one, immutable, rows, union
 from function.api.events import Events
-from function.api.placement import RDMA, AgentImage, GPUVisibility, LocalRef, Nodes
+from function.api.placement import (
+    RDMA,
+    AgentImage,
+    GPUVisibility,
+    LocalRef,
+    Nodes,
+    Payload,
+    ServerImage,
+)
 
 
 class ClusterSelector(ApiModel):
     """The InferenceClusters that carry all of these labels."""
 
     match_labels: f.Labels
+
+
+class Wave(ApiModel):
+    """Clusters of a fleet that take an edit together."""
+
+    match_labels: f.Labels = {}
+    clusters: f.CountOrPercent = "100%"
+
+
+class RolloutStrategy(ApiModel):
+    """How an edit of a fleet tier reaches its clusters."""
+
+    waves: Annotated[list[Wave], f.items(16)] = []
+    max_unavailable: f.CountOrPercent = "25%"
+    min_ready_seconds: Annotated[int, Field(ge=0, le=604800)] = 0
+    paused: bool = False
+
+
+class ClusterOverride(ApiModel):
+    """Settings of the tier that differ on some clusters of a fleet."""
+
+    match_labels: f.Labels
+    spec: dict[str, Any]
 
 
 class AllowedNamespaces(ApiModel):
@@ -28,7 +59,7 @@ class AllowedNamespaces(ApiModel):
 
 
 class Monitoring(ApiModel):
-    """Access of Prometheus to the agents, and the PodMonitor."""
+    """What Prometheus scrapes of the tier, and when it alerts."""
 
     rules = rows(FieldRule, __file__, "Monitoring")
 
@@ -37,6 +68,18 @@ class Monitoring(ApiModel):
     pod_monitor_labels: f.Labels = {}
     interval_seconds: Annotated[int, Field(ge=5, le=3600)] = 30
     engine_ports: Annotated[list[f.Port], f.items(8)] = []
+    alerts: bool = False
+    runbook_url: f.Text = "docs/runbook.md"
+
+
+class Observe(ApiModel):
+    """The observer, which watches whether engines use the tier's cache."""
+
+    image: ServerImage = ServerImage.model_construct(repository="python", tag="3.13-slim")
+    namespaces: Annotated[list[f.DnsLabel], f.items(16, least=1)] = ["default"]
+    engine_ports: Annotated[list[f.Port], f.items(8, least=1)] = [8000, 30000]
+    interval_seconds: Annotated[int, Field(ge=5, le=300)] = 15
+    nodes: Nodes = Nodes.model_construct()
 
 
 class UpgradePolicy(ApiModel):
@@ -85,9 +128,11 @@ class TierBase(ApiModel):
     gpu_visibility: GPUVisibility | None = None
     rdma: RDMA = RDMA.model_construct(source="None")
     image: AgentImage = AgentImage.model_construct()
+    payload: Payload | None = None
     readiness: Readiness = Readiness.model_construct()
     startup_timeout_seconds: Annotated[int, Field(ge=30, le=7200)] = 300
     monitoring: Monitoring | None = None
+    observe: Observe | None = None
     events: Events | None = None
     wiring: WiringUpdate = WiringUpdate.model_construct()
     upgrade_policy: UpgradePolicy = UpgradePolicy.model_construct()
@@ -123,6 +168,8 @@ class TierSpec(TierSettings):
 
     inference_cluster_ref: LocalRef | None = None
     cluster_selector: ClusterSelector | None = None
+    rollout: RolloutStrategy | None = None
+    cluster_overrides: Annotated[list[ClusterOverride], f.items(32)] | None = None
 
 
 Settings = TypeVar("Settings", bound=TierSettings)

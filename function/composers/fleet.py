@@ -1,5 +1,7 @@
 """Compose a tier over a `clusterSelector`: a child tier per matching cluster, a fleet status.
 
+An edit reaches the children in turns (`fleet_rollout`).
+
 A child in use stays desired although its cluster no longer matches: a denied delete would make core
 swallow the conflict and stop composing new children (measured, reference section 5). A cluster that
 is being deleted matches no more: in the foreground it waits for its ProviderConfig, which waits for
@@ -12,14 +14,10 @@ a Usage on a child protects no parent.
 from function import names
 from function.api.base import present
 from function.composers import conditions as c
-from function.composers import provider_config_guard, tier_names
-from function.composers.admission import admitted, users_status
-from function.composers.usage import (
-    ANNOTATION_DELETION_REFUSED,
-    FLEET_KEY,
-    of_fleet,
-    usages_of,
-)
+from function.composers import fleet_rollout, provider_config_guard, serving, tier_names
+from function.composers.fleet_rollout import FleetRollout, Stamp, stamped
+from function.composers.usage import FLEET_KEY, in_use_status, is_in_use, of_fleet
+from function.composers.waves import State
 from function.contract.backend import AnyTier
 from function.edge.answer import (
     FALSE,
@@ -33,43 +31,56 @@ from function.edge.answer import (
     Requirement,
 )
 from function.edge.request import Call
-from function.kube import access, naming
+from function.kube import naming
 from function.kube.access import Json
+from function.problems import cut
 
 REQUIRED_CLUSTERS = "clusters"
-REQUIRED_USAGES = "usages"
 REQUIRED_CHILDREN = "children"
 
 # Of the resource keys of child tiers.
-PREFIX = "tier-"
+PREFIX = fleet_rollout.PREFIX
 
 _DELETION = ("metadata", "deletionTimestamp")
-_FOUND = ("metadata", "name"), ("metadata", "uid"), _DELETION
+_FOUND = ("metadata", "name"), ("metadata", "uid"), _DELETION, ("metadata", "labels")
 _STAMPED_FOR = ("metadata", "annotations", names.ANNOTATION_CLUSTER)
 _CLUSTER = ("spec", "inferenceClusterRef", "name")
 _CONFIG = ("status", "providerConfigRef", "name")
 
+# etcd stores 1.5 MiB of a tier, and the schema allows so many rows. In characters.
+_MOST_ROWS, _LONGEST_MESSAGE, _ROOM_FOR_MESSAGES, _MOST_NAMES = 1024, 1024, 128 * 1024, 2048
+
+_KEPT = (
+    "Not selected any more, or being deleted, and kept with the spec that it has while a Usage"
+    " protects its tier: "
+)
 _LEAVING = "Being taken off, where the ProviderConfig is kept until nothing is left: "
 
 
-def child(fleet: str, cluster: str, namespace: str, spec: Json, cluster_uid: str = "") -> Json:
+def child(fleet: str, cluster: str, namespace: str, spec: Json) -> Json:
     """Return the child tier of a fleet (or inline) tier on one cluster."""
-    metadata: Json = {
-        "name": naming.label(fleet, cluster, limit=63),
-        "namespace": namespace,
-        "labels": {names.LABEL_FLEET: fleet},
-    }
-    if cluster_uid:
-        metadata["annotations"] = {names.ANNOTATION_CLUSTER: cluster_uid}
     return {
         "apiVersion": names.API_VERSION,
         "kind": "KVOffloadTier",
-        "metadata": metadata,
-        "spec": {
-            **{k: v for k, v in spec.items() if k not in ("clusterSelector", "crossplane")},
-            "inferenceClusterRef": {"name": cluster},
+        "metadata": {
+            "name": naming.label(fleet, cluster, limit=63),
+            "namespace": namespace,
+            "labels": {names.LABEL_FLEET: fleet},
         },
+        "spec": {**stamped(spec), "inferenceClusterRef": {"name": cluster}},
     }
+
+
+def _child(tier: AnyTier, cluster: str, stamp: Stamp, cluster_uid: str) -> Json:
+    """Return a fleet's child with what later calls read of it."""
+    made = child(tier.name, cluster, tier.namespace, stamp.spec)
+    if stamp.revision:
+        made["metadata"]["labels"][names.LABEL_REVISION] = stamp.revision
+    notes = {names.ANNOTATION_CLUSTER: cluster_uid, names.ANNOTATION_UNREADY: stamp.unready}
+    notes = {key: value for key, value in notes.items() if value}
+    if notes:
+        made["metadata"]["annotations"] = notes
+    return made
 
 
 def children(call: Call) -> dict[str, str]:
@@ -97,7 +108,11 @@ class _FleetComposer:
         self.spec = spec
         self.clusters: list[str] = []
         self.uids: dict[str, str] = {}
+        self.labels: dict[str, dict[str, str]] = {}
+        # Clusters that match the selector; `clusters` has those too that are kept.
+        self.staying: set[str] = set()
         self.resolved = False
+        self.used = {cluster for cluster in children(call) if is_in_use(call, PREFIX + cluster)}
         self.any_leaving = False
         # Clusters that are left: the ProviderConfigs that are held by now and that are to be, and
         # whose child may not go yet.
@@ -110,6 +125,13 @@ class _FleetComposer:
         self.require()
         self.resolve_clusters()
         self.leave_clusters()
+        self.rollout = FleetRollout(
+            self.call,
+            self.tier,
+            self.spec,
+            sorted(self.staying),
+            self.labels if self.resolved else None,
+        )
         self.compose_children()
         self.derive_conditions()
         self.write_status()
@@ -122,7 +144,6 @@ class _FleetComposer:
             REQUIRED_CLUSTERS: Requirement(
                 names.API_VERSION, "InferenceCluster", labels=dict(selector.match_labels)
             ),
-            REQUIRED_USAGES: usages_of(names.LABEL_USED_FLEET, self.tier.namespace, self.tier.name),
         }
         # A child that is told to go is observed no more; whether it is gone is to be looked up.
         if self.held:
@@ -135,29 +156,18 @@ class _FleetComposer:
 
     def resolve_clusters(self) -> None:
         found = self.call.required_values(REQUIRED_CLUSTERS, *_FOUND)
-        usages = self.call.required(REQUIRED_USAGES)
-        self.usages = None if usages is None else admitted(self.call.composite, usages)
-        self.resolved = found is not None and self.usages is not None
-        kept = children(self.call)
-        if self.resolved:
-            in_use = {
-                access.text(usage, "metadata", "annotations", names.ANNOTATION_USED_TIER)
-                for usage in self.usages or ()
-            }
-            kept = {
-                cluster: child_name
-                for cluster, child_name in kept.items()
-                if f"{self.tier.namespace}/{child_name}" in in_use
-            }
+        self.resolved = found is not None
+        kept = self.used if self.resolved else set(children(self.call))
         named = [row for row in found or () if row[0]]
-        self.uids = {name: uid or "" for name, uid, _ in named}
-        staying = {
+        self.uids = {name: uid or "" for name, uid, *_ in named}
+        self.labels = {name: labels or {} for name, _, _, labels in named}
+        self.staying = {
             name
-            for name, uid, leaves in named
+            for name, uid, leaves, _ in named
             if not leaves and self._stamped_for(name) in ("", uid)
         }
-        self.any_leaving = len(staying) < len(named)
-        self.clusters = sorted(staying | kept.keys())
+        self.any_leaving = len(self.staying) < len(named)
+        self.clusters = sorted(self.staying | kept)
 
     def _stamped_for(self, cluster: str) -> str:
         """Return the uid of the cluster that a child was stamped for."""
@@ -192,11 +202,19 @@ class _FleetComposer:
         return {cluster for cluster, leaves in found if leaves or cluster not in stay}
 
     def compose_children(self) -> None:
+        """Compose each child with the fleet's spec where it has its turn, else as it is.
+
+        One whose cluster no longer matches keeps what it has: which overrides apply there is not
+        known.
+        """
         for cluster in sorted({*self.clusters, *self.last}):
-            key = PREFIX + cluster
+            matches = cluster in self.staying
+            stamp = (self.rollout.stamp if matches else self.rollout.observed)(cluster)
+            if stamp is None:
+                continue
             uid = self._stamped_for(cluster) or self.uids.get(cluster, "")
-            manifest = child(self.tier.name, cluster, self.tier.namespace, self.spec, uid)
-            self.answer.resources[key] = Composed(manifest, self._is_ready(cluster))
+            manifest = _child(self.tier, cluster, stamp, uid)
+            self.answer.resources[PREFIX + cluster] = Composed(manifest, self._is_ready(cluster))
 
     def _is_ready(self, cluster: str) -> bool:
         return tier_names.is_ready_child(self.call, PREFIX + cluster)
@@ -216,10 +234,12 @@ class _FleetComposer:
                 + (f" {_LEAVING}{left}." if left else ""),
             )
         else:
-            message = f"{_LEAVING}{left}." if left else ""
-            cluster = Condition(c.CONDITION_CLUSTER, TRUE, c.REASON_RESOLVED, message)
+            kept = ", ".join(sorted(set(self.clusters) - self.staying))
+            said = [f"{_KEPT}{cut(kept, _MOST_NAMES)}."] if kept else []
+            said += [f"{_LEAVING}{left}."] if left else []
+            cluster = Condition(c.CONDITION_CLUSTER, TRUE, c.REASON_RESOLVED, " ".join(said))
         if waiting or not self.clusters:
-            message = "Not ready yet on: " + ", ".join(waiting) if waiting else ""
+            message = "Not ready yet on: " + cut(", ".join(waiting), _MOST_NAMES) if waiting else ""
             ready = (FALSE, c.REASON_STARTING if waiting else c.REASON_WAITING, message)
         else:
             ready = (TRUE, c.REASON_READY, f"Ready on all {len(self.clusters)} clusters.")
@@ -228,9 +248,16 @@ class _FleetComposer:
             cluster,
             Condition(c.CONDITION_CONTROL_PLANE, *ready),
             Condition(c.CONDITION_AGENTS, *ready),
+            self.rollout.condition(),
         ]
+        if self.tier.spec.observe is None:
+            self.answer.conditions += serving.unjudged(self.call)
+        else:
+            children = {cluster: PREFIX + cluster for cluster in self.clusters}
+            self.answer.conditions.append(serving.of_fleet(self.call, children))
         self.answer.ready = self.resolved and bool(self.clusters) and not waiting
-        settled = self.answer.ready and not self.holds
+        rests = self.resolved and self.rollout.decision.state in (State.DONE, State.PAUSED)
+        settled = self.answer.ready and not self.holds and rests
         self.answer.ttl = TTL_WITH_REQUIREMENTS if settled else TTL_UNSETTLED
 
     def write_status(self) -> None:
@@ -246,25 +273,27 @@ class _FleetComposer:
             "cluster": f"{there}/{len(self.clusters)} clusters",
             "agents": {"desired": desired, "ready": ready, "summary": f"{ready}/{desired}"},
             "capacityGiB": capacity,
-            "clusters": [self._cluster_status(cluster) for cluster in self.clusters],
+            "consumers": in_use_status(used=bool(self.used)),
+            "clusters": self._rows(),
         }
-        if self.usages is not None:
-            self.answer.status |= users_status(self.call.composite, self.usages)
+        if rollout := self.rollout.status():
+            self.answer.status["rollout"] = rollout
 
     def protect(self) -> None:
-        """Compose a Usage of the fleet tier while a child is used; keep it while unresolved.
+        """Compose a Usage of the fleet tier while a child is used."""
+        if self.used:
+            self.answer.resources[FLEET_KEY] = Composed(of_fleet(self.tier.name), True)
 
-        Somebody whose deletion was refused does not wait minutes for the last consumer's end to be
-        seen.
-        """
-        in_use = self.call.is_observed(FLEET_KEY) if self.usages is None else bool(self.usages)
-        if not in_use:
-            return
-        self.answer.resources[FLEET_KEY] = Composed(of_fleet(self.tier.name), True)
-        if self.call.composite_value("metadata", "annotations", ANNOTATION_DELETION_REFUSED):
-            self.answer.ttl = TTL_UNSETTLED
+    def _rows(self) -> list[Json]:
+        """Return a row per cluster, as many and as long as a stored tier has room for."""
+        shown = self.clusters
+        if len(shown) > _MOST_ROWS:
+            shown = sorted(shown, key=self._is_ready)[:_MOST_ROWS]
+        waiting = sum(1 for cluster in shown if not self._is_ready(cluster))
+        room = min(_LONGEST_MESSAGE, _ROOM_FOR_MESSAGES // max(waiting, 1))
+        return [self._cluster_status(cluster, room) for cluster in shown]
 
-    def _cluster_status(self, cluster: str) -> Json:
+    def _cluster_status(self, cluster: str, room: int) -> Json:
         key = PREFIX + cluster
         row: Json = {
             "name": cluster,
@@ -272,16 +301,18 @@ class _FleetComposer:
             "ready": self._is_ready(cluster),
         }
         if not row["ready"]:
-            row |= _first_problem(self.call.observed_value(key, "status", "conditions") or [])
+            seen = self.call.observed_value(key, "status", "conditions") or []
+            row |= _first_problem(seen, room)
         return row
 
 
-def _first_problem(conditions: list[Json]) -> dict[str, str]:
+def _first_problem(conditions: list[Json], room: int) -> dict[str, str]:
     """Return reason and message of the first of a child's conditions that is not True."""
     by_type = {entry.get("type"): entry for entry in conditions}
     for kind in c.TIER_CONDITIONS:
         entry = by_type.get(kind, {})
         if entry and entry.get("status") != TRUE:
-            found = {"reason": entry.get("reason", ""), "message": entry.get("message", "")[:1024]}
+            message = cut(entry.get("message", ""), room)
+            found = {"reason": entry.get("reason", ""), "message": message}
             return {key: value for key, value in found.items() if value}
     return {}

@@ -26,7 +26,8 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
     "--required",
     type=_EXISTING,
     multiple=True,
-    help="Other objects that the tier names. A YAML file or a directory of them; repeatable.",
+    help="Other objects that the tier names; for a fleet its InferenceClusters, and its children"
+    " and Usages if you have them. A YAML file or a directory of them; repeatable.",
 )
 @click.option(
     "-o",
@@ -40,23 +41,29 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
 def command(new: Path, now: Path, required: tuple[Path, ...], output: str) -> None:
     """Show what applying the tier in NEW would refuse, restart, change and leave running.
 
-    Nothing is looked up: effects that depend on whether consumers use the tier say so. Exit code
-    3: the edit is refused.
+    Nothing is looked up: effects that depend on whether consumers use the tier say so. With the
+    clusters of a fleet it shows which join, leave, and take the edit after which. Exit code 3: the
+    edit is refused.
 
     \b
     Examples:
       kv-offload plan tier.yaml --now <(git show main:tier.yaml)
       kubectl get kvoffloadtier shared -n kv -o yaml | kv-offload plan tier.yaml --now -
+      kubectl get -A -o yaml \\
+          inferenceclusters,kvoffloadtiers,usages.protection.crossplane.io > fleet.yaml
+      kv-offload plan tier.yaml --now old.yaml -e fleet.yaml
     """
+    from kv_offload.render import effects as effect_types
     from kv_offload.render import plan, tree
 
     tier = files.load_one(new, "tier")
     running = files.load_one(now, "tier")
-    effects = plan.plan(running, tier, files.load_all(required), str(new))
+    given = [document for path in required for document in files.load_items(path)]
+    effects = plan.plan(running, tier, given, str(new))
     if output == "tree":
         tree.write(plan.as_tree(tier, effects), sys.stdout)
     else:
         write = emit.to_json if output == "json" else emit.to_yaml
         click.echo(write([effect.to_json() for effect in effects]), nl=False)
-    if any(effect.verb is plan.Verb.REFUSED for effect in effects):
+    if any(effect.verb is effect_types.Verb.REFUSED for effect in effects):
         sys.exit(Fatal.exit_code)

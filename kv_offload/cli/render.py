@@ -106,7 +106,7 @@ def command(
     else:
         chosen = files.load_one(composition, "Composition")
         inputs.check_pair(document, chosen, str(composition))
-    looked_up = files.load_all(required)
+    looked_up = [document for path in required for document in files.load_items(path)]
     inputs.check_required(document, looked_up, str(xr))
     chosen, presets = inputs.with_presets(chosen, defaults.FUNCTION, steps)
     # Everything these import is not needed for --help.

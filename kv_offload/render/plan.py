@@ -5,79 +5,26 @@ settings and the wiring of reference engines are compared. Nothing is looked up:
 on whether the tier is in use say so.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.text import Text
 from rich.tree import Tree
 
-from function.api.engines import ENGINES
 from function.backends.registry import BACKENDS
-from function.composers import pinned, tier_plan
+from function.composers import overrides, pinned, tier_plan
+from function.composers.fleet_rollout import stamped
 from function.composers.tier_plan import TierPlan
-from function.contract import gate
 from function.contract.backend import Part
-from function.contract.engine import Engine
-from function.contract.versions import known_versions
 from function.edge.structs import encode
-from function.problems import Problem, Refused
+from function.problems import Problem
+from kv_offload.render import fleet_plan
+from kv_offload.render.effects import REFUSALS, Document, Effect, Verb, agent_keys, compare
 from kv_offload.render.files import InputError
 
-Document = dict[str, Any]
-
-# Stands for each cluster of a fleet, and for what wiring is asked about.
+# Stands for each cluster of a fleet.
 _CLUSTER = "any"
-_IDENTITY, _MODEL = "0" * 16, "MODEL"
-_PHASES = ("Unified", "Prefill", "Decode")
-
-# Of a value that is shown.
-_LONGEST = 60
-
-# Kinds whose pods are made of a template in them.
-_OF_PODS = frozenset({"DaemonSet", "StatefulSet", "Deployment", "Job"})
-
-
-class Verb(StrEnum):
-    """What happens to a part when the new document is applied."""
-
-    REFUSED = "refused"
-    REFUSED_IN_USE = "refused while in use"
-    ADDED = "added"
-    REMOVED = "removed"
-    RESTARTED = "its pods restart"
-    UPDATED = "updated in place"
-    REWIRED = "pods are wired differently"
-    NOT_WIRED = "pods can no longer be wired"
-
-
-# What stands in the way of the edit, as against what it does.
-REFUSALS = frozenset({Verb.REFUSED, Verb.REFUSED_IN_USE})
-
-
-@dataclass(frozen=True)
-class Effect:
-    """One effect of the edit.
-
-    `what`: a field, a part's key, or engines. `why`: a sentence. `differences`: "PATH: WAS ->
-    BECOMES", or the items that a list loses and gains.
-    """
-
-    verb: Verb
-    what: str
-    why: str = ""
-    differences: tuple[str, ...] = ()
-
-    def to_json(self) -> Document:
-        """Return every field for programs; the key of `verb` is "effect"."""
-        return {
-            "effect": self.verb.value,
-            "what": self.what,
-            "why": self.why,
-            "differences": list(self.differences),
-        }
 
 
 def plan(now: Document, new: Document, given: Sequence[Document], file: str) -> list[Effect]:
@@ -95,16 +42,57 @@ def plan(now: Document, new: Document, given: Sequence[Document], file: str) -> 
             f"{file}: the documents are of {'/'.join(names[0])} and {'/'.join(names[1])}:"
             " compare two versions of one tier"
         )
+    refused = _judged(now, new, given, file)
+    if any(effect.verb is Verb.REFUSED for effect in refused):
+        return refused
+    return [
+        *refused,
+        *fleet_plan.shut_out(now, new, given),
+        *fleet_plan.membership(now, new, given),
+        *_changes(now, new, given),
+    ]
+
+
+def _judged(now: Document, new: Document, given: Sequence[Document], file: str) -> list[Effect]:
+    """Return what refuses the edit. Raise InputError if `now` is not valid."""
     before, after = _planned(now, given), _planned(new, given)
     if isinstance(before, tier_plan.InvalidTier):
         lines = "\n".join(f"  {problem}" for problem in before.problems)
         raise InputError(f"{file}: the tier of --now is not valid:\n{lines}")
     if isinstance(after, tier_plan.InvalidTier):
         return [_refused(problem) for problem in after.problems]
-    refused = [*_immutable(before, after), *_pinned(before, after)]
-    if any(effect.verb is Verb.REFUSED for effect in refused):
-        return refused
-    return [*refused, *_parts(before.parts, after.parts), *_wiring(before, after)]
+    return [*_immutable(before, after), *_pinned(before, after)]
+
+
+def _changes(now: Document, new: Document, given: Sequence[Document]) -> list[Effect]:
+    """Return what changes where the tier stays: on its cluster, or on each of a fleet's.
+
+    Clusters whose overrides are the same are compared once.
+    """
+    stay = fleet_plan.staying(now, new, given)
+    found: dict[Effect, list[str]] = {}
+    restarts: dict[str, bool] = {}
+    groups: dict[tuple[tuple[int, ...], ...], list[str]] = {}
+    for name, labels in stay.items():
+        places = tuple(
+            overrides.matching(document.get("spec") or {}, labels) for document in (now, new)
+        )
+        groups.setdefault(places, []).append(name)
+    for (was, becomes), names in (groups or {((), ()): []}).items():
+        before, after = _planned(now, given, was), _planned(new, given, becomes)
+        if isinstance(before, tier_plan.InvalidTier) or isinstance(after, tier_plan.InvalidTier):
+            continue  # an override that is not valid is refused before
+        effects = list(compare(before, after))
+        lost = {e.what for e in effects if e.verb is Verb.RESTARTED} & agent_keys(before)
+        restarts |= dict.fromkeys(names, bool(lost))
+        for effect in effects:
+            found.setdefault(effect, []).extend(names)
+    everywhere = len(stay)
+    changes = [
+        replace(effect, clusters=tuple(sorted(names)) if len(names) < everywhere else ())
+        for effect, names in found.items()
+    ]
+    return [*fleet_plan.turns(now, new, given, restarts), *changes]
 
 
 def _named(document: Document, file: str) -> tuple[str, str]:
@@ -115,8 +103,10 @@ def _named(document: Document, file: str) -> tuple[str, str]:
     return namespace, name
 
 
-def _planned(document: Document, given: Sequence[Document]) -> TierPlan | tier_plan.InvalidTier:
-    """Return the plan of a tier; for a fleet, that of its child on any cluster."""
+def _planned(
+    document: Document, given: Sequence[Document], positions: Sequence[int] = ()
+) -> TierPlan | tier_plan.InvalidTier:
+    """Return the plan of a tier; for a fleet, of its child on a cluster with these overrides."""
     namespace, name = _named(document, "")
     spec = dict(document.get("spec") or {})
     identity = (namespace, name, spec, encode(spec), BACKENDS)
@@ -124,7 +114,7 @@ def _planned(document: Document, given: Sequence[Document]) -> TierPlan | tier_p
     if isinstance(drafted, tier_plan.InvalidTier):
         return drafted
     if drafted.is_fleet:
-        del spec["clusterSelector"]
+        spec = stamped(overrides.merged(type(drafted.tier.spec), spec, positions))
         spec["inferenceClusterRef"] = {"name": _CLUSTER}
         identity = (namespace, name, spec, encode(spec), BACKENDS)
         drafted = tier_plan.draft(*identity)
@@ -183,112 +173,6 @@ def _version(part: Part) -> str:
     return str(labels.get("app.kubernetes.io/version") or "")
 
 
-def _parts(before: Iterable[Part], after: Iterable[Part]) -> Iterator[Effect]:
-    was, becomes = ({part.key: part for part in parts} for parts in (before, after))
-    for key in sorted({*was, *becomes}):
-        if key not in becomes:
-            why = "It stays on the cluster, unmanaged." if was[key].keep else ""
-            yield Effect(Verb.REMOVED, key, why)
-        elif key not in was:
-            yield Effect(Verb.ADDED, key)
-        else:
-            old, new = was[key].manifest, becomes[key].manifest
-            paths = tuple(_differing(old, new))
-            if paths:
-                yield _changed(key, new, paths)
-
-
-def _changed(key: str, manifest: Document, paths: tuple[str, ...]) -> Effect:
-    if manifest["kind"] not in _OF_PODS:
-        return Effect(Verb.UPDATED, key, "", paths)
-    if not any(path.startswith("spec.template") for path in paths):
-        return Effect(Verb.UPDATED, key, "No pod restarts.", paths)
-    return Effect(Verb.RESTARTED, key, _rollout(manifest), paths)
-
-
-def _rollout(manifest: Document) -> str:
-    """Return in words how many pods are replaced at once."""
-    spec = manifest["spec"]
-    strategy = spec.get("updateStrategy") or spec.get("strategy") or {}
-    if strategy.get("type") == "OnDelete":
-        return "Each pod when you delete it (upgradePolicy OnDelete)."
-    if strategy.get("type") == "Recreate":
-        return "All at once."
-    at_once = (strategy.get("rollingUpdate") or {}).get("maxUnavailable")
-    if at_once == "100%":
-        return "All at once."
-    return f"At most {at_once} at a time." if at_once else "One at a time."
-
-
-def _differing(old: Any, new: Any, path: str = "") -> Iterator[str]:
-    """Yield where two JSON values differ, as deep as both have the path."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in sorted({*old, *new}):
-            yield from _differing(old.get(key), new.get(key), f"{path}.{key}" if path else key)
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for index, (left, right) in enumerate(zip(old, new, strict=True)):
-            yield from _differing(left, right, f"{path}[{index}]")
-    elif isinstance(old, list) and isinstance(new, list):
-        gone = [_brief(item) for item in old if item not in new]
-        came = [_brief(item) for item in new if item not in old]
-        signed = [f"- {item}" for item in gone] + [f"+ {item}" for item in came]
-        if old != new:
-            yield f"{path}: {', '.join(signed) or 'in another order'}"
-    elif old != new:
-        yield f"{path}: {_brief(old)} -> {_brief(new)}"
-
-
-def _brief(value: Any) -> str:
-    """Return a value on one line; files and whole containers are abbreviated."""
-    text = "none" if value is None else value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= _LONGEST and "\n" not in text else "..."
-
-
-def _wiring(before: TierPlan, after: TierPlan) -> Iterator[Effect]:
-    """Yield changes of the wiring per engine; versions that change alike share a line."""
-    for name in ENGINES:
-        lines: dict[tuple[Verb, tuple[str, ...], str], dict[str, None]] = {}
-        for version in known_versions(name):
-            for phase in _PHASES:
-                engine = Engine(
-                    name, version, flags={}, phase=phase, model=_MODEL, identity=_IDENTITY
-                )
-                change = _rewired(before, after, engine)
-                if change is not None:
-                    lines.setdefault(change, {}).setdefault(version)
-        for (verb, paths, why), versions in lines.items():
-            yield Effect(verb, _range(name, list(versions)), why, paths)
-
-
-def _rewired(
-    before: TierPlan, after: TierPlan, engine: Engine
-) -> tuple[Verb, tuple[str, ...], str] | None:
-    was = _injection(before, engine)
-    if isinstance(was, Refused):
-        return None
-    becomes = _injection(after, engine)
-    if isinstance(becomes, Refused):
-        return Verb.NOT_WIRED, (), f"{becomes.reason}: {becomes}. Wired pods keep their wiring."
-    paths = tuple(_differing(was, becomes))
-    return (Verb.REWIRED, paths, "") if paths else None
-
-
-def _injection(planned: TierPlan, engine: Engine) -> Document | Refused:
-    try:
-        verdict = gate.versions(planned.backend.gate(planned.tier, engine))
-        engine = replace(engine, features=verdict.features)
-        return planned.backend.inject(planned.tier, engine).to_json()
-    except Refused as refused:
-        return refused
-
-
-def _range(engine: str, versions: Sequence[str]) -> str:
-    """Return "vLLM 0.20.0 to 0.33.0" for versions in order."""
-    if len(versions) == 1:
-        return f"{engine} {versions[0]}"
-    return f"{engine} {versions[0]} to {versions[-1]}"
-
-
 def as_tree(tier: Document, effects: Sequence[Effect]) -> Tree:
     """Return a tree for people: refusals first, then restarts, changes and what stays."""
     metadata: Mapping[str, Any] = tier.get("metadata") or {}
@@ -304,7 +188,9 @@ def as_tree(tier: Document, effects: Sequence[Effect]) -> Tree:
             continue
         branch = root.add(Text(verb.value, style="red" if verb in REFUSALS else "bold"))
         for effect in found:
-            text = Text.assemble((effect.what, "cyan"), f": {effect.why}" if effect.why else "")
+            where = f" (on {', '.join(effect.clusters)})" if effect.clusters else ""
+            why = f": {effect.why}" if effect.why else ""
+            text = Text.assemble((effect.what, "cyan"), where, why)
             node = branch.add(text)
             for difference in effect.differences:
                 node.add(Text(difference))

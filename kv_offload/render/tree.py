@@ -15,12 +15,16 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
+from function.api.base import normalise
 from function.composers.conditions import REASON_STARTING
+from function.composers.fleet_rollout import stamped
+from function.composers.waves import State
 from function.contract.injection import Injection
 from function.kube.objects import is_object
 from function.pods import record
 from kv_offload.render.conditions import read
 from kv_offload.render.derive import KEY_ANNOTATION
+from kv_offload.render.effects import differing
 from kv_offload.render.reconcile import Rendered
 
 Document = dict[str, Any]
@@ -68,7 +72,7 @@ def build(xr: Document, rendered: Rendered) -> Tree:
     for cluster in sorted(by_cluster, key=lambda name: (name == _HERE, name)):
         branch = root.add(Text(cluster, style="bold"))
         for document in by_cluster[cluster]:
-            _resource(branch, document, rendered)
+            _resource(branch, document, rendered, xr)
     if rendered.deleted:
         branch = root.add(Text("removed", style="bold red"))
         for document in rendered.deleted:
@@ -92,7 +96,8 @@ def _title(xr: Document, conditions: Mapping[str, Document], rendered: Rendered)
 
 
 def _is_starting(condition: Document) -> bool:
-    return bool(condition["status"] == "False" and condition["reason"] == REASON_STARTING)
+    starts = condition["reason"] in (REASON_STARTING, State.PROGRESSING)
+    return bool(condition["status"] == "False" and starts)
 
 
 def _mark(condition: Document) -> tuple[str, str]:
@@ -138,7 +143,7 @@ def _cluster(document: Document) -> str:
     return f"cluster {name}"
 
 
-def _resource(branch: Tree, document: Document, rendered: Rendered) -> None:
+def _resource(branch: Tree, document: Document, rendered: Rendered, xr: Document) -> None:
     annotations = document["metadata"].get("annotations") or {}
     key = annotations.get(KEY_ANNOTATION, "")
     inner = document["spec"]["forProvider"]["manifest"] if is_object(document) else document
@@ -151,6 +156,11 @@ def _resource(branch: Tree, document: Document, rendered: Rendered) -> None:
     node = branch.add(text.append(f"  [{key}]", style="dim"))
     for container in _containers(inner):
         node.add(Text.assemble((container.get("name", ""), "cyan"), f": {_container(container)}"))
+    if inner.get("kind") == xr.get("kind") == "KVOffloadTier":
+        for difference in differing(
+            stamped(xr.get("spec") or {}), stamped(normalise(inner["spec"]))
+        ):
+            node.add(Text.assemble(("differs", "yellow"), f": {difference}"))
     written, _ = record.read(document["metadata"])
     if written is not None:
         add_wiring(node, written)

@@ -1,6 +1,7 @@
 """`kv-offload plan`: an edit of a tier, and everything that it would do."""
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from function.contract.versions import known_versions
 from kv_offload.render import files, plan
 from kv_offload.render import tree as trees
-from kv_offload.render.plan import Verb
+from kv_offload.render.effects import Verb
 
 ROOT = Path(__file__).resolve().parents[3]
 CHAT = files.load_one(ROOT / "example/lmcache/tier.yaml", "tier")
@@ -98,10 +99,188 @@ def test_a_fleet_is_planned_for_each_of_its_clusters() -> None:
     assert effects(fleet, more) == [("RESTARTED", "daemonset-agent")]
 
 
+def inference_cluster(name: str, **labels: str) -> dict[str, Any]:
+    metadata = {"name": name, "labels": {"gpu": "h200", **labels}}
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "InferenceCluster",
+        "metadata": metadata,
+    }
+
+
+def child(cluster: str, capacity: int, ready: bool = True) -> dict[str, Any]:
+    """The fleet's child there, as kubectl shows it."""
+    metadata = {"name": f"chat-{cluster}", "namespace": "modelplane-system"}
+    metadata["labels"] = {"modelplane.ai/kv-offload-fleet": FLEET["metadata"]["name"]}
+    conditions = [{"type": "Ready", "status": str(ready), "reason": "x"}]
+    status = {"agents": {"desired": 3}, "capacityGiB": capacity, "conditions": conditions}
+    spec = {k: v for k, v in FLEET["spec"].items() if k != "clusterSelector"}
+    spec = {**spec, "inferenceClusterRef": {"name": cluster}}
+    return {"kind": "KVOffloadTier", "metadata": metadata, "spec": spec, "status": status}
+
+
+def used(cluster: str, namespace: str) -> dict[str, Any]:
+    fleet, tier = FLEET["metadata"]["name"], f"modelplane-system/chat-{cluster}"
+    labels = {"modelplane.ai/kv-offload-used-fleet": f"modelplane-system.{fleet}"}
+    consumer = json.dumps({"namespace": namespace, "kind": "ModelReplica", "name": "qwen"})
+    annotations = {
+        "modelplane.ai/kv-offload-used-tier": tier,
+        "modelplane.ai/kv-offload-consumer": consumer,
+    }
+    metadata = {"namespace": namespace, "labels": labels, "annotations": annotations}
+    return {"apiVersion": "protection.crossplane.io/v1beta1", "kind": "Usage", "metadata": metadata}
+
+
+FLEET = edited(
+    CHAT,
+    inferenceClusterRef=REMOVED,
+    clusterSelector={"matchLabels": {"gpu": "h200"}},
+    allowedNamespaces={"from": "All"},
+)
+SIX = [inference_cluster(name, stage="prod" if name > "b" else "first") for name in "abcdef"]
+MORE = {"lmcache__l1__sizeGiB": 99}
+RESTART = "RESTARTED", "daemonset-agent", ""
+
+# name: (the new fleet, what else is given; (effect, of what, on which clusters))
+FLEETS: dict[str, tuple[dict[str, Any], list[Any], list[tuple[str, str, str]]]] = {
+    "without its clusters": (edited(FLEET, **MORE), [], [RESTART]),
+    "one first, then a quarter": (
+        edited(FLEET, **MORE),
+        SIX,
+        [
+            ("WAVE", "wave 1 of 2: a", ""),
+            ("WAVE", "wave 2 of 2: b, c", ""),
+            ("WAVE", "wave 2 of 2: d, e", ""),
+            ("WAVE", "wave 2 of 2: f", ""),
+            RESTART,
+        ],
+    ),
+    "what is broken first": (
+        edited(FLEET, **MORE),
+        [*SIX, child("d", 600), child("e", 0, ready=False)],
+        [
+            ("WAVE", "wave 1 of 2: e", ""),
+            ("WAVE", "wave 2 of 2: a, b", ""),
+            ("WAVE", "wave 2 of 2: c, d", ""),
+            ("WAVE", "wave 2 of 2: f", ""),
+            RESTART,
+        ],
+    ),
+    "by label, paused": (
+        edited(
+            FLEET,
+            **MORE,
+            rollout={
+                "waves": [{"matchLabels": {"stage": "first"}}],
+                "maxUnavailable": "100%",
+                "paused": True,
+            },
+        ),
+        SIX,
+        [
+            ("WAVE", "no cluster while spec.rollout.paused is true; then:", ""),
+            ("WAVE", "wave 1 of 2: a, b", ""),
+            ("WAVE", "wave 2 of 2: c, d, e, f", ""),
+            RESTART,
+        ],
+    ),
+    "an override": (
+        edited(
+            FLEET,
+            clusterOverrides=[
+                {"matchLabels": {"stage": "first"}, "spec": {"lmcache": {"l1": {"sizeGiB": 99}}}}
+            ],
+        ),
+        SIX,
+        [
+            ("WAVE", "wave 1 of 2: a", ""),
+            ("WAVE", "wave 2 of 2: b", ""),
+            ("RESTARTED", "daemonset-agent", "a b"),
+        ],
+    ),
+    "another selector": (
+        edited(FLEET, clusterSelector={"matchLabels": {"stage": "first"}}),
+        [*SIX, inference_cluster("g", gpu="h100", stage="first")],
+        [
+            *(("LEAVES", name, "") for name in "cdef"),
+            ("JOINS", "g", ""),
+        ],
+    ),
+    "how it rolls out": (edited(FLEET, rollout={"maxUnavailable": 1}), SIX, []),
+    "fewer namespaces": (
+        edited(FLEET, allowedNamespaces={"from": "Names", "names": ["team-a"]}),
+        [*SIX, child("a", 9), used("a", "team-a"), used("a", "team-b")],
+        [
+            ("SHUT_OUT", "namespace team-b", ""),
+            ("WAVE", "wave 1 of 2: a", ""),
+            ("WAVE", "wave 2 of 2: b, c", ""),
+            ("WAVE", "wave 2 of 2: d, e", ""),
+            ("WAVE", "wave 2 of 2: f", ""),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FLEETS)
+def test_effects_of_a_fleet_edit(name: str) -> None:
+    new, given, wanted = FLEETS[name]
+    found = plan.plan(FLEET, new, given, "tier.yaml")
+    assert [(e.verb.name, e.what, " ".join(e.clusters)) for e in found] == wanted
+
+
+def test_plan_of_a_fleet_says_what_is_lost() -> None:
+    found = plan.plan(FLEET, edited(FLEET, **MORE), [*SIX, child("a", 600)], "tier.yaml")
+    assert found[0].why == "3 agents of a restart with 600 GiB of blocks in memory"
+    narrow = edited(FLEET, clusterSelector={"matchLabels": {"stage": "first"}})
+    given = [*SIX, child("c", 600), child("d", 600), used("d", "team-a")]
+    why = {e.what: e.why for e in plan.plan(FLEET, narrow, given, "tier.yaml")}
+    assert why["c"] == "Nothing uses it: its agents go with 600 GiB of blocks in memory."
+    assert why["d"] == "Its child stays as it is until nothing uses it: ModelReplica/team-a/qwen."
+    assert why["e"].startswith("Its child goes, unless something uses it")
+
+
+# (allowedNamespaces as they are, as they become) -> who is shut out
+CLOSED: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
+    ({"from": "All"}, {"from": "Same"}, ["every namespace that is not listed"]),
+    (
+        {"from": "Names", "names": ["a", "b"]},
+        {"from": "Names", "names": ["b", "c"]},
+        ["namespace a"],
+    ),
+    ({}, {"from": "Names", "names": ["b"]}, ["namespace modelplane-system"]),
+    ({"from": "Names", "names": ["a"]}, {"from": "All"}, []),
+]
+
+
+@pytest.mark.parametrize("was, becomes, wanted", CLOSED)
+def test_plan_says_whom_an_edit_shuts_out(
+    was: dict[str, Any], becomes: dict[str, Any], wanted: list[str]
+) -> None:
+    now, new = (edited(CHAT, allowedNamespaces=it) for it in (was, becomes))
+    found = plan.plan(now, new, (), "tier.yaml")
+    assert [e.what for e in found if e.verb is Verb.SHUT_OUT] == wanted
+
+
+def test_plan_says_that_agents_of_left_nodes_go_at_once() -> None:
+    (why,) = (
+        e.why
+        for e in plan.plan(CHAT, edited(CHAT, nodes={"selector": {"x": "y"}}), (), "tier.yaml")
+        if e.verb.name == "RESTARTED"
+    )
+    assert "Pods on nodes that no longer match are deleted all at once." in why
+
+
+def test_a_usage_of_the_deprecated_group_does_not_show_that_a_tier_is_unused() -> None:
+    old = {**used("a", "team-a"), "apiVersion": "apiextensions.crossplane.io/v1beta1"}
+    away = edited(FLEET, clusterSelector={"matchLabels": {"gpu": "none"}})
+    why = {e.what: e.why for e in plan.plan(FLEET, away, [*SIX, child("a", 9), old], "tier.yaml")}
+    assert "unless something uses it" in why["a"]
+
+
 def test_difference_shows_both_values() -> None:
     (effect,) = plan.plan(CHAT, edited(CHAT, lmcache__l1__sizeGiB=99), (), "tier.yaml")
     assert effect.verb is Verb.RESTARTED
-    assert effect.why == "At most 1 at a time."
+    assert effect.why == "At most 1 at a time. Each loses 200 GiB of blocks in memory."
     assert "spec.template.spec.containers[0].resources.limits.memory: 205Gi -> 104Gi" in (
         effect.differences
     )

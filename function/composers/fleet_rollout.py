@@ -1,0 +1,365 @@
+"""Read how far the children of a fleet are with its last edit, and say so.
+
+A child that may not take the edit yet is composed with its observed spec again. Its labels and
+annotations say which revision that was. `waves` decides.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+
+from function import names
+from function.api.base import parse
+from function.api.tier import RolloutStrategy
+from function.composers import conditions as c
+from function.composers import overrides, tier_names, waves
+from function.composers.waves import FleetCluster, State
+from function.contract.backend import AnyTier
+from function.edge.answer import FALSE, TRUE, UNKNOWN, Condition
+from function.edge.request import Call
+from function.kube import access, naming
+from function.kube.access import Json
+
+# Of the resource keys of children.
+PREFIX = "tier-"
+
+# Of a fleet's spec, what its children do not get.
+FLEET_FIELDS = (
+    *("clusterSelector", "rollout", overrides.FIELD),
+    *("crossplane", "inferenceClusterRef"),
+)
+
+# Of `status.rollout.waiting`, and of a message.
+_MOST = 16
+
+_DELETION = ("metadata", "deletionTimestamp")
+_REVISION = ("metadata", "labels", names.LABEL_REVISION)
+_UNREADY = ("metadata", "annotations", names.ANNOTATION_UNREADY)
+# What a child says while its agents start or are replaced.
+_BUSY = frozenset({c.REASON_STARTING, c.REASON_UPDATING})
+# What passes by waiting alone; "" is a child that has no condition yet.
+_PASSING = _BUSY | {"", c.REASON_RESOLVING}
+# What a cluster says then is old, or it says nothing.
+_UNSEEN = frozenset(
+    {
+        c.REASON_NOT_OBSERVED,
+        c.REASON_CLUSTER_NOT_FOUND,
+        c.REASON_NO_PROVIDER_CONFIG,
+        c.REASON_WAITING,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a child is composed with. `unready`: the revision that it took while not ready."""
+
+    spec: Json
+    revision: str
+    unready: str = ""
+
+
+def stamped(spec: Mapping[str, object]) -> Json:
+    """Return what of a fleet's (or a child's) spec a child carries."""
+    return {key: value for key, value in spec.items() if key not in FLEET_FIELDS}
+
+
+def revision(spec: Json) -> str:
+    """Return the revision of a fleet's spec: a digest of all that its children get of it."""
+    rows = spec.get(overrides.FIELD) or []
+    return naming.digest(
+        _text(stamped(spec)), *([json.dumps(rows, sort_keys=True)] if rows else [])
+    )
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+class FleetRollout:
+    """The rollout of a fleet's spec over its clusters.
+
+    `clusters`: those that match the selector. `labels`: theirs; None while unresolved.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        tier: AnyTier,
+        spec: Json,
+        clusters: Iterable[str],
+        labels: Mapping[str, Mapping[str, str]] | None,
+    ) -> None:
+        self.call = call
+        self.tier = tier
+        self.clusters = tuple(clusters)
+        self.labels = labels
+        self.spec = spec
+        self.revision = revision(spec)
+        self.rollout = tier.spec.rollout or RolloutStrategy.model_construct()
+        self._targets: dict[tuple[int, ...], Json] = {}
+        self._filled: dict[str, Json] = {}
+
+    @cached_property
+    def _by_cluster(self) -> dict[str, FleetCluster]:
+        """Return the members; those that prove nothing of relabelled clusters are `untouched`.
+
+        A cluster whose labels change takes other overrides of the same revision: only one with
+        those overrides shows that they work.
+        """
+        found = {cluster: self._member(cluster) for cluster in self.clusters}
+        old = [m for m in found.values() if m.exists and not m.updated]
+        if any(m.revision != self.revision for m in old):
+            return found
+        targets = {self._overrides(m.cluster) for m in old}
+        return {
+            cluster: replace(m, untouched=m.untouched or self._overrides(cluster) not in targets)
+            if old and m.updated
+            else m
+            for cluster, m in found.items()
+        }
+
+    @cached_property
+    def members(self) -> list[FleetCluster]:
+        """Return every cluster of the fleet, with what its child shows."""
+        return list(self._by_cluster.values())
+
+    @cached_property
+    def _stable(self) -> str:
+        return waves.stable(self.members)
+
+    @cached_property
+    def decision(self) -> waves.Decision:
+        """Return who takes the edit now. A finished rollout stays Done, whatever fails later."""
+        found = waves.decide(self.members, self.rollout)
+        was = self._before.get("revision"), self._before.get("state")
+        if was == (self.revision, State.DONE) and all(m.updated for m in self.members if m.exists):
+            return replace(found, state=State.DONE, waiting=())
+        return found
+
+    @property
+    def _before(self) -> Json:
+        found: Json = self.call.composite_value("status", "rollout") or {}
+        return found
+
+    def stamp(self, cluster: str) -> Stamp | None:
+        """Return what a cluster's child is composed with; None while a new one waits."""
+        member = self._by_cluster[cluster]
+        takes = cluster in self.decision.turns or (not member.exists and self.decision.newcomers)
+        if takes or (member.updated and not member.untouched):
+            return Stamp(self.target(cluster), self.revision, self._unready(member))
+        return self.observed(cluster) if member.exists else self._running(self._overrides(cluster))
+
+    def observed(self, cluster: str) -> Stamp | None:
+        """Return what a cluster's child carries now, None where it has none."""
+        child = self._child(cluster)
+        spec = access.mapping(child, "spec")
+        if not spec:
+            return None
+        revision = access.text(child, *_REVISION)
+        unready = access.text(child, *_UNREADY)
+        return Stamp(stamped(spec), revision, unready if unready == revision else "")
+
+    def _child(self, cluster: str) -> Json:
+        """Return a cluster's child, {} where there is none. An unchanged one is decoded once."""
+        return self.call.observed(PREFIX + cluster) or {}
+
+    def target(self, cluster: str) -> Json:
+        """Return what a cluster's child gets of the fleet's present spec."""
+        positions = self._overrides(cluster)
+        if positions not in self._targets:
+            merged = overrides.merged(type(self.tier.spec), self.spec, positions)
+            self._targets[positions] = stamped(merged)
+        return self._targets[positions]
+
+    def _overrides(self, cluster: str) -> tuple[int, ...]:
+        return overrides.matching(self.spec, (self.labels or {}).get(cluster, {}))
+
+    def _is_target(self, cluster: str, spec: Json) -> bool:
+        """Return whether a child's spec is the target, defaults of the API server aside.
+
+        No API server fills them in below an override.
+        """
+        wanted = self.target(cluster)
+        return spec == wanted or self._with_defaults(spec) == self._with_defaults(wanted)
+
+    def _with_defaults(self, spec: Json) -> Json:
+        key = _text(spec)
+        if key not in self._filled:
+            on_a_cluster = {**spec, "inferenceClusterRef": {"name": "any"}}
+            parsed, _ = parse(type(self.tier.spec), on_a_cluster)
+            self._filled[key] = spec if parsed is None else parsed.dump()
+        return self._filled[key]
+
+    def _running(self, positions: tuple[int, ...]) -> Stamp | None:
+        """Return what most children run that do not have the edit, with the same overrides."""
+        for member in self.members:
+            old = member.exists and not member.updated and member.revision == self._stable
+            if old and self._overrides(member.cluster) == positions:
+                found = self.observed(member.cluster)
+                return None if found is None else replace(found, unready=self._stable)
+        return None
+
+    def _unready(self, member: FleetCluster) -> str:
+        """Return the mark of a child that takes the edit unready; it keeps it until it works."""
+        if member.updated:
+            return self.revision if member.excused and not member.done else ""
+        excused = self._in_progress and waves.excuses(member, self._stable)
+        return self.revision if excused else ""
+
+    @cached_property
+    def _in_progress(self) -> bool:
+        return any(m.exists and not m.updated for m in self.members)
+
+    def _member(self, cluster: str) -> FleetCluster:
+        found, child = self.observed(cluster), self._child(cluster)
+        labels = (self.labels or {}).get(cluster, {})
+        if found is None or access.text(child, *_DELETION):
+            return FleetCluster(cluster, labels)
+        updated = self._is_target(cluster, found.spec)
+        ready = tier_names.is_ready(child) and _serves(child)
+        reason, judged = _reason(child), _is_judged(child)
+        return FleetCluster(
+            cluster,
+            labels,
+            exists=True,
+            updated=updated,
+            done=updated and judged and ready and not reason and self._lasts(child),
+            ready=ready,
+            failed=judged and reason not in _PASSING,
+            busy=not updated and (not judged or reason in _BUSY),
+            lost=reason in _UNSEEN,
+            excused=bool(found.unready),
+            revision=found.revision,
+            untouched=updated and found.revision != self.revision,
+        )
+
+    def _lasts(self, child: Json) -> bool:
+        """Return whether a child has been ready for long enough, and its engines have moved."""
+        wanted = self.rollout.min_ready_seconds
+        passed = not wanted or self.call.has_passed(_since(child) + wanted)
+        return passed and not _moves_engines(child)
+
+    # What is said of it --------------------------------------------------------------------------
+
+    def status(self) -> Json:
+        """Return `status.rollout`, {} where there is no cluster."""
+        if self.labels is None:
+            return self._before
+        if not self.members:
+            return {}
+        return {
+            "revision": self.revision,
+            "state": str(self.decision.state),
+            "wave": self.decision.wave,
+            "waves": self.decision.waves,
+            "updated": sum(1 for m in self.members if m.updated and m.settled),
+            "waiting": list(self.decision.waiting[:_MOST]),
+        }
+
+    def condition(self) -> Condition:
+        """Return RolledOut: whether every cluster has the edit, or who keeps it from the others."""
+        kind = c.CONDITION_ROLLED_OUT
+        if self.labels is None:
+            return Condition(kind, UNKNOWN, c.REASON_RESOLVING)
+        if not self.members:
+            return Condition(kind, FALSE, c.REASON_NO_CLUSTERS)
+        state = self.decision.state
+        if state is State.DONE:
+            said = f"Every selected cluster has revision {self.revision}."
+            return Condition(kind, TRUE, str(state), said)
+        return Condition(kind, FALSE, str(state), " ".join(self._sentences(state)))
+
+    def _sentences(self, state: State) -> Iterable[str]:
+        has = sum(1 for m in self.members if m.updated)
+        total, wave = len(self.members), f"wave {self.decision.wave} of {self.decision.waves}"
+        yield f"{has} of {total} clusters have revision {self.revision} ({wave})."
+        waiting = self._waiting()
+        if state is State.PAUSED:
+            yield "The others keep theirs until spec.rollout.paused is false."
+        elif state is State.HALTED:
+            yield f"Halted by {waiting}; the other clusters keep their revision."
+            yield from self._remedy()
+        elif waiting:
+            yield f"Waiting for {waiting}."
+
+    def _waiting(self) -> str:
+        shown = self.decision.waiting[:_MOST]
+        more = len(self.decision.waiting) - len(shown)
+        said = [f"{cluster} ({self._why(cluster)})" for cluster in shown]
+        return ", ".join(said) + (f" and {more} more" if more else "")
+
+    def _why(self, cluster: str) -> str:
+        child = self._child(cluster)
+        if not child:
+            return "no child yet"
+        if not _is_judged(child):
+            return "not judged yet"
+        if reason := _reason(child):
+            return reason
+        moves = "its engines move to the new wiring"
+        return moves if _moves_engines(child) else "ready, for too short a time"
+
+    def _remedy(self) -> Iterable[str]:
+        cluster = self.decision.waiting[0]
+        child = naming.label(self.tier.name, cluster, limit=63)
+        yield (
+            f"kubectl describe kvot -n {self.tier.namespace} {child} says why. It goes on when that"
+            " tier is ready. Correct the edit or set it back; or take the cluster out of the fleet:"
+            " remove a label of spec.clusterSelector from its InferenceCluster."
+        )
+
+
+def _is_judged(child: Json) -> bool:
+    """Return whether a child's status and conditions are of its present spec.
+
+    Core writes the fields of a status before its conditions, each with a call of the fleet: its own
+    condition tells when both are of one generation. A spec that the child refuses leaves the fields
+    as they were.
+    """
+    generation = access.mapping(child, "metadata").get("generation")
+    seen = access.mapping(child, "status").get("observedGeneration")
+    of_conditions = access.condition(child, "Synced").get("observedGeneration")
+    return generation is None or (
+        of_conditions in (None, generation) and (seen == generation or tier_names.is_refused(child))
+    )
+
+
+def _moves_engines(child: Json) -> bool:
+    """Return whether consumers still go over to a child's new wiring."""
+    return access.text(child, "status", "wiring", "remaining") not in ("", "0")
+
+
+def _since(child: Json) -> float:
+    """Return when a child's conditions changed last, in seconds since 1970."""
+    times = [0.0]
+    for entry in access.objects(child, "status", "conditions"):
+        if entry.get("type") in ("Ready", *c.TIER_CONDITIONS):
+            try:
+                at = datetime.fromisoformat(str(entry.get("lastTransitionTime")))
+            except ValueError:
+                continue
+            times.append(at.timestamp())
+    return max(times)
+
+
+# Reasons of a condition that is True, and not of the edit.
+_NOT_THROUGH = (c.REASON_UPDATING, c.REASON_UPDATE_TIMED_OUT)
+
+
+def _reason(child: Json) -> str:
+    """Return the reason of the first of a child's conditions that keeps an edit from being done."""
+    by_type = {e.get("type"): e for e in access.objects(child, "status", "conditions")}
+    for kind in c.TIER_CONDITIONS:
+        entry = by_type.get(kind, {})
+        reason = str(entry.get("reason", ""))
+        if entry and (entry.get("status") != TRUE or reason in _NOT_THROUGH):
+            return reason
+    return "" if _serves(child) else access.condition(child, c.CONDITION_SERVING).get("reason", "")
+
+
+def _serves(child: Json) -> bool:
+    """Return False if a child's observer found its cache of no use."""
+    return access.condition(child, c.CONDITION_SERVING).get("status") != FALSE

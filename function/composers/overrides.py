@@ -1,0 +1,93 @@
+"""Merge a fleet's `clusterOverrides` into its spec, for one cluster.
+
+Objects and maps merge by key, lists of named items by name; everything else is replaced, and null
+removes. An object that sets another `type`, `source` or `mode` is replaced whole: what belongs to
+the old one does not fit. Of several overrides that match, later ones win.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from function.api.walk import ModelField, fields
+from function.kube import access
+from function.kube.access import Json
+from function.problems import Problem
+
+FIELD = "clusterOverrides"
+
+# What an override may hold, in addition to the settings of the tier's backend.
+_ALLOWED = ("gpuVisibility", "image", "nodes", "rdma", "readiness", "startupTimeoutSeconds")
+_TAGS = ("mode", "source", "type")
+
+
+def matching(spec: Mapping[str, Any], labels: Mapping[str, str]) -> tuple[int, ...]:
+    """Return the positions of the overrides that match a cluster's labels."""
+    found = enumerate(access.objects(spec, FIELD))
+    return tuple(i for i, it in found if access.texts(it, "matchLabels").items() <= labels.items())
+
+
+def merged(model: type[BaseModel], spec: Mapping[str, Any], positions: Sequence[int]) -> Json:
+    """Return a fleet's spec with these of its overrides; the list itself stays."""
+    rows = access.objects(spec, FIELD)
+    out: Json = dict(spec)
+    for position in positions:
+        out = _object(model, out, access.mapping(rows[position], "spec"))
+    return out
+
+
+def misplaced(spec: Mapping[str, Any], settings: str) -> Iterator[Problem]:
+    """Yield what an override may not hold. `settings`: the field of the backend's settings."""
+    allowed = sorted({*_ALLOWED, settings})
+    for position, row in enumerate(access.objects(spec, FIELD)):
+        for key in sorted(access.mapping(row, "spec").keys() - set(allowed)):
+            said = f"cannot differ by cluster; an override may set {', '.join(allowed)}"
+            yield Problem(f"{path(position)}.{key}", said)
+
+
+def path(position: int) -> str:
+    """Return the field path of an override's spec."""
+    return f"spec.{FIELD}[{position}].spec"
+
+
+def _object(model: type[BaseModel], base: Mapping[str, Any], over: Mapping[str, Any]) -> Json:
+    if any(tag in over and base.get(tag, over[tag]) != over[tag] for tag in _TAGS):
+        return dict(over)
+    known = fields(model)
+    out = dict(base)
+    for key, value in over.items():
+        if value is None:
+            out.pop(key, None)
+        else:
+            out[key] = _value(known.get(key), out.get(key), value)
+    return out
+
+
+def _value(field: ModelField | None, base: Any, over: Any) -> Any:
+    if field is None:
+        return over
+    if field.container is None and field.model and isinstance(over, dict):
+        return _object(field.model, base if isinstance(base, dict) else {}, over)
+    if field.container is dict and isinstance(base, dict) and isinstance(over, dict):
+        return {k: v for k, v in {**base, **over}.items() if v is not None}
+    if field.keys and field.model and isinstance(base, list) and isinstance(over, list):
+        return _items(field.model, field.keys, base, over)
+    return over
+
+
+def _items(
+    model: type[BaseModel], keys: Sequence[str], base: list[Any], over: list[Any]
+) -> list[Any]:
+    """Merge items that agree in `keys`, and append the others."""
+
+    def name(item: Any) -> tuple[str, ...]:
+        return tuple(str(item.get(key)) if isinstance(item, dict) else "" for key in keys)
+
+    by_name = {name(item): item for item in base}
+    for item in over:
+        before = by_name.get(name(item))
+        if isinstance(before, dict) and isinstance(item, dict):
+            item = _object(model, before, item)
+        by_name[name(item)] = item
+    return list(by_name.values())

@@ -1,0 +1,175 @@
+"""Decide which clusters of a fleet take an edit now: one first, then wave after wave.
+
+Everything is read anew from the children on each call. A child that carries the fleet's present
+spec has the edit, and keeps it; the others keep the spec that they have. So a restart loses
+nothing, a newer edit begins with one cluster again, and a rollback touches only what was updated.
+
+- A wave ends when each of its clusters works with the edit. One that fails halts everything.
+- Clusters that are not ready come first: an edit may be what repairs them. One that was not ready
+  while it ran what the others run does not halt, and proves nothing: the first wave needs one that
+  works.
+- A cluster that nobody sees takes the edit last: no answer can come from there.
+- While nothing carries another spec, nothing is protected: a new fleet is stamped at once.
+
+Rejected: a revision history in objects of our own. The old spec is in the children that still have
+it, and in the platform team's repository.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from function.api.tier import RolloutStrategy, Wave
+from function.composers.agents import needed
+
+
+class State(StrEnum):
+    """How far a fleet's edit is; the reason of its condition."""
+
+    DONE = "Done"
+    PROGRESSING = "Progressing"
+    PAUSED = "Paused"
+    HALTED = "Halted"
+
+
+@dataclass(frozen=True)
+class FleetCluster:
+    """A cluster of the fleet and its child.
+
+    `exists`: the child is there and stays. `updated`: it carries the fleet's present spec. `done`:
+    it works with it. `failed`: waiting alone will not make it work. `lost`: what is known of it is
+    old. `excused`: no edit made it unready, see `excuses`. `revision`: it was stamped with last.
+    `busy`: it does not have the edit, and starts or takes another one now. `untouched`: the edit
+    changes nothing there (it is one of other clusters' overrides), so that it proves nothing.
+    """
+
+    cluster: str
+    labels: Mapping[str, str]
+    exists: bool = False
+    updated: bool = False
+    done: bool = False
+    ready: bool = False
+    failed: bool = False
+    lost: bool = False
+    excused: bool = False
+    revision: str = ""
+    busy: bool = False
+    untouched: bool = False
+
+    @property
+    def skipped(self) -> bool:
+        """Return whether it has the edit, and nobody waits for it any more."""
+        return self.updated and not self.done and self.excused and (self.failed or self.lost)
+
+    @property
+    def settled(self) -> bool:
+        """Return whether its wave can end."""
+        return self.done or self.skipped
+
+
+def stable(members: Sequence[FleetCluster]) -> str:
+    """Return the revision that most ready children run that do not have the edit; of all, else."""
+    old = [m for m in members if m.exists and not m.updated]
+    found = Counter(m.revision for m in [m for m in old if m.ready] or old)
+    return max(sorted(found), key=lambda revision: found[revision], default="")
+
+
+def excuses(member: FleetCluster, stable_revision: str) -> bool:
+    """Return whether a child that takes the edit now is excused if it does not work with it.
+
+    It is new, or was not ready although it ran what the others run. One that an edit before this
+    one has broken is not: a second bad edit would break the next cluster.
+    """
+    return not member.exists or (not member.ready and member.revision == stable_revision)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """`turns`: who takes the edit now. `newcomers`: whether clusters without a child take it too.
+
+    `wave`: the number of the present one, of `waves`. `waiting`: the clusters that it waits for.
+    """
+
+    state: State
+    wave: int
+    waves: int
+    turns: frozenset[str] = frozenset()
+    newcomers: bool = True
+    waiting: tuple[str, ...] = ()
+
+
+# One cluster, then all.
+DEFAULT = (Wave.model_construct(match_labels={}, clusters=1),)
+_ALL = Wave.model_construct(match_labels={}, clusters="100%")
+
+
+def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decision:
+    """Return who takes the edit now; depends on the arguments alone."""
+    everyone = len(members)
+    members = [m for m in members if not m.untouched]
+    assigned = _assign(members, [*(rollout.waves or DEFAULT), _ALL])
+    count = len(assigned)
+    old = [m for m in members if m.exists and not m.updated]
+    unsettled = [m for m in members if m.updated and not m.settled]
+    if not old:
+        starting = _names([m for m in members if not m.settled])
+        state = State.PROGRESSING if starting else State.DONE
+        return Decision(state, count, count, waiting=starting)
+    proven = any(m.done for m in members)
+    current = next(i for i, wave in enumerate(assigned) if not _is_complete(wave, proven))
+    where = current + 1, count
+    failed = [m for m in unsettled if m.failed or m.lost]
+    if failed:
+        return Decision(State.HALTED, *where, newcomers=False, waiting=_names(failed))
+    if rollout.paused:
+        return Decision(State.PAUSED, *where, newcomers=False, waiting=_names(unsettled))
+    open_ = [m for m in assigned[current] if m.exists and not m.updated and (proven or not m.lost)]
+    elsewhere = [m for m in old if m.busy and m not in open_]
+    room = max(1, needed(rollout.max_unavailable, everyone)) - len(unsettled) - len(elsewhere)
+    turns = frozenset(m.cluster for m in open_[: max(0, room)])
+    waiting = _names([*unsettled, *elsewhere]) or tuple(sorted(turns))
+    if waiting:
+        newcomers = current > 0
+        return Decision(State.PROGRESSING, *where, turns, newcomers, waiting)
+    return Decision(State.HALTED, *where, newcomers=False, waiting=_names(assigned[current]))
+
+
+def _assign(members: Sequence[FleetCluster], waves: Sequence[Wave]) -> list[list[FleetCluster]]:
+    """Return the clusters of each wave that has any; each cluster is in the first that takes it.
+
+    Those that have the edit come first, then what an edit has broken, then what is not ready, and
+    what nobody sees last. A wave's number counts what earlier waves have taken of the clusters that
+    match. Who is skipped goes with the first wave that matches, and fills no place.
+    """
+    running = stable(members)
+
+    def order(m: FleetCluster) -> tuple[bool, bool, bool, bool, bool, bool, str]:
+        settled = m.ready and not m.busy
+        return not m.done, not m.updated, m.lost, settled, m.ready, m.revision == running, m.cluster
+
+    found: list[list[FleetCluster]] = []
+    taken: set[str] = set()
+    for wave in waves:
+        matching = [m for m in members if wave.match_labels.items() <= m.labels.items()]
+        goal = needed(wave.clusters, len(matching))
+        room = goal - sum(1 for m in matching if m.cluster in taken and not m.skipped)
+        mine = []
+        for member in sorted(matching, key=order):
+            if member.cluster in taken or (room <= 0 and not member.skipped):
+                continue
+            mine.append(member)
+            room -= not member.skipped
+        if mine:
+            found.append(mine)
+            taken |= {m.cluster for m in mine}
+    return found
+
+
+def _is_complete(wave: Sequence[FleetCluster], proven: bool) -> bool:
+    """Return whether a wave's clusters have the edit; `proven`: it works somewhere."""
+    return proven and all(m.settled for m in wave)
+
+
+def _names(members: Sequence[FleetCluster]) -> tuple[str, ...]:
+    return tuple(sorted(m.cluster for m in members))

@@ -1,0 +1,184 @@
+"""Tell which clusters an edit of a fleet tier reaches, in which turn, and whom it shuts out.
+
+The clusters are those that are given: InferenceClusters with their labels. With the fleet's
+children their memory is known, with the Usages who uses them. The turns are the composer's own
+(`waves`), as if every cluster came up with the edit.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from function import names
+from function.api.base import parse
+from function.api.tier import KVOffloadTierSpec, RolloutStrategy
+from function.composers import admission, overrides, tier_names, usage, waves
+from function.composers.fleet_rollout import stamped
+from function.composers.rollout import reference
+from function.composers.waves import FleetCluster
+from function.kube import access
+from kv_offload.render.effects import Document, Effect, Verb
+
+Labels = Mapping[str, str]
+
+_PAUSED = "no cluster while spec.rollout.paused is true; then:"
+_USAGE_GROUP = "protection.crossplane.io"
+
+
+def clusters(tier: Document, given: Sequence[Document]) -> dict[str, Labels]:
+    """Return the clusters that a fleet tier selects, by name, with their labels."""
+    selector = access.mapping(tier, "spec", "clusterSelector")
+    if not selector:
+        return {}
+    wanted = access.texts(selector, "matchLabels")
+    found: dict[str, Labels] = {}
+    for document in given:
+        labels = access.texts(document, "metadata", "labels")
+        leaves = access.text(document, "metadata", "deletionTimestamp")
+        is_cluster = document.get("kind") == "InferenceCluster" and not leaves
+        if is_cluster and wanted.items() <= labels.items():
+            found[access.text(document, "metadata", "name")] = labels
+    return found
+
+
+def staying(now: Document, new: Document, given: Sequence[Document]) -> dict[str, Labels]:
+    """Return the clusters that the tier selects before and after the edit."""
+    after = clusters(new, given)
+    return {name: labels for name, labels in clusters(now, given).items() if name in after}
+
+
+def membership(now: Document, new: Document, given: Sequence[Document]) -> Iterator[Effect]:
+    """Yield the clusters that leave and join the fleet, and whose child is kept."""
+    before, after = clusters(now, given), clusters(new, given)
+    for name in sorted(before.keys() - after.keys()):
+        users = _users(now, name, given)
+        if users:
+            why = f"Its child stays as it is until nothing uses it: {', '.join(users)}."
+        elif users is None:
+            why = "Its child goes, unless something uses it: then it stays until nothing does."
+        else:
+            why = f"Nothing uses it: its agents go{_memory(_child(now, name, given))}."
+        yield Effect(Verb.LEAVES, name, why)
+    for name in sorted(after.keys() - before.keys()):
+        yield Effect(Verb.JOINS, name, "It gets a child tier.")
+
+
+def turns(
+    now: Document, new: Document, given: Sequence[Document], restarts: Mapping[str, bool]
+) -> Iterator[Effect]:
+    """Yield who takes the edit after whom. `restarts`: whether a cluster's agents do."""
+    members = []
+    for name, labels in staying(now, new, given).items():
+        child = _child(now, name, given)
+        ready = child is None or tier_names.is_ready(child)
+        carried = _with_defaults((child or {}).get("spec") or _target(now, labels))
+        same = carried == _with_defaults(_target(new, labels))
+        members.append(
+            FleetCluster(name, labels, exists=True, updated=same, ready=ready, untouched=same)
+        )
+    spec, _ = parse(KVOffloadTierSpec, new.get("spec"), "spec")
+    strategy = (spec and spec.rollout) or RolloutStrategy.model_construct()
+    if strategy.paused and not all(member.updated for member in members):
+        yield Effect(Verb.WAVE, _PAUSED)
+    strategy = strategy.model_copy(update={"paused": False})  # as it goes on once that is over
+    while not all(member.updated for member in members):
+        decision = waves.decide(members, strategy)
+        if not decision.turns:
+            return
+        who = sorted(decision.turns)
+        lost = [name for name in who if restarts.get(name)]
+        said = "; ".join(_loss(name, _child(now, name, given)) for name in lost)
+        what = f"wave {decision.wave} of {decision.waves}: {', '.join(who)}"
+        yield Effect(Verb.WAVE, what, said)
+        members = [
+            replace(m, updated=True, done=True) if m.cluster in decision.turns else m
+            for m in members
+        ]
+
+
+def shut_out(now: Document, new: Document, given: Sequence[Document]) -> Iterator[Effect]:
+    """Yield the namespaces that the edit of `allowedNamespaces` closes, or their consumers."""
+    said = "What runs keeps its wiring; a changed or new pod is refused (NamespaceNotAllowed)."
+    used = _usages(now, given)
+    if used is not None:
+        places = {access.text(each, "metadata", "namespace") for each in used}
+        for place in sorted(places):
+            if admission.admits(now, place) and not admission.admits(new, place):
+                here = {usage.user(each) for each in used if _place(each) == place}
+                who = ", ".join(sorted(map(reference, here)))
+                yield Effect(Verb.SHUT_OUT, f"namespace {place}", f"{said} It runs {who}.")
+        return
+    was, becomes = (access.mapping(it, "spec", "allowedNamespaces") for it in (now, new))
+    listed = {access.text(now, "metadata", "namespace"), *(was.get("names") or ())}
+    for place in sorted(listed):
+        if admission.admits(now, place) and not admission.admits(new, place):
+            yield Effect(Verb.SHUT_OUT, f"namespace {place}", said)
+    if was.get("from") == "All" and becomes.get("from", "Same") != "All":
+        yield Effect(Verb.SHUT_OUT, "every namespace that is not listed", said)
+
+
+def _place(document: Document) -> str:
+    return access.text(document, "metadata", "namespace")
+
+
+def _target(tier: Document, labels: Labels) -> Document:
+    spec = tier.get("spec") or {}
+    return overrides.merged(KVOffloadTierSpec, spec, overrides.matching(spec, labels))
+
+
+def _with_defaults(spec: Document) -> Document:
+    """Return what a child gets of a spec, so that two can be compared."""
+    on_a_cluster = {**stamped(spec), "inferenceClusterRef": {"name": "any"}}
+    parsed, _ = parse(KVOffloadTierSpec, on_a_cluster)
+    return on_a_cluster if parsed is None else parsed.dump()
+
+
+def _child(tier: Document, cluster: str, given: Sequence[Document]) -> Document | None:
+    """Return the fleet's child on a cluster, if it is given."""
+    namespace, name = _place(tier), access.text(tier, "metadata", "name")
+    for document in given:
+        labels = access.texts(document, "metadata", "labels")
+        on = access.text(document, "spec", "inferenceClusterRef", "name")
+        ours = _place(document) == namespace and labels.get(names.LABEL_FLEET) == name
+        if document.get("kind") == "KVOffloadTier" and ours and on == cluster:
+            return document
+    return None
+
+
+def _usages(tier: Document, given: Sequence[Document]) -> list[Document] | None:
+    """Return the Usages of a tier or its children that are given; None where none is at all."""
+    found = [document for document in given if _is_usage(document)]
+    mark = names.reference(_place(tier), access.text(tier, "metadata", "name"))
+    keys = (names.LABEL_USED_FLEET, names.LABEL_USED_TIER)
+    mine = [
+        each for each in found if mark in map(access.texts(each, "metadata", "labels").get, keys)
+    ]
+    return mine if found else None
+
+
+def _is_usage(document: Document) -> bool:
+    """Return whether it is a Usage of the group that is composed, not of the deprecated one."""
+    group = access.text(document, "apiVersion").partition("/")[0]
+    return document.get("kind") == "Usage" and group == _USAGE_GROUP
+
+
+def _users(tier: Document, cluster: str, given: Sequence[Document]) -> list[str] | None:
+    """Return who uses a fleet's child; None where that is not given."""
+    child, used = _child(tier, cluster, given), _usages(tier, given)
+    if child is None or used is None:
+        return None
+    name = f"{_place(child)}/{access.text(child, 'metadata', 'name')}"
+    own = ("metadata", "annotations")
+    here = [e for e in used if access.texts(e, *own).get(names.ANNOTATION_USED_TIER) == name]
+    return sorted({reference(usage.user(each)) for each in here})
+
+
+def _memory(child: Document | None) -> str:
+    capacity = access.mapping(child or {}, "status").get("capacityGiB")
+    return f" with {capacity} GiB of blocks in memory" if capacity else ""
+
+
+def _loss(cluster: str, child: Document | None) -> str:
+    agents = access.mapping(child or {}, "status", "agents").get("desired")
+    if not agents:
+        return f"the agents of {cluster} restart"
+    return f"{agents} agents of {cluster} restart{_memory(child)}"

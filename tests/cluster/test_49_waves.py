@@ -1,0 +1,261 @@
+"""An edit of a fleet tier on six clusters: one first, then two at once; what fails halts it.
+
+The six InferenceClusters are three on each of the rig's two API servers: children are told apart
+there by their names. Images are not pulled: pods of one whose tag says `broken` stay Pending.
+"""
+
+import base64
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from function.names import remote_name
+from kv_offload.render import plan
+from kv_offload.render.effects import Verb
+from tests.cluster.documents import AGENTS_NAMESPACE, API, FIRST, SECOND, deployment, tier
+from tests.cluster.expect import Fleet
+from tests.cluster.groups import Summary
+from tests.cluster.rig import functions
+from tests.cluster.rig.fleet import SYSTEM, inference_cluster
+from tests.cluster.rig.kube import Manifest, condition
+
+NAMES = [f"wave-{letter}" for letter in "abcdef"]
+ON = {name: (FIRST, SECOND)[number // 3] for number, name in enumerate(NAMES)}
+AT_ONCE = 2  # a quarter of six, rounded up
+LIMIT = 60
+
+
+def waves(tag: str, **spec: Any) -> Manifest:
+    made = tier(
+        "waves",
+        clusterSelector={"matchLabels": {"waves": "yes"}},
+        image={"repository": "lmcache/standalone", "tag": tag, "version": "0.5.6"},
+        upgradePolicy={"maxUnavailable": "100%"},
+        lmcache={"mode": "NodeServer", "l1": {"sizeGiB": 8}},
+        **spec,
+    )
+    del made["spec"]["inferenceClusterRef"]
+    return made
+
+
+def clusters(world: Fleet) -> list[Manifest]:
+    found = []
+    for name, server in ON.items():
+        secret, document = inference_cluster(world.rig.workload(server))
+        secret["metadata"]["name"] = f"{name}-kubeconfig"
+        document["metadata"] = {"name": name, "labels": {"waves": "yes"}}
+        document["spec"]["cluster"]["existing"]["secretRef"]["name"] = f"{name}-kubeconfig"
+        found += [secret, document]
+    return found
+
+
+class Watched:
+    """What the children and their agents do while an edit is on its way.
+
+    `orders`: the clusters in the order in which they were seen with the edit.
+    """
+
+    def __init__(self, world: Fleet) -> None:
+        self.world = world
+        self.most = 0
+        self.order: list[str] = []
+
+    def children(self) -> dict[str, Manifest]:
+        label = "modelplane.ai/kv-offload-fleet=waves"
+        found = self.world.api.list(API, "KVOffloadTier", SYSTEM, label)
+        return {each["spec"]["inferenceClusterRef"]["name"]: each for each in found}
+
+    def carriers(self, tag: str) -> set[str]:
+        return {name for name, it in self.children().items() if it["spec"]["image"]["tag"] == tag}
+
+    def through(self, name: str, tag: str) -> bool:
+        """Whether every agent of a child runs the image, and is ready, on its cluster."""
+        child = remote_name(SYSTEM, self.children()[name]["metadata"]["name"])
+        pods = self.world.pods(ON[name], AGENTS_NAMESPACE, "app.kubernetes.io/component=agent")
+        mine = [p for p in pods if p["metadata"]["labels"]["app.kubernetes.io/instance"] == child]
+        new = [p for p in mine if p["spec"]["containers"][0]["image"].endswith(f":{tag}")]
+        return len(new) == 3 and all(condition(p, "Ready").get("status") == "True" for p in new)
+
+    def look(self, tag: str) -> set[str]:
+        carrying = self.carriers(tag)
+        at_work = {name for name in carrying if not self.through(name, tag)}
+        fresh = carrying - set(self.order)
+        if self.order and fresh:
+            assert self.order[0] not in at_work, "the first cluster was not through"
+        self.order += sorted(fresh)
+        self.most = max(self.most, len(at_work))
+        return carrying - at_work
+
+    def until(self, probe: Callable[[], bool], what: str, limit: float = LIMIT) -> None:
+        self.world.rig.until(probe, what, limit, explain=lambda: self.world.explain(waves("")))
+
+    def until_everywhere(self, tag: str) -> None:
+        self.until(lambda: self.look(tag) == set(NAMES), f"{tag} is everywhere")
+        self.world.until_condition(waves(tag), "RolledOut", ("True", "Done"))
+
+    def rollout(self) -> Manifest:
+        return self.world.get(waves("")).get("status", {}).get("rollout", {})
+
+
+@pytest.fixture(scope="module")
+def fleet(world: Fleet) -> Iterator[None]:
+    documents = clusters(world)
+    with world.applied(*documents):
+        for document in documents[1::2]:
+            world.until_ready(document)
+        with world.applied(waves("one")):
+            watched = Watched(world)
+            all_there = lambda: all(watched.through(name, "one") for name in NAMES)  # noqa: E731
+            watched.until(lambda: watched.carriers("one") == set(NAMES), "six children")
+            watched.until(all_there, "they all work")
+            world.until_condition(waves("one"), "RolledOut", ("True", "Done"))
+            yield
+        world.until_released(*NAMES)
+
+
+@pytest.fixture
+def watched(world: Fleet, fleet: None) -> Watched:
+    return Watched(world)
+
+
+def test_edit_reaches_one_cluster_then_two_at_once(
+    world: Fleet, watched: Watched, summary: Summary
+):
+    given = [*clusters(world), *watched.children().values()]
+    said = plan.plan(waves("one"), waves("two"), given, "tier.yaml")
+    began = time.monotonic()
+    world.api.apply(waves("two"))
+    watched.until_everywhere("two")
+    summary.note(f"an edit is on six clusters after {time.monotonic() - began:.1f} s")
+    assert watched.order[0] == NAMES[0] and sorted(watched.order) == NAMES
+    assert watched.most <= AT_ONCE
+    # A cluster whose agents fail for a moment goes before the others.
+    assert [effect.what for effect in said if effect.verb is Verb.WAVE] == [
+        "wave 1 of 2: wave-a",
+        "wave 2 of 2: wave-b, wave-c",
+        "wave 2 of 2: wave-d, wave-e",
+        "wave 2 of 2: wave-f",
+    ]
+
+
+def generations(watched: Watched) -> dict[str, int]:
+    return {name: it["metadata"]["generation"] for name, it in watched.children().items()}
+
+
+def test_broken_image_halts_at_one_cluster_and_its_rollback_touches_no_other(
+    world: Fleet, watched: Watched
+):
+    before = generations(watched)
+    first = NAMES[0]
+    world.api.apply(waves("broken"))
+    watched.until(lambda: watched.rollout().get("waiting") == [first], "it waits for one")
+    world.until_condition(waves("broken"), "RolledOut", ("False", "Progressing"))
+    child = watched.children()[first]
+    world.until_condition(child, "AgentsReady", ("False", "Starting"))
+
+    def halted() -> bool:
+        """Ten minutes in the life of a start; the time counts anew with each other message."""
+        conditions = watched.children()[first]["status"]["conditions"]
+        (agents,) = (c for c in conditions if c["type"] == "AgentsReady")
+        if (agents["status"], agents["reason"]) == ("False", "Starting"):
+            past = [{**c, "lastTransitionTime": "2026-01-01T00:00:00Z"} for c in conditions]
+            world.api.patch(child, {"status": {"conditions": past}}, "status")
+            world.touch(child)
+        return world.condition(waves("broken"), "RolledOut") == ("False", "Halted")
+
+    world.rig.until(halted, "it is halted", LIMIT, every=2, explain=lambda: world.explain(child))
+    assert first in world.message(waves("broken"), "RolledOut")
+    assert watched.carriers("broken") == {first}
+    world.api.apply(waves("two"))
+    watched.until_everywhere("two")
+    after = generations(watched)
+    assert {name for name in NAMES if after[name] != before[name]} == {first}
+
+
+def test_newer_edit_in_the_middle_begins_with_one_cluster(world: Fleet, watched: Watched):
+    world.api.apply(waves("three"))
+    watched.until(lambda: len(watched.look("three")) == 1, "one works with it")
+    world.api.apply(waves("four"))
+    later = Watched(world)
+    later.until_everywhere("four")
+    assert later.most <= AT_ONCE
+    assert watched.carriers("three") == set()
+
+
+def test_function_that_dies_in_the_middle_goes_on(world: Fleet, watched: Watched):
+    function = world.rig.parts.parts[functions.OURS]
+    world.api.apply(waves("five"))
+    for enough in (1, 3):
+        watched.until(lambda e=enough: len(watched.look("five")) >= e, f"{enough} work with it")
+        function.kill()
+        world.rig.parts.tend()
+    watched.until_everywhere("five")
+    assert watched.most <= AT_ONCE
+
+
+def test_cluster_lost_in_the_middle_halts_until_it_is_back(world: Fleet, watched: Watched):
+    """Nobody has noticed yet that it is lost when its turn comes."""
+    secret = clusters(world)[2]
+    kubeconfig = base64.b64decode(secret["data"]["kubeconfig"]).decode()
+    away = re.sub(r"localhost:\d+", "localhost:1", kubeconfig)
+    assert away != kubeconfig
+    lost = {**secret, "data": {"kubeconfig": base64.b64encode(away.encode()).decode()}}
+    world.api.apply(lost)
+    try:
+        world.api.apply(waves("six"))
+        world.until_condition(waves("six"), "RolledOut", ("False", "Halted"), limit=LIMIT)
+        assert watched.rollout()["waiting"] == ["wave-b"]
+        carriers = watched.carriers("six")
+        assert {"wave-a", "wave-b", "wave-c"} <= carriers < set(NAMES)
+        time.sleep(5)
+        assert watched.carriers("six") == carriers
+    finally:
+        world.api.apply(secret)
+    watched.until(lambda: watched.look("six") == set(NAMES), "six is everywhere", 120)
+    world.until_condition(waves("six"), "RolledOut", ("True", "Done"))
+
+
+def test_override_changes_the_clusters_that_it_names(world: Fleet, watched: Watched):
+    before = generations(watched)
+    row = {"matchLabels": {"memory": "small"}, "spec": {"lmcache": {"l1": {"sizeGiB": 4}}}}
+    smaller = waves("six", clusterOverrides=[row])
+    cluster = {"apiVersion": API, "kind": "InferenceCluster", "metadata": {"name": "wave-c"}}
+    world.api.patch(cluster, {"metadata": {"labels": {"memory": "small"}}})
+    world.api.apply(smaller)
+
+    def small() -> bool:
+        world.touch(smaller)
+        after = generations(watched)
+        done = world.condition(smaller, "RolledOut") == ("True", "Done")
+        return done and [name for name in NAMES if after[name] != before[name]] == ["wave-c"]
+
+    world.rig.until(small, "one is smaller", LIMIT, every=1, explain=lambda: str(watched.rollout()))
+    world.until_ready(watched.children()["wave-c"])
+    sizes = {
+        name: it["spec"]["lmcache"]["l1"]["sizeGiB"] for name, it in watched.children().items()
+    }
+    assert sizes == {**dict.fromkeys(NAMES, 8), "wave-c": 4}
+
+
+def test_selector_edit_keeps_what_is_used(world: Fleet, watched: Watched):
+    used = deployment("waved", "waves", "wave-f")
+    with world.applied(used):
+        world.until_ready(used)
+        for name in NAMES[:3]:
+            world.api.patch(
+                {"apiVersion": API, "kind": "InferenceCluster", "metadata": {"name": name}},
+                {"metadata": {"labels": {"stage": "first"}}},
+            )
+        selector = {"clusterSelector": {"matchLabels": {"stage": "first"}}}
+        world.api.patch(waves("six"), {"spec": selector})
+        kept = {*NAMES[:3], "wave-f"}
+
+        def left() -> bool:
+            world.touch(waves("six"))
+            return set(watched.children()) == kept
+
+        world.rig.until(left, "only what is used stays", 120, every=1)
+        world.until_condition(used, "KVOffloadReady", ("True", "Wired"))

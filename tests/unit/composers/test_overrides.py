@@ -1,0 +1,217 @@
+"""Settings that differ on some clusters of a fleet: how they merge, and what each child gets."""
+
+from typing import Any
+
+import pytest
+
+from function.api.tier import KVOffloadTierSpec
+from function.composers import overrides
+from tests.unit.composers import documents as d
+from tests.unit.composers.calls import Document, call
+from tests.unit.composers.test_waves import World
+
+DISK = {"name": "nvme", "type": "Disk", "disk": {"sizeGiB": 100, "hostPath": {"path": "/mnt/kv"}}}
+REDIS = {"name": "shared", "type": "Redis", "redis": {"host": "r", "port": 6379}}
+BASE: Document = {
+    "backend": "LMCache",
+    "image": {"repository": "lmcache/standalone", "tag": "v0.5.6", "version": "0.5.6"},
+    "nodes": {"selector": {"gpu": "yes"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]},
+    "rdma": {"source": "DevicePlugin", "devicePlugin": {"resourceName": "rdma/hca"}},
+    "lmcache": {"l1": {"sizeGiB": 200, "evictionPolicy": "LRU"}, "l2": [DISK, REDIS]},
+}
+
+# name: (overrides that match, in order; {path: what is there then})
+MERGES: dict[str, tuple[list[Document], dict[str, Any]]] = {
+    "a size": (
+        [{"lmcache": {"l1": {"sizeGiB": 50}}}],
+        {"lmcache.l1": {"sizeGiB": 50, "evictionPolicy": "LRU"}, "lmcache.l2": [DISK, REDIS]},
+    ),
+    "later ones win": (
+        [{"lmcache": {"l1": {"sizeGiB": 50}}}, {"lmcache": {"l1": {"sizeGiB": 80}}}],
+        {"lmcache.l1.sizeGiB": 80},
+    ),
+    "a level by its name": (
+        [{"lmcache": {"l2": [{"name": "nvme", "disk": {"sizeGiB": 7}}]}}],
+        {"lmcache.l2": [{**DISK, "disk": {**DISK["disk"], "sizeGiB": 7}}, REDIS]},
+    ),
+    "one more level": (
+        [{"lmcache": {"l2": [{**DISK, "name": "more"}]}}],
+        {"lmcache.l2": [DISK, REDIS, {**DISK, "name": "more"}]},
+    ),
+    "a level of another type": (
+        [{"lmcache": {"l2": [{**REDIS, "name": "nvme"}]}}],
+        {"lmcache.l2": [{**REDIS, "name": "nvme"}, REDIS]},
+    ),
+    "another device": (
+        [{"rdma": {"source": "DRA", "dra": {"deviceClassName": "nics"}}}],
+        {"rdma": {"source": "DRA", "dra": {"deviceClassName": "nics"}}},
+    ),
+    "a map": (
+        [{"nodes": {"selector": {"pool": "kv"}}}],
+        {"nodes.selector": {"gpu": "yes", "pool": "kv"}},
+    ),
+    "a map without a key": (
+        [{"nodes": {"selector": {"gpu": None, "pool": "kv"}}}],
+        {"nodes.selector": {"pool": "kv"}},
+    ),
+    "a list without names": (
+        [{"nodes": {"tolerations": []}}],
+        {"nodes.tolerations": [], "nodes.selector": {"gpu": "yes"}},
+    ),
+    "an image": (
+        [{"image": {"repository": "mirror.example/lmcache"}}],
+        {"image": {**BASE["image"], "repository": "mirror.example/lmcache"}},
+    ),
+    "nothing there": ([{"readiness": {"minNodes": 0}}], {"readiness": {"minNodes": 0}}),
+    "removed": ([{"rdma": None}], {"rdma": None}),
+}
+
+
+@pytest.mark.parametrize("name", MERGES)
+def test_override_merges_by_type(name: str) -> None:
+    rows, wanted = MERGES[name]
+    spec = {**BASE, "clusterOverrides": [{"matchLabels": {}, "spec": row} for row in rows]}
+    got = overrides.merged(KVOffloadTierSpec, spec, range(len(rows)))
+    for path, value in wanted.items():
+        found: Any = got
+        for step in path.split("."):
+            found = found.get(step)
+        assert found == value, path
+    assert spec["lmcache"]["l1"]["sizeGiB"] == 200, "the fleet's own spec is changed"
+
+
+def sized(*rows: tuple[str, int]) -> list[Document]:
+    return [
+        {"matchLabels": {"gpu": gpu}, "spec": {"lmcache": {"l1": {"sizeGiB": size}}}}
+        for gpu, size in rows
+    ]
+
+
+class Overridden(World):
+    """A fleet whose spec has overrides."""
+
+    rows: list[Document]
+
+    def fleet(self) -> Document:
+        made = super().fleet()
+        made["spec"]["clusterOverrides"] = self.rows
+        return made
+
+    def sizes(self) -> dict[str, int]:
+        return {
+            key.removeprefix("tier-"): it["spec"]["lmcache"]["l1"]["sizeGiB"]
+            for key, it in sorted(self.children.items())
+        }
+
+
+def overridden(rows: list[Document]) -> Overridden:
+    world = Overridden({"a": {"gpu": "h100"}, "b": {"gpu": "h200"}, "c": {}})
+    world.rows = rows
+    world.steps(2)
+    return world
+
+
+def test_children_differ_by_their_clusters_labels() -> None:
+    world = overridden(sized(("h100", 50), ("h200", 80), ("h100", 60)))
+    assert world.sizes() == {"a": 60, "b": 80, "c": 200}
+    assert world.state() == ("Done", 2, 3)
+    assert all("clusterOverrides" not in it["spec"] for it in world.children.values())
+
+
+def test_edit_of_an_override_touches_only_its_clusters() -> None:
+    world = overridden(sized(("h100", 50)))
+    generations = {key: it["metadata"]["generation"] for key, it in world.children.items()}
+    world.rows = sized(("h100", 70))
+    world.steps(3)
+    assert world.sizes() == {"a": 70, "b": 200, "c": 200}
+    changed = [
+        k for k, it in world.children.items() if it["metadata"]["generation"] != generations[k]
+    ]
+    assert changed == ["tier-a"]
+    assert world.state()[0] == "Done"
+
+
+def test_override_goes_in_turns() -> None:
+    world = overridden([])
+    world.rows = [{"matchLabels": {}, "spec": {"lmcache": {"l1": {"sizeGiB": 9}}}}]
+    world.says = {("a", "v1"): "starts"}
+    world.step()
+    assert world.sizes() == {"a": 9, "b": 200, "c": 200}
+
+
+def test_clusters_that_an_override_does_not_touch_prove_nothing_of_it() -> None:
+    world = overridden([])
+    world.clusters |= {"d": {"gpu": "h100"}, "e": {"gpu": "h100"}}
+    world.steps(2)
+    world.rows = sized(("h100", 50))
+    world.step()
+    assert world.sizes() == {"a": 50, "b": 200, "c": 200, "d": 200, "e": 200}
+    world.step()
+    assert world.sizes() == {"a": 50, "b": 200, "c": 200, "d": 50, "e": 50}
+
+
+def test_defaults_of_the_api_server_below_an_override_are_no_edit() -> None:
+    """The fleet's override holds none, its child's spec does."""
+    world = overridden([{"matchLabels": {}, "spec": {"readiness": {"minNodes": 0}}}])
+    for child in world.children.values():
+        child["spec"]["readiness"]["minAvailable"] = "90%"
+    got = world.ask()
+    assert not got.fatals
+    assert got.status["rollout"]["state"] == "Done"
+    assert got.status["rollout"]["updated"] == 3
+
+
+def test_new_cluster_in_the_middle_gets_what_its_equals_run() -> None:
+    world = overridden(sized(("h100", 50)))
+    world.tag, world.says = "v2", {("a", "v2"): "starts"}
+    world.step()
+    world.clusters |= {"d": {}, "e": {"gpu": "h100"}}
+    assert world.step() == "a=v2 b=v1 c=v1 d=v1"  # nobody runs what e would
+    world.says = {}
+    world.answer()
+    assert world.step().endswith("d=v1 e=v2")
+    assert world.sizes()["e"] == 50
+
+
+# An override's spec -> (path, words) of its problem.
+PROBLEMS: dict[str, tuple[Document, str, str]] = {
+    "a bound": (
+        {"lmcache": {"l1": {"sizeGiB": -1}}},
+        "spec.clusterOverrides[1].spec.lmcache.l1.sizeGiB",
+        "must be",
+    ),
+    "a field that there is not": (
+        {"lmcache": {"l1": {"sizeGB": 1}}},
+        "spec.clusterOverrides[1].spec.lmcache.l1.sizeGB",
+        "unknown",
+    ),
+    "a rule": (
+        {"image": {"tag": "latest", "version": None}},
+        "spec.clusterOverrides[1].spec.image.version",
+        "must be set",
+    ),
+    "what all clusters share": (
+        {"allowedNamespaces": {"from": "All"}},
+        "spec.clusterOverrides[1].spec.allowedNamespaces",
+        "cannot differ by cluster",
+    ),
+    "another backend": (
+        {"backend": "Native", "native": {"cpu": {"sizeGiB": 1}}},
+        "spec.clusterOverrides[1].spec.backend",
+        "cannot differ by cluster",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_invalid_override_is_refused_with_its_path(name: str) -> None:
+    override, path, words = PROBLEMS[name]
+    world = Overridden({"a": {}})
+    world.rows = [*sized(("h100", 50)), {"matchLabels": {"a": "b"}, "spec": override}]
+    message = call(world.fleet(), required=world.required()).messages["Accepted"]
+    assert path in message and words in message
+
+
+def test_only_a_fleet_has_overrides() -> None:
+    got = call(d.tier(clusterOverrides=sized(("h100", 50))))
+    assert "clusterOverrides may only be set with clusterSelector" in got.messages["Accepted"]

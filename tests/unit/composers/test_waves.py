@@ -1,0 +1,642 @@
+"""An edit of a fleet tier reaches its clusters in turns: what each child is composed with."""
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from function import names
+from function.api.tier import RolloutStrategy
+from function.composers import waves
+from function.composers.waves import FleetCluster
+from tests.unit.composers import documents as d
+from tests.unit.composers.calls import Document, Outcome, call
+
+SELECTOR = {"inferenceClusterRef": None, "clusterSelector": {"matchLabels": {"fleet": "prod"}}}
+GOOD = {"type": "Ready", "status": "True", "reason": "Available"}
+BAD = {"type": "Ready", "status": "False", "reason": "Creating"}
+NEW_YEAR = 1767225600.0  # 2026-01-01T00:00:00Z
+
+
+def said(kind: str, status: str, reason: str) -> Document:
+    at = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+    return {"type": kind, "status": status, "reason": reason, "message": "m", **at}
+
+
+# What a child's conditions say, by a word.
+VERDICTS: dict[str, list[Document]] = {
+    "works": [GOOD, said("AgentsReady", "True", "Ready")],
+    "starts": [BAD, said("AgentsReady", "False", "Starting")],
+    "updates": [GOOD, said("AgentsReady", "True", "Updating")],
+    "stalls": [GOOD, said("AgentsReady", "True", "UpdateTimedOut")],
+    "fails": [BAD, said("AgentsReady", "False", "StartTimedOut")],
+    "refuses": [GOOD, said("Accepted", "False", "Invalid")],
+    "denied": [BAD, said("ControlPlaneReady", "False", "NotApplied")],
+    "unseen": [BAD, said("AgentsReady", "Unknown", "NotObserved")],
+    "misses": [GOOD, said("Serving", "False", "Silent")],
+    "idles": [GOOD, said("Serving", "Unknown", "Idle")],
+}
+
+
+@dataclass
+class World:
+    """A fleet's children as core stores them, and clusters that answer for them.
+
+    `says`: {(cluster, the image tag that its child carries): a word of VERDICTS}; what is not
+    listed works. `seen`: what the last call was shown.
+    """
+
+    clusters: dict[str, dict[str, str]]
+    rollout: Document | None = None
+    says: dict[tuple[str, str], str] = field(default_factory=dict)
+    tag: str = "v1"
+    children: dict[str, Document] = field(default_factory=dict)
+    status: Document = field(default_factory=dict)
+    now: float = NEW_YEAR
+    got: Outcome | None = None
+
+    def fleet(self) -> Document:
+        made = d.tier(**SELECTOR, image={"tag": self.tag, "version": "0.5.6"})
+        made["spec"] |= {"rollout": self.rollout} if self.rollout is not None else {}
+        return {**made, "status": deepcopy(self.status)}
+
+    def required(self) -> dict[str, list[Document]]:
+        found = []
+        for name, labels in self.clusters.items():
+            cluster = d.cluster(name)
+            cluster["metadata"] |= {"labels": {"fleet": "prod", **labels}, "uid": f"uid-{name}"}
+            found.append(cluster)
+        return {"clusters": found}
+
+    def ask(self, **required: Any) -> Outcome:
+        asked = required.get("required", self.required())
+        return call(self.fleet(), required=asked, observed=self.children, now=self.now)
+
+    def step(self) -> str:
+        """One call; what core applies; what the children then say. Return who carries what."""
+        self.got = got = self.ask()
+        assert not got.fatals
+        stamped = {key: it for key, it in got.desired.items() if it["kind"] == "KVOffloadTier"}
+        for key, desired in stamped.items():
+            before = self.children.get(key, {"metadata": {"generation": 0}})
+            generation = before["metadata"]["generation"]
+            generation += before.get("spec") != desired["spec"]
+            desired = deepcopy(desired)  # what was decoded is shared
+            metadata = {**desired["metadata"], "name": f"composed-{key}", "generation": generation}
+            self.children[key] = {**desired, "metadata": metadata}
+            self.children[key]["status"] = before.get("status", {})
+        self.children = {key: self.children[key] for key in stamped}
+        self.status = {**got.status, "conditions": []}
+        carried = self.carried()
+        self.answer()
+        return carried
+
+    def answer(self) -> None:
+        """Each child is reconciled; one that refuses its spec keeps its status."""
+        for key, child in self.children.items():
+            word = self.says.get((key.removeprefix("tier-"), tag_of(child)), "works")
+            generation = child["metadata"]["generation"]
+            seen = child["status"].get("observedGeneration") if word == "refuses" else generation
+            synced = {"type": "Synced", "status": "True", "reason": "ReconcileSuccess"}
+            if word == "refuses":
+                synced |= {"status": "False", "observedGeneration": generation}
+            child["status"] = {"observedGeneration": seen, "conditions": [*VERDICTS[word], synced]}
+
+    def carried(self) -> str:
+        rows = sorted(self.children.items())
+        return " ".join(f"{key.removeprefix('tier-')}={tag_of(child)}" for key, child in rows)
+
+    def state(self) -> tuple[str, int, int]:
+        rollout = self.status["rollout"]
+        return rollout["state"], rollout["wave"], rollout["updated"]
+
+    def steps(self, number: int) -> list[str]:
+        return [self.step() for _ in range(number)]
+
+
+def tag_of(child: Document) -> str:
+    return str(child["spec"]["image"]["tag"])
+
+
+def fleet(names: str = "abcd", **fields: Any) -> World:
+    """A fleet that runs v1 on clusters of one letter."""
+    made = World({name: {} for name in names}, **fields)
+    made.steps(2)
+    assert made.state() == ("Done", made.status["rollout"]["waves"], len(names))
+    return made
+
+
+def test_new_fleet_is_stamped_at_once() -> None:
+    world = World({name: {} for name in "abcd"})
+    assert world.step() == "a=v1 b=v1 c=v1 d=v1"
+    assert world.state() == ("Progressing", 2, 0)
+    world.step()
+    assert world.state() == ("Done", 2, 4)
+
+
+def test_fleet_without_clusters_is_not_rolled_out() -> None:
+    got = World({}).ask()
+    assert got.conditions["RolledOut"] == ("False", "NoMatchingClusters")
+    assert "rollout" not in got.status
+
+
+def test_tier_that_was_a_fleet_needs_no_roll_out() -> None:
+    tier = {**d.tier(), "status": {"conditions": [said("RolledOut", "False", "Halted")]}}
+    got = call(tier, required={"cluster": [d.cluster()]})
+    assert got.conditions["RolledOut"] == ("True", "NoneNeeded")
+    assert "RolledOut" not in call(d.tier(), required={"cluster": [d.cluster()]}).conditions
+
+
+def test_edit_reaches_one_cluster_then_a_quarter_at_a_time() -> None:
+    world = fleet("abcdefgh")
+    world.tag = "v2"
+    assert world.steps(6) == [
+        "a=v2 b=v1 c=v1 d=v1 e=v1 f=v1 g=v1 h=v1",
+        "a=v2 b=v2 c=v2 d=v1 e=v1 f=v1 g=v1 h=v1",
+        "a=v2 b=v2 c=v2 d=v2 e=v2 f=v1 g=v1 h=v1",
+        "a=v2 b=v2 c=v2 d=v2 e=v2 f=v2 g=v2 h=v1",
+        "a=v2 b=v2 c=v2 d=v2 e=v2 f=v2 g=v2 h=v2",
+        "a=v2 b=v2 c=v2 d=v2 e=v2 f=v2 g=v2 h=v2",
+    ]
+    assert world.state() == ("Done", 2, 8)
+    assert world.got is not None and world.got.conditions["RolledOut"] == ("True", "Done")
+
+
+# What the first cluster says of the edit: does the fleet go on, what does it say meanwhile?
+FIRST = {
+    "works": (True, "Progressing"),
+    "starts": (False, "Progressing"),
+    "updates": (False, "Progressing"),
+    "stalls": (False, "Halted"),
+    "fails": (False, "Halted"),
+    "refuses": (False, "Halted"),
+    "denied": (False, "Halted"),
+    "unseen": (False, "Halted"),
+    "misses": (False, "Halted"),
+    "idles": (True, "Progressing"),
+}
+
+
+@pytest.mark.parametrize("word", FIRST)
+def test_first_cluster_decides_for_the_others(word: str) -> None:
+    goes_on, state = FIRST[word]
+    world = fleet(says={("a", "v2"): word})
+    world.tag = "v2"
+    assert world.step() == "a=v2 b=v1 c=v1 d=v1"
+    assert world.steps(3)[-1] == ("a=v2 b=v2 c=v2 d=v2" if goes_on else "a=v2 b=v1 c=v1 d=v1")
+    assert world.state()[0] == state
+    if not goes_on:
+        assert world.got is not None
+        assert world.got.conditions["RolledOut"] == ("False", state)
+        assert " a (" in world.got.messages["RolledOut"]
+        assert (world.status["rollout"]["waiting"], world.got.ttl) == (["a"], 10)
+
+
+def test_halt_says_who_and_what_to_type() -> None:
+    world = fleet(says={("a", "v2"): "fails"})
+    world.tag = "v2"
+    world.steps(2)
+    assert world.got is not None
+    revision = world.status["rollout"]["revision"]
+    assert world.got.messages["RolledOut"] == (
+        f"1 of 4 clusters have revision {revision} (wave 1 of 2). Halted by a (StartTimedOut); the"
+        " other clusters keep their revision. kubectl describe kvot -n modelplane-system"
+        " chat-a-3c1b418850 says why. It goes on when that tier is ready. Correct the edit or set"
+        " it back; or take the cluster out of the fleet: remove a label of spec.clusterSelector"
+        " from its InferenceCluster."
+    )
+
+
+def test_stale_status_of_the_first_cluster_is_no_success() -> None:
+    """Between the edit of a child and its own reconcile its conditions speak of the old spec."""
+    world = fleet()
+    world.tag = "v2"
+    world.step()
+    world.children["tier-a"]["status"]["observedGeneration"] = 1
+    assert world.ask().desired.keys() == world.children.keys()
+    assert world.step() == "a=v2 b=v1 c=v1 d=v1"
+    assert world.step() == "a=v2 b=v2 c=v1 d=v1"
+
+
+def test_conditions_of_the_spec_before_are_no_success() -> None:
+    """Core writes a status's fields first, and calls the fleet; its conditions only then."""
+    world = fleet()
+    world.tag = "v2"
+    world.step()
+    status = world.children["tier-a"]["status"]
+    status["conditions"] = [{**it, "observedGeneration": 1} for it in status["conditions"]]
+    assert world.step() == "a=v2 b=v1 c=v1 d=v1"
+    assert world.step() == "a=v2 b=v2 c=v1 d=v1"
+
+
+def test_engines_that_still_move_keep_a_wave_open() -> None:
+    world = fleet()
+    world.tag = "v2"
+    world.step()
+    for wiring, carried in (
+        ({"remaining": "2+"}, "a=v2 b=v1 c=v1 d=v1"),
+        ({"remaining": "0"}, "a=v2 b=v2 c=v1 d=v1"),
+    ):
+        world.children["tier-a"]["status"]["wiring"] = wiring
+        assert world.step() == carried
+
+
+def test_answer_depends_on_what_the_children_show() -> None:
+    """So a function that restarts goes on: nothing is remembered."""
+    world = fleet()
+    world.tag = "v2"
+    for _ in range(5):
+        first, again = world.ask(), world.ask()
+        assert first == again
+        world.step()
+
+
+def test_newer_edit_begins_with_one_cluster_again() -> None:
+    world = fleet("abcdefgh", says={("b", "v2"): "starts"})
+    world.tag = "v2"
+    world.steps(2)
+    world.tag = "v3"
+    assert world.steps(3) == [
+        "a=v2 b=v3 c=v2 d=v1 e=v1 f=v1 g=v1 h=v1",  # the one that is not ready comes first
+        "a=v3 b=v3 c=v3 d=v1 e=v1 f=v1 g=v1 h=v1",
+        "a=v3 b=v3 c=v3 d=v3 e=v3 f=v1 g=v1 h=v1",
+    ]
+
+
+def test_fix_reaches_the_broken_cluster_first() -> None:
+    world = fleet(says={("b", "v2"): "fails"})
+    world.tag = "v2"
+    assert world.steps(3)[-1] == "a=v2 b=v2 c=v1 d=v1"
+    world.tag = "v3"
+    assert world.steps(2) == ["a=v2 b=v3 c=v1 d=v1", "a=v3 b=v3 c=v1 d=v1"]
+
+
+def test_second_bad_edit_breaks_no_second_cluster() -> None:
+    world = fleet(says={("a", "v2"): "fails", ("a", "v3"): "fails"})
+    world.tag = "v2"
+    world.steps(2)
+    world.tag = "v3"
+    assert world.steps(3) == ["a=v3 b=v1 c=v1 d=v1"] * 3
+    assert world.state() == ("Halted", 1, 0)
+
+
+def test_cluster_that_was_broken_before_does_not_block_an_edit() -> None:
+    world = fleet()
+    world.says = {("c", "v1"): "fails", ("c", "v2"): "fails"}
+    world.answer()
+    world.tag = "v2"
+    assert world.steps(6) == [
+        "a=v1 b=v1 c=v2 d=v1",  # it may be what repairs it
+        "a=v2 b=v1 c=v2 d=v1",  # it is not, and proves nothing
+        "a=v2 b=v2 c=v2 d=v1",
+        "a=v2 b=v2 c=v2 d=v2",
+        "a=v2 b=v2 c=v2 d=v2",
+        "a=v2 b=v2 c=v2 d=v2",
+    ]
+
+
+def test_what_the_edit_breaks_halts_beside_what_was_broken() -> None:
+    world = fleet()
+    world.says = {("c", "v1"): "fails", ("c", "v2"): "fails", ("a", "v2"): "fails"}
+    world.answer()
+    world.tag = "v2"
+    assert world.steps(4)[-1] == "a=v2 b=v1 c=v2 d=v1"
+    assert world.state()[0] == "Halted"
+    assert world.status["rollout"]["waiting"] == ["a"]
+
+
+def test_fleet_that_is_broken_everywhere_is_repaired_in_turns() -> None:
+    world = fleet()
+    world.says = {(name, "v1"): "fails" for name in "abcd"}
+    world.answer()
+    world.tag = "v2"
+    assert world.steps(4) == [
+        "a=v2 b=v1 c=v1 d=v1",
+        "a=v2 b=v2 c=v1 d=v1",
+        "a=v2 b=v2 c=v2 d=v1",
+        "a=v2 b=v2 c=v2 d=v2",
+    ]
+
+
+def test_cluster_that_nobody_sees_takes_the_edit_last() -> None:
+    world = fleet()
+    world.says = {("a", "v1"): "unseen", ("a", "v2"): "unseen"}
+    world.answer()
+    world.tag = "v2"
+    assert world.steps(5) == [
+        "a=v1 b=v2 c=v1 d=v1",
+        "a=v1 b=v2 c=v2 d=v1",
+        "a=v1 b=v2 c=v2 d=v2",
+        "a=v2 b=v2 c=v2 d=v2",
+        "a=v2 b=v2 c=v2 d=v2",
+    ]
+
+
+def test_nothing_moves_while_no_cluster_is_seen() -> None:
+    """An outage of the provider is no reason to edit all clusters at once."""
+    world = fleet()
+    world.says = {(name, tag): "unseen" for name in "abcd" for tag in ("v1", "v2")}
+    world.answer()
+    world.tag = "v2"
+    assert world.steps(3) == ["a=v1 b=v1 c=v1 d=v1"] * 3
+    assert world.state() == ("Halted", 1, 0)
+    world.says = {}
+    world.answer()
+    assert world.step() == "a=v2 b=v1 c=v1 d=v1"
+
+
+def test_cluster_lost_in_the_middle_of_a_wave_halts_until_it_is_back_or_gone() -> None:
+    for back in (True, False):
+        world = fleet(says={("b", "v2"): "unseen"})
+        world.tag = "v2"
+        assert world.steps(3)[1:] == ["a=v2 b=v2 c=v1 d=v1"] * 2
+        assert world.state() == ("Halted", 2, 1)
+        if back:
+            world.says = {}
+            world.answer()
+        else:
+            del world.clusters["b"]
+        assert world.steps(2)[-1].endswith("c=v2 d=v2")
+
+
+def test_rollback_touches_only_what_was_updated() -> None:
+    world = fleet("abcdefgh")
+    world.tag = "v2"
+    assert world.steps(2)[-1] == "a=v2 b=v2 c=v2 d=v1 e=v1 f=v1 g=v1 h=v1"
+    generations = {key: it["metadata"]["generation"] for key, it in world.children.items()}
+    world.tag = "v1"
+    assert world.steps(2) == [
+        "a=v1 b=v1 c=v2 d=v1 e=v1 f=v1 g=v1 h=v1",
+        "a=v1 b=v1 c=v1 d=v1 e=v1 f=v1 g=v1 h=v1",
+    ]
+    for key, it in world.children.items():
+        assert it["metadata"]["generation"] - generations[key] == (key[-1] in "abc")
+
+
+def test_pause_stops_an_edit_where_it_is() -> None:
+    world = fleet(rollout={})
+    world.tag = "v2"
+    world.step()
+    world.rollout = {"paused": True}
+    assert world.steps(3) == ["a=v2 b=v1 c=v1 d=v1"] * 3
+    assert world.state() == ("Paused", 2, 1)
+    assert world.got is not None and "spec.rollout.paused" in world.got.messages["RolledOut"]
+    assert world.got.ttl == 300
+    world.rollout = {"paused": False}
+    assert world.steps(2) == ["a=v2 b=v2 c=v1 d=v1", "a=v2 b=v2 c=v2 d=v1"]
+
+
+def test_cluster_that_joins_runs_what_the_others_run_until_the_edit_is_proven() -> None:
+    world = fleet(says={("a", "v2"): "starts"})
+    world.tag = "v2"
+    world.step()
+    world.clusters["e"] = {}
+    assert world.step() == "a=v2 b=v1 c=v1 d=v1 e=v1"
+    world.says = {}
+    world.answer()
+    world.clusters["f"] = {}
+    assert world.step() == "a=v2 b=v2 c=v2 d=v1 e=v1 f=v2"
+
+
+def test_cluster_that_joins_without_nodes_does_not_halt() -> None:
+    world = fleet()
+    world.tag = "v2"
+    world.steps(2)
+    world.clusters["e"] = {}
+    world.says = {("e", "v2"): "fails"}
+    assert world.steps(3)[-1] == "a=v2 b=v2 c=v2 d=v2 e=v2"
+
+
+def test_cluster_that_leaves_keeps_its_spec() -> None:
+    world = fleet()
+    for child in world.children.values():
+        child["status"]["providerConfigRef"] = {"name": "x"}
+    del world.clusters["a"]
+    world.tag = "v2"
+    got = world.ask()
+    carried = {key: tag_of(it) for key, it in got.desired.items() if key.startswith("tier-")}
+    assert carried == {"tier-a": "v1", "tier-b": "v2", "tier-c": "v1", "tier-d": "v1"}
+
+
+def test_cluster_that_left_and_is_used_keeps_its_spec() -> None:
+    """Which overrides apply there is not known: its labels are not looked up any more."""
+    world = fleet()
+    world.children["tier-d"]["metadata"]["labels"]["crossplane.io/in-use"] = "true"
+    del world.clusters["d"]
+    world.tag = "v2"
+    assert world.step() == "a=v2 b=v1 c=v1 d=v1"
+    world.children["tier-d"]["metadata"]["labels"]["crossplane.io/in-use"] = "true"
+    assert world.step() == "a=v2 b=v2 c=v1 d=v1"
+    del world.children["tier-d"]  # nothing uses it any more
+    assert world.steps(3)[-1] == "a=v2 b=v2 c=v2"
+    assert world.state() == ("Done", 2, 3)
+
+
+def test_nothing_changes_while_the_clusters_are_not_looked_up() -> None:
+    world = fleet()
+    world.tag = "v2"
+    world.step()
+    status = world.status["rollout"]
+    got = world.ask(required={})
+    assert {key: tag_of(it) for key, it in got.desired.items()} == {
+        "tier-a": "v2", "tier-b": "v1", "tier-c": "v1", "tier-d": "v1",
+    }  # fmt: skip
+    assert got.status["rollout"] == status
+    assert got.conditions["RolledOut"] == ("Unknown", "Resolving")
+
+
+def test_child_keeps_what_an_api_server_has_added() -> None:
+    """What is stored is composed again, defaults and all, or the child would count as edited."""
+    world = fleet(says={("a", "v2"): "starts"})
+    for child in world.children.values():
+        child["spec"] |= {"startupTimeoutSeconds": 300, "crossplane": {"resourceRefs": []}}
+    world.tag = "v2"
+    got = world.ask()
+    assert got.desired["tier-b"]["spec"] == {
+        key: value for key, value in world.children["tier-b"]["spec"].items() if key != "crossplane"
+    }
+
+
+def test_rolled_out_stays_so_when_a_cluster_fails_later() -> None:
+    world = fleet()
+    world.says = {("c", "v1"): "fails"}
+    world.answer()
+    world.steps(2)
+    assert world.state() == ("Done", 2, 3)
+    assert world.got is not None
+    assert world.got.conditions["RolledOut"] == ("True", "Done")
+    assert world.got.conditions["AgentsReady"] == ("False", "Starting")
+
+
+def test_invalid_edit_reaches_nobody() -> None:
+    world = fleet()
+    world.tag = "not a tag"
+    assert world.ask().fatals
+
+
+def test_edit_of_the_rollout_alone_changes_no_child() -> None:
+    world = fleet()
+    before = world.ask().desired
+    world.rollout = {"waves": [{"clusters": 2}], "maxUnavailable": 3}
+    assert world.ask().desired == before
+
+
+def test_ready_for_long_enough() -> None:
+    world = fleet(rollout={"minReadySeconds": 600}, now=NEW_YEAR + 3600)
+    world.tag, world.now = "v2", NEW_YEAR + 30
+    assert world.step() == "a=v2 b=v1 c=v1 d=v1"
+    assert world.step() == "a=v2 b=v1 c=v1 d=v1"
+    assert world.got is not None
+    assert "a (ready, for too short a time)" in world.got.messages["RolledOut"]
+    world.now = NEW_YEAR + 601
+    assert world.step() == "a=v2 b=v2 c=v1 d=v1"
+
+
+def test_waves_by_label_and_share() -> None:
+    labels = {name: {"stage": "canary"} if name in "gh" else {} for name in "abcdefghij"}
+    rollout = {
+        "waves": [
+            {"matchLabels": {"stage": "canary"}, "clusters": 1},
+            {"matchLabels": {"stage": "canary"}},
+            {"clusters": "40%"},
+        ],
+        "maxUnavailable": "100%",
+    }
+    world = World(labels, rollout)
+    world.steps(2)
+    world.tag = "v2"
+    carried = []
+    for _ in range(4):
+        found = [word for word in world.step().split() if word.endswith("v2")]
+        carried.append("".join(word[0] for word in found))
+    assert carried == ["g", "gh", "abgh", "abcdefghij"]
+    assert world.state() == ("Progressing", 4, 4)
+    world.step()
+    assert world.state() == ("Done", 4, 10)
+
+
+def member(cluster: str, **fields: Any) -> FleetCluster:
+    return FleetCluster(
+        cluster, fields.pop("labels", {}), **{"exists": True, "ready": True, **fields}
+    )
+
+
+def test_most_clusters_at_work_are_bounded() -> None:
+    """Whatever the waves say, and whoever is at work already."""
+    members = [
+        member("a", updated=True, done=True),
+        member("b", updated=True),
+        *(member(name) for name in "cdefghij"),
+    ]
+    for most, turns in ((1, 0), (2, 1), (5, 4), ("100%", 8)):
+        rollout = RolloutStrategy.model_validate({"maxUnavailable": most})
+        assert len(waves.decide(members, rollout).turns) == turns
+
+
+def test_children_carry_their_revision() -> None:
+    world = fleet()
+    before = world.status["rollout"]["revision"]
+    world.tag = "v2"
+    world.step()
+    now = world.status["rollout"]["revision"]
+    found = [it["metadata"]["labels"][names.LABEL_REVISION] for it in world.children.values()]
+    assert now != before and found == [now, before, before, before]
+
+
+@pytest.mark.parametrize("tag", [f"v{n}" for n in range(2, 10)])
+def test_edit_of_an_edit_goes_first_where_that_is_under_way(tag: str) -> None:
+    """Of two clusters one replaces its agents: the other keeps its own, whatever the revision."""
+    world = World({"a": {}, "b": {}}, tag="v1", says={("a", tag): "updates"})
+    for _ in range(4):
+        world.step()
+    world.tag = tag
+    assert world.step() == f"a={tag} b=v1"
+    world.tag = "v10"
+    world.says["a", "v10"] = "updates"
+    for _ in range(3):
+        assert world.step() == "a=v10 b=v1"
+    world.says = {}
+    for _ in range(3):
+        world.step()
+    assert world.carried() == "a=v10 b=v10"
+
+
+def test_cluster_that_starts_counts_against_max_unavailable() -> None:
+    """It takes another edit, or starts by itself; `max_unavailable` says how many may."""
+    rollout = RolloutStrategy.model_construct(max_unavailable=1)
+    members = [
+        FleetCluster("a", {"ring": "1"}, exists=True, updated=True, done=True, ready=True),
+        FleetCluster("b", {}, exists=True, ready=True, busy=True, revision="x"),
+        FleetCluster("c", {}, exists=True, ready=True, revision="x"),
+    ]
+    found = waves.decide(members, rollout)
+    assert found.turns == {"b"}
+    ring = [{"matchLabels": {"ring": "2"}}]
+    members[2] = FleetCluster("c", {"ring": "2"}, exists=True, ready=True, revision="x")
+    found = waves.decide(members, RolloutStrategy.model_validate({"waves": ring}))
+    assert (found.state, found.turns, found.waiting) == (waves.State.PROGRESSING, set(), ("b",))
+
+
+@dataclass
+class OverriddenWorld(World):
+    """A fleet whose clusters with the label `big` have an override."""
+
+    def fleet(self) -> Document:
+        made = super().fleet()
+        spec = {"lmcache": {"l1": {"sizeGiB": 999}}}
+        made["spec"]["clusterOverrides"] = [{"matchLabels": {"big": "yes"}, "spec": spec}]
+        return made
+
+    def sizes(self) -> str:
+        rows = sorted(self.children.items())
+        return " ".join(str(child["spec"]["lmcache"]["l1"]["sizeGiB"]) for _, child in rows)
+
+
+def test_relabelled_clusters_begin_with_one() -> None:
+    world = OverriddenWorld({name: {} for name in "abcd"}, rollout={"maxUnavailable": "100%"})
+    world.steps(2)
+    for name in "bcd":
+        world.clusters[name]["big"] = "yes"
+    for expected in ("200 999 200 200", "200 999 999 999"):
+        world.step()
+        assert world.sizes() == expected
+    world.step()
+    assert world.state()[0] == "Done"
+
+
+def test_relabelled_cluster_that_fails_halts_the_others() -> None:
+    world = OverriddenWorld({name: {} for name in "abcd"}, rollout={"maxUnavailable": "100%"})
+    world.steps(2)
+    for name in "bcd":
+        world.clusters[name]["big"] = "yes"
+    world.step()
+    world.says["b", "v1"] = "fails"
+    world.answer()
+    world.steps(3)
+    assert (world.sizes(), world.state()[0]) == ("200 999 200 200", "Halted")
+
+
+def test_cluster_with_the_override_proves_it_for_relabelled_ones() -> None:
+    clusters = {name: {} for name in "abcd"} | {"e": {"big": "yes"}}
+    world = OverriddenWorld(clusters, rollout={"maxUnavailable": "100%"})
+    world.steps(2)
+    for name in "bcd":
+        world.clusters[name]["big"] = "yes"
+    world.step()
+    assert world.sizes() == "200 999 999 999 999"
+
+
+def test_cluster_that_is_kept_while_in_use_is_named_and_not_counted() -> None:
+    world = fleet()
+    world.tag = "v2"
+    world.step()
+    del world.clusters["b"]
+    for _ in range(4):
+        world.children["tier-b"]["metadata"]["labels"]["crossplane.io/in-use"] = "true"
+        world.step()
+    assert world.carried() == "a=v2 b=v1 c=v2 d=v2"
+    assert world.got is not None
+    assert world.got.conditions["RolledOut"] == ("True", "Done")
+    assert world.got.messages["RolledOut"].startswith("Every selected cluster has revision")
+    assert world.got.messages["ClusterResolved"].endswith("a Usage protects its tier: b.")
