@@ -11,12 +11,13 @@ unexport PYTHONDONTWRITEBYTECODE
 
 include tests/tools/tools.mk
 -include package/package.mk
+-include tests/alerts/alerts.mk
 -include tests/conformance/conformance.mk
 -include tests/serve/serve.mk
 -include tests/cluster/cluster.mk
 -include tests/modelplane/modelplane.mk
 
-.PHONY: help venv render test-render test goldens generate lint types bench lock fuzz evictor-test docs
+.PHONY: help venv render test-render test goldens generate lint types bench lock fuzz world evictor-test docs
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort | expand -t24
 
@@ -90,7 +91,7 @@ docs: venv ## The site in dist/site, with search; a broken link fails it
 PYTHON_FOLDERS := function kv_offload programs tests tools
 lint: venv types ## Style, formatting and types
 	@$(BIN)/ruff check $(PYTHON_FOLDERS) && $(BIN)/ruff format --check $(PYTHON_FOLDERS)
-	@$(BIN)/hadolint --failure-threshold info Dockerfile && $(BIN)/shellcheck package/image/steps.sh
+	@$(BIN)/hadolint --failure-threshold info Dockerfile package/payload/Dockerfile && $(BIN)/shellcheck package/*/steps.sh tools/kind/*.sh
 
 # Real processes and a million files; root, to mount file systems in memory.
 evictor-test: venv ## The evictor of file tiers, at size (minutes)
@@ -106,3 +107,6 @@ fuzz: venv ## Fuzz scripts, their cost, calls, whole composites, decisions over 
 	@$(BIN)/python -m tests.fuzz.composites --runs $(or $(RUNS),100000)
 	@$(BIN)/python -m tests.fuzz.worst
 	@$(BIN)/python -m tests.fuzz.over_time --runs $(or $(PROGRAMS),60)
+
+world: venv ## Play histories of faults and edits in simulated fleets (RUNS=10000, SEED=0)
+	@$(BIN)/python -m tests.world --runs $(or $(RUNS),10000) --seed $(or $(SEED),0)

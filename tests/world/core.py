@@ -1,0 +1,362 @@
+"""Crossplane core: what it watches, looks up, applies and collects, one write at a time.
+
+A reconcile is a generator that stops after each write, so that others come in between, a restart
+ends it halfway, and a second core may reconcile the same composite at once. With `version` 2.4 the
+resources that a composite required last are seeded into its next first call, and their changes wake
+it; with 2.3 only its time to live does.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from function.kube import naming
+from tests.world.function import Document, Function, Reply, Selector
+from tests.world.plane import FINALIZERS, IN_USE, Key, Store, View, controller, is_deleted, key_of
+from tests.world.provider import conditions_with
+
+COMPOSITES = ("KVOffloadTier", "ModelReplica")
+KEY_ANNOTATION = "crossplane.io/composition-resource-name"
+# The kinds that the function looks up.
+_REQUIRED = ("InferenceCluster", "KVOffloadTier", "Usage")
+_MAX_CALLS = 5
+_RETRY = 30
+# Of a time to live: longer ones would make histories long, and bring nothing new.
+_MOST = 300
+
+
+@dataclass
+class Earlier:
+    """What the steps before the function desire for a composite, and the step's Input.
+
+    `wish`: what the composite's author had written then.
+    """
+
+    desired: dict[str, Document] = field(default_factory=dict)
+    step_input: Document | None = None
+    wish: Any = None
+
+
+class Core:
+    """`earlier`: by composite. `deaf`: composites whose circuit breaker is open until then.
+
+    `applied`: called before a composed resource is written, with (composite, key, before, after,
+    wish); `answered`: after the status of a composite was, with (composite, before, after, reply,
+    wish).
+    """
+
+    def __init__(
+        self,
+        version: str,
+        store: Store,
+        view: View,
+        function: Function,
+        schedule: Callable[..., None],
+        after: Callable[..., None],
+        clock: Callable[[], tuple[int, str, int]],
+    ) -> None:
+        self.version, self.store, self.view, self.function = version, store, view, function
+        self.schedule, self.after, self.clock = schedule, after, clock
+        self.earlier: dict[Key, Earlier] = {}
+        self.required: dict[Key, tuple[Selector, ...]] = {}
+        self.running: dict[tuple[Key, int], Iterator[None]] = {}
+        self.again: set[Key] = set()
+        self.deaf: dict[Key, int] = {}
+        self.cold = 0  # calls that a new process of the function answers
+        self.applied: Callable[..., None] = lambda *_: None
+        self.answered: Callable[..., None] = lambda *_: None
+        self.began: dict[Key, int] = {}  # at which step a reconcile read what it goes by
+
+    # What wakes it -------------------------------------------------------------------------------
+
+    def told(self, key: Key, before: Document | None, after: Document | None) -> None:
+        """A change arrives in its cache. Of a composite's own status nobody is woken."""
+        if key[0] in COMPOSITES and not (before and after and _alike(before, after)):
+            self.wake(key)
+        known = after or before
+        uid = controller(known) if known else ""
+        if self.version == "2.4" and key[0] in _REQUIRED:
+            for composite, selectors in [*self.required.items()]:
+                if any(
+                    each.kind == key[0] and each.matches(document)
+                    for each in selectors
+                    for document in (before, after)
+                    if document is not None
+                ):
+                    self.wake(composite)
+        if uid:
+            for composite in self.composites():
+                if self.view.documents[composite]["metadata"]["uid"] == uid:
+                    self.wake(composite)
+
+    def wake(self, key: Key) -> None:
+        """An event; the breaker drops it."""
+        if self.clock()[0] >= self.deaf.get(key, 0):
+            self.queue(key)
+
+    def queue(self, key: Key) -> None:
+        if (key, 0) in self.running:
+            self.again.add(key)
+        self.schedule("core", key, 0)
+
+    def composites(self) -> list[Key]:
+        return [key for key in self.view.documents if key[0] in COMPOSITES]
+
+    def restart(self) -> None:
+        """A new process of core: what ran stops, what it knew is gone, all is looked at."""
+        self.running.clear()
+        self.again.clear()
+        self.required.clear()
+        self.deaf.clear()
+        for key in self.composites():
+            self.queue(key)
+
+    # A reconcile ---------------------------------------------------------------------------------
+
+    def step(self, key: Key, which: int) -> bool:
+        """Go on with a reconcile up to its next write. Return whether there is more of it.
+
+        `which`: 0 for this core, 1 for one that should have stopped.
+        """
+        running = self.running.setdefault((key, which), self._reconcile(key))
+        try:
+            next(running)
+            return True
+        except StopIteration:
+            self.running.pop((key, which), None)
+        if which == 0 and key in self.again:
+            self.again.discard(key)
+            return True
+        return False
+
+    def _reconcile(self, key: Key) -> Iterator[None]:
+        it = self.view.get(key)
+        if it is None:
+            return
+        if is_deleted(it):
+            self.required.pop(key, None)
+            self.store.finish(key, FINALIZERS[key[0]][0])
+            return
+        self.began[key] = self.clock()[2]
+        observed = self._observed(it)
+        earlier = self.earlier.get(key) or Earlier()
+        reply = yield from self._ask(key, it, observed, earlier)
+        if reply is None:
+            return
+        if reply.fatal:
+            self._put_status(
+                key, it, reply, earlier.wish, ready=None, synced=f"cannot compose: {reply.fatal}"
+            )
+            self.after(_RETRY, "requeue", key)
+            return
+        for name in sorted(observed.keys() - reply.desired.keys()):
+            self.applied(key, name, observed[name], None, earlier.wish)
+            if not self.store.delete(key_of(observed[name]), foreground=True, who="core"):
+                self.after(_RETRY, "requeue", key)  # a conflict: core says nothing
+                return
+            yield
+        if self._put_refs(key, it, reply):
+            yield
+        for name, (desired, _) in reply.desired.items():
+            before = self.store.writes
+            if not self._apply(key, it, name, desired, earlier.wish):
+                self._put_status(
+                    key, it, reply, earlier.wish, ready=None, synced=f"cannot apply {name}"
+                )
+                self.after(_RETRY, "requeue", key)
+                return
+            if self.store.writes != before:
+                yield
+        is_ready = reply.ready == "TRUE"
+        if reply.ready == "UNSPECIFIED":
+            is_ready = all(ready == "TRUE" for _, ready in reply.desired.values())
+        self._put_status(key, it, reply, earlier.wish, ready=is_ready)
+        self.after(min(reply.ttl, _MOST), "requeue", key)
+
+    def _observed(self, it: Document) -> dict[str, Document]:
+        found = {}
+        for ref in it["spec"].get("crossplane", {}).get("resourceRefs", []):
+            place = it["metadata"]["namespace"]
+            document = self.view.get((ref["kind"], place, ref["name"]))
+            if document is None or controller(document) not in ("", it["metadata"]["uid"]):
+                continue
+            found[document["metadata"]["annotations"][KEY_ANNOTATION]] = document
+        return found
+
+    def _ask(
+        self, key: Key, it: Document, observed: dict[str, Document], earlier: Earlier
+    ) -> Iterator[None]:
+        seeded = self.required.get(key, ()) if self.version == "2.4" else ()
+        wanted, context = seeded, b""
+        found = {each.name: self._select(each) for each in seeded}
+        for _ in range(_MAX_CALLS):
+            reply = self.function.ask(
+                it,
+                observed,
+                found,
+                earlier.desired,
+                earlier.step_input,
+                context,
+                restarted=self.cold > 0,
+            )
+            self.cold = max(0, self.cold - 1)
+            if reply.fatal or reply.requirements == wanted:
+                self.required[key] = reply.requirements
+                return reply
+            wanted, context = reply.requirements, reply.context
+            yield  # what it looks up may change meanwhile
+            found = {each.name: self._select(each) for each in wanted}
+        raise AssertionError(f"the requirements of {key} do not settle")
+
+    def _select(self, selector: Selector) -> list[Document]:
+        found = [d for d in self.view.documents.values() if selector.matches(d)]
+        return sorted(found, key=lambda document: key_of(document)[1:])
+
+    # Its writes ----------------------------------------------------------------------------------
+
+    def _live(self, key: Key, it: Document) -> Document | None:
+        """Return what the server has of a composite, None where it is another one by now."""
+        found = self.store.get(key)
+        same = found is not None and found["metadata"]["uid"] == it["metadata"]["uid"]
+        return found if same else None
+
+    def _put_refs(self, key: Key, it: Document, reply: Reply) -> bool:
+        """Note what is composed. Return whether that is news."""
+        live = self._live(key, it)
+        if live is None:
+            return False
+
+        def made() -> Document:
+            refs = sorted(
+                (
+                    {
+                        "apiVersion": desired["apiVersion"],
+                        "kind": desired["kind"],
+                        "name": self._name(it, name, desired),
+                    }
+                    for name, (desired, _) in reply.desired.items()
+                ),
+                key=lambda ref: (ref["apiVersion"], ref["kind"], ref["name"]),
+            )
+            machinery = {**live["spec"].get("crossplane", {}), "resourceRefs": refs}
+            return {**live, "spec": {**live["spec"], "crossplane": machinery}}
+
+        uid = it["metadata"]["uid"]
+        after = self.function.derived(made, "refs", live, uid, reply.bytes)
+        self.store.put(after)
+        return after is not live
+
+    def _name(self, it: Document, name: str, desired: Document) -> str:
+        own = it["metadata"]
+        found = desired.get("metadata", {}).get("name")
+        return str(found or naming.composed(own["name"], own["uid"], name))
+
+    def _apply(self, key: Key, it: Document, name: str, desired: Document, wish: Any) -> bool:
+        """Apply one composed resource. Return whether the server took it."""
+        own = it["metadata"]
+        place = (desired["kind"], own["namespace"], self._name(it, name, desired))
+        before = self.store.get(place)
+        if before is not None and controller(before) not in ("", own["uid"]):
+            return False
+        uid = before["metadata"]["uid"] if before else self.store.uid(place)
+        parts = ("apply", desired, before or "", own["uid"], uid, name)
+        after = self.function.derived(
+            lambda: _applied(desired, before, it, place, uid, name), *parts
+        )
+        if after is not before:
+            self.applied(key, name, before, after, wish)
+        self.store.put(after)
+        return True
+
+    def _put_status(
+        self,
+        key: Key,
+        it: Document,
+        reply: Reply,
+        wish: Any,
+        *,
+        ready: bool | None,
+        synced: str = "",
+    ) -> None:
+        live = self._live(key, it)
+        if live is None:
+            return
+        now = self.clock()
+        deaf = now[0] < self.deaf.get(key, 0)
+
+        def made() -> Document:
+            status = live.get("status", {})
+            said = _said(reply, status, ready, synced, deaf, it["metadata"]["generation"])
+            new = status if ready is None else reply.status
+            conditions = conditions_with(status.get("conditions", []), said, now[1])
+            kept = {k: v for k, v in new.items() if k != "conditions"}
+            return {**live, "status": {**kept, "conditions": conditions}}
+
+        generation = it["metadata"]["generation"]
+        parts = ("status", live, reply.bytes, str(ready), synced, deaf, now[1], generation)
+        after = self.function.derived(made, *parts)
+        self.store.put(after)
+        self.answered(key, live, after, reply, wish)
+
+
+def _said(
+    reply: Reply, before: Document, ready: bool | None, synced: str, deaf: bool, generation: int
+) -> list[Document]:
+    """Return the conditions of a reply and core's own."""
+    found = [
+        {"type": kind, "status": status, "reason": reason, "message": message}
+        for kind, status, reason, message in reply.conditions
+    ]
+    own = [("Synced", not synced, synced)]
+    own += [("Ready", ready, "")] if ready is not None else []
+    was = {each["type"] for each in before.get("conditions", [])}
+    own += [("Responsive", not deaf, "")] if deaf or "Responsive" in was else []
+    return found + [
+        {
+            "type": kind,
+            "status": str(status),
+            "reason": "",
+            "message": message,
+            "observedGeneration": generation,
+        }
+        for kind, status, message in own
+    ]
+
+
+def _alike(before: Document, after: Document) -> bool:
+    """Whether two versions of a composite differ in their status alone, or in what core notes."""
+    specs = [{k: v for k, v in it["spec"].items() if k != "crossplane"} for it in (before, after)]
+    return specs[0] == specs[1] and before["metadata"] == after["metadata"]
+
+
+def _applied(
+    desired: Document, before: Document | None, it: Document, place: Key, uid: str, name: str
+) -> Document:
+    """Return what a server holds after core's apply: others' fields stay as they are."""
+    known = before["metadata"] if before else {}
+    given = desired.get("metadata", {})
+    own = it["metadata"]
+    kind = desired["kind"]
+    owner = {"kind": it["kind"], "name": own["name"], "uid": own["uid"], "controller": True}
+    others = [o for o in known.get("ownerReferences", []) if not o.get("controller")]
+    foreign = {k: v for k, v in known.get("annotations", {}).items() if k.startswith("usage.")}
+    marked = {k: v for k, v in known.get("labels", {}).items() if k == IN_USE}
+    metadata: Document = {
+        "name": place[2],
+        "namespace": place[1],
+        "uid": uid,
+        "labels": {**marked, **given.get("labels", {}), naming.COMPOSITE_LABEL: own["name"]},
+        "annotations": {**foreign, **given.get("annotations", {}), KEY_ANNOTATION: name},
+        "ownerReferences": [owner, *others],
+        "finalizers": known.get("finalizers", FINALIZERS.get(kind, [])),
+    }
+    if "deletionTimestamp" in known:
+        metadata["deletionTimestamp"] = known["deletionTimestamp"]
+    spec = dict(desired.get("spec", {}))
+    old = dict(before["spec"]) if before else {}
+    machinery = old.pop("crossplane", None) if kind in COMPOSITES else None
+    metadata["generation"] = known.get("generation", 0) + (old != spec)
+    if machinery is not None:
+        spec["crossplane"] = machinery
+    status: dict[str, Any] = {"status": before["status"]} if before and "status" in before else {}
+    return {**desired, "metadata": metadata, "spec": spec, **status}

@@ -1,0 +1,365 @@
+"""Mutants of the code that rolls, holds back, marks and keeps: `python -m tests.world.mutants`.
+
+Each is one change of one file, in a copy of the tree. The world must break a rule with it, or a
+unit test of the composers must fail; one that survives both shows what nobody checks.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_COPIED = ("function", "tests")
+_ROLLOUT, _WAVES = "function/composers/rollout.py", "function/composers/waves.py"
+_FLEET = "function/composers/fleet_rollout.py"
+_CONSUMER = "function/composers/consumer/"
+
+# (file, what is there, what stands there instead)
+MUTANTS: tuple[tuple[str, str, str], ...] = (
+    # Turns
+    (_ROLLOUT, "max(1, needed(", "max(2, needed("),
+    (_ROLLOUT, "most - len({*moving, *given})", "most - len({*given})"),
+    (_ROLLOUT, "most - len({*moving, *given})", "most"),
+    (_ROLLOUT, " if ready else 0", ""),
+    (_ROLLOUT, "return max(found, key", "return min(found, key"),
+    (_ROLLOUT, "if name not in given][:free]", "if name not in given]"),
+    (_ROLLOUT, "(*behind, *moving) if _key", "behind if _key"),
+    (_ROLLOUT, "sorted({*given, *new})", "sorted(new)"),
+    (
+        _CONSUMER + "decision.py",
+        "is_behind and rolls and self._is_turn",
+        "is_behind or self._is_turn",
+    ),
+    (
+        _CONSUMER + "decision.py",
+        "return any(not access.text(each,",
+        "return True or any(not access.text(each,",
+    ),
+    (
+        _CONSUMER + "decision.py",
+        "progress=Progress.MOVING, settled=False)",
+        "progress=Progress.CURRENT, settled=False)",
+    ),
+    (
+        _CONSUMER + "decision.py",
+        "is_behind else self._rollout_progress(request)",
+        "is_behind else Progress.CURRENT",
+    ),
+    (
+        _CONSUMER + "decision.py",
+        "self.call.observed_ready(request.key) and is_rolled_out(seen)",
+        "self.call.observed_ready(request.key)",
+    ),
+    (
+        _CONSUMER + "decision.py",
+        "progress=Progress.MOVING if moves else Progress.CURRENT",
+        "progress=Progress.CURRENT",
+    ),
+    (_CONSUMER + "decision.py", 'update.update == "Pinned" and', "False and"),
+    # What holds back, and what is kept
+    (_CONSUMER + "decision.py", "if found.unready and not request.unreadable:", "if False:"),
+    (
+        _CONSUMER + "decision.py",
+        'if _has_recorded_template(request):\n            text = f"Still',
+        'if False:\n            text = f"Still',
+    ),
+    (_CONSUMER + "decision.py", "if request.policy is Policy.OPTIONAL:\n", "if False:\n"),
+    (
+        _CONSUMER + "decision.py",
+        "if not self.call.is_observed(request.key):\n            return Outcome(request, Action"
+        '.DEFERRED, reason, f"Held back. {message}", found=found)\n        return self._keep',
+        "if False:\n            return Outcome(request, Action"
+        '.DEFERRED, reason, f"Held back. {message}", found=found)\n        return self._keep',
+    ),
+    (_CONSUMER + "decision.py", "if reason is Reason.TIER_UNRESOLVED:\n", "if False:\n"),
+    (
+        _CONSUMER + "decision.py",
+        "if record is None or not record.wired:\n            return Outcome(request, Action.UN",
+        "if True:\n            return Outcome(request, Action.UN",
+    ),
+    (_CONSUMER + "decision.py", "if request.policy is Policy.OFF:", "if False:"),
+    (
+        _CONSUMER + "decision.py",
+        "if _chose_unwired(request):\n                return",
+        "if False:\n                return",
+    ),
+    (
+        _CONSUMER + "decision.py",
+        "elif _has_recorded_template(request) and _is_record_of(request, found):",
+        "elif _has_recorded_template(request):",
+    ),
+    (_CONSUMER + "decision.py", "return tiers <= {None,", "return True or tiers <= {None,"),
+    (
+        _CONSUMER + "decision.py",
+        "if record is not None and record.wired:\n            manifest",
+        "if False:\n            manifest",
+    ),
+    (
+        _CONSUMER + "decision.py",
+        "if found.unready and not request.unreadable:",
+        "if found.unready and not request.unreadable and request.record is None:",
+    ),
+    (_CONSUMER + "composer.py", "        self.answer.ready = False\n", ""),
+    (
+        _CONSUMER + "composer.py",
+        "self.answer.removed.add(outcome.request.key)",
+        "pass",
+    ),
+    (
+        _CONSUMER + "composer.py",
+        "if outcome.action is Action.WIRED and not self.call.is_observed(outcome.request.key):",
+        "if False:",
+    ),
+    (_CONSUMER + "lookup.py", "if tier_names.is_refused(found.document):", "if False:"),
+    (
+        _CONSUMER + "lookup.py",
+        "if edit := pinned.unjudged(found.document, whole):",
+        "if edit := '':",
+    ),
+    (_CONSUMER + "lookup.py", "if not admits(tier, namespace):", "if False:"),
+    (
+        _CONSUMER + "lookup.py",
+        "if _provider_config(t) == request.provider_config]",
+        "if _provider_config(t)]",
+    ),
+    # Usages
+    (
+        _CONSUMER + "composer.py",
+        "if not outcome.is_wired:\n                continue\n            by",
+        "if outcome.action is not Action.WIRED:\n                continue\n            by",
+    ),
+    (
+        _CONSUMER + "composer.py",
+        "self.answer.resources.setdefault(key, Comp",
+        "dict().setdefault(key, Comp",
+    ),
+    (
+        _CONSUMER + "composer.py",
+        "usage.released(self.call, self.answer.resources, stays).items()",
+        "()",
+    ),
+    (
+        "function/composers/usage.py",
+        "    if fleet:\n        labels[names.LABEL_USED_FLEET] = names.reference(namespace, fleet)"
+        "\n    rows",
+        "    rows",
+    ),
+    ("function/composers/usage.py", "if key not in made and", "if False and"),
+    ("function/composers/usage.py", "if any(model in models for model in marked):", "if False:"),
+    (
+        "function/composers/usage.py",
+        'name = call.observed_value(key, "metadata", "name") or own_name',
+        "name = own_name",
+    ),
+    ("function/composers/admission.py", "*closed} - {", "} - {"),
+    ("function/composers/admission.py", ' or admits(tier, place, "status")', ""),
+    (
+        "function/composers/admission.py",
+        'if "allowedNamespaces" not in status and access.objects(tier, *_COMPOSED):',
+        "if False:",
+    ),
+    # A tier on its cluster
+    (
+        "function/composers/tier.py",
+        "            if self.refused_writes[part.key]:\n                ready = False\n",
+        "",
+    ),
+    (
+        "function/composers/tier.py",
+        "if part.role == AGENTS:\n                ready",
+        "if False:\n                ready",
+    ),
+    (
+        "function/composers/tier.py",
+        "problems = self.refused_change() + self.left_fleet()",
+        "problems = self.left_fleet()",
+    ),
+    (
+        "function/composers/tier.py",
+        "problems = self.refused_change() + self.left_fleet()",
+        "problems = self.refused_change()",
+    ),
+    (
+        "function/composers/tier.py",
+        "if not self.provider_config and self.call.anything_observed:",
+        "if False:",
+    ),
+    (
+        "function/composers/agents.py",
+        "            and self.ready >= needed(readiness.min_available, self.desired)\n",
+        "",
+    ),
+    ("function/composers/agents.py", "            and self.desired >= readiness.min_nodes\n", ""),
+    ("function/composers/agents.py", "            self.reported\n            and ", "            "),
+    (
+        "function/composers/tier_names.py",
+        "return not access.text(tier, *_DELETION) and _is_ready(",
+        "return _is_ready(",
+    ),
+    ("function/composers/tier_names.py", " and status(CONDITION_ACCEPTED) != FALSE", ""),
+    ("function/composers/refusal.py", 'fatal=kept if runs else ""', 'fatal=""'),
+    # A fleet
+    (
+        "function/composers/fleet.py",
+        "self.clusters = sorted(self.staying | kept)",
+        "self.clusters = sorted(self.staying)",
+    ),
+    (
+        "function/composers/fleet.py",
+        "        if self.used:\n            self.answer.resources[FLEET_KEY]",
+        "        if False:\n            self.answer.resources[FLEET_KEY]",
+    ),
+    ("function/composers/usage.py", 'return bool(found == "true")', "return False"),
+    # Waves
+    (_WAVES, "clusters=1),)", "clusters=2),)"),
+    (_WAVES, " - len(unsettled) - len(elsewhere)", " - len(unsettled)"),
+    (_WAVES, " - len(unsettled) - len(elsewhere)", ""),
+    (_WAVES, "if m.failed or m.lost]", "if m.failed and m.lost]"),
+    (_WAVES, "    if rollout.paused:", "    if False:"),
+    (_WAVES, "return proven and all(m.settled for m in wave)", "return proven"),
+    (
+        _WAVES,
+        "return proven and all(m.settled for m in wave)",
+        "return all(m.settled for m in wave)",
+    ),
+    (_WAVES, "not member.ready and member.revision == stable_revision", "not member.ready"),
+    (_WAVES, "return self.done or self.skipped", "return self.updated"),
+    (_WAVES, "settled = m.ready and not m.busy", "settled = m.ready"),
+    (
+        _FLEET,
+        "done=updated and judged and ready and not reason and",
+        "done=updated and ready and not reason and",
+    ),
+    (
+        _FLEET,
+        "done=updated and judged and ready and not reason and",
+        "done=updated and judged and ready and",
+    ),
+    (
+        _FLEET,
+        "done=updated and judged and ready and not reason and",
+        "done=updated and judged and not reason and",
+    ),
+    (_FLEET, "updated = self._is_target(cluster, found.spec)", "updated = True"),
+    (
+        "function/composers/agents.py",
+        "    if not call.is_applied(part.key):\n        return False\n",
+        "",
+    ),
+    (
+        _CONSUMER + "decision.py",
+        "applied = request.is_bare or self.call.is_applied(request.key)",
+        "applied = True",
+    ),
+    (
+        _CONSUMER + "decision.py",
+        "if record.wired and backend and backend != record.backend:",
+        "if False:",
+    ),
+    ("function/workloads/rolled.py", " and there <= updated", ""),
+    (
+        "function/composers/fleet.py",
+        'if not leaves and self._stamped_for(name) in ("", uid)',
+        "if not leaves",
+    ),
+    (
+        "function/composers/fleet.py",
+        'if not leaves and self._stamped_for(name) in ("", uid)',
+        'if self._stamped_for(name) in ("", uid)',
+    ),
+    (
+        "function/composers/fleet.py",
+        "for cluster in sorted({*self.clusters, *self.last}):",
+        "for cluster in sorted({*self.clusters}):",
+    ),
+    (
+        "function/composers/fleet.py",
+        "self.holds |= {k: v for k, v in self.held.items() if lingering is",
+        "dict() | {k: v for k, v in self.held.items() if lingering is",
+    ),
+    ("function/composers/fleet.py", "if leaves or cluster not in stay}", "if leaves}"),
+    (
+        "function/composers/fleet.py",
+        "if lingering is None or k in lingering}",
+        "if lingering and k in lingering}",
+    ),
+    ("function/composers/fleet.py", "bool(self.clusters) and not waiting", "bool(self.clusters)"),
+    (
+        "function/composers/fleet.py",
+        "return tier_names.is_ready_child(self.call, PREFIX + cluster)",
+        "return True",
+    ),
+    ("function/composers/provider_config_guard.py", '"Synced") != "Unknown"}', '"Synced")}'),
+)
+
+
+def copied(target: Path) -> None:
+    """Copy the code and the tests; the rest of the tree is linked."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    for each in ROOT.iterdir():
+        if each.name in _COPIED:
+            shutil.copytree(each, target / each.name, ignore=ignored)
+        elif not each.name.startswith("."):
+            (target / each.name).symlink_to(each)
+
+
+def killed(target: Path, runs: int, *, only_world: bool) -> str:
+    """Return who kills what stands in `target`, and how, "" for nobody."""
+    world = [sys.executable, "-m", "tests.world", "--runs", str(runs), "--as-it-is"]
+    said = _run(target, world)
+    if said:
+        first = next((line for line in said.splitlines() if line.startswith("seed")), said[-300:])
+        return f"world, {first[:150]}"
+    unit = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+    said = "" if only_world else _run(target, [*unit, "tests/unit/composers"])
+    failed = [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return f"unit, {(failed or [said[-300:]])[0][:150]}" if said else ""
+
+
+def _run(target: Path, command: Sequence[str]) -> str:
+    """Return what a command says that fails, "" where it does not."""
+    env = {**os.environ, "PYTHONPATH": str(target)}
+    done = subprocess.run(command, cwd=target, env=env, capture_output=True, text=True)
+    return (done.stdout + done.stderr or "failed") if done.returncode else ""
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--runs", type=int, default=400, help="histories for each mutant")
+    options.add_argument("--only-world", action="store_true", help="run no unit tests")
+    options.add_argument("--only", type=int, nargs="*", help="numbers of mutants")
+    given = options.parse_args(arguments)
+    survivors = []
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder)
+        copied(target)
+        chosen = given.only or range(len(MUTANTS))
+        for number in chosen:
+            file, old, new = MUTANTS[number]
+            text = (target / file).read_text()
+            if text.count(old) != 1:
+                raise SystemExit(f"mutant {number}: {file} has {old!r} {text.count(old)} times")
+        if said := killed(target, given.runs, only_world=given.only_world):
+            raise SystemExit(f"the code as it is fails: {said}")
+        for number in chosen:
+            file, old, new = MUTANTS[number]
+            text = (target / file).read_text()
+            (target / file).write_text(text.replace(old, new))
+            said = killed(target, given.runs, only_world=given.only_world)
+            (target / file).write_text(text)
+            print(
+                f"{number:3} {file}: {old.strip()[:60]!r}\n      {said or 'SURVIVES'}", flush=True
+            )
+            if not said:
+                survivors.append(number)
+    print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants killed; left: {survivors}")
+    return bool(survivors)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

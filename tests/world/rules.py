@@ -1,0 +1,541 @@
+"""What must hold in every world: after each step, at rest, and when everything is gone."""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from function import names
+from function.composers.admission import admits
+from function.composers.agents import needed
+from function.kube import objects
+from function.pods import record as records
+from tests.unit.composers.over_time import Wish
+from tests.world.clusters import Cluster, starts
+from tests.world.clusters import Key as RemoteKey
+from tests.world.function import Document, Reply
+from tests.world.plane import IN_USE, Key, controller, is_deleted, key_of, of_usage
+
+if TYPE_CHECKING:
+    from tests.world.acts import Play
+
+TIER_CONDITIONS = {"Accepted", "ClusterResolved", "ControlPlaneReady", "AgentsReady"}
+KVOFFLOAD = "KVOffloadReady"
+_IDENTITY = re.compile(r'kv_offload\.identity\W+([0-9a-f]+)|"cache_prefix\W+([\w-]+)')
+_AGENTS = "kv-offload-system"
+
+
+class Broken(AssertionError):
+    """A rule that does not hold."""
+
+
+def wired_to(document: Document | None) -> str:
+    """Return the remote name of the tier that a workload's pods are wired to, "" for none."""
+    template = (document or {}).get("spec", {}).get("template", {})
+    return str(template.get("metadata", {}).get("labels", {}).get(names.LABEL_WIRED, ""))
+
+
+def manifest(document: Document | None) -> Document | None:
+    return objects.unwrap(document) if document else None
+
+
+def condition(document: Document, kind: str) -> Document:
+    found = document.get("status", {}).get("conditions", [])
+    return next((c for c in found if c["type"] == kind), {})
+
+
+def status(document: Document, kind: str) -> str:
+    return str(condition(document, kind).get("status", "Unknown"))
+
+
+def _is_fleet(tier: Document) -> bool:
+    return "clusterSelector" in tier["spec"]
+
+
+def _stamped(tier: Document) -> Document:
+    """Return what of a tier's spec a fleet gives its children."""
+    own = ("clusterSelector", "rollout", "crossplane", "inferenceClusterRef")
+    return {key: value for key, value in tier["spec"].items() if key not in own}
+
+
+class Rules:
+    """`written_for`: by consumer, what its author had written when its engine was written last.
+
+    `spoilt`: tiers that somebody gave a spec that may be refused.
+    """
+
+    def __init__(self, play: "Play") -> None:
+        self.play = play
+        self.world = play.world
+        self.written_for: dict[str, Wish] = {}
+        self.spoilt: set[str] = set()
+        self.stores: dict[tuple[str, str, str], Any] = {}
+        # Consumers that had their turn, until their pods are up, and their tiers' remote names.
+        self.rolled: dict[str, str] = {}
+        self.created: dict[str, int] = {}  # at which step a consumer's engine was
+        self.two_cores = False
+        self.under_way: set[Key] = set()  # children that took an edit, until it works there
+        self.in_foreground = False  # whether somebody has removed a tier so
+        self.failed = ""
+        # Tiers that core sees as used, and since which step.
+        self.seen: dict[Key, int] = {}
+        self.world.seen = self.sees
+        self.world.happened = self.happened
+        self.world.core.applied = self.applied
+        self.world.core.answered = self.answered
+
+    def check(self) -> None:
+        """Raise what went wrong since the last check."""
+        if self.failed:
+            raise Broken(self.failed)
+
+    def broken(self, why: str) -> None:
+        self.failed = self.failed or why
+
+    def sees(self, key: Key, after: Document | None) -> None:
+        """A change reaches core's cache."""
+        if key[0] == "KVOffloadTier":
+            if after is None or IN_USE not in after["metadata"].get("labels", {}):
+                self.seen.pop(key, None)
+            else:
+                self.seen.setdefault(key, self.world.steps)
+
+    # Writes of core ------------------------------------------------------------------------------
+
+    def applied(
+        self,
+        composite: Key,
+        name: str,
+        before: Document | None,
+        after: Document | None,
+        wish: Wish | None,
+    ) -> None:
+        if wish is None:
+            if before is not None and after is None:
+                self.part_goes(composite, name, before)
+            elif before is not None and after is not None and after["kind"] == "KVOffloadTier":
+                self.child_is_written(composite, before, after)
+            return
+        if name == "engine":
+            self.engine_is_written(composite[2], manifest(before), manifest(after), wish)
+        if name.startswith("usage-") and after is None and before is not None:
+            self.usage_goes(composite, before)
+
+    def part_goes(self, tier: Key, name: str, part: Document) -> None:
+        """A part of a tier, or a child of a fleet, is dropped: not while core sees it used."""
+        if part["kind"] not in ("Object", "KVOffloadTier") or name.startswith("hold-"):
+            return
+        used = tier if part["kind"] == "Object" else key_of(part)
+        began = self.world.core.began[tier]
+        if self.seen.get(used, began) < began and self.world.store.is_used(used):
+            self.broken(f"{tier[2]} drops {name} while {used[2]} is used")
+
+    def child_is_written(self, fleet: Key, before: Document, after: Document) -> None:
+        """An edit reaches a cluster: not while it does not work yet where it came before."""
+        if _stamped(before) == _stamped(after) or is_deleted(before):
+            return
+        tier = self.world.store.documents[fleet]
+        own = key_of(after)
+        self.under_way = {key for key in self.under_way if not self.is_through(key)} - {own}
+        excused = {key for key in self.under_way if self.is_excused(key)}
+        most = tier["spec"].get("rollout", {}).get("maxUnavailable", "25%")
+        stays = self.members(tier)
+        others = [
+            key for key in self.under_way - excused if key in stays and not self.is_cut_off(key)
+        ]
+        if len(others) >= max(1, needed(most, len(stays))):
+            self.broken(f"the edit reaches {own[2]} while {sorted(k[2] for k in others)} take it")
+        self.under_way.add(own)
+
+    def is_cut_off(self, child: Key) -> bool:
+        """Whether nobody sees a child's cluster: it takes the edit when it is back."""
+        it = self.world.store.documents[child]
+        return self.world.clusters[it["spec"]["inferenceClusterRef"]["name"]].cut_off
+
+    def members(self, fleet: Document) -> set[Key]:
+        """Return a fleet's children on clusters that match; others are kept for their users."""
+        found = self.world.store.dependents(fleet["metadata"]["uid"])
+        wanted = self.clusters_of(fleet)
+        return {
+            key_of(child)
+            for child in found
+            if child["kind"] == "KVOffloadTier"
+            and child["spec"]["inferenceClusterRef"]["name"] in wanted
+            and not self.is_of_another(child)
+        }
+
+    def is_of_another(self, child: Document) -> bool:
+        """Whether a child was made for an earlier cluster of its cluster's name, and leaves."""
+        name = child["spec"]["inferenceClusterRef"]["name"]
+        cluster = self.world.store.documents[("InferenceCluster", "", name)]
+        made_for = child["metadata"].get("annotations", {}).get(names.ANNOTATION_CLUSTER)
+        return made_for not in (None, cluster["metadata"]["uid"])
+
+    def clusters_of(self, fleet: Document) -> set[str]:
+        """Return the clusters that a fleet selects, and nobody deletes."""
+        wanted = fleet["spec"]["clusterSelector"]["matchLabels"]
+        return {
+            cluster["metadata"]["name"]
+            for cluster in self.world.store.documents.values()
+            if cluster["kind"] == "InferenceCluster"
+            and not is_deleted(cluster)
+            and wanted.items() <= cluster["metadata"]["labels"].items()
+        }
+
+    def is_excused(self, child: Key) -> bool:
+        """Whether a child was not ready already when it took its edit."""
+        annotations = self.world.store.documents[child]["metadata"].get("annotations", {})
+        return names.ANNOTATION_UNREADY in annotations
+
+    def is_through(self, child: Key) -> bool:
+        """Whether a child has composed its edit, and enough agents run it; or it is gone."""
+        it = self.world.store.get(child)
+        if it is None or is_deleted(it):
+            return True
+        if it.get("status", {}).get("observedGeneration") != it["metadata"]["generation"]:
+            return False
+        least = it["spec"].get("readiness", {}).get("minAvailable", "90%")
+        for each in self.world.store.dependents(it["metadata"]["uid"]):
+            wanted = manifest(each) or {}
+            if each["kind"] != "Object" or wanted.get("kind") not in ("DaemonSet", "StatefulSet"):
+                continue
+            cluster = self.world.clusters[objects.provider_config(each)]
+            pods = cluster.pods.get(key_of(wanted), [])
+            template = wanted["spec"]["template"]
+            current = sum(pod.ready and pod.template == template for pod in pods)
+            if current < needed(least, len(pods)):
+                return False
+        return True
+
+    def engine_is_written(
+        self, consumer: str, before: Document | None, after: Document | None, wish: Wish
+    ) -> None:
+        asks = bool(wish.tier) and wish.policy != "Off"
+        if after is None:
+            self.broken(f"the engine of {consumer} is dropped")
+            return
+        was, now = wired_to(before), wired_to(after)
+        edited = self.written_for.get(consumer) != wish
+        self.written_for[consumer] = wish
+        if before is None:
+            self.created[consumer] = self.world.steps
+            if asks and wish.policy == "Required" and not now:
+                self.broken(f"{consumer} is Required and begins unwired")
+            return
+        if before["spec"]["template"] == after["spec"]["template"]:
+            return
+        if was and not now and asks and not (edited and wish.policy == "Optional"):
+            self.broken(f"{consumer} is unwired, and nobody asked for it")
+        # Another core has created it, and this one has not seen that.
+        unseen = self.two_cores and self.world.steps - self.created.get(consumer, 0) < 100
+        if not edited and not unseen and not (not was and wish.policy == "Required" and now):
+            self.rolls(consumer, now)
+
+    def rolls(self, consumer: str, mark: str) -> None:
+        """An engine gets other pods without an edit of its author: in its turn alone."""
+        tiers = self.world.store.documents.values()
+        rolling = any(
+            tier["kind"] == "KVOffloadTier"
+            and tier["spec"].get("wiring", {}).get("update") == "Rolling"
+            for tier in tiers
+        )
+        if not rolling:
+            self.broken(f"the pods of {consumer} are replaced, and nobody edited them")
+        self.rolled = {k: v for k, v in self.rolled.items() if k != consumer and not self.is_up(k)}
+        others = sorted(k for k, v in self.rolled.items() if v == mark)
+        if others:
+            self.broken(f"{consumer} moves while {others} do")
+        self.rolled[consumer] = mark
+
+    def is_up(self, consumer: str) -> bool:
+        """Whether an engine's pods all run what its Object says, and are ready."""
+        engine = self.engine(consumer)
+        if engine is None:
+            return True
+        wanted = manifest(engine) or {}
+        cluster = self.world.clusters[objects.provider_config(engine)]
+        pods = cluster.pods.get(key_of(wanted), [])
+        template = wanted["spec"]["template"]
+        return all(pod.ready and pod.template == template for pod in pods)
+
+    def engine(self, consumer: str) -> Document | None:
+        """Return the Object of a consumer's engine."""
+        it = self.world.store.get(("ModelReplica", "team-a", consumer))
+        found = self.world.store.dependents(it["metadata"]["uid"]) if it else []
+        kinds = ((each, (manifest(each) or {}).get("kind")) for each in found)
+        return next((each for each, kind in kinds if kind == "Deployment"), None)
+
+    def usage_goes(self, composite: Key, usage: Document) -> None:
+        """A consumer gives up a tier: not while core sees its engine wired to it."""
+        of = of_usage(usage)
+        for document in self.world.store.documents.values():
+            if controller(document) != controller(usage):
+                continue
+            mark = wired_to(manifest(self.world.core_view.get(key_of(document))))
+            if mark and mark == names.remote_name(of[1], of[2]):
+                self.broken(f"{composite[2]} gives up {of[2]} and its engine is wired to it")
+
+    def answered(
+        self, key: Key, before: Document, after: Document, reply: Reply, wish: Wish | None
+    ) -> None:
+        types = {kind for kind, _, _, _ in reply.conditions}
+        if key[0] == "KVOffloadTier":
+            wanted = TIER_CONDITIONS | ({"RolledOut"} if _is_fleet(after) else set())
+            if not (types >= wanted or reply.fatal or status(after, "Accepted") == "False"):
+                self.broken(f"{key[2]} has no condition {sorted(wanted - types)}")
+            if reply.fatal and key[2] not in self.may_be_refused():
+                self.broken(f"a fatal on {key[2]}: {reply.fatal}")
+        else:
+            if wish is not None and wish.tier and KVOFFLOAD not in types:
+                self.broken(f"{key[2]} has no condition {KVOFFLOAD}")
+            if reply.fatal:
+                self.broken(f"a fatal on {key[2]}: {reply.fatal}")
+            if status(after, "Ready") == "True" and "engine" not in reply.desired:
+                self.broken(f"{key[2]} is Ready and its engine is held back")
+
+    def may_be_refused(self) -> set[str]:
+        """Return the tiers, and children of them, whose spec somebody has spoilt."""
+        return {
+            key[2]
+            for key in self.world.store.documents
+            if key[0] == "KVOffloadTier"
+            for name in self.spoilt
+            if key[2] == name or key[2].startswith(f"{name}-")
+        }
+
+    # What happens on clusters --------------------------------------------------------------------
+
+    def happened(
+        self,
+        what: str,
+        cluster: Cluster,
+        key: RemoteKey,
+        before: Document | None,
+        after: Document | None,
+    ) -> None:
+        if what == "applied" and before is not None and after is None:
+            self.goes(cluster, key, before)
+        if what == "started" and key[1] != _AGENTS and before is not None:
+            self.engine_starts(cluster, key, before)
+        elif what == "started" and self.under_way:
+            self.under_way = {each for each in self.under_way if not self.is_through(each)}
+
+    def goes(self, cluster: Cluster, key: RemoteKey, document: Document) -> None:
+        """A workload is deleted on its cluster."""
+        if key[0] == "Deployment" and key[1] != _AGENTS and key[2] in self.play.wishes:
+            self.broken(f"the engine of {key[2]} is deleted on {cluster.name}")
+
+    def engine_starts(self, cluster: Cluster, key: RemoteKey, template: Document) -> None:
+        """What an engine stores under its identity is what all others store under it."""
+        mark = str(template["metadata"].get("labels", {}).get(names.LABEL_WIRED, ""))
+        if not mark:
+            return
+        container = template["spec"]["containers"][0]
+        words = [str(word) for word in container.get("args", [])]
+        found = _IDENTITY.search(str(template["spec"]))
+        if found is None:
+            return
+        own = (words[0], *(word for word in words if word.startswith("--dtype")))
+        image = str(container["image"])
+        there = self.stores.setdefault((cluster.name, mark, found[0]), (own, image))
+        if there != (own, image):
+            self.broken(f"{key[2]} stores {own} where {there} is")
+
+    # At rest -------------------------------------------------------------------------------------
+
+    def at_rest(self) -> None:
+        for key, tier in list(self.world.store.documents.items()):
+            if key[0] == "KVOffloadTier" and not is_deleted(tier):
+                self.tier_at_rest(key, tier)
+        for name in self.play.wishes:
+            self.consumer_at_rest(name)
+        self.nothing_is_stuck()
+        self.check()
+
+    def tier_at_rest(self, key: Key, tier: Document) -> None:
+        if status(tier, "Accepted") != "True":
+            if key[2] not in self.may_be_refused():
+                self.broken(f"{key[2]} is refused: {condition(tier, 'Accepted')}")
+            return
+        ready = status(tier, "Ready") == "True"
+        if "clusterSelector" in tier["spec"]:
+            self.fleet_at_rest(key, tier, ready)
+            return
+        works, why = self.works(key, tier)
+        if ready != works:
+            said = {c["type"]: c.get("message") for c in tier["status"]["conditions"]}
+            self.broken(f"{key[2]} says Ready={ready}: {why}; {said}")
+
+    def works(self, key: Key, tier: Document) -> tuple[bool, str]:
+        """Return whether a tier's agents serve on its cluster, and what is there."""
+        cluster = self.world.clusters[tier["spec"]["inferenceClusterRef"]["name"]]
+        there = self.world.store.get(("InferenceCluster", "", cluster.name))
+        if there is None and "providerConfigRef" not in tier["status"]:
+            return False, "no cluster"  # else what runs there is kept as it is
+        mark = names.remote_name(key[1], key[2])
+        for remote, document in cluster.documents.items():
+            if remote[1] != _AGENTS or not remote[2].startswith(mark):
+                continue
+            if remote[0] == "DaemonSet":
+                desired, ready, current = cluster.agents(remote)
+                least = needed(
+                    tier["spec"].get("readiness", {}).get("minAvailable", "90%"), desired
+                )
+                if current < desired and starts(document["spec"]["template"]):
+                    self.broken(f"{remote[2]}: {current} of {desired} agents are current")
+                if desired < 1 or ready < least:
+                    return False, f"{ready} of {desired} agents"
+            elif remote[0] in ("Deployment", "StatefulSet"):
+                pods = cluster.pods.get(remote, [])
+                if not all(pod.ready for pod in pods):
+                    return False, f"{remote[2]} is not ready"
+        return True, "all is there"
+
+    def fleet_at_rest(self, key: Key, tier: Document, ready: bool) -> None:
+        clusters = self.clusters_of(tier)
+        children = {
+            child["spec"]["inferenceClusterRef"]["name"]: child
+            for child in self.world.store.documents.values()
+            if controller(child) == tier["metadata"]["uid"] and child["kind"] == "KVOffloadTier"
+        }
+        kept = {
+            cluster
+            for cluster, child in children.items()
+            if self.world.store.is_used(key_of(child))
+        }
+        if children.keys() != clusters | kept:
+            self.broken(
+                f"{key[2]} has children on {sorted(children)}, and its clusters are"
+                f" {sorted(clusters)}, in use {sorted(kept)}"
+            )
+        waits = [
+            name
+            for name, child in children.items()
+            if name in clusters and _stamped(child) != _stamped(tier)
+        ]
+        fails = [
+            name
+            for name, child in children.items()
+            if not (status(child, "Ready") == "True" and self.is_through(key_of(child)))
+        ]
+        if waits and not fails and not tier["spec"].get("rollout", {}).get("paused"):
+            said = condition(tier, "RolledOut")
+            self.broken(f"{key[2]}: the edit does not reach {sorted(waits)}: {said}")
+        if (status(tier, "RolledOut") == "True") and waits:
+            self.broken(f"{key[2]} says RolledOut, and {sorted(waits)} wait")
+        works = bool(children) and all(
+            status(child, "Ready") == "True" and status(child, "Accepted") != "False"
+            for child in children.values()
+        )
+        if ready != works:
+            self.broken(f"{key[2]} says Ready={ready} of {sorted(children)}")
+
+    def consumer_at_rest(self, name: str) -> None:
+        wish = self.play.wishes[name]
+        it = self.world.store.get(("ModelReplica", "team-a", name))
+        if it is None or is_deleted(it):
+            return
+        engine = self.engine(name)
+        said = condition(it, KVOFFLOAD)
+        mark = wired_to(manifest(engine))
+        tier = self.found(wish.tier, wish.cluster)
+        if not wish.tier or wish.policy == "Off":
+            if engine is None or mark:
+                self.broken(f"{name} asks for nothing: {said}")
+            return
+        serves = (
+            tier is not None
+            and status(tier, "Ready") == "True"
+            and status(tier, "Accepted") == "True"
+            and admits(tier, "team-a")
+        )
+        if serves and tier is not None:
+            expected = names.remote_name("modelplane-system", tier["metadata"]["name"])
+            if wish.policy == "Required" and mark != expected:
+                self.broken(f"{name} is not wired to {tier['metadata']['name']}: {said}")
+            if mark == expected and said.get("status") != "True":
+                self.broken(f"{name} is wired and says {said}")
+        if said.get("status") == "True" and not serves:
+            self.broken(f"{name} says Wired, and its tier does not serve")
+        record = records.load(
+            (engine or {}).get("metadata", {}).get("annotations", {}).get(names.ANNOTATION_RECORD)
+        )[0]
+        says_wired = said.get("status") == "True" and tier is not None and record is not None
+        if says_wired and record.backend != tier["spec"]["backend"]:
+            self.broken(f"{name} says Wired, to {record.backend} that is gone: {said}")
+        if mark and not any(
+            usage["kind"] == "Usage"
+            and controller(usage) == it["metadata"]["uid"]
+            and names.remote_name(*of_usage(usage)[1:]) == mark
+            for usage in self.world.store.documents.values()
+        ):
+            self.broken(f"{name} is wired to {mark} without a Usage")
+        if not mark and any(
+            usage["kind"] == "Usage" and controller(usage) == it["metadata"]["uid"]
+            for usage in self.world.store.documents.values()
+        ):
+            self.broken(f"{name} is not wired and marks a tier as used")
+
+    def found(self, name: str, cluster: str) -> Document | None:
+        """Return the tier that a consumer on this cluster means."""
+        for tier in self.world.store.documents.values():
+            if tier["kind"] != "KVOffloadTier" or is_deleted(tier):
+                continue
+            labels = tier["metadata"].get("labels", {})
+            own = tier["metadata"]["name"] if "inferenceClusterRef" in tier["spec"] else ""
+            where = tier.get("status", {}).get("providerConfigRef", {}).get("name")
+            if name in (own, labels.get(names.LABEL_FLEET)) and where == cluster:
+                return tier
+        return None
+
+    def nothing_is_stuck(self) -> None:
+        """What is being deleted waits for nothing but a user of it."""
+        for key, document in self.world.store.documents.items():
+            if not is_deleted(document):
+                continue
+            if key[0] == "Object":
+                if self.is_cut_loose(document):
+                    continue
+                self.broken(f"Object {key[2]} cannot go: {condition(document, 'Synced')}")
+            elif key[0] == "ModelReplica":
+                if any(map(self.is_cut_loose, self.objects_of(document))):
+                    continue
+                self.broken(f"{key[2]} cannot go")
+            elif key[0] == "Usage":
+                self.broken(f"Usage {key[2]} of {of_usage(document)[2]} cannot go")
+            elif key[0] == "KVOffloadTier" and not (
+                self.is_used_below(document) or self.in_foreground
+            ):
+                self.broken(f"tier {key[2]} cannot go")
+
+    def objects_of(self, composite: Document) -> list[Document]:
+        found = self.world.store.dependents(composite["metadata"]["uid"])
+        return [each for each in found if each["kind"] == "Object"]
+
+    def is_cut_loose(self, document: Document) -> bool:
+        """Whether an Object stands on a cluster that was unregistered below it.
+
+        A consumer's, or a tier's that was removed in the foreground meanwhile: the garbage
+        collector takes the marks on a ProviderConfig before the Objects (a known limit).
+        """
+        config = document["spec"]["providerConfigRef"]["name"]
+        remote = manifest(document) or {}
+        gone = self.world.store.get(("ClusterProviderConfig", "", config)) is None
+        return gone and (remote["metadata"].get("namespace") != _AGENTS or self.in_foreground)
+
+    def is_used_below(self, tier: Document) -> bool:
+        store = self.world.store
+        children = store.dependents(tier["metadata"]["uid"])
+        return any(store.is_used(key_of(each)) for each in (tier, *children))
+
+    def all_gone(self) -> None:
+        left = sorted(
+            f"{key[0]} {key[2]}"
+            for key in self.world.store.documents
+            if key[0] not in ("InferenceCluster", "ClusterProviderConfig")
+        )
+        if left:
+            self.broken(f"it stays: {left}")
+        for cluster in self.world.clusters.values():
+            stays = sorted(f"{k[0]} {k[2]}" for k in cluster.documents if k[0] != "Namespace")
+            if stays:
+                self.broken(f"it stays on {cluster.name}: {stays}")
+        self.check()
