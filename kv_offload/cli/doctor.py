@@ -9,7 +9,7 @@ import click
 
 from kv_offload.cli import kubectl
 from kv_offload.cli.errors import Failed, user_errors
-from kv_offload.render import defaults, doctor, files
+from kv_offload.render import defaults, doctor, emit, files
 
 _KINDS = (
     "compositions.apiextensions.crossplane.io",
@@ -17,6 +17,7 @@ _KINDS = (
     "functions.pkg.crossplane.io",
     "mutatingadmissionpolicies.admissionregistration.k8s.io",
     "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
 )
 _PATH = click.Path(path_type=Path, exists=True, allow_dash=True)
 
@@ -29,12 +30,14 @@ _PATH = click.Path(path_type=Path, exists=True, allow_dash=True)
     show_default=True,
     help="Name of the installed Function.",
 )
-@click.option("--context", default="", help="Context of the kubeconfig.  [default: the current]")
+@kubectl.contexts
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
+    "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True
 )
 @user_errors()
-def command(documents: tuple[Path, ...], function_name: str, context: str, output: str) -> None:
+def command(
+    documents: tuple[Path, ...], function_name: str, contexts: tuple[str, ...], output: str
+) -> None:
     """Check that our step runs for all composites, and that it will keep running.
 
     It asks the control plane through your kubectl. DOCUMENTS are read instead: files or folders
@@ -46,6 +49,30 @@ def command(documents: tuple[Path, ...], function_name: str, context: str, outpu
     Examples:
       kv-offload doctor --context prod
     """
+    reports = {
+        context: _examine(documents, function_name, context)
+        for context in dict.fromkeys(contexts or ("",))
+    }
+    findings = [(context, f) for context, report in reports.items() for f in report.findings]
+    healthy = sum(report.healthy for report in reports.values())
+    if output != "text":
+        rows = [{"context": context, **asdict(finding)} for context, finding in findings]
+        shown = {"findings": rows, "healthy": healthy}
+        as_json = output == "json"
+        text = json.dumps(shown, indent=2, ensure_ascii=False) if as_json else emit.to_yaml([shown])
+        click.echo(text.rstrip())
+    for context, finding in findings if output == "text" else ():
+        mark = "✘" if finding.is_problem else "·"
+        where = f"{context}: " if len(reports) > 1 else ""
+        click.echo(f"{mark} {where}{finding.subject}: {finding.message}")
+    if any(finding.is_problem for _, finding in findings):
+        sys.exit(Failed.exit_code)
+    if output == "text":
+        click.echo(f"✔ {healthy} composites run with our step in their pipelines.")
+
+
+def _examine(documents: tuple[Path, ...], function_name: str, context: str) -> doctor.Report:
+    """Return what documents or a control plane show; raise InputError where that is nothing."""
     found = [d for path in documents for d in files.load(path)]
     if not documents:
         found, complete = kubectl.read(_KINDS, context)
@@ -54,17 +81,8 @@ def command(documents: tuple[Path, ...], function_name: str, context: str, outpu
     report = doctor.examine(found, function_name)
     if not report.examined:
         raise files.InputError(
-            "there is no Composition with our step, and no composite with its condition. Documents "
-            f"must hold the composites and: {', '.join((kubectl.XRDS, *_KINDS))}"
+            "there is no Composition with our step, and no composite with its condition"
+            + (f" in context {context}" if context else "")
+            + f". Documents must hold the composites and: {', '.join((kubectl.XRDS, *_KINDS))}"
         )
-    if output == "json":
-        findings = [asdict(finding) for finding in report.findings]
-        shown = {"findings": findings, "healthy": report.healthy}
-        click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
-    for finding in report.findings if output == "text" else ():
-        mark = "✘" if finding.is_problem else "·"
-        click.echo(f"{mark} {finding.subject}: {finding.message}")
-    if any(finding.is_problem for finding in report.findings):
-        sys.exit(Failed.exit_code)
-    if output == "text":
-        click.echo(f"✔ {report.healthy} composites run with our step in their pipelines.")
+    return report

@@ -17,18 +17,29 @@ XRDS = "compositeresourcedefinitions.apiextensions.crossplane.io"
 TIERS = "kvoffloadtiers.modelplane.ai"
 USAGES = "usages.protection.crossplane.io"
 
+contexts = click.option(
+    "--context",
+    "contexts",
+    multiple=True,
+    help="Context of the kubeconfig; more than once for several.  [default: the current]",
+)
 
-def read(kinds: Iterable[str], context: str = "") -> tuple[list[Document], bool]:
+
+def read(
+    kinds: Iterable[str], context: str = "", quiet: bool = False
+) -> tuple[list[Document], bool]:
     """Return all objects of these kinds (plural.group) and all composites, and if these are all.
 
     They are not where kubectl failed for some: what is not allowed is not seen.
 
     A kind that the API server does not have has none. `context`: of the kubeconfig, "" for its
-    current one, which is named on stderr. Raise InputError where kubectl is missing or refused.
+    current one, which is named on stderr unless `quiet`. Raise InputError where kubectl is missing
+    or refused.
     """
     # A pod with a service account has no context, and needs none.
     name = context or _run(["config", "view", "--output=jsonpath={.current-context}"])[0].strip()
-    click.echo(f"Reading the control plane of context {name or '(none)'}.", err=True)
+    if not quiet:
+        click.echo(f"Reading the control plane of context {name or '(none)'}.", err=True)
     chosen = [f"--context={name}"] if name else []
     # It lists what it can where an aggregated API is down, and then fails.
     listed = [*chosen, "api-resources", "--verbs=list", "--output=name"]

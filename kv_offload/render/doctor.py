@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from function import names
+from function.composers.conditions import TIER_CONDITIONS
 from function.kube import access
 from kv_offload.render import packaged
 
 Document = dict[str, Any]
 
 CONDITION = "KVOffloadReady"
+_OBJECTS = "kubernetes.m.crossplane.io"
 
 
 @dataclass(frozen=True, order=True)
@@ -67,6 +69,7 @@ class _Examination:
             *self.of_compositions(),
             *self.of_kinds(),
             *self.of_functions(),
+            *self.of_webhooks(),
         ]
         ours = [c for c in self.composites if _condition(c)]
         examined = self.healthy + len(ours) + len(list(filter(None, self.stepped().values())))
@@ -86,8 +89,7 @@ class _Examination:
                     yield _problem(document, self._unknown(name))
             elif self.has_step(revision):
                 self.healthy += 1
-                if condition and condition.get("status") != "True":
-                    yield _note(document, self._not_ready(condition))
+                yield from self._not_true(document)
             elif condition:
                 yield _problem(document, self._stale(condition, name))
             elif _kind_of(document) in stepped:
@@ -97,6 +99,20 @@ class _Examination:
                     " not wired, and no condition says so. Use a Composition with the step."
                 )
                 yield _problem(document, message)
+            elif _names_a_tier(document.get("spec")) and not self._has_composites(document):
+                other = _reference(document, "compositionRef")
+                message = (
+                    f"names a tier, and its Composition {other} has no step of {self.function}: "
+                    "its pods are not wired. Add the step: kubectl get composition "
+                    f"{other} -o yaml > f.yaml; kv-offload add-step f.yaml | kubectl apply -f -"
+                )
+                # What composes nothing yet may leave pods, and the step, to composites of its own.
+                yield (_problem if _composed(document) else _note)(document, message)
+
+    def _has_composites(self, document: Document) -> bool:
+        """Return whether a composite composes others, which hand the name of a tier on."""
+        kinds = {_kind_of(each) for each in self.composites}
+        return any(_kind_of(each) in kinds for each in _composed(document))
 
     def _unknown(self, revision: str) -> str:
         return (
@@ -104,9 +120,21 @@ class _Examination:
             " compositionrevisions to the kubectl get."
         )
 
-    def _not_ready(self, condition: Mapping[str, Any]) -> str:
-        state = f"{condition.get('status')} ({condition.get('reason')})"
-        return f"{CONDITION} is {state}: {condition.get('message', '')}"
+    def _not_true(self, document: Document) -> Iterator[Finding]:
+        """Yield what a composite with our step lacks: a reconcile, or our conditions as True."""
+        synced = access.condition(document, "Synced")
+        if synced.get("status") == "False":
+            message = f"Crossplane cannot reconcile it: {synced.get('message', '')}"
+            yield _problem(document, message)
+        ours = TIER_CONDITIONS if document.get("kind") == "KVOffloadTier" else (CONDITION,)
+        said = [access.condition(document, name) for name in ours]
+        for each in said:
+            if each and each.get("status") != "True":
+                state = f"{each.get('status')} ({each.get('reason')})"
+                yield _note(document, f"{each['type']} is {state}: {each.get('message', '')}")
+        if not any(said) and document.get("kind") != "InferenceCluster":
+            message = f"has none of our conditions: {self.function} has not answered for it yet."
+            yield _note(document, message)
 
     def _stale(self, condition: Mapping[str, Any], revision: str) -> str:
         return (
@@ -218,6 +246,32 @@ class _Examination:
             said = access.condition(ours, "Healthy").get("message", "")
             yield _problem(ours, f"is not healthy: {said}")
 
+    def of_webhooks(self) -> Iterator[Finding]:
+        """Yield webhooks of others that may change what we compose, or who asks for it."""
+        for document in self.by_kind["MutatingWebhookConfiguration"]:
+            for hook in access.objects(document, "webhooks"):
+                if any(map(_covers_ours, access.objects(hook, "rules"))):
+                    yield _note(
+                        document,
+                        f"webhook {hook.get('name')} may change Objects or tiers before they are "
+                        "stored. If Objects never settle, exclude them there.",
+                    )
+
+
+def _covers_ours(rule: Mapping[str, Any]) -> bool:
+    groups = access.at(rule, "apiGroups")
+    return isinstance(groups, list) and any(g in groups for g in ("*", names.GROUP, _OBJECTS))
+
+
+def _names_a_tier(value: Any) -> bool:
+    """Return whether a spec names a tier somewhere, by our annotation or our field."""
+    if isinstance(value, dict):
+        return any(
+            (key in (names.ANNOTATION_TIER, "kvOffloadTierRef") and item) or _names_a_tier(item)
+            for key, item in value.items()
+        )
+    return isinstance(value, list) and any(map(_names_a_tier, value))
+
 
 def _opened(documents: Iterable[Document]) -> Iterator[Document]:
     for document in documents:
@@ -235,6 +289,14 @@ def _reference(document: Mapping[str, Any], field_name: str) -> str:
     """Return the name in a composite's reference, in either generation of definitions."""
     path = ("spec", "crossplane", field_name, "name")
     return access.text(document, *path) or access.text(document, "spec", field_name, "name")
+
+
+def _composed(document: Mapping[str, Any]) -> list[Document]:
+    """Return what a composite composes, as its references say, in either generation."""
+    for path in (("spec", "crossplane", "resourceRefs"), ("spec", "resourceRefs")):
+        if found := access.objects(document, *path):
+            return found
+    return []
 
 
 def _default(definition: Mapping[str, Any]) -> str:

@@ -1,15 +1,24 @@
 """The state of tiers and their consumers, from documents of a control plane."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from function import names
 from function.api.tier import TierSpec
 from function.composers import usage
-from function.composers.conditions import CONDITION_AGENTS, CONDITION_CONTROL_PLANE, TIER_CONDITIONS
+from function.composers.conditions import (
+    CONDITION_AGENTS,
+    CONDITION_CONTROL_PLANE,
+    CONDITION_ROLLED_OUT,
+    CONDITION_SERVING,
+    TIER_CONDITIONS,
+)
 from function.composers.consumer.composer import CONDITION
+from function.composers.rollout import Progress, reference
+from function.composers.serving import CONSUMER_CONDITION
+from function.composers.waves import State
 from function.kube import access
 from function.reasons import Reason
 from kv_offload.docs.reasons import REASONS
@@ -22,6 +31,8 @@ NAMESPACE = str(TierSpec.model_fields["namespace"].default)
 _CHOSEN = frozenset({Reason.TURNED_OFF, Reason.NOT_REQUESTED})
 # Core's circuit breaker: news of the tier comes late, and nothing is wrong with it.
 _RESPONSIVE = "Responsive"
+# A fleet's edit that goes its way.
+_MOVES = frozenset({State.PROGRESSING, State.PAUSED})
 # Core's own come last: they only repeat what ours say.
 _ORDER = (*TIER_CONDITIONS, "Synced", "Ready")
 
@@ -41,10 +52,12 @@ class Problem:
 class TierState:
     """One KVOffloadTier. `fleet`: the name of the one that composed it, "" for others.
 
-    `cluster`: as its status says, for a fleet how many of its clusters are ready. `notes`: what
-    moves without being wrong.
+    `context`: of the kubeconfig, "" for files. `cluster`: as its status says, for a fleet how many
+    of its clusters are ready. `consumers`: how many composites' Usages name it, or a child of it.
+    `hits`, `used`: of its observer, in steps. `notes`: what moves without being wrong.
     """
 
+    context: str
     namespace: str
     name: str
     fleet: str
@@ -52,7 +65,9 @@ class TierState:
     cluster: str
     agents: str
     capacity_gib: int
-    consumers: str
+    consumers: int
+    hits: str
+    used: str
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
 
@@ -60,15 +75,23 @@ class TierState:
     def reference(self) -> str:
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def state(self) -> str:
+        """Return Ready, Problem, or Unknown where no condition says that something is wrong."""
+        if not self.problems:
+            return "Ready"
+        return "Problem" if any(p.status == "False" for p in self.problems) else "Unknown"
+
 
 @dataclass(frozen=True)
 class ConsumerState:
     """One composite with our condition. `tiers`: those that it uses, by its Usages.
 
     `chosen`: not wired, since its users turned it off or no longer ask. `stale`: why the condition
-    may be of an older spec, "" where it is not.
+    may be of an older spec, "" where it is not. `serving`: why its engines do not use the tier.
     """
 
+    context: str
     kind: str
     namespace: str
     name: str
@@ -79,10 +102,15 @@ class ConsumerState:
     message: str
     fix: str
     stale: str
+    serving: str
 
     @property
     def has_problem(self) -> bool:
-        return bool(self.stale) or not (self.wired or self.chosen)
+        return bool(self.stale or self.serving) or not (self.wired or self.chosen)
+
+    @property
+    def path(self) -> str:
+        return "/".join(filter(None, (self.namespace, self.name)))
 
 
 @dataclass(frozen=True)
@@ -104,19 +132,44 @@ class Status:
         }
 
 
-def status(documents: Sequence[Document], only: str = "") -> Status:
-    """Return the state of every tier and consumer among the documents.
+def merged(found: Iterable[Status]) -> Status:
+    """Return the state of several control planes as one."""
+    every = list(found)
+    return Status(
+        tuple(tier for each in every for tier in each.tiers),
+        tuple(consumer for each in every for consumer in each.consumers),
+    )
+
+
+def status(documents: Sequence[Document], only: str = "", context: str = "") -> Status:
+    """Return the state of every tier and consumer among the documents of one control plane.
 
     `only`: a tier's name or namespace/name; its fleet's children and its consumers stay with it,
     and so do consumers that may ask for it in vain.
     """
-    found = [_tier(d) for d in documents if _is_tier(d)]
     used: dict[usage.Consumer, set[str]] = defaultdict(set)
+    users: dict[str, set[usage.Consumer]] = defaultdict(set)
+    moving: dict[str, set[str]] = defaultdict(set)
     for each in documents:
-        if each.get("kind") == "Usage":
-            named = access.texts(each, "metadata", "annotations").get(names.ANNOTATION_USED_TIER)
-            used[usage.user(each)] |= {named} if named else set()
-    consumers = [_consumer(d, c, used) for d in documents if (c := access.condition(d, CONDITION))]
+        annotations = access.texts(each, "metadata", "annotations")
+        named = annotations.get(names.ANNOTATION_USED_TIER)
+        if each.get("kind") == "Usage" and named:
+            who = usage.user(each)
+            used[who].add(named)
+            users[named].add(who)
+            users[access.texts(each, "metadata", "labels").get(names.LABEL_USED_FLEET, "")].add(who)
+            if annotations.get(names.ANNOTATION_PROGRESS) == Progress.MOVING:
+                moving[named].add(reference(who))
+    found = []
+    for each in documents:
+        if _is_tier(each):
+            place = access.named(each)[1:]
+            own = "/".join(place)
+            count = len(users[own] | users[names.reference(*place)])
+            found.append(_tier(each, context, count, sorted(moving[own])))
+    consumers = [
+        _consumer(d, c, used, context) for d in documents if (c := access.condition(d, CONDITION))
+    ]
     if only:
         found = [t for t in found if only in _called(t)]
         kept = {t.reference for t in found}
@@ -147,11 +200,13 @@ def _number(value: Any) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _tier(document: Document) -> TierState:
+def _tier(document: Document, context: str, users: int, moving: Sequence[str]) -> TierState:
     _, namespace, name = access.named(document)
     state = access.mapping(document, "status")
     agents = access.mapping(state, "agents")
+    serving = access.mapping(state, "serving")
     return TierState(
+        context=context,
         namespace=namespace,
         name=name,
         fleet=access.texts(document, "metadata", "labels").get(names.LABEL_FLEET, ""),
@@ -159,9 +214,11 @@ def _tier(document: Document) -> TierState:
         cluster=access.text(state, "cluster"),
         agents=f"{_number(agents.get('ready'))}/{_number(agents.get('desired'))}",
         capacity_gib=_number(state.get("capacityGiB")),
-        consumers=access.text(state, "consumers"),
+        consumers=users,
+        hits=access.text(serving, "hits"),
+        used=access.text(serving, "used"),
         problems=tuple(_problems(document)),
-        notes=tuple(_notes(document)),
+        notes=tuple(_notes(document, users, moving)),
     )
 
 
@@ -174,6 +231,7 @@ def _problems(document: Document) -> Iterator[Problem]:
     _, namespace, name = access.named(document)
     said = {str(c.get("type")): c for c in _conditions(document)}
     said.pop(_RESPONSIVE, None)
+    said = {kind: each for kind, each in said.items() if not _is_note(each)}
     ordered = [*(kind for kind in _ORDER if kind in said), *sorted(set(said) - set(_ORDER))]
     wrong = [said[kind] for kind in ordered if said[kind].get("status") != "True"]
     if "Ready" not in said:
@@ -186,15 +244,24 @@ def _problems(document: Document) -> Iterator[Problem]:
         if kind in (CONDITION_CONTROL_PLANE, CONDITION_AGENTS) and cluster and "/" not in cluster:
             there = access.text(document, "spec", "namespace") or NAMESPACE
             selector = f"app.kubernetes.io/instance={names.remote_name(namespace, name)}"
-            look = f"on {cluster}: kubectl get pods --namespace {there} --selector {selector}"
+            pods = f"kubectl get pods --output wide --namespace {there} --selector {selector}"
+            look = f"on {cluster}: {pods}"
         said_by = {key: str(each.get(key, "")) for key in ("status", "reason", "message")}
         yield Problem(condition=kind, **said_by, look=look)
 
 
-def _notes(document: Document) -> Iterator[str]:
+def _is_note(condition: Document) -> bool:
+    """Return whether a condition is not True without anything being wrong."""
+    kind, reason = condition.get("type"), condition.get("reason")
+    if kind == CONDITION_ROLLED_OUT:
+        return condition.get("status") == "False" and reason in _MOVES
+    return kind == CONDITION_SERVING and condition.get("status") == "Unknown"
+
+
+def _notes(document: Document, users: int, moving: Sequence[str]) -> Iterator[str]:
     metadata, state = access.mapping(document, "metadata"), access.mapping(document, "status")
     if metadata.get("deletionTimestamp"):
-        yield f"being deleted; used by {access.text(state, 'consumers') or 'nobody'}"
+        yield f"being deleted; used by {users or 'nobody'}"
     if _is_older(document, access.condition(document, "Ready")):
         yield "its newest edit is not reconciled yet"
     if access.condition(document, _RESPONSIVE).get("status") == "False":
@@ -202,11 +269,12 @@ def _notes(document: Document) -> Iterator[str]:
             "Crossplane drops some of its watch events, so that its status is late: raise "
             "--circuit-breaker-burst (docs/install.md)"
         )
-    wiring = access.mapping(state, "wiring")
-    if wiring.get("behind"):
-        named = wiring.get("moving") or wiring.get("turns")
-        moving = ", ".join(map(str, named)) if isinstance(named, list) else "nobody"
-        yield f"its wiring rolls: {wiring['behind']} consumers are behind, now {moving}"
+    for each in filter(_is_note, _conditions(document)):
+        yield f"{each['type']} ({each.get('reason')}): {each.get('message', '')}"
+    remaining = access.text(state, "wiring", "remaining")
+    if remaining not in ("", "0"):
+        now = ", ".join(moving) or "nobody"
+        yield f"its wiring rolls: {remaining} consumers remain, now {now}"
 
 
 def _is_older(document: Document, condition: Document) -> bool:
@@ -225,13 +293,16 @@ def _stale(document: Document, condition: Document) -> str:
 
 
 def _consumer(
-    document: Document, condition: Document, used: dict[usage.Consumer, set[str]]
+    document: Document, condition: Document, used: dict[usage.Consumer, set[str]], context: str
 ) -> ConsumerState:
     kind, namespace, name = access.named(document)
     reason = str(condition.get("reason", ""))
     wired = condition.get("status") == "True"
     known = {str(row.name): row.fix for row in REASONS.values()}
+    serving = access.condition(document, CONSUMER_CONDITION)
+    idle = f"{serving.get('reason')}: {serving.get('message', '')}"
     return ConsumerState(
+        context=context,
         kind=kind,
         namespace=namespace,
         name=name,
@@ -242,17 +313,73 @@ def _consumer(
         message=str(condition.get("message", "")),
         fix="" if wired or reason in _CHOSEN else known.get(reason, ""),
         stale=_stale(document, condition),
+        serving=idle if wired and serving.get("status") == "False" else "",
     )
 
 
 def lines(found: Status) -> Iterator[str]:
     """Yield what people read; a message of theirs has no line breaks and no control characters."""
-    for line in _lines(found):
-        yield "".join(each if each.isprintable() else " " for each in line)
+    return map(printable, _lines(found))
+
+
+def wide(found: Status) -> Iterator[str]:
+    """Yield two tables, a row for each tier and for each consumer."""
+    tiers = [
+        (
+            *(t.context, t.namespace, t.name, t.fleet, t.backend, t.cluster, t.agents),
+            *(str(t.capacity_gib or ""), str(t.consumers), t.hits, t.used, t.state),
+            " ".join(f"{p.condition}={p.status}({p.reason})" for p in t.problems),
+        )
+        for t in found.tiers
+    ]
+    head = "CONTEXT NAMESPACE TIER FLEET BACKEND CLUSTER AGENTS GIB USED-BY HITS USED STATE WHY"
+    yield from _table(head.split(), tiers)
+    consumers = [
+        (
+            c.context,
+            c.namespace,
+            c.kind,
+            c.name,
+            ",".join(c.tiers),
+            c.reason,
+            c.serving or c.stale or ("" if c.wired else c.message),
+        )
+        for c in found.consumers
+    ]
+    if consumers:
+        yield ""
+        yield from _table(
+            ["CONTEXT", "NAMESPACE", "KIND", "NAME", "TIERS", "REASON", "WHY"], consumers
+        )
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    table = [head, *([printable(cell) or "-" for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        yield "  ".join(f"{c:{w}}" for c, w in zip(row, widths, strict=True)).rstrip()
+
+
+def printable(text: str) -> str:
+    """Return the text without control characters and line breaks."""
+    return "".join(each if each.isprintable() else " " for each in text)
 
 
 def _lines(found: Status) -> Iterator[str]:
-    for tier in found.tiers:
+    contexts = dict.fromkeys(
+        [*(tier.context for tier in found.tiers), *(c.context for c in found.consumers)]
+    )
+    for context in contexts:
+        if len(contexts) > 1:
+            yield f"Context {context}:"
+        yield from _of_context(
+            [each for each in found.tiers if each.context == context],
+            [each for each in found.consumers if each.context == context],
+        )
+
+
+def _of_context(tiers: Iterable[TierState], consumers: Iterable[ConsumerState]) -> Iterator[str]:
+    for tier in tiers:
         yield _title(tier)
         indent = "    " if tier.fleet else "  "
         for problem in tier.problems:
@@ -260,12 +387,11 @@ def _lines(found: Status) -> Iterator[str]:
             yield f"{indent}{problem.condition}={problem.status}{reason}: {problem.message}"
             yield f"{indent}look: {problem.look}"
         yield from (f"{indent}{note}" for note in tier.notes)
-    for consumer in found.consumers:
+    for consumer in consumers:
         mark = "✘" if consumer.has_problem else "✔" if consumer.wired else "·"
-        name = "/".join(filter(None, (consumer.namespace, consumer.name)))
-        tiers = f" to {', '.join(consumer.tiers)}" if consumer.tiers else ""
-        yield f"{mark} {consumer.kind} {name}: {consumer.reason}{tiers}"
-        said = ("" if consumer.wired else consumer.message, consumer.stale)
+        to = f" to {', '.join(consumer.tiers)}" if consumer.tiers else ""
+        yield f"{mark} {consumer.kind} {consumer.path}: {consumer.reason}{to}"
+        said = ("" if consumer.wired else consumer.message, consumer.stale, consumer.serving)
         yield from (f"  {text}" for text in said if text)
         if consumer.fix:
             yield f"  fix: {consumer.fix}"
@@ -274,7 +400,9 @@ def _lines(found: Status) -> Iterator[str]:
 def _title(tier: TierState) -> str:
     mark = "✘" if tier.problems else "✔"
     where = f"{tier.backend} on {tier.cluster}" if tier.cluster else tier.backend
-    used = f"used by {tier.consumers}" if tier.consumers else "used by nobody yet"
+    used = f"used by {tier.consumers}" if tier.consumers else "used by nobody"
     held = f", {tier.capacity_gib} GiB" if tier.capacity_gib else ""
+    held += f", {tier.used} used" if tier.used else ""
+    held += f", hits {tier.hits}" if tier.hits else ""
     indent = "  " if tier.fleet else ""
     return f"{indent}{mark} {tier.reference}: {where}, agents {tier.agents}{held}, {used}"

@@ -18,6 +18,11 @@ ROOT = Path(__file__).resolve().parents[3]
 TIER = ROOT / "example/lmcache/tier.yaml"
 REQUIRED = ROOT / "example/lmcache/required"
 
+KSERVE_MODEL = """\
+apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+spec: {predictor: {model: {modelFormat: {name: huggingface}}}}
+"""
 DEPLOYMENT = """\
 apiVersion: apps/v1
 kind: Deployment
@@ -574,8 +579,11 @@ def test_explain_needs_the_required_tier(write) -> None:
 
 
 TAKERS = {
-    "vllm/vllm-openai:v0.23.0": "LMCache, mode InProcess; Native",
-    "vllm/vllm-openai:v0.29.0": ("LMCache, ipc SharedMemory, image.tag v0.5.4; Mooncake; Native"),
+    "vllm/vllm-openai:v0.23.0": "LMCache, mode InProcess; Mooncake, payload; Native",
+    "vllm/vllm-openai:v0.29.0": (
+        "LMCache, payload; LMCache, ipc SharedMemory, payload; LMCache, ipc SharedMemory, "
+        "image.tag v0.5.4; Mooncake; Native"
+    ),
     "vllm/vllm-openai:latest": "Native",
     "lmsysorg/sglang:v0.5.23": "Mooncake; HiCache",
     "vllm/vllm-openai:v0.9.0": "",
@@ -665,10 +673,18 @@ def test_validate_reads_folders_recursively(tmp_path: Path) -> None:
     assert run("validate", tmp_path / "chart").exit_code == 2, "a template is no tier yet"
 
 
+def test_validate_refuses_two_documents_of_one_name_in_a_file(write) -> None:
+    text = TIER.read_text()
+    result = run("validate", write("t.yaml", f"{text}\n---\n{text}"))
+    assert result.exit_code == 1
+    assert result.stdout.count("metadata.name: another document of this file has it") == 2
+
+
 @pytest.mark.parametrize(
     ("workload", "tier", "message"),
     [
         ("apiVersion: v1\nkind: Secret\n", None, "Secret is not a known kind of workload"),
+        (KSERVE_MODEL, None, "Write the engine under spec.predictor.containers"),
         (DEPLOYMENT, DEPLOYMENT, "kind is Deployment, expected KVOffloadTier"),
         (DEPLOYMENT, TIER.read_text().replace("backend:", "bakend:"), "did you mean backend?"),
     ],
@@ -701,6 +717,21 @@ def test_plan_prints_effects_and_fails_on_a_refused_edit(write) -> None:
     refused = run("plan", moved, "--now", TIER)
     assert refused.exit_code == 3
     assert "inferenceClusterRef cannot be changed" in refused.stdout
+
+
+def test_clusters_are_read_from_a_list(write) -> None:
+    """As `kubectl get -o yaml` writes them."""
+    folder = Path("example/fleet")
+    text = (folder / "tier.yaml").read_text(encoding="utf-8")
+    bigger = write("bigger.yaml", text.replace("sizeGiB: 200", "sizeGiB: 250"))
+    items = list(yaml.safe_load_all((folder / "required/clusters.yaml").read_text()))
+    listed = write(
+        "list.yaml", yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items})
+    )
+    planned = run("plan", bigger, "--now", folder / "tier.yaml", "-e", listed)
+    assert "wave 1 of 2: gke-h200-canary" in planned.stdout
+    shown = run("render", folder / "tier.yaml", "-e", listed, "-o", "tree")
+    assert "differs: lmcache.l1.sizeGiB: 200 -> 100\n" in shown.stdout
 
 
 def test_log_goes_to_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -817,3 +848,40 @@ def test_status_says_why_there_is_none(kubectl, monkeypatch: pytest.MonkeyPatch)
         assert words in result.stderr
     monkeypatch.setenv("PATH", "/nowhere")
     assert "kubectl is not on the path" in run("status").stderr
+
+
+def test_status_of_several_contexts_in_every_format(kubectl) -> None:
+    kubectl(f"{XRDS} kvoffloadtiers.modelplane.ai modelreplicas.modelplane.ai pods")
+    two = ("status", "--context", "eu", "--context", "us", "-o")
+    for output, read in (("json", json.loads), ("yaml", yaml.safe_load)):
+        result = run(*two, output)
+        assert result.exit_code == 1, result.output
+        assert [each["context"] for each in read(result.stdout)["tiers"]] == ["eu", "us"]
+    assert "Context us:" in run(*two, "text").stdout
+    assert run(*two, "wide").stdout.startswith("CONTEXT")
+    assert run(*two, "html").stdout.startswith("<!doctype html>")
+    away = run("status", "--context", "eu", "--context", "away")
+    assert (away.exit_code, away.stdout) == (2, ""), "half a fleet must not look whole"
+
+
+def test_status_watch_prints_changes_only(kubectl, monkeypatch: pytest.MonkeyPatch) -> None:
+    kubectl(f"{XRDS} kvoffloadtiers.modelplane.ai modelreplicas.modelplane.ai pods")
+    rounds = iter(range(2))
+
+    def sleep(seconds: float) -> None:
+        assert seconds == 3
+        if next(rounds, None) is None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("kv_offload.cli.status.time.sleep", sleep)
+    result = run("status", "--watch", "--every", "3")
+    assert result.stdout.count("✔ ModelReplica team-a/qwen-0: Wired") == 1
+    assert result.stderr.count("Reading the control plane") == 1
+    for refused in (["--watch", str(TIER)], ["--watch", "-o", "html"]):
+        assert run("status", *refused).exit_code == 2
+
+
+def test_doctor_of_several_contexts_fails_where_one_has_nothing(kubectl) -> None:
+    kubectl(f"{XRDS} kvoffloadtiers.modelplane.ai modelreplicas.modelplane.ai pods")
+    result = run("doctor", "--context", "eu", "--context", "us")
+    assert result.exit_code == 2, "kubectl fails for some kinds"

@@ -63,6 +63,55 @@ def function(healthy: str = "True", name: str = OURS) -> Document:
     return {"kind": "Function", "metadata": {"name": name}, "status": {"conditions": [condition]}}
 
 
+def asking(used: str, revised: str, name: str = "asks", composes: str = "Object") -> Document:
+    """A replica whose pod template names a tier."""
+    found = replica(name, used, revised, ours=False)
+    if composes:
+        kind = {"apiVersion": "modelplane.ai/v1alpha1", "kind": composes}
+        found["spec"]["crossplane"]["resourceRefs"] = [{**kind, "name": "x"}]
+    annotations = {"modelplane.ai/kv-offload-tier": "kv/chat"}
+    member = {"template": {"metadata": {"annotations": annotations}}}
+    found["spec"]["engines"] = [{"members": [member]}]
+    return found
+
+
+def parent(used: str, revised: str, composes: str = "ModelReplica") -> Document:
+    return {**asking(used, revised, "parent", composes), "kind": "ModelDeployment"}
+
+
+def unsynced(used: str, revised: str) -> Document:
+    found = replica("new", used, revised, ours=False)
+    condition = {"type": "Synced", "status": "False", "message": "no function"}
+    return {**found, "status": {"conditions": [condition]}}
+
+
+def starting(used: str, revised: str) -> Document:
+    found = replica("chat", used, revised)
+    reason = {"reason": "Starting", "message": "2 of 3 agents are ready."}
+    conditions = [
+        {"type": "Accepted", "status": "True"},
+        {"type": "AgentsReady", "status": "False", **reason},
+    ]
+    metadata = {"name": "chat", "namespace": "kv"}
+    return {
+        **found,
+        "kind": "KVOffloadTier",
+        "metadata": metadata,
+        "status": {"conditions": conditions},
+    }
+
+
+def webhook(name: str, group: str) -> Document:
+    rule = {"apiGroups": [group], "resources": ["*"], "operations": ["CREATE"]}
+    return {
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [{"name": f"{name}.example.org", "rules": [rule]}],
+    }
+
+
+OF_TIERS = composition("tiers", OURS)
+OF_TIERS["spec"]["compositeTypeRef"]["kind"] = "KVOffloadTier"
 THEIRS = composition("theirs", "compose", **PACKAGED)
 MINE = packaged.copied(THEIRS, "mine", "kv-offload", OURS, "")
 UPGRADED = composition("theirs", "compose-v2", **PACKAGED)
@@ -160,6 +209,48 @@ CASES: dict[str, tuple[list[Document], list[str], list[str], int]] = {
         [*WELL[:-1], function(name="other")],
         [f"Function {OURS}: is not installed"],
         [],
+        1,
+    ),
+    "nobody has the step that a composite asks for": (
+        [THEIRS, *REVISIONS, asking("theirs", "theirs-1")],
+        ["ModelReplica team-a/asks: names a tier, and its Composition theirs has no step"],
+        [],
+        0,
+    ),
+    "a parent that hands the name of a tier on to its replicas": (
+        [THEIRS, *REVISIONS, parent("theirs", "theirs-1"), MINE, WIRED, *policy("mine")],
+        [],
+        [],
+        1,
+    ),
+    "one that composes nothing yet": (
+        [MINE, THEIRS, *policy("mine"), *REVISIONS, parent("other", "theirs-1", composes="")],
+        [],
+        ["ModelDeployment team-a/parent: names a tier, and its Composition other has no step"],
+        0,
+    ),
+    "no reconcile, and no answer yet": (
+        [MINE, *REVISIONS, unsynced("mine", "mine-1")],
+        ["ModelReplica team-a/new: Crossplane cannot reconcile it: no function"],
+        [
+            "Composition mine: is a copy",
+            "ModelReplica team-a/new: has none of our conditions",
+        ],
+        1,
+    ),
+    "a tier that is not ready": (
+        [OF_TIERS, revision("tiers-1", OURS), starting("tiers", "tiers-1")],
+        [],
+        ["KVOffloadTier kv/chat: AgentsReady is False (Starting): 2 of 3"],
+        1,
+    ),
+    "a webhook of others": (
+        [*WELL, webhook("all", "*"), webhook("pods", ""), webhook("tiers", "modelplane.ai")],
+        [],
+        [
+            "MutatingWebhookConfiguration all: webhook all.example.org may change",
+            "MutatingWebhookConfiguration tiers: webhook tiers.example.org may change",
+        ],
         1,
     ),
     "a sick function": (

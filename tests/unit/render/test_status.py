@@ -28,7 +28,7 @@ def tier(name: str, *conditions: Document, fleet: str = "", **fields: Any) -> Do
             "cluster": "gpu",
             "agents": {"ready": 3, "desired": 3},
             "capacityGiB": 600,
-            "consumers": "2",
+            "consumers": "1+",
             "conditions": list(conditions or WELL),
             **fields,
         },
@@ -44,12 +44,22 @@ def replica(name: str, condition: Document) -> Document:
     }
 
 
-def usage_of(name: str, consumer: str) -> Document:
+def silent(name: str) -> Document:
+    found = replica(name, said("KVOffloadReady", reason="Wired"))
+    found["status"]["conditions"].append(
+        said("KVOffloadServing", "False", "Silent", "it looks nothing up.")
+    )
+    return found
+
+
+def usage_of(name: str, consumer: str, progress: str = "", fleet: str = "") -> Document:
     return {
         "kind": "Usage",
         "metadata": {
             "namespace": "team-a",
+            "labels": {"modelplane.ai/kv-offload-used-fleet": fleet} if fleet else {},
             "annotations": {
+                "modelplane.ai/kv-offload-progress": progress,
                 "modelplane.ai/kv-offload-used-tier": f"kv/{name}",
                 "modelplane.ai/kv-offload-consumer": (
                     f'{{"namespace":"team-a","kind":"ModelReplica","name":"{consumer}"}}'
@@ -61,9 +71,12 @@ def usage_of(name: str, consumer: str) -> Document:
 
 STARTING = said("AgentsReady", "False", "Starting", "2 of 3 agents are ready.")
 NOT_READY = said("Ready", "False", "Creating")
-TITLE = "kv/chat: LMCache on gpu, agents 3/3, 600 GiB, used by 2"
+TITLE = "kv/chat: LMCache on gpu, agents 3/3, 600 GiB, used by"
 DESCRIBE = "kubectl describe kvoffloadtier --namespace kv"
-PODS = "kubectl get pods --namespace kv-offload-system --selector app.kubernetes.io/instance="
+PODS = (
+    "kubectl get pods --output wide --namespace kv-offload-system "
+    "--selector app.kubernetes.io/instance="
+)
 HELD = said("KVOffloadReady", "False", "TierNotFound", "main: There is no KVOffloadTier kv/chatt.")
 
 # name: (documents, lines)
@@ -74,24 +87,24 @@ SHOWN: dict[str, tuple[list[Document], list[str]]] = {
             replica("qwen", said("KVOffloadReady", reason="Wired")),
             usage_of("chat", "qwen"),
         ],
-        [f"✔ {TITLE}", "✔ ModelReplica team-a/qwen: Wired to kv/chat"],
+        [f"✔ {TITLE} 1", "✔ ModelReplica team-a/qwen: Wired to kv/chat"],
     ),
     "an agent is not ready": (
         [tier("chat", said("Accepted"), STARTING, NOT_READY)],
         [
-            f"✘ {TITLE}",
+            f"✘ {TITLE} nobody",
             "  AgentsReady=False (Starting): 2 of 3 agents are ready.",
             f"  look: on gpu: {PODS}{remote_name('kv', 'chat')}",
         ],
     ),
     "only core says why": (
         [tier("chat", *WELL[:3], said("Ready", "False", "Creating", "Unready: x"))],
-        [f"✘ {TITLE}", "  Ready=False (Creating): Unready: x", f"  look: {DESCRIBE} chat"],
+        [f"✘ {TITLE} nobody", "  Ready=False (Creating): Unready: x", f"  look: {DESCRIBE} chat"],
     ),
     "nobody has reconciled it": (
         [{**tier("chat"), "status": {}}],
         [
-            "✘ kv/chat: LMCache, agents 0/0, used by nobody yet",
+            "✘ kv/chat: LMCache, agents 0/0, used by nobody",
             "  Ready=Unknown: Crossplane has not reconciled it yet.",
             f"  look: {DESCRIBE} chat",
         ],
@@ -99,7 +112,7 @@ SHOWN: dict[str, tuple[list[Document], list[str]]] = {
     "an open circuit breaker": (
         [tier("chat", *WELL, said("Responsive", "False", "WatchCircuitOpen"))],
         [
-            f"✔ {TITLE}",
+            f"✔ {TITLE} nobody",
             "  Crossplane drops some of its watch events, so that its status is late: raise "
             "--circuit-breaker-burst (docs/install.md)",
         ],
@@ -110,13 +123,15 @@ SHOWN: dict[str, tuple[list[Document], list[str]]] = {
                 "chat",
                 *WELL[:3],
                 {**said("Ready"), "observedGeneration": 2},
-                wiring={"behind": 2, "moving": ["ModelReplica/team-a/qwen"]},
-            )
+                wiring={"remaining": "2+"},
+            ),
+            usage_of("chat", "qwen", "Moving"),
+            usage_of("chat", "other", "Behind"),
         ],
         [
-            f"✔ {TITLE}",
+            f"✔ {TITLE} 2",
             "  its newest edit is not reconciled yet",
-            "  its wiring rolls: 2 consumers are behind, now ModelReplica/team-a/qwen",
+            "  its wiring rolls: 2+ consumers remain, now ModelReplica/team-a/qwen",
         ],
     ),
     "a fleet before its children": (
@@ -125,20 +140,54 @@ SHOWN: dict[str, tuple[list[Document], list[str]]] = {
             tier("chat", cluster="1/2 clusters"),
             tier("chat-a", STARTING, fleet="chat", cluster="a"),
             tier("alone"),
+            usage_of("chat-a", "qwen", fleet="kv.chat"),
         ],
         [
-            "✔ kv/alone: LMCache on gpu, agents 3/3, 600 GiB, used by 2",
-            "✔ kv/chat: LMCache on 1/2 clusters, agents 3/3, 600 GiB, used by 2",
-            "  ✘ kv/chat-a: LMCache on a, agents 3/3, 600 GiB, used by 2",
+            "✔ kv/alone: LMCache on gpu, agents 3/3, 600 GiB, used by nobody",
+            "✔ kv/chat: LMCache on 1/2 clusters, agents 3/3, 600 GiB, used by 1",
+            "  ✘ kv/chat-a: LMCache on a, agents 3/3, 600 GiB, used by 1",
             "    AgentsReady=False (Starting): 2 of 3 agents are ready.",
             f"    look: on a: {PODS}{remote_name('kv', 'chat-a')}",
-            "  ✔ kv/chat-b: LMCache on gpu, agents 3/3, 600 GiB, used by 2",
+            "  ✔ kv/chat-b: LMCache on gpu, agents 3/3, 600 GiB, used by nobody",
+        ],
+    ),
+    "a fleet's edit on its way, and one that halts": (
+        [
+            tier("a", *WELL, said("RolledOut", "False", "Progressing", "3 of 40 clusters.")),
+            tier("b", *WELL, said("RolledOut", "False", "Halted", "Halted by c7.")),
+        ],
+        [
+            "✔ kv/a: LMCache on gpu, agents 3/3, 600 GiB, used by nobody",
+            "  RolledOut (Progressing): 3 of 40 clusters.",
+            "✘ kv/b: LMCache on gpu, agents 3/3, 600 GiB, used by nobody",
+            "  RolledOut=False (Halted): Halted by c7.",
+            f"  look: {DESCRIBE} b",
+        ],
+    ),
+    "what the observer sees": (
+        [
+            tier("chat", *WELL, said("Serving"), serving={"hits": "50%+", "used": "75%+"}),
+            tier("new", *WELL, said("Serving", "Unknown", "Starting", "No document yet.")),
+            tier(
+                "off", *WELL[:3], said("Serving", "False", "Silent", "qwen asks nobody."), NOT_READY
+            ),
+            silent("qwen"),
+        ],
+        [
+            f"✔ {TITLE.replace('600 GiB', '600 GiB, 75%+ used, hits 50%+')} nobody",
+            "✔ kv/new: LMCache on gpu, agents 3/3, 600 GiB, used by nobody",
+            "  Serving (Starting): No document yet.",
+            "✘ kv/off: LMCache on gpu, agents 3/3, 600 GiB, used by nobody",
+            "  Serving=False (Silent): qwen asks nobody.",
+            f"  look: {DESCRIBE} off",
+            "✘ ModelReplica team-a/qwen: Wired",
+            "  Silent: it looks nothing up.",
         ],
     ),
     "a consumer that is refused": (
         [tier("chat"), replica("qwen", HELD)],
         [
-            f"✔ {TITLE}",
+            f"✔ {TITLE} nobody",
             "✘ ModelReplica team-a/qwen: TierNotFound",
             "  main: There is no KVOffloadTier kv/chatt.",
             "  fix: Create the tier, or correct the annotation modelplane.ai/kv-offload-tier: "
@@ -241,3 +290,25 @@ def test_odd_documents_never_raise(odd: Any) -> None:
     condition = {"type": odd, "status": odd, "reason": odd, "message": odd}
     for made in (tier("chat", condition), replica("qwen", {**condition, "type": "KVOffloadReady"})):
         list(status.lines(status.status([made])))
+
+
+def test_wide_is_a_table_of_tiers_and_one_of_consumers() -> None:
+    documents = [tier("chat", STARTING), tier("b", message="\n"), replica("qwen", HELD)]
+    rows = [line.split() for line in status.wide(status.status(documents, context="eu"))]
+    assert [row[:3] for row in rows if row] == [
+        ["CONTEXT", "NAMESPACE", "TIER"],
+        ["eu", "kv", "b"],
+        ["eu", "kv", "chat"],
+        ["CONTEXT", "NAMESPACE", "KIND"],
+        ["eu", "team-a", "ModelReplica"],
+    ]
+    assert rows[2][-2:] == ["Problem", "AgentsReady=False(Starting)"]
+    assert "TierNotFound" in rows[5]
+
+
+def test_several_contexts_are_told_apart() -> None:
+    found = status.merged(status.status([tier("chat")], context=name) for name in ("eu", "us"))
+    shown = list(status.lines(found))
+    title = f"✔ {TITLE} nobody"
+    assert shown == ["Context eu:", title, "Context us:", title]
+    assert [each["context"] for each in found.as_json()["tiers"]] == ["eu", "us"]
