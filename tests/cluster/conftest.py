@@ -1,5 +1,6 @@
 """One control plane for the whole run; groups clean up behind themselves."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,9 @@ from tests.tools.find import CORE
 
 # Core 2.3 watches nothing that is only required.
 collect_ignore = ["test_72_storm.py"] if CORE == "core-oldest" else []
+
+# Another name lets two runs of a checkout go on side by side.
+RUN = CHECKOUT / ".run" / os.environ.get("RIG_RUN", "e2e")
 
 _SUMMARY = Summary()
 
@@ -37,7 +41,7 @@ def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
     Core runs as the install page recommends for fleets, but for test_70_breaker.py. The logs stay
     in the run folder if a test failed.
     """
-    with Rig(CHECKOUT / ".run" / "e2e", core_flags=FLEET_FLAGS) as started:
+    with Rig(RUN, core_flags=FLEET_FLAGS) as started:
         fleet.declare(started)
         yield started
         started.failed = bool(request.session.testsfailed)
@@ -53,7 +57,7 @@ def steady(world: Fleet) -> Iterator[Window]:
 @pytest.fixture(scope="session")
 def bare_run() -> Path:
     """A run folder for groups that start rigs of their own."""
-    return CHECKOUT / ".run" / "e2e-own"
+    return RUN.with_name(f"{RUN.name}-own")
 
 
 @pytest.fixture(scope="session")

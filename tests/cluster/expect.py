@@ -191,6 +191,20 @@ class Fleet:
             explain=lambda: f"{list(self.remote(cluster))}",
         )
 
+    def until_released(self, *configs: str, limit: float = 90) -> None:
+        """Wait until no Object needs these ProviderConfigs, nor the Secrets behind them, any more.
+
+        An Object goes a poll of the provider after its thing; without the Secret it stays for ever.
+        """
+
+        def left() -> list[str]:
+            found = self.api.list(OBJECT, "Object")
+            return [o["metadata"]["name"] for o in found if _config(o) in configs]
+
+        self.rig.until(
+            lambda: not left(), f"{configs} are free", limit, explain=lambda: f"{left()}"
+        )
+
     _refusal = ""
 
     def _delete(self, document: Manifest) -> bool:
@@ -288,6 +302,10 @@ def flag(container: Manifest, name: str) -> str:
         if word.startswith(f"{name}="):
             return word.partition("=")[2]
     return ""
+
+
+def _config(item: Manifest) -> str:
+    return item["spec"].get("providerConfigRef", {}).get("name", "")
 
 
 def words(message: str) -> list[str]:

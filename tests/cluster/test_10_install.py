@@ -4,6 +4,7 @@ import pytest
 
 from tests.cluster.documents import API, FIRST, deployment, tier
 from tests.cluster.expect import Fleet
+from tests.cluster.rig.fleet import SYSTEM
 from tests.cluster.rig.functions import CHECKOUT
 from tests.cluster.rig.kube import Refused, is_true, load
 
@@ -75,3 +76,20 @@ def test_valid_tier_and_deployment_are_admitted(world: Fleet):
         "name": FIRST
     }
     assert world.api.create(deployment("good", "good"), dry_run=True)["metadata"]["name"] == "good"
+
+
+def test_manifests_of_make_kind_become_ready(world: Fleet):
+    """What tools/kind/kind.sh waits for; the cluster is the rig's here."""
+    documents = load(CHECKOUT / "tools" / "kind" / "fleet.yaml")
+    cluster, offload, workload = documents
+    reference = cluster["spec"]["cluster"]["existing"]["secretRef"]
+    secret = world.rig.workload(FIRST).kubeconfig_secret(SYSTEM)
+    secret["metadata"]["name"] = reference["name"]
+    world.api.apply(secret)
+    with world.applied(cluster):
+        with world.applied(offload, workload):
+            for document in (cluster, offload):
+                world.until_ready(document)
+            world.until_condition(workload, "KVOffloadReady", ("True", "Wired"), touching=True)
+        world.until_released(cluster["metadata"]["name"])
+    world.api.delete(secret)

@@ -4,6 +4,8 @@ Core's own package manager installs everything, from a registry on the loopback 
 plane of its own: where the documents of the other groups are applied by hand, nothing is restored.
 """
 
+import re
+import shlex
 import subprocess
 import sys
 import time
@@ -235,10 +237,15 @@ def test_kind_is_handed_over_to_another_package(platform: Platform, theirs: None
 
     world.rig.until(refused, "two packages cannot own one XRD", 60)
     ours = packages.package("Configuration", "kv-offload-kind", "")
-    world.api.patch(ours, {"spec": {"revisionActivationPolicy": "Manual"}})
     labels = "pkg.crossplane.io/package=kv-offload-kind"
     (revision,) = world.api.list(packages.API, "ConfigurationRevision", labels=labels)
-    world.api.patch(revision, {"spec": {"desiredState": "Inactive"}})
+    page = (CHECKOUT / "docs" / "handover.md").read_text()
+    (commands,) = re.findall(r"```\n(.*?)```", page, re.DOTALL)
+    for line in commands.splitlines():
+        line = line.replace("PACKAGE", "kv-offload-kind")
+        line = line.replace("REVISION", revision["metadata"]["name"])
+        if words := shlex.split(line):
+            platform.kubectl(*words[1:])
     world.rig.until(
         lambda: is_true(world.api.again(package), "Healthy"), "their package owns the XRD", 120
     )

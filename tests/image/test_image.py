@@ -19,7 +19,6 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from kv_offload.render import conditions, emit, files
 from tests.bench import requests
-from tests.cluster.rig.certs import Authority
 from tests.cluster.rig.ports import free_ports
 from tests.cluster.rig.processes import Part
 from tests.cluster.rig.wait import PATIENCE
@@ -44,15 +43,21 @@ def say(what: str) -> None:
     print(f"\n  {what}", file=sys.__stderr__)
 
 
+def staged_source(folder: Path) -> tuple[Path, int]:
+    """Unpack what is committed or staged; its folder and its time."""
+    git = ["git", "-C", str(ROOT), "stash", "create"]
+    staged = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+    source, _, epoch = release.checkout(staged or "HEAD", folder / "source")
+    return source, epoch
+
+
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the steps, with image.tar and the wheel; IMAGE_BUILT: of an earlier run."""
     if known := os.environ.get("IMAGE_BUILT"):
         return Path(known)
     folder = tmp_path_factory.mktemp("image")
-    git = ["git", "-C", str(ROOT), "stash", "create"]
-    staged = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
-    source, _, epoch = release.checkout(staged or "HEAD", folder / "source")
+    source, epoch = staged_source(folder)
     building.build(source, folder / ARCH, ARCH, epoch, NAMES.labels)
     return folder / ARCH
 
@@ -71,11 +76,6 @@ def pulled(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
 @pytest.fixture(scope="session")
 def image(pulled: tuple[Image, int]) -> Image:
     return pulled[0]
-
-
-@pytest.fixture(scope="session")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Authority.new().issue(tmp_path_factory.mktemp("tls"), "function")
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """A byte, a file or a key that differs from what was signed fails `make verify-release`."""
 
 import hashlib
-import http.client
 import json
 import os
 import shutil
@@ -16,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.cluster.rig.functions import CHECKOUT
 from tests.release.conftest import ARCH, Released
 from tests.release.made import Keys, commit, make
+from tests.release.registry import put
 from tools.release import __main__ as release
 from tools.release import image, signing, verify
 from tools.release.image import tool
@@ -172,15 +172,6 @@ def test_version_of_another_commit_is_refused(tmp_path: Path):
 _MISSING = {"digest": "sha256:" + "0" * 64}
 
 
-def _put(address: str, path: str, data: bytes, kind: str) -> None:
-    connection = http.client.HTTPConnection(address)
-    method = "PUT" if "/manifests/" in path else "POST"
-    connection.request(method, path, data, {"Content-Type": kind})
-    answer = connection.getresponse()
-    assert answer.status in (201, 202), answer.read()
-    connection.close()
-
-
 def test_foreign_layer_neither_hides_a_signature_nor_replaces_one(tmp_path: Path):
     mine: signing.PrivateKey = ec.generate_private_key(ec.SECP256R1())
     with image.registry(tmp_path / "registry") as address:
@@ -189,7 +180,7 @@ def test_foreign_layer_neither_hides_a_signature_nor_replaces_one(tmp_path: Path
         for data in (payload, binary):
             named = hashlib.sha256(data).hexdigest()
             upload = f"/v2/team/x/blobs/uploads/?digest=sha256:{named}"
-            _put(address, upload, data, "application/octet-stream")
+            put(address, upload, data, "application/octet-stream")
 
         def described(data: bytes, signature: object) -> dict[str, object]:
             named = "sha256:" + hashlib.sha256(data).hexdigest()
@@ -208,7 +199,7 @@ def test_foreign_layer_neither_hides_a_signature_nor_replaces_one(tmp_path: Path
             "text",
         ):
             for layers in ([foreign], [foreign, right]):
-                _put(address, tag, json.dumps({"layers": layers}).encode(), signing._MANIFEST)
+                put(address, tag, json.dumps({"layers": layers}).encode(), signing._MANIFEST)
                 if right in layers:
                     signing.check_image(mine.public_key(), repository, digest)
                 else:
@@ -220,7 +211,7 @@ def test_tag_with_another_digest_stops_a_push(tmp_path: Path):
     with image.registry(tmp_path / "registry") as address:
         reference = f"{address}/team/x:v1"
         release.refuse_other(reference, "sha256:1")
-        _put(address, "/v2/team/x/manifests/v1", b'{"layers": []}', signing._MANIFEST)
+        put(address, "/v2/team/x/manifests/v1", b'{"layers": []}', signing._MANIFEST)
         release.refuse_other(reference, tool("crane", "digest", reference))
         with pytest.raises(SystemExit, match="nothing was pushed"):
             release.refuse_other(reference, "sha256:1")

@@ -123,15 +123,20 @@ def _composition(origin: Path, folder: Path, names: Names) -> None:
 
 
 def install(source: Path, names: Names) -> dict[str, Iterable[Document]]:
-    """Return the files for `kubectl apply`: function and tier, the standalone kinds."""
+    """Return the files for `kubectl apply`: ours, the standalone kinds, a workload cluster's."""
     function = names.package("Function", _FUNCTION)
     function["spec"]["runtimeConfigRef"] = {"name": names.function}
-    role = yaml.safe_load((source / "package" / "rbac" / "clusterrole.yaml").read_text())
+    rbac = source / "package" / "rbac"
+    role, remote = (
+        yaml.safe_load((rbac / name).read_text())
+        for name in ("clusterrole.yaml", "workload-cluster.yaml")
+    )
     configurations = [names.package("Configuration", each) for each in (_KIND, _TIER)]
     standalone = names.package("Configuration", _STANDALONE)
     return {
         "install.yaml": [role, _runtime(names), _budget(names), function, *configurations],
         "standalone.yaml": [standalone],
+        "workload-cluster.yaml": [remote],
     }
 
 

@@ -42,7 +42,7 @@ def up(run: Path, clusters: tuple[str, ...]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _interrupt)
     try:
-        with Rig(run, clusters, core_flags=FLEET_FLAGS) as rig:
+        with Rig(run, clusters, core_flags=FLEET_FLAGS, with_lws=False) as rig:
             fleet.declare(rig)
             print(welcome(rig), flush=True)
             known = 0

@@ -1,6 +1,7 @@
 """etcd, API servers that share it, and the controllers of Kubernetes itself."""
 
 import base64
+import json
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.tools.find import require
 CONTROL_PLANE_CONTROLLERS = (
     "garbage-collector-controller,namespace-controller,serviceaccount-controller"
 )
+AUDIT_LOG = "audit.log"
 # A controller without a twin and without a port of its own. Simulated pods come and go at once; the
 # defaults throttle an honest roll of many nodes.
 _ALONE = (
@@ -74,12 +76,17 @@ class Cluster:
         return self.folder / f"kubeconfig-{user}"
 
     def kubeconfig_secret(self, namespace: str) -> Manifest:
-        """The kubeconfig as what others reach this cluster by, below the key `kubeconfig`."""
+        """The kubeconfig as what others reach this cluster by, below the key `kubeconfig`.
+
+        With RBAC it is the provider's own.
+        """
+        own = self.kubeconfig_of("provider")
+        text = (own if own.exists() else self.kubeconfig).read_bytes()
         return {
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {"name": f"{self.name}-kubeconfig", "namespace": namespace},
-            "data": {"kubeconfig": base64.b64encode(self.kubeconfig.read_bytes()).decode()},
+            "data": {"kubeconfig": base64.b64encode(text).decode()},
         }
 
 
@@ -98,10 +105,12 @@ def cluster(
     authority: Authority,
     authorization: str = "AlwaysAllow",
     users: dict[str, User] | None = None,
+    audited: bool = False,
 ) -> Cluster:
     """An API server of its own, told apart from the others in etcd by a prefix.
 
     `users` are further users by the name of their kubeconfig; who runs the rig is system:masters.
+    `audited`: it logs who writes what, in `audit.log`.
     """
     folder = run / name
     (port,) = free_ports(1)
@@ -135,6 +144,7 @@ def cluster(
         "--goaway-chance=0",
         "--shutdown-delay-duration=0s",
         "--v=1",
+        *(_audit(folder) if audited else ()),
     ]
     clients = {
         key: Api(name, f"https://localhost:{port}", serving / "ca.crt", token)
@@ -149,6 +159,20 @@ def cluster(
     log = run / "logs" / f"apiserver-{name}.log"
     part = Part(f"apiserver-{name}", argv, log, api.ready, limit=60, grace=20)
     return Cluster(name, part, api, folder)
+
+
+def _audit(folder: Path) -> list[str]:
+    """Return the flags that log every write and its author."""
+    reads = {"level": "None", "verbs": ["get", "list", "watch"]}
+    policy = {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [reads, {"level": "Metadata"}],
+    }
+    file = folder / "audit-policy.json"
+    write_private(file, json.dumps(policy).encode())
+    return [f"--audit-policy-file={file}", f"--audit-log-path={folder / AUDIT_LOG}"]
 
 
 def controller_manager(run: Path, target: Cluster, controllers: str = "*") -> Part:

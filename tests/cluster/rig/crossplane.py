@@ -1,5 +1,6 @@
 """Crossplane core with external functions, and how it learns where they listen."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,12 +33,17 @@ def install(api: Api) -> None:
 
 
 def core(
-    run: Path, target: Cluster, authority: Authority, *flags: str, kubeconfig: Path | None = None
+    run: Path,
+    target: Cluster,
+    authority: Authority,
+    *flags: str,
+    kubeconfig: Path | None = None,
+    environment: Mapping[str, str] = {},
 ) -> Core:
     """Core as the chart runs it, but for where functions run (External) and its ports."""
     certificates = authority.issue(run / "core" / "tls", "crossplane")
     metrics, probe, webhook = free_ports(3)
-    environment = {
+    variables = {
         "KUBECONFIG": str(kubeconfig or target.kubeconfig),
         "TLS_CLIENT_CERTS_DIR": str(certificates),
         "TLS_SERVER_CERTS_DIR": str(certificates),
@@ -47,6 +53,7 @@ def core(
         "HEALTH_PROBE_PORT": str(probe),
         "POD_NAMESPACE": NAMESPACE,
         "XPKG_CACHE_DIR": str(run / "core" / "xpkg"),
+        **environment,
     }
     (run / "core" / "xpkg").mkdir(parents=True, exist_ok=True)
     argv = [str(require(CORE)), "core", "start", "--package-runtime=External", *flags]
@@ -55,7 +62,7 @@ def core(
         argv,
         run / "logs" / "core.log",
         lambda: listening(webhook) and listening(metrics),
-        environment,
+        variables,
     )
     return Core(part, metrics, webhook)
 

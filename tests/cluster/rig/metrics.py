@@ -1,6 +1,8 @@
-"""Prometheus metrics and CPU seconds of the rig's parts."""
+"""Prometheus metrics, audit logs and CPU seconds of the rig's parts."""
 
+import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,6 +34,28 @@ def writes(api: Api) -> int:
         if sample.labels.get("verb") in ("POST", "PUT", "PATCH", "APPLY", "DELETE")
         and sample.labels.get("resource") not in ("leases", "events", "tokenreviews")
     )
+
+
+def writers(log: Path, start: int = 0) -> Counter[tuple[str, str]]:
+    """Count the writes of an audit log by (program, kind), from byte `start`.
+
+    Leases, events and what was refused do not count.
+    """
+    found: Counter[tuple[str, str]] = Counter()
+    with log.open("rb") as file:
+        file.seek(start)
+        for line in file:
+            if not line.endswith(b"\n"):  # it is being written
+                break
+            entry = json.loads(line)
+            reference = entry.get("objectRef", {})
+            kind = reference.get("resource", "")
+            if kind in ("leases", "events", "") or entry.get("responseStatus", {})["code"] >= 400:
+                continue
+            part = reference.get("subresource")
+            program = entry.get("userAgent", "").partition("/")[0]
+            found[program, f"{kind}/{part}" if part else kind] += 1
+    return found
 
 
 def cpu_seconds(part: Part) -> float:

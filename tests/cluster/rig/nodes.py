@@ -17,13 +17,17 @@ _STAGES = (
     "pod/fast/pod-complete.yaml",
     "pod/fast/pod-delete.yaml",
 )
+# A pod that waits for an image stays Pending.
+_PENDING = "    - key: '.status.phase'\n      operator: 'In'\n      values:\n      - 'Pending'\n"
+_IMAGE = "'.spec.containers.[] | select( .image | test(\":broken$\") ) | .name'"
+_UNLESS_BROKEN = _PENDING, f"{_PENDING}    - key: {_IMAGE}\n      operator: 'DoesNotExist'\n"
 
 
 def kwok(run: Path, target: Cluster) -> Part:
     stages = module_dir("kwok", "sigs.k8s.io/kwok") / "kustomize" / "stage"
     config = target.folder / "kwok.yaml"
     files = [*(stages / name for name in _STAGES), Path(__file__).with_name("stages.yaml")]
-    config.write_text("\n---\n".join(file.read_text() for file in files))
+    config.write_text("\n---\n".join(file.read_text() for file in files).replace(*_UNLESS_BROKEN))
     (port,) = free_ports(1)
     argv = [
         str(require("kwok")),

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from tests.cluster.rig.apiserver import Cluster
-from tests.cluster.rig.crossplane import NAMESPACE
+from tests.cluster.rig.crossplane import NAMESPACE, condition
 from tests.cluster.rig.kube import Manifest
 from tests.tools.find import require
 
@@ -62,7 +62,13 @@ def serve(target: Cluster, name: str, port: int) -> bool:
     if not active:
         return False
     (revision,) = active
-    secret = f"{name}-tls"
+    say_running(target, revision, {"endpoint": f"dns:///localhost:{port}"})
+    return True
+
+
+def say_running(target: Cluster, revision: Manifest, status: Manifest) -> None:
+    """Write what the runtime of a package's revision would: its certificate, and that it runs."""
+    secret = f"{revision['metadata']['labels']['pkg.crossplane.io/package']}-tls"
     certificate = base64.b64encode(target.ca_bundle).decode()
     target.api.apply(
         {
@@ -72,18 +78,7 @@ def serve(target: Cluster, name: str, port: int) -> bool:
             "data": {"tls.crt": certificate},
         }
     )
-    runtime = {
-        "type": "RuntimeHealthy",
-        "status": "True",
-        "reason": "Rig",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }
     known = (revision.get("status") or {}).get("conditions") or []
-    conditions = [c for c in known if c["type"] != "RuntimeHealthy"]
-    status = {
-        "endpoint": f"dns:///localhost:{port}",
-        "tlsServerSecretName": secret,
-        "conditions": [*conditions, runtime],
-    }
+    rest = [c for c in known if c["type"] != "RuntimeHealthy"]
+    status |= {"tlsServerSecretName": secret, "conditions": [*rest, condition("RuntimeHealthy")]}
     target.api.patch(revision, {"status": status}, "status")
-    return True

@@ -1,4 +1,4 @@
-"""Rights for core as a real installation gives them, for a rig that runs with RBAC."""
+"""Rights as a real installation gives them, for a rig that runs with RBAC."""
 
 import yaml
 
@@ -27,6 +27,13 @@ def grant(api: Api, user: str) -> None:
     ):
         for manifest in _role(name, rules, user):
             api.apply(manifest)
+
+
+def grant_provider(api: Api, user: str) -> None:
+    """Bind what provider-kubernetes needs on a workload cluster to the user of its kubeconfig."""
+    (role,) = load(CHECKOUT / "package" / "rbac" / "workload-cluster.yaml")
+    for manifest in _role(role["metadata"]["name"], role["rules"], user):
+        api.apply(manifest)
 
 
 def _role(name: str, rules: list[Manifest], user: str) -> list[Manifest]:

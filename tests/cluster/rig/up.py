@@ -1,7 +1,7 @@
 """The whole rig: one control plane, several workload clusters, and what runs between them."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,24 +27,30 @@ CORE_USER = User(
     ("system:serviceaccounts", "system:serviceaccounts:crossplane-system", "system:authenticated"),
 )
 
+PROVIDER_USER = User("provider-kubernetes")
+
 
 @dataclass
 class Rig:
     """A running rig. Use it as a context manager: leaving it stops everything.
 
     `workloads` are the names of the workload clusters, `run` the folder that the rig lives in.
-    With `authorization` "RBAC" core runs as its service account and has the rights that are
-    granted to it, nothing more. Without `registers` our function runs, and core is not told of it:
-    a package will (packages.py). `function_flags`: more of our function's.
+    With `authorization` "RBAC" core runs as its service account, and the provider as a user of the
+    workload clusters; both have the rights that are granted to them, nothing more. Without
+    `registers` our function runs, and core is not told of it: a package will (packages.py).
+    `core_environment`, `function_flags`: more of core's, of our function's. `audited`: the control
+    plane logs who writes what.
     """
 
     run: Path
     workloads: tuple[str, ...] = ("gke-h200", "eks-h200")
     authorization: str = "AlwaysAllow"
     core_flags: tuple[str, ...] = ()
+    core_environment: Mapping[str, str] = field(default_factory=dict)
     with_lws: bool = True
     registers: bool = True
     function_flags: tuple[str, ...] = ()
+    audited: bool = False
     parts: Supervisor = field(default_factory=Supervisor)
     clusters: dict[str, Cluster] = field(default_factory=dict)
     function_port: int = 0
@@ -123,9 +129,12 @@ class Rig:
     def _start_apiservers(self, store: str) -> None:
         mode = self.authorization
         users = {"core": CORE_USER}
-        self.clusters["control"] = cluster("control", self.run, store, self.authority, mode, users)
+        self.clusters["control"] = cluster(
+            "control", self.run, store, self.authority, mode, users, self.audited
+        )
+        theirs = {"provider": PROVIDER_USER} if mode == "RBAC" else {}
         for name in self.workloads:
-            self.clusters[name] = cluster(name, self.run, store, self.authority)
+            self.clusters[name] = cluster(name, self.run, store, self.authority, mode, theirs)
         self.parts.launch(*(each.part for each in self.clusters.values()))
         for each in self.clusters.values():
             each.api.meanwhile = self.parts.tend
@@ -139,7 +148,12 @@ class Rig:
             rbac.grant(control.api, CORE_USER.name)
             as_core = control.kubeconfig_of("core")
         self.core = crossplane.core(
-            self.run, control, self.authority, *self.core_flags, kubeconfig=as_core
+            self.run,
+            control,
+            self.authority,
+            *self.core_flags,
+            kubeconfig=as_core,
+            environment=self.core_environment,
         )
         self.parts.launch(
             controller_manager(self.run, control, CONTROL_PLANE_CONTROLLERS),
@@ -152,6 +166,8 @@ class Rig:
                 control.api.apply(document)
 
     def _start_workload(self, target: Cluster) -> None:
+        if self.authorization == "RBAC":
+            rbac.grant_provider(target.api, PROVIDER_USER.name)
         starting = [
             controller_manager(self.run, target),
             scheduler(self.run, target),
