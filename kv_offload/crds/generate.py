@@ -63,6 +63,8 @@ KINDS = (
             ("BACKEND", "string", ".spec.backend"),
             ("AGENTS", "string", ".status.agents.summary"),
             ("USED-BY", "string", ".status.consumers"),
+            ("HITS", "string", ".status.serving.hits"),
+            ("USED", "string", ".status.serving.used"),
         ),
     ),
     Kind(

@@ -177,7 +177,7 @@ def test_repository_paths_in_pages_exist():
 CONSOLE = re.compile(r"^```console\n\$ (.*kv-offload .*)\n((?:.+\n)*?)```$", re.MULTILINE)
 SHOWN = [
     pytest.param(command, output, id=f"{page.name}: {command[:40]}")
-    for page in (ROOT / "README.md", ROOT / "docs/tutorial.md")
+    for page in (ROOT / "README.md", ROOT / "docs/tutorial.md", ROOT / "docs/change-a-fleet.md")
     for command, output in CONSOLE.findall(page.read_text())
 ]
 
@@ -200,7 +200,7 @@ def test_console_output_equals_the_command_output(command, output):
 
 
 def test_pages_show_console_output():
-    assert len(SHOWN) >= 3
+    assert len(SHOWN) >= 4
 
 
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
