@@ -155,6 +155,19 @@ def test_tiers_on_one_redis_share_by_an_explicit_prefix_alone() -> None:
     assert at(prefix="fleet") == at(prefix="fleet")
 
 
+def test_the_encoding_of_files_is_part_of_the_identity() -> None:
+    """Files that were written before an edit of an unused tier are misses, not other bytes."""
+
+    def at(serde: str) -> str:
+        disk = {"sizeGiB": 8, "hostPath": {"path": "/mnt/kv"}}
+        level: Any = {"name": "nvme", "type": "Disk", "disk": disk}
+        level |= {"serde": {"type": serde}} if serde else {}
+        nodes = {"selector": {"gpu": "true"}}
+        return identity(lmcache={"l1": {"sizeGiB": 200}, "l2": [level]}, nodes=nodes)
+
+    assert at("") != at("FP8")
+
+
 def test_a_weight_transfer_is_refused_where_blocks_outlive_it() -> None:
     got = consume("--weight-transfer-config", "{}", **POOL)
     assert got.conditions["KVOffloadReady"] == ("False", "EngineUnsupported"), got.messages

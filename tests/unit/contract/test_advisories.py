@@ -13,7 +13,7 @@ from function.backends.registry import BACKENDS
 from function.composers.tier_plan import TierPlan, plan
 from function.contract import gate
 from function.contract.accelerators.kinds import CUDA, NAMES, Accelerator
-from function.contract.advisories import ADVISORIES, GATED, REFUSE, Advisory, hits
+from function.contract.advisories import ADVISORIES, GATED, REFUSE, Advisory, Treatment, hits
 from function.contract.engine import Engine
 from function.contract.models.families import FAMILIES, LAYOUTS
 from function.contract.packages import stated
@@ -23,6 +23,7 @@ from function.problems import Refused
 from function.workloads.model import DECODE, PREFILL
 from kv_offload.docs.variants import kinds
 
+CAUTION, SETTING = Treatment.CAUTION, Treatment.SETTING
 _CPU, _LMCACHE = {"sizeGiB": 1}, {"l1": {"sizeGiB": 1}}
 _CLAIM = {"claim": {"storageClassName": "files"}, "sizeGiB": 1}
 _BUCKET = {
@@ -178,6 +179,22 @@ def test_a_refusal_names_the_fault_what_happens_and_what_to_type() -> None:
     engine = Engine("vLLM", "0.33.0", version_source="image tag", families=frozenset({"dense"}))
     found = [a.id for a in hits("LMCacheConnectorV1", engine) if a.action in GATED]
     assert found == ["KVO-2026-001", "KVO-2026-004"]
+
+
+@pytest.mark.parametrize(("version", "said"), [("0.28.0", True), ("0.29.0", False)])
+def test_files_without_a_checksum_are_wired_with_a_caution(version: str, said: bool) -> None:
+    engine = Engine("vLLM", version, version_source="image tag", families=frozenset({"dense"}))
+    connector, levels = "OffloadingConnector/TieringOffloadingSpec", frozenset({"FileSystem"})
+    found = {a.id: a.action for a in hits(connector, engine, levels=levels)}
+    assert (found.get("KVO-2026-041") is CAUTION) is said
+    assert found.get("KVO-2026-045") is (None if said else SETTING)
+
+
+def test_weights_updated_in_a_running_sglang_are_in_the_ledger() -> None:
+    """Its storage keeps the pages of the old weights under the same keys."""
+    for connector in ("HiCache/file", "HiCache/mooncake", "HiCache/nixl"):
+        found = hits(connector, Engine("SGLang", "0.5.23", version_source="image tag"))
+        assert "KVO-2026-123" in {advisory.id for advisory in found}, connector
 
 
 def test_entries_are_whole() -> None:
