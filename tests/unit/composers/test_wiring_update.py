@@ -419,6 +419,89 @@ def test_tier_edit_moves_no_pod_immediately(name: str, update: str) -> None:
         assert "in its turn" in edited.messages["KVOffloadReady"]
 
 
+# What any tier may be edited to, for the other backends as for its own.
+COMMON: dict[str, dict[str, Any]] = {
+    "open to all": {"allowedNamespaces": {"from": "All"}},
+    "another namespace": {"namespace": "elsewhere"},
+    "another image": {
+        "image": {"repository": "mirror.example/it", "tag": "v1", "version": "0.5.6"}
+    },
+    "upgrades": {"upgradePolicy": {"type": "OnDelete"}},
+    "time to start": {"startupTimeoutSeconds": 900},
+    "tolerations": {"nodes": {"tolerations": [{"key": "x", "operator": "Exists"}]}},
+    "nodes": {"nodes": {"selector": {"a": "b"}}},
+    "events": {"events": {}},
+    "declared identities": {"shareDeclaredIdentities": True},
+}
+DISK_LEVEL = {"name": "d", "type": "Disk", "disk": {"sizeGiB": 8, "hostPath": {"path": "/mnt/kv"}}}
+REDIS_LEVEL = {"name": "r", "type": "Redis", "redis": {"host": "redis.example"}}
+CLAIM = {"sizeGiB": 8, "claim": {"storageClassName": "rwx"}}
+FILES_LEVEL = {"name": "f", "type": "FileSystem", "fileSystem": CLAIM}
+
+
+def of_pool(**given: Any) -> dict[str, Any]:
+    return {"mooncake": {"store": {"sizeGiB": 8}, **given}}
+
+
+def of_host(**given: Any) -> dict[str, Any]:
+    return {"hicache": {"host": {"sizeGiB": 8}, **given}}
+
+
+# backend -> edits of its own settings
+OWN: dict[str, list[dict[str, Any]]] = {
+    "LMCache": [
+        {"lmcache": {"l1": {"sizeGiB": 100}, "gpuWorkers": 4}},
+        {"lmcache": {"l1": {"sizeGiB": 200}, "generated": True}},
+        {"lmcache": {"l1": {"sizeGiB": 200}, "chunkTokens": 512}},
+        {"lmcache": {"l1": {"sizeGiB": 200}, "l2": [DISK_LEVEL, REDIS_LEVEL]}},
+    ],
+    "Mooncake": [
+        of_pool(generated=True),
+        of_pool(adminAccess="Engines"),
+        of_pool(store={"sizeGiB": 9}, engine={"bufferMiB": 2048}),
+        of_pool(tenants=[{"namespace": "team-a", "sizeGiB": 1}]),
+    ],
+    "NIXL": [{"nixl": {"preflight": {}}}, {"nixl": {"transfer": "Push"}}],
+    "Native": [
+        {"native": {"cpu": {"sizeGiB": 8}, "generated": True, "blocksPerChunk": 16}},
+        {"native": {"cpu": {"sizeGiB": 8}, "evictionPolicy": "ARC"}},
+        {"native": {"cpu": {"sizeGiB": 8}, "secondary": [FILES_LEVEL]}},
+    ],
+    "HiCache": [of_host(pageTokens=128), of_host(host={"sizeGiB": 9}), of_host(storage=OVER_POOL)],
+    "HiCache over Mooncake": [
+        of_host(pageTokens=128, storage=OVER_POOL),
+        of_host(host={"sizeGiBPerRank": 9}, storage=OVER_POOL),
+        of_host(),
+    ],
+}
+
+
+@pytest.mark.parametrize("update", ["OnChange", "Pinned", "Rolling"])
+@pytest.mark.parametrize("name", EDITED)
+def test_no_edit_of_a_tier_moves_a_pod(name: str, update: str) -> None:
+    """Whether the edit is taken or refused, and also one of the tier below."""
+    engine, spec, _ = EDITED[name]
+    desired = {KEY: d.engine(**engine)}
+
+    def consume(edit: Any, observed: dict[str, Document], pool: Any = POOL) -> Any:
+        tier = d.ready_tier(**{**spec, "wiring": {"update": update}, **edit})
+        needs = "needs/modelplane-system/chat/store"
+        below = {needs: [d.ready_tier("pool", **pool)], f"{needs}/children": []}
+        required = {**d.requirements(tier), **below}
+        return call(d.replica("a"), desired=desired, observed=observed, required=required)
+
+    settled = consume({}, observe(consume({}, {})))
+    assert settled.conditions["KVOffloadReady"] == ("True", "Wired"), settled.messages
+    answers = [consume(edit, observe(settled)) for edit in (*COMMON.values(), *OWN[name])]
+    if "over" in name:
+        edits = (*COMMON.values(), *OWN["Mooncake"])
+        answers += [consume({}, observe(settled), {**POOL, **edit}) for edit in edits]
+    for got in answers:
+        assert got.desired[KEY] == settled.desired[KEY], got.messages
+    taken = [got for got in answers if got.conditions["KVOffloadReady"] == ("True", "Wired")]
+    assert len(taken) > len(answers) // 2
+
+
 # (what the status says, how many remain) -> what it says then
 COUNTS = [
     ("", 0, "0"),
