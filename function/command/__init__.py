@@ -5,10 +5,11 @@
 
 The files import one another in one direction: budget, places, text, quoting, kubernetes and model
 (data) -> programs, runners, exec_form -> shell/{grammar, script, variables, expansion, commands} ->
-program, calls, start_script -> reader -> proof -> edit.
+program, calls, start_script, environment -> reader -> proof -> edit.
 """
 
 from function.command.edit import rewrite
+from function.command.environment import Change, changes
 from function.command.model import (
     OPT_IN,
     Append,
@@ -27,6 +28,7 @@ from function.command.start_script import inlined
 __all__ = [
     "OPT_IN",
     "Append",
+    "Change",
     "ConfigFile",
     "Delete",
     "Edit",
@@ -35,6 +37,7 @@ __all__ = [
     "Program",
     "Replace",
     "Word",
+    "changes",
     "inlined",
     "read",
     "rewrite",

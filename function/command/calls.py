@@ -6,7 +6,7 @@ from function.command import exec_form
 from function.command.model import OPT_IN, EngineCall, Word, shown
 from function.command.places import NodeSlot, Slot
 from function.command.shell import expansion
-from function.command.shell.command_line import nodes_of
+from function.command.shell.command_line import assignments, nodes_of
 from function.command.shell.commands import Command
 from function.command.shell.grammar import Node
 from function.command.shell.script import Script
@@ -53,6 +53,7 @@ def script_call(found: Command) -> EngineCall | None:
         positional_model=outcome.start.positional_model,
         scripted=True,
         evaluated=any(word.origin == expansion.EVALUATED_ORIGIN for word in opted_in),
+        before=(*assignments(found.script, found.node), *found.words[: outcome.at]),
         slot=None if isinstance(slot, str) else slot,
     )
 

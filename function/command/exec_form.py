@@ -191,8 +191,13 @@ def _shell(name: str, words: Sequence[Word], at: int, idle: Collection[str]) -> 
     )
 
 
+def is_python(program: str) -> bool:
+    """Return whether a program, by its name or path, is a Python interpreter."""
+    return bool(_PYTHON.match(runners.basename(program)))
+
+
 def _python(words: Sequence[Word], at: int) -> Outcome:
-    at = _python_options(words, at)
+    at = python_options(words, at)
     if at >= len(words):
         return Inert()
     value = words[at].value
@@ -219,7 +224,7 @@ def _python(words: Sequence[Word], at: int) -> Outcome:
     return UnreadCommand(f"what the Python program {shown(value)} starts is not known here", at + 1)
 
 
-def _python_options(words: Sequence[Word], at: int) -> int:
+def python_options(words: Sequence[Word], at: int) -> int:
     """Return the index behind Python's own options: of `-m`, of `-c`, or of a program."""
     while at < len(words):
         value = words[at].value
@@ -259,7 +264,7 @@ def _visible(words: Sequence[Word], at: int) -> EngineStart | None:
         if name in _PROGRAMS:
             found = _command(name, words, at + 1)
         elif _PYTHON.match(name):
-            behind = _python_options(words, at + 1)
+            behind = python_options(words, at + 1)
             found = _python(words, behind)
         if isinstance(found, EngineStart):
             return found

@@ -110,6 +110,8 @@ class EngineCall:
     config: ConfigFile | None = None
     # `$KV_OFFLOAD_ARGS` stands in the text of an `eval`: a shell parses its value once more.
     evaluated: bool = field(default=False, repr=False)
+    # The words that start it, those of runners and a shell around it included, and `A=1` in front.
+    before: tuple[Word, ...] = field(default=(), compare=False, repr=False)
     # Where appended words go (edit.py).
     slot: Slot | None = field(default=None, compare=False, repr=False)
 

@@ -114,6 +114,7 @@ class _Read:
                     entrypoint,
                     tuple(words[found.at :]),
                     positional_model=found.start.positional_model,
+                    before=tuple(words[: found.at]),
                 )
                 return Program((self._with_end(call),), parsed=parsed)
             case exec_form.Shell():
@@ -122,7 +123,8 @@ class _Read:
                 return Program(other_stack=found.label, parsed=parsed)
             case exec_form.UnreadCommand() if virtual and image and image.engine:
                 # The table vouches for the entrypoint: it hands its arguments to the engine.
-                call = EngineCall(image.engine, "image", tuple(words[virtual:]))
+                before, own = tuple(words[:virtual]), tuple(words[virtual:])
+                call = EngineCall(image.engine, "image", own, before=before)
                 return Program((self._with_end(call),), parsed=parsed)
             case exec_form.UnreadCommand(visible=None):
                 return Program(problem=found.why, parsed=parsed)
@@ -133,6 +135,7 @@ class _Read:
                     tuple(words[visible.at :]),
                     closed=wrapper_reason(found.why),
                     positional_model=visible.start.positional_model,
+                    before=tuple(words[: visible.at]),
                 )
                 return Program((call,), parsed=parsed)
         return Program(inert=True, parsed=parsed)
@@ -172,7 +175,7 @@ class _Read:
             self._budget.step(1 + len(command.words))
             call = script_call(command)
             if call is not None:
-                calls.append(call)
+                calls.append(replace(call, before=(*words[: found.at], *call.before)))
             elif isinstance(command.outcome, exec_form.OtherStack):
                 other_stack.append(command.outcome.label)
             elif isinstance(command.outcome, exec_form.UnreadCommand):

@@ -10,7 +10,7 @@ from function.engines import ray_serve
 from function.engines.plan import FlagPlan
 from function.engines.registry import kind
 from function.kube.naming import config_key
-from function.pods import patch
+from function.pods import lost_variables, patch
 from function.pods.gang import Pod
 from function.problems import Refused
 from function.reasons import Reason
@@ -25,10 +25,14 @@ def apply(
     """Wire one pod template: argv where it starts an engine, the rest of the pod always."""
     template, program = pod.template, pod.program
     if template.kind == SERVE:
+        lost_variables.check_ray(template.body, injection)
         plans = [kind(engine.name).plan(call, engine, injection) for call in pod.calls]
         return ray_serve.apply(template.body, injection), plans
     if program.problem:
         raise Refused(Reason.ARGS_NOT_PATCHABLE, program.problem, template.path)
+    lost_variables.check(
+        program, injection, f"spec.containers[{pod.container.get('name') or pod.index}].command"
+    )
     plans = [kind(engine.name).plan(call, engine, injection) for call in pod.calls]
     edits = {i: edits for i, plan in enumerate(plans) if (edits := plan.edits())}
     opted_in = {plan.opt_in() for plan in plans if plan.call.opted_in}

@@ -58,6 +58,12 @@ def masks(before: Sequence[Word], names: Collection[str]) -> Callable[[Lookup], 
     return mask
 
 
+def assignments(script: Script, command: Node) -> list[Word]:
+    """Return the words of `A=1 command` that stand before the command."""
+    before = [child for child in command.children if child.type == "variable_assignment"]
+    return [Word(None, text, text) for text in map(script.slice, before)]
+
+
 def prefixed(script: Script, command: Node) -> frozenset[str]:
     """Return the variables that `A=1 command` sets for the command alone."""
     return frozenset(
