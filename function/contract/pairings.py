@@ -121,7 +121,16 @@ def _to_declare(pairing: Pairing, engine: Engine) -> str:
     misfits = nearest.misfits(engine) if nearest else {}
     if any(engine.package(name).versions is not None for name in misfits):
         return ""
-    return ",".join(f"{n}={spec.lstrip('=').replace('*', '0')}" for n, spec in misfits.items())
+    return ",".join(f"{n}={_lowest(n, spec)}" for n, spec in misfits.items())
+
+
+def _lowest(name: str, spec: str) -> str:
+    """Return a version of a payload's range as people write it: 12.0 for CUDA 12, Python 3.12."""
+    return (
+        spec.lstrip("=").replace("*", "0")
+        if name == "cuda"
+        else spec.lstrip("=").removesuffix(".*")
+    )
 
 
 def _nearest(pairing: Pairing, engine: Engine) -> PayloadPackage | None:

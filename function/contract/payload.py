@@ -43,7 +43,7 @@ class PayloadPackage:
     def misfits(self, engine: Engine) -> dict[str, str]:
         """Return the PEP 440 ranges that it needs of an engine's image, and that are not met."""
         built_for = {name: self._built(name) for name in _BUILT_FOR if self._built(name)}
-        needs = {name: f"=={v}{'.*' if name == 'cuda' else ''}" for name, v in built_for.items()}
+        needs = {n: f"=={v}{'' if n == 'torch' else '.*'}" for n, v in built_for.items()}
         needs[self.package] = self.replaces
         return {n: spec for n, spec in needs.items() if not engine.package(n).within(spec)}
 

@@ -72,7 +72,9 @@ def identify(
     _check_scope(pods, declared)
     found = _identify(pods, declared, engine_images)
     serving = [container for container, program in pods if program.calls] or [c for c, _ in pods]
-    held = [_packages(c, found.version or "", declared, engine_images) for c in serving]
+    # A release that the script installs says nothing of the image below it.
+    version = "" if found.version_source == INSTALLED else found.version or ""
+    held = [_packages(c, version, declared, engine_images) for c in serving]
     return replace(found, packages={name: either(h.get(name) for h in held) for name in PACKAGES})
 
 
@@ -90,7 +92,7 @@ def _packages(
     held = known.packages if known else {}
     return {
         **held,
-        **installs.packages(container, held),
+        **installs.packages(container, held, known.version if known else None),
         **named(image, literals(container)),
         **of_fields(by_input, "engineImages"),
         **declared.packages,

@@ -25,12 +25,16 @@ _INSTALLER = re.compile(r"(?:.*/)?(?:pip[\d.]*|uvx?)")
 _REQUIREMENT = re.compile(
     r"([A-Za-z0-9][\w.-]*)(?:\[[\w,.-]{0,64}\])?(?:([=<>!~@ ].*))?", re.DOTALL
 )
+_PYTHON_JOINED = re.compile(r"-p\d[\d.]*")
 _WHEEL = re.compile(r"([\w.]+)-([^-]+)-[^/]*\.whl")
 _SOURCE = re.compile(r"git\+.*/([\w.-]+?)(?:\.git)?(?:[@#].*)?", re.DOTALL)
 _WITH = frozenset(("--with", "-w", "--from"))
 _WITH_FILES = frozenset(("--with-requirements", "--with-editable"))
 # What uvx does not take from the image.
 _ISOLATED = frozenset((*BROUGHT, *(kind(name).distribution for name in ENGINES)))
+_PYTHON = frozenset(("-p", "--python"))
+# What an engine's release decides; its pip package brings them.
+_PINNED = ("torch", "cuda")
 _UPGRADES = frozenset(("-U", "--upgrade", "--pre", "--force-reinstall", "--reinstall"))
 
 
@@ -49,16 +53,25 @@ def of(container: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def packages(container: Mapping[str, Any], held: Mapping[str, Fact]) -> dict[str, Fact]:
-    """Return the packages that the script changes. `held`: what the image has."""
+def packages(
+    container: Mapping[str, Any], held: Mapping[str, Fact], release: str | None = None
+) -> dict[str, Fact]:
+    """Return the packages that the script changes. `held`: what the image has.
+
+    `release`: the engine's in the image. Another one brings the torch and the CUDA that it pins.
+    """
     found = {}
-    for name, version in of(container).items():
+    installed = of(container)
+    for name, version in installed.items():
         package = BROUGHT.get(name)
         fact = held.get(package or "")
         if package is None or (version == ANY and fact is not None and fact.versions):
             continue
         readable = version not in (HIDDEN, ANY)
         found[package] = stated(_BY_SCRIPT, version) if readable else unknown(_BY_SCRIPT)
+    engines = (installed.get(kind(name).distribution, ANY) for name in ENGINES)
+    if any(version not in (ANY, release) for version in engines):
+        found = dict.fromkeys(_PINNED, unknown(_BY_SCRIPT)) | found
     return found
 
 
@@ -71,6 +84,10 @@ def _installed(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     unread = False
     for option, value in pairwise([*words[tool:], ""]):  # uv run --with, uvx --from
         name, _, same = option.partition("=")
+        is_uv = "uv" in words[tool]
+        if is_uv and (name in _PYTHON or _PYTHON_JOINED.fullmatch(option)):
+            asked = same or (value if name in _PYTHON else option[2:])
+            yield "python", asked if parse(asked) else HIDDEN
         if option.startswith("-w") and option != "-w":
             name, same = "-w", option[2:]
         with_ = (same or value).split(",") if name in _WITH else []

@@ -201,3 +201,40 @@ def test_folders_behind_the_payload_stay():
     (engine, _) = wired("NodeServer", manifest).manifest["spec"]["containers"]
     paths = next(e["value"] for e in engine["env"] if e["name"] == "PYTHONPATH")
     assert paths.startswith(f"{own}:")
+
+
+@pytest.mark.parametrize(
+    ("text", "unfit"),
+    [
+        ("pip install torch==2.11.0", "torch 2.13.0 (the image has 2.11.0)"),
+        ("pip install -U torch", "torch 2.13.0 (the image has unknown)"),
+        ("pip install vllm==0.26.0", "cuda 13.x (the image has unknown)"),
+        ("pip install git+https://github.com/vllm-project/vllm.git", "torch 2.13.0"),
+        ("uv pip install --python 3.13 vllm==0.29.0", "python 3.12.x (the image has 3.13)"),
+        ("pip install vllm==0.29.0", ""),
+        ("pip install torch", ""),
+        ("pip install vllm==0.26.0 torch==2.13.0", "cuda 13.x (the image has unknown)"),
+    ],
+)
+def test_what_the_script_installs_decides_whether_a_payload_fits(text, unfit):
+    manifest = pod(OLD["NodeServer"], command=["sh", "-c", f"{text}\nexec vllm serve org/model"])
+    if not unfit:
+        assert wired("NodeServer", manifest)
+        return
+    with pytest.raises(Refused) as caught:
+        wired("NodeServer", manifest)
+    assert unfit in str(caught.value)
+
+
+@pytest.mark.parametrize("words", [["uvx"], ["uv", "run", "-p", "3.13"], ["uvx", "-p3.13"]])
+def test_an_environment_of_uv_with_another_python_gets_no_payload(words):
+    own = ["--from", "vllm==0.29.0", "--with", "mooncake-transfer-engine==0.3.10"]
+    own = own if words[0] == "uvx" else own[2:]
+    manifest = pod(OLD["Mooncake"], command=[*words, *own, "vllm", "serve", "org/model"])
+    with pytest.raises(Refused, match="python 3"):
+        wired("Mooncake", manifest)
+
+
+def test_a_python_of_any_patch_release_takes_the_payload():
+    held = "mooncake=0.3.10,python=3.12.7,cuda=12.9"
+    assert wired("Mooncake", pod("registry.example.org/ml/inference:7", held))
