@@ -21,10 +21,11 @@ def resolved(server_args, pool):
     """
     begun = time.monotonic()
     try:
-        found, problem = words(server_args, pool), ""
+        found, layers, problem = words(server_args, pool), _layers(pool), ""
+        text = as_text(found)
     except Exception as error:  # raised here, other ranks would wait
-        found, problem = {}, f"{type(error).__name__}: {error}"
-    stages = _stages((as_text(found), problem), _layers(pool))
+        found, layers, text, problem = {}, [], "", f"{type(error).__name__}: {error}"
+    stages = _stages((text, problem), layers)
     problems = {row[1] for rows in stages for row in rows} - {""}
     differing = [rows for rows in stages if len({row[:2] for row in rows}) > 1]
     if problems or differing:

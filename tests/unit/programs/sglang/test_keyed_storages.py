@@ -236,6 +236,28 @@ def test_each_stage_of_a_pipeline_counts_in_every_rank(
         of_ranks(monkeypatch, given, (mixed, ""), stages=(same,))
 
 
+@pytest.mark.parametrize("step", ["_layers", "as_text"])
+def test_a_rank_that_fails_before_the_others_meet_does_not_leave_them_waiting(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, step: str
+) -> None:
+    met: list[Any] = []
+
+    def fails(*_: Any) -> Any:
+        raise RecursionError("too deep")
+
+    def gather(rows: list[Any], mine: Any, group: str) -> None:
+        met.append(mine)
+
+    of_ranks(monkeypatch, arguments(folder), (words(arguments(folder)), ""))
+    sys.modules["torch.distributed"].all_gather_object = gather  # type: ignore[attr-defined]
+    found = ModuleType("ours")
+    exec(compile(TEXT, "ours.py", "exec"), found.__dict__)
+    found.__dict__[step] = fails
+    with pytest.raises(RuntimeError, match=r"cannot tell .*RecursionError: too deep"):
+        found.__dict__["resolved"](arguments(folder), pool())
+    assert met
+
+
 def test_digest_follows_the_name_or_the_tag(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     given = arguments(folder)
     ours = digest(given)
