@@ -5,7 +5,7 @@ Every key of ours is looked for in a whole document; only those of known pod tem
 
 import difflib
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ _BARE = tuple(key.partition("/")[2] for key in names.USER_ANNOTATIONS)
 # How deep a request may stand in a document that nobody knows.
 _MAX_DEPTH = 40
 _LONGEST_KIND = 63
+_MOST_PATHS = 4
 _NO_STRING = "its value is not a string; write it in quotes, on the pod template."
 
 
@@ -37,20 +38,20 @@ class IgnoredAnnotation:
 
 
 def ignored_annotations(
-    document: Mapping[str, Any], read: Collection[tuple[str, str]], known: bool
+    document: Mapping[str, Any], read: Collection[tuple[str, str]], instead: str = ""
 ) -> tuple[IgnoredAnnotation, ...]:
     """Return the keys of a document that nothing reads, in their order.
 
-    `read`: (key, value) of every annotation of a pod template in it. `known`: whether its kind is
-    one that is looked into.
+    `read`: (key, value) of every annotation of a pod template in it. `instead`: what to do, "" for
+    a kind that is not known here.
     """
     found = []
     for place, key, value in _keys(document, ()):
         if key in names.USER_ANNOTATIONS and isinstance(value, str) and (key, value) in read:
             continue
-        row = "" if known else _path_row(document, place)
-        advice = _advice(key, known, row)
-        if key in names.USER_ANNOTATIONS and known and not isinstance(value, str):
+        row = "" if instead else _path_row(document, place)
+        advice = _advice(key, instead, row)
+        if key in names.USER_ANNOTATIONS and instead and not isinstance(value, str):
             advice = _NO_STRING
         found.append(IgnoredAnnotation(field_path(place), key, advice))
     return tuple(found)
@@ -71,14 +72,22 @@ def _path_row(document: Mapping[str, Any], place: Place) -> str:
     return f"{{kind: {kind[:_LONGEST_KIND]}, path: {quote}{path}{quote}}}"
 
 
-def _advice(key: str, known: bool, row: str) -> str:
+def on_pod_templates(paths: Sequence[str] = ()) -> str:
+    """Return where an annotation must stand. `paths`: of the annotations of pod templates."""
+    if not paths:
+        return "write it on the pod template, under metadata.annotations."
+    shown = [*paths[:_MOST_PATHS], *(["..."] if len(paths) > _MOST_PATHS else [])]
+    return f"write it on the pod template, under {' or '.join(shown)}."
+
+
+def _advice(key: str, instead: str, row: str) -> str:
     if key not in names.USER_ANNOTATIONS:
         like = key.lower().replace("_", "-")
         meant = difflib.get_close_matches(like, names.USER_ANNOTATIONS, n=1)
         known_are = f"known are {', '.join(names.USER_ANNOTATIONS)}."
         return f"did you mean {meant[0]}?" if meant else known_are
-    if known:
-        return "write it on the pod template, under metadata.annotations."
+    if instead:
+        return instead
     if row:
         return f"no kind like this is known; add to the step's input: paths: [{row}]"
     return (

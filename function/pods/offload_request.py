@@ -24,13 +24,17 @@ from function.kube.access import Json
 from function.pods import record
 from function.pods.declared import declared
 from function.pods.gang import EngineRequest, GangReader
-from function.pods.ignored_annotations import IgnoredAnnotation, ignored_annotations
+from function.pods.ignored_annotations import (
+    IgnoredAnnotation,
+    ignored_annotations,
+    on_pod_templates,
+)
 from function.pods.record import Record
 from function.pods.refs import Ref
 from function.pods.siblings import SiblingResources, Texts
 from function.problems import Refused, field_path
 from function.reasons import Policy, Reason
-from function.workloads import pod_shape
+from function.workloads import kinds, pod_shape
 from function.workloads.model import Workload
 
 NO_WORKLOAD = Workload()
@@ -167,7 +171,7 @@ def ignored_annotations_in(
     """Return the annotations that nothing reads; `request` is what `find` returned for it."""
     manifest = objects.unwrap(resource)
     if manifest is None:
-        return ignored_annotations(resource, (), known=False)
+        return ignored_annotations(resource, ())
     if request is not None and request.workload is NO_WORKLOAD:
         return ()  # it could not be read: said where it is asked
     try:
@@ -186,9 +190,13 @@ def ignored_annotations_in(
     }
     # Beside the manifest an Object's own metadata may hold a request that does nothing.
     outside = {k: v for k, v in resource.items() if manifest is not resource and k == "metadata"}
+    if workload is None:
+        instead = kinds.elsewhere(manifest)
+    else:
+        instead = on_pod_templates(workloads.annotation_paths(workload))
     return (
-        *ignored_annotations(outside, (), known=True),
-        *ignored_annotations(manifest, read, known=workload is not None),
+        *ignored_annotations(outside, (), instead or on_pod_templates()),
+        *ignored_annotations(manifest, read, instead),
     )
 
 

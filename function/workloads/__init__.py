@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from function.kube import access
 from function.kube.access import Json
-from function.problems import Refused
+from function.problems import Refused, field_path
 from function.reasons import Reason
 from function.workloads import kinds, pod_shape
 from function.workloads.model import SERVE, Gang, Slot, Template, Workload
@@ -34,6 +34,12 @@ def find(manifest: Json, paths: Sequence[str] = ()) -> Workload | None:
         engines=tuple(Gang(name, tuple(templates)) for name, templates in gangs.items()),
         model_source=kinds.model_source(manifest),
     )
+
+
+def annotation_paths(workload: Workload) -> tuple[str, ...]:
+    """Return where the annotations of its pods stand, each path once."""
+    places = (t.slot.view.annotations for t in workload.templates if t.slot is not None)
+    return tuple(dict.fromkeys(field_path(place) for place in places if place))
 
 
 def _template(slot: Slot, body: Json) -> Template:

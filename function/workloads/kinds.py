@@ -174,6 +174,28 @@ _MODEL_SOURCES: dict[tuple[str, str], Steps] = {
 }
 
 
+# Kinds whose pods are made of something else, and where to write the engine instead.
+_KSERVE = (
+    "KServe makes the pods of {} from a ServingRuntime and an InferenceService together, so they "
+    "cannot be wired. Write the engine under spec.predictor.containers of the InferenceService, "
+    "and its annotations under spec.predictor.annotations."
+)
+_ELSEWHERE: dict[tuple[str, str], tuple[Steps, str]] = {
+    ("serving.kserve.io", "InferenceService"): (
+        ("spec", "predictor", "model"),
+        _KSERVE.format("spec.predictor.model"),
+    ),
+    ("serving.kserve.io", "ServingRuntime"): (("spec",), _KSERVE.format("this kind")),
+    ("serving.kserve.io", "ClusterServingRuntime"): (("spec",), _KSERVE.format("this kind")),
+}
+
+
+def elsewhere(manifest: Json) -> str:
+    """Return where to write the engine of a kind without pod templates of its own; else ""."""
+    steps, advice = _ELSEWHERE.get(_kind(manifest), ((), ""))
+    return advice if steps and fieldpaths.get(manifest, steps) else ""
+
+
 def model_source(manifest: Json) -> str:
     """Return the model's origin by the workload's own field, "" without such a field."""
     steps = _MODEL_SOURCES.get(_kind(manifest))

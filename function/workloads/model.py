@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from function.kube.access import Json
+from function.workloads.fieldpaths import Steps
 
 # Roles of a template in its gang. A member is leader and worker in one.
 STANDALONE, LEADER, WORKER, MEMBER = "Standalone", "Leader", "Worker", "Member"
@@ -73,7 +74,13 @@ class Workload:
 
 
 class View(Protocol):
-    """A part of a manifest read as a template and written back, the rest untouched."""
+    """A part of a manifest read as a template and written back, the rest untouched.
+
+    `annotations`: the place of its pods' annotations, () without one.
+    """
+
+    @property
+    def annotations(self) -> Steps: ...
 
     def read(self, manifest: Json) -> Json | None: ...
 

@@ -60,6 +60,8 @@ class ServeEntryView:
     Writing re-emits the text only when the entry changed; comments in it do not survive that.
     """
 
+    annotations: Steps = ()
+
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
 

@@ -19,6 +19,10 @@ class TemplateView:
 
     steps: Steps
 
+    @property
+    def annotations(self) -> Steps:
+        return (*self.steps, "metadata", "annotations")
+
     def read(self, manifest: Json) -> Json | None:
         node = fieldpaths.get(manifest, self.steps)
         return node if isinstance(node, dict) and isinstance(node.get("spec"), dict) else None
@@ -36,6 +40,10 @@ class PodSpecBelow:
 
     steps: Steps
     below: Steps
+
+    @property
+    def annotations(self) -> Steps:
+        return (*self.steps, "annotations")
 
     def read(self, manifest: Json) -> Json | None:
         node = fieldpaths.get(manifest, self.steps)
@@ -56,6 +64,7 @@ class BarePodSpecView:
     """A PodSpec at `steps` without a place for labels and annotations."""
 
     steps: Steps
+    annotations: Steps = ()
 
     def read(self, manifest: Json) -> Json | None:
         node = fieldpaths.get(manifest, self.steps)
@@ -85,6 +94,10 @@ class ComponentView:
 
     steps: Steps
     metadata: Steps
+
+    @property
+    def annotations(self) -> Steps:
+        return (*self.metadata, "annotations")
 
     def read(self, manifest: Json) -> Json | None:
         node = fieldpaths.get(manifest, self.steps)
@@ -122,6 +135,10 @@ class PatchedView:
 
     base: View
     patch: Steps
+
+    @property
+    def annotations(self) -> Steps:
+        return self.base.annotations
 
     def read(self, manifest: Json) -> Json | None:
         base = self.base.read(manifest)

@@ -330,11 +330,8 @@ def _is_workload(manifest: Document) -> bool:
 def _no_pods(manifest: Document) -> str:
     """Return that a document has no pod template in a known place, and what to do."""
     kind, version = manifest.get("kind"), manifest.get("apiVersion")
-    if access.mapping(manifest, "spec", "predictor", "model"):
-        return (
-            f"{kind}: KServe makes the pods of spec.predictor.model from a ServingRuntime, so they "
-            "cannot be wired here. Write the engine under spec.predictor.containers"
-        )
+    if instead := kinds.elsewhere(manifest):
+        return f"{kind}: {instead}"
     return (
         f"{kind} is not a known kind of workload, or {version} has no pod template where one is "
         "known (docs/wire-a-team.md). If it holds one, name its path under `paths` in --input"

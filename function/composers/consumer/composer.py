@@ -37,7 +37,11 @@ from function.edge.request import Call
 from function.kube import access, objects
 from function.kube.access import Json
 from function.pods import offload_request, siblings, wire
-from function.pods.ignored_annotations import IgnoredAnnotation, ignored_annotations
+from function.pods.ignored_annotations import (
+    IgnoredAnnotation,
+    ignored_annotations,
+    on_pod_templates,
+)
 from function.pods.offload_request import OffloadRequest
 from function.pods.siblings import SiblingResources
 from function.problems import Refused
@@ -181,7 +185,9 @@ class _ConsumerComposer:
         own = self.call.composite_value("metadata", "annotations") or {}
         self.ignored_annotations += [
             str(ignored)
-            for ignored in ignored_annotations({"metadata": {"annotations": own}}, (), known=True)
+            for ignored in ignored_annotations(
+                {"metadata": {"annotations": own}}, (), on_pod_templates()
+            )
         ]
 
     def _ignored_annotations(

@@ -892,9 +892,31 @@ def of_another_kind() -> dict[str, Any]:
     return document
 
 
+def inference_service(
+    predictor: dict[str, Any], annotations: dict[str, str] | None = None
+) -> dict[str, Any]:
+    return {
+        "apiVersion": "serving.kserve.io/v1beta1",
+        "kind": "InferenceService",
+        "metadata": {"name": "llm", "annotations": annotations or {}},
+        "spec": {"predictor": predictor},
+    }
+
+
 # name: (what an earlier step desires, words of the message)
 IGNORED = {
-    "on the workload": (on_the_deployment(), "write it on the pod template"),
+    "on the workload": (
+        on_the_deployment(),
+        "write it on the pod template, under spec.template.metadata.annotations.",
+    ),
+    "on KServe's service with containers of its own": (
+        inference_service({"containers": [{"name": "kserve-container"}]}, {TIER: "chat"}),
+        "write it on the pod template, under spec.predictor.annotations.",
+    ),
+    "where KServe makes the pods of a runtime": (
+        inference_service({"model": {"runtime": "vllm"}, "annotations": {TIER: "chat"}}),
+        "Write the engine under spec.predictor.containers of the InferenceService",
+    ),
     "on the Object": (on_the_object(), "under metadata.annotations does nothing"),
     "in a kind that is not known": (
         of_another_kind(),

@@ -8,7 +8,7 @@ import yaml
 from function import names
 from function.api.input import Input
 from function.pods import wire
-from function.pods.ignored_annotations import ignored_annotations
+from function.pods.ignored_annotations import ignored_annotations, on_pod_templates
 from function.pods.offload_request import find, ignored_annotations_in
 from tests.corpus import judged
 
@@ -68,5 +68,5 @@ def test_a_place_without_pods_is_offered_no_row():
 
 def test_a_value_in_place_that_is_no_string_is_told_to_quote() -> None:
     manifest = {"metadata": {"annotations": {names.ANNOTATION_POLICY: False}}}
-    (ignored,) = ignored_annotations(manifest, (), known=True)
+    (ignored,) = ignored_annotations(manifest, (), on_pod_templates())
     assert "its value is not a string; write it in quotes" in str(ignored)
