@@ -55,7 +55,7 @@ def command(
     WORKLOAD is a YAML file (- for the standard input) with a Pod, a Deployment, a LeaderWorkerSet,
     any other known workload, or an Object that holds one; other documents are ignored. Nothing is
     looked up: the tier is assumed ready, and on the workload's cluster. Exit code 3: not
-    wired. With -o diff and yaml, text for people goes to the standard error. Pods that no
+    wired, with --all-tiers by none. With -o diff and yaml, text for people goes to the standard error. Pods that no
     Composition composes are wired by `kv-offload wire`.
 
     \b
@@ -76,11 +76,19 @@ def command(
     documents = explain.workloads_in(loaded, str(workload))
     siblings = explain.siblings_in(loaded)
     if all_tiers:
+        nowhere = False
         for document in documents:
             if len(documents) > 1:
                 click.echo(explain.Explained(document).title)
-            for each in tiers:
-                click.echo(explain.summary_line(document, each, inputs, str(tier), siblings, tiers))
+            rows = [
+                explain.summary(document, each, inputs, str(tier), siblings, tiers)
+                for each in tiers
+            ]
+            for row in rows:
+                click.echo(str(row))
+            nowhere |= not any(row.fits for row in rows)
+        if nowhere:
+            sys.exit(Fatal.exit_code)
         return
     chosen = explain.top_tiers(tiers)
     if len(chosen) != 1:

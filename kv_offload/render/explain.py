@@ -129,6 +129,8 @@ def explain(
     if request is None:
         named_here = _name_tier(deployment, planned.tier)
         request = find("explained", named_here, None, step_input, "", siblings)
+    if request is None and (instead := kinds.elsewhere(manifest)):
+        return replace(answer, refused=Refused(Reason.REQUEST_IGNORED, instead))
     if request is None:
         raise InputError(_no_pods(manifest))
     if request.refused is not None:
@@ -278,15 +280,27 @@ def _planned(
     return planned
 
 
-def summary_line(
+@dataclass(frozen=True)
+class Summary:
+    """Whether a tier would take a workload; `text` says with what, or what is missing."""
+
+    fits: bool
+    tier: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{'✔' if self.fits else '✘'} {self.tier}  {self.text}"
+
+
+def summary(
     workload: Document,
     tier: Document,
     step_input: Input,
     tier_file: str,
     siblings: SiblingResources = NO_SIBLINGS,
     given: Sequence[Document] = (),
-) -> str:
-    """Return in one line whether a tier would take a workload, and what is missing."""
+) -> Summary:
+    """Return whether a tier would take a workload, for one line."""
     metadata = tier.get("metadata") or {}
     name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
     try:
@@ -295,16 +309,18 @@ def summary_line(
         manifest = objects.unwrap(workload) or workload
         named = _name_tier(_as_deployment(manifest), planned.tier)
         request = find("explained", named, None, step_input, "", siblings)
+        if request is None and (instead := kinds.elsewhere(manifest)):
+            raise Refused(Reason.REQUEST_IGNORED, instead)
         if request is None:
             raise InputError(_no_pods(manifest))
         if request.refused is not None:
             raise request.refused
         wired = wire.wire(request, planned.tier, planned.backend, _FILES_NAME)
     except Refused as refused:
-        return f"✘ {name}  {refused.reason}: {refused}"
+        return Summary(False, name, f"{refused.reason}: {refused}")
     except _MissingTier as missing:
-        return f"✘ {name}  {missing}"
-    return f"✔ {name}  {wired.summary}"
+        return Summary(False, name, str(missing))
+    return Summary(True, name, wired.summary)
 
 
 def workloads_in(documents: list[Document], file: str) -> list[Document]:
@@ -330,8 +346,6 @@ def _is_workload(manifest: Document) -> bool:
 def _no_pods(manifest: Document) -> str:
     """Return that a document has no pod template in a known place, and what to do."""
     kind, version = manifest.get("kind"), manifest.get("apiVersion")
-    if instead := kinds.elsewhere(manifest):
-        return f"{kind}: {instead}"
     return (
         f"{kind} is not a known kind of workload, or {version} has no pod template where one is "
         "known (docs/wire-a-team.md). If it holds one, name its path under `paths` in --input"

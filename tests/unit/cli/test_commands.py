@@ -530,6 +530,8 @@ def test_explain_all_tiers_judges_every_tier(write) -> None:
     assert first.startswith("✘ modelplane-system/smallest  VersionMismatch: ")
     assert "a tier with spec.lmcache.mode InProcess" in first
     assert second.startswith("✔ modelplane-system/")
+    alone = run("explain", path, "--tier", ROOT / "example/lmcache/smallest.yaml", "--all-tiers")
+    assert alone.exit_code == 3, "no tier takes it"
 
 
 IN_A_POOL = """
@@ -684,7 +686,6 @@ def test_validate_refuses_two_documents_of_one_name_in_a_file(write) -> None:
     ("workload", "tier", "message"),
     [
         ("apiVersion: v1\nkind: Secret\n", None, "Secret is not a known kind of workload"),
-        (KSERVE_MODEL, None, "Write the engine under spec.predictor.containers"),
         (DEPLOYMENT, DEPLOYMENT, "kind is Deployment, expected KVOffloadTier"),
         (DEPLOYMENT, TIER.read_text().replace("backend:", "bakend:"), "did you mean backend?"),
     ],
@@ -694,6 +695,13 @@ def test_explain_refuses_what_it_cannot_read(write, workload, tier, message) -> 
     result = run("explain", write("w.yaml", workload), "--tier", given)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+@pytest.mark.parametrize("more", [(), ("--all-tiers",)])
+def test_explain_refuses_pods_that_kserve_makes(write, more) -> None:
+    result = run("explain", write("w.yaml", KSERVE_MODEL), "--tier", TIER, *more)
+    said = "RequestIgnored: KServe makes the pods of spec.predictor.model"
+    assert (result.exit_code, said in " ".join(result.stdout.split())) == (3, True)
 
 
 @pytest.mark.parametrize(
