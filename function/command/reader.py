@@ -6,14 +6,14 @@ from typing import Any
 
 from function.command import exec_form, kubernetes
 from function.command.budget import Budget, OverBudget
-from function.command.calls import literal_opt_in, script_call, wrapper_reason
+from function.command.calls import OPT_IN_HINT, literal_opt_in, script_call, wrapper_reason
 from function.command.model import EngineCall, ImageCall, Word
 from function.command.places import KEYS, ListPlace, ListSlot
 from function.command.program import ParsedCommand, Program
 from function.command.shell import commands
 from function.command.shell.command_line import masks, positional
 from function.command.shell.grammar import Tree
-from function.command.shell.script import Holder
+from function.command.shell.script import Holder, Script, redefines
 
 
 def read(
@@ -189,6 +189,7 @@ class _Read:
         loose = [script.loose for script in scripts.scripts if script.loose]
         unread = [*errors, *unread, *loose]
         parsed = replace(self._parsed, scripts=tuple(scripts.scripts), unread=tuple(unread))
+        calls = _closed(calls, _redefined(made, scripts.scripts))
         if calls:
             return Program(tuple(calls), parsed=parsed)
         if other_stack:
@@ -196,6 +197,22 @@ class _Read:
         if unread:
             return Program(problem=unread[0], parsed=parsed)
         return Program(inert=True, parsed=parsed)
+
+
+def _redefined(made: Sequence[commands.Command], scripts: Sequence[Script]) -> str:
+    """Return that a command of any script makes others mean something else, "" for none.
+
+    An alias that an `eval` defines, or a command whose name is a variable's, is one of the script
+    around it too.
+    """
+    inner = (script.redefined for script in scripts if not script.tree.broken)
+    ran = (redefines([word.value or "" for word in command.words]) for command in made)
+    return next(filter(None, (*inner, *ran)), "")
+
+
+def _closed(calls: Sequence[EngineCall], why: str) -> list[EngineCall]:
+    reason = f"{why}: simplify the script, or {OPT_IN_HINT}"
+    return [replace(call, closed=call.closed or (reason if why else "")) for call in calls]
 
 
 def item_word(raw: str, place: ListPlace, env: kubernetes.Env, budget: Budget) -> Word:

@@ -1,7 +1,7 @@
 """A shell script as it stands: its text, its tree, and what the tree alone tells."""
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,8 +14,10 @@ _LOOSE = frozenset(
     """string translated_string heredoc_body heredoc_redirect expansion arithmetic_expansion
  test_command regex c_style_for_statement""".split()  # noqa: SIM905
 )
-# Builtins that run the builtin behind them.
-_RUN_BUILTINS = ("command", "builtin")
+# Builtins that run the builtin behind them, with their options.
+_RUN_BUILTINS = ("command", "builtin", "-p", "--")
+# {builtin: its option} that makes a name run another command, or takes `A=1` from its words.
+_REDEFINES = {"alias": "", "hash": "p", "set": "k"}
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class Script:
     def error(self) -> str:
         """Why the grammar cannot read the script, with the line; "" when it can."""
         if not self.tree.broken:
-            return self._misread or self._aliased
+            return self._misread or self.redefined
         bad = next((node.start for node in self.tree.nodes if node.broken), 0)
         return f"the shell grammar cannot read the script (line {self.line(bad)})"
 
@@ -125,13 +127,12 @@ class Script:
         return ""
 
     @property
-    def _aliased(self) -> str:
+    def redefined(self) -> str:
         """Where the script defines an alias: dash then runs another command than the one named."""
         for command in self.commands:
             words = [self.name(command), *map(self.slice, command.all("argument"))]
-            at = next((i for i, word in enumerate(words) if word not in _RUN_BUILTINS), 0)
-            if words[at] == "alias" and len(words) > at + 1:
-                return f"it defines an alias (line {self.line(command.start)})"
+            if what := redefines(words):
+                return f"{what} (line {self.line(command.start)})"
         return ""
 
     def _goes_on(self, node: Node) -> str:
@@ -194,6 +195,19 @@ class Script:
 
     def in_backquotes(self, node: Node) -> bool:
         return self._backquotes.hold(node)
+
+
+def redefines(words: Sequence[str]) -> str:
+    """Return that a command makes others mean something else, "" where it does not."""
+    at = next((i for i, word in enumerate(words) if word not in _RUN_BUILTINS), 0)
+    start = _REDEFINES.get(words[at]) if words else None
+    if start is None or not any(not start or _has_option(word, start) for word in words[at + 1 :]):
+        return ""
+    return f"it runs {words[at]} -{start}" if start else "it defines an alias"
+
+
+def _has_option(word: str, letter: str) -> bool:
+    return word[:1] == "-" and word[:2] != "--" and letter in word
 
 
 def _blank(gap: bytes, between_words: bool) -> bool:

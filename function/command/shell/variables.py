@@ -24,10 +24,11 @@ POSITIONAL = "@"
 _IDENTIFIER = re.compile(rb"[A-Za-z_]\w*", re.ASCII)
 # A word that names a variable: `A`, `"A"`, `A=1`, `"A=1"`.
 _NAMES = re.compile(rb"[\"']?([A-Za-z_]\w*)(?:\+?=|[\"']?\Z)", re.ASCII)
-_INTEGER = re.compile(rb"-\w*i", re.ASCII)
+# `declare -i N`: what is assigned to N is arithmetic. `declare -n N=M`: assigning to N sets M.
+_INDIRECT = re.compile(rb"-\w*[in]", re.ASCII)
 _WRITTEN_OUT = re.compile(r"[\w./][\w./-]*\Z", re.ASCII)
 # Commands that may set any variable: they run a text, or their name is an expansion ("").
-_CHANGE_ANY = frozenset({"", ".", "source", "eval", "time"})
+_CHANGE_ANY = frozenset({"", ".", "source", "eval", "time", "coproc"})
 # Commands that set the variables that their arguments name; `printf` and `wait` with an option.
 _NAMING = frozenset({"read", "mapfile", "readarray", "getopts", "let", "printf", "wait"})
 # Builtins that change the shell: behind `command` or `builtin` they are not told apart.
@@ -97,7 +98,9 @@ class Variables:
         self.assignments = tuple(
             nodes[0]
             for name, nodes in changes.names.items()
-            if len(nodes) == 1 and nodes[0].type == "variable_assignment"
+            if len(nodes) == 1
+            and nodes[0].type == "variable_assignment"
+            and name not in _CHANGED_BY_SHELL
         )
 
     def define(self, assignment: Node, value: str) -> None:
@@ -203,7 +206,7 @@ class _Changes:
         """Read export, declare, local and unset: with options they may do more than assign."""
         exports = self._script.text.data.startswith(b"export", node.start)
         options = any(self._script.bytes(child)[:1] in (b"-", b"+") for child in node.children)
-        if any(_INTEGER.match(self._script.bytes(child)) for child in node.children):
+        if not exports and any(_INDIRECT.match(self._script.bytes(c)) for c in node.children):
             self._any(node, positional=False)  # `N=A=2` sets A too, here or later
         for child in node.named_children:
             if child.type == "variable_assignment":
@@ -234,7 +237,7 @@ class _Changes:
                 text = self._script.bytes(argument)
                 if b"$" in text or b"`" in text:
                     self._any(node)
-                self._mentioned(text, node)
+                self._mentioned(text.removeprefix(b"-v"), node)
 
     def _trap(self, node: Node, handler: str) -> None:
         """Mark what a trap names as changed: it may run at any time."""
