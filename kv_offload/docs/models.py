@@ -8,6 +8,7 @@ from function.contract.models.families import (
     ENCODER,
     FAMILIES,
     HYBRID,
+    LONG_ROPE,
     MLA,
     MULTIMODAL,
     NAMES,
@@ -32,6 +33,7 @@ _MEANING = {
     POOLING: "embeddings, scores or rewards; nothing is generated",
     ENCODER: "attention in both directions or across: a prefix says nothing of its blocks",
     PIPELINE: "diffusion, or several stages of an engine each (vLLM-Omni)",
+    LONG_ROPE: "LongRoPE: long or short rope factors, by a length",
 }
 
 

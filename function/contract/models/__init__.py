@@ -12,6 +12,7 @@ from function.contract.models.families import (
     DENSE,
     FAMILIES,
     LAYOUTS,
+    LONG_ROPE,
     UNKNOWN,
     has_long_rope,
     of_name,
@@ -48,19 +49,22 @@ def classify(engine: Engine, declared: frozenset[str] = frozenset()) -> Model:
     proven = of_flags(engine)
     for family, flag in proven.items():
         because.setdefault(family, flag)
-    if not declared:
-        for text, what in (
-            (engine.model, "the model's name"),
-            (engine.flag("--served-model-name") or "", "the served name"),
-        ):
-            row = of_name(text) if text else None
-            if row is None:
-                continue
-            # A local name may be anything: only a published one proves that there is no catch.
-            plain = _published(text) and not because.keys() & set(LAYOUTS)
-            for family in sorted(row.families if plain else row.families - {DENSE}):
-                because.setdefault(family, what)
-            break
+    names = (
+        (engine.model, "the model's name"),
+        (engine.flag("--served-model-name") or "", "the served name"),
+    )
+    for text, what in names:
+        if has_long_rope(text):
+            because.setdefault(LONG_ROPE, what)
+    for text, what in () if declared else names:
+        row = of_name(text) if text else None
+        if row is None:
+            continue
+        # A local name may be anything: only a published one proves that there is no catch.
+        plain = _published(text) and not because.keys() & set(LAYOUTS)
+        for family in sorted(row.families if plain else row.families - {DENSE}):
+            because.setdefault(family, what)
+        break
     if not any(family in LAYOUTS for family in because):
         because[UNKNOWN] = ""
     return Model(frozenset(because), because)

@@ -19,11 +19,12 @@ SPECULATIVE = "speculative"
 POOLING = "pooling"
 ENCODER = "encoder"  # attends in both directions, or across: a prefix says nothing of its blocks
 PIPELINE = "pipeline"  # diffusion, or several stages of an engine each
+LONG_ROPE = "longrope"  # rope factors follow a length
 UNKNOWN = "unknown"
 
 # What the layers are, and what is done with the model beside it.
 LAYOUTS = (DENSE, HYBRID, MLA, SPARSE, SLIDING)
-USES = (MULTIMODAL, SPECULATIVE, POOLING, ENCODER, PIPELINE)
+USES = (MULTIMODAL, SPECULATIVE, POOLING, ENCODER, PIPELINE, LONG_ROPE)
 FAMILIES = (*LAYOUTS, *USES)
 
 

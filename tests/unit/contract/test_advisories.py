@@ -197,6 +197,23 @@ def test_weights_updated_in_a_running_sglang_are_in_the_ledger() -> None:
         assert "KVO-2026-123" in {advisory.id for advisory in found}, connector
 
 
+# What SGLang keeps of a model -> what is done: nothing tells which factors made a key.
+LONG_ROPE = {"HiCache/file": REFUSE, "HiCache/mooncake": REFUSE, "LMCacheMPConnector": REFUSE}
+
+
+@pytest.mark.parametrize("connector", [*LONG_ROPE, "HiCache"])
+def test_sglang_keeps_no_blocks_of_longrope_models(connector: str) -> None:
+    def found(model: str, engine: str = "SGLang", version: str = "0.5.23") -> dict[str, Treatment]:
+        asked = Engine(engine, version, version_source="image tag", model=model)
+        rows = {a.id: a.action for a in hits(connector, asked)}
+        return {name: rows[name] for name in ("KVO-2026-124", "KVO-2026-125") if name in rows}
+
+    long = found("microsoft/Phi-3-mini-128k-instruct")
+    assert max(long.values(), key=[CAUTION, REFUSE].index) is LONG_ROPE.get(connector, CAUTION)
+    assert found("microsoft/Phi-3-mini-4k-instruct") == {}
+    assert found("microsoft/Phi-3-mini-128k-instruct", "vLLM", "0.33.0") == {}
+
+
 def test_entries_are_whole() -> None:
     assert len(ADVISORIES) >= 40
     ids = [advisory.id for advisory in ADVISORIES]

@@ -39,7 +39,9 @@ BY_NAME = [
     ("Zyphra/Zamba2-7B", "hybrid"),
     ("state-spaces/mamba-2.8b-hf", "hybrid"),
     ("MiniMaxAI/MiniMax-M1-80k", "hybrid"),
-    ("microsoft/Phi-4-mini-flash-reasoning", "hybrid"),
+    ("microsoft/Phi-4-mini-flash-reasoning", "hybrid longrope"),
+    ("microsoft/Phi-3.5-mini-instruct", "dense longrope"),
+    ("/models/Phi-3-mini-128k-instruct", f"longrope {UNKNOWN}"),
     ("LiquidAI/LFM2-8B-A1B", "hybrid"),
     ("pfnet/plamo-2-8b", "hybrid"),
     ("inclusionAI/Ring-flash-linear-2.0", "hybrid"),
@@ -92,6 +94,11 @@ BY_NAME = [
     ("acme/secret-sauce", UNKNOWN),
     ("", UNKNOWN),
 ]
+
+
+def test_a_declared_layout_leaves_longrope_to_the_name() -> None:
+    asked = vllm("microsoft/Phi-3-mini-128k-instruct")
+    assert classify(asked, frozenset({"dense"})).families == {"dense", "longrope"}
 
 
 @pytest.mark.parametrize(("model", "families"), BY_NAME)
