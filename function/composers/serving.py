@@ -42,6 +42,7 @@ _SHARES = frozenset({"0", "1", "10", "25", "50", "75", "90"})
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _MODEL = re.compile(r"[\w./:@+-]{0,128}", re.ASCII)
 _ADDRESS = re.compile(r"[0-9a-f.:]{2,45}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _KINDS = frozenset({"", *ENGINES})
 _DOCUMENT = (*objects.STATUS_MANIFEST, "data", "state")
 _READY = (*objects.STATUS_MANIFEST, "status", "readyReplicas")
@@ -66,7 +67,8 @@ _SAID = {
     ),
     ("NeverRead", ""): (
         "blocks are written and none is found, although prompts repeat in its own cache. Compare"
-        " the cache identity and PYTHONHASHSEED of the engines, and whether the store evicts early"
+        " the cache identity and PYTHONHASHSEED of the engines, and whether the store evicts early."
+        " Prompts that share only a short beginning, which never leaves that cache, look the same"
     ),
     ("NeverRead", "HitsStopped"): (
         "it had hits and has none any more, although prompts repeat in its own cache. See what"
@@ -211,9 +213,11 @@ def of(call: Call, plan: TierPlan, cluster: str) -> Serving:
     in_grace = ready != 1 and bool(text) and _is_just_gone(call)
     if ready != 1 and not in_grace:
         reason = NOT_READY if text else STARTING
+        since = _unavailable_since(call)
         message = (
-            f"The observer is not ready. See the log of deployment {plan.tier.remote_name}-observer"
-            f" in {plan.tier.remote_namespace} on the workload cluster."
+            f"The observer is not ready{f' since {since}' if since else ''}. See the log of"
+            f" deployment {plan.tier.remote_name}-observer in {plan.tier.remote_namespace} on the"
+            " workload cluster."
         )
         return Serving(Condition(CONDITION_SERVING, UNKNOWN, reason, message))
     document = parse(text)
@@ -223,14 +227,18 @@ def of(call: Call, plan: TierPlan, cluster: str) -> Serving:
     return Serving(_condition(document), _status(document), settled=not in_grace)
 
 
-def _is_just_gone(call: Call) -> bool:
-    """Return whether the observer's Deployment has been unavailable for a moment only."""
+def _unavailable_since(call: Call) -> str:
+    """Return since when the observer's Deployment is unavailable, "" where it does not say."""
     conditions = call.observed_value(DEPLOYMENT_KEY, *_DEPLOYMENT)
     found = access.condition({"status": {"conditions": conditions}}, "Available")
-    if found.get("status") != FALSE:
-        return False
+    since = access.text(found, "lastTransitionTime")
+    return since if found.get("status") == FALSE and _TIME.fullmatch(since) else ""
+
+
+def _is_just_gone(call: Call) -> bool:
+    """Return whether the observer's Deployment has been unavailable for a moment only."""
     try:
-        since = datetime.fromisoformat(access.text(found, "lastTransitionTime")).timestamp()
+        since = datetime.fromisoformat(_unavailable_since(call)).timestamp()
     except ValueError:
         return False
     is_past = call.has_passed(since - GRACE)  # whatever the cluster's clock says

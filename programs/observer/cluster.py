@@ -28,12 +28,18 @@ class Refused(Exception):
     """The API server refused a call; its words."""
 
 
-def addresses(host: str) -> list[str]:
-    """Return the addresses behind a headless Service; [] where it has no ready pod."""
+# What the DNS says of a name without addresses. Everything else is a DNS that does not answer.
+_NOBODY = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
+
+
+def addresses(host: str) -> list[str] | None:
+    """Return the addresses behind a headless Service; [] without a ready pod, None if unknown."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError:
-        return []
+    except socket.gaierror as error:
+        return [] if error.errno in _NOBODY else None
+    except (OSError, ValueError):
+        return None
     return sorted({str(row[4][0]) for row in found})[:MOST_ADDRESSES]
 
 
@@ -81,6 +87,8 @@ def fetch(address: str, port: int) -> Page | None:
             while size < MOST:
                 piece = answer.read1(65536)
                 if not piece:
+                    if answer.length:
+                        return None  # it broke off: counters are missing
                     text = b"".join(pieces).decode("latin-1")  # a byte a character
                     return Page(text if answer.status == 200 else "")
                 pieces.append(piece)

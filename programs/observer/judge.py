@@ -31,6 +31,7 @@ TURNS = 3  # times that the engine's own cache must have been filled anew meanwh
 REPEATS = 1_000  # tokens found in the engine's own cache that show that prompts repeat
 FIRST_HIT = 45.0  # seconds of traffic that the first hit may take
 NEXT_HIT = 1_800.0  # seconds with traffic in which an engine with hits has another one
+LATE = 600.0  # seconds in which a prompt is computed; vLLM counts its lookup before, itself after
 QUIET = 3_600.0  # seconds without traffic after which an engine is idle
 FAILS = 2  # rounds with failures, one after another, that make an engine fail
 HEALED = 600.0  # seconds without a failure after which it is well again
@@ -41,23 +42,27 @@ MISSED = 3  # rounds without an answer
 class Memory:
     """What is remembered of an engine. Numbers count since its own start, times are seconds.
 
-    `looked_up`, `repeated`, `computed`: tokens since the last hit (or the start). `unasked`:
-    tokens computed since the last lookup. `unwritten`: tokens looked up since the last write.
+    `restored`: state and cause are of the document that an observer before this one wrote.
+    `looked_up`, `repeated`: tokens since the last hit (or the start). `unasked`: tokens computed
+    without a lookup. `unwritten`: tokens looked up since the last write. `active`: seconds with
+    traffic since the last hit. `seen`, `asked`: the last page, the last lookup.
     """
 
     state: str = IDLE
     cause: str = ""
+    restored: bool = False
     numbers: tuple[tuple[str, float], ...] = ()
     looked_up: float = 0.0
     repeated: float = 0.0
-    computed: float = 0.0
     unasked: float = 0.0
     unwritten: float = 0.0
-    began: float = -1.0  # first traffic since the last hit
+    active: float = 0.0
+    seen: float = -1.0
+    asked: float = -1.0
     traffic: float = -1.0
     hit: float = -1.0
     written: bool = False
-    failed: float = -1.0
+    failed: float = -1e9
     failing: int = 0
     missed: int = 0
 
@@ -68,12 +73,14 @@ def judge(
     now: float,
     tier_writes: bool | None = None,
     pairs: bool = False,
+    lmcache: bool = False,
 ) -> Memory:
     """Return what is known of an engine after one more round.
 
     `page`: None where it did not answer. `tier_writes`: whether the tier's own processes count
     writes, for engines that count none themselves; None: nobody counts. `pairs`: the tier moves
-    blocks from prefill to decode engines, so that many of them never have a hit.
+    blocks from prefill to decode engines, so that many of them never have a hit. `lmcache`: it may
+    be one of LMCache, whose hits SGLang counts with those of the device in some releases.
     """
     if page is None or not page.is_engine:
         missed = min(before.missed + 1, MISSED)
@@ -85,68 +92,84 @@ def judge(
     if tier_writes and "writes" not in page.numbers:
         memory = replace(memory, written=True, unwritten=0.0)
     known = "writes" in page.numbers or tier_writes is not None
-    state, cause = _state(memory, page, now, known, grown, pairs)
+    uncounted = lmcache and page.kind == "SGLang" and memory.hit < 0
+    state, cause = _state(memory, page, now, grown, known and not pairs, pairs or uncounted)
     return replace(memory, state=state, cause=cause, missed=0)
 
 
 def _counted(before: Memory, page: Page, now: float) -> tuple[Memory, dict[str, float]]:
     """Add what the counters grew by; an engine whose counters fell was restarted."""
-    last = dict(before.numbers)
-    numbers = page.numbers
-    if any(numbers.get(name, 0.0) < value for name, value in last.items()):
-        before, last = Memory(state=before.state, cause=before.cause), {}
+    before, last = _base(before, page.numbers, now)
+    numbers = last | page.numbers  # a counter that is missing once has not fallen
+    is_new = not before.numbers
     grown = {name: value - last.get(name, 0.0) for name, value in numbers.items()}
     computed = max(0.0, grown.get("prompt", 0.0) - grown.get("device", 0.0))
     asked = grown.get("lookups", computed if page.kind == "SGLang" else 0.0)
     hits, writes = grown.get("hits", 0.0), grown.get("writes", 0.0)
     busy = grown.get("prompt", 0.0) > 0
+    is_unasked = before.asked < 0 or now - before.asked >= LATE
+    passed = now - before.seen if busy and before.seen >= 0 and not before.missed else 0.0
     memory = replace(
         before,
+        restored=False,
         numbers=tuple(sorted(numbers.items())),
         looked_up=0.0 if hits else before.looked_up + asked,
         repeated=0.0 if hits else before.repeated + grown.get("device", 0.0),
-        computed=0.0 if hits else before.computed + computed,
-        unasked=0.0 if asked else before.unasked + computed,
+        unasked=0.0 if asked else before.unasked + (computed if is_unasked else 0.0),
         unwritten=0.0 if writes or hits else before.unwritten + asked,
+        active=0.0 if hits else before.active + passed,
+        seen=now,
+        asked=now if asked else before.asked,
         traffic=now if busy else before.traffic,
         hit=now if hits else before.hit,
         written=before.written or writes > 0,
     )
-    if hits:
-        memory = replace(memory, began=-1.0)
-    elif busy and memory.began < 0:
-        memory = replace(memory, began=now)
     # Failures of before the first look are history.
-    if last and grown.get("failures", 0.0) > 0:
+    if not is_new and grown.get("failures", 0.0) > 0:
         memory = replace(memory, failing=before.failing + 1, failed=now)
     elif busy:
         memory = replace(memory, failing=0)
     return memory, grown
 
 
+def _base(before: Memory, numbers: dict[str, float], now: float) -> tuple[Memory, dict[str, float]]:
+    """Return the memory and the numbers from which an engine's counters grow.
+
+    Hits that nobody saw grow say nothing of now: neither those of a restarted engine, whose page
+    may lack a process only, nor those of one that the last document calls idle or without hits.
+    """
+    last, hits = dict(before.numbers), {"hits": numbers.get("hits", 0.0)}
+    if any(numbers.get(name, value) < value for name, value in last.items()):
+        return Memory(before.state, before.cause, seen=before.seen), hits
+    if before.restored and before.state == IDLE:
+        return replace(before, asked=now if numbers.get("lookups") else -1.0), numbers
+    if before.restored and before.cause == HITS_STOPPED:
+        return replace(before, hit=now, active=NEXT_HIT), hits
+    return before, last
+
+
 def _state(
-    memory: Memory, page: Page, now: float, known: bool, grown: dict[str, float], pairs: bool
+    memory: Memory, page: Page, now: float, grown: dict[str, float], writes: bool, never_hits: bool
 ) -> tuple[str, str]:
     was_failing = memory.state == FAILING
     if memory.failing >= FAILS or (was_failing and now - memory.failed < HEALED):
         return FAILING, ""
     if grown.get("hits", 0.0) > 0:
         return HITTING, ""
-    if page.is_uncached and memory.traffic >= 0:
+    if page.is_uncached and memory.traffic >= 0 and memory.hit < 0 and not never_hits:
         return SILENT, NOT_CACHING
     if memory.unasked >= TRAFFIC:
         return SILENT, NO_LOOKUPS
-    if not pairs:
-        if known and not memory.written and memory.hit < 0 and memory.unwritten >= LOOKED_UP:
-            return SILENT, NO_WRITES
-        if _is_never_read(memory, page, now):
-            return NEVER_READ, HITS_STOPPED if memory.hit >= 0 else ""
+    if writes and not memory.written and memory.hit < 0 and memory.unwritten >= LOOKED_UP:
+        return SILENT, NO_WRITES
+    if not never_hits and _is_never_read(memory, page):
+        return NEVER_READ, HITS_STOPPED if memory.hit >= 0 else ""
     if memory.traffic < 0 or now - memory.traffic >= QUIET:
         return IDLE, ""
     return HITTING if memory.hit >= 0 else STORING, ""
 
 
-def _is_never_read(memory: Memory, page: Page, now: float) -> bool:
+def _is_never_read(memory: Memory, page: Page) -> bool:
     """Return whether blocks should have been found: prompts repeat, and the device forgot them.
 
     An engine's first hit comes soon or never; one that has had hits may pause.
@@ -155,6 +178,5 @@ def _is_never_read(memory: Memory, page: Page, now: float) -> bool:
     return (
         memory.looked_up >= max(LOOKED_UP, TURNS * page.device_tokens)
         and memory.repeated >= REPEATS
-        and memory.began >= 0
-        and now - memory.began >= patience
+        and memory.active >= patience
     )

@@ -16,18 +16,24 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from .cluster import ACCOUNT, ConfigMap, Json, Refused, addresses, fetch
 from .judge import MISSED, Memory, judge
-from .pages import Page
+from .pages import UNASKED, Page
 from .report import ENOUGH, Engine, report, restored, share, text
+
+Place = tuple[str, str]  # namespace, address
 
 SPACING = 60.0  # seconds between two writes, at least
 RENEWAL = 1_800.0  # seconds between two looks at shares
+REREAD = 300.0  # seconds after which it looks whether another one wrote the ConfigMap
 FORGET = 300.0  # seconds after which an engine that is gone is forgotten
 STUCK = 10  # rounds without progress after which the program counts as dead
 READERS = 8  # with the largest pages they stay below the memory limit
 SELDOM = 20  # rounds, of which a pod that does not answer is asked in the first few
+PARTS = {"LMCache", "Mooncake"}  # kinds of the tier's own processes that count writes
+SLOW = 1.0  # seconds; who takes longer is asked last, as long as the interval lasts
 
 
 def say(words: str) -> None:
@@ -42,96 +48,163 @@ class Observer:
     def __init__(self, config: Json, config_map: ConfigMap) -> None:
         self.config = config
         self.map = config_map
-        self.engines: dict[tuple[str, str], tuple[Engine, float]] = {}
-        self.ports: dict[tuple[str, str], int] = {}
+        self.engines: dict[Place, tuple[Engine, float]] = {}
+        self.ports: dict[Place, int] = {}
         self.document: Json = {}
         self.written: str | None = None  # None: not known
-        self.wrote = self.renewed = -1e9
-        self.base: dict[str, float] = {}
+        self.wrote = self.read = -1e9
+        self.renewed = {"hits": -1e9, "used": -1e9}
+        self.grown = {"prompt": 0.0, "hits": 0.0}
         self.shares: dict[str, str] = {}
         self.full: list[float] = []
-        self.silent: dict[tuple[str, str], int] = {}
-        self.places: set[tuple[str, str]] = set()
-        self.writes: float | None = None
+        self.silent: dict[Place, int] = {}
+        self.asked: dict[Place, float] = {}  # when it was asked last
+        self.slow: set[Place] = set()
+        self.known: dict[str, list[str]] = {}
+        self.places: set[Place] = set()
+        self.writes: dict[Place, float] = {}
+        self.kinds: set[str] = set()  # of the tier's own processes
+        self.last: dict[Place, Json] = {}  # rows of an observer before this one, by their model
         self.finished = time.monotonic()
         self.problem = "starting"
+        self.unresolved = ""
         self._pool = ThreadPoolExecutor(READERS)
 
     def round(self, now: float) -> None:
         """Look once at everything, and write what has changed."""
-        if self.written is None:
+        if self.written is None or now - self.read >= REREAD:
             self._begin(now)
         self.places.clear()
+        self.unresolved = ""
         grown = self._look_at_parts()
         self._look_at_engines(now, grown)
         self._renew_shares(now)
-        self.ports = {place: self.ports[place] for place in self.places & self.ports.keys()}
-        self.silent = {place: self.silent[place] for place in self.places}
+        for place in self.asked.keys() - self.places:
+            for kept in (self.ports, self.silent, self.asked, self.writes):
+                kept.pop(place, None)
+            self.slow.discard(place)
         found = [engine for engine, _ in self.engines.values()]
         self.document = report(found, self.document, self.shares)
         self.finished = time.monotonic()
         self._publish(now)
 
     def _begin(self, now: float) -> None:
-        """Read what was written last, so that a restart changes nothing without need."""
+        """Read what is written: a restart changes nothing without need, and nobody else does."""
         try:
-            self.written = self.map.read()
+            self.written, self.read = self.map.read(), now
         except (OSError, Refused) as error:
+            self.written = None
             return self._tell(f"cannot read the ConfigMap: {error}")
         last = restored(self.written)
         if last and not self.document:
             self.document, self.wrote = last, now
             self.shares = {name: last[name] for name in ("hits", "used") if name in last}
+            self.last = {(row["namespace"], row["model"]): row for row in last["models"]}
+            self.renewed = dict.fromkeys(self.renewed, now)
 
     def _look_at_parts(self) -> bool | None:
         """Read the tier's own processes: whether they were written to; None: nobody counts."""
-        pages = [page for _, page in self._pages(self.config.get("parts", ())) if page]
-        self.full = [page.full for page in pages if page.full is not None]
-        if not any(page.kind in ("LMCache", "Mooncake") for page in pages):
-            return None
-        before, self.writes = self.writes, sum(page.numbers.get("writes", 0.0) for page in pages)
-        # A restarted part counts from nothing again.
-        return self.writes > 0 if before is None else self.writes != before
+        found = self._pages(self.config.get("parts", ()))
+        pages = [(place, page) for place, page in found if page and page is not UNASKED]
+        self.full = [page.full for _, page in pages if page.full is not None]
+        counted = {p: page.numbers.get("writes", 0.0) for p, page in pages if page.kind in PARTS}
+        self.kinds |= {page.kind for _, page in pages}
+        # A restarted part counts from nothing again; one that was not read has written nothing.
+        grown = any(value != self.writes.get(place, 0.0) for place, value in counted.items())
+        self.writes |= counted
+        return grown if self.kinds & PARTS else None
 
     def _look_at_engines(self, now: float, grown: bool | None) -> None:
         """Judge every engine. A pod that never answered counts where no other of its namespace
         did: it may be the worker of an engine over several pods, which serves nothing."""
         pages = self._pages(self.config["engines"])
-        speaks = {place[0] for place, page in pages if page is not None}
+        speaks = {place[0] for place, page in pages if page and page is not UNASKED}
         speaks |= {place[0] for place, (engine, _) in self.engines.items() if engine.kind}
+        # Before a part was read, the tier may be LMCache's.
+        lmcache = "LMCache" in self.kinds or bool(self.config.get("parts") and not self.kinds)
         for place, page in pages:
             known = self.engines.get(place)
             engine = known[0] if known else Engine(*place, "", "", Memory())
-            if page is None and not engine.kind and place[0] in speaks:
+            if page in (None, UNASKED) and not engine.kind and place[0] in speaks:
                 self.engines.pop(place, None)
                 continue
-            memory = judge(engine.memory, page, now, grown, bool(self.config.get("pairs")))
-            said = page if page is not None and page.kind else engine
-            kind, model = said.kind, said.model
-            self.engines[place] = (Engine(*place, kind, model, memory), now)
+            memory, said = engine.memory, engine
+            if page is not UNASKED:
+                if page is not None and page.kind:
+                    said = Engine(*place, page.kind, page.model, memory)
+                begin = memory if memory.numbers else self._resumed(said)
+                pairs = bool(self.config.get("pairs"))
+                memory = judge(begin, page, now, grown, pairs, lmcache)
+                self._add(engine.memory, memory)
+            elif known is None:
+                continue
+            self.engines[place] = (Engine(*place, said.kind, said.model, memory), now)
         for place, (_, seen) in list(self.engines.items()):
             if now - seen > FORGET:
                 del self.engines[place]
+        if pages and not self.unresolved:
+            self.last = {}
 
-    def _pages(self, rows: list[Json]) -> list[tuple[tuple[str, str], Page | None]]:
+    def _resumed(self, engine: Engine) -> Memory:
+        """Return an engine's memory before its first page: what the last document says of it."""
+        row = self.last.get((engine.namespace, engine.model))
+        if row is None or not engine.kind:
+            return engine.memory
+        state, cause = row.get("state", ""), row.get("cause", "")
+        return replace(engine.memory, state=state, cause=cause, restored=True)
+
+    def _pages(self, rows: list[Json]) -> list[tuple[Place, Page | None]]:
         """Read the pages behind each row's name; ports are tried until one answers.
 
-        A pod that does not answer is asked seldom: each try may take the whole patience.
+        A pod that does not answer is asked seldom, and who is slow after all others, until the
+        interval is over: pods with the label may be anybody's, and each may take the whole
+        patience. `UNASKED`: nothing new is known.
         """
         places = {
             (row["namespace"], address): row["ports"]
-            for row in rows
-            for address in addresses(row["host"])
+            for row, found in zip(rows, self._pool.map(self._addresses, rows))
+            for address in found
         }
         self.places |= places.keys()
+        until = time.monotonic() + self.config["interval"]
         asked = [p for p in places if self.silent.get(p, 0) % SELDOM < MISSED]
-        found = dict(zip(asked, self._pool.map(lambda p: self._page(p, places[p]), asked)))
+        asked.sort(key=lambda place: (self._turn(place), self.asked.get(place, 0.0)))
+
+        def page(place: Place) -> Page | None:
+            begun = time.monotonic()
+            if begun >= until:
+                return UNASKED
+            self.asked[place] = begun
+            found = self._page(place, places[place])
+            is_slow = time.monotonic() - begun >= SLOW
+            (self.slow.add if is_slow else self.slow.discard)(place)
+            return found
+
+        found = dict(zip(asked, self._pool.map(page, asked)))
         for place in places:
-            answered = found.get(place) is not None
-            self.silent[place] = 0 if answered else self.silent.get(place, 0) + 1
+            if found.get(place) is not UNASKED:
+                answered = found.get(place) is not None
+                self.silent[place] = 0 if answered else self.silent.get(place, 0) + 1
         return [(place, found.get(place)) for place in places]
 
-    def _page(self, place: tuple[str, str], ports: list[int]) -> Page | None:
+    def _turn(self, place: Place) -> int:
+        """Return when in a round a place is asked: engines that answer first, slow ones last."""
+        if place not in self.asked:
+            return 2
+        if 0 < self.silent.get(place, 0) < MISSED:
+            return 1  # soon it is known to be silent
+        return 3 if place in self.slow else 0
+
+    def _addresses(self, row: Json) -> list[str]:
+        """Return a row's addresses; the last ones while the DNS does not answer."""
+        found = addresses(row["host"])
+        if found is None:
+            self.unresolved = f"cannot resolve {row['host']}"
+            return self.known.get(row["host"], [])
+        self.known[row["host"]] = found
+        return found
+
+    def _page(self, place: Place, ports: list[int]) -> Page | None:
         """Return the first page with metrics that we know, or any page."""
         known, other = self.ports.get(place), None
         for port in sorted(ports, key=lambda port: port != known):
@@ -142,38 +215,45 @@ class Observer:
             other = other or page
         return other
 
+    def _add(self, before: Memory, memory: Memory) -> None:
+        """Add what an engine's prompts and hits grew by; what was before the first look is old."""
+        last, numbers = dict(before.numbers), dict(memory.numbers)
+        if not last and "hits" in self.shares:
+            return
+        for name in self.grown:
+            value = numbers.get(name, 0.0)
+            grown = value - last.get(name, 0.0)
+            self.grown[name] += grown if grown >= 0 else value
+
     def _renew_shares(self, now: float) -> None:
         """Renew the shares seldom: hits of the prompts since the last time, and what is full."""
-        total = {"prompt": 0.0, "hits": 0.0}
-        for engine, _ in self.engines.values():
-            for name, value in engine.memory.numbers:
-                if name in total:
-                    total[name] += value
-        if total["prompt"] < self.base.get("prompt", 0.0):
-            self.base = {}  # engines went or began anew
-        if now - self.renewed < RENEWAL:
-            return
-        prompts = total["prompt"] - self.base.get("prompt", 0.0)
-        if self.full:
-            before = self.shares.get("used", "")
-            self.shares["used"] = share(sum(self.full), len(self.full), before)
-        if prompts < ENOUGH:
-            return
-        hits = max(0.0, total["hits"] - self.base.get("hits", 0.0))
-        self.shares["hits"] = share(hits, prompts, self.shares.get("hits", ""))
-        self.base, self.renewed = total, now
+
+        def renew(name: str, part: float, whole: float) -> None:
+            self.shares[name] = share(part, whole, self.shares.get(name, ""))
+            self.renewed[name] = now
+
+        is_due = {name: now - last >= RENEWAL for name, last in self.renewed.items()}
+        if is_due["used"] and self.full:
+            renew("used", sum(self.full), len(self.full))
+        elif is_due["used"]:
+            self.shares.pop("used", None)
+        if is_due["hits"] and self.grown["prompt"] >= ENOUGH:
+            renew("hits", self.grown["hits"], self.grown["prompt"])
+            self.grown = dict.fromkeys(self.grown, 0.0)
 
     def _publish(self, now: float) -> None:
         new = text(self.document)
-        if self.written is None or new == self.written or now - self.wrote < SPACING:
-            return None if self.written is None else self._tell("")
+        if self.written is None:
+            return None
+        if new == self.written or now - self.wrote < SPACING:
+            return self._tell(self.unresolved)
         try:
             self.map.write(new)
         except (OSError, Refused) as error:
             self.written = None
             return self._tell(f"cannot write the ConfigMap: {error}")
         self.written, self.wrote = new, now
-        return self._tell("")
+        return self._tell(self.unresolved)
 
     def _tell(self, problem: str) -> None:
         if problem != self.problem:
@@ -182,7 +262,7 @@ class Observer:
 
     def ails(self) -> str:
         """What keeps the observer from its work, "" for nothing."""
-        late = time.monotonic() - self.finished > 3 * self.config["interval"] + 30
+        late = time.monotonic() - self.finished > 3 * self.config["interval"] + 90
         return "rounds take too long" if late else self.problem
 
     def hangs(self) -> str:

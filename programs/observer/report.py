@@ -18,8 +18,10 @@ Document = dict[str, Any]
 FORMAT = 1
 ROWS = 32  # models that are named
 BAD_SHARE = 10  # percent of the engines that make a model's, or the tier's, state theirs
+STAYS = 8  # percent below which it is no longer theirs
 COUNTS = (1, 2, 10, 100, 1_000)
 SHARES = (0, 1, 10, 25, 50, 75, 90)  # percent
+_SHARES = [str(step) for step in SHARES]
 NEAR = 2  # percentage points below a step at which a share falls back
 ENOUGH = 20_000  # prompt tokens that make a share of hits
 
@@ -50,7 +52,7 @@ def report(engines: Iterable[Engine], before: Document, shares: dict[str, str]) 
     rows.sort(key=lambda row: STATES.index(row["state"]))
     return {
         "format": FORMAT,
-        "state": _worst(Counter(one.memory.state for one in engines)),
+        "state": _worst(Counter(one.memory.state for one in engines), before.get("state", "")),
         "engines": count(len(engines), before.get("engines", "")),
         "models": rows[:ROWS],
         **shares,
@@ -59,7 +61,7 @@ def report(engines: Iterable[Engine], before: Document, shares: dict[str, str]) 
 
 def _row(group: list[Engine], before: Document) -> Document:
     """Return the row of one model; in a bad state with the cause, and one engine that is in it."""
-    state = _worst(Counter(one.memory.state for one in group))
+    state = _worst(Counter(one.memory.state for one in group), before.get("state", ""))
     row = {"namespace": group[0].namespace, "model": group[0].model, "state": state}
     if state not in BAD:
         return row
@@ -71,11 +73,15 @@ def _row(group: list[Engine], before: Document) -> Document:
     return row | said
 
 
-def _worst(states: Counter[str]) -> str:
-    """Return the state of several engines: the hardest of enough, or that some have hits."""
+def _worst(states: Counter[str], before: str) -> str:
+    """Return the state of several engines: the hardest of enough, or that some have hits.
+
+    A bad one stays until clearly fewer are in it: an engine more or less changes nothing.
+    """
     total = sum(states.values())
     bad = [state for state in BAD if states[state]]
-    if bad and sum(states[state] for state in bad) * 100 >= total * BAD_SHARE:
+    needed = STAYS if before in BAD else BAD_SHARE
+    if bad and sum(states[state] for state in bad) * 100 >= total * needed:
         return bad[0]
     return next((state for state in (HITTING, STORING) if states[state]), IDLE)
 
@@ -108,7 +114,18 @@ def restored(written: str) -> Document:
         found = json.loads(written)
     except (ValueError, RecursionError):
         return {}
-    whole = isinstance(found, dict) and found.get("format") == FORMAT
-    rows = found.get("models") if whole else None
-    good = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
-    return found if good else {}
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        return {}
+    rows = found.pop("models", None)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        return {}
+    values = [found.get("engines"), *(value for row in rows for value in row.values())]
+    states = [found.get("state"), *(row.get("state") for row in rows)]
+    is_whole = all({"namespace", "model"} <= row.keys() for row in rows)
+    shares = {name: found[name] for name in ("hits", "used") if name in found}
+    if not (is_whole and all(isinstance(value, str) for value in values)):
+        return {}
+    if not (all(s in STATES for s in states) and all(s in _SHARES for s in shares.values())):
+        return {}
+    kept = {"format": FORMAT, "state": found["state"], "engines": found["engines"]}
+    return {**kept, "models": rows[:ROWS], **shares}

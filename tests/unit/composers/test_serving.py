@@ -93,6 +93,26 @@ def test_a_pod_that_is_replaced_changes_nothing(seconds: int, reason: str) -> No
     assert got.ttl == 10
 
 
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        ("2026-01-01T00:00:00Z", "The observer is not ready since 2026-01-01T00:00:00Z. See"),
+        ("9999-12-31T23:59:59-23:59", "The observer is not ready. See"),
+        ("0001-01-01", "The observer is not ready. See"),
+        ("9" * 5_000, "The observer is not ready. See"),
+        ({"a": 1}, "The observer is not ready. See"),
+    ],
+)
+def test_an_observer_that_is_gone_is_unknown_since_then(at: Any, said: str) -> None:
+    found = seen(HITS, ready=0)
+    manifest = found["deployment-observer"]["status"]["atProvider"]["manifest"]
+    entry = {"type": "Available", "status": "False", "lastTransitionTime": at}
+    manifest["status"]["conditions"] = [entry]
+    got = call(d.tier(**OBSERVE), required=REQUIRED, observed=found, now=NEW_YEAR + 3_600)
+    assert got.conditions["Serving"] == ("Unknown", "ObserverNotReady")
+    assert got.messages["Serving"].startswith(said)
+
+
 def test_the_status_has_steps_and_no_times() -> None:
     got = call(d.tier(**OBSERVE), required=REQUIRED, observed=seen(HITS))
     row = {"namespace": "default", "name": d.MODEL, "state": "Hitting"}

@@ -70,3 +70,28 @@ def test_a_page_is_read(chunked: bool) -> None:
         found = cluster.fetch("127.0.0.1", port)
     assert found is not None
     assert found.numbers["prompt"] == 7
+
+
+@pytest.mark.parametrize("head", [OK + b"Content-Length: 9000\r\n\r\n", CHUNKED + b"2328\r\n"])
+def test_a_page_that_breaks_off_is_none(head: bytes) -> None:
+    with server(head + vllm(prompt=7).encode()) as port:
+        assert cluster.fetch("127.0.0.1", port) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        (socket.gaierror(socket.EAI_NONAME, "no such name"), []),
+        (socket.gaierror(socket.EAI_AGAIN, "time-out"), None),
+        (socket.gaierror(socket.EAI_FAIL, "refused"), None),
+        (UnicodeError("label too long"), None),
+    ],
+)
+def test_a_dns_that_does_not_answer_is_told_from_a_service_without_pods(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, found: list | None
+) -> None:
+    def getaddrinfo(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    assert cluster.addresses("engines") == found

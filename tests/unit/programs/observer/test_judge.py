@@ -53,6 +53,31 @@ def test_prompts_found_on_the_device_need_no_lookup() -> None:
     assert states(pages) == ["Storing"] * 4
 
 
+def test_a_long_prompt_is_counted_after_its_lookup() -> None:
+    """vLLM counts lookups at admission, and a prompt with its first token."""
+    short = {"prompt": 1_000, "lookups": 1_000}
+    long = [vllm(prompt=1_000, lookups=101_000)] * 3
+    done = [vllm(prompt=101_000, lookups=101_000)] * 80
+    assert set(states([vllm(**short), *long, *done])) == {"Storing"}
+    mostly_there = vllm(prompt=1_000, device=90_000, lookups=11_000)
+    after = vllm(prompt=101_000, device=90_000, lookups=11_000)
+    assert set(states([vllm(**short), mostly_there, after])) == {"Storing"}
+
+
+def test_lookups_that_stop_are_silent_after_ten_minutes() -> None:
+    pages = [vllm(prompt=1_000 * n, lookups=min(3_000, 1_000 * n)) for n in range(1, 60)]
+    found = states(pages)
+    assert found[40] == "Storing"
+    assert found[-1] == "Silent NoLookups"
+
+
+def test_an_engine_without_prefix_caching_that_has_hits_is_not_silent() -> None:
+    page = vllm(prompt=9_000, lookups=9_000, hits=4_000, caching=False)
+    assert states([page] * 9) == ["Hitting"] * 9
+    prefill = vllm(prompt=9_000, lookups=9_000, caching=False)
+    assert states([prefill] * 9, pairs=True) == ["Storing"] * 9
+
+
 def test_no_prefix_caching_is_silent_with_its_cause() -> None:
     assert states([vllm(caching=False)]) == ["Idle"]
     assert states([vllm(prompt=10, caching=False)]) == ["Silent PrefixCachingOff"]
@@ -94,6 +119,24 @@ def test_hits_that_stop_are_told_after_half_an_hour_of_traffic() -> None:
     assert found[100] == "Hitting"
     assert found[-1] == "NeverRead HitsStopped"
     assert found.count("Hitting") * STEP >= 1_800
+
+
+def test_a_pause_is_no_time_with_traffic() -> None:
+    """An engine with hits has half an hour of traffic for the next one, not of the clock."""
+    hit = vllm(prompt=5_000, device=1_000, lookups=4_000, hits=500, writes=1, blocks=10)
+    unlike = vllm(prompt=50_000, device=1_000, lookups=49_000, hits=500, writes=2, blocks=10)
+    next_day = vllm(prompt=54_000, device=4_000, lookups=50_000, hits=500, writes=3, blocks=10)
+    found = states([hit, *[unlike] * 5_000, *[next_day] * 100])
+    assert (found[-102], set(found[-100:])) == ("Idle", {"Hitting"})
+
+
+def test_counters_that_are_missing_once_are_no_restart_and_no_hits() -> None:
+    whole = vllm(prompt=90_000, lookups=90_000, hits=400, writes=1)
+    part = whole[: whole.index("vllm:external_prefix_cache_hits")]
+    assert states([whole, *[whole] * 300, part, whole])[-3:] == ["Idle"] * 3
+    # One of two engine cores is gone.
+    less = vllm(prompt=60_000, lookups=60_000, hits=300, writes=1)
+    assert states([whole, *[whole] * 300, less, less])[-2:] == ["Storing"] * 2
 
 
 def test_a_hit_ends_every_doubt() -> None:

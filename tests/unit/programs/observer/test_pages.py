@@ -26,6 +26,16 @@ def test_sources_of_cached_tokens_are_told_apart() -> None:
     assert page.numbers == {"prompt": 100, "device": 10, "hits": 50}
 
 
+def test_sources_of_every_release_are_told_apart() -> None:
+    """SGLang 0.5.5 to 0.5.8 name no source; 0.5.9 to 0.5.19 name the storage's backend."""
+    row = "sglang:cached_tokens_total{{cache_source={}}} 7\n"
+    for source in ("storage", "storage_mooncake", "storage_file"):
+        assert Page(row.format(f'"{source}"')).numbers == {"hits": 7}
+    for text in (row.format('"total"'), "sglang:cached_tokens_total 7\n"):
+        assert Page(text).numbers == {}
+    assert Page(row.format('"storages"')).numbers == {}
+
+
 def test_counters_of_several_engine_cores_add_up() -> None:
     text = "".join(f'vllm:prompt_tokens_total{{engine="{n}",model_name="m"}} 5\n' for n in range(4))
     assert Page(text).numbers == {"prompt": 20}
@@ -37,7 +47,7 @@ def test_a_store_says_how_full_it_is() -> None:
     assert Page("lmcache_mp_l1_usage_ratio 0.5\n").full == 0.5
 
 
-@pytest.mark.parametrize("value", ["NaN", "+Inf", "-5", "x", "1e999", ""])
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-5", "x", "1e999", "1e300", ""])
 def test_a_value_that_is_no_count_is_skipped(value: str) -> None:
     assert Page(f"vllm:prompt_tokens_total {value}\n").numbers == {}
 

@@ -33,6 +33,18 @@ def test_the_tier_has_the_hardest_state_of_enough_engines(states: dict, state: s
     assert report(engines(**states), {}, {})["state"] == state
 
 
+def test_an_engine_more_or_less_changes_no_state() -> None:
+    def state(hitting: int, before: dict) -> dict:
+        return report(engines(Hitting=hitting, Silent=1), before, {})
+
+    bad = state(9, {})
+    assert (bad["state"], bad["models"][0]["state"]) == ("Silent", "Silent")
+    assert state(11, bad)["state"] == state(11, bad)["models"][0]["state"] == "Silent"
+    well = state(12, bad)
+    assert (well["state"], well["models"][0]["state"]) == ("Hitting", "Hitting")
+    assert state(10, well)["state"] == "Hitting"
+
+
 def test_engines_of_one_model_are_one_row_with_one_example() -> None:
     found = report(engines(Silent=12, Hitting=3), {}, {})
     assert found["engines"] == "10+"
