@@ -1,5 +1,6 @@
 """A kind that is not known: the message holds the row of `paths` that wires it."""
 
+import difflib
 import re
 
 import pytest
@@ -70,3 +71,19 @@ def test_a_value_in_place_that_is_no_string_is_told_to_quote() -> None:
     manifest = {"metadata": {"annotations": {names.ANNOTATION_POLICY: False}}}
     (ignored,) = ignored_annotations(manifest, (), on_pod_templates())
     assert "its value is not a string; write it in quotes" in str(ignored)
+
+
+def test_few_of_thousands_of_unknown_keys_are_compared(monkeypatch) -> None:
+    compared: list[str] = []
+    matches = difflib.get_close_matches
+    monkeypatch.setattr(
+        difflib,
+        "get_close_matches",
+        lambda word, *a, **k: compared.append(word) or matches(word, *a, **k),
+    )
+    keys = {f"{names.GROUP}/kv-offload-{n:05}-{'x' * 40}": "" for n in range(4000)}
+    template = {"metadata": {"annotations": keys}, "spec": {"containers": [{"name": "engine"}]}}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": template}}
+    found = ignored_annotations_in("engine", deployment, Input(), None)
+    assert (len(compared), len(found)) == (16, 64)
+    assert "known are" in found[-1].advice
