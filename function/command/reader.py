@@ -95,8 +95,7 @@ class _Read:
             return self._words(words, 0)
         if self._image_call is None:
             return Program(
-                problem="there is no command, and what the image's entrypoint starts is not known: "
-                "add the image to engineImages, or set command",
+                problem="there is no command, and what the image's entrypoint starts is not known",
                 parsed=self._parsed,
             )
         virtual = [Word(value, value, value) for value in self._image_call.entrypoint]

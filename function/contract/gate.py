@@ -19,6 +19,7 @@ from function.contract.models.support import FamilyRow, Support, judge
 from function.contract.pairings import Alternative, Pairing
 from function.contract.versions import (
     ceiling,
+    in_words,
     known_versions,
     parse,
     supported_range,
@@ -207,7 +208,7 @@ def _advisories(question: Question) -> tuple[str, ...]:
     engine = question.engine
     here = [advisory for advisory in question.met if not advisory.families]
     refused = [
-        Refused(advisory.reason, f"{advisory.message.rstrip()}{_which(engine)}")
+        Refused(advisory.reason, f"{advisory.message.rstrip()}{_which(engine, advisory)}")
         for advisory in here
         if advisory.action is REFUSE
     ]
@@ -216,11 +217,15 @@ def _advisories(question: Question) -> tuple[str, ...]:
     return tuple(advisory.message.rstrip(". ") for advisory in here)
 
 
-def _which(engine: Engine) -> str:
-    """Return the engine's version, or how to declare it, as a sentence."""
+def _which(engine: Engine, advisory: Advisory) -> str:
+    """Return the engine's version, or how to declare one that is not affected, as a sentence."""
     if parse(engine.version) is None:
-        example = undeclared_versions(engine.name)[-1]
-        return f" Where this engine's version is not affected, {DECLARE.format(example=example)}."
+        affected = advisory.engine_versions
+        others = [v for v in known_versions(engine.name) if not within(Version(v), affected)]
+        if not others:
+            return ""
+        example = DECLARE.format(example=others[-1])
+        return f" Where this engine's version is not affected, {example}."
     source = f" ({engine.version_source})" if engine.version_source else ""
     return f" This engine is {engine.name} {engine.version}{source}."
 
@@ -276,7 +281,7 @@ def _needs_no_version(connector: str, engine: Engine, rows: Sequence[GateRow]) -
     may_be = undeclared_versions(engine.name)
     missing = [v for v in may_be if not any(within(Version(v), r.versions) for r in rows)]
     if missing:
-        ranges = " or ".join(r.versions for r in rows)
+        ranges = in_words(*(r.versions for r in rows))
         what = f"{engine.version!r} is no version" if engine.version else "is not known"
         raise Refused(
             Reason.VERSION_MISMATCH,
@@ -286,12 +291,12 @@ def _needs_no_version(connector: str, engine: Engine, rows: Sequence[GateRow]) -
 
 
 def _unsupported(connector: str, engine: Engine, rows: Sequence[GateRow]) -> Refused:
-    ranges = " or ".join(row.versions for row in rows)
+    ranges = in_words(*(row.versions for row in rows))
     source = f" ({engine.version_source})" if engine.version_source else ""
     return Refused(
         Reason.ENGINE_UNSUPPORTED,
-        f"{connector} needs {engine.name} {ranges}, this engine is {engine.version}{source}; use "
-        "another engine version or another tier (docs/versions.md)",
+        f"{connector} needs {engine.name} {ranges}, this engine is {engine.version}{source}; use one "
+        "of these versions",
     )
 
 
@@ -312,8 +317,8 @@ def _by_package(
         advice = "" if version else f"; or {DECLARE.format(example=newest)}"
         raise Refused(
             Reason.VERSION_MISMATCH,
-            f"{connector} on {engine.name} {wrong.versions} needs {wrong.package} "
-            f"{wrong.package_versions}, the tier runs {package}{advice}",
+            f"{connector} on {engine.name} {in_words(wrong.versions)} needs {wrong.package} "
+            f"{in_words(wrong.package_versions)}, the tier runs {package}{advice}",
         )
     return fitting
 

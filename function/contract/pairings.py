@@ -10,7 +10,7 @@ from function.contract.engine import Engine
 from function.contract.packages import DERIVED, Fact, stated
 from function.contract.payload import PayloadPackage
 from function.contract.stock_images import contents, holding
-from function.contract.versions import within_any
+from function.contract.versions import in_words, within_any
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -95,7 +95,7 @@ def check(pairing: Pairing, engine: Engine, alternatives: Sequence[Alternative])
     raise Refused(
         Reason.VERSION_MISMATCH,
         f"{_held(pairing, engine)}. {pairing.wants[0].upper()}{pairing.wants[1:]} needs "
-        f"{pairing.package} {_in_words(pairing.fits)}: {effect}. "
+        f"{pairing.package} {in_words(pairing.fits)}: {effect}. "
         + _payload_misfit(pairing, engine)
         + "; or ".join(_ways_out(pairing, engine, alternatives)),
     )
@@ -109,7 +109,7 @@ def _payload_misfit(pairing: Pairing, engine: Engine) -> str:
     if nearest is None:
         return f"The tier's payload holds no such {pairing.package}. "
     needs = ", ".join(
-        f"{name} {_in_words(spec)} (the image has {engine.package(name)})"
+        f"{name} {in_words(spec)} (the image has {engine.package(name)})"
         for name, spec in nearest.misfits(engine).items()
     )
     return f"The tier's payload ({pairing.package} {nearest.version}) needs {needs}. "
@@ -137,17 +137,6 @@ def _nearest(pairing: Pairing, engine: Engine) -> PayloadPackage | None:
     """Return the part of a payload that lacks the least of the engine's image."""
     rows = payload.candidates(pairing.package, pairing.fits)
     return min(rows, key=lambda row: len(row.misfits(engine)), default=None)
-
-
-def _in_words(fits: str) -> str:
-    """Return a range for people: "0.5.5 to 0.5.x" for ">=0.5.5,<0.6"."""
-    least, _, below = fits.partition(",")
-    least = least.lstrip("=>").replace("*", "x")
-    *rest, last = (int(n) for n in below.lstrip("<").split(".")) if below else (0,)
-    if not below or last == 0:
-        return least + (" or newer" if fits.startswith(">") and not below else "")
-    most = ".".join(map(str, (*rest, last - 1)))
-    return f"{least} to {most}{'.x' if len(rest) < 2 else ''}"
 
 
 def _bad(pairing: Pairing, fact: Fact) -> Fit:

@@ -109,3 +109,28 @@ _range = lru_cache(SpecifierSet)  # at most 128: a few rows are asked for again 
 def within_any(versions: Iterable[str], spec: str) -> bool:
     """Return whether one of the versions is in the range."""
     return any(within(Version(version), spec) for version in versions)
+
+
+def in_words(*ranges: str) -> str:
+    """Return PEP 440 ranges for people: "0.22 to 0.33.x" for ">=0.22,<0.28" and ">=0.28,<0.34"."""
+    merged: list[str] = []
+    for each in ranges:
+        least, _, below = each.partition(",")
+        before, _, end = merged[-1].partition(",") if merged else ("", "", "")
+        if end.startswith("<") and least == f">={end[1:]}":
+            merged[-1] = ",".join(filter(None, (before, below)))
+        else:
+            merged.append(each)
+    return " or ".join(map(_in_words, merged))
+
+
+def _in_words(spec: str) -> str:
+    if spec.startswith("<"):
+        return f"older than {spec[1:]}"
+    least, _, below = spec.partition(",")
+    least = least.lstrip("=>").replace("*", "x")
+    *rest, last = (int(n) for n in below.lstrip("<").split(".")) if below else (0,)
+    if not below or last == 0:
+        return least + (" or newer" if spec.startswith(">") and not below else "")
+    most = ".".join(map(str, (*rest, last - 1)))
+    return f"{least} to {most}{'.x' if len(rest) < 2 else ''}"

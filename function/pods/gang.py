@@ -219,7 +219,7 @@ class GangReader:
         engine = declaration.engine or declaration.default_engine
         if known is not None or not engine:
             return known
-        return command.ImageCall(engine, ("the image's entrypoint",))
+        return command.ImageCall(engine, identify.OWN_ENTRYPOINT)
 
     def _named(self, spec: Mapping[str, Any]) -> str:
         """Return the Input's name for the container; "" if no container has its default."""

@@ -33,6 +33,8 @@ from function.reasons import Reason
 # The version is one that the container's own script installs.
 INSTALLED = "pip install"
 _VERSION = r"v?(\d{1,4}\.\d{1,4}\.\d{1,4})(?=$|[-_+.])"
+# In place of an entrypoint that nobody wrote out: it hands its arguments to the declared engine.
+OWN_ENTRYPOINT = ("the image's entrypoint",)
 _LEADING = re.compile(_VERSION)
 
 
@@ -43,9 +45,17 @@ def image_call(
     reference = ImageReference.parse(str(container.get("image") or ""))
     row = _of_input(reference, engine_images)
     if row is not None:
+        if not row.entrypoint and _begins_with_flag(container):
+            return ImageCall(row.engine, OWN_ENTRYPOINT)
         return ImageCall(row.engine if row.entrypoint else "", tuple(row.entrypoint))
     known = find(reference)
     return ImageCall(known.engine if known.entrypoint else "", known.entrypoint) if known else None
+
+
+def _begins_with_flag(container: Mapping[str, Any]) -> bool:
+    """Return whether the arguments can be no command line of their own."""
+    args = container.get("args")
+    return isinstance(args, list) and bool(args) and str(args[0]).startswith("-")
 
 
 def _of_input(
@@ -217,7 +227,7 @@ def _advice(pods: Sequence[tuple[Mapping[str, Any], Program]]) -> str:
     return (
         "if it is an engine, annotate the pod template with modelplane.ai/kv-offload-engine, "
         "-engine-version and -packages (`kv-offload probe` reads them), or add the image to "
-        "engineImages in the step's input; else remove the request for a tier"
+        "engineImages in the step's input (--input); else remove the request for a tier"
     )
 
 

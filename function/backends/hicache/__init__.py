@@ -115,7 +115,7 @@ def _other_engine(tier: Tier, engine: Engine) -> str:
     pool = f" KVOffloadTier {need.namespace}/{need.object_name} itself, or" if need else ""
     return (
         f"HiCache works with SGLang only; this engine is {engine.name}. Use{pool} a tier of "
-        "backend Mooncake or LMCache."
+        "backend Native, Mooncake or LMCache."
     )
 
 

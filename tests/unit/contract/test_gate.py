@@ -12,7 +12,7 @@ from function.contract import gate
 from function.contract.advisories import ADVISORIES
 from function.contract.engine import Engine
 from function.contract.gate import Question, Rows, Verdict
-from function.contract.versions import ceiling, known_versions, parse, undeclared_versions
+from function.contract.versions import ceiling, known_versions, line, parse, undeclared_versions
 from function.engines.vllm import connectors as vllm_connectors
 from function.problems import Refused
 from kv_offload.docs.backend_rows import gate_rows
@@ -135,34 +135,35 @@ def test_allowed(connector, engine, backend, features, warnings):
 
 
 DECLARE = "modelplane.ai/kv-offload-engine-version"
+LAST = line("vLLM", known_versions("vLLM")[-1])
 REFUSED = [
     (MP, vllm("0.7.3"), None, "EngineUnsupported",
-     f"LMCacheMPConnector needs vLLM >=0.20,<{NEXT}, this engine is 0.7.3 (image tag)"),
+     f"LMCacheMPConnector needs vLLM 0.20 to {LAST}.x, this engine is 0.7.3 (image tag)"),
     (MP, vllm(f"{NEXT}.0"), None, "EngineUnsupported", f"this engine is {NEXT}.0"),
     (MP, vllm(f"{NEXT}.0rc1"), None, "EngineUnsupported", f"this engine is {NEXT}.0rc1"),
-    (MP, sglang("0.5.14"), None, "EngineUnsupported", "needs SGLang >=0.5.15,<0.5.21 or"),
+    (MP, sglang("0.5.14"), None, "EngineUnsupported", "needs SGLang 0.5.15 to "),
     (MP, sglang("0.5.23"), "0.5.5", "VersionMismatch",
-     f"on SGLang >=0.5.21,<{ceiling('SGLang')} needs lmcache >=0.5.6,<0.6, the tier runs 0.5.5"),
+     f"on SGLang 0.5.21 to {known_versions('SGLang')[-1]} needs lmcache 0.5.6 to 0.5.x, the tier runs 0.5.5"),
     (MP, sglang(), "0.5.5", "VersionMismatch", DECLARE),
-    (MP, vllm("0.33.0"), "0.4.4", "VersionMismatch", "needs lmcache >=0.5.4,<0.6"),
-    (TIERING, vllm("0.22.1"), None, "EngineUnsupported", f"needs vLLM >=0.23,<{NEXT}"),
+    (MP, vllm("0.33.0"), "0.4.4", "VersionMismatch", "needs lmcache 0.5.4 to 0.5.x"),
+    (TIERING, vllm("0.22.1"), None, "EngineUnsupported", f"needs vLLM 0.23 to {LAST}.x"),
     (TIERING, vllm(), None, "VersionMismatch", DECLARE),
     (TIERING, vllm("nightly"), None, "VersionMismatch", "version 'nightly' is no version"),
     (STORE, vllm(), None, "VersionMismatch", DECLARE),
-    (STORE, vllm("0.28.0"), "0.3.8", "VersionMismatch", "needs mooncake-transfer-engine >=0.3.12"),
+    (STORE, vllm("0.28.0"), "0.3.8", "VersionMismatch", "needs mooncake-transfer-engine 0.3.12"),
     ("HiCache/shm", sglang(), None, "VersionMismatch", DECLARE),
     ("HiCache", vllm("0.33.0"), None, "EngineUnsupported", "HiCache does not exist for vLLM"),
-    ("HiCache", sglang("0.5.4"), None, "EngineUnsupported", "needs SGLang >=0.5.5,<0.5.24, this"),
-    ("HiCache/file", sglang("0.5.13"), None, "EngineUnsupported", "needs SGLang >=0.5.14"),
-    ("HiCache/nixl", sglang("0.5.8"), None, "EngineUnsupported", "needs SGLang >=0.5.9"),
-    ("HiCache/mori", sglang("0.5.14"), None, "EngineUnsupported", "needs SGLang >=0.5.15"),
+    ("HiCache", sglang("0.5.4"), None, "EngineUnsupported", "needs SGLang 0.5.5 to 0.5.23, this"),
+    ("HiCache/file", sglang("0.5.13"), None, "EngineUnsupported", "needs SGLang 0.5.14"),
+    ("HiCache/nixl", sglang("0.5.8"), None, "EngineUnsupported", "needs SGLang 0.5.9"),
+    ("HiCache/mori", sglang("0.5.14"), None, "EngineUnsupported", "needs SGLang 0.5.15"),
     ("HiCache/shm", sglang(), None, "VersionMismatch", "this engine's version is not known"),
     (STORE, sglang("0.5.23"), None, "EngineUnsupported", "does not exist for SGLang"),
     ("LMCacheConnectorV1", vllm("0.26.0"), None, "VersionMismatch",
      "restores wrong blocks on vLLM 0.26 and newer, without an error (KVO-2026-001, LMCache 4463"),
     ("LMCacheConnectorV1", vllm("0.33.0"), None, "VersionMismatch",
      "or vLLM 0.25 in an image with lmcache 0.5. This engine is vLLM 0.33.0 (image tag)."),
-    ("LMCacheConnectorV1", vllm(), None, "VersionMismatch", DECLARE),
+    ("LMCacheConnectorV1", vllm(), None, "VersionMismatch", f'{DECLARE}, e.g. "0.25.0"'),
     ("SimpleCPUOffloadConnector", vllm("0.23.0"), None, "VersionMismatch", "KVO-2026-050"),
     ("Nonsense", vllm("0.33.0"), None, "EngineUnsupported", "Nonsense does not exist"),
 ]  # fmt: skip
@@ -178,7 +179,7 @@ def test_refused(connector, engine, backend, reason, message):
 
 def test_a_version_beyond_the_tables_is_accepted_by_the_input_alone():
     ours, accepted = known_versions("vLLM")[-1], f"{NEXT}.0"
-    with pytest.raises(Refused, match=rf"<{NEXT}, this engine is {NEXT}\.1"):
+    with pytest.raises(Refused, match=rf"to {LAST}\.x, this engine is {NEXT}\.1"):
         check(MP, Engine("vLLM", f"{NEXT}.1", families=DENSE), "0.5.5")
     verdict = check(MP, Engine("vLLM", f"{NEXT}.1", newest=accepted, families=DENSE), "0.5.5")
     known = check(MP, vllm(ours), "0.5.5")

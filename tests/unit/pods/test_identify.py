@@ -346,6 +346,10 @@ def test_engine_started_by_an_image():
         "SGLang", ("python3", "-m", "x")
     )
     assert identify.image_call({"image": "reg/other:1"}, MINE) is None
+    own = {"image": "reg/llm:1"}
+    assert identify.image_call({**own, "args": ["vllm", "serve"]}, MINE) == ImageCall()
+    said = identify.image_call({**own, "args": ["--model", "m"]}, MINE)
+    assert said == ImageCall("vLLM", identify.OWN_ENTRYPOINT), "flags are no command line"
 
 
 def test_official_image_with_arguments_is_identified():

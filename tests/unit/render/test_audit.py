@@ -87,8 +87,8 @@ def test_settings_and_other_rules_are_no_finding() -> None:
         ([deployment("other")], "KVOffloadTier modelplane-system/other is not among the documents"),
         (
             [tier("hicache/files.yaml"), deployment("turns-files")],
-            "HiCache works with SGLang only; this engine is vLLM. Use a tier of backend Mooncake "
-            "or LMCache.",
+            "HiCache works with SGLang only; this engine is vLLM. Use a tier of backend Native, "
+            "Mooncake or LMCache.",
         ),
     ],
 )

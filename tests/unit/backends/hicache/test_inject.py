@@ -340,8 +340,8 @@ def test_not_refused(of: Tier, facts: dict[str, Any]) -> None:
 # What is told to engines that are not SGLang.
 def test_refusal_of_vllm_names_a_usable_tier() -> None:
     for of, words in (
-        (PLAIN, "Use a tier of backend Mooncake or LMCache"),
-        (POOL, "Use KVOffloadTier modelplane-system/pool itself, or a tier of backend Mooncake"),
+        (PLAIN, "Use a tier of backend Native, Mooncake or LMCache"),
+        (POOL, "Use KVOffloadTier modelplane-system/pool itself, or a tier of backend Native"),
     ):
         with pytest.raises(Refused) as refused:
             BACKEND.gate(of, vllm())
