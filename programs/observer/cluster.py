@@ -11,7 +11,7 @@ import ssl
 import time
 from typing import Any, cast
 
-from .pages import MOST, Page
+from .pages import LONGEST, MOST, Page, wanted
 
 Json = dict[str, Any]
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -71,8 +71,8 @@ class _Socket(io.RawIOBase):
 def fetch(address: str, port: int) -> Page | None:
     """Return the page of metrics there; None where nobody answers, an empty one for an error.
 
-    An answer ends at the deadline, its head at `HEAD` and its page at `MOST` bytes, whatever else
-    is sent; redirects are not followed.
+    An answer ends at the deadline, its head at `HEAD` and its page at `LONGEST` bytes, of which
+    `MOST` are kept, whatever else is sent; redirects are not followed.
     """
     deadline = time.monotonic() + PATIENCE
     host = f"[{address}]" if ":" in address else address
@@ -82,17 +82,21 @@ def fetch(address: str, port: int) -> Page | None:
             reader = _Socket(sock, deadline)
             answer = http.client.HTTPResponse(cast(socket.socket, reader), method="GET")
             answer.begin()
-            reader.room = MOST
-            pieces, size = [], 0
-            while size < MOST:
+            reader.room = LONGEST
+            kept: list[bytes] = []
+            rest, size = b"", 0
+            while size + len(rest) < MOST:
                 piece = answer.read1(65536)
+                if not piece and answer.length:
+                    return None  # it broke off: counters are missing
+                lines = (rest + piece).split(b"\n")
+                rest = lines.pop() if piece else b""
+                found = wanted(lines)
+                kept += found
+                size += sum(map(len, found))
                 if not piece:
-                    if answer.length:
-                        return None  # it broke off: counters are missing
-                    text = b"".join(pieces).decode("latin-1")  # a byte a character
+                    text = b"\n".join(kept).decode("latin-1")  # a byte a character
                     return Page(text if answer.status == 200 else "")
-                pieces.append(piece)
-                size += len(piece)
     except (OSError, http.client.HTTPException, ValueError):
         return None
     return None

@@ -33,6 +33,7 @@ FIRST_HIT = 45.0  # seconds of traffic that the first hit may take
 NEXT_HIT = 1_800.0  # seconds with traffic in which an engine with hits has another one
 LATE = 600.0  # seconds in which a prompt is computed; vLLM counts its lookup before, itself after
 QUIET = 3_600.0  # seconds without traffic after which an engine is idle
+FAILURES = 0.05  # share of the keys or requests of a round above which they count as failing
 FAILS = 2  # rounds with failures, one after another, that make an engine fail
 HEALED = 600.0  # seconds without a failure after which it is well again
 MISSED = 3  # rounds without an answer
@@ -125,11 +126,19 @@ def _counted(before: Memory, page: Page, now: float) -> tuple[Memory, dict[str, 
         written=before.written or writes > 0,
     )
     # Failures of before the first look are history.
-    if not is_new and grown.get("failures", 0.0) > 0:
+    if not is_new and _fails(grown):
         memory = replace(memory, failing=before.failing + 1, failed=now)
     elif busy:
         memory = replace(memory, failing=0)
     return memory, grown
+
+
+def _fails(grown: dict[str, float]) -> bool:
+    """Return whether loads or stores fail: any, or more than a few of those that are counted."""
+    shares = (("failed_gets", "gets"), ("failed_puts", "puts"), ("failed_requests", "requests"))
+    return grown.get("failures", 0.0) > 0 or any(
+        grown.get(failed, 0.0) > FAILURES * grown.get(every, 0.0) for failed, every in shares
+    )
 
 
 def _base(before: Memory, numbers: dict[str, float], now: float) -> tuple[Memory, dict[str, float]]:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 
-MOST = 2 * 1024 * 1024  # bytes of a page that are read
+MOST = 2 * 1024 * 1024  # bytes of a page that are kept
+LONGEST = 32 * 1024 * 1024  # bytes of a page: one of vLLM has about 150 KB for each rank
 LARGEST = 1e18  # a number above is no count: sums of larger ones lose their differences
 
 # Field -> the counters that add up to it: (name, labels). Tokens, unless said otherwise. A label's
 # value may go on after an underscore: SGLang 0.5.9 to 0.5.19 count storage_mooncake, storage_file.
 # prompt: of prompts. device: found in the engine's own cache. lookups: looked up in the tier.
 # hits: taken from the tier. writes: written to the tier (tokens, bytes, objects or calls: only
-# growth is asked). failures: failed loads and stores (any unit). capacity, used: bytes of a pool.
-# full: the share of an agent's memory that is used.
+# growth is asked). failures: failed loads and stores (any unit), each of which counts. gets, puts:
+# keys; requests: finished ones; some of these fail now and then, by an eviction or a client that
+# leaves. capacity, used: bytes of a pool. full: the share of an agent's memory that is used.
 COUNTERS: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
     "prompt": (("vllm:prompt_tokens_total", {}), ("sglang:prompt_tokens_total", {})),
     "device": (
@@ -37,7 +39,7 @@ COUNTERS: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
         ("vllm:mooncake_store_operation_bytes_total", {"operation": "save_put", "status": "ok"}),
         ("vllm:kv_offload_store_bytes_total", {}),
         ("vllm:kv_offload_total_bytes_total", {"transfer_type": "GPU_to_CPU"}),
-        ("vllm:simple_kv_offload_save_outcomes_total", {}),
+        ("vllm:simple_kv_offload_save_outcomes_total", {"outcome": "stored"}),
         ("vllm:nixl_bytes_transferred_sum", {}),
         ("sglang:hicache_backup_tokens_total", {}),
         ("sglang:backuped_tokens_total", {}),
@@ -47,11 +49,21 @@ COUNTERS: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
         ("master_batch_put_end_items_total", {}),
     ),
     "failures": (
-        ("vllm:mooncake_store_operation_failed_keys_total", {}),
         ("vllm:mooncake_store_operation_total", {"status": "error"}),
         ("vllm:kv_offload_tiering_damaged_files_total", {}),
         ("vllm:kv_offload_tiering_cascade_job_failures_total", {}),
         ("vllm:kv_offload_tiering_promotion_job_failures_total", {}),
+    ),
+    "gets": (("vllm:mooncake_store_operation_keys_total", {"operation": "load_get"}),),
+    "failed_gets": (
+        ("vllm:mooncake_store_operation_failed_keys_total", {"operation": "load_get"}),
+    ),
+    "puts": (("vllm:mooncake_store_operation_keys_total", {"operation": "save_put"}),),
+    "failed_puts": (
+        ("vllm:mooncake_store_operation_failed_keys_total", {"operation": "save_put"}),
+    ),
+    "requests": (("vllm:request_success_total", {}),),
+    "failed_requests": (
         ("vllm:nixl_num_failed_transfers_total", {}),
         ("vllm:nixl_num_failed_notifications_total", {}),
         ("vllm:nixl_num_kv_expired_reqs_total", {}),
@@ -82,6 +94,16 @@ _LINE = re.compile(
 _LABEL = re.compile(r'(?<!\w)(\w+)="((?:[^"\\\n]|\\.)*)"')
 _SERVED = re.compile(r"[\w./:@+-]{1,128}", re.ASCII)
 _KIND = re.compile(f"^({'|'.join(KINDS)})", re.MULTILINE)
+
+
+_STARTS = tuple(name.encode() for name in _NAMES)
+_KIND_STARTS = tuple(start.encode() for start in KINDS)
+
+
+def wanted(lines: list[bytes]) -> list[bytes]:
+    """Return those of a page's lines that are read, or one that says whose page it is."""
+    found = [line for line in lines if line.startswith(_STARTS)]
+    return found or [line for line in lines if line.startswith(_KIND_STARTS)][:1]
 
 
 class Page:

@@ -54,9 +54,19 @@ def report(engines: Iterable[Engine], before: Document, shares: dict[str, str]) 
         "format": FORMAT,
         "state": _worst(Counter(one.memory.state for one in engines), before.get("state", "")),
         "engines": count(len(engines), before.get("engines", "")),
-        "models": rows[:ROWS],
+        "models": _fair(rows),
         **shares,
     }
+
+
+def _fair(rows: list[Document]) -> list[Document]:
+    """Return at most `ROWS` rows: no namespace takes the place of another one's hardest."""
+    ranks: Counter[str] = Counter()
+    ranked = []
+    for number, row in enumerate(rows):
+        ranked.append((ranks[row["namespace"]], number))
+        ranks[row["namespace"]] += 1
+    return [rows[number] for _, number in sorted(sorted(ranked)[:ROWS], key=lambda each: each[1])]
 
 
 def _row(group: list[Engine], before: Document) -> Document:

@@ -42,8 +42,13 @@ def server(start: bytes, again: bytes = b"", pause: float = 0.0) -> Iterator[int
         (b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.0),
         (OK, b"X: " + b"a" * 60_000 + b"\r\n", 0.0),
         (OK + b"\r\n", b"a" * 65536, 0.0),
+        (OK + b"\r\n", b"a\n" * 32768, 0.0),
+        (OK + b"\r\n", b"vllm:prompt_tokens_total 1\n" * 2_000, 0.0),
     ],
-    ids=["slow head", "slow chunk", "interim answers", "large head", "large page"],
+    ids=[
+        *("slow head", "slow chunk", "interim answers", "large head", "large line"),
+        *("endless lines", "endless counters"),
+    ],
 )
 def test_an_answer_without_end_ends(
     monkeypatch: pytest.MonkeyPatch, start: bytes, again: bytes, pause: float
@@ -70,6 +75,32 @@ def test_a_page_is_read(chunked: bool) -> None:
         found = cluster.fetch("127.0.0.1", port)
     assert found is not None
     assert found.numbers["prompt"] == 7
+
+
+def test_a_page_of_many_ranks_is_read() -> None:
+    """A head node's page has the histograms of every rank of its engine."""
+    ranks = 64
+    rows = [
+        f'vllm:e2e_request_latency_seconds_bucket{{engine="{n}",le="{i}",model_name="m"}} 5\n'
+        for n in range(ranks)
+        for i in range(2_000)
+    ]
+    counted = [f'vllm:prompt_tokens_total{{engine="{n}"}} 5\n' for n in range(ranks)]
+    page = "".join([*rows, *counted]).encode()
+    assert len(page) > 8 * 2**20
+    with server(OK + b"Content-Length: %d\r\n\r\n%s" % (len(page), page)) as port:
+        found = cluster.fetch("127.0.0.1", port)
+    assert found is not None
+    assert found.numbers == {"prompt": 5 * ranks}
+
+
+@pytest.mark.parametrize("last", ["vllm:prompt_tokens_total 7", "vllm:num_requests_running 7"])
+def test_a_page_needs_no_line_end_and_no_counter(last: str) -> None:
+    with server(OK + b"\r\n" + last.encode()) as port:
+        found = cluster.fetch("127.0.0.1", port)
+    assert found is not None
+    assert found.kind == "vLLM"
+    assert bool(found.numbers) == ("prompt" in last)
 
 
 @pytest.mark.parametrize("head", [OK + b"Content-Length: 9000\r\n\r\n", CHUNKED + b"2328\r\n"])

@@ -155,6 +155,44 @@ def test_one_failure_is_forgiven_and_two_in_a_row_are_not() -> None:
     assert found[-1] == "Storing"
 
 
+# What grows by how much a round, beside what fails of it -> whether the engine fails.
+SHARES = {
+    "a key of a hundred is lost between lookup and load": ("load_get", 100, 1, False),
+    "all loads fail, which are few": ("load_get", 5, 5, True),
+    "a tenth of the writes fails": ("save_put", 100, 10, True),
+    "one write of a hundred finds no room": ("save_put", 100, 1, False),
+}
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_a_few_keys_that_fail_are_no_failure(name: str) -> None:
+    operation, every, failed, fails = SHARES[name]
+    row = f'vllm:mooncake_store_operation_{{}}_total{{{{operation="{operation}"}}}} {{}}\n'
+    other = 'vllm:mooncake_store_operation_keys_total{operation="lookup_exists"} 1000000\n'
+    found = states(
+        vllm(prompt=100 * n, lookups=100 * n)
+        + row.format("keys", every * n)
+        + row.format("failed_keys", failed * n)
+        + other
+        for n in range(1, 9)
+    )
+    assert found[-1] == ("Failing" if fails else "Storing")
+
+
+@pytest.mark.parametrize(
+    ("requests", "state"), [(1_000, "Storing"), (5, "Failing"), (0, "Failing")]
+)
+def test_a_client_that_leaves_is_no_failure_of_a_pair(requests: int, state: str) -> None:
+    """vLLM counts blocks that nobody fetched, also those of requests that were cancelled."""
+    pages = (
+        vllm(prompt=100 * n, lookups=100 * n)
+        + f'vllm:request_success_total{{finished_reason="length"}} {requests * n}\n'
+        + f"vllm:nixl_num_kv_expired_reqs_total {n}\n"
+        for n in range(1, 9)
+    )
+    assert states(pages, pairs=True)[-1] == state
+
+
 def test_an_engine_that_does_not_answer_is_unreachable_after_three_rounds() -> None:
     hit = vllm(prompt=10, lookups=10, hits=5)
     assert states([hit, None, None, None, hit]) == [*["Hitting"] * 3, "Unreachable", "Hitting"]

@@ -14,7 +14,7 @@ def test_engine_counters_are_read_with_their_labels() -> None:
     page = Page(vllm(prompt=10, device=3, lookups=7, hits=2, writes=4096, failures=1, blocks=100))
     assert (page.kind, page.model, page.is_engine) == ("vLLM", "llama", True)
     assert page.numbers == {
-        "prompt": 10, "device": 3, "lookups": 7, "hits": 2, "writes": 4096, "failures": 1
+        "prompt": 10, "device": 3, "lookups": 7, "hits": 2, "writes": 4096, "failed_puts": 1
     }  # fmt: skip
     assert page.device_tokens == 6_400
     assert not page.is_uncached
@@ -39,6 +39,12 @@ def test_sources_of_every_release_are_told_apart() -> None:
 def test_counters_of_several_engine_cores_add_up() -> None:
     text = "".join(f'vllm:prompt_tokens_total{{engine="{n}",model_name="m"}} 5\n' for n in range(4))
     assert Page(text).numbers == {"prompt": 20}
+
+
+def test_blocks_that_were_dropped_are_no_writes() -> None:
+    name = "vllm:simple_kv_offload_save_outcomes_total"
+    assert Page(f'{name}{{outcome="dropped_cpu_full"}} 9\n').numbers == {}
+    assert Page(f'{name}{{outcome="stored"}} 9\n').numbers == {"writes": 9}
 
 
 def test_a_store_says_how_full_it_is() -> None:
@@ -88,7 +94,10 @@ RECORDED = {
         "lookups": 15_000,
         "hits": 11_776,
         "writes": 3_014_656,
-        "failures": 0,
+        "gets": 184,
+        "failed_gets": 0,
+        "puts": 46,
+        "failed_puts": 0,
     },
     # Mooncake's master 0.3.13.post1 beside it.
     "mooncake-master": {"writes": 46, "used": 3_014_656, "capacity": 2**30},

@@ -90,6 +90,18 @@ def test_a_document_of_a_thousand_models_is_small() -> None:
     assert restored(text(found)) == found
 
 
+def test_no_namespace_takes_the_rows_of_another() -> None:
+    """Whoever may run a pod in one may call its models as it likes, and let them fail."""
+    loud = [
+        Engine("a", f"10.0.0.{i}", "vLLM", f"m{i}", Memory(state="Failing")) for i in range(100)
+    ]
+    quiet = [Engine("b", "10.1.0.1", "vLLM", f"m{i}", Memory(state="Hitting")) for i in range(3)]
+    rows = report([*loud, *quiet], {}, {})["models"]
+    assert len(rows) == reports.ROWS
+    assert [row["model"] for row in rows if row["namespace"] == "b"] == ["m0", "m1", "m2"]
+    assert [row["state"] for row in rows] == ["Failing"] * 29 + ["Hitting"] * 3
+
+
 def test_counts_move_in_steps_and_fall_late() -> None:
     assert [count(n) for n in (0, 1, 2, 9, 10, 99, 5_000)] == [
         "0", "1", "2+", "2+", "10+", "10+", "1000+"
