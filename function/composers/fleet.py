@@ -16,6 +16,7 @@ from function.api.base import present
 from function.composers import conditions as c
 from function.composers import fleet_rollout, provider_config_guard, serving, tier_names
 from function.composers.fleet_rollout import FleetRollout, Stamp, stamped
+from function.composers.tier_plan import TierPlan
 from function.composers.usage import FLEET_KEY, in_use_status, is_in_use, of_fleet
 from function.composers.waves import State
 from function.contract.backend import AnyTier
@@ -96,15 +97,16 @@ def children(call: Call) -> dict[str, str]:
     return found
 
 
-def compose(call: Call, tier: AnyTier, spec: Json) -> Answer:
+def compose(call: Call, plan: TierPlan, spec: Json) -> Answer:
     """Compose one child per matching cluster; keep those that are used."""
-    return _FleetComposer(call, tier, spec).compose()
+    return _FleetComposer(call, plan, spec).compose()
 
 
 class _FleetComposer:
-    def __init__(self, call: Call, tier: AnyTier, spec: Json) -> None:
+    def __init__(self, call: Call, plan: TierPlan, spec: Json) -> None:
         self.call = call
-        self.tier = tier
+        self.plan = plan
+        self.tier = plan.tier
         self.spec = spec
         self.clusters: list[str] = []
         self.uids: dict[str, str] = {}
@@ -127,7 +129,7 @@ class _FleetComposer:
         self.leave_clusters()
         self.rollout = FleetRollout(
             self.call,
-            self.tier,
+            self.plan,
             self.spec,
             sorted(self.staying),
             self.labels if self.resolved else None,

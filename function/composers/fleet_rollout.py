@@ -14,13 +14,14 @@ from function import names
 from function.api.base import parse
 from function.api.tier import RolloutStrategy
 from function.composers import conditions as c
-from function.composers import overrides, tier_names, waves
+from function.composers import overrides, tier_names, tier_plan, waves
+from function.composers.tier_plan import TierPlan
 from function.composers.waves import FleetCluster, State
-from function.contract.backend import AnyTier
 from function.edge.answer import FALSE, TRUE, UNKNOWN, Condition
 from function.edge.request import Call
 from function.kube import access, naming
 from function.kube.access import Json
+from function.problems import cut
 
 # Of the resource keys of children.
 PREFIX = "tier-"
@@ -33,6 +34,8 @@ FLEET_FIELDS = (
 
 # Of `status.rollout.waiting`, and of a message.
 _MOST = 16
+# Of a quoted problem, in characters.
+_LONGEST = 512
 
 _DELETION = ("metadata", "deletionTimestamp")
 _REVISION = ("metadata", "labels", names.LABEL_REVISION)
@@ -87,39 +90,56 @@ class FleetRollout:
     def __init__(
         self,
         call: Call,
-        tier: AnyTier,
+        plan: TierPlan,
         spec: Json,
         clusters: Iterable[str],
         labels: Mapping[str, Mapping[str, str]] | None,
     ) -> None:
         self.call = call
-        self.tier = tier
+        self.plan = plan
+        self.tier = plan.tier
         self.clusters = tuple(clusters)
         self.labels = labels
         self.spec = spec
         self.revision = revision(spec)
-        self.rollout = tier.spec.rollout or RolloutStrategy.model_construct()
+        self.rollout = plan.tier.spec.rollout or RolloutStrategy.model_construct()
         self._targets: dict[tuple[int, ...], Json] = {}
         self._filled: dict[str, Json] = {}
+        self._conflicts: dict[tuple[int, ...], str] = {}
 
     @cached_property
     def _by_cluster(self) -> dict[str, FleetCluster]:
-        """Return the members; those that prove nothing of relabelled clusters are `untouched`.
+        """Return the members; those that prove nothing of what others are to take: `untouched`.
 
-        A cluster whose labels change takes other overrides of the same revision: only one with
-        those overrides shows that they work.
+        - A cluster whose labels change takes other overrides of the same revision: only one with
+          those overrides shows that they work.
+        - One that has another revision and the fleet's present spec all the same: the edit touches
+          others alone, or it sets back a part of the one before, or this function computes
+          revisions in another way. It counts where others are to take the same, unless it ran that
+          before any edit.
+
+        What fails in a fleet that is Done was not broken by what one cluster takes later.
         """
         found = {cluster: self._member(cluster) for cluster in self.clusters}
         old = [m for m in found.values() if m.exists and not m.updated]
-        if any(m.revision != self.revision for m in old):
+        if not old:
             return found
         targets = {self._overrides(m.cluster) for m in old}
-        return {
-            cluster: replace(m, untouched=m.untouched or self._overrides(cluster) not in targets)
-            if old and m.updated
-            else m
-            for cluster, m in found.items()
-        }
+        is_edit = any(m.revision != self.revision for m in old)
+        running = waves.stable(old)
+
+        def compared(m: FleetCluster) -> FleetCluster:
+            if not m.updated:
+                return m
+            alike = self._overrides(m.cluster) in targets
+            if m.revision == self.revision:
+                counts = alike or is_edit
+            else:
+                counts = alike and m.revision != running
+            excused = m.excused or (self._was_done and not m.done)
+            return replace(m, untouched=not counts, excused=excused)
+
+        return {cluster: compared(m) for cluster, m in found.items()}
 
     @cached_property
     def members(self) -> list[FleetCluster]:
@@ -134,12 +154,15 @@ class FleetRollout:
     def decision(self) -> waves.Decision:
         """Return who takes the edit now. A finished rollout stays Done, whatever fails later."""
         found = waves.decide(self.members, self.rollout)
-        was = self._before.get("revision"), self._before.get("state")
-        if was == (self.revision, State.DONE) and all(m.updated for m in self.members if m.exists):
-            return replace(found, state=State.DONE, waiting=())
-        return found
+        stays = all((m.updated or not m.exists) and not m.refused for m in self.members)
+        return replace(found, state=State.DONE, waiting=()) if self._was_done and stays else found
 
     @property
+    def _was_done(self) -> bool:
+        was = self._before.get("revision"), self._before.get("state")
+        return was == (self.revision, State.DONE)
+
+    @cached_property
     def _before(self) -> Json:
         found: Json = self.call.composite_value("status", "rollout") or {}
         return found
@@ -147,10 +170,18 @@ class FleetRollout:
     def stamp(self, cluster: str) -> Stamp | None:
         """Return what a cluster's child is composed with; None while a new one waits."""
         member = self._by_cluster[cluster]
-        takes = cluster in self.decision.turns or (not member.exists and self.decision.newcomers)
-        if takes or (member.updated and not member.untouched):
+        if member.exists:
+            # One with this spec and another revision is as good; that it works is known.
+            is_other = member.revision != self.revision and member.done
+            has = member.updated and not member.untouched and not is_other
+            takes = has or cluster in self.decision.turns
+        else:
+            # What has not yet this revision's spec may have been edited by hand, or relabelled.
+            takes = self.decision.newcomers or self._stable == self.revision
+            takes = takes and not member.refused
+        if takes:
             return Stamp(self.target(cluster), self.revision, self._unready(member))
-        return self.observed(cluster) if member.exists else self._running(self._overrides(cluster))
+        return self.observed(cluster) if member.exists else self._running(cluster)
 
     def observed(self, cluster: str) -> Stamp | None:
         """Return what a cluster's child carries now, None where it has none."""
@@ -193,14 +224,29 @@ class FleetRollout:
             self._filled[key] = spec if parsed is None else parsed.dump()
         return self._filled[key]
 
-    def _running(self, positions: tuple[int, ...]) -> Stamp | None:
-        """Return what most children run that do not have the edit, with the same overrides."""
+    def _running(self, cluster: str) -> Stamp | None:
+        """Return what a new cluster's equals run: those with the same overrides.
+
+        None where there are none, or where they differ: an edit that takes overrides away makes
+        equals of clusters that run different ones.
+        """
+        positions = self._overrides(cluster)
+        return None if self._by_cluster[cluster].refused else self._equals.get(positions)
+
+    @cached_property
+    def _equals(self) -> dict[tuple[int, ...], Stamp | None]:
+        """Return what the clusters run that do not have the edit, by their overrides."""
+        found: dict[tuple[int, ...], Stamp | None] = {}
         for member in self.members:
-            old = member.exists and not member.updated and member.revision == self._stable
-            if old and self._overrides(member.cluster) == positions:
-                found = self.observed(member.cluster)
-                return None if found is None else replace(found, unready=self._stable)
-        return None
+            runs = self.observed(member.cluster) if member.exists else None
+            old = not member.updated and member.revision == self._stable
+            if runs is None or not (old or member.untouched):
+                continue
+            runs = replace(runs, unready=runs.revision)
+            first = found.setdefault(self._overrides(member.cluster), runs)
+            if first and self._with_defaults(first.spec) != self._with_defaults(runs.spec):
+                found[self._overrides(member.cluster)] = None
+        return found
 
     def _unready(self, member: FleetCluster) -> str:
         """Return the mark of a child that takes the edit unready; it keeps it until it works."""
@@ -217,7 +263,7 @@ class FleetRollout:
         found, child = self.observed(cluster), self._child(cluster)
         labels = (self.labels or {}).get(cluster, {})
         if found is None or access.text(child, *_DELETION):
-            return FleetCluster(cluster, labels)
+            return FleetCluster(cluster, labels, refused=bool(self.conflict(cluster)))
         updated = self._is_target(cluster, found.spec)
         ready = tier_names.is_ready(child) and _serves(child)
         reason, judged = _reason(child), _is_judged(child)
@@ -234,7 +280,20 @@ class FleetRollout:
             excused=bool(found.unready),
             revision=found.revision,
             untouched=updated and found.revision != self.revision,
+            refused=bool(not updated and self.conflict(cluster)),
         )
+
+    def conflict(self, cluster: str) -> str:
+        """Return why a cluster's overrides do not fit together; each alone is judged before."""
+        positions = self._overrides(cluster)
+        if len(positions) < 2:
+            return ""
+        if positions not in self._conflicts:
+            problems = tier_plan.problems_with(self.plan, self.spec, positions)
+            named = " and ".join(f"[{i}]" for i in positions)
+            said = f"spec.{overrides.FIELD}{named} do not fit together: {min(problems, default='')}"
+            self._conflicts[positions] = cut(said, _LONGEST) if problems else ""
+        return self._conflicts[positions]
 
     def _lasts(self, child: Json) -> bool:
         """Return whether a child has been ready for long enough, and its engines have moved."""
@@ -293,17 +352,26 @@ class FleetRollout:
 
     def _why(self, cluster: str) -> str:
         child = self._child(cluster)
+        if self._by_cluster[cluster].refused:
+            return self.conflict(cluster)
         if not child:
             return "no child yet"
+        if cluster in self.decision.turns:
+            return "takes it now"
         if not _is_judged(child):
             return "not judged yet"
         if reason := _reason(child):
             return reason
+        if not tier_names.is_ready(child):
+            return "not ready"
         moves = "its engines move to the new wiring"
         return moves if _moves_engines(child) else "ready, for too short a time"
 
     def _remedy(self) -> Iterable[str]:
         cluster = self.decision.waiting[0]
+        if self._by_cluster[cluster].refused:
+            yield "Correct them, or the labels of the InferenceCluster."
+            return
         child = naming.label(self.tier.name, cluster, limit=63)
         yield (
             f"kubectl describe kvot -n {self.tier.namespace} {child} says why. It goes on when that"

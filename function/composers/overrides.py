@@ -52,9 +52,10 @@ def path(position: int) -> str:
 
 
 def _object(model: type[BaseModel], base: Mapping[str, Any], over: Mapping[str, Any]) -> Json:
-    if any(tag in over and base.get(tag, over[tag]) != over[tag] for tag in _TAGS):
-        return dict(over)
     known = fields(model)
+    tags = [tag for tag in _TAGS if tag in over and tag in known]
+    if base and any(base.get(tag, known[tag].info.default) != over[tag] for tag in tags):
+        return dict(over)
     out = dict(base)
     for key, value in over.items():
         if value is None:

@@ -102,7 +102,7 @@ def _judged(call: Call, planned: TierPlan | InvalidTier, spec: Json, needed: Nee
             answer.ttl = TTL_UNSETTLED
         return answer
     if planned.is_fleet:
-        return fleet.compose(call, planned.tier, spec)
+        return fleet.compose(call, planned, spec)
     return _TierComposer(call, planned, needed).compose()
 
 

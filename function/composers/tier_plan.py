@@ -3,7 +3,7 @@
 A consumer's step needs the same plan as the tier's own, so it is a module of its own.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -130,25 +130,30 @@ def _draft(
     remote_name = names.remote_name(namespace, name)
     tier = Tier(name, namespace, remote_name, spec, spec.settings)
     backend = backends[spec.backend]
-    if spec.cluster_overrides:
-        problems = [*_of_overrides(tier, document, backends)]
-        if problems:
-            return InvalidTier(tuple(sorted(problems)))
-    return TierPlan(tier, backend, backend.needs(tier))
+    planned = TierPlan(tier, backend, backend.needs(tier))
+    problems = [*_of_overrides(planned, document)]
+    return InvalidTier(tuple(sorted(problems))) if problems else planned
 
 
-def _of_overrides(
-    tier: AnyTier, document: Mapping[str, Any], backends: Registry
-) -> Iterator[Problem]:
+def problems_with(
+    planned: TierPlan, document: Mapping[str, Any], positions: Sequence[int]
+) -> list[Problem]:
+    """Return what is wrong with a fleet's spec where these of its overrides apply."""
+    tier = planned.tier
+    merged = overrides.merged(type(tier.spec), document, positions)
+    spec, problems = parse(type(tier.spec), merged, "spec")
+    if spec is None:
+        return problems
+    return [*planned.backend.problems(replace(tier, spec=spec, settings=spec.settings))]
+
+
+def _of_overrides(planned: TierPlan, document: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield the problems of a fleet's spec with each of its overrides alone."""
-    backend = backends[tier.spec.backend]
-    yield from overrides.misplaced(document, field_name(tier.spec.backend))
-    for position in range(len(tier.spec.cluster_overrides or ())):
-        merged = overrides.merged(backends.tier_spec, document, (position,))
-        spec, problems = parse(backends.tier_spec, merged, "spec")
-        if spec is not None:
-            problems = [*backend.problems(replace(tier, spec=spec, settings=spec.settings))]
-        for problem in problems:
+    rows = planned.tier.spec.cluster_overrides or ()
+    if rows:
+        yield from overrides.misplaced(document, field_name(planned.tier.spec.backend))
+    for position in range(len(rows)):
+        for problem in problems_with(planned, document, (position,)):
             below = problem.path.removeprefix("spec").removeprefix(".")
             where = f"{overrides.path(position)}.{below}" if below else overrides.path(position)
             yield replace(problem, path=where)

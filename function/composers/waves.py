@@ -9,6 +9,7 @@ nothing, a newer edit begins with one cluster again, and a rollback touches only
   while it ran what the others run does not halt, and proves nothing: the first wave needs one that
   works.
 - A cluster that nobody sees takes the edit last: no answer can come from there.
+- Overrides that do not fit together on one cluster halt the edit before it begins.
 - While nothing carries another spec, nothing is protected: a new fleet is stamped at once.
 
 Rejected: a revision history in objects of our own. The old spec is in the children that still have
@@ -42,6 +43,7 @@ class FleetCluster:
     old. `excused`: no edit made it unready, see `excuses`. `revision`: it was stamped with last.
     `busy`: it does not have the edit, and starts or takes another one now. `untouched`: the edit
     changes nothing there (it is one of other clusters' overrides), so that it proves nothing.
+    `refused`: its overrides do not fit together, so that it cannot have the edit.
     """
 
     cluster: str
@@ -56,6 +58,7 @@ class FleetCluster:
     revision: str = ""
     busy: bool = False
     untouched: bool = False
+    refused: bool = False
 
     @property
     def skipped(self) -> bool:
@@ -78,10 +81,11 @@ def stable(members: Sequence[FleetCluster]) -> str:
 def excuses(member: FleetCluster, stable_revision: str) -> bool:
     """Return whether a child that takes the edit now is excused if it does not work with it.
 
-    It is new, or was not ready although it ran what the others run. One that an edit before this
-    one has broken is not: a second bad edit would break the next cluster.
+    It is new, or was not ready although it ran what the others run, and has not been since. One
+    that an edit before this one has broken is not: a second bad edit would break the next cluster.
     """
-    return not member.exists or (not member.ready and member.revision == stable_revision)
+    was_unready = member.excused or member.revision == stable_revision
+    return not member.exists or (not member.ready and was_unready)
 
 
 @dataclass(frozen=True)
@@ -108,18 +112,21 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
     """Return who takes the edit now; depends on the arguments alone."""
     everyone = len(members)
     members = [m for m in members if not m.untouched]
-    assigned = _assign(members, [*(rollout.waves or DEFAULT), _ALL])
-    count = len(assigned)
     old = [m for m in members if m.exists and not m.updated]
+    # A new cluster holds nobody up: it may wait for the edit before it gets a child.
+    there = [m for m in members if m.exists] if old else members
+    assigned = _assign(there, _waves(there, rollout))
+    count = len(assigned)
     unsettled = [m for m in members if m.updated and not m.settled]
+    refused = [m for m in members if m.refused]
     if not old:
-        starting = _names([m for m in members if not m.settled])
-        state = State.PROGRESSING if starting else State.DONE
+        starting = _names(refused or [m for m in members if not m.settled])
+        state = State.HALTED if refused else State.PROGRESSING if starting else State.DONE
         return Decision(state, count, count, waiting=starting)
     proven = any(m.done for m in members)
     current = next(i for i, wave in enumerate(assigned) if not _is_complete(wave, proven))
     where = current + 1, count
-    failed = [m for m in unsettled if m.failed or m.lost]
+    failed = refused or [m for m in unsettled if m.failed or m.lost]
     if failed:
         return Decision(State.HALTED, *where, newcomers=False, waiting=_names(failed))
     if rollout.paused:
@@ -135,6 +142,15 @@ def decide(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> Decisio
     return Decision(State.HALTED, *where, newcomers=False, waiting=_names(assigned[current]))
 
 
+def _waves(members: Sequence[FleetCluster], rollout: RolloutStrategy) -> list[Wave]:
+    """Return the waves; where the first has no cluster, one goes first.
+
+    Else a label that no cluster has, or none that the edit touches, would leave out the canary.
+    """
+    waves = [*(rollout.waves or DEFAULT), _ALL]
+    return waves if _assign(members, waves[:1]) else [*DEFAULT, *waves]
+
+
 def _assign(members: Sequence[FleetCluster], waves: Sequence[Wave]) -> list[list[FleetCluster]]:
     """Return the clusters of each wave that has any; each cluster is in the first that takes it.
 
@@ -145,7 +161,7 @@ def _assign(members: Sequence[FleetCluster], waves: Sequence[Wave]) -> list[list
     running = stable(members)
 
     def order(m: FleetCluster) -> tuple[bool, bool, bool, bool, bool, bool, str]:
-        settled = m.ready and not m.busy
+        settled = m.ready and not m.busy and not m.failed
         return not m.done, not m.updated, m.lost, settled, m.ready, m.revision == running, m.cluster
 
     found: list[list[FleetCluster]] = []

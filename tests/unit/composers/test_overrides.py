@@ -54,6 +54,14 @@ MERGES: dict[str, tuple[list[Document], dict[str, Any]]] = {
         [{"nodes": {"selector": {"gpu": None, "pool": "kv"}}}],
         {"nodes.selector": {"pool": "kv"}},
     ),
+    "another mode than the default": (
+        [{"lmcache": {"mode": "InProcess", "inProcess": {"memoryGiB": 20}}}],
+        {"lmcache": {"mode": "InProcess", "inProcess": {"memoryGiB": 20}}},
+    ),
+    "the default mode": (
+        [{"lmcache": {"mode": "NodeServer", "l1": {"sizeGiB": 50}}}],
+        {"lmcache.l1": {"sizeGiB": 50, "evictionPolicy": "LRU"}, "lmcache.l2": [DISK, REDIS]},
+    ),
     "a list without names": (
         [{"nodes": {"tolerations": []}}],
         {"nodes.tolerations": [], "nodes.selector": {"gpu": "yes"}},
@@ -171,6 +179,125 @@ def test_new_cluster_in_the_middle_gets_what_its_equals_run() -> None:
     world.answer()
     assert world.step().endswith("d=v1 e=v2")
     assert world.sizes()["e"] == 50
+
+
+def test_new_cluster_runs_no_other_clusters_override() -> None:
+    """The edit takes the overrides away: by the fleet's spec all clusters are equals."""
+    world = overridden(sized(("h100", 50)))
+    world.rows, world.rollout = [], {"paused": True}
+    world.clusters["d"] = {}
+    world.step()
+    assert world.sizes() == {"a": 50, "b": 200, "c": 200}
+
+
+def test_new_cluster_does_not_wait_for_the_edit_of_others_override() -> None:
+    world = overridden(sized(("h100", 50)))
+    world.clusters |= {"d": {"gpu": "h100"}}
+    world.steps(2)
+    world.rows = sized(("h100", 70))
+    world.step()
+    world.says = {("a", "v1"): "fails"}
+    world.answer()
+    world.step()
+    world.clusters["e"] = {}
+    world.steps(2)
+    assert world.sizes() == {"a": 70, "b": 200, "c": 200, "d": 50, "e": 200}
+    assert world.state()[0] == "Halted"
+    world.says = {}
+    world.answer()
+    world.steps(2)
+    assert world.sizes() == {"a": 70, "b": 200, "c": 200, "d": 70, "e": 200}
+
+
+def test_edit_with_a_cluster_that_it_alone_knows_begins() -> None:
+    """A new kind of cluster comes with its override and another image."""
+    world = overridden([])
+    world.rows, world.tag = sized(("h300", 70)), "v2"
+    world.clusters["d"] = {"gpu": "h300"}
+    assert world.steps(4) == [
+        "a=v2 b=v1 c=v1",
+        "a=v2 b=v2 c=v1 d=v2",
+        "a=v2 b=v2 c=v2 d=v2",
+        "a=v2 b=v2 c=v2 d=v2",
+    ]
+    assert world.state() == ("Done", 2, 4)
+
+
+def test_new_cluster_gets_its_own_override_while_relabelled_ones_wait() -> None:
+    world = overridden(sized(("h100", 50)))
+    world.clusters["b"] = world.clusters["c"] = {"gpu": "h100"}
+    world.says = {("a", "v1"): "fails", ("b", "v1"): "fails"}
+    world.steps(3)
+    world.clusters["d"] = {"gpu": "h100"}
+    world.step()
+    assert world.sizes() == {"a": 50, "b": 50, "c": 200, "d": 50}
+
+
+def test_edit_of_others_override_does_not_hide_a_broken_cluster() -> None:
+    """Else the first edit, which all but one carry on, breaks the next cluster too."""
+    world = overridden([])
+    world.says = {(cluster, "v2"): "fails" for cluster in "abc"}
+    world.tag = "v2"
+    assert world.steps(2)[-1] == "a=v2 b=v1 c=v1"
+    world.rows = sized(("h200", 50))
+    assert world.steps(3)[-1] == "a=v2 b=v1 c=v1"
+    assert world.state()[0] == "Halted"
+    assert world.status["rollout"]["waiting"] == ["a"]
+
+
+def test_cluster_that_failed_before_does_not_block_the_edit_of_its_override() -> None:
+    """It has the values already that the edit brings to others."""
+    world = overridden(sized(("h100", 50)))
+    world.clusters["b"] = {"gpu": "h200"}
+    world.says = {("a", "v1"): "fails"}
+    world.steps(2)
+    world.rows = [{"matchLabels": {}, "spec": {"lmcache": {"l1": {"sizeGiB": 50}}}}]
+    world.steps(4)
+    assert world.sizes() == {"a": 50, "b": 50, "c": 50}
+    assert world.state()[0] == "Done"
+
+
+def test_first_wave_that_an_override_does_not_touch_leaves_one_cluster_to_go_first() -> None:
+    world = overridden([])
+    world.rollout = {"waves": [{"matchLabels": {"gpu": "h200"}}], "maxUnavailable": "100%"}
+    world.clusters |= {"d": {"gpu": "h100"}, "e": {"gpu": "h100"}}
+    world.steps(2)
+    world.rows = sized(("h100", 50))
+    world.step()
+    assert world.sizes() == {"a": 50, "b": 200, "c": 200, "d": 200, "e": 200}
+
+
+IN_PROCESS = {"lmcache": {"mode": "InProcess", "inProcess": {"memoryGiB": 20}}}
+TOGETHER = [
+    {"matchLabels": {"gpu": "h100"}, "spec": IN_PROCESS},
+    {"matchLabels": {"big": "yes"}, "spec": {"lmcache": {"l1": {"sizeGiB": 999}}}},
+]
+
+
+def test_overrides_that_do_not_fit_together_halt_before_the_first_cluster() -> None:
+    world = overridden([])
+    world.clusters["b"] = {"gpu": "h100", "big": "yes"}
+    world.steps(2)
+    world.rows, world.tag = TOGETHER, "v2"
+    assert world.steps(2) == ["a=v1 b=v1 c=v1"] * 2
+    assert world.state() == ("Halted", 1, 0)
+    assert world.got is not None
+    message = world.got.messages["RolledOut"]
+    assert "Halted by b (spec.clusterOverrides[0] and [1] do not fit together: spec.lmcache" in (
+        message
+    )
+    assert message.endswith("Correct them, or the labels of the InferenceCluster.")
+    world.clusters["b"] = {"gpu": "h100"}
+    assert world.steps(3)[-1] == "a=v2 b=v2 c=v2"
+
+
+def test_new_cluster_whose_overrides_do_not_fit_together_gets_no_child_and_stops_no_other() -> None:
+    world = overridden(TOGETHER)
+    world.clusters |= {"d": {"gpu": "h100", "big": "yes"}, "e": {}}
+    assert world.steps(2)[-1] == "a=v1 b=v1 c=v1 e=v1"
+    assert world.got is not None
+    assert world.got.conditions["RolledOut"] == ("False", "Halted")
+    assert world.got.conditions["AgentsReady"][0] == "False"
 
 
 # An override's spec -> (path, words) of its problem.

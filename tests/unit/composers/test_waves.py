@@ -516,12 +516,6 @@ def test_waves_by_label_and_share() -> None:
     assert world.state() == ("Done", 4, 10)
 
 
-def member(cluster: str, **fields: Any) -> FleetCluster:
-    return FleetCluster(
-        cluster, fields.pop("labels", {}), **{"exists": True, "ready": True, **fields}
-    )
-
-
 def test_most_clusters_at_work_are_bounded() -> None:
     """Whatever the waves say, and whoever is at work already."""
     members = [
@@ -576,6 +570,150 @@ def test_cluster_that_starts_counts_against_max_unavailable() -> None:
     members[2] = FleetCluster("c", {"ring": "2"}, exists=True, ready=True, revision="x")
     found = waves.decide(members, RolloutStrategy.model_validate({"waves": ring}))
     assert (found.state, found.turns, found.waiting) == (waves.State.PROGRESSING, set(), ("b",))
+
+
+def member(cluster: str, **fields: Any) -> FleetCluster:
+    return FleetCluster(
+        cluster, fields.pop("labels", {}), **{"exists": True, "ready": True, **fields}
+    )
+
+
+# What a cluster says of an edit with which most others work.
+@pytest.mark.parametrize("word", ["fails", "stalls", "refuses", "denied", "misses"])
+def test_edit_after_the_middle_goes_first_where_the_last_one_failed(word: str) -> None:
+    world = fleet("abcdefgh", says={("f", "v2"): word})
+    world.tag = "v2"
+    assert world.steps(6)[-1] == "a=v2 b=v2 c=v2 d=v2 e=v2 f=v2 g=v2 h=v1"
+    world.tag = "v3"
+    assert world.step() == "a=v2 b=v2 c=v2 d=v2 e=v2 f=v3 g=v2 h=v1"
+
+
+@pytest.mark.parametrize("tag", [f"v{n}" for n in range(2, 8)])
+def test_edit_of_a_stalled_edit_goes_first_where_that_stalls(tag: str) -> None:
+    """Of two clusters, whatever the digests of the revisions are."""
+    world = fleet("ab", says={("a", tag): "stalls"})
+    world.tag = tag
+    world.steps(2)
+    world.tag = "v10"
+    assert world.step() == "a=v10 b=v1"
+
+
+def test_cluster_that_was_broken_before_blocks_no_edit_of_an_edit() -> None:
+    world = fleet()
+    world.says = {("c", tag): "fails" for tag in ("v1", "v2", "v3")}
+    world.answer()
+    world.tag = "v2"
+    assert world.steps(2)[-1] == "a=v2 b=v1 c=v2 d=v1"
+    world.tag = "v3"
+    assert world.steps(4) == [
+        "a=v2 b=v1 c=v3 d=v1",
+        "a=v3 b=v1 c=v3 d=v1",
+        "a=v3 b=v3 c=v3 d=v1",
+        "a=v3 b=v3 c=v3 d=v3",
+    ]
+
+
+# A cluster when it takes an edit -> whether it is excused if it does not work with it.
+EXCUSES: dict[str, tuple[Document, bool]] = {
+    "it is new": ({"exists": False, "ready": False}, True),
+    "it works": ({}, False),
+    "it ran what the others run": ({"ready": False, "revision": "stable"}, True),
+    "the edit before broke it": ({"ready": False}, False),
+    "it was excused for the edit before": ({"ready": False, "excused": True}, True),
+    "it works since the edit before": ({"excused": True}, False),
+}
+
+
+@pytest.mark.parametrize("name", EXCUSES)
+def test_cluster_is_excused_that_no_edit_has_broken(name: str) -> None:
+    fields, expected = EXCUSES[name]
+    assert waves.excuses(member("a", **{"revision": "before", **fields}), "stable") is expected
+
+
+# Waves of which the first has no cluster -> who takes the edit, call after call.
+WITHOUT_FIRST: dict[str, tuple[list[Document], list[str]]] = {
+    "labels that no cluster has": (
+        [{"matchLabels": {"stage": "canary"}}],
+        ["a", "abc", "abcd"],
+    ),
+    "labels that no cluster has, then a share": (
+        [{"matchLabels": {"stage": "canary"}}, {"clusters": "50%"}],
+        ["a", "ab", "abcd"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_FIRST)
+def test_one_cluster_goes_first_where_the_first_wave_has_none(name: str) -> None:
+    rows, expected = WITHOUT_FIRST[name]
+    world = fleet(rollout={"waves": rows, "maxUnavailable": 2})
+    world.tag = "v2"
+    found = [[it[0] for it in world.step().split() if it.endswith("v2")] for _ in expected]
+    assert ["".join(names) for names in found] == expected
+
+
+def test_first_wave_of_which_no_cluster_works_halts() -> None:
+    """Its cluster was broken before, and is no proof for the others."""
+    clusters = {"a": {"stage": "canary"}, "b": {}, "c": {}}
+    world = World(clusters, {"waves": [{"matchLabels": {"stage": "canary"}}]})
+    world.steps(2)
+    world.says = {("a", tag): "fails" for tag in ("v1", "v2")}
+    world.answer()
+    world.tag = "v2"
+    assert world.steps(3)[-1] == "a=v2 b=v1 c=v1"
+    assert world.state() == ("Halted", 1, 1)
+
+
+def test_cluster_that_takes_the_edit_now_is_said_to() -> None:
+    world = fleet()
+    world.tag = "v2"
+    world.step()
+    assert world.got is not None
+    revision = world.status["rollout"]["revision"]
+    assert world.got.messages["RolledOut"] == (
+        f"0 of 4 clusters have revision {revision} (wave 1 of 2). Waiting for a (takes it now)."
+    )
+
+
+def test_cluster_whose_conditions_are_good_and_that_is_not_ready_is_said_to_be_so() -> None:
+    world = fleet()
+    world.tag = "v2"
+    world.step()
+    world.children["tier-a"]["status"]["conditions"][0] = BAD
+    world.step()
+    assert world.got is not None
+    assert world.got.messages["RolledOut"].endswith("Waiting for a (not ready).")
+
+
+def test_new_way_to_compute_revisions_hides_no_broken_cluster() -> None:
+    """A new release of the function; in the middle of an edit that fails."""
+    world = fleet("abcdefgh", says={("b", "v2"): "fails"})
+    world.tag = "v2"
+    before = world.steps(3)[-1]
+    for child in world.children.values():
+        labels = child["metadata"]["labels"]
+        labels[names.LABEL_REVISION] = f"x{labels[names.LABEL_REVISION]}"
+    assert world.steps(3)[-1] == before == "a=v2 b=v2 c=v2 d=v1 e=v1 f=v1 g=v1 h=v1"
+    assert world.state() == ("Halted", 2, 2)
+    stale = [it["metadata"]["labels"][names.LABEL_REVISION][0] for it in world.children.values()]
+    assert stale.count("x") == 7, "only the one that fails is stamped again"
+
+
+def test_hand_edit_is_undone_although_another_cluster_has_failed_since() -> None:
+    world = fleet(says={})
+    world.says = {("c", "v1"): "fails"}
+    world.answer()
+    world.step()
+    world.children["tier-a"]["spec"]["image"]["tag"] = "by-hand"
+    assert world.steps(2) == ["a=v1 b=v1 c=v1 d=v1"] * 2
+    assert world.state()[0] == "Done"
+
+
+def test_cluster_that_joins_a_paused_fleet_gets_no_hand_edit() -> None:
+    world = fleet("abc", rollout={"paused": True})
+    world.children["tier-a"]["spec"]["image"]["tag"] = "by-hand"
+    world.clusters["d"] = {}
+    assert world.step() == "a=by-hand b=v1 c=v1 d=v1"
 
 
 @dataclass
