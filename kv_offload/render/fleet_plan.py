@@ -2,25 +2,31 @@
 
 The clusters are those that are given: InferenceClusters with their labels. With the fleet's
 children their memory is known, with the Usages who uses them. The turns are the composer's own
-(`waves`), as if every cluster came up with the edit.
+(`fleet_rollout`, `waves`), as if every cluster came up with the edit.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+
 from function import names
-from function.api.base import parse
-from function.api.tier import KVOffloadTierSpec, RolloutStrategy
-from function.composers import admission, overrides, tier_names, usage, waves
-from function.composers.fleet_rollout import stamped
+from function.api.tier import KVOffloadTierSpec
+from function.backends.registry import BACKENDS
+from function.composers import admission, fleet_rollout, overrides, tier_plan, usage, waves
+from function.composers.fleet_rollout import FleetRollout, stamped
 from function.composers.rollout import reference
 from function.composers.waves import FleetCluster
+from function.edge import structs
+from function.edge.request import Call
 from function.kube import access
 from kv_offload.render.effects import Document, Effect, Verb
 
 Labels = Mapping[str, str]
 
 _PAUSED = "no cluster while spec.rollout.paused is true; then:"
+_UNSEEN = "no cluster while none that is next is seen (NotObserved); then:"
 _USAGE_GROUP = "protection.crossplane.io"
 
 
@@ -62,37 +68,92 @@ def membership(now: Document, new: Document, given: Sequence[Document]) -> Itera
         yield Effect(Verb.JOINS, name, "It gets a child tier.")
 
 
+def rollout(
+    now: Document, new: Document, given: Sequence[Document]
+) -> FleetRollout | tier_plan.InvalidTier:
+    """Return the rollout of the edit, as the composer reads it before the edit's first turn.
+
+    A child that is not given carries what `now` says, and works.
+    """
+    spec = new.get("spec") or {}
+    identity = _place(new), access.text(new, "metadata", "name")
+    drafted = tier_plan.draft(*identity, spec, structs.encode(spec), BACKENDS)
+    if isinstance(drafted, tier_plan.InvalidTier):
+        return drafted
+    request = fnv1.RunFunctionRequest()
+    fleet = {**new, "status": now.get("status") or {}}
+    request.observed.composite.resource.ParseFromString(structs.encode(fleet))
+    selected, before = clusters(new, given), clusters(now, given)
+    for name, labels in selected.items():
+        child = _child(now, name, given)
+        if child is None and name in before:
+            child = _working(now, labels)
+        if child is not None:
+            key = fleet_rollout.PREFIX + name
+            request.observed.resources[key].resource.ParseFromString(structs.encode(child))
+    return FleetRollout(Call(request, math.inf), drafted, spec, sorted(selected), selected)
+
+
+def conflicts(now: Document, new: Document, given: Sequence[Document]) -> Iterator[Effect]:
+    """Yield the overrides that do not fit together, with the clusters where they meet."""
+    found = rollout(now, new, given)
+    if isinstance(found, tier_plan.InvalidTier):
+        return
+    said: dict[str, list[str]] = {}
+    for member in found.members:
+        if member.refused:
+            said.setdefault(found.conflict(member.cluster), []).append(member.cluster)
+    for why, where in said.items():
+        yield Effect(Verb.REFUSED, f"spec.{overrides.FIELD}", why, clusters=tuple(where))
+
+
 def turns(
     now: Document, new: Document, given: Sequence[Document], restarts: Mapping[str, bool]
 ) -> Iterator[Effect]:
     """Yield who takes the edit after whom. `restarts`: whether a cluster's agents do."""
-    members = []
-    for name, labels in staying(now, new, given).items():
-        child = _child(now, name, given)
-        ready = child is None or tier_names.is_ready(child)
-        carried = _with_defaults((child or {}).get("spec") or _target(now, labels))
-        same = carried == _with_defaults(_target(new, labels))
-        members.append(
-            FleetCluster(name, labels, exists=True, updated=same, ready=ready, untouched=same)
-        )
-    spec, _ = parse(KVOffloadTierSpec, new.get("spec"), "spec")
-    strategy = (spec and spec.rollout) or RolloutStrategy.model_construct()
-    if strategy.paused and not all(member.updated for member in members):
+    found = rollout(now, new, given)
+    if isinstance(found, tier_plan.InvalidTier):
+        return
+    members = [_works(member) if member.updated else member for member in found.members]
+    strategy = found.rollout.model_copy(update={"paused": False})  # as it goes on afterwards
+    waits = any(member.exists and not member.updated for member in members)
+    if found.rollout.paused and waits:
         yield Effect(Verb.WAVE, _PAUSED)
-    strategy = strategy.model_copy(update={"paused": False})  # as it goes on once that is over
-    while not all(member.updated for member in members):
+    while any(member.exists and not member.updated for member in members):
         decision = waves.decide(members, strategy)
-        if not decision.turns:
+        if decision.turns:
+            who = sorted(decision.turns)
+            lost = [name for name in who if restarts.get(name)]
+            said = "; ".join(_loss(name, _child(now, name, given)) for name in lost)
+            what = f"wave {decision.wave} of {decision.waves}: {', '.join(who)}"
+            yield Effect(Verb.WAVE, what, said)
+        elif any(member.busy for member in members):
+            members = [replace(member, busy=False) for member in members]
+        elif any(member.lost for member in members):
+            yield Effect(Verb.WAVE, _UNSEEN)
+            members = [replace(member, lost=False) for member in members]
+        else:
             return
-        who = sorted(decision.turns)
-        lost = [name for name in who if restarts.get(name)]
-        said = "; ".join(_loss(name, _child(now, name, given)) for name in lost)
-        what = f"wave {decision.wave} of {decision.waves}: {', '.join(who)}"
-        yield Effect(Verb.WAVE, what, said)
-        members = [
-            replace(m, updated=True, done=True) if m.cluster in decision.turns else m
-            for m in members
-        ]
+        members = [_next(found, member, decision) for member in members]
+
+
+def _next(found: FleetRollout, member: FleetCluster, decision: waves.Decision) -> FleetCluster:
+    """Return a cluster after a decision: it works with what it took."""
+    if member.exists:
+        return _works(member) if member.cluster in decision.turns else member
+    if decision.newcomers:
+        return _works(member)
+    stamp = found.stamp(member.cluster)
+    if stamp is None:
+        return member
+    same = stamp.spec == found.target(member.cluster)
+    there = replace(member, exists=True, ready=True, revision=stamp.revision)
+    return replace(_works(there), untouched=True) if same else there
+
+
+def _works(member: FleetCluster) -> FleetCluster:
+    fine = replace(member, failed=False, lost=False, busy=False)
+    return replace(fine, exists=True, updated=True, done=True, ready=True)
 
 
 def shut_out(now: Document, new: Document, given: Sequence[Document]) -> Iterator[Effect]:
@@ -125,11 +186,14 @@ def _target(tier: Document, labels: Labels) -> Document:
     return overrides.merged(KVOffloadTierSpec, spec, overrides.matching(spec, labels))
 
 
-def _with_defaults(spec: Document) -> Document:
-    """Return what a child gets of a spec, so that two can be compared."""
-    on_a_cluster = {**stamped(spec), "inferenceClusterRef": {"name": "any"}}
-    parsed, _ = parse(KVOffloadTierSpec, on_a_cluster)
-    return on_a_cluster if parsed is None else parsed.dump()
+def _working(tier: Document, labels: Labels) -> Document:
+    """Return the child that a fleet has on a cluster, as far as its rollout reads it."""
+    revision = fleet_rollout.revision(tier.get("spec") or {})
+    return {
+        "metadata": {"labels": {names.LABEL_REVISION: revision}},
+        "spec": stamped(_target(tier, labels)),
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
 
 
 def _child(tier: Document, cluster: str, given: Sequence[Document]) -> Document | None:

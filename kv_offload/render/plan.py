@@ -61,7 +61,8 @@ def _judged(now: Document, new: Document, given: Sequence[Document], file: str) 
         raise InputError(f"{file}: the tier of --now is not valid:\n{lines}")
     if isinstance(after, tier_plan.InvalidTier):
         return [_refused(problem) for problem in after.problems]
-    return [*_immutable(before, after), *_pinned(before, after)]
+    together = fleet_plan.conflicts(now, new, given)
+    return [*together, *_immutable(before, after), *_pinned(before, after)]
 
 
 def _changes(now: Document, new: Document, given: Sequence[Document]) -> list[Effect]:

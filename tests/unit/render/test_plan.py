@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from function.composers import fleet_rollout
 from function.contract.versions import known_versions
 from kv_offload.render import files, plan
 from kv_offload.render import tree as trees
 from kv_offload.render.effects import Verb
+from tests.unit.composers.test_waves import World
 
 ROOT = Path(__file__).resolve().parents[3]
 CHAT = files.load_one(ROOT / "example/lmcache/tier.yaml", "tier")
@@ -111,7 +113,10 @@ def inference_cluster(name: str, **labels: str) -> dict[str, Any]:
 def child(cluster: str, capacity: int, ready: bool = True) -> dict[str, Any]:
     """The fleet's child there, as kubectl shows it."""
     metadata = {"name": f"chat-{cluster}", "namespace": "modelplane-system"}
-    metadata["labels"] = {"modelplane.ai/kv-offload-fleet": FLEET["metadata"]["name"]}
+    metadata["labels"] = {
+        "modelplane.ai/kv-offload-fleet": FLEET["metadata"]["name"],
+        "modelplane.ai/kv-offload-revision": fleet_rollout.revision(FLEET["spec"]),
+    }
     conditions = [{"type": "Ready", "status": str(ready), "reason": "x"}]
     status = {"agents": {"desired": 3}, "capacityGiB": capacity, "conditions": conditions}
     spec = {k: v for k, v in FLEET["spec"].items() if k != "clusterSelector"}
@@ -330,3 +335,74 @@ def test_incomparable_documents_are_refused(
 ) -> None:
     with pytest.raises(files.InputError, match=message):
         plan.plan(now, new, (), "tier.yaml")
+
+
+def prepared(cluster_words: dict[str, str], *tags: str, calls: int = 3) -> World:
+    """A fleet of v1 after these edits of its tag; what its clusters say of v1 or the last tag."""
+    world = World({name: {} for name in "abcdef"})
+    for tag in ("v1", *tags):
+        world.tag = tag
+        world.says = {(name, tag): word for name, word in cluster_words.items() if tag != "v1"}
+        world.steps(calls)
+    if not tags:
+        world.says = {(name, "v1"): word for name, word in cluster_words.items()}
+        world.answer()
+    return world
+
+
+# name: (what a fleet of six went through, its next tag)
+HISTORIES: dict[str, tuple[World, str]] = {
+    "nothing": (prepared({}), "v9"),
+    "one is broken": (prepared({"d": "fails"}), "v9"),
+    "one is not of use": (prepared({"d": "misses"}), "v9"),
+    "one is not seen": (prepared({"a": "unseen"}), "v9"),
+    "one starts": (prepared({"f": "starts"}), "v9"),
+    "an edit halted at the first": (prepared({"a": "fails"}, "v2"), "v9"),
+    "an edit stalled in the middle": (prepared({"b": "stalls"}, "v2", calls=4), "v9"),
+    "an edit is set back in the middle": (prepared({}, "v2"), "v1"),
+    "an edit is set back at the first": (prepared({"a": "fails"}, "v2"), "v1"),
+    "two edits": (prepared({"a": "fails"}, "v2", "v3"), "v9"),
+}
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_plan_of_a_fleet_says_what_then_happens(name: str) -> None:
+    history, tag = HISTORIES[name]
+    world = copy.deepcopy(history)
+    clusters = [{**it, "kind": "InferenceCluster"} for it in world.required()["clusters"]]
+    now, given = world.fleet(), [*clusters, *copy.deepcopy([*world.children.values()])]
+    world.tag = tag
+    world.says = {key: word for key, word in world.says.items() if key[1] != tag}
+    planned = [e.what for e in plan.plan(now, world.fleet(), given, "f") if e.verb is Verb.WAVE]
+    happened, carried = [], world.carried().split()
+    for _ in range(9):
+        before, carried = carried, world.step().split()
+        rollout = world.status["rollout"]
+        who = ", ".join(it[0] for it in carried if it not in before)
+        if who:
+            happened.append(f"wave {rollout['wave']} of {rollout['waves']}: {who}")
+    assert planned == happened
+
+
+def test_plan_says_that_nothing_moves_while_no_cluster_is_seen() -> None:
+    world = prepared(dict.fromkeys("abcdef", "unseen"))
+    clusters = [{**it, "kind": "InferenceCluster"} for it in world.required()["clusters"]]
+    now, given = world.fleet(), [*clusters, *world.children.values()]
+    world.tag = "v2"
+    said = [e.what for e in plan.plan(now, world.fleet(), given, "f") if e.verb is Verb.WAVE]
+    assert said[0] == "no cluster while none that is next is seen (NotObserved); then:"
+    assert said[1] == "wave 1 of 2: a"
+
+
+def test_plan_refuses_overrides_that_do_not_fit_together_on_a_cluster() -> None:
+    in_process = {"lmcache": {"mode": "InProcess", "inProcess": {"memoryGiB": 20}}}
+    rows = [
+        {"matchLabels": {"gpu": "h200"}, "spec": in_process},
+        {"matchLabels": {"stage": "first"}, "spec": {"lmcache": {"l1": {"sizeGiB": 9}}}},
+    ]
+    new = edited(FLEET, clusterOverrides=rows, nodes=REMOVED)
+    (effect,) = plan.plan(edited(FLEET, nodes=REMOVED), new, SIX, "tier.yaml")
+    assert (effect.verb, effect.what, effect.clusters) == (
+        Verb.REFUSED, "spec.clusterOverrides", ("a", "b"),
+    )  # fmt: skip
+    assert "[0] and [1] do not fit together: spec.lmcache.l1: l1 may only be set" in effect.why
