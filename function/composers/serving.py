@@ -146,6 +146,8 @@ def parse(text: object) -> ServingDocument | None:
         models = tuple(map(_model, rows))
         state = _one_of(found["state"], _STATES)
         engines = _like(found["engines"], _COUNT)
+        if state not in _GOOD and not any(model.is_bad for model in models):
+            return None
         shares = {name: _one_of(found[name], _SHARES) for name in ("hits", "used") if name in found}
         return ServingDocument(state, engines, models, **shares)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

@@ -50,9 +50,11 @@ def report(engines: Iterable[Engine], before: Document, shares: dict[str, str]) 
     last = {(row.get("namespace"), row.get("model")): row for row in before.get("models", ())}
     rows = [_row(group, last.get(key, {})) for key, group in sorted(models.items())]
     rows.sort(key=lambda row: STATES.index(row["state"]))
+    # Without a bad model nobody could say what is bad.
+    stays = before.get("state", "") if any(row["state"] in BAD for row in rows) else ""
     return {
         "format": FORMAT,
-        "state": _worst(Counter(one.memory.state for one in engines), before.get("state", "")),
+        "state": _worst(Counter(one.memory.state for one in engines), stays),
         "engines": count(len(engines), before.get("engines", "")),
         "models": _fair(rows),
         **shares,

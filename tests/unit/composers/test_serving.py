@@ -204,6 +204,7 @@ HOSTILE = (
     document(*engines("Silent", "NoLookups")).replace("10.0.0.0", "rm -rf"),
     document(*engines("Silent", "NoLookups")).replace("vLLM", "EvilLM"),
     HITS + " " * 40_000,
+    HITS.replace('"state":"Hitting","used"', '"state":"Silent","used"'),
     json.dumps({**json.loads(HITS), "models": json.loads(HITS)["models"] * 33}),
 )
 

@@ -45,6 +45,28 @@ def test_an_engine_more_or_less_changes_no_state() -> None:
     assert state(10, well)["state"] == "Hitting"
 
 
+def test_a_bad_tier_names_a_bad_model() -> None:
+    """Two models just below the share that makes them bad: the tier's state does not stay."""
+
+    def state(bad: dict[str, int], before: dict) -> dict:
+        found = []
+        for name, number in bad.items():
+            found += [
+                Engine("default", f"{name}{i}", "vLLM", name, Memory(state=state))
+                for state, many in (("Silent", number), ("Hitting", 1_000 - number))
+                for i in range(many)
+            ]
+        return report(found, before, {})
+
+    first = state({"a": 110, "b": 90}, {})
+    assert (first["state"], [row["state"] for row in first["models"]]) == (
+        "Silent",
+        ["Silent", "Hitting"],
+    )
+    later = state({"a": 79, "b": 95}, first)
+    assert {later["state"], *(row["state"] for row in later["models"])} == {"Hitting"}
+
+
 def test_engines_of_one_model_are_one_row_with_one_example() -> None:
     found = report(engines(Silent=12, Hitting=3), {}, {})
     assert found["engines"] == "10+"
