@@ -181,11 +181,14 @@ def _state(
 def _is_never_read(memory: Memory, page: Page) -> bool:
     """Return whether blocks should have been found: prompts repeat, and the device forgot them.
 
+    Nobody knows what it forgot where its size is unknown.
+
     An engine's first hit comes soon or never; one that has had hits may pause.
     """
     patience = NEXT_HIT if memory.hit >= 0 else FIRST_HIT
     return (
         memory.looked_up >= max(LOOKED_UP, TURNS * page.device_tokens)
+        and page.device_tokens > 0
         and memory.repeated >= REPEATS
         and memory.active >= patience
     )

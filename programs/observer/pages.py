@@ -115,6 +115,7 @@ class Page:
         self.numbers: dict[str, float] = {}
         self.facts: dict[str, str] = {}
         self.models: set[str] = set()
+        self.tokens: dict[str, float] = {}  # SGLang's own cache, by rank of data parallelism
         for line in _LINE.finditer(text):  # one at a time: a page may be all lines
             number = _number(line[3])
             if number is not None:
@@ -128,7 +129,8 @@ class Page:
             elif label in labels:
                 self.facts[label] = labels[label][:32]
         if name == "sglang:max_total_num_tokens":
-            self.facts["tokens"] = repr(number)
+            rank = labels.get("dp_rank", "")[:32]
+            self.tokens[rank] = max(number, self.tokens.get(rank, 0.0))
         for field, needed in _FIELDS.get(name, ()):
             if all(_is(labels.get(label), value) for label, value in needed.items()):
                 self.numbers[field] = self.numbers.get(field, 0.0) + number
@@ -152,10 +154,13 @@ class Page:
 
     @property
     def device_tokens(self) -> float:
-        """Tokens that the engine's own cache holds, 0 where it says nothing."""
+        """Tokens that the engine's own cache holds, 0 where it says nothing.
+
+        vLLM adds the blocks of all ranks up itself.
+        """
         blocks = _number(self.facts.get("num_gpu_blocks", "")) or 0.0
         size = _number(self.facts.get("block_size", "")) or 0.0
-        return blocks * size or _number(self.facts.get("tokens", "")) or 0.0
+        return blocks * size or sum(self.tokens.values())
 
     @property
     def is_uncached(self) -> bool:

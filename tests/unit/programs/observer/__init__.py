@@ -41,4 +41,5 @@ def sglang(*, prompt: float, device: float = 0, host: float = 0, storage: float 
         for source, value in sources.items()
         if value
     )
-    return f"sglang:prompt_tokens_total{{{labels}}} {prompt}\n{cached}"
+    size = f"sglang:max_total_num_tokens{{{labels}}} 1000\n"
+    return f"sglang:prompt_tokens_total{{{labels}}} {prompt}\n{size}{cached}"

@@ -99,6 +99,10 @@ def test_never_read_waits_until_the_device_has_turned_over() -> None:
     assert set(found) == {"Storing"}  # 64,000 tokens on the device, three times
 
 
+def test_a_device_of_unknown_size_may_have_kept_everything() -> None:
+    assert set(states([looked_up(n, writes=n, blocks=0) for n in range(1, 60)])) == {"Storing"}
+
+
 def test_prompts_that_never_repeat_are_no_fault() -> None:
     pages = [vllm(prompt=5_000 * n, lookups=5_000 * n, writes=n, blocks=10) for n in range(1, 40)]
     assert set(states(pages)) == {"Storing"}

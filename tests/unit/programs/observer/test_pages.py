@@ -47,6 +47,15 @@ def test_blocks_that_were_dropped_are_no_writes() -> None:
     assert Page(f'{name}{{outcome="stored"}} 9\n').numbers == {"writes": 9}
 
 
+def test_the_caches_of_all_ranks_must_turn_over() -> None:
+    row = 'sglang:max_total_num_tokens{{dp_rank="{}",tp_rank="{}"}} 1000\n'
+    text = "".join(row.format(dp, tp) for dp in range(4) for tp in range(2))
+    assert Page(text).device_tokens == 4_000
+    assert Page("sglang:max_total_num_tokens 7\n").device_tokens == 7
+    info = 'vllm:cache_config_info{{block_size="16",engine="{}",num_gpu_blocks="100"}} 1\n'
+    assert Page("".join(map(info.format, range(4)))).device_tokens == 1_600
+
+
 def test_a_store_says_how_full_it_is() -> None:
     page = Page("master_total_capacity_bytes 200\nmaster_allocated_bytes 50\n")
     assert (page.kind, page.is_engine, page.full) == ("Mooncake", False, 0.25)

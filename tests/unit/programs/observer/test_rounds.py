@@ -122,7 +122,9 @@ RESTARTS = {
     ),
     "hits that stopped": (
         [
-            vllm(prompt=5_000 * n, device=1_000 * n, lookups=4_000 * n, hits=500, writes=n)
+            vllm(
+                prompt=5_000 * n, device=1_000 * n, lookups=4_000 * n, hits=500, writes=n, blocks=9
+            )
             for n in range(1, 140)
         ],
         "NeverRead",
