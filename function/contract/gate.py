@@ -295,8 +295,8 @@ def _unsupported(connector: str, engine: Engine, rows: Sequence[GateRow]) -> Ref
     source = f" ({engine.version_source})" if engine.version_source else ""
     return Refused(
         Reason.ENGINE_UNSUPPORTED,
-        f"{connector} needs {engine.name} {ranges}, this engine is {engine.version}{source}; use one "
-        "of these versions",
+        f"{connector} needs {engine.name} {ranges}, this engine is {engine.version}{source}; use "
+        "one of these versions",
     )
 
 

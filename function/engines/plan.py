@@ -188,8 +188,8 @@ def guard(call: EngineCall, scanned: Scan, ours: Iterable[str], engine: Engine) 
         raise Refused(
             Reason.ARGS_NOT_PATCHABLE,
             f"word {hidden[0] + 1} of {call.entrypoint}, {_shown(call, hidden[0])}, may hold any "
-            f"flag, and the tier's would silently replace one there; pass ${OPT_IN}, unquoted, in "
-            "your own script, or write the flags out",
+            "flag, and the tier's would silently replace one there; write the flags out, or, where "
+            f"the tier's engines share no blocks, pass ${OPT_IN}, unquoted, in your own script",
         )
     for use in scanned.of(*ours):
         _editable(call, use)

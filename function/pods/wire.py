@@ -259,9 +259,15 @@ def _wire_engine(
         own = injection
         if pod.template.ray and _is_spare(pod, pods):
             own = replace(injection, memory_bytes=0, storage_bytes=0, shm=None)
-        body, made = apply(pod, engine, own, files_name)
+        try:
+            body, made = apply(pod, engine, own, files_name)
+        except Refused as refused:
+            problems.append(_in_template(refused, pod, pods))
+            continue
         plans += made
         bodies.append((pod, body, own))
+    if problems:
+        raise Refused.all_of(problems)
     notes = [
         *([seen.phase_note] if seen.phase_note else []),
         *verdict.warnings,
@@ -275,6 +281,14 @@ def _wire_engine(
         specs = [access.mapping(pod.template.body, "spec") for pod in pods]
         notes += tolerated.notes(specs, platforms.tolerations(tier.spec.nodes))
     return _WiredEngine(engine, cache_identity, tuple(bodies), tuple(notes))
+
+
+def _in_template(refused: Refused, pod: Pod, pods: Sequence[Pod]) -> Refused:
+    """Return the refusal with a path from the root, where a gang has several templates."""
+    place = pod.template.path
+    if len(pods) < 2 or not refused.path or refused.path.startswith(place):
+        return refused
+    return Refused(refused.reason, refused.message, f"{place}.{refused.path}")
 
 
 def _unseen(engine_request: EngineRequest) -> Refused:
@@ -353,8 +367,9 @@ def _later(
                 apply(pod, known, injection, files_name)
             except Refused as refused:
                 # The words to add are those of a pod that is not mended yet.
-                message = _BY_HAND.sub("", refused.message)
-                found.append(Refused(refused.reason, message, refused.path))
+                here = _in_template(refused, pod, engine_request.pods)
+                message = _BY_HAND.sub("", here.message)
+                found.append(Refused(here.reason, message, here.path))
     except (Refused, CallSpent):
         pass
     return [each for each in found if each.reason is not Reason.OUT_OF_SCOPE]

@@ -55,8 +55,8 @@ def command(
     WORKLOAD is a YAML file (- for the standard input) with a Pod, a Deployment, a LeaderWorkerSet,
     any other known workload, or an Object that holds one; other documents are ignored. Nothing is
     looked up: the tier is assumed ready, and on the workload's cluster. Exit code 3: not
-    wired, with --all-tiers by none. With -o diff and yaml, text for people goes to the standard error. Pods that no
-    Composition composes are wired by `kv-offload wire`.
+    wired, with --all-tiers by none. With -o diff and yaml, text for people goes to the standard
+    error. Pods that no Composition composes are wired by `kv-offload wire`.
 
     \b
     Examples:
