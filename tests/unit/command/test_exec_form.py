@@ -204,7 +204,7 @@ def test_no_engine_is_started(command):
 @pytest.mark.parametrize(
     ("container", "named"),
     [
-        ({"args": ["m"]}, "engineImages"),
+        ({"args": ["m"]}, "what the image's entrypoint starts is not known"),
         ({"command": ["/run.sh"]}, "/run.sh"),
         ({"command": ["bash", "/run.sh"]}, "/run.sh"),
         ({"command": ["bash"]}, "input"),
