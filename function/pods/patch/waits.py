@@ -7,10 +7,12 @@ and a time, never a program.
 from collections.abc import Iterable
 
 import programs
+from function.kube import access
 from function.kube import manifests as k
 from function.kube.access import Json
 from function.pods.patch.draft import Draft, conflict, items
 
+_LEAST_CPU, _MEMORY = "10m", "64Mi"
 # What Pod Security `restricted` asks of a container where its pod does not say it.
 _USER = ("runAsNonRoot", "runAsUser", "runAsGroup", "seccompProfile")
 
@@ -52,7 +54,7 @@ def hardened(draft: Draft) -> Json:
     """Return resources and security of an init container, as the serving container's user."""
     own = draft.container.get("securityContext") or {}
     return {
-        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
+        "resources": _resources(access.mapping(draft.container, "resources")),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -60,4 +62,19 @@ def hardened(draft: Draft) -> Json:
         },
         # What it says last is the pod's own status then.
         "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def _resources(serving: Json) -> Json:
+    """Return little memory, and the CPU of the serving container.
+
+    A pod needs the larger of both, so this adds nothing. It keeps a Guaranteed pod Guaranteed, and
+    admitted where a ResourceQuota counts CPU limits.
+    """
+    limit = access.mapping(serving, "limits").get("cpu")
+    request = access.mapping(serving, "requests").get("cpu", limit)
+    limits = {"memory": _MEMORY} if limit is None else {"cpu": limit, "memory": _MEMORY}
+    return {
+        "requests": {"cpu": _LEAST_CPU if request is None else request, "memory": _MEMORY},
+        "limits": limits,
     }

@@ -42,9 +42,13 @@ AWAITS = {
     "image": "vllm/vllm-openai:v0.33.0",
     "command": ["python3", "-c", literal(Path(wait_for.__file__).read_text())],
     "args": ["60", "store:1", "other:1"],
-    "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
+    "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "64Mi"}},
     "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     "terminationMessagePolicy": "FallbackToLogsOnError",
+}
+GUARANTEED = {
+    "requests": {"cpu": "8", "memory": "64Gi"},
+    "limits": {"cpu": "8", "memory": "64Gi"},
 }
 USER = {
     "runAsNonRoot": True,
@@ -336,6 +340,42 @@ KEPT_OR_ADDED = {
         pod(
             {"securityContext": RESTRICTED | {"readOnlyRootFilesystem": True}},
             {"initContainers": [AWAITS | {"securityContext": AWAITS["securityContext"] | USER}]},
+        ),
+    ),
+    "a wait keeps a Guaranteed pod Guaranteed": (
+        pod({"resources": GUARANTEED}),
+        Injection(waits=(WAIT,)),
+        pod(
+            {"resources": GUARANTEED},
+            {
+                "initContainers": [
+                    AWAITS
+                    | {
+                        "resources": {
+                            "requests": {"cpu": "8", "memory": "64Mi"},
+                            "limits": {"cpu": "8", "memory": "64Mi"},
+                        }
+                    }
+                ]
+            },
+        ),
+    ),
+    "a wait asks for no more CPU than the engine": (
+        pod({"resources": {"requests": {"cpu": "4"}}}),
+        Injection(waits=(WAIT,)),
+        pod(
+            {"resources": {"requests": {"cpu": "4"}}},
+            {
+                "initContainers": [
+                    AWAITS
+                    | {
+                        "resources": {
+                            "requests": {"cpu": "4", "memory": "64Mi"},
+                            "limits": {"memory": "64Mi"},
+                        }
+                    }
+                ]
+            },
         ),
     ),
     "memory that is not set stays unset": (
