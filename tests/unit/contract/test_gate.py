@@ -143,7 +143,8 @@ REFUSED = [
     (MP, vllm(f"{NEXT}.0rc1"), None, "EngineUnsupported", f"this engine is {NEXT}.0rc1"),
     (MP, sglang("0.5.14"), None, "EngineUnsupported", "needs SGLang 0.5.15 to "),
     (MP, sglang("0.5.23"), "0.5.5", "VersionMismatch",
-     f"on SGLang 0.5.21 to {known_versions('SGLang')[-1]} needs lmcache 0.5.6 to 0.5.x, the tier runs 0.5.5"),
+     f"on SGLang 0.5.21 to {known_versions('SGLang')[-1]} needs lmcache 0.5.6 to 0.5.x, the tier "
+     "runs 0.5.5"),
     (MP, sglang(), "0.5.5", "VersionMismatch", DECLARE),
     (MP, vllm("0.33.0"), "0.4.4", "VersionMismatch", "needs lmcache 0.5.4 to 0.5.x"),
     (TIERING, vllm("0.22.1"), None, "EngineUnsupported", f"needs vLLM 0.23 to {LAST}.x"),
