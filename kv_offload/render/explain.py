@@ -129,10 +129,8 @@ def explain(
     if request is None:
         named_here = _name_tier(deployment, planned.tier)
         request = find("explained", named_here, None, step_input, "", siblings)
-    if request is None and (instead := kinds.elsewhere(manifest)):
-        return replace(answer, refused=Refused(Reason.REQUEST_IGNORED, instead))
     if request is None:
-        raise InputError(_no_pods(manifest))
+        return replace(answer, refused=_without_pods(manifest))
     if request.refused is not None:
         hints = _hints(request.refused, request)
         return replace(answer, refused=request.refused, hints=hints)
@@ -309,10 +307,8 @@ def summary(
         manifest = objects.unwrap(workload) or workload
         named = _name_tier(_as_deployment(manifest), planned.tier)
         request = find("explained", named, None, step_input, "", siblings)
-        if request is None and (instead := kinds.elsewhere(manifest)):
-            raise Refused(Reason.REQUEST_IGNORED, instead)
         if request is None:
-            raise InputError(_no_pods(manifest))
+            raise _without_pods(manifest)
         if request.refused is not None:
             raise request.refused
         wired = wire.wire(request, planned.tier, planned.backend, _FILES_NAME)
@@ -343,10 +339,12 @@ def _is_workload(manifest: Document) -> bool:
     return kinds.is_known(deployment.get("apiVersion"), deployment.get("kind"))
 
 
-def _no_pods(manifest: Document) -> str:
-    """Return that a document has no pod template in a known place, and what to do."""
+def _without_pods(manifest: Document) -> Refused:
+    """Return the refusal of a kind whose pods others make. Raise InputError for any other."""
+    if instead := kinds.elsewhere(manifest):
+        return Refused(Reason.REQUEST_IGNORED, instead)
     kind, version = manifest.get("kind"), manifest.get("apiVersion")
-    return (
+    raise InputError(
         f"{kind} is not a known kind of workload, or {version} has no pod template where one is "
         "known (docs/wire-a-team.md). If it holds one, name its path under `paths` in --input"
     )
