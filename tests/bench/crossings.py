@@ -28,8 +28,8 @@ ROOT = f"{Path(function.__file__).parent}/"
 # The most that a call may count whose tier is remembered, and one whose tier is new as well.
 # Lowered whenever a change takes something away.
 BUDGET = {
-    "known tier": {"calls": 1259, "files": 665, "rooms": 321, "objects": 139, "classes": 73},
-    "new tier": {"calls": 1502, "files": 720, "rooms": 355, "objects": 166, "classes": 78},
+    "known tier": {"calls": 1282, "files": 680, "rooms": 326, "objects": 139, "classes": 73},
+    "new tier": {"calls": 1525, "files": 735, "rooms": 360, "objects": 166, "classes": 78},
 }
 
 

@@ -50,9 +50,10 @@ def until_seen(world: Fleet, document: Manifest) -> None:
 
 
 def turns(world: Fleet) -> list[str]:
-    """Who may move: the tier composes a Usage of itself for each."""
+    """Who may move: the tier composes a Usage of itself for each; one that goes is no turn."""
     world.touch(TURNS)
-    found = [usage["spec"]["reason"] for usage in world.composed(TURNS, USAGE, "Usage")]
+    usages = world.composed(TURNS, USAGE, "Usage")
+    found = [u["spec"]["reason"] for u in usages if "deletionTimestamp" not in u["metadata"]]
     return [reason for reason in found if "may move" in reason]
 
 

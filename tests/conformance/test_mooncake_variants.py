@@ -38,13 +38,13 @@ def test_blocks_reach_the_disk_and_survive_the_store(pool, tmp_path):
     (path,) = (v["hostPath"]["path"] for v in pool.store_volumes() if "hostPath" in v)
     assert path.startswith("/mnt/nvme/mooncake/"), "a folder of the tier's own below the given one"
     folder = pool.node.volume("host", path)
-    until(lambda: is_written(folder), 120)
+    until(lambda: is_written(folder), 240)
     assert folder.stat().st_uid == 65532, "the store's user owns what the kubelet made as root"
     seconds, code = store.stop()["store"]
     assert code == 0
     assert seconds < 60, "a drain without another store ends at once"
     pool.store(1).wait_ready(60)
-    until(lambda: client.ask("get", "a", 0, MANY).ok >= WRITTEN, 60)
+    until(lambda: client.ask("get", "a", 0, MANY).ok >= WRITTEN, 180)
 
 
 @pytest.mark.parametrize("pool", [TIERS / "local.yaml"], indirect=True, ids=["local"])
