@@ -63,8 +63,8 @@ class Advisory:
     Where it holds ("" and () for everywhere): `connectors` as the gate names them, with a variant
     or without; `families`: each one of the models, or several joined by `+`; `levels`: of the tier,
     as `type` names them; `modes`: of the tier; `other_connectors`: of the pod's own; `flags`: one
-    of the engine's, with `=value` for a value. `handled`: what is done where `action` is not the
-    gate's.
+    of the engine's, with `=value` for a value; `without`: none of these flags has a value.
+    `handled`: what is done where `action` is not the gate's.
     """
 
     id: str
@@ -87,6 +87,7 @@ class Advisory:
     modes: frozenset[str] = frozenset()
     other_connectors: frozenset[str] = frozenset()
     flags: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     name: str = field(init=False, compare=False)
     engine_versions: str = field(init=False, compare=False)
     packages: tuple[Affected, ...] = field(init=False, compare=False)
@@ -160,6 +161,7 @@ def applicable(
         and (not a.accelerators or engine.accelerator.name in a.accelerators)
         and (not a.other_connectors or not engine.connectors.isdisjoint(a.other_connectors))
         and (not a.flags or _has_one(engine, a.flags))
+        and not any(engine.flag(name) for name in a.without)
         and all(_is_affected(package, engine, package_version) for package in a.packages)
     )
 

@@ -107,6 +107,7 @@ def _where(advisory: Advisory) -> Iterator[str]:
         ("tier's mode", sorted(advisory.modes)),
         ("with", sorted(advisory.other_connectors)),
         ("flag", advisory.flags),
+        ("without", advisory.without),
     )
     for what, values in conditions:
         if values:

@@ -51,6 +51,21 @@ TIERS: tuple[dict[str, Any], ...] = (
         },
     },
     {
+        "backend": "HiCache",
+        "hicache": {
+            "host": {"sizeGiB": 8},
+            "storage": {
+                "type": "HF3FS",
+                "identity": "0123456789ab",
+                "hf3fs": {
+                    "claim": {"claimName": "files"},
+                    "fileSizeGiB": 8,
+                    "metadataHost": "meta",
+                },
+            },
+        },
+    },
+    {
         "backend": "LMCache",
         "lmcache": {
             "mode": "InProcess",
@@ -188,6 +203,36 @@ def test_files_without_a_checksum_are_wired_with_a_caution(version: str, said: b
     found = {a.id: a.action for a in hits(connector, engine, levels=levels)}
     assert (found.get("KVO-2026-041") is CAUTION) is said
     assert found.get("KVO-2026-045") is (None if said else SETTING)
+
+
+_FILES = "OffloadingConnector/TieringOffloadingSpec"
+
+
+@pytest.mark.parametrize(
+    ("connector", "engine", "version", "row"),
+    [
+        ("MooncakeStoreConnector", "vLLM", "0.23.0", "KVO-2026-126"),
+        ("MooncakeStoreConnector", "vLLM", "0.24.0", None),
+        (_FILES, "vLLM", "0.28.0", "KVO-2026-127"),
+        (_FILES, "vLLM", "0.29.0", None),
+        ("HiCache/file", "SGLang", "0.5.14", "KVO-2026-128"),
+        ("HiCache/file", "SGLang", "0.5.15", None),
+        ("HiCache/hf3fs", "SGLang", "0.5.14", "KVO-2026-128"),
+        ("HiCache/hf3fs", "SGLang", "0.5.23", "KVO-2026-129"),
+    ],
+)
+def test_weights_that_may_change_unseen_are_said(
+    connector: str, engine: str, version: str, row: str | None
+) -> None:
+    """Where no class of ours reads the weights, unless their commit is pinned."""
+    rows = {"KVO-2026-126", "KVO-2026-127", "KVO-2026-128", "KVO-2026-129"}
+    for flags, said in (
+        ({}, {row} - {None}),
+        ({"--revision": ""}, {row} - {None}),
+        ({"--revision": "5a2c0d1"}, set()),
+    ):
+        asked = Engine(engine, version, version_source="image tag", flags=flags)
+        assert {a.id for a in hits(connector, asked)} & rows == said, flags
 
 
 def test_weights_updated_in_a_running_sglang_are_in_the_ledger() -> None:
