@@ -8,6 +8,7 @@ import pytest
 
 from tests.cluster.documents import FIRST, SECOND, deployment, tier
 from tests.cluster.expect import Fleet, identities
+from tests.cluster.groups import Summary
 from tests.cluster.rig import crossplane, functions
 from tests.cluster.rig.kube import Manifest, Refused, is_true
 from tests.cluster.rig.nodes import gpu_node
@@ -117,13 +118,21 @@ def test_the_function_dies_in_the_middle_of_reconciles(world: Fleet):
             world.until_ready(probe, limit=SETTLED_SECONDS)
 
 
-def test_state_survives_an_unreachable_workload_cluster(world: Fleet):
+def test_state_survives_an_unreachable_workload_cluster(world: Fleet, summary: Summary):
+    """What is not seen any more is said as that: a status repeats what was seen last."""
     server = world.rig.parts.parts[f"apiserver-{FIRST}"]
     probe = tier("while-away")
+    away = time.monotonic()
     server.stop()
     try:
         world.api.apply(probe)
-        time.sleep(AWAY_SECONDS)
+        for document, kind in ((CHAT, "AgentsReady"), (QWEN, "WorkloadsReady")):
+            world.until_condition(document, kind, ("Unknown", "NotObserved"), SETTLED_SECONDS)
+            message = world.message(document, kind)
+            assert message.startswith("Not seen since ") and FIRST in message, message
+            assert not is_true(world.get(document), "Ready")
+        summary.note(f"what is not seen is said after {time.monotonic() - away:.0f} s")
+        time.sleep(max(0.0, AWAY_SECONDS + away - time.monotonic()))
         assert not is_true(world.api.again(probe), "Ready")
     finally:
         server.start()
