@@ -50,6 +50,13 @@ def dollars(number: int) -> fnv1.RunFunctionRequest:
     return request(d.replica(), desired={"engine": document}, required=neighbours.REQUIRED)
 
 
+def unread(number: int) -> fnv1.RunFunctionRequest:
+    """Nearly 256 KiB of annotations that nothing reads."""
+    keys = {f"modelplane.ai/kv-{number}-{n:05}": "" for n in range(9_000)}
+    document = d.engine({"modelplane.ai/kv-offload-tier": "chat", **keys})
+    return request(d.replica(), desired={"engine": document}, required=neighbours.REQUIRED)
+
+
 HEAD = ("Input", "Bytes", "CPU of a call", "Memory held")
 HEAD_NEIGHBOURS = ("Call of another team", "Median", "Worst")
 INPUTS: dict[str, Callable[[int], fnv1.RunFunctionRequest]] = {
@@ -58,6 +65,7 @@ INPUTS: dict[str, Callable[[int], fnv1.RunFunctionRequest]] = {
     "the same in ten containers": neighbours.worst,
     "six scripts of 48 KB, of assignments": neighbours.heavy,
     "seven containers with 90,000 `$$` each": dollars,
+    "9,000 annotations `modelplane.ai/kv-...` that nothing reads": unread,
 }
 
 
