@@ -17,7 +17,7 @@ include tests/tools/tools.mk
 -include tests/cluster/cluster.mk
 -include tests/modelplane/modelplane.mk
 
-.PHONY: help venv render test-render test goldens generate lint types bench lock fuzz world evictor-test docs
+.PHONY: help venv render test-render test goldens generate lint types bench lock fuzz world model evictor-test docs
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | sort | expand -t24
 
@@ -110,3 +110,6 @@ fuzz: venv ## Fuzz scripts, their cost, calls, whole composites, decisions over 
 
 world: venv ## Play histories of faults and edits in simulated fleets (RUNS=10000, SEED=0)
 	@$(BIN)/python -m tests.world --runs $(or $(RUNS),10000) --seed $(or $(SEED),0)
+
+model: venv ## Explore every order of acts in a fleet of three clusters (DEPTH=12: hours)
+	@$(BIN)/python -m tests.world.model --depth $(or $(DEPTH),8)

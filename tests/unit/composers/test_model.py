@@ -1,0 +1,59 @@
+"""Every order of a few acts in a small fleet; `make model` goes deeper."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from function.api.tier import RolloutStrategy
+from function.composers import rollout, waves
+from tests.world import model
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_every_order_of_four_acts_keeps_the_rules_of_waves(most: int) -> None:
+    states, depth = model.explore(model.fleet_at_rest(), model.acts, model.RULES, most, 4)
+    assert (states, depth) == (393, 4)
+
+
+@pytest.mark.parametrize(("most", "states"), [(1, 62), (2, 196)])
+def test_every_order_of_all_acts_keeps_the_rules_of_turns(most: int, states: int) -> None:
+    begin, rules = model.Consumers(), model.CONSUMER_RULES
+    assert model.explore(begin, model.consumer_acts, rules, most, 100)[0] == states
+
+
+_decide = waves.decide
+
+
+def _blind(members: Sequence[waves.FleetCluster], rollout: RolloutStrategy) -> waves.Decision:
+    """Decide without seeing what fails."""
+    return _decide([replace(m, failed=False, lost=False) for m in members], rollout)
+
+
+def _idle(members: Sequence[waves.FleetCluster], rollout: RolloutStrategy) -> waves.Decision:
+    """Decide, and let nobody move."""
+    return replace(_decide(members, rollout), turns=frozenset())
+
+
+# The rule that says it -> what is broken on purpose.
+PLANTED: dict[str, tuple[str, Any]] = {
+    "one_cluster_proves_an_edit": ("_waves", lambda members, rollout: [waves._ALL]),
+    "the edit went on": ("decide", _blind),
+    "it_ends_when_all_work": ("decide", _idle),
+}
+
+
+@pytest.mark.parametrize("rule", PLANTED)
+def test_a_planted_fault_of_waves_is_found(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waves, *PLANTED[rule])
+    model.called.cache_clear()
+    with pytest.raises(model.Broken, match=rule):
+        model.explore(model.fleet_at_rest(), model.acts, model.RULES, 2, 6)
+    model.called.cache_clear()
+
+
+def test_a_planted_fault_of_turns_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollout, "needed", lambda *_: 3)
+    with pytest.raises(model.Broken, match="more turns than may move"):
+        model.explore(model.Consumers(), model.consumer_acts, model.CONSUMER_RULES, 1, 4)
