@@ -9,7 +9,7 @@ import click
 
 from kv_offload.cli import kubectl
 from kv_offload.cli.errors import Failed, user_errors
-from kv_offload.render import defaults, doctor, emit, files
+from kv_offload.render import doctor, emit, files
 
 _KINDS = (
     "compositions.apiextensions.crossplane.io",
@@ -26,9 +26,8 @@ _PATH = click.Path(path_type=Path, exists=True, allow_dash=True)
 @click.argument("documents", type=_PATH, nargs=-1)
 @click.option(
     "--function-name",
-    default=defaults.FUNCTION,
-    show_default=True,
-    help="Name of the installed Function.",
+    default="",
+    help="Name of the installed Function; by default the one of our package.",
 )
 @kubectl.contexts
 @click.option(

@@ -14,8 +14,10 @@ from typing import Any
 
 from function import names
 from function.composers.conditions import TIER_CONDITIONS
+from function.contract.image_reference import ImageReference
 from function.kube import access
 from kv_offload.render import packaged
+from kv_offload.render.defaults import FUNCTION
 
 Document = dict[str, Any]
 
@@ -45,20 +47,23 @@ class Report:
     examined: int = 0
 
 
-def examine(documents: Iterable[Document], function: str) -> Report:
-    """Examine the documents and return what they show; Lists are opened."""
+def examine(documents: Iterable[Document], function: str = "") -> Report:
+    """Examine the documents and return what they show; Lists are opened.
+
+    `function`: the name of our Function, "" for the one whose package is ours.
+    """
     return _Examination(documents, function).report()
 
 
 class _Examination:
     def __init__(self, documents: Iterable[Document], function: str) -> None:
-        self.function = function
         self.by_kind: dict[str, list[Document]] = defaultdict(list)
         self.composites: list[Document] = []
         for document in _opened(documents):
             self.by_kind[str(document.get("kind"))].append(document)
             if _reference(document, "compositionRef") or _condition(document):
                 self.composites.append(document)
+        self.function = function or self._installed()
         self.revisions = {_name(d): d for d in self.by_kind["CompositionRevision"]}
         self.compositions = {_name(d): d for d in self.by_kind["Composition"]}
         self.healthy = 0
@@ -75,6 +80,15 @@ class _Examination:
         examined = self.healthy + len(ours) + len(list(filter(None, self.stepped().values())))
         ordered = sorted(set(found), key=lambda f: (not f.is_problem, f))
         return Report(ordered, self.healthy, examined + len(ordered))
+
+    def _installed(self) -> str:
+        """Return the name of the Function of our package: Crossplane names it by its path."""
+        found = {
+            _name(each)
+            for each in self.by_kind["Function"]
+            if ImageReference.parse(access.text(each, "spec", "package")).name == FUNCTION
+        }
+        return found.pop() if len(found) == 1 else FUNCTION
 
     # Composites ------------------------------------------------------------------------------
 

@@ -63,6 +63,22 @@ def function(healthy: str = "True", name: str = OURS) -> Document:
     return {"kind": "Function", "metadata": {"name": name}, "status": {"conditions": [condition]}}
 
 
+@pytest.mark.parametrize(
+    ("package", "name", "known"),
+    [
+        ("registry.example/team/function-kv-offload:v0.1.0", "team-function-kv-offload", True),
+        ("registry.example/team/function-kv-offload@sha256:0a", "team-function-kv-offload", True),
+        ("registry.example/team/function-other:v1", "team-function-kv-offload", False),
+        ("", OURS, True),
+    ],
+)
+def test_our_function_is_known_by_its_package(package: str, name: str, known: bool) -> None:
+    """Crossplane names a package after its path."""
+    installed = {**function(name=name), "spec": {"package": package}}
+    report = doctor.examine([composition("one", "theirs", name), installed])
+    assert bool(report.examined) is known
+
+
 def asking(used: str, revised: str, name: str = "asks", composes: str = "Object") -> Document:
     """A replica whose pod template names a tier."""
     found = replica(name, used, revised, ours=False)
