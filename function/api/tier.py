@@ -72,6 +72,13 @@ class Monitoring(ApiModel):
     runbook_url: f.Text = "docs/runbook.md"
 
 
+class Canary(ApiModel):
+    """The canary, which compares computed answers with answers from the tier."""
+
+    every_seconds: Annotated[int, Field(ge=60, le=86400)] = 1800
+    prompt_tokens: Annotated[int, Field(ge=512, le=8192)] = 1024
+
+
 class Observe(ApiModel):
     """The observer, which watches whether engines use the tier's cache."""
 
@@ -79,6 +86,7 @@ class Observe(ApiModel):
     namespaces: Annotated[list[f.DnsLabel], f.items(16, least=1)] = ["default"]
     engine_ports: Annotated[list[f.Port], f.items(8, least=1)] = [8000, 30000]
     interval_seconds: Annotated[int, Field(ge=5, le=300)] = 15
+    canary: Canary | None = None
     nodes: Nodes = Nodes.model_construct()
 
 

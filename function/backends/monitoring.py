@@ -5,7 +5,7 @@ from pathlib import Path
 
 from function.api.tier import Monitoring
 from function.contract.backend import AnyBackend, AnyTier, Manifest, Part
-from function.contract.rules import ENGINES, Alert, RecordedSeries
+from function.contract.rules import CANARY, ENGINES, Alert, RecordedSeries
 from function.engines import registry
 from function.facts import Table
 from function.kube import manifests as k
@@ -101,6 +101,8 @@ def _rules(
         return text
 
     has = {"", *_has(parts), *([ENGINES] if monitoring.engine_ports else [])}
+    observe = tier.spec.observe
+    has |= {CANARY} if observe is not None and observe.canary is not None else set()
     records = [record for kind in registry.kinds() for record in kind.records]
     rules: list[Manifest] = [
         {"record": row.name, "expr": expression(row.expression), "labels": labels}

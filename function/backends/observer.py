@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterable, Iterator
 
 import programs
-from function.api.tier import Observe
-from function.backends import agents
+from function.api.tier import Monitoring, Observe
+from function.backends import agents, monitoring
 from function.contract import namespaces
 from function.contract.backend import OBSERVER, AnyBackend, AnyTier, Manifest, Part
 from function.contract.image import Image
@@ -20,6 +20,7 @@ from function.kube import manifests as k
 from function.problems import Problem
 
 NAME = "observer"
+_METRICS = "probes"
 DOCUMENT_KEY, DEPLOYMENT_KEY = "configmap-serving", "deployment-observer"
 _PORT = 8082
 _USER = 65532
@@ -27,12 +28,20 @@ _RUN = "\n\nsys.exit(main(sys.argv[1:]))\n"
 _NETWORK_POLICY = "NetworkPolicy"
 
 
-def problems(tier: AnyTier) -> Iterator[Problem]:
-    """Yield namespaces in which the tier must place no Service."""
-    if tier.spec.observe is not None:
-        for index, namespace in enumerate(tier.spec.observe.namespaces):
-            where = f"spec.observe.namespaces[{index}]"
-            yield from namespaces.claim_problems(tier, namespace, where)
+def problems(tier: AnyTier, backend: AnyBackend) -> Iterator[Problem]:
+    """Yield namespaces in which the tier must place no Service, and a canary without a cache."""
+    observe = tier.spec.observe
+    if observe is None:
+        return
+    for index, namespace in enumerate(observe.namespaces):
+        where = f"spec.observe.namespaces[{index}]"
+        yield from namespaces.claim_problems(tier, namespace, where)
+    if observe.canary is not None and backend.describe(tier).pairs_phases:
+        message = (
+            f"{tier.spec.backend} keeps no blocks that could be asked for again, so a canary has"
+            " nothing to compare. Remove it."
+        )
+        yield Problem("spec.observe.canary", message)
 
 
 def observed(tier: AnyTier, backend: AnyBackend, parts: Iterable[Part]) -> list[Part]:
@@ -48,6 +57,10 @@ def observed(tier: AnyTier, backend: AnyBackend, parts: Iterable[Part]) -> list[
             rule = k.ingress(ports, pods=_labels(tier))
             rule["from"][0].pop("namespaceSelector")
             manifest["spec"]["ingress"].append(rule)
+            monitors = _monitors(tier)
+            if monitors is not None and _selects_observer(tier, manifest):
+                rule = k.ingress([_PORT], namespaces=monitors.namespace_labels)
+                manifest["spec"]["ingress"].append(rule)
     shared = Part("namespace", k.namespace(tier.remote_namespace), keep=True)
     own = [] if any(part.key == shared.key for part in parts) else [shared]
     return [
@@ -75,11 +88,27 @@ def _parts(tier: AnyTier, observe: Observe, ports: tuple[int, ...], pairs: bool)
         engines = k.metadata(_service(tier, "engines"), namespace, tier.labels)
         manifest = _headless(engines, tier.wired_labels, observe.engine_ports[0])
         yield _part(f"service-engines-{namespace}", manifest, namespace=namespace)
+    if _monitors(tier) is not None:
+        selector = {"matchLabels": _labels(tier)}
+        monitor = monitoring.pod_monitor(tier, name, selector, [_METRICS])
+        if monitor is not None:
+            yield _part("podmonitor-observer", monitor)
     yield _part(DEPLOYMENT_KEY, _deployment(tier, observe, meta, ports, pairs), watch=True)
 
 
 def _part(key: str, manifest: Manifest, *, watch: bool = False, namespace: str = "") -> Part:
     return Part(key, manifest, OBSERVER, watch=watch, namespace_override=namespace)
+
+
+def _monitors(tier: AnyTier) -> Monitoring | None:
+    """Return who reads the observer's metrics, None where it has none: without a canary."""
+    observe = tier.spec.observe
+    return None if observe is None or observe.canary is None else tier.spec.monitoring
+
+
+def _selects_observer(tier: AnyTier, policy: Manifest) -> bool:
+    selector = policy["spec"]["podSelector"].get("matchLabels", {})
+    return bool(selector.items() <= _labels(tier).items())
 
 
 def _labels(tier: AnyTier) -> dict[str, str]:
@@ -140,7 +169,7 @@ def _deployment(
         NAME,
         command=["python3", "-c", k.literal(programs.module("observer/main.py") + _RUN)],
         args=[k.literal(json.dumps(_config(tier, observe, ports, pairs), separators=(",", ":")))],
-        ports=agents.ports(probes=_PORT),
+        ports=agents.ports(**{_METRICS: _PORT}),
         resources=agents.HELPER_RESOURCES,
         readinessProbe=k.http_probe("/readyz", "probes", period=10, failures=3),
         livenessProbe=k.http_probe("/healthz", "probes", period=60, failures=3),
@@ -178,4 +207,7 @@ def _config(tier: AnyTier, observe: Observe, ports: tuple[int, ...], pairs: bool
         host = f"{_service(tier, 'parts')}.{tier.remote_namespace}.svc"
         row = {"namespace": tier.remote_namespace, "host": host, "ports": list(ports)}
         config["parts"] = [row]
+    if observe.canary is not None:
+        canary = observe.canary
+        config["canary"] = {"every": canary.every_seconds, "tokens": canary.prompt_tokens}
     return config | ({"pairs": True} if pairs else {})

@@ -29,6 +29,9 @@ CONSUMER_CONDITION = "KVOffloadServing"
 HITTING, STORING, IDLE = "Hitting", "Storing", "Idle"
 NOT_OBSERVED, STARTING, NOT_READY = "NotObserved", "Starting", "ObserverNotReady"
 NOT_APPLIED = "NotApplied"
+WRONG_BLOCKS = "WrongBlocks"
+# What a canary says of a model's engines; "" without a canary.
+CANARY_WORDS = frozenset({"", "Compared", "NotCompared", "KeyRequired", "NoAnswer"})
 
 # Seconds for a new pod of the observer.
 GRACE = 60
@@ -48,8 +51,18 @@ _DOCUMENT = (*objects.STATUS_MANIFEST, "data", "state")
 _READY = (*objects.STATUS_MANIFEST, "status", "readyReplicas")
 _DEPLOYMENT = (*objects.STATUS_MANIFEST, "status", "conditions")
 
+_CANARY_FAILS = {
+    "KeyRequired": "its API demands a key, which the canary has not. Remove spec.observe.canary.",
+    "NoAnswer": "/v1/completions gives no log-probabilities. See the log of an engine.",
+}
+
 # What each bad state means, and what to look at. Counters are those of the engine's /metrics.
 _SAID = {
+    (WRONG_BLOCKS, ""): (
+        "with blocks of the tier it gives other answers than without: users may read wrong text."
+        " Take the tier away from its engines (policy Off), keep their logs, and follow"
+        " KVOffloadWrongBlocks in docs/runbook.md"
+    ),
     ("Failing", ""): (
         "loads or stores fail: see its log, and the tier's agents, masters and stores"
     ),
@@ -96,7 +109,8 @@ _GOOD = {
 class ServedModel:
     """What is known of the engines that serve one model in one namespace of the cluster.
 
-    `at`: the address of one that is in the state. `engines`: how many are, in steps.
+    `at`: the address of one that is in the state. `engines`: how many are, in steps. `canary`: what
+    the canary says of them.
     """
 
     namespace: str
@@ -106,6 +120,7 @@ class ServedModel:
     cause: str = ""
     at: str = ""
     engines: str = ""
+    canary: str = ""
 
     @property
     def is_bad(self) -> bool:
@@ -158,12 +173,14 @@ def _model(row: Mapping[str, object]) -> ServedModel:
     """Return a row. Raise ValueError, KeyError or AttributeError."""
     state, cause = _one_of(row["state"], _STATES), str(row.get("cause", ""))
     namespace, name = _like(row["namespace"], _NAMESPACE), _like(row["model"], _MODEL)
+    canary = _one_of(row.get("canary", ""), CANARY_WORDS)
     if state in _GOOD:
-        return ServedModel(namespace, name, state)
+        return ServedModel(namespace, name, state, canary=canary)
     if (state, cause) not in _SAID:
         raise ValueError(cause)
     kind, at = _one_of(row["kind"], _KINDS), _like(row["at"], _ADDRESS)
-    return ServedModel(namespace, name, state, kind, cause, at, _like(row["engines"], _COUNT))
+    engines = _like(row["engines"], _COUNT)
+    return ServedModel(namespace, name, state, kind, cause, at, engines, canary)
 
 
 def _one_of(value: object, allowed: Iterable[str]) -> str:
@@ -258,7 +275,9 @@ def of_fleet(call: Call, children: Mapping[str, str]) -> Condition:
         if len(bad) > _NAMED_CLUSTERS:
             message += f" and {len(bad) - _NAMED_CLUSTERS} more"
         message += ". See Serving of the tiers there."
-        return Condition(CONDITION_SERVING, FALSE, access.text(found[bad[0]], "reason"), message)
+        reasons = [access.text(found[cluster], "reason") for cluster in bad]
+        reason = WRONG_BLOCKS if WRONG_BLOCKS in reasons else reasons[0]
+        return Condition(CONDITION_SERVING, FALSE, reason, message)
     if any(condition.get("status") == TRUE for condition in found.values()):
         return Condition(CONDITION_SERVING, TRUE, HITTING, _GOOD[HITTING][1])
     message = "No cluster's observer has seen hits yet. See Serving of the tiers there."
@@ -270,11 +289,25 @@ def _condition(document: ServingDocument) -> Condition:
     named = " ".join(map(str, bad[:_NAMED]))
     if len(bad) > _NAMED:
         named += f" {len(bad) - _NAMED} more models: see status.serving.models."
+    named = f"{named} {_unanswered(document)}".strip()
     if document.state in _GOOD:
         status, message = _GOOD[document.state]
         message = f"{message} {named}".strip()
         return Condition(CONDITION_SERVING, status, document.state, message)
     return Condition(CONDITION_SERVING, FALSE, document.state, named)
+
+
+def _unanswered(document: ServingDocument) -> str:
+    """Return of which models the canary gets no answers, "" where it gets them."""
+    found = [model for model in document.models if model.canary in _CANARY_FAILS]
+    if not found:
+        return ""
+    first = found[0]
+    more = f", and of {len(found) - 1} more" if len(found) > 1 else ""
+    return (
+        f"The canary compares nothing of model {first.name} in namespace {first.namespace}{more}:"
+        f" {_CANARY_FAILS[first.canary]}"
+    )
 
 
 def _status(document: ServingDocument) -> Json:
@@ -289,6 +322,7 @@ def _status(document: ServingDocument) -> Json:
 
 def _model_status(model: ServedModel) -> Json:
     row = {"namespace": model.namespace, "name": model.name, "state": model.state}
+    row |= {"canary": model.canary} if model.canary else {}
     if not model.is_bad:
         return row
     return row | {"message": str(model)}

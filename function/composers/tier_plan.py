@@ -162,5 +162,5 @@ def _of_overrides(planned: TierPlan, document: Mapping[str, Any]) -> Iterator[Pr
 def _whole(drafted: TierPlan, needed: Mapping[str, Mapping[str, Any]]) -> TierPlan | InvalidTier:
     tier, backend = replace(drafted.tier, needed=needed), drafted.backend
     here = namespaces.problems(tier.spec.namespace, "spec.namespace")
-    problems = [*backend.problems(tier), *here, *observer.problems(tier)]
+    problems = [*backend.problems(tier), *here, *observer.problems(tier, backend)]
     return InvalidTier(tuple(sorted(problems))) if problems else replace(drafted, tier=tier)

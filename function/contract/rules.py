@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 ENGINES = "engines"
+CANARY = "canary"
 
 
 class Severity(StrEnum):
@@ -33,7 +34,7 @@ class Alert:
     """One alert. Its runbook entry has its name.
 
     `duration`: how long it must hold. `of`: only where the tier has it: a kind, component or
-    container of its workloads, a strategy of their updates, or ENGINES that are scraped.
+    container of its workloads, a strategy of their updates, ENGINES that are scraped, or a CANARY.
     """
 
     name: str

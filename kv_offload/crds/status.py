@@ -104,6 +104,9 @@ class ServingModel(ApiModel):
     """Name under which they serve; empty where no metrics tell it."""
     state: Annotated[str, f.text(most=32)]
     """As the tier's."""
+    canary: Literal["Compared", "NotCompared", "KeyRequired", "NoAnswer"] | None = None
+    """Compared: answers that came from the tier were compared within a day. NotCompared: none was
+    known to. KeyRequired: the API demands a key. NoAnswer: no completion with log-probabilities."""
     message: Annotated[str, f.text(most=1024)] | None = None
     """What is wrong, and what to do."""
 
@@ -112,7 +115,7 @@ class ServingStatus(ApiModel):
     """What the observer sees of the tier's engines. It changes in steps, to change seldom."""
 
     state: Annotated[str, f.text(most=32)]
-    """Hitting, Storing, Idle, Silent, NeverRead, Failing or Unreachable."""
+    """Hitting, Storing, Idle, WrongBlocks, Silent, NeverRead, Failing or Unreachable."""
     engines: Annotated[str, f.text(most=16)]
     """Number of engines, in steps."""
     hits: Annotated[str, f.text(most=16)] | None = None

@@ -16,10 +16,18 @@ from .pages import LONGEST, MOST, Page, wanted
 Json = dict[str, Any]
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 PATIENCE = 5.0  # seconds for a page, and for a call of the API server
+ANSWERS = 60.0  # seconds for a completion
 MOST_ADDRESSES = 1_000  # of one name
 HEAD = 32 * 1024  # bytes of an answer's head
 _REQUEST = (
     "GET /metrics HTTP/1.1\r\nHost: {host}:{port}\r\nAccept: text/plain\r\n"
+    "Accept-Encoding: identity\r\nConnection: close\r\n\r\n"
+)
+
+
+_COMPLETIONS = (
+    "POST /v1/completions HTTP/1.1\r\nHost: {host}:{port}\r\nAccept: application/json\r\n"
+    "Content-Type: application/json\r\nContent-Length: {length}\r\n"
     "Accept-Encoding: identity\r\nConnection: close\r\n\r\n"
 )
 
@@ -75,10 +83,9 @@ def fetch(address: str, port: int) -> Page | None:
     `MOST` are kept, whatever else is sent; redirects are not followed.
     """
     deadline = time.monotonic() + PATIENCE
-    host = f"[{address}]" if ":" in address else address
     try:
         with socket.create_connection((address, port), PATIENCE) as sock:
-            sock.sendall(_REQUEST.format(host=host, port=port).encode())
+            sock.sendall(_REQUEST.format(host=_host(address), port=port).encode())
             reader = _Socket(sock, deadline)
             answer = http.client.HTTPResponse(cast(socket.socket, reader), method="GET")
             answer.begin()
@@ -100,6 +107,27 @@ def fetch(address: str, port: int) -> Page | None:
     except (OSError, http.client.HTTPException, ValueError):
         return None
     return None
+
+
+def complete(address: str, port: int, body: bytes, longest: int) -> tuple[int, bytes]:
+    """Return the status and the answer of a completion; 0 where nobody answers in time."""
+    deadline = time.monotonic() + ANSWERS
+    head = _COMPLETIONS.format(host=_host(address), port=port, length=len(body))
+    try:
+        with socket.create_connection((address, port), PATIENCE) as sock:
+            sock.settimeout(ANSWERS)
+            sock.sendall(head.encode() + body)
+            reader = _Socket(sock, deadline)
+            answer = http.client.HTTPResponse(cast(socket.socket, reader), method="POST")
+            answer.begin()
+            reader.room = longest
+            return answer.status, answer.read(longest)
+    except (OSError, http.client.HTTPException, ValueError):
+        return 0, b""
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
 
 
 class ConfigMap:

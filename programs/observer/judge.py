@@ -3,7 +3,8 @@
 States: Hitting (blocks come from the tier), Storing (traffic, nothing read yet), Idle (no traffic
 that could hit), Silent (traffic, and nothing is looked up or written: the connector is off),
 NeverRead (written and looked up, never found, though prompts repeat), Failing (loads or stores
-fail), Unreachable (the engine is ready and its metrics cannot be read).
+fail), Unreachable (the engine is ready and its metrics cannot be read). WrongBlocks is said by the
+canary alone: counters do not show it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from .pages import Page
 
 HITTING, STORING, IDLE = "Hitting", "Storing", "Idle"
 SILENT, NEVER_READ, FAILING, UNREACHABLE = "Silent", "NeverRead", "Failing", "Unreachable"
+WRONG_BLOCKS = "WrongBlocks"
 # The hardest first.
-STATES = (FAILING, SILENT, NEVER_READ, UNREACHABLE, HITTING, STORING, IDLE)
-BAD = STATES[:4]
+STATES = (WRONG_BLOCKS, FAILING, SILENT, NEVER_READ, UNREACHABLE, HITTING, STORING, IDLE)
+BAD = STATES[:5]
 
 # Causes, where one is known: the function has a sentence for each.
 NOT_CACHING = "PrefixCachingOff"  # the engine was started without prefix caching

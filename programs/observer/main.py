@@ -2,6 +2,7 @@
 
 Engines and the tier's own processes are found by DNS and read by HTTP; one ConfigMap is all that
 is written, seldom. What is remembered is in memory: a restart begins with the counters' totals.
+With a canary it also asks engines for completions, a few an hour.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from .cluster import ACCOUNT, ConfigMap, Json, Refused, addresses, fetch
-from .judge import MISSED, Memory, judge
+from .canary import LONGEST_ANSWER, TOKENS, TOP, parsed_answer
+from .cluster import ACCOUNT, ConfigMap, Json, Refused, addresses, complete, fetch
+from .judge import MISSED, UNREACHABLE, WRONG_BLOCKS, Memory, judge
 from .pages import UNASKED, Page
 from .report import ENOUGH, Engine, report, restored, share, text
-
-Place = tuple[str, str]  # namespace, address
+from .turns import Canary, Heard, Place, Request, Target
 
 SPACING = 60.0  # seconds between two writes, at least
 RENEWAL = 1_800.0  # seconds between two looks at shares
@@ -34,6 +35,7 @@ READERS = 8  # with the largest pages they stay below the memory limit
 SELDOM = 20  # rounds, of which a pod that does not answer is asked in the first few
 PARTS = {"LMCache", "Mooncake"}  # kinds of the tier's own processes that count writes
 SLOW = 1.0  # seconds; who takes longer is asked last, as long as the interval lasts
+LAG = 0.3  # seconds after an answer in which its counters reach the page
 
 
 def say(words: str) -> None:
@@ -41,9 +43,39 @@ def say(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
 
 
+def ask(request: Request) -> Heard:
+    """Ask an engine for a few tokens with their log-probabilities, and read its counters around."""
+    target = request.target
+    address, port = target.place[1], target.port
+    body: Json = {
+        "model": target.model,
+        "prompt": request.prompt,
+        "max_tokens": TOKENS,
+        "temperature": 0,
+        "logprobs": TOP,
+    }
+    if request.salt:
+        body["cache_salt"] = request.salt
+    if target.kind == "SGLang":
+        body["return_cached_tokens_details"] = True
+    before = fetch(address, port)
+    status, said = complete(address, port, json.dumps(body).encode(), LONGEST_ANSWER)
+    answer = parsed_answer(said) if status == 200 else None
+    if answer is None:
+        return Heard(None, status)
+    time.sleep(LAG)
+    after = fetch(address, port)
+    if before is None or after is None:
+        return Heard(answer)
+    last = before.numbers
+    grown = {name: value - last.get(name, 0.0) for name, value in after.numbers.items()}
+    return Heard(answer, status, grown)
+
+
 class Observer:
     """`config`: `interval` seconds; `engines`, `parts`: rows of namespace, host and ports;
-    `pairs`: the tier moves blocks from prefill to decode engines."""
+    `pairs`: the tier moves blocks from prefill to decode engines; `canary`: seconds between two of
+    its rounds, `every`, and the `tokens` of a prompt."""
 
     def __init__(self, config: Json, config_map: ConfigMap) -> None:
         self.config = config
@@ -64,11 +96,17 @@ class Observer:
         self.places: set[Place] = set()
         self.writes: dict[Place, float] = {}
         self.kinds: set[str] = set()  # of the tier's own processes
+        self.sizes: dict[Place, float] = {}  # tokens that an engine's own cache holds
         self.last: dict[Place, Json] = {}  # rows of an observer before this one, by their model
         self.finished = time.monotonic()
         self.problem = "starting"
         self.unresolved = ""
         self._pool = ThreadPoolExecutor(READERS)
+        self.canary: Canary | None = None
+        if config.get("canary"):
+            rare = config["canary"]
+            self.canary = Canary(rare["every"], rare["tokens"], os.urandom(8).hex(), ask)
+        self.metrics = ""
 
     def round(self, now: float) -> None:
         """Look once at everything, and write what has changed."""
@@ -80,13 +118,48 @@ class Observer:
         self._look_at_engines(now, grown)
         self._renew_shares(now)
         for place in self.asked.keys() - self.places:
-            for kept in (self.ports, self.silent, self.asked, self.writes):
+            for kept in (self.ports, self.silent, self.asked, self.writes, self.sizes):
                 kept.pop(place, None)
             self.slow.discard(place)
         found = [engine for engine, _ in self.engines.values()]
+        if self.canary is not None:
+            found = self._with_canary(self.canary, found, now)
         self.document = report(found, self.document, self.shares)
         self.finished = time.monotonic()
         self._publish(now)
+
+    def _with_canary(self, canary: Canary, found: list[Engine], now: float) -> list[Engine]:
+        """Let the canary go on, and return the engines with what it says of them."""
+        targets = []
+        for engine in found:
+            place = engine.namespace, engine.address
+            numbers, port = dict(engine.memory.numbers), self.ports.get(place)
+            if engine.model and port and engine.memory.state != UNREACHABLE:
+                prompted = numbers.get("prompt", 0.0)
+                computed = prompted - numbers.get("device", 0.0)
+                size = self.sizes.get(place, 0.0)
+                found_kind = engine.kind, engine.model
+                targets.append(Target(place, port, *found_kind, prompted, computed, size))
+        canary.step(now, targets)
+        wrong = Memory(state=WRONG_BLOCKS)
+        said = []
+        for engine in found:
+            place = engine.namespace, engine.address
+            word = canary.word((engine.namespace, engine.model)) if engine.model else ""
+            memory = wrong if place in canary.accused else engine.memory
+            said.append(replace(engine, memory=memory, canary=word))
+        known = {(engine.namespace, engine.address) for engine in found}
+        rows = {}
+        for place, accused in canary.accused.items():
+            rows[accused.group] = rows.get(accused.group, 0) + 1
+            if place not in known:
+                word = canary.word(accused.group)
+                said.append(Engine(*place, accused.kind, accused.group[1], wrong, word))
+        self.metrics = "# TYPE kv_offload_wrong_blocks gauge\n" + "".join(
+            f'kv_offload_wrong_blocks{{model_namespace="{namespace}",model="{model}"}} {number}\n'
+            for (namespace, model), number in sorted(rows.items())
+        )
+        return said
 
     def _begin(self, now: float) -> None:
         """Read what is written: a restart changes nothing without need, and nobody else does."""
@@ -100,6 +173,8 @@ class Observer:
             self.document, self.wrote = last, now
             self.shares = {name: last[name] for name in ("hits", "used") if name in last}
             self.last = {(row["namespace"], row["model"]): row for row in last["models"]}
+            if self.canary is not None:
+                self.canary.restore(last["models"], WRONG_BLOCKS)
             self.renewed = dict.fromkeys(self.renewed, now)
 
     def _look_at_parts(self) -> bool | None:
@@ -132,6 +207,7 @@ class Observer:
             if page is not UNASKED:
                 if page is not None and page.kind:
                     said = Engine(*place, page.kind, page.model, memory)
+                    self.sizes[place] = page.device_tokens
                 begin = memory if memory.numbers else self._resumed(said)
                 pairs = bool(self.config.get("pairs"))
                 memory = judge(begin, page, now, grown, pairs, lmcache)
@@ -148,7 +224,7 @@ class Observer:
     def _resumed(self, engine: Engine) -> Memory:
         """Return an engine's memory before its first page: what the last document says of it."""
         row = self.last.get((engine.namespace, engine.model))
-        if row is None or not engine.kind:
+        if row is None or not engine.kind or row.get("state") == WRONG_BLOCKS:
             return engine.memory
         state, cause = row.get("state", ""), row.get("cause", "")
         return replace(engine.memory, state=state, cause=cause, restored=True)
@@ -272,16 +348,20 @@ class Observer:
 
 
 def serve(port: int, observer: Observer) -> None:
-    """Answer the probes: /healthz (it lives), /readyz (it sees and writes)."""
+    """Answer the probes: /healthz (it lives), /readyz (it sees and writes); and /metrics."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         timeout = 30
 
         def do_GET(self) -> None:
             checks = {"/healthz": observer.hangs, "/readyz": observer.ails}
+            if self.path == "/metrics":
+                checks[self.path] = str  # nothing is wrong
             check = checks.get(self.path)
             problem = check() if check else "no such page"
             body = (problem or "ok").encode() + b"\n"
+            if self.path == "/metrics":
+                body = observer.metrics.encode()
             self.send_response((503 if problem else 200) if check else 404)
             self.send_header("Content-Type", "text/plain; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from .judge import BAD, HITTING, IDLE, STATES, STORING, Memory
+from .judge import BAD, HITTING, IDLE, STATES, STORING, WRONG_BLOCKS, Memory
 
 Document = dict[str, Any]
 FORMAT = 1
@@ -28,13 +28,17 @@ ENOUGH = 20_000  # prompt tokens that make a share of hits
 
 @dataclass(frozen=True)
 class Engine:
-    """One engine: where it is, what it serves and what is known of it."""
+    """One engine: where it is, what it serves and what is known of it.
+
+    `canary`: what the canary says of its model; "" without a canary.
+    """
 
     namespace: str
     address: str
     kind: str
     model: str
     memory: Memory
+    canary: str = ""
 
 
 def report(engines: Iterable[Engine], before: Document, shares: dict[str, str]) -> Document:
@@ -75,6 +79,7 @@ def _row(group: list[Engine], before: Document) -> Document:
     """Return the row of one model; in a bad state with the cause, and one engine that is in it."""
     state = _worst(Counter(one.memory.state for one in group), before.get("state", ""))
     row = {"namespace": group[0].namespace, "model": group[0].model, "state": state}
+    row |= {"canary": group[0].canary} if group[0].canary else {}
     if state not in BAD:
         return row
     found = {one.address: one for one in group if one.memory.state == state}
@@ -88,8 +93,11 @@ def _row(group: list[Engine], before: Document) -> Document:
 def _worst(states: Counter[str], before: str) -> str:
     """Return the state of several engines: the hardest of enough, or that some have hits.
 
-    A bad one stays until clearly fewer are in it: an engine more or less changes nothing.
+    A bad one stays until clearly fewer are in it: an engine more or less changes nothing. Wrong
+    blocks of one engine count at once: users read them.
     """
+    if states[WRONG_BLOCKS]:
+        return WRONG_BLOCKS
     total = sum(states.values())
     bad = [state for state in BAD if states[state]]
     needed = STAYS if before in BAD else BAD_SHARE

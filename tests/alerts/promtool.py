@@ -47,7 +47,7 @@ def tier(backend: str) -> TierPlan:
     spec = {
         "inferenceClusterRef": {"name": "gke"},
         "backend": backend,
-        "observe": {},
+        "observe": {} if backend == "NIXL" else {"canary": {}},
         "monitoring": {"podMonitor": True, "enginePorts": [8000], "alerts": True},
         **TIERS[backend],
     }

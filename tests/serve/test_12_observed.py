@@ -7,11 +7,14 @@ server takes the one ConfigMap.
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -26,9 +29,17 @@ SEED = 912  # of a prompt that no other test asks with
 
 
 class Observer:
-    """The observer of one engine. `said`: what it wrote last."""
+    """The observer of engines. `said`: what it wrote last. `settings`: more of its configuration;
+    `constants`: those of its text that a test has no time for."""
 
-    def __init__(self, folder: Path, fleet: Fleet, engine: Engine):
+    def __init__(
+        self,
+        folder: Path,
+        fleet: Fleet,
+        *engines: Engine,
+        settings: Mapping[str, Any] = MappingProxyType({}),
+        constants: Mapping[str, float] = MappingProxyType({}),
+    ):
         self.api = APIServer()
         self.server = Server(self.api.answer, context=certificate(folder))
         with contextlib.closing(Server(lambda *_: (200, ""))) as free:
@@ -37,17 +48,24 @@ class Observer:
             {"namespace": "kv-offload-system", "host": pod.address, "ports": [8080, 9003]}
             for pod in fleet.tier.parts.values()
         ]
-        row = {"namespace": "default", "host": engine.pod.address}
+        rows = [
+            {"namespace": "default", "host": engine.pod.address, "ports": [author.PORT]}
+            for engine in engines
+        ]
         config = {
             "interval": 1,
             "namespace": "kv-offload-system",
             "name": "kv-chat-serving",
             "port": port,
             "account": str(folder),
-            "engines": [row | {"ports": [author.PORT]}],
+            "engines": rows,
             "parts": parts,
+            **settings,
         }
-        text = TEXT.replace("SPACING = 60.0", "SPACING = 0.0")
+        text = TEXT
+        for name, value in {"SPACING": 0.0, **constants}.items():
+            text, found = re.subn(rf"^{name} = [\d.]+", f"{name} = {value}", text, flags=re.M)
+            assert found == 1, name
         environment = os.environ | {
             "KUBERNETES_SERVICE_HOST": "127.0.0.1",
             "KUBERNETES_SERVICE_PORT": str(self.server.port),
@@ -56,10 +74,15 @@ class Observer:
         self.process = subprocess.Popen(arguments, env=environment, stderr=subprocess.DEVNULL)
 
     @property
+    def model(self) -> dict[str, str]:
+        """What it wrote of the engines' model."""
+        rows = self.api.writes[-1]["models"] if self.api.writes else []
+        return rows[0] if rows else {}
+
+    @property
     def said(self) -> tuple[str, str]:
         """State and cause of the engine's model, as written last."""
-        rows = self.api.writes[-1]["models"] if self.api.writes else []
-        return (rows[0]["state"], rows[0].get("cause", "")) if rows else ("", "")
+        return self.model.get("state", ""), self.model.get("cause", "")
 
     def until(
         self, state: str, cause: str = "", *, busy: Callable[[int], None] = lambda _: None

@@ -3,6 +3,7 @@
 import json
 import random
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ import pytest
 from function.backends.registry import BACKENDS
 from function.composers import serving
 from kv_offload.crds.status import KVOffloadTierStatus
-from programs.observer.judge import BAD, Memory
+from programs.observer.judge import BAD, WRONG_BLOCKS, Memory
 from programs.observer.pages import Page
 from programs.observer.report import Engine, report, text
+from programs.observer.turns import CANARY_WORDS
 from tests.unit.backends import goldens
 from tests.unit.composers import documents as d
 from tests.unit.composers.calls import call, observe
@@ -27,6 +29,15 @@ NOT_YET = {"type": "Serving", "status": "True", "reason": "Hitting"}
 def engines(state: str, cause: str = "", model: str = d.MODEL, number: int = 1) -> list[Engine]:
     memory = Memory(state=state, cause=cause)
     return [Engine("default", f"10.0.0.{i}", "vLLM", model, memory) for i in range(number)]
+
+
+def wrong(number: int = 1, model: str = d.MODEL) -> list[Engine]:
+    return engines("WrongBlocks", model=model, number=number)
+
+
+def with_word(word: str, state: str = "Hitting", model: str = d.MODEL) -> list[Engine]:
+    """An engine of which the canary says that."""
+    return [replace(one, canary=word) for one in engines(state, model=model)]
 
 
 def document(*found: Engine, **shares: str) -> str:
@@ -60,6 +71,14 @@ WRITTEN: dict[str, tuple[str | None, int | None, tuple[str, str]]] = {
         1,
         ("True", "Hitting"),
     ),
+    "wrong blocks of one engine of many": (
+        document(
+            *wrong(), *engines("Failing", model="b", number=3), *engines("Hitting", number=50)
+        ),
+        1,
+        ("False", "WrongBlocks"),
+    ),
+    "a canary without a key": (document(*with_word("KeyRequired")), 1, ("True", "Hitting")),
     "nothing written": (None, 1, ("Unknown", "Starting")),
     "nothing written by an observer that starts": (None, None, ("Unknown", "Starting")),
     "hits, by an observer that is gone": (HITS, None, ("Unknown", "ObserverNotReady")),
@@ -135,6 +154,23 @@ def test_a_fault_is_told_with_the_engine_the_counter_and_what_to_do() -> None:
     assert "Compare its arguments" in said
 
 
+@pytest.mark.parametrize("word", CANARY_WORDS)
+def test_what_the_canary_does_is_in_the_status(word: str) -> None:
+    got = call(d.tier(**OBSERVE), required=REQUIRED, observed=seen(document(*with_word(word))))
+    assert [row["canary"] for row in got.status["serving"]["models"]] == [word]
+    KVOffloadTierStatus.model_validate(got.status)
+    assert ("canary" in got.messages["Serving"]) == (word in ("KeyRequired", "NoAnswer"))
+
+
+def test_a_canary_that_gets_no_answers_is_told() -> None:
+    written = document(*with_word("KeyRequired"), *with_word("NoAnswer", model="other"))
+    got = call(d.tier(**OBSERVE), required=REQUIRED, observed=seen(written))
+    assert got.conditions["Serving"] == ("True", "Hitting")
+    said = got.messages["Serving"]
+    assert f"nothing of model {d.MODEL} in namespace default, and of 1 more" in said
+    assert "Remove spec.observe.canary" in said
+
+
 @pytest.mark.parametrize("state", BAD)
 def test_every_state_of_the_observer_has_its_words(state: str) -> None:
     causes = {cause for said, cause in serving._SAID if said == state}
@@ -203,6 +239,8 @@ HOSTILE = (
     document(*engines("Silent", "NoLookups")).replace("NoLookups", "Other"),
     document(*engines("Silent", "NoLookups")).replace("10.0.0.0", "rm -rf"),
     document(*engines("Silent", "NoLookups")).replace("vLLM", "EvilLM"),
+    document(*with_word("Compared")).replace("Compared", "Praised"),
+    document(*with_word("Compared")).replace('"Compared"', "[]"),
     HITS + " " * 40_000,
     HITS.replace('"state":"Hitting","used"', '"state":"Silent","used"'),
     json.dumps({**json.loads(HITS), "models": json.loads(HITS)["models"] * 33}),
@@ -229,14 +267,16 @@ def test_random_changes_of_a_document_raise_nothing() -> None:
 FLEET = {"inferenceClusterRef": None, "clusterSelector": {"matchLabels": {"fleet": "prod"}}}
 
 
-def fleet_with(*statuses: str) -> tuple[str, str]:
-    """Serving of a fleet whose children say so."""
+def fleet_with(*statuses: str, bad: tuple[str, ...] = ()) -> tuple[str, str]:
+    """Serving of a fleet whose children say so. `bad`: the reasons of those that are False."""
     clusters = [d.cluster(f"c{i}") for i in range(len(statuses))]
     required = {"clusters": clusters, "usages": []}
     tier = d.tier(**OBSERVE | FLEET)
     observed = observe(call(tier, required=required))
+    reasons = iter(bad)
     for i, status in enumerate(statuses):
-        reason = {"True": "Hitting", "False": "Silent"}.get(status, "Idle")
+        reason = {"True": "Hitting"}.get(status, "Idle")
+        reason = next(reasons, "Silent") if status == "False" else reason
         entry = {"type": "Serving", "status": status, "reason": reason}
         observed[f"tier-c{i}"]["status"]["conditions"].append(entry)
     return call(tier, required=required, observed=observed).conditions["Serving"]
@@ -246,6 +286,8 @@ def test_a_fleet_serves_where_none_of_its_clusters_does_not() -> None:
     assert fleet_with("True", "Unknown") == ("True", "Hitting")
     assert fleet_with("True", "False") == ("False", "Silent")
     assert fleet_with("Unknown", "Unknown") == ("Unknown", "NotObserved")
+    wrong_last = fleet_with("False", "False", bad=("Silent", "WrongBlocks"))
+    assert wrong_last == ("False", "WrongBlocks")
 
 
 def test_whatever_an_engine_is_called_the_document_is_read_and_the_status_valid() -> None:
@@ -290,6 +332,16 @@ CONSUMERS: dict[str, tuple[str | None, list[str], tuple[str, str]]] = {
         document(*engines("Silent", "NoLookups"), *engines("Hitting", model="other", number=20)),
         [d.MODEL],
         ("False", "Silent"),
+    ),
+    "its engines read wrong blocks": (
+        document(*wrong(), *engines("Silent", "NoLookups", model="other", number=20)),
+        [d.MODEL],
+        ("False", "WrongBlocks"),
+    ),
+    "another's engines read wrong blocks": (
+        document(*engines("Hitting"), *wrong(model="other")),
+        [d.MODEL],
+        ("True", "Hitting"),
     ),
     "another's model is silent": (
         document(*engines("Hitting"), *engines("Silent", "NoLookups", model="other")),
@@ -424,6 +476,71 @@ def test_the_observer_may_write_one_config_map() -> None:
             "verbs": ["get", "patch"],
         }
     ]
+
+
+def observer_of(**observe: Any) -> dict[str, Any]:
+    """The configuration of a tier's observer."""
+    made = call(d.tier(observe=observe), required=REQUIRED).desired["deployment-observer"]
+    pod = made["spec"]["forProvider"]["manifest"]["spec"]["template"]["spec"]
+    found: dict[str, Any] = json.loads(pod["containers"][0]["args"][0])
+    return found
+
+
+def test_a_canary_is_off_unless_asked_for() -> None:
+    assert "canary" not in observer_of()
+    assert observer_of(canary={})["canary"] == {"every": 1800, "tokens": 1024}
+    own = {"everySeconds": 60, "promptTokens": 4096}
+    assert observer_of(canary=own)["canary"] == {"every": 60, "tokens": 4096}
+
+
+def test_words_of_the_canary_are_those_of_its_program() -> None:
+    assert {"", *CANARY_WORDS} == serving.CANARY_WORDS
+    assert serving.WRONG_BLOCKS == WRONG_BLOCKS
+
+
+def test_a_backend_that_keeps_nothing_has_no_canary() -> None:
+    spec = {"backend": "NIXL", "nixl": {}, "lmcache": None, "observe": {"canary": {}}}
+    got = call(d.tier(**spec), required=REQUIRED)
+    assert got.conditions["Accepted"][0] == "False"
+    assert "spec.observe.canary: NIXL keeps no blocks" in got.messages["Accepted"]
+
+
+MONITORED = {"monitoring": {"podMonitor": True, "alerts": True}}
+
+
+def test_prometheus_reads_an_observer_with_a_canary() -> None:
+    plain = call(d.tier(**OBSERVE, **MONITORED), required=REQUIRED).desired
+    made = call(d.tier(observe={"canary": {}}, **MONITORED), required=REQUIRED).desired
+    assert made.keys() - plain.keys() == {"podmonitor-observer"}
+    spec = made["podmonitor-observer"]["spec"]["forProvider"]["manifest"]["spec"]
+    assert [each["port"] for each in spec["podMetricsEndpoints"]] == ["probes"]
+    labels = made["deployment-observer"]["spec"]["forProvider"]["manifest"]["spec"]["template"]
+    assert spec["selector"]["matchLabels"].items() <= labels["metadata"]["labels"].items()
+
+    def alerts(desired: dict[str, Any]) -> set[str]:
+        rules = desired["prometheusrule"]["spec"]["forProvider"]["manifest"]["spec"]["groups"]
+        return {rule.get("alert", "") for rule in rules[0]["rules"]}
+
+    assert alerts(made) - alerts(plain) == {"KVOffloadWrongBlocks"}
+
+
+def test_policies_that_hold_the_observer_let_prometheus_in() -> None:
+    """Mooncake's is of all pods of the tier; an LMCache agent's is of agents alone."""
+    for settings, is_admitted in (
+        ({"backend": "Mooncake", "lmcache": None, "mooncake": {"store": {"sizeGiB": 8}}}, True),
+        ({}, False),
+    ):
+        tier = d.tier(observe={"canary": {}}, **MONITORED, **settings)
+        made = call(tier, required=REQUIRED).desired
+        policies = [
+            one["spec"]["forProvider"]["manifest"]["spec"]
+            for key, one in made.items()
+            if key.startswith("networkpolicy-")
+        ]
+        ports = {
+            port["port"] for spec in policies for rule in spec["ingress"] for port in rule["ports"]
+        }
+        assert (8082 in ports) == is_admitted
 
 
 def test_namespaces_of_engines_must_be_admitted() -> None:

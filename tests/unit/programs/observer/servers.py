@@ -39,7 +39,7 @@ class Server:
                 self.end_headers()
                 self.wfile.write(text.encode())
 
-            do_GET = do_PATCH = _do
+            do_GET = do_PATCH = do_POST = _do
 
             def log_message(self, format: str, *args: object) -> None:
                 pass

@@ -126,3 +126,23 @@ def test_a_dns_that_does_not_answer_is_told_from_a_service_without_pods(
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     assert cluster.addresses("engines") == found
+
+
+@pytest.mark.parametrize(
+    ("start", "again", "pause"),
+    [(OK + b"X: ", b"a", 0.05), (CHUNKED + b"5;", b"a", 0.05), (OK + b"\r\n", b"a" * 65536, 0.0)],
+    ids=["slow head", "slow chunk", "endless"],
+)
+def test_a_completion_without_end_ends(
+    monkeypatch: pytest.MonkeyPatch, start: bytes, again: bytes, pause: float
+) -> None:
+    monkeypatch.setattr(cluster, "ANSWERS", 0.5)
+    begun = time.monotonic()
+    with server(start, again, pause) as port:
+        status, body = cluster.complete("127.0.0.1", port, b"{}", 1_000)
+    assert status in (0, 200) and len(body) <= 1_000
+    assert time.monotonic() - begun < 3
+
+
+def test_nobody_completes() -> None:
+    assert cluster.complete("127.0.0.1", 9, b"{}", 1_000) == (0, b"")

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +46,7 @@ class Run:
         self.engine = Server(lambda *_: (200 if self.page else 404, self.page), "127.0.0.9")
         with contextlib.closing(Server(lambda *_: (200, ""))) as free:
             self.port = free.port
-        self.config = {
+        self.config: dict[str, Any] = {
             "interval": 0.2,
             "namespace": "kv-offload-system",
             "name": "kv-chat-serving",
@@ -55,10 +57,13 @@ class Run:
             ],
         }
         self.process: subprocess.Popen | None = None
+        self.constants: dict[str, float] = {}  # of the text
 
     def start(self, spacing: str = "0.0") -> None:
-        text = TEXT.replace("SPACING = 60.0", f"SPACING = {spacing}")
-        assert spacing == "60.0" or text != TEXT
+        text = TEXT
+        for name, value in {"SPACING": spacing, **self.constants}.items():
+            text, found = re.subn(rf"^{name} = [\d.]+", f"{name} = {value}", text, flags=re.M)
+            assert found == 1, name
         environment = os.environ | {
             "KUBERNETES_SERVICE_HOST": "127.0.0.1",
             "KUBERNETES_SERVICE_PORT": str(self.api_server.port),
@@ -100,6 +105,88 @@ def test_states_of_a_real_process_reach_the_config_map(run: Run) -> None:
     assert (row["at"], row["cause"], row["model"]) == ("127.0.0.9", "NoMetrics", "llama")
     assert status(run.port, "/readyz") == status(run.port, "/healthz") == 200
     assert status(run.port, "/other") == 404
+
+
+COMPLETION = {
+    "choices": [
+        {
+            "logprobs": {
+                "tokens": ["a"],
+                "token_logprobs": [-0.1],
+                "top_logprobs": [{"a": -0.1, "b": -5.0}],
+            }
+        }
+    ],
+    "usage": {"prompt_tokens": 600},
+}
+
+
+class Completing:
+    """An engine that answers prompts, those with a cached prompt by `word`."""
+
+    def __init__(self, address: str, seen: set[str], word: str = "a"):
+        self.seen, self.word, self.tokens, self.hits = seen, word, 0, 0
+        self.bodies: list[dict] = []
+        self.status = 200
+        self.server = Server(self.answer, address)
+
+    def answer(self, method: str, path: str, body: bytes) -> tuple[int, str]:
+        if method == "GET":
+            page = vllm(prompt=self.tokens, lookups=self.tokens, hits=self.hits, writes=1)
+            return 200, page
+        asked = json.loads(body)
+        self.bodies.append(asked)
+        if self.status != 200 or path != "/v1/completions":
+            return self.status, '{"error": "Unauthorized"}'
+        key = f"{asked['prompt']} {asked.get('cache_salt')}"
+        is_hit = key in self.seen
+        self.seen.add(key)
+        self.tokens, self.hits = self.tokens + 600, self.hits + 512 * is_hit
+        said = json.dumps(COMPLETION)
+        return 200, said.replace('"a"', f'"{self.word}"') if is_hit else said
+
+
+@pytest.fixture
+def completing(run: Run) -> Iterator[list[Completing]]:
+    seen: set[str] = set()
+    found = [Completing("127.0.0.10", seen), Completing("127.0.0.11", seen)]
+    run.config["canary"] = {"every": 1, "tokens": 512}
+    run.config["engines"] = [
+        {"namespace": "default", "host": f"127.0.0.{10 + n}", "ports": [one.server.port]}
+        for n, one in enumerate(found)
+    ]
+    run.constants = {"FIRST": 0.1, "SETTLE": 0.1, "LAG": 0.01}
+    yield found
+    for one in found:
+        one.server.close()
+
+
+def canary(run: Run) -> tuple[str, str]:
+    rows = run.api.writes[-1]["models"] if run.api.writes else []
+    return (rows[0]["state"], rows[0]["canary"]) if rows else ("", "")
+
+
+def test_canary_compares_answers_of_real_servers(run: Run, completing: list[Completing]) -> None:
+    run.start()
+    eventually(lambda: canary(run) == ("Hitting", "Compared"))
+    body = completing[0].bodies[0]
+    rest = {"model": "llama", "max_tokens": 8, "temperature": 0, "logprobs": 5}
+    assert {name: value for name, value in body.items() if name != "prompt"} == rest
+    assert 500 < len(body["prompt"].split()) < 540
+    completing[1].word = "wrong"
+    eventually(lambda: canary(run)[0] == "WrongBlocks", 40)
+    assert run.api.writes[-1]["models"][0]["at"] == "127.0.0.11"
+    with urllib.request.urlopen(f"http://127.0.0.1:{run.port}/metrics", timeout=5) as page:
+        said = 'kv_offload_wrong_blocks{model_namespace="default",model="llama"} 1\n'
+        assert page.read().decode().endswith(said)
+
+
+def test_engines_that_demand_a_key_are_said(run: Run, completing: list[Completing]) -> None:
+    for one in completing:
+        one.status = 401
+    run.start()
+    eventually(lambda: canary(run)[1] == "KeyRequired")
+    assert run.state() != "WrongBlocks"
 
 
 def test_a_config_map_that_cannot_be_written_makes_it_unready(run: Run) -> None:
@@ -149,7 +236,7 @@ def test_engines_that_never_answer_are_unreachable(run: Run) -> None:
 
 def test_pods_that_serve_nothing_beside_an_engine_are_no_engines(run: Run) -> None:
     worker = {"namespace": "default", "host": "127.0.0.8", "ports": [9]}
-    run.config["engines"] = [*run.config["engines"], worker]  # type: ignore[misc]
+    run.config["engines"] = [*run.config["engines"], worker]
     run.page = vllm(prompt=9_000, lookups=9_000, writes=100, hits=4_000)
     run.start()
     eventually(lambda: run.state() == "Hitting")

@@ -27,6 +27,7 @@ def engines(**states: int) -> list[Engine]:
         ({"Hitting": 10, "Silent": 1}, "Hitting"),
         ({"Hitting": 10, "Silent": 1, "Unreachable": 1}, "Silent"),
         ({"Hitting": 2, "NeverRead": 5, "Failing": 1}, "Failing"),
+        ({"Hitting": 999, "Failing": 500, "WrongBlocks": 1}, "WrongBlocks"),
     ],
 )
 def test_the_tier_has_the_hardest_state_of_enough_engines(states: dict, state: str) -> None:
@@ -81,6 +82,21 @@ def test_engines_of_one_model_are_one_row_with_one_example() -> None:
             "engines": "10+",
         }
     ]
+
+
+def test_one_engine_with_wrong_blocks_is_named() -> None:
+    found = report(engines(Hitting=999, WrongBlocks=1), {}, {})
+    (row,) = found["models"]
+    assert (row["state"], row["at"], row["engines"]) == ("WrongBlocks", "10.0.1.0", "1")
+    assert report(engines(Hitting=1_000), found, {})["state"] == "Hitting"
+
+
+def test_rows_say_what_the_canary_does() -> None:
+    memory = Memory(state="Hitting")
+    one = Engine("default", "10.0.0.1", "vLLM", "llama", memory, "KeyRequired")
+    assert [row.get("canary") for row in report([one], {}, {})["models"]] == ["KeyRequired"]
+    assert "canary" not in report(engines(Hitting=1), {}, {})["models"][0]
+    assert restored(text(report([one], {}, {}))) == report([one], {}, {})
 
 
 def test_models_are_judged_apart() -> None:

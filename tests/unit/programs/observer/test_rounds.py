@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from programs.observer import main
+from programs.observer import main, turns
+from programs.observer.canary import Answer
 from programs.observer.main import Observer
 from programs.observer.pages import Page
 from tests.unit.programs.observer import sglang, vllm
+from tests.unit.programs.observer.modelled import at_once
 
 STEP = 15.0  # seconds between two rounds
 
@@ -69,6 +71,83 @@ def test_an_engine_with_endless_counters_does_no_harm(monkeypatch: pytest.Monkey
     ]
     world.pages = {"10.0.0.1": "".join(rows)}
     assert world.rounds(10)["state"] == "Idle"
+
+
+CANARY = {"canary": {"every": 1_800, "tokens": 1_024}}
+GOOD = vllm(prompt=50_000, lookups=50_000, hits=9_000, writes=1)
+
+
+def with_canary(monkeypatch: pytest.MonkeyPatch, world: World) -> list[turns.Request]:
+    """Let its engines answer wrongly with blocks of the tier. Return what they are asked."""
+    asked: list[turns.Request] = []
+    is_wrong = {"10.0.0.2"}
+
+    def ask(request: turns.Request) -> turns.Heard:
+        asked.append(request)
+        is_stored = any(each.prompt == request.prompt for each in asked[:-1]) and not request.salt
+        is_bad = is_stored and request.target.place[1] in is_wrong
+        word = "another" if is_bad else "word"
+        answer = Answer(((word, -0.1),), ({word: -0.1, "b": -5.0},), 1_000, 900 * is_stored)
+        return turns.Heard(answer)
+
+    assert world.observer.canary is not None
+    world.observer.canary.ask = ask
+    monkeypatch.setattr(turns, "_in_thread", at_once)
+    return asked
+
+
+def test_wrong_blocks_reach_the_document_and_outlive_a_restart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, **CANARY)
+    world.pages = {"10.0.0.1": GOOD, "10.0.0.2": GOOD}
+    with_canary(monkeypatch, world)
+    assert world.rounds()["models"][0]["canary"] == "NotCompared"
+    assert world.rounds(40)["state"] == "Hitting"
+    found = world.rounds(600)
+    row = {"namespace": "default", "model": "llama", "state": "WrongBlocks", "canary": "Compared"}
+    more = {"kind": "vLLM", "cause": "", "at": "10.0.0.2", "engines": "1"}
+    assert (found["state"], found["models"]) == ("WrongBlocks", [row | more])
+    said = 'kv_offload_wrong_blocks{model_namespace="default",model="llama"} 1\n'
+    assert world.observer.metrics.endswith(said)
+    world.restart()
+    with_canary(monkeypatch, world)
+    found = world.rounds()
+    assert found["state"] == json.loads(world.map.state)["state"] == "WrongBlocks"
+    assert found["models"][0]["engines"] == "1"
+    # Its pod is replaced: what it left in the tier may still be wrong.
+    del world.pages["10.0.0.2"]
+    found = world.rounds(60)
+    assert (found["state"], found["models"][0]["at"]) == ("WrongBlocks", "10.0.0.2")
+
+
+def test_counters_go_on_beside_an_accusation(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, **CANARY)
+    world.pages = {"10.0.0.1": GOOD}
+    with_canary(monkeypatch, world)
+    world.rounds(3)
+    assert world.observer.canary is not None
+    world.observer.canary.accused["default", "10.0.0.1"] = turns.Accused(("default", "llama"), "")
+    assert world.rounds(3)["state"] == "WrongBlocks"
+    world.observer.canary.accused.clear()
+    assert world.rounds()["state"] == "Hitting"
+    assert world.observer.metrics == "# TYPE kv_offload_wrong_blocks gauge\n"
+
+
+def test_only_engines_that_are_known_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, **CANARY)
+    world.pages = {"10.0.0.1": GOOD, "10.0.0.2": None, "10.0.0.3": "up 1\n"}
+    world.pages["10.0.0.4"] = GOOD.replace("llama", "a b")  # no name to ask for
+    asked = with_canary(monkeypatch, world)
+    world.rounds(600)
+    assert {request.target.place[1] for request in asked} == {"10.0.0.1"}
+
+
+def test_without_a_canary_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    world.pages = {"10.0.0.1": GOOD}
+    assert "canary" not in world.rounds(10)["models"][0]
+    assert world.observer.canary is None and world.observer.metrics == ""
 
 
 HITS = '{"engines":"1","format":1,"models":[],"state":"Hitting"}'
