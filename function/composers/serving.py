@@ -53,7 +53,7 @@ _DEPLOYMENT = (*objects.STATUS_MANIFEST, "status", "conditions")
 
 _CANARY_FAILS = {
     "KeyRequired": "its API demands a key, which the canary has not. Remove spec.observe.canary.",
-    "NoAnswer": "/v1/completions gives no log-probabilities. See the log of an engine.",
+    "NoAnswer": "/v1/completions gives no log-probabilities within a minute. See its log.",
 }
 
 # What each bad state means, and what to look at. Counters are those of the engine's /metrics.

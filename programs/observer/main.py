@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from .canary import LONGEST_ANSWER, TOKENS, TOP, parsed_answer
 from .cluster import ACCOUNT, ConfigMap, Json, Refused, addresses, complete, fetch
-from .judge import MISSED, UNREACHABLE, WRONG_BLOCKS, Memory, judge
+from .judge import MISSED, WRONG_BLOCKS, Memory, judge
 from .pages import UNASKED, Page
 from .report import ENOUGH, Engine, report, restored, share, text
 from .turns import Canary, Heard, Place, Request, Target
@@ -130,29 +130,30 @@ class Observer:
 
     def _with_canary(self, canary: Canary, found: list[Engine], now: float) -> list[Engine]:
         """Let the canary go on, and return the engines with what it says of them."""
-        targets = []
+        targets, silent = [], {}
         for engine in found:
             place = engine.namespace, engine.address
             numbers, port = dict(engine.memory.numbers), self.ports.get(place)
-            if engine.model and port and engine.memory.state != UNREACHABLE:
+            if engine.model and port and place in self.places and not self.silent.get(place):
                 prompted = numbers.get("prompt", 0.0)
                 computed = prompted - numbers.get("device", 0.0)
-                size = self.sizes.get(place, 0.0)
-                found_kind = engine.kind, engine.model
-                targets.append(Target(place, port, *found_kind, prompted, computed, size))
-        canary.step(now, targets)
+                size, of = self.sizes.get(place, 0.0), (engine.kind, engine.model)
+                targets.append(Target(place, port, *of, prompted, computed, size))
+            else:
+                silent[place] = engine.namespace, engine.model
+        canary.step(now, targets, silent)
         wrong = Memory(state=WRONG_BLOCKS)
-        said = []
+        said, known = [], set()
         for engine in found:
-            place = engine.namespace, engine.address
-            word = canary.word((engine.namespace, engine.model)) if engine.model else ""
-            memory = wrong if place in canary.accused else engine.memory
+            place, group = (engine.namespace, engine.address), (engine.namespace, engine.model)
+            known.add((place, group))
+            memory = wrong if canary.is_accused(place, group) else engine.memory
+            word = canary.word(group) if engine.model else ""
             said.append(replace(engine, memory=memory, canary=word))
-        known = {(engine.namespace, engine.address) for engine in found}
-        rows = {}
+        rows: dict[Place, int] = {}
         for place, accused in canary.accused.items():
             rows[accused.group] = rows.get(accused.group, 0) + 1
-            if place not in known:
+            if (place, accused.group) not in known:
                 word = canary.word(accused.group)
                 said.append(Engine(*place, accused.kind, accused.group[1], wrong, word))
         self.metrics = "# TYPE kv_offload_wrong_blocks gauge\n" + "".join(

@@ -115,6 +115,7 @@ class Canary:
         self.compared: dict[Place, float] = {}  # by group: when an answer of the tier was compared
         self.failed: dict[Place, str] = {}  # by group: why the last round did not end
         self.targets: dict[Place, Target] = {}
+        self._known: dict[Place, Place] = {}  # engines with their group, those that rest too
         self.number = 0  # of rounds
         self.salts = 0
         self.fruitless = 0  # quick rounds without an outcome, one after another
@@ -133,10 +134,14 @@ class Canary:
             if row.get("state") == state and is_group and is_engine:
                 self.accused[namespace, at] = Accused(group, kind)
 
-    def step(self, now: float, targets: list[Target]) -> None:
-        """Go on with the round as far as that is possible without waiting."""
+    def step(self, now: float, targets: list[Target], silent: dict[Place, Place]) -> None:
+        """Go on with the round as far as that is possible without waiting.
+
+        `silent`: engines that are not asked now and may come back, with their group.
+        """
         self._now = now
         self.targets = {target.place: target for target in targets}
+        self._known = {**silent, **{target.place: target.group for target in targets}}
         self._forget()
         if self.until is None:
             self.until = now + FIRST
@@ -175,9 +180,9 @@ class Canary:
 
     def _forget(self) -> None:
         """Forget what is gone."""
-        groups = {target.group for target in self.targets.values()}
+        groups = set(self._known.values())
         for each in (self.scores, self.kept):
-            for place in each.keys() - self.targets.keys():
+            for place in each.keys() - self._known.keys():
                 del each[place]
         for named in (self.compared, self.failed):
             for group in named.keys() - groups:
@@ -204,12 +209,18 @@ class Canary:
     def _accusation(self, target: Target) -> Accused | None:
         """Return the accusation that an engine's matches may take back."""
         own = self.accused.get(target.place)
+        if own is not None and own.group == target.group:
+            return own
         gone = (
             each
             for place, each in self.accused.items()
-            if each.group == target.group and place not in self.targets
+            if each.group == target.group and self._known.get(place) != each.group
         )
-        return own or next(gone, None)
+        return next(gone, None)
+
+    def is_accused(self, place: Place, group: Place) -> bool:
+        """Return whether an engine is accused; addresses are used again, by other models too."""
+        return place in self.accused and self.accused[place].group == group
 
     def _rest(self) -> Turn:
         yield from ()
@@ -226,8 +237,9 @@ class Canary:
             for place, each in self.targets.items()
             if each.group == reader.group and place != reader.place
         )
-        if not others and kept is not None:
-            return  # nothing is to be done before it has forgotten
+        can_keep = reader.size > 0 and len(self.kept) < MOST_KEPT
+        if not others and (kept is not None or not can_keep):
+            return  # nobody could tell whether it has forgotten the prompt, or not yet
         writer = self.targets[others[self.number % len(others)]] if others else reader
         prompt = canary_prompt(f"{self.seed} {self.number}", self.tokens)
         heard = yield Request(writer, prompt)

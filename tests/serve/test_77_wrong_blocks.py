@@ -81,7 +81,8 @@ def mixed_up(folder: Path) -> Iterator[Mixer]:
 @pytest.mark.long
 @pytest.mark.pairs("vllm-native")
 def test_canary_finds_blocks_of_another_prompt(fleet: Fleet, tmp_path: Path, proof) -> None:
-    engines = fleet.ready("first", "second")
+    # One after the other: each has ten minutes to start, which two at once may need.
+    engines = [*fleet.ready("first"), *fleet.ready("second")]
     volume = shared(fleet, {"spec": engines[0].pod.spec})
     # Checksums do not see it: the words are wrong, and nothing is counted.
     engines[0].ask(prompt(917))

@@ -136,11 +136,11 @@ def test_counters_go_on_beside_an_accusation(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_only_engines_that_are_known_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, **CANARY)
-    world.pages = {"10.0.0.1": GOOD, "10.0.0.2": None, "10.0.0.3": "up 1\n"}
+    world.pages = {"10.0.0.1": GOOD, "10.0.0.2": None, "10.0.0.3": "up 1\n", "10.0.0.5": GOOD}
     world.pages["10.0.0.4"] = GOOD.replace("llama", "a b")  # no name to ask for
     asked = with_canary(monkeypatch, world)
     world.rounds(600)
-    assert {request.target.place[1] for request in asked} == {"10.0.0.1"}
+    assert {request.target.place[1] for request in asked} == {"10.0.0.1", "10.0.0.5"}
 
 
 def test_without_a_canary_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

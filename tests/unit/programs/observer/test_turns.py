@@ -32,7 +32,7 @@ class Run:
 
     def step(self) -> None:
         """One look, at once where nothing is to be done until then."""
-        self.canary.step(self.now, self.world.targets())
+        self.canary.step(self.now, self.world.targets(), {})
         self.now += STEP
         if self.canary._turn is None and self.canary.until is not None:
             self.now = max(self.now, self.canary.until)
@@ -95,7 +95,7 @@ def test_a_cache_of_unknown_size_is_never_known_to_forget() -> None:
     found = run(1)
     found.hours(24)
     assert found.canary.word(GROUP) == "NotCompared"
-    assert len({request.prompt for request in found.world.asked}) == len(found.world.asked) <= 48
+    assert found.world.asked == []
 
 
 def test_engines_that_share_nothing_compare_nothing() -> None:
@@ -159,7 +159,7 @@ def test_an_accusation_ends_with_many_matches_of_that_engine() -> None:
 def test_matches_of_others_say_nothing_of_an_accused_engine() -> None:
     found = run(3)
     found.canary.accused[place(1)] = Accused(GROUP, "vLLM")
-    found.canary.step(found.now, found.world.targets())
+    found.canary.step(found.now, found.world.targets(), {})
     found.canary._end(found.world.engines[place(0)].target, "Match", True)
     assert found.canary.accused[place(1)].left == CLEARED
     found.canary._end(found.world.engines[place(1)].target, "Match", False)
@@ -187,6 +187,30 @@ def test_what_an_engine_that_is_gone_left_in_the_tier_is_no_success() -> None:
     assert place(1) in found.canary.accused
     found.hours(LATELY / 3_600)
     assert found.canary.accused == {}
+
+
+def test_an_engine_that_is_silent_for_a_moment_stays_suspected_and_accused() -> None:
+    found = run(3)
+    found.canary.scores[place(1)] = 3.0
+    found.canary.accused[place(1)] = Accused(GROUP, "vLLM")
+    targets = [target for target in found.world.targets() if target.place != place(1)]
+    found.canary.step(found.now, targets, {place(1): GROUP})
+    assert found.canary.scores[place(1)] == 3.0
+    found.canary._end(found.world.engines[place(0)].target, "Match", True)
+    assert found.canary.accused[place(1)].left == CLEARED
+    found.canary.step(found.now, targets, {})
+    found.canary._end(found.world.engines[place(0)].target, "Match", True)
+    assert place(1) not in found.canary.scores
+    assert found.canary.accused[place(1)].left == CLEARED - 1
+
+
+def test_an_address_that_another_model_took_is_not_accused() -> None:
+    found = run(3)
+    found.canary.accused[place(1)] = Accused(("default", "other"), "vLLM")
+    found.canary.step(found.now, found.world.targets(), {})
+    assert not found.canary.is_accused(place(1), GROUP)
+    found.canary._end(found.world.engines[place(1)].target, "Match", True)
+    assert found.canary.accused[place(1)].left == CLEARED
 
 
 # HTTP status -> what is said
