@@ -1,7 +1,9 @@
-"""Blocks that are another prompt's: vLLM answers wrongly, counters are fine, the canary finds it.
+"""Blocks of another scale behind right checksums: vLLM answers wrongly, and the canary finds it.
 
-Our files have checksums, so a fault behind them is made here: a file gets another prompt's blocks
-and the checksum that an engine which stored them would have written.
+Our files have checksums, so a fault before them is made here: each file gets the numbers that an
+engine with another scale of its cache (`k_scale`, `v_scale`) would have stored, sixteen times as
+large, with the checksum that it would have written. This model with random weights is moved by such
+blocks; another prompt's blocks, which have the same statistics, move it by a few hundredths only.
 """
 
 import array
@@ -24,7 +26,8 @@ from tests.serve.test_75_damaged import DAMAGED
 
 SECTOR = 512
 MARK, CHECKSUM = b"kvsums 1", struct.Struct("<8sI")
-CLEAN = 60.0  # seconds of clean rounds
+LARGER = 4 << 7  # added to a bfloat16: its exponent plus four
+CLEAN = 45.0  # seconds of clean rounds
 PATIENCE = 300.0  # seconds
 
 
@@ -37,60 +40,57 @@ def checksum(block: bytes, path: Path) -> bytes:
     return CHECKSUM.pack(MARK, zlib.crc32(array.array("Q", sums).tobytes(), zlib.crc32(name)))
 
 
-def size_of(content: bytes) -> int:
-    """The length of the block in a file: a page with the checksum follows it."""
-    return content.rindex(MARK)
+def scaled(block: bytes) -> bytes:
+    """The block's numbers, sixteen times as large."""
+    return array.array("H", ((n + LARGER) % 65536 for n in array.array("H", block))).tobytes()
 
 
-class Mixer(threading.Thread):
-    """Gives each new file the block of the file before it, until it is told to stop."""
+class Fault(threading.Thread):
+    """Scales the blocks of each new file until it is told to stop."""
 
-    def __init__(self, folder: Path, donor: Path):
+    def __init__(self, folder: Path):
         super().__init__(daemon=True)
-        self.folder, self.done, self.mixed = folder, threading.Event(), 0
+        self.folder, self.done, self.files = folder, threading.Event(), 0
         self.known = set(folder.rglob("*.bin"))
-        content = donor.read_bytes()
-        self.donated = content[: size_of(content)]
 
     def run(self) -> None:
         while not self.done.wait(0.05):
             for file in sorted(set(self.folder.rglob("*.bin")) - self.known):
                 self.known.add(file)
                 content = file.read_bytes()
-                size = size_of(content)
+                size = content.rindex(MARK)
                 assert content[size : size + CHECKSUM.size] == checksum(content[:size], file)
-                block, self.donated = self.donated, content[:size]
+                block = scaled(content[:size])
                 made = checksum(block, file)
-                other = file.with_suffix(".mixed")
+                other = file.with_suffix(".scaled")
                 other.write_bytes(block + made + content[size + len(made) :])
                 other.replace(file)
-                self.mixed += 1
+                self.files += 1
 
 
 @contextlib.contextmanager
-def mixed_up(folder: Path) -> Iterator[Mixer]:
-    mixer = Mixer(folder, next(iter(sorted(folder.rglob("*.bin")))))
-    mixer.start()
+def faulty(folder: Path) -> Iterator[Fault]:
+    fault = Fault(folder)
+    fault.start()
     try:
-        yield mixer
+        yield fault
     finally:
-        mixer.done.set()
-        mixer.join()
+        fault.done.set()
+        fault.join()
 
 
 @pytest.mark.long
 @pytest.mark.pairs("vllm-native")
-def test_canary_finds_blocks_of_another_prompt(fleet: Fleet, tmp_path: Path, proof) -> None:
+def test_canary_finds_blocks_of_another_scale(fleet: Fleet, tmp_path: Path, proof) -> None:
     # One after the other: each has ten minutes to start, which two at once may need.
     engines = [*fleet.ready("first"), *fleet.ready("second")]
     volume = shared(fleet, {"spec": engines[0].pod.spec})
     # Checksums do not see it: the words are wrong, and nothing is counted.
-    engines[0].ask(prompt(917))
-    settle(fleet, engines[0])
-    with mixed_up(volume) as mixer:
+    with faulty(volume) as fault:
         right = engines[0].ask(prompt(918))
         settle(fleet, engines[0])
-        assert mixer.mixed > 0
+        time.sleep(2)
+        assert fault.files > 0
         before = engines[1].external()
         wrong = engines[1].ask(prompt(918))
         assert engines[1].external() > before
@@ -105,13 +105,14 @@ def test_canary_finds_blocks_of_another_prompt(fleet: Fleet, tmp_path: Path, pro
             assert observer.model.get("state") != "WrongBlocks"
             time.sleep(0.5)
         begun = time.monotonic()
-        with mixed_up(volume):
+        with faulty(volume):
             while observer.model.get("state") != "WrongBlocks":
                 assert time.monotonic() - begun < PATIENCE, observer.model
                 time.sleep(0.5)
         seconds = time.monotonic() - begun
     finally:
         observer.close()
+    print(f"accused after {seconds:.0f} s: {observer.model}; {wrong.text!r} {right.text!r}")
     assert observer.model["at"] in {engine.pod.address for engine in engines}
     assert not any(engine.counted(DAMAGED) for engine in engines)
-    proof("another prompt's blocks", seconds=round(seconds))
+    proof("blocks of another scale", seconds=round(seconds))
