@@ -56,9 +56,10 @@ LABEL_FLEET = f"{_PREFIX}-fleet"
 # On a fleet's child: the uid of the InferenceCluster that it was stamped for.
 ANNOTATION_CLUSTER = f"{_PREFIX}-cluster-uid"
 # On a fleet's child: the revision of the fleet's spec that it was stamped with last, and the same
-# once more where the child was not ready then.
+# once more where the child was not ready then; and the fleet's revision before that edit.
 LABEL_REVISION = f"{_PREFIX}-revision"
 ANNOTATION_UNREADY = f"{_PREFIX}-stamped-unready"
+ANNOTATION_PREVIOUS = f"{_PREFIX}-previous-revision"
 # On a Usage: the tier that is used, and the fleet it belongs to.
 LABEL_USED_TIER = f"{_PREFIX}-used-tier"
 LABEL_USED_FLEET = f"{_PREFIX}-used-fleet"

@@ -177,6 +177,7 @@ class TierSpec(TierSettings):
     inference_cluster_ref: LocalRef | None = None
     cluster_selector: ClusterSelector | None = None
     rollout: RolloutStrategy | None = None
+    removal: Literal["Keep", "Remove"] | None = None
     cluster_overrides: Annotated[list[ClusterOverride], f.items(32)] | None = None
 
 

@@ -2,13 +2,17 @@
 
 An edit reaches the children in turns (`fleet_rollout`).
 
-A child in use stays desired although its cluster no longer matches: a denied delete would make core
-swallow the conflict and stop composing new children (measured, reference section 5). A cluster that
-is being deleted matches no more: in the foreground it waits for its ProviderConfig, which waits for
-the Objects of the child. Nor does one that was declared again under the name of a deleted one: it
-waits for that same ProviderConfig. Before a child goes the ProviderConfig is held, until nothing is
-left of the child (hold.py). The fleet tier is protected as its children are, by a Usage of itself:
-a Usage on a child protects no parent.
+A child whose cluster no longer matches stays, with its spec and its cache, until `spec.removal` is
+Remove: an edit of a selector or of a label empties no cache. A child in use stays desired always: a
+denied delete would make core swallow the conflict and stop composing new children (measured,
+reference section 5).
+
+A cluster that is being deleted matches no more, and keeps no unused child: in the foreground it
+waits for its ProviderConfig, which waits for the Objects of the child. Nor does one that was
+declared again under the name of a deleted one: it waits for that same ProviderConfig. So the fleet
+looks up by name the clusters that it keeps, and no others. Before a child goes the ProviderConfig
+is held, until nothing is left of the child (provider_config_guard.py). The fleet tier is protected
+as its children are, by a Usage of itself: a Usage on a child protects no parent.
 """
 
 from function import names
@@ -52,8 +56,12 @@ _CONFIG = ("status", "providerConfigRef", "name")
 _MOST_ROWS, _LONGEST_MESSAGE, _ROOM_FOR_MESSAGES, _MOST_NAMES = 1024, 1024, 128 * 1024, 2048
 
 _KEPT = (
-    "Not selected any more, or being deleted, and kept with the spec that it has while a Usage"
-    " protects its tier: "
+    "Keeps {number} that spec.clusterSelector no longer matches, with the spec that each has:"
+    " {names}. To take off those that nothing uses, set spec.removal to Remove."
+)
+_IN_USE = (
+    "Keeps {number} that left the fleet, with the spec that each has, while a Usage protects its"
+    " tier: {names}. Move the consumers; then it goes."
 )
 _LEAVING = "Being taken off, where the ProviderConfig is kept until nothing is left: "
 
@@ -77,7 +85,11 @@ def _child(tier: AnyTier, cluster: str, stamp: Stamp, cluster_uid: str) -> Json:
     made = child(tier.name, cluster, tier.namespace, stamp.spec)
     if stamp.revision:
         made["metadata"]["labels"][names.LABEL_REVISION] = stamp.revision
-    notes = {names.ANNOTATION_CLUSTER: cluster_uid, names.ANNOTATION_UNREADY: stamp.unready}
+    notes = {
+        names.ANNOTATION_CLUSTER: cluster_uid,
+        names.ANNOTATION_UNREADY: stamp.unready,
+        names.ANNOTATION_PREVIOUS: stamp.previous,
+    }
     notes = {key: value for key, value in notes.items() if value}
     if notes:
         made["metadata"]["annotations"] = notes
@@ -113,6 +125,9 @@ class _FleetComposer:
         self.labels: dict[str, dict[str, str]] = {}
         # Clusters that match the selector; `clusters` has those too that are kept.
         self.staying: set[str] = set()
+        # Clusters with a child that match no longer; of these what `spec.removal` keeps.
+        self.unselected: set[str] = set()
+        self.kept: set[str] = set()
         self.resolved = False
         self.used = {cluster for cluster in children(call) if is_in_use(call, PREFIX + cluster)}
         self.any_leaving = False
@@ -124,8 +139,8 @@ class _FleetComposer:
         self.answer = Answer()
 
     def compose(self) -> Answer:
-        self.require()
         self.resolve_clusters()
+        self.require()
         self.leave_clusters()
         self.rollout = FleetRollout(
             self.call,
@@ -147,6 +162,9 @@ class _FleetComposer:
                 names.API_VERSION, "InferenceCluster", labels=dict(selector.match_labels)
             ),
         }
+        for name in sorted(self.unselected):
+            by_name = Requirement(names.API_VERSION, "InferenceCluster", name=name)
+            self.answer.requirements[_cluster_key(name)] = by_name
         # A child that is told to go is observed no more; whether it is gone is to be looked up.
         if self.held:
             self.answer.requirements[REQUIRED_CHILDREN] = Requirement(
@@ -159,7 +177,7 @@ class _FleetComposer:
     def resolve_clusters(self) -> None:
         found = self.call.required_values(REQUIRED_CLUSTERS, *_FOUND)
         self.resolved = found is not None
-        kept = self.used if self.resolved else set(children(self.call))
+        there = set(children(self.call))
         named = [row for row in found or () if row[0]]
         self.uids = {name: uid or "" for name, uid, *_ in named}
         self.labels = {name: labels or {} for name, _, _, labels in named}
@@ -169,7 +187,25 @@ class _FleetComposer:
             if not leaves and self._stamped_for(name) in ("", uid)
         }
         self.any_leaving = len(self.staying) < len(named)
-        self.clusters = sorted(self.staying | kept)
+        if self.resolved and self.tier.spec.removal != "Remove":
+            self.unselected = there - self.uids.keys()
+            self.kept = {name for name in self.unselected if self._is_kept(name)}
+        stay = self.used | self.kept if self.resolved else there
+        self.clusters = sorted(self.staying | stay)
+
+    def _is_kept(self, name: str) -> bool:
+        """Return whether a cluster that matches no longer is still the one of the child.
+
+        While it is not looked up, it is. A child that is being deleted was told to go.
+        """
+        if self.call.observed_value(PREFIX + name, *_DELETION):
+            return False
+        found = self.call.required_values(_cluster_key(name), *_FOUND)
+        if found is None:
+            return True
+        return any(
+            not leaves and self._stamped_for(name) in ("", uid) for _, uid, leaves, _ in found
+        )
 
     def _stamped_for(self, cluster: str) -> str:
         """Return the uid of the cluster that a child was stamped for."""
@@ -221,25 +257,23 @@ class _FleetComposer:
     def _is_ready(self, cluster: str) -> bool:
         return tier_names.is_ready_child(self.call, PREFIX + cluster)
 
+    def _cluster_resolved(self) -> Condition:
+        """Return whether clusters match; a fleet that only keeps clusters has none."""
+        if not self.resolved:
+            return Condition(c.CONDITION_CLUSTER, UNKNOWN, c.REASON_RESOLVING)
+        said = []
+        if not self.staying:
+            none = "spec.clusterSelector.matchLabels: no InferenceCluster carries these labels"
+            said.append(none + (", but ones that are being deleted." if self.any_leaving else "."))
+        leave = set(self.clusters) - self.staying - self.kept
+        said += [_named(_KEPT, self.kept)] if self.kept else []
+        said += [_named(_IN_USE, leave)] if leave else []
+        said += [f"{_LEAVING}{', '.join(sorted(self.holds))}."] if self.holds else []
+        verdict = (TRUE, c.REASON_RESOLVED) if self.staying else (FALSE, c.REASON_NO_CLUSTERS)
+        return Condition(c.CONDITION_CLUSTER, *verdict, " ".join(said))
+
     def derive_conditions(self) -> None:
         waiting = [cluster for cluster in self.clusters if not self._is_ready(cluster)]
-        left = ", ".join(sorted(self.holds))
-        if not self.resolved:
-            cluster = Condition(c.CONDITION_CLUSTER, UNKNOWN, c.REASON_RESOLVING)
-        elif not self.clusters:
-            cluster = Condition(
-                c.CONDITION_CLUSTER,
-                FALSE,
-                c.REASON_NO_CLUSTERS,
-                "spec.clusterSelector.matchLabels: no InferenceCluster carries these labels"
-                + (", but ones that are being deleted." if self.any_leaving else ".")
-                + (f" {_LEAVING}{left}." if left else ""),
-            )
-        else:
-            kept = ", ".join(sorted(set(self.clusters) - self.staying))
-            said = [f"{_KEPT}{cut(kept, _MOST_NAMES)}."] if kept else []
-            said += [f"{_LEAVING}{left}."] if left else []
-            cluster = Condition(c.CONDITION_CLUSTER, TRUE, c.REASON_RESOLVED, " ".join(said))
         if waiting or not self.clusters:
             message = "Not ready yet on: " + cut(", ".join(waiting), _MOST_NAMES) if waiting else ""
             ready = (FALSE, c.REASON_STARTING if waiting else c.REASON_WAITING, message)
@@ -247,7 +281,7 @@ class _FleetComposer:
             ready = (TRUE, c.REASON_READY, f"Ready on all {len(self.clusters)} clusters.")
         self.answer.conditions = [
             Condition(c.CONDITION_ACCEPTED, TRUE, c.REASON_VALID),
-            cluster,
+            self._cluster_resolved(),
             Condition(c.CONDITION_CONTROL_PLANE, *ready),
             Condition(c.CONDITION_AGENTS, *ready),
             self.rollout.condition(),
@@ -257,7 +291,7 @@ class _FleetComposer:
         else:
             children = {cluster: PREFIX + cluster for cluster in self.clusters}
             self.answer.conditions.append(serving.of_fleet(self.call, children))
-        self.answer.ready = self.resolved and bool(self.clusters) and not waiting
+        self.answer.ready = self.resolved and bool(self.staying) and not waiting
         rests = self.resolved and self.rollout.decision.state in (State.DONE, State.PAUSED)
         settled = self.answer.ready and not self.holds and rests
         self.answer.ttl = TTL_WITH_REQUIREMENTS if settled else TTL_UNSETTLED
@@ -270,9 +304,8 @@ class _FleetComposer:
             desired += agents.get("desired", 0)
             ready += agents.get("ready", 0)
             capacity += self.call.observed_value(key, "status", "capacityGiB") or 0
-        there = sum(1 for cluster in self.clusters if self._is_ready(cluster))
         self.answer.status = {
-            "cluster": f"{there}/{len(self.clusters)} clusters",
+            "cluster": self._summary(),
             "agents": {"desired": desired, "ready": ready, "summary": f"{ready}/{desired}"},
             "capacityGiB": capacity,
             "consumers": in_use_status(used=bool(self.used)),
@@ -280,6 +313,13 @@ class _FleetComposer:
         }
         if rollout := self.rollout.status():
             self.answer.status["rollout"] = rollout
+
+    def _summary(self) -> str:
+        """Return how many of the selected clusters are ready, and how many others are kept."""
+        chosen = self.staying if self.resolved else set(self.clusters)
+        there = sum(1 for cluster in chosen if self._is_ready(cluster))
+        kept = len(self.clusters) - len(chosen)
+        return f"{there}/{len(chosen)} clusters" + (f", {kept} kept" if kept else "")
 
     def protect(self) -> None:
         """Compose a Usage of the fleet tier while a child is used."""
@@ -306,6 +346,16 @@ class _FleetComposer:
             seen = self.call.observed_value(key, "status", "conditions") or []
             row |= _first_problem(seen, room)
         return row
+
+
+def _cluster_key(name: str) -> str:
+    """Return the name under which a cluster that matches no longer is looked up."""
+    return f"cluster/{name}"
+
+
+def _named(text: str, found: set[str]) -> str:
+    number = f"{len(found)} cluster" + ("s" if len(found) > 1 else "")
+    return text.format(number=number, names=cut(", ".join(sorted(found)), _MOST_NAMES))
 
 
 def _first_problem(conditions: list[Json], room: int) -> dict[str, str]:

@@ -28,7 +28,7 @@ PREFIX = "tier-"
 
 # Of a fleet's spec, what its children do not get.
 FLEET_FIELDS = (
-    *("clusterSelector", "rollout", overrides.FIELD),
+    *("clusterSelector", "rollout", "removal", overrides.FIELD),
     *("crossplane", "inferenceClusterRef"),
 )
 
@@ -40,6 +40,7 @@ _LONGEST = 512
 _DELETION = ("metadata", "deletionTimestamp")
 _REVISION = ("metadata", "labels", names.LABEL_REVISION)
 _UNREADY = ("metadata", "annotations", names.ANNOTATION_UNREADY)
+_PREVIOUS = ("metadata", "annotations", names.ANNOTATION_PREVIOUS)
 # What a child says while its agents start or are replaced.
 _BUSY = frozenset({c.REASON_STARTING, c.REASON_UPDATING})
 # What passes by waiting alone; "" is a child that has no condition yet.
@@ -57,11 +58,16 @@ _UNSEEN = frozenset(
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a child is composed with. `unready`: the revision that it took while not ready."""
+    """What a child is composed with.
+
+    `unready`: the revision that it took while not ready. `previous`: the fleet's revision before
+    the edit in which the child took its own; "" if it took it in none.
+    """
 
     spec: Json
     revision: str
     unready: str = ""
+    previous: str = ""
 
 
 def stamped(spec: Mapping[str, object]) -> Json:
@@ -112,7 +118,8 @@ class FleetRollout:
         """Return the members; those that prove nothing of what others are to take: `untouched`.
 
         - A cluster whose labels change takes other overrides of the same revision: only one with
-          those overrides shows that they work.
+          those overrides shows that they work. So does an edit that sets overrides back: a cluster
+          without them ran its revision before.
         - One that has another revision and the fleet's present spec all the same: the edit touches
           others alone, or it sets back a part of the one before, or this function computes
           revisions in another way. It counts where others are to take the same, unless it ran that
@@ -133,13 +140,25 @@ class FleetRollout:
                 return m
             alike = self._overrides(m.cluster) in targets
             if m.revision == self.revision:
-                counts = alike or is_edit
+                counts = alike or (is_edit and self._took_edit(m.cluster))
             else:
                 counts = alike and m.revision != running
             excused = m.excused or (self._was_done and not m.done)
             return replace(m, untouched=not counts, excused=excused)
 
         return {cluster: compared(m) for cluster, m in found.items()}
+
+    @cached_property
+    def _previous(self) -> str:
+        """Return the fleet's revision before its last edit, "" if it is not known."""
+        before = self._before
+        was = "previous" if before.get("revision") == self.revision else "revision"
+        return str(before.get(was) or "")
+
+    def _took_edit(self, cluster: str) -> bool:
+        """Return whether a child took its revision in the fleet's last edit, if that is known."""
+        taken = access.text(self._child(cluster), *_PREVIOUS)
+        return not self._previous or taken == self._previous
 
     @cached_property
     def members(self) -> list[FleetCluster]:
@@ -180,7 +199,8 @@ class FleetRollout:
             takes = self.decision.newcomers or self._stable == self.revision
             takes = takes and not member.refused
         if takes:
-            return Stamp(self.target(cluster), self.revision, self._unready(member))
+            previous = self._previous_of(member)
+            return Stamp(self.target(cluster), self.revision, self._unready(member), previous)
         return self.observed(cluster) if member.exists else self._running(cluster)
 
     def observed(self, cluster: str) -> Stamp | None:
@@ -191,7 +211,8 @@ class FleetRollout:
             return None
         revision = access.text(child, *_REVISION)
         unready = access.text(child, *_UNREADY)
-        return Stamp(stamped(spec), revision, unready if unready == revision else "")
+        kept = unready if unready == revision else ""
+        return Stamp(stamped(spec), revision, kept, access.text(child, *_PREVIOUS))
 
     def _child(self, cluster: str) -> Json:
         """Return a cluster's child, {} where there is none. An unchanged one is decoded once."""
@@ -242,11 +263,18 @@ class FleetRollout:
             old = not member.updated and member.revision == self._stable
             if runs is None or not (old or member.untouched):
                 continue
-            runs = replace(runs, unready=runs.revision)
+            runs = replace(runs, unready=runs.revision, previous="")
             first = found.setdefault(self._overrides(member.cluster), runs)
             if first and self._with_defaults(first.spec) != self._with_defaults(runs.spec):
                 found[self._overrides(member.cluster)] = None
         return found
+
+    def _previous_of(self, member: FleetCluster) -> str:
+        """Return the mark of the edit in which a child takes the revision, or took it."""
+        if not member.exists:
+            return ""
+        is_there = member.updated and member.revision == self.revision
+        return access.text(self._child(member.cluster), *_PREVIOUS) if is_there else self._previous
 
     def _unready(self, member: FleetCluster) -> str:
         """Return the mark of a child that takes the edit unready; it keeps it until it works."""
@@ -309,11 +337,14 @@ class FleetRollout:
             return self._before
         if not self.members:
             return {}
+        known = {"previous": self._previous} if self._previous else {}
+        # An edit that changes no cluster has no wave.
+        waves_ = {"wave": self.decision.wave, "waves": self.decision.waves}
         return {
             "revision": self.revision,
+            **known,
             "state": str(self.decision.state),
-            "wave": self.decision.wave,
-            "waves": self.decision.waves,
+            **(waves_ if self.decision.waves else {}),
             "updated": sum(1 for m in self.members if m.updated and m.settled),
             "waiting": list(self.decision.waiting[:_MOST]),
         }
@@ -328,6 +359,8 @@ class FleetRollout:
         state = self.decision.state
         if state is State.DONE:
             said = f"Every selected cluster has revision {self.revision}."
+            if not self.decision.waves:
+                said = f"Revision {self.revision} changes nothing on the selected clusters."
             return Condition(kind, TRUE, str(state), said)
         return Condition(kind, FALSE, str(state), " ".join(self._sentences(state)))
 
@@ -376,7 +409,8 @@ class FleetRollout:
         yield (
             f"kubectl describe kvot -n {self.tier.namespace} {child} says why. It goes on when that"
             " tier is ready. Correct the edit or set it back; or take the cluster out of the fleet:"
-            " remove a label of spec.clusterSelector from its InferenceCluster."
+            " remove a label of spec.clusterSelector from its InferenceCluster (what runs there"
+            " stays; see spec.removal)."
         )
 
 

@@ -85,9 +85,11 @@ class RolloutStatus(ApiModel):
     state: Literal["Progressing", "Paused", "Halted", "Done"]
     """Progressing: goes on by itself. Paused: by `spec.rollout.paused`. Halted: a cluster does not
     work with the edit. Done: every cluster has it."""
-    wave: Count
-    """Number of the present wave."""
-    waves: Count
+    previous: Annotated[str, f.text(most=63)] | None = None
+    """Revision of the fleet's spec before its last edit."""
+    wave: Count | None = None
+    """Number of the present wave. Absent where the edit changes no cluster."""
+    waves: Count | None = None
     """Number of waves."""
     updated: Count
     """Clusters that work with the edit."""

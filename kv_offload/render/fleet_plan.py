@@ -53,19 +53,42 @@ def staying(now: Document, new: Document, given: Sequence[Document]) -> dict[str
 
 
 def membership(now: Document, new: Document, given: Sequence[Document]) -> Iterator[Effect]:
-    """Yield the clusters that leave and join the fleet, and whose child is kept."""
+    """Yield the clusters that leave and join the fleet, and what becomes of each child."""
     before, after = clusters(now, given), clusters(new, given)
-    for name in sorted(before.keys() - after.keys()):
-        users = _users(now, name, given)
-        if users:
-            why = f"Its child stays as it is until nothing uses it: {', '.join(users)}."
-        elif users is None:
-            why = "Its child goes, unless something uses it: then it stays until nothing does."
-        else:
-            why = f"Nothing uses it: its agents go{_memory(_child(now, name, given))}."
-        yield Effect(Verb.LEAVES, name, why)
+    gone = before.keys() - after.keys()
+    if _removes(new):
+        gone |= _kept(now, given) - after.keys()
+    for name in sorted(gone):
+        yield Effect(Verb.LEAVES, name, _leaves(now, new, name, given))
     for name in sorted(after.keys() - before.keys()):
         yield Effect(Verb.JOINS, name, "It gets a child tier.")
+
+
+def _leaves(now: Document, new: Document, name: str, given: Sequence[Document]) -> str:
+    users = _users(now, name, given)
+    named = f": {', '.join(users)}" if users else ""
+    if not _removes(new):
+        used = f" It is used by{named.removeprefix(':')}." if users else ""
+        return f"Its child stays as it is, with its cache: spec.removal is Keep.{used}"
+    if users:
+        return f"Its child stays as it is until nothing uses it{named}."
+    if users is None:
+        return "Its child goes, unless something uses it: then it stays until nothing does."
+    return f"Nothing uses it: its agents go{_memory(_child(now, name, given))}."
+
+
+def _removes(tier: Document) -> bool:
+    return access.text(tier, "spec", "removal") == "Remove"
+
+
+def _kept(now: Document, given: Sequence[Document]) -> set[str]:
+    """Return the clusters that the fleet keeps now: those of given children that match no more."""
+    there = {
+        access.text(document, "metadata", "name")
+        for document in given
+        if document.get("kind") == "InferenceCluster"
+    }
+    return {name for name in there - clusters(now, given).keys() if _child(now, name, given)}
 
 
 def rollout(

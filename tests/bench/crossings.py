@@ -29,7 +29,7 @@ ROOT = f"{Path(function.__file__).parent}/"
 # Lowered whenever a change takes something away.
 BUDGET = {
     "known tier": {"calls": 1282, "files": 680, "rooms": 326, "objects": 139, "classes": 73},
-    "new tier": {"calls": 1525, "files": 735, "rooms": 360, "objects": 166, "classes": 78},
+    "new tier": {"calls": 1527, "files": 735, "rooms": 360, "objects": 166, "classes": 78},
 }
 
 

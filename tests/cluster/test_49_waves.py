@@ -240,7 +240,7 @@ def test_override_changes_the_clusters_that_it_names(world: Fleet, watched: Watc
     assert sizes == {**dict.fromkeys(NAMES, 8), "wave-c": 4}
 
 
-def test_selector_edit_keeps_what_is_used(world: Fleet, watched: Watched):
+def test_selector_edit_empties_no_cluster(world: Fleet, watched: Watched):
     used = deployment("waved", "waves", "wave-f")
     with world.applied(used):
         world.until_ready(used)
@@ -251,6 +251,14 @@ def test_selector_edit_keeps_what_is_used(world: Fleet, watched: Watched):
             )
         selector = {"clusterSelector": {"matchLabels": {"stage": "first"}}}
         world.api.patch(waves("six"), {"spec": selector})
+
+        def says_so() -> bool:
+            world.touch(waves("six"))
+            text = world.get(waves("six")).get("status", {}).get("cluster")
+            return text == "3/3 clusters, 3 kept" and set(watched.children()) == set(NAMES)
+
+        world.rig.until(says_so, "three clusters are kept", 120, every=1)
+        world.api.patch(waves("six"), {"spec": {"removal": "Remove"}})
         kept = {*NAMES[:3], "wave-f"}
 
         def left() -> bool:

@@ -19,6 +19,7 @@ XRDS = {
 # Field -> message of the rule that only a fleet has it, and a value.
 OF_FLEETS: dict[str, tuple[str, object]] = {
     "rollout": ("rollout may only be set with clusterSelector", {}),
+    "removal": ("removal may only be set with clusterSelector", "Keep"),
     "clusterOverrides": ("clusterOverrides may only be set with clusterSelector", []),
 }
 _ENGINES = "spec.template.spec.engines"

@@ -44,6 +44,8 @@ EDITS: dict[str, Document] = {
     "half is enough": {"readiness": {"minAvailable": "50%"}},
     "select prod": {"clusterSelector": {"matchLabels": {"fleet": "prod"}}},
     "select test": {"clusterSelector": {"matchLabels": {"fleet": "test"}}},
+    "remove": {"removal": "Remove"},
+    "keep": {"removal": "Keep"},
     "paused": {"rollout": {"paused": True}},
     "canary": {"rollout": {"waves": [{"matchLabels": {"ring": "canary"}}, {"clusters": 1}]}},
     "two at once": {"rollout": {"maxUnavailable": 2}},
@@ -116,6 +118,7 @@ class Play:
             self.world.store.edit(("InferenceCluster", "", cluster), labels=_labels(cluster, fleet))
 
     def do_unregister(self, cluster: str, foreground: bool) -> None:
+        self.rules.emptied.add(cluster)
         self.world.store.delete(("InferenceCluster", "", cluster), foreground=foreground)
 
     def do_declare(self, name: str, backend: str, update: str) -> None:
@@ -144,8 +147,10 @@ class Play:
         change = EDITS[edit]
         if change.keys() & {"lmcache", "image"} and tier["spec"]["backend"] != "LMCache":
             return
-        if change.keys() & {"clusterSelector", "rollout"} and name != "wide":
+        if change.keys() & {"clusterSelector", "rollout", "removal"} and name != "wide":
             return
+        if edit == "remove":
+            self.rules.emptied.add(name)
         if edit in REFUSED:
             self.rules.spoilt.add(name)
         spec = {k: v for k, v in tier["spec"].items() if k != "crossplane"}
@@ -426,6 +431,7 @@ _WAVES: _Theme = (
 _LEAVES: _Theme = (
     (4, lambda r: Act("label", (r.choice(CLUSTERS), r.choice(("prod", "test", "none"))))),
     (3, _edit("select test", "select prod", "closed", "open", "invalid")),
+    (3, lambda r: Act("edit", ("wide", r.choice(("remove", "remove", "keep"))))),
     (2, lambda r: Act("register", (r.choice(CLUSTERS), r.choice(("prod", "test"))))),
     (3, lambda r: Act("unregister", (r.choice(CLUSTERS), r.random() < 0.5))),
     (3, lambda r: Act("remove", (_tier(r), r.random() < 0.3))),

@@ -52,14 +52,15 @@ def _is_fleet(tier: Document) -> bool:
 
 def _stamped(tier: Document) -> Document:
     """Return what of a tier's spec a fleet gives its children."""
-    own = ("clusterSelector", "rollout", "crossplane", "inferenceClusterRef")
+    own = ("clusterSelector", "rollout", "removal", "crossplane", "inferenceClusterRef")
     return {key: value for key, value in tier["spec"].items() if key not in own}
 
 
 class Rules:
     """`written_for`: by consumer, what its author had written when its engine was written last.
 
-    `spoilt`: tiers that somebody gave a spec that may be refused.
+    `spoilt`: tiers that somebody gave a spec that may be refused. `emptied`: fleets that somebody
+    told to Remove, and clusters that somebody has unregistered.
     """
 
     def __init__(self, play: "Play") -> None:
@@ -67,6 +68,7 @@ class Rules:
         self.world = play.world
         self.written_for: dict[str, Wish] = {}
         self.spoilt: set[str] = set()
+        self.emptied: set[str] = set()
         self.stores: dict[tuple[str, str, str], Any] = {}
         # Consumers that had their turn, until their pods are up, and their tiers' remote names.
         self.rolled: dict[str, str] = {}
@@ -127,6 +129,10 @@ class Rules:
         began = self.world.core.began[tier]
         if self.seen.get(used, began) < began and self.world.store.is_used(used):
             self.broken(f"{tier[2]} drops {name} while {used[2]} is used")
+        if part["kind"] == "KVOffloadTier":
+            cluster = part["spec"]["inferenceClusterRef"]["name"]
+            if not {tier[2], cluster} & self.emptied and not is_deleted(part):
+                self.broken(f"{tier[2]} empties {cluster}, and nobody asked for it")
 
     def child_is_written(self, fleet: Key, before: Document, after: Document) -> None:
         """An edit reaches a cluster: not while it does not work yet where it came before."""
@@ -168,6 +174,17 @@ class Rules:
         cluster = self.world.store.documents[("InferenceCluster", "", name)]
         made_for = child["metadata"].get("annotations", {}).get(names.ANNOTATION_CLUSTER)
         return made_for not in (None, cluster["metadata"]["uid"])
+
+    def is_there(self, child: Document) -> bool:
+        """Whether a child's cluster is there to stay, selected or not."""
+        name = child["spec"]["inferenceClusterRef"]["name"]
+        cluster = self.world.store.get(("InferenceCluster", "", name))
+        return (
+            cluster is not None
+            and not is_deleted(cluster)
+            and not is_deleted(child)
+            and not self.is_of_another(child)
+        )
 
     def clusters_of(self, fleet: Document) -> set[str]:
         """Return the clusters that a fleet selects, and nobody deletes."""
@@ -401,10 +418,12 @@ class Rules:
             for cluster, child in children.items()
             if self.world.store.is_used(key_of(child))
         }
+        if tier["spec"].get("removal") != "Remove":
+            kept |= {cluster for cluster, child in children.items() if self.is_there(child)}
         if children.keys() != clusters | kept:
             self.broken(
                 f"{key[2]} has children on {sorted(children)}, and its clusters are"
-                f" {sorted(clusters)}, in use {sorted(kept)}"
+                f" {sorted(clusters)}, kept {sorted(kept)}"
             )
         waits = [
             name
@@ -421,7 +440,7 @@ class Rules:
             self.broken(f"{key[2]}: the edit does not reach {sorted(waits)}: {said}")
         if (status(tier, "RolledOut") == "True") and waits:
             self.broken(f"{key[2]} says RolledOut, and {sorted(waits)} wait")
-        works = bool(children) and all(
+        works = bool(clusters) and all(
             status(child, "Ready") == "True" and status(child, "Accepted") != "False"
             for child in children.values()
         )

@@ -57,7 +57,7 @@ ROWS: list[tuple[str, str, list[Any], list[Any]]] = [
             [{"clusterSelector": {"matchLabels": {}}, field: value}],
             [{"inferenceClusterRef": {"name": "a"}, field: value}],
         )
-        for field, value in {"rollout": {}, "clusterOverrides": []}.items()
+        for field, value in {"rollout": {}, "removal": "Keep", "clusterOverrides": []}.items()
     ),
     *(
         (

@@ -1012,11 +1012,86 @@ SHRINKING = {
 def test_child_in_use_is_kept(name: str) -> None:
     used, resolved, left = SHRINKING[name]
     both = {"clusters": [d.cluster("us"), d.cluster("eu")]}
-    observed = observe(call(d.tier(**FLEET), required=both))
+    fleet = d.tier(**FLEET, removal="Remove")
+    observed = observe(call(fleet, required=both))
     observed = in_use(observed, "tier-us") if used else observed
     required = {"clusters": [d.cluster("eu")]} if resolved else {}
-    got = call(d.tier(**FLEET), required=required, observed=observed)
+    got = call(fleet, required=required, observed=observed)
     assert sorted(got.desired) == left
+    assert set(got.requirements) == {"clusters"}, "nobody else is looked up"
+
+
+BY_NAME = "cluster/us"
+US = d.cluster("us")
+US_GOES = d.cluster("us")
+US_GOES["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+US_AGAIN = d.cluster("us")
+US_AGAIN["metadata"]["uid"] = "second"
+# A fleet on "eu" and "us", whose selector no longer matches "us":
+# (spec.removal, is the child in use, what "us" is looked up as) -> what is desired, and is said
+REMOVAL: dict[str, tuple[str | None, bool, list[Any] | None, list[str], str]] = {
+    "by default it stays": (None, False, [US], ["tier-eu", "tier-us"], "Keeps 1 cluster that spec"),
+    "Keep": ("Keep", False, [US], ["tier-eu", "tier-us"], "Keeps 1 cluster that spec"),
+    "not looked up yet": (None, False, None, ["tier-eu", "tier-us"], "Keeps 1 cluster that spec"),
+    "Remove": ("Remove", False, None, ["tier-eu"], ""),
+    "Remove, in use": (
+        *("Remove", True, None),
+        ["tier-eu", "tier-us", "usage-fleet"],
+        "Keeps 1 cluster that left the fleet, with the spec that each has, while a Usage protects",
+    ),
+    "the cluster is being deleted": (None, False, [US_GOES], ["tier-eu"], ""),
+    "the cluster is gone": (None, False, [], ["tier-eu"], ""),
+    "declared again": (None, False, [US_AGAIN], ["tier-eu"], ""),
+    "gone, in use": (
+        *(None, True, []),
+        ["tier-eu", "tier-us", "usage-fleet"],
+        "Keeps 1 cluster that left the fleet, with the spec that each has, while a Usage protects",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REMOVAL)
+def test_selector_edit_empties_no_cluster(name: str) -> None:
+    removal, used, found, want, said = REMOVAL[name]
+    fleet = d.tier(**FLEET, **({"removal": removal} if removal else {}))
+    observed = observe(call(fleet, required=BOTH))
+    if found == [US_AGAIN]:
+        observed = stamped_for(observed, annotations=FOR_THE_FIRST)
+    observed = in_use(observed, "tier-us") if used else observed
+    looked_up = {} if found is None else {BY_NAME: found}
+    got = call(fleet, required=ONLY_EU | looked_up, observed=observed)
+    assert sorted(got.desired) == want
+    assert got.messages["ClusterResolved"].startswith(said)
+    assert bool(got.messages["ClusterResolved"]) == bool(said)
+    if removal != "Remove":
+        assert got.requirements[BY_NAME]["name"] == "us"
+    if "tier-us" in want:
+        assert got.desired["tier-us"]["spec"] == observed["tier-us"]["spec"]
+
+
+def test_child_told_to_go_is_not_kept() -> None:
+    observed = observe(call(d.tier(**FLEET), required=BOTH))
+    observed["tier-us"] = terminating(observed["tier-us"])
+    got = call(d.tier(**FLEET), required=ONLY_EU | {BY_NAME: [US]}, observed=observed)
+    assert sorted(got.desired) == ["tier-eu"]
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_fleet_that_matches_nothing_is_not_ready_beside_what_it_keeps(used: bool) -> None:
+    observed = observe(call(d.tier(**FLEET), required=BOTH))
+    observed = in_use(observed, "tier-us") if used else observed
+    found = {"clusters": [], BY_NAME: [US], "cluster/eu": []}
+    got = call(d.tier(**FLEET), required=found, observed=observed)
+    assert "tier-us" in got.desired
+    assert got.conditions["ClusterResolved"] == ("False", "NoMatchingClusters")
+    assert got.conditions["RolledOut"] == ("False", "NoMatchingClusters")
+    assert got.messages["ClusterResolved"] == (
+        "spec.clusterSelector.matchLabels: no InferenceCluster carries these labels. Keeps 1"
+        " cluster that spec.clusterSelector no longer matches, with the spec that each has: us. To"
+        " take off those that nothing uses, set spec.removal to Remove."
+    )
+    assert (got.composite_ready, got.status["cluster"]) == ("FALSE", "0/0 clusters, 1 kept")
+    assert "rollout" not in got.status
 
 
 @pytest.mark.parametrize("name", SHRINKING)
@@ -1076,7 +1151,11 @@ AWAY = without(DEFERRED, "tier-us")
 # How a child leaves "us": (observed, required) -> what is desired.
 PARTING: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "its ProviderConfig is held first": (stamped(), LEAVING, ["hold-us", "tier-eu", "tier-us"]),
-    "also where the cluster is gone": (stamped(), ONLY_EU, ["hold-us", "tier-eu", "tier-us"]),
+    "also where the cluster is gone": (
+        stamped(),
+        ONLY_EU | {"cluster/us": []},
+        ["hold-us", "tier-eu", "tier-us"],
+    ),
     "until the provider has looked": (
         DEFERRED | {"hold-us": without(DEFERRED["hold-us"], "status")},
         LEAVING,

@@ -204,7 +204,7 @@ def test_halt_says_who_and_what_to_type() -> None:
         " other clusters keep their revision. kubectl describe kvot -n modelplane-system"
         " chat-a-3c1b418850 says why. It goes on when that tier is ready. Correct the edit or set"
         " it back; or take the cluster out of the fleet: remove a label of spec.clusterSelector"
-        " from its InferenceCluster."
+        " from its InferenceCluster (what runs there stays; see spec.removal)."
     )
 
 
@@ -718,11 +718,13 @@ def test_cluster_that_joins_a_paused_fleet_gets_no_hand_edit() -> None:
 
 @dataclass
 class OverriddenWorld(World):
-    """A fleet whose clusters with the label `big` have an override."""
+    """A fleet whose clusters with the label `big` have an override, of `size`."""
+
+    size: int = 999
 
     def fleet(self) -> Document:
         made = super().fleet()
-        spec = {"lmcache": {"l1": {"sizeGiB": 999}}}
+        spec = {"lmcache": {"l1": {"sizeGiB": self.size}}}
         made["spec"]["clusterOverrides"] = [{"matchLabels": {"big": "yes"}, "spec": spec}]
         return made
 
@@ -777,4 +779,45 @@ def test_cluster_that_is_kept_while_in_use_is_named_and_not_counted() -> None:
     assert world.got is not None
     assert world.got.conditions["RolledOut"] == ("True", "Done")
     assert world.got.messages["RolledOut"].startswith("Every selected cluster has revision")
-    assert world.got.messages["ClusterResolved"].endswith("a Usage protects its tier: b.")
+    assert (
+        "no longer matches, with the spec that each has: b. "
+        in (world.got.messages["ClusterResolved"])
+    )
+    assert world.status["cluster"] == "3/3 clusters, 1 kept"
+
+
+def test_override_that_is_set_back_reaches_one_cluster_first() -> None:
+    """The clusters without the override ran the old revision all along: they prove nothing."""
+    clusters = {name: {} for name in "ab"} | {name: {"big": "yes"} for name in "cdef"}
+    world = OverriddenWorld(clusters, rollout={"maxUnavailable": "100%"})
+    world.steps(2)
+    first = world.status["rollout"]["revision"]
+    world.size = 500
+    world.steps(3)
+    assert (world.sizes(), world.state()[0]) == ("200 200 500 500 500 500", "Done")
+    assert world.status["rollout"]["previous"] == first
+    world.size = 999
+    world.step()
+    assert world.sizes() == "200 200 999 500 500 500"
+    world.says["c", "v1"] = "starts"
+    world.answer()
+    world.step()
+    assert world.sizes() == "200 200 999 500 500 500", "c has not answered yet"
+    del world.says["c", "v1"]
+    world.answer()
+    world.steps(2)
+    assert (world.sizes(), world.state()[0]) == ("200 200 999 999 999 999", "Done")
+    assert world.status["rollout"]["revision"] == first
+
+
+def test_override_of_no_cluster_has_no_wave() -> None:
+    world = OverriddenWorld({name: {} for name in "ab"})
+    world.steps(2)
+    world.size = 500
+    world.step()
+    assert world.got is not None
+    rollout = world.got.status["rollout"]
+    assert (rollout["state"], rollout.get("waves")) == ("Done", None)
+    assert world.got.messages["RolledOut"] == (
+        f"Revision {rollout['revision']} changes nothing on the selected clusters."
+    )

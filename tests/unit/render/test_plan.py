@@ -236,12 +236,32 @@ def test_effects_of_a_fleet_edit(name: str) -> None:
 def test_plan_of_a_fleet_says_what_is_lost() -> None:
     found = plan.plan(FLEET, edited(FLEET, **MORE), [*SIX, child("a", 600)], "tier.yaml")
     assert found[0].why == "3 agents of a restart with 600 GiB of blocks in memory"
-    narrow = edited(FLEET, clusterSelector={"matchLabels": {"stage": "first"}})
+    narrow = edited(FLEET, clusterSelector={"matchLabels": {"stage": "first"}}, removal="Remove")
     given = [*SIX, child("c", 600), child("d", 600), used("d", "team-a")]
     why = {e.what: e.why for e in plan.plan(FLEET, narrow, given, "tier.yaml")}
     assert why["c"] == "Nothing uses it: its agents go with 600 GiB of blocks in memory."
     assert why["d"] == "Its child stays as it is until nothing uses it: ModelReplica/team-a/qwen."
     assert why["e"].startswith("Its child goes, unless something uses it")
+
+
+def test_plan_says_what_stays_on_a_cluster_that_leaves() -> None:
+    narrow = edited(FLEET, clusterSelector={"matchLabels": {"stage": "first"}})
+    given = [*SIX, child("c", 600), child("d", 600), used("d", "team-a")]
+    why = {e.what: e.why for e in plan.plan(FLEET, narrow, given, "tier.yaml")}
+    kept = "Its child stays as it is, with its cache: spec.removal is Keep."
+    assert why == {
+        "c": kept,
+        "d": f"{kept} It is used by ModelReplica/team-a/qwen.",
+        "e": kept,
+        "f": kept,
+    }
+    found = plan.plan(
+        narrow, {**narrow, "spec": {**narrow["spec"], "removal": "Remove"}}, given, ""
+    )
+    assert {e.what: e.why for e in found} == {
+        "c": "Nothing uses it: its agents go with 600 GiB of blocks in memory.",
+        "d": "Its child stays as it is until nothing uses it: ModelReplica/team-a/qwen.",
+    }
 
 
 # (allowedNamespaces as they are, as they become) -> who is shut out
@@ -277,7 +297,7 @@ def test_plan_says_that_agents_of_left_nodes_go_at_once() -> None:
 
 def test_a_usage_of_the_deprecated_group_does_not_show_that_a_tier_is_unused() -> None:
     old = {**used("a", "team-a"), "apiVersion": "apiextensions.crossplane.io/v1beta1"}
-    away = edited(FLEET, clusterSelector={"matchLabels": {"gpu": "none"}})
+    away = edited(FLEET, clusterSelector={"matchLabels": {"gpu": "none"}}, removal="Remove")
     why = {e.what: e.why for e in plan.plan(FLEET, away, [*SIX, child("a", 9), old], "tier.yaml")}
     assert "unless something uses it" in why["a"]
 
