@@ -17,7 +17,7 @@ from function.api.cluster import InferenceClusterSpec
 from function.api.input import Input
 from function.backends.registry import Registry
 from function.composers import conditions as c
-from function.composers import fleet, tier_names
+from function.composers import fleet, tier_conflicts, tier_names
 from function.composers.refusal import refused
 from function.composers.usage import is_in_use
 from function.edge.answer import (
@@ -35,9 +35,11 @@ from function.edge.answer import (
 from function.edge.request import Call
 from function.kube import access
 from function.kube.access import Json
+from function.problems import cut
 
 CONDITION_TIERS = "KVOffloadTiersReady"
 REASON_NO_TIERS = "NoTiers"
+REASON_CONFLICT = "TierConflict"
 
 # Modelplane keeps the kubeconfigs of existing clusters there.
 SECRET_NAMESPACE = names.TIER_NAMESPACE
@@ -45,13 +47,16 @@ PROVIDER_CONFIG_KEY = "clusterproviderconfig"
 REQUIRED_TIERS = "tiers"
 REQUIRED_SCHEMA = "inferencecluster"
 
+# Of the conflicts in a message, in characters.
+_LONGEST = 2048
+
 _LEAVES = (
     "ClusterProviderConfig {} is being deleted: what runs on the cluster stays, and nothing new is"
     " composed there until the last Object that uses it is gone and it is made again."
 )
 
 
-def compose(call: Call, step_input: Input, _: Registry) -> Answer:
+def compose(call: Call, step_input: Input, backends: Registry) -> Answer:
     """Compose the ClusterProviderConfig of an existing cluster, and a child per inline tier."""
     document = call.composite
     name = access.text(document, "metadata", "name")
@@ -83,7 +88,8 @@ def compose(call: Call, step_input: Input, _: Registry) -> Answer:
     # would keep it for ever.
     named = {"providerConfigRef": {"name": name}} if there else {}
     answer.status = {**named, "kvOffloadTiers": rows}
-    answer.conditions.append(_tiers_condition(rows, why, sorted(kept)))
+    clash = tier_conflicts.of_documents([*(tiers | kept).values()], backends)
+    answer.conditions.append(_tiers_condition(rows, why, sorted(kept), clash))
     answer.ready = all(r.ready for r in answer.resources.values())
     settled = TTL_WITH_REQUIREMENTS if removed else TTL_SETTLED
     answer.ttl = settled if answer.ready else TTL_UNSETTLED
@@ -122,7 +128,7 @@ def _inline_row(tier: str, child: Json, ready: bool) -> Json:
     }
 
 
-def report(call: Call, _: Input, __: Registry) -> Answer:
+def report(call: Call, _: Input, backends: Registry) -> Answer:
     """Report the tiers on a cluster that another function composes, in conditions."""
     name = call.composite_value("metadata", "name")
     tiers = call.required(REQUIRED_TIERS)
@@ -137,7 +143,9 @@ def report(call: Call, _: Input, __: Registry) -> Answer:
     here = [t for t in tiers if _cluster_of(t) == name]
     rows = sorted((_row(t) for t in here), key=lambda row: row["name"])
     why = {row["name"]: tier_names.unready(t) for t in here for row in (_row(t),)}
-    answer.conditions = [_tiers_condition(rows, why)]
+    stay = [t for t in here if not access.text(t, "metadata", "deletionTimestamp")]
+    clash = tier_conflicts.of_documents(stay, backends)
+    answer.conditions = [_tiers_condition(rows, why, (), clash)]
     if call.declares_status(REQUIRED_SCHEMA, "kvOffloadTiers"):
         answer.status = {"kvOffloadTiers": rows}
     settled = all(row["ready"] for row in rows)
@@ -161,12 +169,15 @@ def _provider_config(name: str, secret: str, key: str) -> Json:
 
 
 def _tiers_condition(
-    rows: list[Json], why: Mapping[str, str], kept: Sequence[str] = ()
+    rows: list[Json],
+    why: Mapping[str, str],
+    kept: Sequence[str] = (),
+    clash: Sequence[str] = (),
 ) -> Condition:
     """Return the condition of all tiers of a cluster.
 
     `why`: what keeps each from being ready. `kept`: the tiers that are no longer declared, and go
-    when nothing uses them.
+    when nothing uses them. `clash`: what two tiers cannot both have.
     """
     if not rows:
         return Condition(CONDITION_TIERS, TRUE, REASON_NO_TIERS)
@@ -176,6 +187,11 @@ def _tiers_condition(
             f". No longer in spec.kvOffloadTiers, and kept until nothing uses it: {', '.join(kept)}"
         )
     waiting = [row["name"] for row in rows if not row["ready"]]
+    if clash:
+        said = cut("; ".join(clash), _LONGEST)
+        late = f". Not ready yet: {', '.join(waiting)}" if waiting else ""
+        message = f"Two tiers cannot have the same: {said}. Change or remove one{late}{message}"
+        return Condition(CONDITION_TIERS, FALSE, REASON_CONFLICT, message)
     if waiting:
         said = ", ".join(f"{name} ({why[name].removesuffix('.')})" for name in waiting)
         message = f"Not ready yet: {said}{message}"

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from function import names
+from function.backends.registry import BACKENDS
+from function.composers import tier_conflicts
 from function.composers.conditions import TIER_CONDITIONS
 from function.contract.image_reference import ImageReference
 from function.kube import access
@@ -75,6 +77,7 @@ class _Examination:
             *self.of_kinds(),
             *self.of_functions(),
             *self.of_webhooks(),
+            *self.of_clusters(),
         ]
         ours = [c for c in self.composites if _condition(c)]
         examined = self.healthy + len(ours) + len(list(filter(None, self.stepped().values())))
@@ -259,6 +262,18 @@ class _Examination:
         elif access.condition(ours, "Healthy").get("status") != "True":
             said = access.condition(ours, "Healthy").get("message", "")
             yield _problem(ours, f"is not healthy: {said}")
+
+    def of_clusters(self) -> Iterator[Finding]:
+        """Yield what two tiers of one cluster cannot both have."""
+        here: dict[str, list[Document]] = defaultdict(list)
+        for tier in self.by_kind["KVOffloadTier"]:
+            cluster = access.text(tier, "spec", "inferenceClusterRef", "name")
+            if cluster and not access.text(tier, "metadata", "deletionTimestamp"):
+                here[cluster].append(tier)
+        for cluster, tiers in sorted(here.items()):
+            for said in tier_conflicts.of_documents(tiers, BACKENDS):
+                message = f"two tiers cannot have the same: {said}. Change or remove one."
+                yield Finding(True, f"InferenceCluster {cluster}", message)
 
     def of_webhooks(self) -> Iterator[Finding]:
         """Yield webhooks of others that may change what we compose, or who asks for it."""

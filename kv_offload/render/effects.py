@@ -41,6 +41,7 @@ class Verb(StrEnum):
     SHUT_OUT = "may no longer use the tier"
     LEAVES = "leaves the fleet"
     JOINS = "joins the fleet"
+    CONFLICTS = "conflicts with"
     WAVE = "takes the edit"
     ADDED = "added"
     REMOVED = "removed"

@@ -12,19 +12,16 @@ from typing import Any
 from rich.text import Text
 from rich.tree import Tree
 
-from function.backends.registry import BACKENDS
+from function import names
 from function.composers import overrides, pinned, tier_plan
-from function.composers.fleet_rollout import stamped
 from function.composers.tier_plan import TierPlan
 from function.contract.backend import Part
-from function.edge.structs import encode
+from function.kube import access
 from function.problems import Problem
-from kv_offload.render import fleet_plan
+from kv_offload.render import fleet_plan, meetings
 from kv_offload.render.effects import REFUSALS, Document, Effect, Verb, agent_keys, compare
 from kv_offload.render.files import InputError
-
-# Stands for each cluster of a fleet.
-_CLUSTER = "any"
+from kv_offload.render.planned import named, planned
 
 
 def plan(now: Document, new: Document, given: Sequence[Document], file: str) -> list[Effect]:
@@ -36,10 +33,10 @@ def plan(now: Document, new: Document, given: Sequence[Document], file: str) -> 
     for document in (now, new):
         if document.get("kind") != "KVOffloadTier":
             raise InputError(f"{file}: kind is {document.get('kind')}, expected KVOffloadTier")
-    names = [_named(document, file) for document in (now, new)]
-    if names[0] != names[1]:
+    titles = [named(document, file) for document in (now, new)]
+    if titles[0] != titles[1]:
         raise InputError(
-            f"{file}: the documents are of {'/'.join(names[0])} and {'/'.join(names[1])}:"
+            f"{file}: the documents are of {'/'.join(titles[0])} and {'/'.join(titles[1])}:"
             " compare two versions of one tier"
         )
     refused = _judged(now, new, given, file)
@@ -49,13 +46,14 @@ def plan(now: Document, new: Document, given: Sequence[Document], file: str) -> 
         *refused,
         *fleet_plan.shut_out(now, new, given),
         *fleet_plan.membership(now, new, given),
+        *_conflicts(new, given),
         *_changes(now, new, given),
     ]
 
 
 def _judged(now: Document, new: Document, given: Sequence[Document], file: str) -> list[Effect]:
     """Return what refuses the edit. Raise InputError if `now` is not valid."""
-    before, after = _planned(now, given), _planned(new, given)
+    before, after = planned(now, given), planned(new, given)
     if isinstance(before, tier_plan.InvalidTier):
         lines = "\n".join(f"  {problem}" for problem in before.problems)
         raise InputError(f"{file}: the tier of --now is not valid:\n{lines}")
@@ -63,6 +61,27 @@ def _judged(now: Document, new: Document, given: Sequence[Document], file: str) 
         return [_refused(problem) for problem in after.problems]
     together = fleet_plan.conflicts(now, new, given)
     return [*together, *_immutable(before, after), *_pinned(before, after)]
+
+
+def _conflicts(new: Document, given: Sequence[Document]) -> Iterator[Effect]:
+    """Yield what the edited tier and another one of its cluster cannot both have.
+
+    Its own document as it is, and a fleet's children, are given too, and are no others.
+    """
+    place, name = named(new, "")
+
+    def is_own(document: Document) -> bool:
+        labels = access.texts(document, "metadata", "labels")
+        known = access.text(document, "metadata", "name"), labels.get(names.LABEL_FLEET)
+        is_tier = document.get("kind") == "KVOffloadTier"
+        return is_tier and access.text(document, "metadata", "namespace") == place and name in known
+
+    others = [document for document in given if not is_own(document)]
+    for conflict in meetings.conflicts([*others, new]):
+        both = conflict.first, conflict.second
+        if f"{place}/{name}" in both:
+            (other,) = (each for each in both if each != f"{place}/{name}")
+            yield Effect(Verb.CONFLICTS, other, conflict.message)
 
 
 def _changes(now: Document, new: Document, given: Sequence[Document]) -> list[Effect]:
@@ -79,70 +98,21 @@ def _changes(now: Document, new: Document, given: Sequence[Document]) -> list[Ef
             overrides.matching(document.get("spec") or {}, labels) for document in (now, new)
         )
         groups.setdefault(places, []).append(name)
-    for (was, becomes), names in (groups or {((), ()): []}).items():
-        before, after = _planned(now, given, was), _planned(new, given, becomes)
+    for (was, becomes), members in (groups or {((), ()): []}).items():
+        before, after = planned(now, given, was), planned(new, given, becomes)
         if isinstance(before, tier_plan.InvalidTier) or isinstance(after, tier_plan.InvalidTier):
             continue  # an override that is not valid is refused before
         effects = list(compare(before, after))
         lost = {e.what for e in effects if e.verb is Verb.RESTARTED} & agent_keys(before)
-        restarts |= dict.fromkeys(names, bool(lost))
+        restarts |= dict.fromkeys(members, bool(lost))
         for effect in effects:
-            found.setdefault(effect, []).extend(names)
+            found.setdefault(effect, []).extend(members)
     everywhere = len(stay)
     changes = [
-        replace(effect, clusters=tuple(sorted(names)) if len(names) < everywhere else ())
-        for effect, names in found.items()
+        replace(effect, clusters=tuple(sorted(where)) if len(where) < everywhere else ())
+        for effect, where in found.items()
     ]
     return [*fleet_plan.turns(now, new, given, restarts), *changes]
-
-
-def _named(document: Document, file: str) -> tuple[str, str]:
-    metadata = document.get("metadata") or {}
-    namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
-    if not namespace or not name:
-        raise InputError(f"{file}: set metadata.name and metadata.namespace")
-    return namespace, name
-
-
-def _planned(
-    document: Document, given: Sequence[Document], positions: Sequence[int] = ()
-) -> TierPlan | tier_plan.InvalidTier:
-    """Return the plan of a tier; for a fleet, of its child on a cluster with these overrides."""
-    namespace, name = _named(document, "")
-    spec = dict(document.get("spec") or {})
-    identity = (namespace, name, spec, encode(spec), BACKENDS)
-    drafted = tier_plan.draft(*identity)
-    if isinstance(drafted, tier_plan.InvalidTier):
-        return drafted
-    if drafted.is_fleet:
-        spec = stamped(overrides.merged(type(drafted.tier.spec), spec, positions))
-        spec["inferenceClusterRef"] = {"name": _CLUSTER}
-        identity = (namespace, name, spec, encode(spec), BACKENDS)
-        drafted = tier_plan.draft(*identity)
-        if isinstance(drafted, tier_plan.InvalidTier):
-            return drafted
-    there, missing = {}, []
-    for need in drafted.needs:
-        wanted = (need.api_version, need.kind, need.namespace, need.object_name)
-        found = next((d for d in given if _identity(d) == wanted), None)
-        if found is None:
-            what = f"{need.kind} {need.namespace}/{need.object_name}"
-            missing.append(Problem(need.path, f"{what} is missing: give its file with --required"))
-        else:
-            there[need.name] = found
-    if missing:
-        return tier_plan.InvalidTier(tuple(missing))
-    return tier_plan.plan(*identity, there)
-
-
-def _identity(document: Document) -> tuple[str, ...]:
-    metadata = document.get("metadata") or {}
-    return (
-        document.get("apiVersion", ""),
-        document.get("kind", ""),
-        metadata.get("namespace") or "",
-        metadata.get("name") or "",
-    )
 
 
 def _refused(problem: Problem) -> Effect:

@@ -49,6 +49,11 @@ def select(plane: Plane, value: str) -> None:
     spec["clusterSelector"] = {"matchLabels": {"fleet": value}}
 
 
+def removed(plane: Plane) -> None:
+    select(plane, "other")
+    plane.composites[FLEET].document["spec"]["removal"] = "Remove"
+
+
 def going(plane: Plane) -> list[str]:
     """What was told to go and did not."""
     found = [document for document in plane.documents() if "Timestamp" in str(document["metadata"])]
@@ -95,6 +100,8 @@ PROGRAMS: dict[str, tuple[int, Act, Act | None, bool]] = {
     "deleted, then no longer selected": (
         2, deleted(foreground=True), lambda plane: select(plane, "other"), False,
     ),
+    "removed, then deleted": (2, removed, deleted(foreground=True), False),
+    "deleted, then removed": (2, deleted(foreground=True), removed, False),
 }  # fmt: skip
 
 
@@ -115,8 +122,8 @@ def test_fleet_tier_leaves_a_cluster_without_deadlock(name: str) -> None:
             plane.settle(TURNS)
         assert going(plane) == [], order
         fleet = plane.composites[FLEET]
-        selected = "other" not in str(fleet.document["spec"])
-        assert children(plane) == ({HERE, *([THERE] if stays else [])} if selected else set())
+        emptied = fleet.document["spec"].get("removal") == "Remove"
+        assert children(plane) == (set() if emptied else {HERE, *([THERE] if stays else [])})
         assert not any(key.startswith("hold-") for key in fleet.composed), order
         configs = {objects.provider_config(o) for o in plane.documents() if objects.is_object(o)}
         assert configs == children(plane)

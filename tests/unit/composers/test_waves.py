@@ -808,6 +808,13 @@ def test_override_that_is_set_back_reaches_one_cluster_first() -> None:
     world.steps(2)
     assert (world.sizes(), world.state()[0]) == ("200 200 999 999 999 999", "Done")
     assert world.status["rollout"]["revision"] == first
+    for size in (500, 999):  # and again
+        world.size = size
+        before = world.sizes().split()
+        world.step()
+        assert world.sizes().split() == [*before[:2], str(size), *before[3:]]
+        world.steps(3)
+        assert world.state()[0] == "Done"
 
 
 def test_override_of_no_cluster_has_no_wave() -> None:

@@ -136,6 +136,10 @@ def test_no_import_cycles() -> None:
     assert circles() == set()
 
 
+# Modules of backends that know none of them.
+SHARED = ("registry", "observer", "monitoring", "node_claims")
+
+
 def test_no_backend_is_imported_outside_its_own_folders() -> None:
     """What only one backend knows stands in its folder, its API module, or the registry's line."""
     homes = {"function.backends", "function.api", "kv_offload.docs"}
@@ -143,7 +147,10 @@ def test_no_backend_is_imported_outside_its_own_folders() -> None:
         if any(name.startswith(home) for home in homes):
             continue
         taken = {other for other in imported(name) if other.startswith("function.backends.")}
-        shared = {f"function.backends.{name}" for name in ("registry", "observer", "monitoring")}
+        shared = {
+            f"function.backends.{name}"
+            for name in ("registry", "observer", "monitoring", "node_claims")
+        }
         assert taken <= shared, f"{name} knows a backend: {taken}"
 
 
