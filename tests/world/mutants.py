@@ -1,7 +1,9 @@
 """Mutants of the code that rolls, holds back, marks and keeps: `python -m tests.world.mutants`.
 
-Each is one change of one file, in a copy of the tree. The world must break a rule with it, or a
-unit test of the composers must fail; one that survives both shows what nobody checks.
+Each is one change of one file, in a copy of the tree. A unit test of the composers must fail with
+it, or the world must break a rule; one that survives both shows what nobody checks. The tests that
+are about the file run first, so that most mutants cost seconds; all of them run where these pass.
+`--only-world` shows what the world alone finds.
 """
 
 import argparse
@@ -18,6 +20,19 @@ _COPIED = ("function", "tests")
 _ROLLOUT, _WAVES = "function/composers/rollout.py", "function/composers/waves.py"
 _FLEET = "function/composers/fleet_rollout.py"
 _CONSUMER = "function/composers/consumer/"
+
+_USAGE, _ADMISSION = "function/composers/usage.py", "function/composers/admission.py"
+
+# The unit tests that are about a file: they run before the others.
+_FIRST = {
+    _ROLLOUT: ("test_wiring_update",),
+    _WAVES: ("test_waves", "test_overrides"),
+    _FLEET: ("test_waves", "test_overrides"),
+    "function/composers/fleet.py": ("test_tier", "test_waves"),
+    _USAGE: ("test_usage", "test_leaving"),
+    _ADMISSION: ("test_usage",),
+}
+_FIRST_OF_CONSUMERS = ("test_decisions", "test_records", "test_consumer", "test_wiring_update")
 
 # (file, what is there, what stands there instead)
 MUTANTS: tuple[tuple[str, str, str], ...] = (
@@ -206,7 +221,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     # A fleet
     (
         "function/composers/fleet.py",
-        "self.clusters = sorted(self.staying | kept)",
+        "self.clusters = sorted(self.staying | stay)",
         "self.clusters = sorted(self.staying)",
     ),
     (
@@ -296,7 +311,82 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "if lingering is None or k in lingering}",
         "if lingering and k in lingering}",
     ),
-    ("function/composers/fleet.py", "bool(self.clusters) and not waiting", "bool(self.clusters)"),
+    ("function/composers/fleet.py", "bool(self.staying) and not waiting", "bool(self.staying)"),
+    ("function/composers/fleet.py", "bool(self.staying) and not waiting", "not waiting"),
+    ("function/composers/fleet.py", 'and self.tier.spec.removal != "Remove"', ""),
+    ("function/composers/fleet.py", "stay = self.used | self.kept if", "stay = self.used if"),
+    (
+        "function/composers/fleet.py",
+        "        if found is None:\n            return True\n        return any(",
+        "        if found is None:\n            return False\n        return any(",
+    ),
+    ("function/composers/fleet.py", "            not leaves and self._st", "            self._st"),
+    (
+        "function/composers/fleet.py",
+        'not leaves and self._stamped_for(name) in ("", uid) for',
+        "not leaves for",
+    ),
+    (
+        "function/composers/fleet.py",
+        "if self.call.observed_value(PREFIX + name, *_DELETION):\n            return False",
+        "if False:\n            return False",
+    ),
+    ("function/composers/fleet.py", "if self.staying else (FALSE", "if self.clusters else (FALSE"),
+    # What an edit leaves as it is, and what proves it
+    (_FLEET, "counts = alike or (is_edit and self._took_edit(m.cluster))", "counts = True"),
+    (_FLEET, "counts = alike or (is_edit and self._took_edit(m.cluster))", "counts = alike"),
+    (_FLEET, "return not self._previous or taken == self._previous", "return True"),
+    (
+        _FLEET,
+        'was = "previous" if before.get("revision") == self.revision else "revision"',
+        'was = "revision"',
+    ),
+    (_FLEET, "if is_there else self._previous", "if False else self._previous"),
+    (_FLEET, "takes = takes and not member.refused", "pass"),
+    (_FLEET, "unready if unready == revision else", "unready if True else"),
+    (_FLEET, "excused=bool(found.unready)", "excused=False"),
+    (_FLEET, "lost=reason in _UNSEEN", "lost=False"),
+    (_FLEET, "failed=judged and reason not in _PASSING", "failed=reason not in _PASSING"),
+    (_FLEET, "passed and not _moves_engines(child)", "passed"),
+    (_FLEET, "spec == wanted or self._with_defaults(spec) ==", "spec == wanted or None =="),
+    (
+        _FLEET,
+        "waiting=()) if self._was_done and stays else found",
+        "waiting=()) if False else found",
+    ),
+    (
+        _FLEET,
+        "if self.labels is None:\n            return self._before",
+        "if False:\n            return {}",
+    ),
+    # A wave's order and size
+    (_WAVES, "max(1, needed(rollout.max_unavailable, everyone))", "max(1, everyone)"),
+    (_WAVES, "(proven or not m.lost)", "True"),
+    (_WAVES, "newcomers = current > 0", "newcomers = True"),
+    (_WAVES, "return not m.done, not m.updated, m.lost", "return not m.done, m.lost"),
+    (_WAVES, "settled, m.ready, m.revision == running", "settled, m.ready"),
+    (_WAVES, "m.cluster in taken and not m.skipped)", "m.cluster in taken)"),
+    (_WAVES, "room -= not member.skipped", "room -= 1"),
+    (_WAVES, "in [m for m in old if m.ready] or old)", "in old)"),
+    (_WAVES, "HALTED if refused else", "PROGRESSING if refused else"),
+    # Who is counted
+    (_USAGE, " for key in stays} - {None}", " for key in stays}"),
+    (_USAGE, 'kept["annotations"].pop(names.ANNOTATION_PROGRESS, None)', "pass"),
+    (_USAGE, "return Consumer(namespace if scope else", "return Consumer(str(scope) if scope else"),
+    (_USAGE, "where = () if who.namespace else", "where = () if True else"),
+    (_USAGE, "return by.namespace or tier[0]", "return tier[0]"),
+    (_USAGE, "for it in (name, child) if it}", "for it in (name,) if it}"),
+    (_ADMISSION, 'return source == "All" or namespace ==', "return namespace =="),
+    (_ADMISSION, "isinstance(listed, list) and namespace in listed", "True"),
+    (_ADMISSION, ' and not status.get("closedNamespaces")', ""),
+    (_ADMISSION, 'return _allowed(tier, "status") == _allowed(tier) and', "return"),
+    (_ADMISSION, "return not known or admits(", "return True or admits("),
+    (_ADMISSION, "if len(closed) > MAX_CLOSED:", "if False:"),
+    (_ADMISSION, "if not admits(tier, place))", "if True)"),
+    (_ADMISSION, 'places - {home, ""}', "places"),
+    (_ROLLOUT, "min(MAX_TURNS, max(", "max(0, max("),
+    (_ROLLOUT, "shown <= number * 5 / 4", "shown <= number"),
+    (_ROLLOUT, "len({*self.behind, *self.turns})", "len({*self.behind})"),
     (
         "function/composers/fleet.py",
         "return tier_names.is_ready_child(self.call, PREFIX + cluster)",
@@ -316,15 +406,28 @@ def copied(target: Path) -> None:
             (target / each.name).symlink_to(each)
 
 
-def killed(target: Path, runs: int, *, only_world: bool) -> str:
+def killed(target: Path, file: str, given: argparse.Namespace) -> str:
     """Return who kills what stands in `target`, and how, "" for nobody."""
-    world = [sys.executable, "-m", "tests.world", "--runs", str(runs), "--as-it-is"]
+    if not given.only_world:
+        first = _FIRST.get(file, _FIRST_OF_CONSUMERS if file.startswith(_CONSUMER) else ())
+        tests = [[f"tests/unit/composers/{name}.py" for name in first]]
+        tests += [] if given.focused and first else [["tests/unit/composers"]]
+        said = next(filter(None, (_unit(target, some) for some in tests if some)), "")
+        if said:
+            return said
+    world = [sys.executable, "-m", "tests.world", "--runs", str(given.runs), "--as-it-is"]
     said = _run(target, world)
     if said:
-        first = next((line for line in said.splitlines() if line.startswith("seed")), said[-300:])
-        return f"world, {first[:150]}"
-    unit = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-    said = "" if only_world else _run(target, [*unit, "tests/unit/composers"])
+        line = next((line for line in said.splitlines() if line.startswith("seed")), said[-300:])
+        return f"world, {line[:150]}"
+    return ""
+
+
+def _unit(target: Path, tests: Sequence[str]) -> str:
+    """Return the first of these unit tests that fails, "" for none."""
+    said = _run(
+        target, [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    )
     failed = [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
     return f"unit, {(failed or [said[-300:]])[0][:150]}" if said else ""
 
@@ -338,27 +441,30 @@ def _run(target: Path, command: Sequence[str]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--runs", type=int, default=400, help="histories for each mutant")
+    options.add_argument("--runs", type=int, default=100, help="histories for each mutant")
     options.add_argument("--only-world", action="store_true", help="run no unit tests")
+    options.add_argument("--focused", action="store_true", help="run the first unit tests alone")
     options.add_argument("--only", type=int, nargs="*", help="numbers of mutants")
+    options.add_argument("--file", default="", help="mutants of files whose path holds this")
     given = options.parse_args(arguments)
     survivors = []
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder)
         copied(target)
-        chosen = given.only or range(len(MUTANTS))
+        chosen = given.only or [i for i, it in enumerate(MUTANTS) if given.file in it[0]]
         for number in chosen:
             file, old, new = MUTANTS[number]
             text = (target / file).read_text()
             if text.count(old) != 1:
                 raise SystemExit(f"mutant {number}: {file} has {old!r} {text.count(old)} times")
-        if said := killed(target, given.runs, only_world=given.only_world):
+        said = "" if given.focused else killed(target, "", given)
+        if said:
             raise SystemExit(f"the code as it is fails: {said}")
         for number in chosen:
             file, old, new = MUTANTS[number]
             text = (target / file).read_text()
             (target / file).write_text(text.replace(old, new))
-            said = killed(target, given.runs, only_world=given.only_world)
+            said = killed(target, file, given)
             (target / file).write_text(text)
             print(
                 f"{number:3} {file}: {old.strip()[:60]!r}\n      {said or 'SURVIVES'}", flush=True

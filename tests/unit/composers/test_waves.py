@@ -178,6 +178,17 @@ FIRST = {
 }
 
 
+def test_cluster_that_has_the_edit_fills_the_first_wave() -> None:
+    """It is ready, for too short a time: no second cluster goes first meanwhile."""
+    members = [
+        FleetCluster("a", {}, exists=True, ready=True, revision="old"),
+        FleetCluster("b", {}, exists=True, ready=True, updated=True, revision="new"),
+    ]
+    strategy = RolloutStrategy.model_construct(max_unavailable="100%")
+    decision = waves.decide(members, strategy)
+    assert (decision.turns, decision.waiting) == (frozenset(), ("b",))
+
+
 @pytest.mark.parametrize("word", FIRST)
 def test_first_cluster_decides_for_the_others(word: str) -> None:
     goes_on, state = FIRST[word]
@@ -228,6 +239,37 @@ def test_conditions_of_the_spec_before_are_no_success() -> None:
     status["conditions"] = [{**it, "observedGeneration": 1} for it in status["conditions"]]
     assert world.step() == "a=v2 b=v1 c=v1 d=v1"
     assert world.step() == "a=v2 b=v2 c=v1 d=v1"
+
+
+def stale(child: Document, word: str) -> None:
+    """The child has not judged its spec yet: what it says is of the one before."""
+    before = child["metadata"]["generation"] - 1
+    synced = {"type": "Synced", "status": "True", "observedGeneration": before}
+    child["status"] = {"observedGeneration": before, "conditions": [*VERDICTS[word], synced]}
+
+
+def test_stale_failure_of_a_cluster_that_takes_the_edit_skips_it_not() -> None:
+    """It was broken before and may be repaired: nobody else takes the edit until it has judged."""
+    world = fleet()
+    world.says["a", "v1"] = "fails"
+    world.answer()
+    world.tag = "v2"
+    assert world.step() == "a=v2 b=v1 c=v1 d=v1"
+    stale(world.children["tier-a"], "fails")
+    got = world.ask()
+    assert tag_of(got.desired["tier-b"]) == "v1"
+    assert "Waiting for a (not judged yet)." in got.messages["RolledOut"]
+
+
+def test_mark_of_an_earlier_revision_excuses_nobody() -> None:
+    world = fleet(says={("a", "v2"): "fails"})
+    world.tag = "v2"
+    world.step()
+    world.children["tier-a"]["metadata"].setdefault("annotations", {})[names.ANNOTATION_UNREADY] = (
+        "earlier"
+    )
+    assert world.steps(2)[-1] == "a=v2 b=v1 c=v1 d=v1"
+    assert world.state()[0] == "Halted"
 
 
 def test_engines_that_still_move_keep_a_wave_open() -> None:
