@@ -178,15 +178,21 @@ FIRST = {
 }
 
 
+OLD = [FleetCluster(name, {}, exists=True, ready=True, revision="old") for name in ("a", "c", "d")]
+EVERYWHERE = RolloutStrategy.model_construct(max_unavailable="100%")
+
+
 def test_cluster_that_has_the_edit_fills_the_first_wave() -> None:
     """It is ready, for too short a time: no second cluster goes first meanwhile."""
-    members = [
-        FleetCluster("a", {}, exists=True, ready=True, revision="old"),
-        FleetCluster("b", {}, exists=True, ready=True, updated=True, revision="new"),
-    ]
-    strategy = RolloutStrategy.model_construct(max_unavailable="100%")
-    decision = waves.decide(members, strategy)
+    odd = FleetCluster("a", {}, exists=True, ready=True, revision="odd")
+    there = FleetCluster("b", {}, exists=True, ready=True, updated=True, revision="new")
+    decision = waves.decide([odd, there, *OLD[1:]], EVERYWHERE)
     assert (decision.turns, decision.waiting) == (frozenset(), ("b",))
+
+
+def test_edit_goes_first_where_the_one_before_has_been() -> None:
+    ahead = FleetCluster("e", {}, exists=True, ready=True, revision="newer")
+    assert waves.decide([*OLD, ahead], EVERYWHERE).turns == {"e"}
 
 
 @pytest.mark.parametrize("word", FIRST)
