@@ -61,15 +61,17 @@ def abi(torch: str) -> str:
 
 
 DENSE = frozenset({"dense"})
+# What engines of older releases are told without it: test_advisories.
+PINNED = {"--revision": "5a2c0d1"}
 
 
 def vllm(version=None, image=""):
     source = "image tag" if version else ""
-    return Engine("vLLM", version, image=image, version_source=source, families=DENSE)
+    return Engine("vLLM", version, image=image, version_source=source, families=DENSE, flags=PINNED)
 
 
 def sglang(version=None):
-    return Engine("SGLang", version, families=DENSE)
+    return Engine("SGLang", version, families=DENSE, flags=PINNED)
 
 
 # What SGLang 0.5.15 has of HiCache, and every newer one.
