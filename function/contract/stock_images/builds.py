@@ -35,12 +35,14 @@ class Build:
     engine: str = ""
     torch: str = ""
     cuda: str = ""
+    nixl: str = ""
 
 
 BUILDS = Table(Build, "images", "builds")
 
 _TAG = "the image's tag is LMCache's version"
 _UNLISTED = "NVIDIA's release notes do not name it"
+_RAY_LOCK = "docker/ray-llm/Dockerfile installs Ray's lock file alone, which has no lmcache"
 _LLMD_LMCACHE = (
     "llm-d builds vLLM itself; lmcache was missing from images of January 2026 (llm-d 661)"
 )
@@ -56,6 +58,8 @@ def contents(row: Repository, tag: Tag) -> Contents:
             return _llmd(row, tag, build)
         case "nvidia":
             return _nvidia(row, build)
+        case "rayproject":
+            return _ray(row, tag, build)
     return _contents(row, build, {})
 
 
@@ -140,4 +144,20 @@ def _nvidia(row: Repository, build: Build | None) -> Contents:
         packages["torch"] = stated("NVIDIA's vLLM release notes", build.torch)
     if build is not None and build.cuda:
         packages["cuda"] = stated("NVIDIA's vLLM release notes", build.cuda)
+    return _contents(row, build, packages)
+
+
+def _ray(row: Repository, tag: Tag, build: Build | None) -> Contents:
+    """Return what Ray's lock file pins; the tag names Python and CUDA."""
+    if build is None or build.before or tag.variant - {f"py{tag.python.replace('.', '')}"}:
+        return _contents(row, build, {})
+    packages = {"lmcache": derived(_RAY_LOCK)}
+    if build.nixl:
+        packages["nixl"] = derived(build.source, build.nixl)
+    if torch := own.packages(row.engine, build.version, CUDA).get("torch"):
+        packages["torch"] = derived(f"vLLM {build.version} pins it", *(torch.versions or ()))
+    if tag.cuda:
+        packages["cuda"] = stated("the image's tag", tag.cuda)
+    if tag.python:
+        packages["python"] = stated("the image's tag", tag.python)
     return _contents(row, build, packages)

@@ -17,6 +17,7 @@ _NAMES = "|".join(re.escape(name.lower()) for name in ENGINES)
 _INSIDE = re.compile(rf"(?:^|[_-])(?:{_NAMES})[_-]v?(\d+\.\d+(?:\.\d+)?)(?=$|[_-])")
 _DATE = re.compile(r"20\d\d-\d\d-\d\d(?:$|-)")
 _CUDA = re.compile(r"cu(\d{2})(\d)?")
+_PYTHON = re.compile(r"py(3)(\d\d)")
 _WORDS = re.compile(r"[-_+]")
 
 _MOVES = frozenset(("latest", "nightly", "dev", "main", "stable", "edge", "rolling"))
@@ -32,15 +33,16 @@ class Tag:
     `release`: the number that the tag begins with, as written; `version`: the same by PEP 440;
     `inside`: a version named after the engine's name. "" and None where there is none.
 
-    `cuda`: as the tag names it ("12.9"). `accelerator`: likewise. `variant`: words that are none of
-    these: what is inside may differ from the plain tag's. `moves`: the tag names another image
-    tomorrow. `dated`: it begins with a date ("2025-05-05-v1").
+    `cuda`, `python`: as the tag names them ("12.9"). `accelerator`: likewise. `variant`: words that
+    are none of these: what is inside may differ from the plain tag's. `moves`: the tag names
+    another image tomorrow. `dated`: it begins with a date ("2025-05-05-v1").
     """
 
     release: str = ""
     version: str | None = None
     inside: str | None = None
     cuda: str = ""
+    python: str = ""
     accelerator: str = ""
     variant: frozenset[str] = frozenset()
     moves: bool = False
@@ -59,13 +61,15 @@ def read(tag: str, whole_version: bool) -> Tag:
         moves = not inside and not _MOVES.isdisjoint(words)
         dated = bool(_DATE.match(tag))
         return Tag(inside=inside, accelerator=accelerator, moves=moves, dated=dated)
-    named, variant = "", set()
+    named, python, variant = "", "", set()
     for word in _WORDS.split(match[2] or ""):
+        if found_python := _PYTHON.fullmatch(word):
+            python = ".".join(found_python.groups())
         if found_cuda := cuda(word):
             named = found_cuda
         elif word and not _SAME.fullmatch(word) and not _accelerator(word):
             variant.add(word)
-    return Tag(match[1], version, inside, named, accelerator, frozenset(variant))
+    return Tag(match[1], version, inside, named, python, accelerator, frozenset(variant))
 
 
 def cuda(word: str) -> str:
