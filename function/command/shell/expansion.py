@@ -19,6 +19,12 @@ EVALUATED_ORIGIN = f"env {OPT_IN}, in the text of an eval"
 # A bare word that no shell reads as anything but its letters.
 _PLAIN = re.compile(r"[\w./:=@%+,-]+\Z")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+# `${NAME:-default}` and its kin, with a default that ends where every shell ends it.
+_DEFAULTED = re.compile(
+    r"\$\{([A-Za-z_]\w*)(:?[-=?])"
+    r"((?:[\w./:@%+,=-]|\"[\w./:@%+,= -]*\"|\$\w|\$\{\w+\})*)\}\Z",
+    re.ASCII,
+)
 # What separates the fields of an unquoted expansion, with the usual IFS, and what a path may match.
 _SPLITS = re.compile(r"[ \t\n*?\[]")
 _GLOBS = re.compile(r"[*?\[]")
@@ -162,6 +168,7 @@ class Expander:
         value = self._value(node)
         if value is None:
             return unknown
+        name = re.split(r"[:?=-]", name, maxsplit=1)[0]
         origin = f"variable {name}" if self.variables.changes(name) else f"env {name}"
         whole = Word(value, written, value, origin=origin)
         return (whole,) if quoted else self._split(whole)
@@ -213,8 +220,10 @@ class Expander:
     def _value(self, node: Node) -> str | None:
         """Return the text that an expansion stands for, None where it is unknown."""
         name, kind = self._named(node)
-        if not kind or self._script.text.hidden_in(node.start, node.end):
+        if self._script.text.hidden_in(node.start, node.end):
             return None
+        if not kind:
+            return self._defaulted(node)
         if kind == "plain":
             # Ours to set: its value is never among the words.
             ours = name == OPT_IN and not self.variables.changes(OPT_IN)
@@ -230,6 +239,20 @@ class Expander:
         if len(words) > 1 and not self._splits_at_blanks(node):
             return None
         return " ".join(str(word.value) for word in words)
+
+    def _defaulted(self, node: Node) -> str | None:
+        """Return what `${NAME:-default}` stands for, None where that is unknown.
+
+        A variable that nothing here sets may be the image's.
+        """
+        found = _DEFAULTED.match(self._script.slice(node).lstrip())
+        if not found or (found[1] == OPT_IN and not self.variables.changes(OPT_IN)):
+            return None
+        value = self.variables.get(found[1], node.start)
+        if value or value is None or not found[2].startswith(":"):
+            return value
+        is_plain = not found[3] or _PLAIN.match(found[3])
+        return found[3] if found[2] == ":-" and is_plain else None
 
     def _item(self, words: tuple[Word, ...], index: int) -> str | None:
         """Return what `$index` stands for; None where it is unknown which word that is."""

@@ -2,7 +2,8 @@
 
 A variable is known where nothing in the script changes it: it holds what the environment gave it.
 One that the script assigns is known where that assignment is its only change, has a static value,
-and always runs before the expansion. Any other variable is unknown.
+and always runs before the expansion; in the assignment's own value it is what it was before.
+`${NAME:=default}` changes nothing where NAME has a value. Any other variable is unknown.
 """
 
 import re
@@ -92,7 +93,11 @@ class Variables:
         self._script = script
         changes = _Changes(script, budget)
         self._scopes = changes.scopes
-        self._changed = changes.names.keys() | _CHANGED_BY_SHELL
+        self._changed = _CHANGED_BY_SHELL | {
+            name
+            for name, nodes in changes.names.items()
+            if not (all(n.type == "expansion" for n in nodes) and around.given(name))
+        }
         self._any_from = changes.any_from
         self._positional_until = changes.positional_until
         self.assignments = tuple(
@@ -102,6 +107,11 @@ class Variables:
             and nodes[0].type == "variable_assignment"
             and name not in _CHANGED_BY_SHELL
         )
+        self._once = {
+            self._script.slice(node.children[0]): node
+            for node in self.assignments
+            if not _is_repeated(node)
+        }
 
     def define(self, assignment: Node, value: str) -> None:
         """Add the value of one of `assignments`, which come in source order."""
@@ -119,6 +129,9 @@ class Variables:
         constant = self._constants.get(name)
         if constant is not None:
             return constant.value if constant.start <= at < constant.end else None
+        own = self._once.get(name)
+        if own is not None and own.start <= at < own.end:
+            return self._around.given(name)
         return None if name in self._changed else self._around.given(name)
 
     def exported(self, name: str, at: int) -> str | None:
@@ -136,6 +149,16 @@ class Variables:
     def splits_at_blanks(self, at: int) -> bool:
         """Return whether an unquoted expansion at byte `at` is split at white space, as usual."""
         return at < self._any_from and not self.changes("IFS")
+
+
+def _is_repeated(node: Node) -> bool:
+    """Return whether a node may run more than once, as far as its script shows."""
+    above = node.parent
+    while above is not None:
+        if above.type in LOOPS or above.type == "function_definition":
+            return True
+        above = above.parent
+    return False
 
 
 class _Changes:

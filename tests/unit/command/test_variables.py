@@ -79,7 +79,6 @@ READ = [
     ("A=1; declare -i N=A=2; vllm serve $A", None),
     ("A=1; declare -i N; N=A=2; vllm serve $A", None),
     ("A=1; echo ${A:A=2}; vllm serve $A", None),
-    ("vllm serve ${A:=z} x$A", None),
     ("A=1; A[0]=x; vllm serve $A", None),
     # Expansion and splitting.
     ("A=; B=; vllm serve m $A$B --z", ["m", "--z"]),
@@ -119,3 +118,62 @@ def test_variables(script, words, outside, folder):
         return
     assert known == [words]
     assert shells.run(container, "bash", folder, {}) == [["vllm", "serve", *words]]
+
+
+# (script, the container's env, the words that are read; None where they are not known): a default
+# is read where env decides which of the two it is. The image may set what env does not.
+DEFAULTS = [
+    ("vllm serve ${A:-d}", {"A": "e"}, ["e"]),
+    ("vllm serve ${A-d}", {"A": "e"}, ["e"]),
+    ("vllm serve ${A:=d} x$A", {"A": "e"}, ["e", "xe"]),
+    ("vllm serve ${A:?no}", {"A": "e"}, ["e"]),
+    ("vllm serve ${A:-d}", {"A": ""}, ["d"]),
+    ("vllm serve m ${A-d}", {"A": ""}, ["m"]),
+    ("vllm serve m ${A:-}", {"A": ""}, ["m"]),
+    ("vllm serve ${A:-d}", {}, None),
+    ("vllm serve ${A:=d}", {}, None),
+    ("vllm serve ${A:=d}", {"A": ""}, None),
+    ("vllm serve ${A:+d}", {"A": "e"}, None),
+    ('vllm serve "${A:-d e}"', {"A": ""}, None),
+    ('vllm serve "${A:-d e}"', {"A": "e"}, None),
+    ('vllm serve ${A:-"d e"}', {"A": "f"}, ["f"]),
+    ("vllm serve \"${A:-'}'}\"", {"A": "e"}, None),
+    ('vllm serve "m/${A:-d}"', {"A": "e f"}, ["m/e f"]),
+    ('vllm serve "${A:-a@b}"', {"A": "e f"}, ["e f"]),
+    ("vllm serve ${A:-d}", {"A": "e --f"}, ["e", "--f"]),
+    ("vllm serve ${A:-$B}", {"A": "e"}, ["e"]),
+    ("vllm serve ${A:-$B}", {"A": "", "B": "b"}, None),
+    ("A=1; vllm serve ${A:-d}", {}, ["1"]),
+    ("A=; vllm serve ${A:-d}", {"A": "e"}, ["d"]),
+    ("A=1; A=2; vllm serve ${A:-d}", {}, None),
+    ("read A; vllm serve ${A:-d}", {"A": "e"}, None),
+    ("A=${A:-d}; vllm serve $A", {"A": "e"}, ["e"]),
+    ("A=${A:-d}\nexport A\nvllm serve $A/x", {"A": "e"}, ["e/x"]),
+    ("A=$A/x; vllm serve $A", {"A": "e"}, ["e/x"]),
+    ("A=${A:-d}; vllm serve $A", {}, None),
+    ("A=${A:-d}; A=$A/y; vllm serve $A", {"A": "e"}, None),
+    ("for i in 1 2; do A=$A/x; vllm serve $A; done", {"A": "e"}, None),
+    ("f() { A=$A/x; }; f; f; vllm serve $A", {"A": "e"}, None),
+    ("B=${A:-d}; vllm serve $B", {"A": "e"}, ["e"]),
+    (': "${A:=d}"\nvllm serve $A', {"A": "e"}, ["e"]),
+    (": ${A:=d}; vllm serve $A", {"A": ""}, None),
+    (": ${A:=d}; A=2; vllm serve $A", {"A": "e"}, None),
+    ("read A; : ${A:=d}; vllm serve $A", {"A": "e"}, None),
+    ("sh -c 'vllm serve ${A:-d}'", {"A": "e"}, ["e"]),
+    ("eval 'vllm serve ${A:-d}'", {"A": "e"}, ["e"]),
+    ("KV_OFFLOAD_ARGS=; vllm serve m ${KV_OFFLOAD_ARGS:-d}", {}, ["m", "d"]),
+    ("vllm serve m ${KV_OFFLOAD_ARGS:-d}", {"KV_OFFLOAD_ARGS": "e"}, None),
+]
+
+
+@pytest.mark.parametrize(("script", "env", "words"), DEFAULTS)
+def test_default_is_read_where_env_decides(script, env, words, folder):
+    variables = [{"name": name, "value": value} for name, value in env.items()]
+    container = {"command": ["bash", "-c", script], "env": variables}
+    known = [[word.value for word in call.words] for call in read(container).calls]
+    if words is None:
+        assert known and all(None in call for call in known), known
+        return
+    assert known == [words]
+    for shell in ("bash", shells.POSIX):
+        assert shells.run(container, shell, folder, {}) == [["vllm", "serve", *words]]
