@@ -80,7 +80,7 @@ class Refused(Exception):
         room = _ROOM // len(shown)
         texts = [f"({i}) {cut(str(part), room)}" for i, part in enumerate(shown, 1)]
         more = f" And {len(parts) - len(shown)} more." if len(parts) > len(shown) else ""
-        whole = cls(parts[0].reason, f"{len(parts)} things: {' '.join(texts)}{more}")
+        whole = cls(parts[0].reason, f"{len(parts)} problems: {' '.join(texts)}{more}")
         whole._parts = tuple(parts)
         return whole
 

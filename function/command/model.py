@@ -1,5 +1,6 @@
 """The words of an engine's command line, wherever they stand, and the edits that change them."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from function.command.places import Place, Slot
@@ -30,6 +31,7 @@ class Word:
     (`--flag=` of `--flag=$X`); equal to `value` for a static word. `many`: an expansion that may
     give no word, or several. `origin`: where the value comes from when it is not written in place
     ("env VLLM_ADDITIONAL_ARGS", "$(POD_IP)"); such a word cannot be replaced or deleted here.
+    `unset`: the variables of a script whose unknown values decide it, with their lines.
     """
 
     value: str | None
@@ -37,6 +39,7 @@ class Word:
     prefix: str = ""
     many: bool = False
     origin: str = ""
+    unset: tuple[str, ...] = field(default=(), compare=False, repr=False)
     # Where it stands: an item of command/args, or a node of a script. For edit.py only.
     place: Place | None = field(default=None, compare=False, repr=False)
 
@@ -114,6 +117,20 @@ class EngineCall:
     before: tuple[Word, ...] = field(default=(), compare=False, repr=False)
     # Where appended words go (edit.py).
     slot: Slot | None = field(default=None, compare=False, repr=False)
+
+
+def values_wanted(words: Iterable[Word]) -> str:
+    """Return what to do so that unknown words of a script can be read; "" where nothing helps."""
+    found = list(dict.fromkeys(name for word in words for name in word.unset))
+    if not found:
+        return ""
+    return f"give {in_order(found)} a value in the container's env (a default is not read)"
+
+
+def in_order(names: Sequence[str]) -> str:
+    """Return `a, b and c`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def shown(text: str, most: int = 120) -> str:

@@ -102,5 +102,8 @@ def expandable_segments(_: AnyTier, engine: Engine) -> str | None:
 
 
 def unknown_identity(_: AnyTier, engine: Engine) -> str | None:
-    """Return what cannot be read of an engine whose cache identity is not known."""
-    return None if engine.identity else engine.identity_unknown or "the model argument"
+    """Return what cannot be read of an engine with an unknown cache identity, and the way out."""
+    if engine.identity:
+        return None
+    why = "Engines with other weights or another cache layout would read each other's blocks."
+    return f"{engine.identity_unknown or 'the model argument'}. {why}{engine.identity_advice}"

@@ -8,6 +8,22 @@ from function.contract.packages import Fact, unknown
 
 # How an image says its engine's version: its tag is it, or what is known of the image.
 IMAGE_TAG, IMAGE, IMAGE_DERIVED = "image tag", "image", "image, derived"
+# What proves a name or a version, as the record has it, in words for people.
+_BY = {
+    "annotation": "the annotation",
+    "argv": "the command",
+    "engineImages": "the image's name",
+    "field": "the consumer's field",
+    "input": "the step's input",
+    IMAGE_TAG: "the image's tag",
+    IMAGE: "the image's release, docs/images.md",
+    IMAGE_DERIVED: "the image's release, derived, docs/images.md",
+}
+
+
+def by(source: str) -> str:
+    """Return what proves an engine's name or version, for people: "by the command"."""
+    return f"by {_BY.get(source, source)}"
 
 
 @dataclass(frozen=True)
@@ -54,6 +70,7 @@ class Engine:
     model: str = ""
     identity: str = ""
     identity_unknown: str = ""
+    identity_advice: str = ""
     tenant: str = ""
     features: frozenset[str] = frozenset()
     packages: Mapping[str, Fact] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from packaging.version import Version
 from function.contract import advisories, models, pairings
 from function.contract.accelerators.serving import AcceleratorRow, Served, served
 from function.contract.advisories import GATED, REFUSE, Advisory
-from function.contract.engine import Engine
+from function.contract.engine import Engine, by
 from function.contract.models.support import FamilyRow, Support, judge
 from function.contract.pairings import Alternative, Pairing
 from function.contract.versions import (
@@ -226,15 +226,28 @@ def _which(engine: Engine, advisory: Advisory) -> str:
             return ""
         example = DECLARE.format(example=others[-1])
         return f" Where this engine's version is not affected, {example}."
-    source = f" ({engine.version_source})" if engine.version_source else ""
+    source = f" ({by(engine.version_source)})" if engine.version_source else ""
     return f" This engine is {engine.name} {engine.version}{source}."
 
 
 def _images(question: Question) -> tuple[str, ...]:
     """Raise Refused for an engine's image that does not fit."""
+    alternatives = [a for a in question.alternatives if _has_row(question, a.connector)]
+    mendable = _has_row(question, question.connector)
     for pairing in question.pairings:
-        pairings.check(pairing, question.engine, question.alternatives)
+        pairings.check(pairing, question.engine, alternatives, mendable)
     return ()
+
+
+def _has_row(question: Question, connector: str) -> bool:
+    """Return whether the engine's version, where it is known, has a connector."""
+    engine, version = question.engine, parse(question.engine.version)
+    return any(
+        row.connector == connector
+        and row.engine == engine.name
+        and (version is None or row.takes(version, engine.newest))
+        for row in question.rows.gate
+    )
 
 
 def _model(question: Question) -> tuple[str, ...]:
@@ -292,7 +305,7 @@ def _needs_no_version(connector: str, engine: Engine, rows: Sequence[GateRow]) -
 
 def _unsupported(connector: str, engine: Engine, rows: Sequence[GateRow]) -> Refused:
     ranges = in_words(*(row.versions for row in rows))
-    source = f" ({engine.version_source})" if engine.version_source else ""
+    source = f" ({by(engine.version_source)})" if engine.version_source else ""
     return Refused(
         Reason.ENGINE_UNSUPPORTED,
         f"{connector} needs {engine.name} {ranges}, this engine is {engine.version}{source}; use "

@@ -82,10 +82,16 @@ def with_payload(
     return replace(engine, has_payload=True), tuple(parts)
 
 
-def check(pairing: Pairing, engine: Engine, alternatives: Sequence[Alternative]) -> None:
+def check(
+    pairing: Pairing,
+    engine: Engine,
+    alternatives: Sequence[Alternative],
+    mendable: bool = True,
+) -> None:
     """Raise Refused for an incompatible, untested or unknown image.
 
     `alternatives`: settings of the tier that the message offers where they take the image.
+    `mendable`: whether the engine is wired once the package fits.
     """
     fact, found = engine.package(pairing.package), fit(pairing, engine)
     if found is Fit.YES:
@@ -97,7 +103,7 @@ def check(pairing: Pairing, engine: Engine, alternatives: Sequence[Alternative])
         f"{_held(pairing, engine)}. {pairing.wants[0].upper()}{pairing.wants[1:]} needs "
         f"{pairing.package} {in_words(pairing.fits)}: {effect}. "
         + _payload_misfit(pairing, engine)
-        + "; or ".join(_ways_out(pairing, engine, alternatives)),
+        + "; or ".join(_ways_out(pairing, engine, alternatives, mendable)),
     )
 
 
@@ -165,7 +171,9 @@ def _source(fact: Fact) -> str:
     return f"{DERIVED}, docs/images.md" if fact.known == DERIVED else "docs/images.md"
 
 
-def _ways_out(pairing: Pairing, engine: Engine, alternatives: Sequence[Alternative]) -> list[str]:
+def _ways_out(
+    pairing: Pairing, engine: Engine, alternatives: Sequence[Alternative], mendable: bool
+) -> list[str]:
     """Return what to do, the easiest first; a declaration only if the version is unknown."""
     ways = []
     images = holding.holding(engine.name, pairing.package, pairing.fits)
@@ -173,7 +181,8 @@ def _ways_out(pairing: Pairing, engine: Engine, alternatives: Sequence[Alternati
         ways.append(f"Use an image that holds it ({', '.join(images)})")
     else:
         ways.append("Use an image that holds it")
-    if not engine.has_payload and payload.fitting(pairing.package, pairing.fits, engine):
+    brought = payload.fitting(pairing.package, pairing.fits, engine)
+    if mendable and not engine.has_payload and brought:
         ways.append("a tier with spec.payload (docs/payload.md)")
     ways += [f"a tier with {other.setting}" for other in alternatives if other.takes(engine)]
     if engine.package(pairing.package).versions is not None:

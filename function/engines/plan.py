@@ -3,10 +3,18 @@
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from function.command.model import OPT_IN, Append, Delete, Edit, EngineCall, Replace
+from function.command.model import (
+    OPT_IN,
+    Append,
+    Delete,
+    Edit,
+    EngineCall,
+    Replace,
+    values_wanted,
+)
 from function.contract.engine import Engine
 from function.engines import json_text
 from function.engines.scan import Options, Scan, Use
@@ -188,8 +196,9 @@ def guard(call: EngineCall, scanned: Scan, ours: Iterable[str], engine: Engine) 
         raise Refused(
             Reason.ARGS_NOT_PATCHABLE,
             f"word {hidden[0] + 1} of {call.entrypoint}, {_shown(call, hidden[0])}, may hold any "
-            "flag, and the tier's would silently replace one there; write the flags out, or, where "
-            f"the tier's engines share no blocks, pass ${OPT_IN}, unquoted, in your own script",
+            f"flag, and the tier's would silently replace one there; {_to_read(call, hidden)}, or, "
+            f"where the tier's engines share no blocks, pass ${OPT_IN}, unquoted, in your own "
+            "script",
         )
     for use in scanned.of(*ours):
         _editable(call, use)
@@ -203,6 +212,11 @@ def guard(call: EngineCall, scanned: Scan, ours: Iterable[str], engine: Engine) 
             for i in hidden
         ),
     )
+
+
+def _to_read(call: EngineCall, hidden: Sequence[int]) -> str:
+    wanted = values_wanted(call.words[i] for i in hidden)
+    return f'{wanted}, "" for no flags, or write the flags out' if wanted else "write the flags out"
 
 
 def hidden_flags(

@@ -8,6 +8,7 @@ from packaging.version import Version
 
 from function.api.base import present
 from function.api.packages import PACKAGES
+from function.command.model import Word
 from function.contract.accelerators.detect import is_arm64, of_pod
 from function.contract.accelerators.kinds import CUDA, NAMES, NOT_SHOWN, Accelerator
 from function.contract.accelerators.serving import Served
@@ -61,6 +62,7 @@ def engine_of(
         flags=engine.flags,
         version=engine.own_version,
         hidden=_hidden_flags(engine_request, env, more),
+        unread=_unread(engine_request),
         declared=declared,
         around=Surroundings(
             namespace=request.remote_namespace,
@@ -87,6 +89,7 @@ def engine_of(
         model=cache_identity.model,
         identity=cache_identity.digest if cache_identity.known else "",
         identity_unknown=cache_identity.unknown,
+        identity_advice=cache_identity.advice,
         tenant=tenant,
         families=engine_request.declared.families,
         accelerator=_accelerator(engine_request, request),
@@ -142,6 +145,21 @@ def _hidden_flags(
         for text in hidden_flags(call, kind(call.engine).loose(call), env, more)
     )
     return list(dict.fromkeys(found))
+
+
+def _unread(engine_request: EngineRequest) -> dict[str, Word]:
+    """Return the words that are not known, by the flag whose value they hold or by their text."""
+    found: dict[str, Word] = {}
+    for call in engine_request.calls[:1]:
+        last = kind(call.engine).model_flag if call.positional_model else ""
+        for word in call.words:
+            flag, same, _ = (word.prefix if word.value is None else word.value).partition("=")
+            is_flag = flag.startswith("-")
+            if word.value is None:
+                key = flag.replace("_", "-") if is_flag and same else last
+                found[key or word.text] = word
+            last = flag.replace("_", "-") if is_flag and not same else ""
+    return found
 
 
 def _layouts(engine: str, own: frozenset[str], tiers: frozenset[str]) -> frozenset[str]:

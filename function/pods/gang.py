@@ -170,6 +170,8 @@ class GangReader:
         if container.get("command") != written.get("command"):
             calls = tuple(replace(call, closed=call.closed or _NOT_EDITED) for call in calls)
         program = replace(program, calls=calls)
+        if program.problem and (why := mounted.why_unread(template.body, container, self.texts)):
+            program = replace(program, problem=f"{program.problem} ({why})")
         return Pod(template, index, container, program, started=container is not written)
 
     def _with_ray_start(self, container: Json) -> Json:

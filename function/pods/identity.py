@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from function import names
+from function.command.model import Word, shown, values_wanted
 from function.contract import models
 from function.contract.image_reference import ImageReference
 from function.engines.registry import kind
@@ -39,7 +40,7 @@ class Identity:
     """`model`: the string behind the model argument. `digest`: 12 hex digits over `facts`.
 
     `facts`: sorted (name, value) pairs. `known`: false where something that matters cannot be seen;
-    then equal digests prove nothing, and `unknown` says what it is.
+    then equal digests prove nothing, `unknown` says what it is, and `advice` what to do.
     """
 
     model: str
@@ -47,6 +48,43 @@ class Identity:
     facts: tuple[tuple[str, str], ...]
     known: bool = True
     unknown: str = ""
+    advice: str = ""
+
+
+@dataclass
+class _Unknown:
+    """What cannot be seen, in order, and of which sort it is.
+
+    `words`: of the flags, where they are one word. `written`: whether to write something out that
+    no word shows. `source`: whether a name for the weights helps.
+    """
+
+    unread: Mapping[str, Word]
+    texts: list[str] = field(default_factory=list)
+    words: list[Word] = field(default_factory=list)
+    written: bool = False
+    source: bool = False
+
+    def flag(self, name: str, text: str = "") -> None:
+        """Add a flag; `text`: what it is called."""
+        word = self.unread.get(name)
+        helps = word is not None and bool(word.unset)
+        suffix = f" ({shown(word.text)})" if word is not None and word.text not in text else ""
+        self.texts.append((text or name) + suffix)
+        self.words += [word] if word and helps else []
+        self.written |= not helps
+
+    @property
+    def advice(self) -> str:
+        """Return what to do, as sentences that begin with a blank."""
+        said = values_wanted(self.words)
+        ways = [f"{said[0].upper()}{said[1:]}, or write it out in args."] if said else []
+        if self.written:
+            ways.append("Write them out in args, or a variable's value in env.")
+        if self.source:
+            begin = "Or, for the weights alone," if ways else "Name the weights:"
+            ways.append(f"{begin} annotate {names.ANNOTATION_CACHE_IDENTITY}: NAME.")
+        return "".join(f" {way}" for way in ways)
 
 
 @dataclass(frozen=True)
@@ -81,13 +119,15 @@ def identity(
     version: str | None = None,
     declared: str = "",
     hidden: Iterable[str] = (),
+    unread: Mapping[str, Word] | None = None,
     around: Surroundings,
 ) -> Identity:
     """Return the identity of one engine, from its template as earlier steps desire it.
 
     `flags`: the effective flags (`EngineKind.read`). `declared`: the user's name for the weights,
     with its namespace where others may mean other ones. It stands for where they come from, and for
-    nothing else. `hidden`: words that may hold any flag.
+    nothing else. `hidden`: words that may hold any flag. `unread`: the words of these, and of flags
+    whose values are not known, by flag.
     """
     model, inputs = model_string(engine, flags), kind(engine).identity[0]
     env, unseen = literals(container), _hidden_sources(container, around.namespace)
@@ -98,7 +138,9 @@ def identity(
         "store": around.store,
         "tenant": around.tenant,
     }
-    unknown = [f"the flags in {text}" for text in hidden]
+    unknown = _Unknown(unread or {})
+    for text in hidden:
+        unknown.flag(text, f"the flags in {text}")
     if declared:
         facts_by_name["declared"] = declared
     else:
@@ -106,7 +148,8 @@ def identity(
         if facts_by_name.get("model", "").startswith("repository "):
             _add(facts_by_name, unknown, env, inputs.sources, "env ")
     facts_by_name["revision"] = flags.get("--revision") or ""
-    unknown += ["--revision"] if flags.get("--revision", "") is None else []
+    if flags.get("--revision", "") is None:
+        unknown.flag("--revision")
     defaults = {**inputs.flags, **around.assumed}
     _add(facts_by_name, unknown, flags, defaults, switches=inputs.switches)
     for switch, more in inputs.with_switch.items():
@@ -122,12 +165,13 @@ def identity(
         facts_by_name["cluster"] = around.cluster
     facts = tuple(sorted((k, v) for k, v in facts_by_name.items() if v))
     digest = naming.digest(*(f"{name}={value}" for name, value in facts), length=LENGTH)
-    return Identity(model, digest, facts, not unknown, ", ".join(unknown))
+    texts = ", ".join(unknown.texts)
+    return Identity(model, digest, facts, not texts, texts, unknown.advice)
 
 
 def _add_source(
     facts: dict[str, str],
-    unknown: list[str],
+    unknown: _Unknown,
     template: Mapping[str, Any],
     container: Mapping[str, Any],
     flags: Mapping[str, str | None],
@@ -137,7 +181,8 @@ def _add_source(
 ) -> None:
     """Add where the weights come from."""
     if not model:
-        unknown.append("the model argument")
+        unknown.flag(kind(facts["engine"]).model_flag, "the model argument")
+        unknown.source = True
         return
     path, name = _local(container, model), "model"
     if not path:
@@ -146,11 +191,14 @@ def _add_source(
         path, name = _downloads(flags, env) if _is_offline(env) else "", "downloads"
     if path:
         storage = env.get(_STORAGE, "") if _is_downloaded(path) else ""
-        unknown += [f"env {_STORAGE}"] if storage is None else []
+        if storage is None:
+            unknown.flag(f"env {_STORAGE}")
         source = around.model_source or storage or ""
         facts[name], why = _behind_path(template, container, path, around.namespace, source)
         what = "" if name != "model" else f" (the model argument is {model})"
-        unknown += [f"{why}{what}"] if why else []
+        if why:
+            unknown.texts.append(f"{why}{what}")
+            unknown.source = True
 
 
 def _hidden_sources(container: Mapping[str, Any], namespace: str) -> list[str]:
@@ -171,7 +219,7 @@ def model_string(engine: str, flags: Mapping[str, str | None]) -> str:
 
 def _add(
     facts: dict[str, str],
-    unknown: list[str],
+    unknown: _Unknown,
     values: Mapping[str, str | None],
     defaults: Mapping[str, str],
     prefix: str = "",
@@ -183,13 +231,13 @@ def _add(
             continue
         value = "on" if values[name] is None and name in switches else values[name]
         if value is None:
-            unknown.append(f"{prefix}{name}")
+            unknown.flag(f"{prefix}{name}")
         elif value != default:
             facts[name] = value
 
 
 def _add_version(
-    facts: dict[str, str], unknown: list[str], container: Mapping[str, Any], version: str | None
+    facts: dict[str, str], unknown: _Unknown, container: Mapping[str, Any], version: str | None
 ) -> None:
     if version:
         facts["version"] = version
@@ -197,7 +245,7 @@ def _add_version(
     image = str(container.get("image") or "")
     facts["image"] = image
     if not _is_pinned(image):
-        unknown.append(f"the engine's version (annotate {names.ANNOTATION_ENGINE_VERSION})")
+        unknown.texts.append(f"the engine's version (annotate {names.ANNOTATION_ENGINE_VERSION})")
 
 
 def _is_pinned(image: str) -> bool:

@@ -35,6 +35,21 @@ def as_started(template: Mapping[str, Any], container: Json, texts: Texts) -> Js
     return {**container, "command": argv, "args": []} if argv else container
 
 
+def why_unread(template: Mapping[str, Any], container: Json, texts: Texts) -> str:
+    """Return why the container's start script cannot be read, "" where that is not the reason."""
+    reasons: list[str] = []
+
+    def text_at(path: str) -> str:
+        try:
+            return text(template, container, path, texts)
+        except ValueError as hidden:
+            reasons.append(str(hidden))
+            raise
+
+    inlined(container, text_at)
+    return "".join(reasons[:1])
+
+
 def _literal(entry: Json, texts: Texts) -> Json:
     name, key = (access.text(entry, "valueFrom", "configMapKeyRef", k) for k in ("name", "key"))
     value = (texts.get(name) or {}).get(key)
@@ -84,9 +99,11 @@ def text(template: Mapping[str, Any], container: Mapping[str, Any], path: str, t
 def _one(found: list[tuple[str, str]], names: list[str], texts: Texts) -> str:
     for name in names:
         if name not in texts:
-            raise ValueError(f"its ConfigMap {name!r} does not stand beside the pods")
+            raise ValueError(
+                f"ConfigMap {name!r} holds it and is not given with the pods: add it to them"
+            )
         if texts[name] is None:
-            raise ValueError(f"two ConfigMaps beside the pods are called {name!r}, and differ")
+            raise ValueError(f"two ConfigMaps given with the pods are called {name!r}, and differ")
     if len(found) != 1:
         raise ValueError(f"ConfigMap {', '.join(names)!r} has no such text")
     name, key = found[0]

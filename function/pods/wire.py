@@ -12,9 +12,9 @@ from function.api.base import present
 from function.command.budget import CallSpent
 from function.contract import gate, pairings, platforms
 from function.contract.backend import AnyBackend, AnyTier, Description
-from function.contract.engine import Engine
+from function.contract.engine import Engine, by
 from function.contract.injection import Injection, Json
-from function.contract.versions import undeclared_versions
+from function.contract.versions import known_versions, undeclared_versions
 from function.engines import config_file
 from function.engines.plan import FlagPlan
 from function.engines.registry import kind
@@ -247,6 +247,10 @@ def _wire_engine(
     except Refused as refused:
         if refused.reason is not Reason.OUT_OF_SCOPE and not problems:
             problems += _later(engine_request, seen, tier, backend, files_name)
+        if problems and not engine_request.calls:
+            # What no command shows cannot be written out before the command can be read.
+            found = [p for p in refused.parts if p.reason is not Reason.CACHE_IDENTITY_CONFLICT]
+            raise Refused.all_of([*found, *problems]) from None
         unseen = [] if engine_request.calls or problems else [_unseen(engine_request)]
         raise Refused.all_of([refused, *problems, *unseen]) from None
     if problems:
@@ -341,16 +345,18 @@ def _later(
 ) -> list[Refused]:
     """Return what a refused engine would be refused for next, so that one round tells all.
 
-    Where another version is needed, what that one has is not known: only the identity counts then.
+    Where another version is needed, it is judged as one of the newest that the tier takes.
     """
     found: list[Refused] = []
-    try:
-        features = gate.versions(backend.gate(tier, engine)).features
-    except Refused:
+    versions = (engine.version, *reversed(known_versions(engine.name)))
+    for version in versions:
         try:
-            backend.inject(tier, engine)
-        except Refused as refused:
-            found = [refused] if refused.reason is Reason.CACHE_IDENTITY_CONFLICT else []
+            engine = replace(engine, version=version)
+            features = gate.versions(backend.gate(tier, engine)).features
+            break
+        except Refused:
+            continue
+    else:
         return found
     try:
         for identity in dict.fromkeys((engine.identity, _ANY_IDENTITY)):
@@ -451,14 +457,19 @@ def _notes(plans: Iterable[FlagPlan]) -> list[str]:
 
 
 def _line(engine: Engine, cache_identity: Identity, warnings: tuple[str, ...]) -> str:
-    version = engine.version or "of unknown version"
-    # Where nothing tells it, a connector that all of these have is taken to be there.
-    source = engine.version_source or f"taken for {undeclared_versions(engine.name)[0]} or newer"
-    version += f" ({source})"
+    named, versioned = by(engine.name_source), by(engine.version_source)
+    if not engine.version:
+        # Where nothing tells it, a connector that all of these have is taken to be there.
+        oldest = undeclared_versions(engine.name)[0]
+        version = f"of unknown version (engine {named}; taken for {oldest} or newer)"
+    elif named == versioned:
+        version = f"{engine.version} ({named})"
+    else:
+        version = f"{engine.version} (engine {named}, version {versioned})"
     said = (
         f"cache identity {cache_identity.digest}"
         if cache_identity.known
         else f"identity unknown: {cache_identity.unknown}"
     )
     notes = "".join(f" Note: {warning}." for warning in warnings)
-    return f"{engine.name} {version}, known by {engine.name_source}, {said}.{notes}"
+    return f"{engine.name} {version}, {said}.{notes}"

@@ -19,7 +19,7 @@ from function.pods.offload_request import OffloadRequest, find, ignored_annotati
 from function.pods.siblings import SiblingResources
 from function.problems import Refused
 from function.reasons import Policy, Reason
-from kv_offload.render import explain
+from kv_offload.render import explain, memory
 from kv_offload.render.files import InputError
 
 Document = dict[str, Any]
@@ -126,7 +126,11 @@ class Wirer:
             outcome.refuse(refused)
         else:
             tier = self._tiers[_key(request)]
-            outcome.notes += [outcome.wired.summary, *_not_ready(tier)]
+            outcome.notes += [
+                outcome.wired.summary,
+                *(f"memory: {each}" for each in memory.changes(placed, outcome.wired.manifest)),
+                *_not_ready(tier),
+            ]
         return outcome
 
     def _wire(self, request: OffloadRequest) -> tuple[TierPlan, wire.Wired]:

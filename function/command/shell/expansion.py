@@ -25,6 +25,8 @@ _DEFAULTED = re.compile(
     r"((?:[\w./:@%+,=-]|\"[\w./:@%+,= -]*\"|\$\w|\$\{\w+\})*)\}\Z",
     re.ASCII,
 )
+_FIRST_NAME = re.compile(r"\s*\$\{?([A-Za-z_]\w*)", re.ASCII)
+_MADE_OF_PARTS = frozenset({"command_name", "concatenation", "string", "array"})
 # What separates the fields of an unquoted expansion, with the usual IFS, and what a path may match.
 _SPLITS = re.compile(r"[ \t\n*?\[]")
 _GLOBS = re.compile(r"[*?\[]")
@@ -110,8 +112,8 @@ class Expander:
         else:
             value = text.decode()
             return (Word(value, written, value, place=place),)
-        known = prefix.decode("utf-8", "replace")
-        return (Word(None, written, known, many, place=None if many else place),)
+        known, unset = prefix.decode("utf-8", "replace"), self._unset(node)
+        return (Word(None, written, known, many, unset=unset, place=None if many else place),)
 
     def _may_split(self, node: Node) -> bool:
         """Return whether expansion may make anything but one word of it."""
@@ -136,6 +138,32 @@ class Expander:
         braces = b"{" in raw and b"}" in raw and (b"," in raw or b".." in raw)
         return braces or quoting.bare_specials(raw) or bool(_TILDE.match(raw))
 
+    def _unset(self, node: Node) -> tuple[str, ...]:
+        """Return the variables without a known value behind a node, each with its line.
+
+        For one that the script assigns once, those of its value.
+        """
+        script, found, stack, seen = self._script, dict[str, None](), [node], set[str]()
+        while stack:
+            self._budget.step()
+            below = stack.pop()
+            if below.type in _MADE_OF_PARTS:
+                stack += reversed(below.children)
+            name = _FIRST_NAME.match(script.slice(below)) if below.type in EXPANSIONS else None
+            if name is None or name[1] == OPT_IN:
+                continue
+            if self.variables.get(name[1], below.start) is not None:
+                continue
+            sources = self.variables.assigned(name[1])
+            value = sources[0].child("value") if len(sources) == 1 else None
+            if value is not None and not value.start <= below.start < value.end:
+                if name[1] not in seen:
+                    stack.append(value)
+                seen.add(name[1])
+            elif value is not None or not sources:
+                found[f"{name[1]} (line {script.line(below.start)})"] = None
+        return tuple(found)
+
     def _list(self, node: Node) -> tuple[Word, ...] | None:
         """Return the words of a node that is one expansion; None for any other node."""
         script = self._script
@@ -157,7 +185,7 @@ class Expander:
             return (Word(None, written, many=True, origin=origin),)
         if hidden:
             return None
-        unknown = (Word(None, written, many=True),)
+        unknown = (Word(None, written, many=True, unset=self._unset(node)),)
         if not quoted and not self._splits_at_blanks(node):
             return unknown
         if name == POSITIONAL:

@@ -93,6 +93,7 @@ class Variables:
         self._script = script
         changes = _Changes(script, budget)
         self._scopes = changes.scopes
+        self._nodes = changes.names
         self._changed = _CHANGED_BY_SHELL | {
             name
             for name, nodes in changes.names.items()
@@ -121,6 +122,10 @@ class Variables:
     def changes(self, name: str) -> bool:
         """Return whether the text of the script, or of one around it, changes `name`."""
         return name in self._changed or self._around.changed_outside(name)
+
+    def assigned(self, name: str) -> list[Node]:
+        """Return what the script itself changes a variable by."""
+        return self._nodes.get(name, [])
 
     def get(self, name: str, at: int) -> str | None:
         """Return what `name` holds at byte `at` of the script."""

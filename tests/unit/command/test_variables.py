@@ -177,3 +177,24 @@ def test_default_is_read_where_env_decides(script, env, words, folder):
     assert known == [words]
     for shell in ("bash", shells.POSIX):
         assert shells.run(container, shell, folder, {}) == [["vllm", "serve", *words]]
+
+
+UNSET = [
+    ("vllm serve $A", ["A (line 1)"]),
+    ("\n\nvllm serve ${A:-d} \\\n  x${B}y", ["A (line 3)", "B (line 4)"]),
+    ('M=${A:-d}\nvllm serve "${M}"', ["A (line 1)"]),
+    ("M=${M:-d}\nvllm serve $M", ["M (line 1)"]),
+    ('X=(--model "$A" --b)\nvllm serve "${X[@]}"', ["A (line 1)"]),
+    ("A=1; A=2; vllm serve $A", []),
+    ("A=$B; B=$A; vllm serve $A", []),
+    ("vllm serve $(pwd)/$A $SET", ["A (line 1)"]),
+    ("vllm serve m $KV_OFFLOAD_ARGS", []),
+    ("vllm serve $1 $#", []),
+]
+
+
+@pytest.mark.parametrize(("script", "names"), UNSET)
+def test_unknown_words_name_their_variables(script, names):
+    env = [{"name": "SET", "value": "s"}]
+    (call,) = read({"command": ["bash", "-c", script], "env": env}).calls
+    assert [name for word in call.words for name in word.unset] == names

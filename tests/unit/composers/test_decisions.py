@@ -1,6 +1,7 @@
 """Decisions by image, model and accelerator: whole pods in, decisions out."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
     "newest, default tier": ({}, "vllm/vllm-openai:v0.33.0", [DENSE], {}, {}, WIRED, ()),
     "nothing tells the version": (
         NATIVE, "vllm/vllm-openai@sha256:" + "0" * 64, [DENSE], {}, {}, WIRED,
-        ("vLLM of unknown version (taken for 0.20.0 or newer), known by engineImages",),
+        ("vLLM of unknown version (engine by the image's name; taken for 0.20.0 or newer)",),
     ),
     "0.5.5 on the default tier": (
         {}, "vllm/vllm-openai:v0.30.0", [DENSE], {}, {}, WIRED,
@@ -181,7 +182,7 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
     "three things at once": (
         {}, "vllm/vllm-openai:v0.7.3", ["/mnt/models", "--mamba-cache-mode", "align"], {}, {},
         "EngineUnsupported",
-        ("3 things: (1) LMCacheMPConnector needs vLLM", "(2) Unknown lmcache version",
+        ("3 problems: (1) LMCacheMPConnector needs vLLM", "(2) Unknown lmcache version",
          "(3) the model is hybrid"),
     ),
 }  # fmt: skip
@@ -297,11 +298,11 @@ CONFIGURED: dict[str, tuple[dict[str, Any], str, str]] = {
     "seen": ({"config": config_map(SEEN)}, WIRED, "Wired to LMCache"),
     "not there": (
         {}, "ArgsNotPatchable",
-        "--config /etc/vllm/vllm.yaml cannot be read from here (its ConfigMap 'vllm' does not "
-        "stand beside the pods)",
+        "--config /etc/vllm/vllm.yaml cannot be read from here (ConfigMap 'vllm' holds it and is "
+        "not given with the pods: add it to them)",
     ),
     "of another cluster": (
-        {"config": config_map(SEEN, "other")}, "ArgsNotPatchable", "does not stand beside the pods",
+        {"config": config_map(SEEN, "other")}, "ArgsNotPatchable", "is not given with the pods",
     ),
     "with the offloading flag": (
         {"config": config_map("kv-offloading-size: 4\n")}, "ConnectorConflict",
@@ -873,7 +874,7 @@ OPTED_IN: dict[str, tuple[str, dict[str, str], str, str]] = {
     ),
     "a flag's value": (
         "exec vllm serve org/m $KV_OFFLOAD_ARGS --kv-cache-dtype $DTYPE", {}, HIDDEN,
-        "cannot be read from the pod: --kv-cache-dtype.",
+        "cannot be read from the pod: --kv-cache-dtype ($DTYPE).",
     ),
     "a harmless value": (
         "exec vllm serve org/m $KV_OFFLOAD_ARGS --port $PORT", {}, WIRED, "cache identity",
@@ -894,7 +895,10 @@ def test_identity_is_unknown_where_a_script_hides_flags(name: str) -> None:
     assert (got, said in message) == (reason, True), message
     if reason != HIDDEN:
         return
-    assert CACHE_IDENTITY in message
+    # A name for the weights would not help.
+    assert CACHE_IDENTITY not in message
+    found = re.search(r"\$(ARGS|DTYPE)", script)
+    assert found is None or f"Give {found[1]} (line 1) a value in the" in message
     unshared, note = decide(manifest, **NATIVE)
     assert unshared == WIRED and "identity unknown: " in note, note
     manifest["spec"]["template"]["metadata"] = {"annotations": {**TIER, CACHE_IDENTITY: "llama"}}

@@ -140,7 +140,7 @@ DECLARE = "modelplane.ai/kv-offload-engine-version"
 LAST = line("vLLM", known_versions("vLLM")[-1])
 REFUSED = [
     (MP, vllm("0.7.3"), None, "EngineUnsupported",
-     f"LMCacheMPConnector needs vLLM 0.20 to {LAST}.x, this engine is 0.7.3 (image tag)"),
+     f"LMCacheMPConnector needs vLLM 0.20 to {LAST}.x, this engine is 0.7.3 (by the image's tag)"),
     (MP, vllm(f"{NEXT}.0"), None, "EngineUnsupported", f"this engine is {NEXT}.0"),
     (MP, vllm(f"{NEXT}.0rc1"), None, "EngineUnsupported", f"this engine is {NEXT}.0rc1"),
     (MP, sglang("0.5.14"), None, "EngineUnsupported", "needs SGLang 0.5.15 to "),
@@ -165,7 +165,7 @@ REFUSED = [
     ("LMCacheConnectorV1", vllm("0.26.0"), None, "VersionMismatch",
      "restores wrong blocks on vLLM 0.26 and newer, without an error (KVO-2026-001, LMCache 4463"),
     ("LMCacheConnectorV1", vllm("0.33.0"), None, "VersionMismatch",
-     "or vLLM 0.25 in an image with lmcache 0.5. This engine is vLLM 0.33.0 (image tag)."),
+     "or vLLM 0.25 in an image with lmcache 0.5. This engine is vLLM 0.33.0 (by the image's tag)."),
     ("LMCacheConnectorV1", vllm(), None, "VersionMismatch", f'{DECLARE}, e.g. "0.25.0"'),
     ("SimpleCPUOffloadConnector", vllm("0.23.0"), None, "VersionMismatch", "KVO-2026-050"),
     ("Nonsense", vllm("0.33.0"), None, "EngineUnsupported", "Nonsense does not exist"),

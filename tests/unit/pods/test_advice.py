@@ -1,5 +1,7 @@
 """The advice of a refusal, followed literally, leads to a wired pod."""
 
+import re
+
 import pytest
 
 from function.problems import Refused
@@ -45,7 +47,7 @@ def test_image_identity_and_script_are_told_in_one_round(tier):
     with pytest.raises(Refused) as caught:
         judged.wired(scripted("vllm/vllm-openai:v0.27.0", SCRIPT, SECRET), plan)
     message = str(caught.value)
-    assert message.startswith("3 things: (1) Image vllm/vllm-openai:v0.27.0 holds ")
+    assert message.startswith("3 problems: (1) Image vllm/vllm-openai:v0.27.0 holds ")
     assert "(2) The cache identity is unknown" in message
     assert '(3) what "${ARGS[@]}" holds is not known' in message
     # Words to add by hand would carry an identity that is not known yet.
@@ -76,3 +78,89 @@ def test_an_unknown_version_and_an_unknown_model_are_told_in_one_round():
     assert "this engine's version is not known" in message
     assert "Unknown mooncake version" in message
     assert "The cache identity is unknown" in message
+    # Only the variable can be given a value; the version has its own annotation.
+    assert "Give MODEL (line 1) a value in the container's env" in message
+
+
+def test_advice_on_an_unknown_version_alone_is_to_declare_it():
+    manifest = scripted("vllm/vllm-openai:latest", "vllm serve org/model")
+    with pytest.raises(Refused) as caught:
+        judged.wired(manifest, judged.planned("Mooncake"))
+    assert "(annotate modelplane.ai/kv-offload-engine-version)" in str(caught.value)
+    assert "in args" not in str(caught.value) and "in env" not in str(caught.value)
+
+
+def gang(image, size):
+    """A LeaderWorkerSet of two pods that limits /dev/shm, as its project's page has it."""
+    shm = {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": size}}
+
+    def template(script):
+        container = {"name": "vllm", "image": image, "command": ["sh", "-c", script]}
+        container |= {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
+        container |= {"volumeMounts": [{"mountPath": "/dev/shm", "name": "dshm"}]}
+        return {"spec": {"containers": [container], "volumes": [shm]}}
+
+    leader = "bash multi-node-serving.sh leader; python3 -m vllm.entrypoints.openai.api_server"
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "chat"},
+        "spec": {
+            "leaderWorkerTemplate": {
+                "size": 2,
+                "leaderTemplate": template(f"{leader} --model o/m --tensor-parallel-size 16"),
+                "workerTemplate": template("bash multi-node-serving.sh worker"),
+            }
+        },
+    }
+
+
+@pytest.mark.parametrize("tag", ["v0.18.0", "latest"])
+def test_a_version_and_what_any_other_is_refused_for_are_told_in_one_round(tag):
+    with pytest.raises(Refused) as caught:
+        judged.wired(gang(f"vllm/vllm-openai:{tag}", "15Gi"), judged.planned("NodeServer"))
+    message = str(caught.value)
+    assert "lmcache 0.5.5 to 0.5.x" in message and "The engine spans 2 pods" in message
+
+
+def test_a_version_and_shared_memory_are_told_in_one_round():
+    plan = judged.planned("Native")
+    with pytest.raises(Refused) as caught:
+        judged.wired(gang("vllm/vllm-openai:v0.18.0", "15Gi"), plan)
+    message = str(caught.value)
+    assert "OffloadingConnector needs vLLM 0.20" in message
+    size = re.search(r"/dev/shm is limited to 15Gi.* raise it to (\w+)", message)
+    assert size, message
+    assert judged.wired(gang("vllm/vllm-openai:v0.33.0", size[1]), plan)
+
+
+@pytest.mark.parametrize("tier", ["NodeServer", "Mooncake"])
+def test_no_other_tier_is_advised_for_an_engine_that_is_too_old(tier):
+    manifest = scripted("vllm/vllm-openai:v0.18.0", "vllm serve org/model")
+    with pytest.raises(Refused) as caught:
+        judged.wired(manifest, judged.planned(tier))
+    assert "needs vLLM" in str(caught.value) and "or a tier with" not in str(caught.value)
+
+
+def in_a_config_map(image):
+    """A Pod that starts its engine by a script of ConfigMap `scripts`."""
+    pod = scripted(image, "")
+    (container,) = pod["spec"]["containers"]
+    container |= {"command": ["bash", "/scripts/start.sh"]}
+    container |= {"volumeMounts": [{"name": "scripts", "mountPath": "/scripts"}]}
+    pod["spec"]["volumes"] = [{"name": "scripts", "configMap": {"name": "scripts"}}]
+    return pod
+
+
+@pytest.mark.parametrize("image", ["vllm/vllm-openai:v0.33.0", "registry.example.org/mine:1"])
+def test_a_config_map_to_add_is_named(image):
+    plan = judged.planned("Native")
+    with pytest.raises(Refused) as caught:
+        judged.wired(in_a_config_map(image), plan)
+    message = str(caught.value)
+    assert "script /scripts/start.sh is not known here" in message
+    assert "ConfigMap 'scripts' holds it and is not given with the pods: add it" in message
+    assert "cache identity" not in message
+    script = {"start.sh": "exec vllm serve o/m $KV_OFFLOAD_ARGS"}
+    added = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "scripts"}}
+    assert judged.wired(in_a_config_map(image), plan, [{**added, "data": script}])

@@ -56,7 +56,7 @@ CASES: dict[str, tuple] = {
     "no such key": ([CM], [AT], None, "/etc/vllm/b.yaml", ("'cm' has no such text",)),
     "a ConfigMap from elsewhere": (
         [{"name": "v", "configMap": {"name": "mine"}}], [AT], None, "/etc/vllm/f.yaml",
-        ("ConfigMap 'mine' does not stand beside the pods",),
+        ("ConfigMap 'mine' holds it and is not given with the pods",),
     ),
     "two of one name": (
         [{"name": "v", "configMap": {"name": "two"}}], [AT], None, "/etc/vllm/f.yaml",

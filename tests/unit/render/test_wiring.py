@@ -71,6 +71,18 @@ def made(result: Result) -> list[Json]:
     return list(yaml.safe_load_all(result.stdout))
 
 
+def test_raised_memory_is_told(tmp_path: Path) -> None:
+    pod = deployment()
+    (container,) = pod["spec"]["template"]["spec"]["containers"]
+    container["resources"] = {"limits": {"memory": "32Gi"}}
+    native = {key: value for key, value in TIER["spec"].items() if key not in ("lmcache", "nodes")}
+    native |= {"backend": "Native", "native": {"cpu": {"sizeGiB": 64}}}
+    result = wire(tmp_path, pod, args=("-n", "team-a"), tier={**TIER, "spec": native})
+    assert "memory: spec.template: limits.memory of engine: 32Gi → " in result.stderr
+    assert "memory: spec.template: volume kv-offload-shm: none → unlimited" in result.stderr
+    assert "memory: " not in wire(tmp_path, made(result)[-1], tier={**TIER, "spec": native}).stderr
+
+
 def test_engine_gets_its_connector_and_the_config_map_of_its_files(tmp_path: Path) -> None:
     service, files, wired = made(wire(tmp_path, SERVICE, deployment(), args=("-n", "team-a")))
     assert service == SERVICE
