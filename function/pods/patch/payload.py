@@ -14,6 +14,9 @@ from function.pods.patch.env import literals
 NAME = "kv-offload-payload"
 PATH = "/opt/kv-offload-payload"
 _SEARCH_PATH = "PYTHONPATH"
+# A node counts more than the files: directories, and whole blocks of its file system. It evicts a
+# pod above its limit; this much, and a tenth of the size, is added.
+_MARGIN = 16 * 2**20
 
 
 def merge(draft: Draft, payload: Json | None) -> None:
@@ -48,14 +51,17 @@ def with_volume(injection: Injection) -> Injection:
     payload = injection.payload
     if payload is None:
         return injection
-    mib = -(-payload["bytes"] // 2**20)
+    size = payload["bytes"] + payload["bytes"] // 10 + _MARGIN
     folders = [f"{PATH}/{name}" for name in payload["names"]]
     own = injection.search_paths.get(_SEARCH_PATH)
     paths = ":".join([*folders, *([own] if own else [])])
     return replace(
         injection,
-        volumes=(*injection.volumes, {"name": NAME, "emptyDir": {"sizeLimit": f"{mib}Mi"}}),
+        volumes=(
+            *injection.volumes,
+            {"name": NAME, "emptyDir": {"sizeLimit": f"{-(-size // 2**20)}Mi"}},
+        ),
         mounts=(*injection.mounts, {"name": NAME, "mountPath": PATH, "readOnly": True}),
         search_paths={**injection.search_paths, _SEARCH_PATH: paths},
-        storage_bytes=injection.storage_bytes + payload["bytes"],
+        storage_bytes=injection.storage_bytes + size,
     )
