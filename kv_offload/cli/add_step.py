@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from function.kube import access
 from kv_offload.cli.errors import user_errors
 from kv_offload.render import append, defaults, emit, files, packaged
 
@@ -108,7 +109,7 @@ def _copy(
     where: str,
 ) -> str:
     """Return the copy of a packaged Composition and its admission policy as a YAML stream."""
-    original = str(composition["metadata"]["name"])
+    original = access.text(composition, "metadata", "name")
     made = packaged.copied(composition, name or f"{original}-kv-offload", step, function, where)
     if made["metadata"]["name"] == original:
         raise files.InputError(f"--name: the copy needs another name than {original}")
@@ -140,8 +141,7 @@ def _rebuild(source: Path, folder: Path, kind: str, step: str, function: str) ->
 
 
 def _note_modelplane(composition: files.Document) -> None:
-    kind = (composition.get("spec") or {}).get("compositeTypeRef", {}).get("kind")
-    if kind == "ModelDeployment":
+    if access.text(composition, "spec", "compositeTypeRef", "kind") == "ModelDeployment":
         click.echo(
             "Note: with Modelplane, pods are composed by ModelReplica. Add the step to its"
             " Composition; in ModelDeployment's it only repeats the replicas' conditions.",

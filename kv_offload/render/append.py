@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from function.kube import access
 from kv_offload.render.files import InputError, parse
 
 Document = dict[str, Any]
@@ -39,7 +40,7 @@ def append_step(text: str, file: str, step: str, function: str) -> str:
 
 def append_to(composition: Document, file: str, step: str, function: str) -> bool:
     """Append the step to a Composition; return False if it has it. Raise InputError."""
-    spec = composition.get("spec") or {}
+    spec = access.mapping(composition, "spec")
     if spec.get("mode") != "Pipeline":
         raise InputError(f"{file}: spec.mode is {spec.get('mode')!r}, expected Pipeline")
     pipeline = spec.get("pipeline")
@@ -49,7 +50,7 @@ def append_to(composition: Document, file: str, step: str, function: str) -> boo
         )
     if has_step(composition, function):
         return False
-    if any(s.get("step") == step for s in pipeline):
+    if any(s.get("step") == step for s in access.objects(spec, "pipeline")):
         raise InputError(
             f"{file}: spec.pipeline already has a step {step!r} of another function: choose"
             " another name with --step-name"
@@ -60,8 +61,8 @@ def append_to(composition: Document, file: str, step: str, function: str) -> boo
 
 def has_step(composition: Document, function: str) -> bool:
     """Return whether a Composition's pipeline already calls our function."""
-    pipeline = (composition.get("spec") or {}).get("pipeline") or ()
-    return any((s.get("functionRef") or {}).get("name") == function for s in pipeline)
+    pipeline = access.objects(composition, "spec", "pipeline")
+    return any(access.text(s, "functionRef", "name") == function for s in pipeline)
 
 
 def only(documents: list[Document], file: str) -> int:

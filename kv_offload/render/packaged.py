@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from function import names
+from function.kube import access
 from kv_offload.render import append, emit
 from kv_offload.render.files import InputError, parse, read_text
 
@@ -36,30 +37,34 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 def is_packaged(composition: Mapping[str, Any]) -> bool:
     """Return whether a Composition from `kubectl get` belongs to a package's revision."""
-    owners = (composition.get("metadata") or {}).get("ownerReferences") or ()
+    owners = access.objects(composition, "metadata", "ownerReferences")
     return any(str(o.get("apiVersion", "")).startswith("pkg.crossplane.io/") for o in owners)
 
 
 def digest(composition: Mapping[str, Any]) -> str:
     """Return a digest of what a Composition composes: twelve hex digits."""
-    text = json.dumps(composition.get("spec") or {}, sort_keys=True, separators=(",", ":"))
+    spec = access.mapping(composition, "spec")
+    text = json.dumps(spec, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def copied(composition: Document, name: str, step: str, function: str, where: str) -> Document:
     """Return the Composition under another name, with our step last.
 
-    Metadata that the cluster and the package wrote is left out.
+    Metadata that the cluster and the package wrote is left out. Raise InputError.
     """
-    metadata = composition.get("metadata") or {}
+    metadata = access.mapping(composition, "metadata")
+    kind = access.mapping(composition, "spec", "compositeTypeRef")
+    if not all(access.text(kind, key) for key in ("apiVersion", "kind")):
+        raise InputError(f"{where}: spec.compositeTypeRef names no apiVersion and kind")
     annotations = {
         key: value
-        for key, value in (metadata.get("annotations") or {}).items()
+        for key, value in access.mapping(metadata, "annotations").items()
         if key != _LAST_APPLIED
     }
-    source = f"{metadata.get('name', '')}@{digest(composition)}"
+    source = f"{access.text(metadata, 'name')}@{digest(composition)}"
     made: Document = {
-        "apiVersion": composition["apiVersion"],
+        "apiVersion": composition.get("apiVersion"),
         "kind": "Composition",
         "metadata": {"name": name, "annotations": annotations | {names.ANNOTATION_COPY_OF: source}},
         "spec": copy.deepcopy(composition["spec"]),
@@ -160,7 +165,7 @@ def _stream(path: Path) -> str:
 
 
 def _composed(document: Mapping[str, Any]) -> str:
-    return str(((document.get("spec") or {}).get("compositeTypeRef") or {}).get("kind"))
+    return access.text(document, "spec", "compositeTypeRef", "kind")
 
 
 def _composes(document: Mapping[str, Any], kind: str) -> bool:

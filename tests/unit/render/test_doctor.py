@@ -1,13 +1,18 @@
 """Findings of the doctor in the output of `kubectl get -o yaml`."""
 
+import contextlib
 import copy
+import datetime
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from function.names import ANNOTATION_COPY_OF
 from kv_offload.render import doctor, packaged
+from kv_offload.render.files import InputError
 
 Document = dict[str, Any]
 
@@ -304,6 +309,46 @@ _JSON = st.recursive(
 @given(st.lists(st.dictionaries(st.sampled_from(["kind", "metadata", "spec", "items"]), _JSON)))
 def test_doctor_never_raises(documents: list[Document]) -> None:
     doctor.examine(documents, OURS)
+
+
+RUBBISH = (None, 1, "x", [], {}, [1], [None], {"a": 1}, datetime.date(2026, 1, 1))
+
+
+def _paths(value: Any, *above: Any) -> Iterator[tuple[Any, ...]]:
+    """The paths of all that stands in a document."""
+    items: Any = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    for key, inner in items:
+        yield (*above, key)
+        yield from _paths(inner, *above, key)
+
+
+COHERENT = [
+    composition("theirs", "x", OURS, **PACKAGED),
+    composition("mine", "x", OURS, annotations={ANNOTATION_COPY_OF: "theirs@0"}),
+    definition(PACKAGED, defaultCompositionRef={"name": "mine"}),
+    replica("qwen", "theirs", "theirs-1"),
+    revision("theirs-1", "x", OURS),
+    *policy("mine"),
+]
+
+
+@pytest.mark.parametrize("path", list(_paths(COHERENT)), ids=str)
+def test_no_wrong_type_in_a_document_raises(path: tuple[Any, ...]) -> None:
+    for rubbish in RUBBISH:
+        documents = copy.deepcopy(COHERENT)
+        holder: Any = documents
+        for key in path[:-1]:
+            holder = holder[key]
+        if len(path) == 1 and not isinstance(rubbish, dict):
+            continue  # files.parse lets no other document through
+        holder[path[-1]] = rubbish
+        doctor.examine(documents, OURS)
+        with contextlib.suppress(InputError):
+            packaged.selection(packaged.copied(documents[0], "new", "s", "f", "file"), "theirs")
 
 
 def test_composite_that_is_not_wired_is_listed() -> None:
