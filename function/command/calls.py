@@ -53,7 +53,11 @@ def script_call(found: Command) -> EngineCall | None:
         positional_model=outcome.start.positional_model,
         scripted=True,
         evaluated=any(word.origin == expansion.EVALUATED_ORIGIN for word in opted_in),
-        before=(*assignments(found.script, found.node), *found.words[: outcome.at]),
+        before=(
+            *found.before,
+            *assignments(found.script, found.node),
+            *found.words[: outcome.at],
+        ),
         slot=None if isinstance(slot, str) else slot,
     )
 

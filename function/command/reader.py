@@ -1,5 +1,6 @@
 """A container's argv, read: the engine calls it makes, or why that is not known."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from function.command import exec_form, kubernetes
 from function.command.budget import Budget, OverBudget
 from function.command.calls import OPT_IN_HINT, literal_opt_in, script_call, wrapper_reason
-from function.command.model import EngineCall, ImageCall, Word
+from function.command.model import EngineCall, ImageCall, Word, shown
 from function.command.places import KEYS, ListPlace, ListSlot
 from function.command.program import ParsedCommand, Program
 from function.command.shell import commands
@@ -66,6 +67,9 @@ def started(program: Program) -> tuple[str, ...]:
     values = [word.value for word in words[at:]]
     known = values.index(None) if None in values else len(values)
     return tuple(value for value in values[:known] if value is not None)
+
+
+_DEFINES = re.compile(r"[\w.-]+=")
 
 
 class _Read:
@@ -206,7 +210,16 @@ def _redefined(made: Sequence[commands.Command], scripts: Sequence[Script]) -> s
     """
     inner = (script.redefined for script in scripts if not script.tree.broken)
     ran = (redefines([word.value or "" for word in command.words]) for command in made)
-    return next(filter(None, (*inner, *ran)), "")
+    return next(filter(None, (*inner, *ran, *map(_may_alias, made))), "")
+
+
+def _may_alias(command: commands.Command) -> str:
+    """Return that a command whose name is not known may define an alias (`$X vllm=...`)."""
+    hides = isinstance(command.outcome, exec_form.UnreadCommand) and not command.outcome.visible
+    name, *rest = command.words or (Word(""),)
+    if not hides or name.value is not None or not any(_DEFINES.match(w.prefix) for w in rest):
+        return ""
+    return f"{shown(name.text)} may define an alias"
 
 
 def _closed(calls: Sequence[EngineCall], why: str) -> list[EngineCall]:

@@ -30,9 +30,8 @@ def apply(
         return ray_serve.apply(template.body, injection), plans
     if program.problem:
         raise Refused(Reason.ARGS_NOT_PATCHABLE, program.problem, template.path)
-    lost_variables.check(
-        program, injection, f"spec.containers[{pod.container.get('name') or pod.index}].command"
-    )
+    place = f"spec.containers[{pod.container.get('name') or pod.index}].command"
+    lost_variables.check(program, injection, place)
     plans = [kind(engine.name).plan(call, engine, injection) for call in pod.calls]
     edits = {i: edits for i, plan in enumerate(plans) if (edits := plan.edits())}
     opted_in = {plan.opt_in() for plan in plans if plan.call.opted_in}
@@ -44,6 +43,7 @@ def apply(
         )
     for value in opted_in:
         variable = {"name": command.OPT_IN, "value": value}
+        lost_variables.check(program, Injection("", env=(variable,)), place)
         injection = replace(injection, env=(*injection.env, variable))
     volume = _files_volume(injection, files_name) if injection.files else None
     changes = command.rewrite(program, edits)

@@ -10,6 +10,8 @@ from function.command.shell.script import Script
 from function.command.shell.variables import Lookup
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
+# Programs that hide variables from what they start, by their options at least.
+_DROPS = frozenset({"env", "sudo", "setpriv", "runuser"})
 _ENDED_BY_COMMAND = frozenset({"list", "pipeline", "negated_command"})
 
 
@@ -49,8 +51,10 @@ def masks(before: Sequence[Word], names: Collection[str]) -> Callable[[Lookup], 
         set_here = _ASSIGNMENT.match(word.prefix)
         if set_here:
             hidden.add(set_here[1])
-        elif runners.basename(word.value or "") in ("env", "sudo") and at + 1 < len(before):
-            everything |= before[at + 1].prefix.startswith("-")
+        elif (name := runners.basename(word.value or "")) in _DROPS:
+            # sudo drops what it is not told to keep, and may drop that.
+            options = before[at + 1 : at + 2] if name == "env" else before[at + 1 :]
+            everything |= name == "sudo" or any(w.prefix.startswith("-") for w in options)
 
     def mask(lookup: Lookup) -> Lookup:
         return lambda name: None if everything or name in hidden else lookup(name)

@@ -1,14 +1,20 @@
 """The commands of a script, those of the scripts that it starts included, in source order."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from function.command import exec_form, programs, runners
 from function.command.budget import SHELLS_DEEP, Budget
 from function.command.model import Word
 from function.command.places import NodePlace
 from function.command.shell import grammar
-from function.command.shell.command_line import masks, nodes_of, positional, prefixed
+from function.command.shell.command_line import (
+    assignments,
+    masks,
+    nodes_of,
+    positional,
+    prefixed,
+)
 from function.command.shell.expansion import Expander
 from function.command.shell.grammar import Node, Tree
 from function.command.shell.script import Holder, Script
@@ -20,7 +26,8 @@ from function.command.text import Text
 class Command:
     """A command that is more than known to be harmless.
 
-    `nodes`: for each word, the node that gives it.
+    `nodes`: for each word, the node that gives it. `before`: the words of the scripts around its
+    script that start that one.
     """
 
     script: Script
@@ -28,6 +35,7 @@ class Command:
     nodes: tuple[Node, ...]
     words: tuple[Word, ...]
     outcome: exec_form.Outcome
+    before: tuple[Word, ...] = ()
 
 
 @dataclass
@@ -70,6 +78,8 @@ class Reader:
             command = self._command(expander, script, node, idle)
             if command is None:
                 continue
+            if around.before:
+                command = replace(command, before=around.before)
             inner = None
             if around.depth < SHELLS_DEEP:
                 inner = self._inner(expander, command, around.depth + 1)
@@ -124,6 +134,7 @@ class Reader:
             # IFS is what it always is, in a new shell.
             lambda name: name != "IFS" and variables.changes(name),
             depth,
+            (*command.before, *assignments(script, command.node), *command.words[:at]),
         )
         return self._commands(self._script(text, Holder((place,), script, command.node)), inside)
 
@@ -145,5 +156,6 @@ class Reader:
             lambda name: variables.exported(name, start),
             variables.changes,
             depth,
+            command.before,
         )
         return self._commands(self._script(text, Holder(places, script, command.node)), inside)

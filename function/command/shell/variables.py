@@ -42,6 +42,11 @@ _SPECIAL = frozenset({"", ":", ".", "eval", "set", "shift", "times", "trap", "un
 _ARITHMETIC = frozenset({"arithmetic_expansion", "c_style_for_statement", "subscript"})
 # Operators of `[[ ]]` whose operands are arithmetic.
 _COMPARED = frozenset(b"-eq -ne -lt -le -gt -ge -v".split())
+# `${s:M=4:1}`: offset and length are arithmetic. `{M}>file`: M becomes the number of the file.
+_SUBSTRING = re.compile(rb"\$\{!?\w+(?:\[[^\]]*\])?:[^-=+?]", re.ASCII)
+_OPENS = re.compile(rb"\{([A-Za-z_]\w*)\}[<>]", re.ASCII)
+# What assigns in arithmetic; values are evaluated there too.
+_ASSIGNS = re.compile(rb"=|\+\+|--")
 # Variables that the shell itself changes.
 _CHANGED_BY_SHELL = frozenset(
     """_ BASHPID BASH_ARGC BASH_ARGV BASH_COMMAND BASH_LINENO BASH_SOURCE BASH_SUBSHELL COLUMNS
@@ -73,7 +78,7 @@ class Scope:
     `positional`: the words of "$@", None where they are unknown. `given`: what variables hold.
     `exported`: what they hold in a shell that the script starts, where it does not change them.
     `changed_outside`: whether a script around this one changes a variable that this one sees.
-    `depth`: of shells in shells.
+    `depth`: of shells in shells. `before`: the words of the scripts around this one that start it.
     """
 
     positional: tuple[Word, ...] | None
@@ -81,6 +86,7 @@ class Scope:
     exported: Lookup
     changed_outside: Callable[[str], bool] = lambda name: False
     depth: int = 0
+    before: tuple[Word, ...] = ()
 
 
 class Variables:
@@ -91,7 +97,7 @@ class Variables:
         self._around = around
         self._constants: dict[str, _Constant] = {}
         self._script = script
-        changes = _Changes(script, budget)
+        changes = _Changes(script, around.given)
         self._scopes = changes.scopes
         self._nodes = changes.names
         self._changed = _CHANGED_BY_SHELL | {
@@ -173,7 +179,7 @@ class _Changes:
     have changed. `positional_until`: the byte from which "$@" may have.
     """
 
-    def __init__(self, script: Script, budget: Budget) -> None:
+    def __init__(self, script: Script, given: Lookup) -> None:
         self.names: dict[str, list[Node]] = {}
         # What cannot be read may change anything.
         self.any_from = self.positional_until = 0 if script.error else len(script.text.data) + 2
@@ -183,12 +189,33 @@ class _Changes:
         # changed before its first byte is reached again.
         self._repeated: Node | None = None
         self._arithmetic_until = 0
+        # The first node of arithmetic, and the names in all of it.
+        self._in_arithmetic: Node | None = None
+        self._names_in_arithmetic: set[str] = set()
         for node in script.tree.nodes:
             if (node.type in LOOPS or node.type == "function_definition") and (
                 self._repeated is None or node.index > self._repeated.last
             ):
                 self._repeated = node
             self._read(node)
+        for found in _OPENS.finditer(script.text.data):
+            self._change(found[1].decode(), script.tree.root)
+        self._evaluated(given)
+
+    def _evaluated(self, given: Lookup) -> None:
+        """Mark what arithmetic changes by the values of the variables that it names (`x=M=5`)."""
+        if self._in_arithmetic is None:
+            return
+        known = (given(name) or "" for name in self._names_in_arithmetic)
+        nodes = (nodes for nodes in self.names.values())
+        values = [
+            self._script.bytes(value)
+            for node in {id(n): n for each in nodes for n in each}.values()
+            if node.type == "variable_assignment" and (value := node.child("value")) is not None
+        ]
+        for text in (*values, *(each.encode() for each in known)):
+            if _ASSIGNS.search(text):
+                self._mentioned(text, self._in_arithmetic)
 
     def _read(self, node: Node) -> None:
         match node.type:
@@ -204,6 +231,8 @@ class _Changes:
                 self._named(node, node.all("variable"))
             case "expansion" if any(child.type in ("=", ":=") for child in node.children):
                 self._named(node, node.named_children[:1])
+            case "expansion" if _SUBSTRING.match(self._script.bytes(node).lstrip()):
+                self._arithmetic(node)
             case "binary_expression" | "unary_expression" if any(
                 child.type == "test_operator" and self._script.bytes(child) in _COMPARED
                 for child in node.children
@@ -258,6 +287,10 @@ class _Changes:
             self.positional_until = 0
         elif name == "trap":
             self._trap(node, first)
+        elif name in ("test", "["):
+            # The subscript of `-v NAME[...]` is arithmetic.
+            for argument in arguments if any(map(self._asks, arguments)) else ():
+                self._arithmetic(argument)
         elif name in _NAMING and (
             name not in ("printf", "wait") or first.lstrip("\"'\\")[:1] in ("-", "$", "`")
         ):
@@ -266,6 +299,9 @@ class _Changes:
                 if b"$" in text or b"`" in text:
                     self._any(node)
                 self._mentioned(text.removeprefix(b"-v"), node)
+
+    def _asks(self, argument: Node) -> bool:
+        return self._script.bytes(argument) in (b"-v", b"-R")
 
     def _trap(self, node: Node, handler: str) -> None:
         """Mark what a trap names as changed: it may run at any time."""
@@ -289,13 +325,19 @@ class _Changes:
         return False
 
     def _arithmetic(self, node: Node) -> None:
+        if self._script.bytes(node).endswith((b"[@]", b"[*]")):
+            return  # all of an array
         body = node.child("body")
         end = body.start if body is not None else node.end
         if node.start < self._arithmetic_until:
             return  # It was read with the one around it.
         self._arithmetic_until = end
         text = self._script.text.data[node.start : end]
-        if b"=" in text or b"++" in text or b"--" in text:
+        found = _IDENTIFIER.findall(text)
+        if found:
+            self._in_arithmetic = self._in_arithmetic or node
+            self._names_in_arithmetic.update(name.decode() for name in found)
+        if _ASSIGNS.search(text):
             self._mentioned(text, node)
 
     def _mentioned(self, text: bytes, node: Node) -> None:

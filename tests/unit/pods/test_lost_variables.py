@@ -15,7 +15,8 @@ SCRIPT_END = "exec vllm serve org/model"
 
 
 def script(text):
-    return ["bash", "-c", f"{text}\n{SCRIPT_END}"]
+    end = "" if "vllm serve" in text else SCRIPT_END
+    return ["bash", "-c", f"{text}\n{end}"]
 
 
 # {the command: what of it the message quotes}
@@ -48,6 +49,14 @@ LOSES = {
     "declared": (script("declare -x PYTHONPATH=/src"), "PYTHONPATH=/src"),
     "unset": (script("unset PYTHONPATH"), "unset PYTHONPATH"),
     "for the command alone": (["sh", "-c", f"PYTHONPATH=/src {SCRIPT_END}"], "PYTHONPATH=/src"),
+    "in a shell of a shell": (
+        script("env -u PYTHONPATH sh -c 'vllm serve org/model'"),
+        "env -u PYTHONPATH",
+    ),
+    "for a shell of a shell": (
+        script("PYTHONPATH=/src sh -c 'exec vllm serve org/model'"),
+        "PYTHONPATH=/src",
+    ),
     "in an eval": (script("eval 'export PYTHONPATH=/src'"), "PYTHONPATH=/src"),
 }
 KEEPS = {
@@ -183,3 +192,15 @@ def test_a_search_path_of_ray_serves_runtime_environment_keeps_the_pods(own, is_
         return
     with pytest.raises(Refused, match=r"runtime_env\.env_vars: PYTHONPATH=/src"):
         judged.wired(service, plan)
+
+
+@pytest.mark.parametrize(
+    "runner", ["sudo", "env -i", "env -u KV_OFFLOAD_ARGS", "setpriv --reset-env"]
+)
+@pytest.mark.parametrize("tier", ["Native", "Mooncake"])
+def test_opt_in_variable_that_is_lost_on_its_way_is_refused(runner, tier):
+    manifest = pod(
+        NEW, command=["bash", "-c", f"{runner} sh -c 'vllm serve org/model $KV_OFFLOAD_ARGS'"]
+    )
+    with pytest.raises(Refused, match="the engine does not get"):
+        judged.wired(manifest, judged.planned(tier))
