@@ -193,13 +193,16 @@ def guard(call: EngineCall, scanned: Scan, ours: Iterable[str], engine: Engine) 
     unset = [i for i in scanned.loose if _unset(call.words[i].text, engine.env, engine.more_env)]
     hidden = [i for i in scanned.loose if i not in unset]
     if hidden and not call.opted_in:
-        raise Refused(
+        opt_in = f"{call.closed}; put ${OPT_IN} (unquoted) there"
+        closed = [Refused(Reason.ARGS_NOT_PATCHABLE, opt_in)] if call.closed else []
+        unread = Refused(
             Reason.ARGS_NOT_PATCHABLE,
             f"word {hidden[0] + 1} of {call.entrypoint}, {_shown(call, hidden[0])}, may hold any "
             f"flag, and the tier's would silently replace one there; {_to_read(call, hidden)}, or, "
             f"where the tier's engines share no blocks, pass ${OPT_IN}, unquoted, in your own "
             "script",
         )
+        raise Refused.all_of([unread, *closed])
     for use in scanned.of(*ours):
         _editable(call, use)
     return (

@@ -57,7 +57,7 @@ def engine_of(
     connectors = kind(engine.name).connectors(engine.flags)
     cache_identity = identity(
         first.template.body,
-        first.container,
+        first.container or {"image": engine.image},  # Ray Serve's, in the cluster's pods
         engine=engine.name,
         flags=engine.flags,
         version=engine.own_version,

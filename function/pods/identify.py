@@ -29,6 +29,7 @@ from function.pods.declared import Declared
 from function.pods.patch.env import literals
 from function.problems import Refused
 from function.reasons import Reason
+from function.workloads import containers
 
 # The version is one that the container's own script installs.
 INSTALLED = "pip install"
@@ -81,11 +82,18 @@ def identify(
     """
     _check_scope(pods, declared)
     found = _identify(pods, declared, engine_images)
-    serving = [container for container, program in pods if program.calls] or [c for c, _ in pods]
+    serving = [c for c, p in pods if p.calls or _has_ranks(c)] or [c for c, _ in pods]
+    if any(not c for c in serving):  # Ray Serve starts it in the cluster's pods
+        serving = [c for c in serving if c] or [c for c, _ in pods if c]
     # A release that the script installs says nothing of the image below it.
     version = "" if found.version_source == INSTALLED else found.version or ""
     held = [_packages(c, version, declared, engine_images) for c in serving]
     return replace(found, packages={name: either(h.get(name) for h in held) for name in PACKAGES})
+
+
+def _has_ranks(container: Mapping[str, Any]) -> bool:
+    """Return whether a container of a gang has devices, and with them ranks of the engine."""
+    return containers.asks_for_device({"spec": {"containers": [container]}})
 
 
 def _packages(

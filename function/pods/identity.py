@@ -21,6 +21,7 @@ from function.pods import mounted
 from function.pods.patch.env import literals
 
 LENGTH = 12
+UNKNOWN_VERSION = "the engine's version"
 
 # Set, nothing is downloaded: a repository is then what the cache directory holds of it.
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
@@ -245,7 +246,7 @@ def _add_version(
     image = str(container.get("image") or "")
     facts["image"] = image
     if not _is_pinned(image):
-        unknown.texts.append(f"the engine's version (annotate {names.ANNOTATION_ENGINE_VERSION})")
+        unknown.texts.append(f"{UNKNOWN_VERSION} (annotate {names.ANNOTATION_ENGINE_VERSION})")
 
 
 def _is_pinned(image: str) -> bool:

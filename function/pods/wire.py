@@ -23,7 +23,7 @@ from function.pods import events, other_injectors, patch, tolerated
 from function.pods import record as records
 from function.pods.engine import engine_of
 from function.pods.gang import EngineRequest, Pod
-from function.pods.identity import Identity
+from function.pods.identity import UNKNOWN_VERSION, Identity
 from function.pods.offload_request import OffloadRequest
 from function.pods.record import Record, TemplateRecord
 from function.pods.refs import Ref
@@ -358,6 +358,8 @@ def _later(
             continue
     else:
         return found
+    if engine.version != versions[0] and engine.identity_unknown.startswith(UNKNOWN_VERSION):
+        engine = replace(engine, identity=_ANY_IDENTITY)  # a version is asked for already
     try:
         for identity in dict.fromkeys((engine.identity, _ANY_IDENTITY)):
             known = replace(engine, features=features, identity=identity)
