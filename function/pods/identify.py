@@ -18,7 +18,7 @@ from function.contract import no_engines
 from function.contract.engine import IMAGE, IMAGE_DERIVED, IMAGE_TAG, Engine
 from function.contract.image_reference import ImageReference
 from function.contract.no_engines import NoEngine
-from function.contract.packages import STATED, Fact, either
+from function.contract.packages import STATED, Fact, either, stated, unknown
 from function.contract.stock_images import TAG, contents
 from function.contract.stock_images.declared import of_fields
 from function.contract.stock_images.named import named
@@ -37,6 +37,8 @@ _VERSION = r"v?(\d{1,4}\.\d{1,4}\.\d{1,4})(?=$|[-_+.])"
 # In place of an entrypoint that nobody wrote out: it hands its arguments to the declared engine.
 OWN_ENTRYPOINT = ("the image's entrypoint",)
 _LEADING = re.compile(_VERSION)
+# An interpreter by its version, as a program: python3.11, /usr/bin/python3.11.
+_PYTHON = re.compile(r"(?:^|/)python(3\.\d{1,3})$")
 
 
 def image_call(
@@ -82,12 +84,12 @@ def identify(
     """
     _check_scope(pods, declared)
     found = _identify(pods, declared, engine_images)
-    serving = [c for c, p in pods if p.calls or _has_ranks(c)] or [c for c, _ in pods]
-    if any(not c for c in serving):  # Ray Serve starts it in the cluster's pods
-        serving = [c for c in serving if c] or [c for c, _ in pods if c]
+    serving = [(c, p) for c, p in pods if p.calls or _has_ranks(c)] or list(pods)
+    if any(not c for c, _ in serving):  # Ray Serve starts it in the cluster's pods
+        serving = [each for each in serving if each[0]] or [each for each in pods if each[0]]
     # A release that the script installs says nothing of the image below it.
     version = "" if found.version_source == INSTALLED else found.version or ""
-    held = [_packages(c, version, declared, engine_images) for c in serving]
+    held = [_packages(c, p, version, declared, engine_images) for c, p in serving]
     return replace(found, packages={name: either(h.get(name) for h in held) for name in PACKAGES})
 
 
@@ -98,6 +100,7 @@ def _has_ranks(container: Mapping[str, Any]) -> bool:
 
 def _packages(
     container: Mapping[str, Any],
+    program: Program,
     version: str,
     declared: Declared,
     engine_images: Mapping[str, EngineImage],
@@ -107,7 +110,7 @@ def _packages(
     row = _of_input(ImageReference.parse(image), engine_images)
     by_input = row.packages.model_dump() if row is not None and row.packages else {}
     known = contents(image, version)
-    held = known.packages if known else {}
+    held = _of_python(known.packages if known else {}, program)
     return {
         **held,
         **installs.packages(container, held, known.version if known else None),
@@ -115,6 +118,19 @@ def _packages(
         **of_fields(by_input, "engineImages"),
         **declared.packages,
     }
+
+
+def _of_python(held: Mapping[str, Fact], program: Program) -> Mapping[str, Fact]:
+    """Return an image's packages, unknown where the command names another Python than its own."""
+    words = (word.value or "" for call in program.calls for word in call.before)
+    named = {match[1] for word in words if (match := _PYTHON.search(word))}
+    own = held["python"].versions if "python" in held else None
+    if not named or (own is not None and named <= set(own)):
+        return held
+    why = f"the command starts Python {', '.join(sorted(named))}"
+    found = {name: unknown(why) for name in held if name not in ("cuda", "python")}
+    python = {"python": stated(why, *named)} if len(named) == 1 else {"python": unknown(why)}
+    return {**held, **found, **python}
 
 
 def _identify(

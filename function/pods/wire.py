@@ -25,6 +25,7 @@ from function.pods.engine import engine_of
 from function.pods.gang import EngineRequest, Pod
 from function.pods.identity import UNKNOWN_VERSION, Identity
 from function.pods.offload_request import OffloadRequest
+from function.pods.patch.env import literals
 from function.pods.record import Record, TemplateRecord
 from function.pods.refs import Ref
 from function.pods.templates import apply
@@ -278,6 +279,7 @@ def _wire_engine(
         *brought,
         *published,
         *unlocked,
+        *_hidden_paths(pods, injection),
         *_unwired_containers(pods),
         *_notes(plans),
     ]
@@ -449,6 +451,20 @@ def _unwired_containers(pods: Iterable[Pod]) -> list[str]:
             "container of a pod is wired, so give each engine a pod of its own"
             for pod in pods
             for name in pod.other_engine_containers
+        )
+    )
+
+
+def _hidden_paths(pods: Iterable[Pod], injection: Injection) -> list[str]:
+    """Return a note for each variable of folders that may hide one of a source that is not seen."""
+    lists = {*injection.search_paths, *(["PYTHONPATH"] if injection.payload else [])}
+    return list(
+        dict.fromkeys(
+            f"envFrom brings what cannot be read here: if {name} is among it, write it into env, "
+            "where the tier's folders are appended; else they replace it"
+            for pod in pods
+            if pod.container.get("envFrom")
+            for name in sorted(lists - literals(pod.container).keys())
         )
     )
 

@@ -34,13 +34,14 @@ def _quantities(manifest: dict[str, Any]) -> dict[str, str]:
     workload = workloads.find(manifest)
     for template in workload.templates if workload else ():
         spec = access.mapping(template.body, "spec")
+        place = "" if manifest.get("kind") == "Pod" else f"{template.path}: "
         for container in access.objects(spec, "containers"):
             for kind in ("requests", "limits"):
                 if quantity := access.at(container, "resources", kind, "memory"):
                     name = container.get("name", "")
-                    found[f"{template.path}: {kind}.memory of {name}"] = str(quantity)
+                    found[f"{place}{kind}.memory of {name}"] = str(quantity)
         for volume in access.objects(spec, "volumes"):
             if access.at(volume, "emptyDir", "medium") == "Memory":
                 limit = access.at(volume, "emptyDir", "sizeLimit")
-                found[f"{template.path}: volume {volume.get('name')}"] = str(limit or "unlimited")
+                found[f"{place}volume {volume.get('name')}"] = str(limit or "unlimited")
     return found

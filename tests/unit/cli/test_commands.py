@@ -420,7 +420,7 @@ def test_explain_reads_the_config_file_of_a_sibling(write) -> None:
     assert "NixlConnector" in said
     alone = CONFIGURED.partition("---")[2]
     said = " ".join(run("explain", write("d.yaml", alone), "--tier", TIER).stdout.split())
-    assert "--config /etc/flags/f.yaml cannot be read from here (its ConfigMap 'flags'" in said
+    assert "--config /etc/flags/f.yaml cannot be read from here (ConfigMap 'flags'" in said
 
 
 def test_refusal_names_the_fix(write) -> None:

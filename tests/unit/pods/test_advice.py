@@ -85,7 +85,7 @@ def test_an_unknown_version_and_an_unknown_model_are_told_in_one_round():
 def test_advice_on_an_unknown_version_alone_is_to_declare_it():
     manifest = scripted("vllm/vllm-openai:latest", "vllm serve org/model")
     with pytest.raises(Refused) as caught:
-        judged.wired(manifest, judged.planned("Mooncake"))
+        judged.wired(manifest, judged.planned("NodeServer"))
     assert "(annotate modelplane.ai/kv-offload-engine-version)" in str(caught.value)
     assert "in args" not in str(caught.value) and "in env" not in str(caught.value)
 

@@ -238,3 +238,18 @@ def test_an_environment_of_uv_with_another_python_gets_no_payload(words):
 def test_a_python_of_any_patch_release_takes_the_payload():
     held = "mooncake=0.3.10,python=3.12.7,cuda=12.9"
     assert wired("Mooncake", pod("registry.example.org/ml/inference:7", held))
+
+
+def test_variables_of_a_source_that_is_not_seen_are_noted():
+    manifest = pod(OLD["NodeServer"], envFrom=[{"secretRef": {"name": "own"}}])
+    said = wired("NodeServer", manifest).summary
+    assert "if PYTHONPATH is among it, write it into env" in said
+    assert "envFrom" not in wired("NodeServer", pod(OLD["NodeServer"])).summary
+
+
+@pytest.mark.parametrize("python", ["python3.11", "/usr/bin/python3.11"])
+def test_another_python_than_the_image_s_holds_nothing_that_is_known(python):
+    command = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", "o/m"]
+    with pytest.raises(Refused, match=r"the command starts Python 3\.11"):
+        wired("NodeServer", pod(OLD["NodeServer"], command=command))
+    assert wired("NodeServer", pod(OLD["NodeServer"], command=["python3.12", *command[1:]]))
