@@ -9,7 +9,7 @@ from function.contract.packages import Fact, unknown
 # How an image says its engine's version: its tag is it, or what is known of the image.
 IMAGE_TAG, IMAGE, IMAGE_DERIVED = "image tag", "image", "image, derived"
 # What proves a name or a version, as the record has it, in words for people.
-_BY = {
+BY = {
     "annotation": "the annotation",
     "argv": "the command",
     "engineImages": "the image's name",
@@ -23,7 +23,7 @@ _BY = {
 
 def by(source: str) -> str:
     """Return what proves an engine's name or version, for people: "by the command"."""
-    return f"by {_BY.get(source, source)}"
+    return f"by {BY.get(source, source)}"
 
 
 @dataclass(frozen=True)

@@ -232,10 +232,13 @@ def _which(engine: Engine, advisory: Advisory) -> str:
 
 def _images(question: Question) -> tuple[str, ...]:
     """Raise Refused for an engine's image that does not fit."""
-    alternatives = [a for a in question.alternatives if _has_row(question, a.connector)]
-    mendable = _has_row(question, question.connector)
     for pairing in question.pairings:
-        pairings.check(pairing, question.engine, alternatives, mendable)
+        pairings.check(
+            pairing,
+            question.engine,
+            question.alternatives,
+            lambda connector: _has_row(question, connector or question.connector),
+        )
     return ()
 
 

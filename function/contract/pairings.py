@@ -1,6 +1,6 @@
 """Pairs of packages: what an engine's image holds, and what the tier runs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -86,12 +86,12 @@ def check(
     pairing: Pairing,
     engine: Engine,
     alternatives: Sequence[Alternative],
-    mendable: bool = True,
+    in_range: Callable[[str], bool] = lambda connector: True,
 ) -> None:
     """Raise Refused for an incompatible, untested or unknown image.
 
     `alternatives`: settings of the tier that the message offers where they take the image.
-    `mendable`: whether the engine is wired once the package fits.
+    `in_range`: whether the engine's version has a connector, "" for the tier's own.
     """
     fact, found = engine.package(pairing.package), fit(pairing, engine)
     if found is Fit.YES:
@@ -103,7 +103,7 @@ def check(
         f"{_held(pairing, engine)}. {pairing.wants[0].upper()}{pairing.wants[1:]} needs "
         f"{pairing.package} {in_words(pairing.fits)}: {effect}. "
         + _payload_misfit(pairing, engine)
-        + "; or ".join(_ways_out(pairing, engine, alternatives, mendable)),
+        + "; or ".join(_ways_out(pairing, engine, alternatives, in_range)),
     )
 
 
@@ -172,7 +172,10 @@ def _source(fact: Fact) -> str:
 
 
 def _ways_out(
-    pairing: Pairing, engine: Engine, alternatives: Sequence[Alternative], mendable: bool
+    pairing: Pairing,
+    engine: Engine,
+    alternatives: Sequence[Alternative],
+    in_range: Callable[[str], bool],
 ) -> list[str]:
     """Return what to do, the easiest first; a declaration only if the version is unknown."""
     ways = []
@@ -182,9 +185,13 @@ def _ways_out(
     else:
         ways.append("Use an image that holds it")
     brought = payload.fitting(pairing.package, pairing.fits, engine)
-    if mendable and not engine.has_payload and brought:
+    if brought and not engine.has_payload and in_range(""):
         ways.append("a tier with spec.payload (docs/payload.md)")
-    ways += [f"a tier with {other.setting}" for other in alternatives if other.takes(engine)]
+    ways += [
+        f"a tier with {other.setting}"
+        for other in alternatives
+        if in_range(other.connector) and other.takes(engine)
+    ]
     if engine.package(pairing.package).versions is not None:
         if example := _to_declare(pairing, engine):
             ways.append(f'annotate modelplane.ai/kv-offload-packages, e.g. "{example}"')

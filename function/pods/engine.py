@@ -62,7 +62,7 @@ def engine_of(
         flags=engine.flags,
         version=engine.own_version,
         hidden=_hidden_flags(engine_request, env, more),
-        unread=_unread(engine_request),
+        unread=lambda: _unread(engine_request),
         declared=declared,
         around=Surroundings(
             namespace=request.remote_namespace,

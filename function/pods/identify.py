@@ -84,9 +84,11 @@ def identify(
     """
     _check_scope(pods, declared)
     found = _identify(pods, declared, engine_images)
-    serving = [(c, p) for c, p in pods if p.calls or _has_ranks(c)] or list(pods)
-    if any(not c for c, _ in serving):  # Ray Serve starts it in the cluster's pods
-        serving = [each for each in serving if each[0]] or [each for each in pods if each[0]]
+    serving = list(pods)
+    if len(pods) > 1:
+        serving = [(c, p) for c, p in pods if p.calls or _has_ranks(c)] or serving
+        if any(not c for c, _ in serving):  # Ray Serve starts it in the cluster's pods
+            serving = [each for each in serving if each[0]] or [each for each in pods if each[0]]
     # A release that the script installs says nothing of the image below it.
     version = "" if found.version_source == INSTALLED else found.version or ""
     held = [_packages(c, p, version, declared, engine_images) for c, p in serving]
@@ -110,7 +112,9 @@ def _packages(
     row = _of_input(ImageReference.parse(image), engine_images)
     by_input = row.packages.model_dump() if row is not None and row.packages else {}
     known = contents(image, version)
-    held = _of_python(known.packages if known else {}, program)
+    held = known.packages if known else {}
+    if any("python3." in (word.value or "") for call in program.calls for word in call.before):
+        held = _of_python(held, program)
     return {
         **held,
         **installs.packages(container, held, known.version if known else None),
@@ -122,10 +126,15 @@ def _packages(
 
 def _of_python(held: Mapping[str, Fact], program: Program) -> Mapping[str, Fact]:
     """Return an image's packages, unknown where the command names another Python than its own."""
-    words = (word.value or "" for call in program.calls for word in call.before)
-    named = {match[1] for word in words if (match := _PYTHON.search(word))}
+    named = set()
+    for call in program.calls:
+        for word in call.before:
+            if match := _PYTHON.search(word.value or ""):
+                named.add(match[1])
+    if not named:
+        return held
     own = held["python"].versions if "python" in held else None
-    if not named or (own is not None and named <= set(own)):
+    if own is not None and named <= set(own):
         return held
     why = f"the command starts Python {', '.join(sorted(named))}"
     found = {name: unknown(why) for name in held if name not in ("cuda", "python")}

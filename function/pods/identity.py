@@ -6,8 +6,8 @@ string. So it is computed here, from what determines a block's bytes and its key
 """
 
 import posixpath
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from function import names
@@ -52,40 +52,17 @@ class Identity:
     advice: str = ""
 
 
-@dataclass
-class _Unknown:
-    """What cannot be seen, in order, and of which sort it is.
+@dataclass(frozen=True)
+class _Item:
+    """One thing that cannot be seen.
 
-    `words`: of the flags, where they are one word. `written`: whether to write something out that
-    no word shows. `source`: whether a name for the weights helps.
+    `name`: of the flag or variable to write out, "" for none. `is_source`: whether a name for the
+    weights helps.
     """
 
-    unread: Mapping[str, Word]
-    texts: list[str] = field(default_factory=list)
-    words: list[Word] = field(default_factory=list)
-    written: bool = False
-    source: bool = False
-
-    def flag(self, name: str, text: str = "") -> None:
-        """Add a flag; `text`: what it is called."""
-        word = self.unread.get(name)
-        helps = word is not None and bool(word.unset)
-        suffix = f" ({shown(word.text)})" if word is not None and word.text not in text else ""
-        self.texts.append((text or name) + suffix)
-        self.words += [word] if word and helps else []
-        self.written |= not helps
-
-    @property
-    def advice(self) -> str:
-        """Return what to do, as sentences that begin with a blank."""
-        said = values_wanted(self.words)
-        ways = [f"{said[0].upper()}{said[1:]}, or write it out in args."] if said else []
-        if self.written:
-            ways.append("Write them out in args, or a variable's value in env.")
-        if self.source:
-            begin = "Or, for the weights alone," if ways else "Name the weights:"
-            ways.append(f"{begin} annotate {names.ANNOTATION_CACHE_IDENTITY}: NAME.")
-        return "".join(f" {way}" for way in ways)
+    text: str
+    name: str = ""
+    is_source: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,7 +97,7 @@ def identity(
     version: str | None = None,
     declared: str = "",
     hidden: Iterable[str] = (),
-    unread: Mapping[str, Word] | None = None,
+    unread: Callable[[], Mapping[str, Word]] = dict,
     around: Surroundings,
 ) -> Identity:
     """Return the identity of one engine, from its template as earlier steps desire it.
@@ -139,9 +116,7 @@ def identity(
         "store": around.store,
         "tenant": around.tenant,
     }
-    unknown = _Unknown(unread or {})
-    for text in hidden:
-        unknown.flag(text, f"the flags in {text}")
+    unknown = [_Item(f"the flags in {text}", text) for text in hidden]
     if declared:
         facts_by_name["declared"] = declared
     else:
@@ -150,7 +125,7 @@ def identity(
             _add(facts_by_name, unknown, env, inputs.sources, "env ")
     facts_by_name["revision"] = flags.get("--revision") or ""
     if flags.get("--revision", "") is None:
-        unknown.flag("--revision")
+        unknown.append(_Item("--revision", "--revision"))
     defaults = {**inputs.flags, **around.assumed}
     _add(facts_by_name, unknown, flags, defaults, switches=inputs.switches)
     for switch, more in inputs.with_switch.items():
@@ -166,13 +141,35 @@ def identity(
         facts_by_name["cluster"] = around.cluster
     facts = tuple(sorted((k, v) for k, v in facts_by_name.items() if v))
     digest = naming.digest(*(f"{name}={value}" for name, value in facts), length=LENGTH)
-    texts = ", ".join(unknown.texts)
-    return Identity(model, digest, facts, not texts, texts, unknown.advice)
+    known = Identity(model, digest, facts)
+    return _unknown(known, unknown, unread()) if unknown else known
+
+
+def _unknown(found: Identity, items: Sequence[_Item], unread: Mapping[str, Word]) -> Identity:
+    """Return the identity as one that is not known, with what to do about it."""
+    texts, words, written = [], [], False
+    for item in items:
+        word = unread.get(item.name)
+        quoted = word is not None and word.text not in item.text
+        texts.append(item.text + (f" ({shown(word.text)})" if word and quoted else ""))
+        if word is not None and word.unset:
+            words.append(word)
+        else:
+            written |= bool(item.name)
+    said = values_wanted(words)
+    ways = [f"{said[0].upper()}{said[1:]}, or write it out in args."] if said else []
+    if written:
+        ways.append("Write them out in args, or a variable's value in env.")
+    if any(item.is_source for item in items):
+        begin = "Or, for the weights alone," if ways else "Name the weights:"
+        ways.append(f"{begin} annotate {names.ANNOTATION_CACHE_IDENTITY}: NAME.")
+    advice = "".join(f" {way}" for way in ways)
+    return replace(found, known=False, unknown=", ".join(texts), advice=advice)
 
 
 def _add_source(
     facts: dict[str, str],
-    unknown: _Unknown,
+    unknown: list[_Item],
     template: Mapping[str, Any],
     container: Mapping[str, Any],
     flags: Mapping[str, str | None],
@@ -182,8 +179,8 @@ def _add_source(
 ) -> None:
     """Add where the weights come from."""
     if not model:
-        unknown.flag(kind(facts["engine"]).model_flag, "the model argument")
-        unknown.source = True
+        flag = kind(facts["engine"]).model_flag
+        unknown.append(_Item("the model argument", flag, is_source=True))
         return
     path, name = _local(container, model), "model"
     if not path:
@@ -193,13 +190,12 @@ def _add_source(
     if path:
         storage = env.get(_STORAGE, "") if _is_downloaded(path) else ""
         if storage is None:
-            unknown.flag(f"env {_STORAGE}")
+            unknown.append(_Item(f"env {_STORAGE}", f"env {_STORAGE}"))
         source = around.model_source or storage or ""
         facts[name], why = _behind_path(template, container, path, around.namespace, source)
         what = "" if name != "model" else f" (the model argument is {model})"
         if why:
-            unknown.texts.append(f"{why}{what}")
-            unknown.source = True
+            unknown.append(_Item(f"{why}{what}", is_source=True))
 
 
 def _hidden_sources(container: Mapping[str, Any], namespace: str) -> list[str]:
@@ -220,7 +216,7 @@ def model_string(engine: str, flags: Mapping[str, str | None]) -> str:
 
 def _add(
     facts: dict[str, str],
-    unknown: _Unknown,
+    unknown: list[_Item],
     values: Mapping[str, str | None],
     defaults: Mapping[str, str],
     prefix: str = "",
@@ -232,13 +228,13 @@ def _add(
             continue
         value = "on" if values[name] is None and name in switches else values[name]
         if value is None:
-            unknown.flag(f"{prefix}{name}")
+            unknown.append(_Item(f"{prefix}{name}", f"{prefix}{name}"))
         elif value != default:
             facts[name] = value
 
 
 def _add_version(
-    facts: dict[str, str], unknown: _Unknown, container: Mapping[str, Any], version: str | None
+    facts: dict[str, str], unknown: list[_Item], container: Mapping[str, Any], version: str | None
 ) -> None:
     if version:
         facts["version"] = version
@@ -246,7 +242,8 @@ def _add_version(
     image = str(container.get("image") or "")
     facts["image"] = image
     if not _is_pinned(image):
-        unknown.texts.append(f"{UNKNOWN_VERSION} (annotate {names.ANNOTATION_ENGINE_VERSION})")
+        annotation = names.ANNOTATION_ENGINE_VERSION
+        unknown.append(_Item(f"{UNKNOWN_VERSION} (annotate {annotation})"))
 
 
 def _is_pinned(image: str) -> bool:

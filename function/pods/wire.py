@@ -12,7 +12,7 @@ from function.api.base import present
 from function.command.budget import CallSpent
 from function.contract import gate, pairings, platforms
 from function.contract.backend import AnyBackend, AnyTier, Description
-from function.contract.engine import Engine, by
+from function.contract.engine import BY, Engine
 from function.contract.injection import Injection, Json
 from function.contract.versions import known_versions, undeclared_versions
 from function.engines import config_file
@@ -457,16 +457,17 @@ def _unwired_containers(pods: Iterable[Pod]) -> list[str]:
 
 def _hidden_paths(pods: Iterable[Pod], injection: Injection) -> list[str]:
     """Return a note for each variable of folders that may hide one of a source that is not seen."""
-    lists = {*injection.search_paths, *(["PYTHONPATH"] if injection.payload else [])}
-    return list(
-        dict.fromkeys(
-            f"envFrom brings what cannot be read here: if {name} is among it, write it into env, "
-            "where the tier's folders are appended; else they replace it"
-            for pod in pods
-            if pod.container.get("envFrom")
-            for name in sorted(lists - literals(pod.container).keys())
-        )
-    )
+    found: dict[str, None] = {}
+    for pod in pods:
+        if not pod.container.get("envFrom"):
+            continue
+        lists = {*injection.search_paths, *(["PYTHONPATH"] if injection.payload else [])}
+        for name in sorted(lists - literals(pod.container).keys()):
+            found[
+                f"envFrom brings what cannot be read here: if {name} is among it, write it into "
+                "env, where the tier's folders are appended; else they replace it"
+            ] = None
+    return list(found)
 
 
 def _notes(plans: Iterable[FlagPlan]) -> list[str]:
@@ -475,7 +476,8 @@ def _notes(plans: Iterable[FlagPlan]) -> list[str]:
 
 
 def _line(engine: Engine, cache_identity: Identity, warnings: tuple[str, ...]) -> str:
-    named, versioned = by(engine.name_source), by(engine.version_source)
+    named = f"by {BY.get(engine.name_source, engine.name_source)}"
+    versioned = f"by {BY.get(engine.version_source, engine.version_source)}"
     if not engine.version:
         # Where nothing tells it, a connector that all of these have is taken to be there.
         oldest = undeclared_versions(engine.name)[0]
