@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Generic
 
+from function import names
 from function.contract.backend import AnyTier, Settings, Tier
 from function.contract.conditions import FlagCondition
 from function.contract.engine import Engine
@@ -106,4 +107,7 @@ def unknown_identity(_: AnyTier, engine: Engine) -> str | None:
     if engine.identity:
         return None
     why = "Engines with other weights or another cache layout would read each other's blocks."
-    return f"{engine.identity_unknown or 'the model argument'}. {why}{engine.identity_advice}"
+    if not engine.identity_unknown:
+        name = names.ANNOTATION_CACHE_IDENTITY
+        return f"the model argument. {why} Name the weights: annotate {name}: NAME."
+    return f"{engine.identity_unknown}. {why}{engine.identity_advice}"
