@@ -60,7 +60,7 @@ def nothing_is_lost(world: Fleet, before: State) -> Iterator[None]:
     assert state(world) == before
 
 
-def _reconciles(world: Fleet, after: str) -> None:
+def reconciles(world: Fleet, after: str) -> None:
     """The whole chain works: a new tier becomes Ready and goes.
 
     Each has a name of its own: what a deleted one left on the cluster goes up to 30 s later.
@@ -95,7 +95,7 @@ def test_state_survives_the_kill_of_any_part(world: Fleet, name: str):
     time.sleep(0.5)
     world.rig.parts.tend()
     assert part.alive
-    _reconciles(world, name)
+    reconciles(world, name)
 
 
 def test_state_survives_the_kill_of_every_process(world: Fleet):
@@ -103,7 +103,7 @@ def test_state_survives_the_kill_of_every_process(world: Fleet):
     for part in world.rig.parts.parts.values():
         part.kill()
     world.rig.parts.tend()
-    _reconciles(world, "a-power-cut")
+    reconciles(world, "a-power-cut")
 
 
 def test_the_function_dies_in_the_middle_of_reconciles(world: Fleet):
@@ -188,7 +188,7 @@ def test_a_second_version_rolls_in_and_restarts_no_pod(world: Fleet):
     with second_version(world):
         rig = world.rig
         rig.parts.parts[functions.OURS].stop()
-        _reconciles(world, "a-new-version")
+        reconciles(world, "a-new-version")
         touched: list[Manifest] = [world.get(CHAT), world.get(QWEN)]
         for document in touched:
             change = {"metadata": {"annotations": {"example.org/touched": "again"}}}

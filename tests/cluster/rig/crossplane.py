@@ -12,7 +12,7 @@ from tests.cluster.rig.ports import free_ports, listening
 from tests.cluster.rig.processes import Part
 from tests.tools.find import CORE, module_dir, require
 
-_MODULE = "github.com/crossplane/crossplane/v2"
+MODULE = "github.com/crossplane/crossplane/v2"
 NAMESPACE = "crossplane-system"
 # What the install page recommends for fleets. With core's default the breaker opens for nearly
 # every new tier, and each waits for the function's TTL.
@@ -29,7 +29,7 @@ class Core:
 def install(api: Api) -> None:
     """The CRDs and the namespace of Crossplane."""
     api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    install_crds(api, (module_dir(CORE, _MODULE) / "cluster" / "crds").glob("*.yaml"))
+    install_crds(api, (module_dir(CORE, MODULE) / "cluster" / "crds").glob("*.yaml"))
 
 
 def core(
@@ -69,7 +69,7 @@ def core(
 
 def install_usage_webhook(target: Cluster, port: int) -> None:
     """What makes a Usage block deletion for real."""
-    file = module_dir(CORE, _MODULE) / "cluster" / "webhookconfigurations" / "usage.yaml"
+    file = module_dir(CORE, MODULE) / "cluster" / "webhookconfigurations" / "usage.yaml"
     for document in load(file):
         target.api.apply(webhooks_by_url(document, port, target.ca_bundle))
 
