@@ -32,22 +32,13 @@ def is_node_local(engine: Engine) -> bool:
     """Return whether all ranks that share one KV cache are in one pod.
 
     They are in a single pod, and in data parallelism with whole replicas in each of its pods. One
-    rank is in one pod, however many there are (a Ray cluster, of which Ray chooses one).
+    rank of a Ray cluster is not: Ray chooses its pod, and the scheduler runs in the head.
     """
     flags = kind(engine.name).ranks
-    if engine.pods <= 1 or _has_one_rank(engine):
+    if engine.pods <= 1:
         return True
     count = replicas(engine)
     on_ray = any(engine.flag(name) == "ray" for name in flags.placed)
     if not flags.local or count % engine.pods or engine.number(flags.nodes) > 1 or on_ray:
         return False
     return sharing(engine) == 1 or engine.flag(flags.local) == str(count // engine.pods)
-
-
-def _has_one_rank(engine: Engine) -> bool:
-    """Return whether the engine surely has one rank: its flags are seen, its model among them."""
-    flags = kind(engine.name).ranks
-    if not engine.flags.get(kind(engine.name).model_flag):
-        return False
-    numbers = [engine.flags.get(n, "1") for n in (*flags.shared, flags.replicas, flags.nodes)]
-    return all(number is not None and number.strip() == "1" for number in numbers)

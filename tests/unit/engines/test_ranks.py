@@ -25,10 +25,7 @@ NODE_LOCAL: tuple[tuple[str, int, dict[str, str | None], bool], ...] = (
     ("vLLM", 2, {DP: "16", "--nnodes": "2"}, False),
     ("vLLM", 2, {DP: "4", CP: "2"}, False),
     ("vLLM", 2, {}, False),  # of an engine that no command shows
-    ("vLLM", 2, {"--model": "m"}, True),
-    ("vLLM", 3, {"--model": "m", TP: "1", DP: "1"}, True),
-    ("vLLM", 2, {"--model": "m", TP: None}, False),
-    ("vLLM", 2, {"--model": "m", "--nnodes": "2"}, False),
+    ("vLLM", 2, {"--model": "m"}, False),  # the scheduler is in one pod, its rank in another
     ("SGLang", 2, {"--dp-size": "16", DP: "16"}, False),
 )
 
