@@ -119,7 +119,10 @@ def test_the_function_dies_in_the_middle_of_reconciles(world: Fleet):
 
 
 def test_state_survives_an_unreachable_workload_cluster(world: Fleet, summary: Summary):
-    """What is not seen any more is said as that: a status repeats what was seen last."""
+    """What is not seen any more is said as that: a status repeats what was seen last.
+
+    The provider looks at what has settled every ten minutes; an edit of its Object makes it look.
+    """
     server = world.rig.parts.parts[f"apiserver-{FIRST}"]
     probe = tier("while-away")
     away = time.monotonic()
@@ -127,6 +130,8 @@ def test_state_survives_an_unreachable_workload_cluster(world: Fleet, summary: S
     try:
         world.api.apply(probe)
         for document, kind in ((CHAT, "AgentsReady"), (QWEN, "WorkloadsReady")):
+            for each in world.objects(document):
+                world.touch(each)
             world.until_condition(document, kind, ("Unknown", "NotObserved"), SETTLED_SECONDS)
             message = world.message(document, kind)
             assert message.startswith("Not seen since ") and FIRST in message, message
