@@ -132,7 +132,7 @@ class Crossplane:
         if case.path("schemas").is_dir():
             command += ["-s", str(case.path("schemas"))]
         command += ["-r"] * case.results + ["-x"] * case.full_xr + ["-c"] * case.context
-        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
     def _fatal(self, case: Case, one: Pass, state: State) -> Answer:
         xr, _ = core.render(

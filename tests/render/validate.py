@@ -51,7 +51,7 @@ class Validator:
             command = [self.cli, "resource", "validate", self.extensions, file, "-o", "json"]
             command += ["--error-on-missing-schemas", "--crossplane-image="]
             command += [f"--cache-dir={folder}/cache"]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         if not done.stdout:
             raise RuntimeError(f"crossplane resource validate: {done.stderr}")
         report = json.loads(done.stdout)
