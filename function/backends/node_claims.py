@@ -6,7 +6,7 @@ Of a claim only an evictor's directory counts: two would each remove the other's
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from function.backends import evictor, host_paths
@@ -32,7 +32,9 @@ class NodeClaim:
 
     def meets(self, other: "NodeClaim") -> bool:
         """Return whether both claims are of one thing on one node."""
-        if self.kind != other.kind or not _can_overlap(self.nodes, other.nodes):
+        if self.kind != other.kind or not access.can_both_match(
+            dict(self.nodes or ()), dict(other.nodes or ())
+        ):
             return False
         if self.kind == _PORT:
             return self.value == other.value
@@ -97,11 +99,3 @@ def _directories(container: Json) -> list[str]:
     words = container.get("args") or ["{}"]
     config = json.loads(words[0].replace("$$", "$"))
     return [access.text(row, "path") for row in access.objects(config, "directories")]
-
-
-def _can_overlap(
-    one: tuple[tuple[str, str], ...] | None, other: tuple[tuple[str, str], ...] | None
-) -> bool:
-    """Return whether one node can match both selectors: no label has two values."""
-    theirs: Mapping[str, str] = dict(other or ())
-    return all(theirs.get(key, value) == value for key, value in one or ())

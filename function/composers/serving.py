@@ -298,7 +298,7 @@ def _condition(document: ServingDocument) -> Condition:
 
 
 def _unanswered(document: ServingDocument) -> str:
-    """Return of which models the canary gets no answers, "" where it gets them."""
+    """Return that the canary gets no answers of a model, and why; "" where it gets them."""
     found = [model for model in document.models if model.canary in _CANARY_FAILS]
     if not found:
         return ""

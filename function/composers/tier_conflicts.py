@@ -38,8 +38,8 @@ def of_documents(tiers: Sequence[Json], backends: Registry) -> list[str]:
     One that is not valid says so itself; one that needs another tier claims nothing of its own that
     is known here. Fleets are passed over: their children are tiers too.
     """
-    found = []
-    for each in tiers:
+    found: list[TierPlan] = []
+    for each in tiers if len(tiers) > 1 else ():
         spec = access.mapping(each, "spec")
         place, name = (access.text(each, "metadata", key) for key in ("namespace", "name"))
         identity = (place, name, spec, encode(spec), backends)

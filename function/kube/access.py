@@ -114,6 +114,11 @@ def objects(document: Any, *path: str) -> list[Json]:
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
+def can_both_match(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Return whether one thing can match two label selectors: no label has two values."""
+    return all(other.get(key, value) == value for key, value in one.items())
+
+
 def condition(document: Any, kind: str) -> Json:
     """Return the status condition of a type, {} where there is none."""
     found = (c for c in objects(document, "status", "conditions") if c.get("type") == kind)

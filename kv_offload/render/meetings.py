@@ -95,6 +95,5 @@ def _placed(tier: Document, documents: Sequence[Document]) -> list[tuple[str, _P
 def _may_meet(one: _Placed, other: _Placed) -> bool:
     """Return whether one cluster can match the selectors of both fleets."""
     path = ("spec", "clusterSelector", "matchLabels")
-    theirs = access.texts(other.document, *path)
-    mine = access.texts(one.document, *path)
-    return all(theirs.get(key, value) == value for key, value in mine.items())
+    mine, theirs = access.texts(one.document, *path), access.texts(other.document, *path)
+    return access.can_both_match(mine, theirs)

@@ -1,7 +1,7 @@
 """Explore every order of acts in a small fleet: `python -m tests.world.model --depth 12`.
 
 Two models, each explored breadth first over all its states, with the function's own code as the
-rule by which it moves, so that no copy of it can differ:
+rule by which it moves: there is no copy that could differ.
 
 - waves: three clusters, three edits; `FleetRollout` decides what each child carries.
 - turns: three consumers of a Rolling tier; `rollout.of` decides who may move.

@@ -55,7 +55,7 @@ make_packages() {
   version=v$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/pyproject.toml")
   mkdir -p "$root/dist/kind"
   docker run --rm --network kind --volume "$root:/source:ro" --volume "$root/dist/kind:/out" \
-    --volume kv-offload-go:/go --volume kv-offload-cache:/root/.cache \
+    --volume kv-offload-go:/go --env XDG_CACHE_HOME=/cache --volume kv-offload-cache:/cache \
     golang:1.26-trixie /source/tools/kind/packages.sh /source /out "$version" "$address" "$provider"
 }
 

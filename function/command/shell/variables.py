@@ -117,7 +117,7 @@ class Variables:
         self._once = {
             self._script.slice(node.children[0]): node
             for node in self.assignments
-            if not _is_repeated(node)
+            if node.index not in changes.repeated
         }
 
     def define(self, assignment: Node, value: str) -> None:
@@ -162,16 +162,6 @@ class Variables:
         return at < self._any_from and not self.changes("IFS")
 
 
-def _is_repeated(node: Node) -> bool:
-    """Return whether a node may run more than once, as far as its script shows."""
-    above = node.parent
-    while above is not None:
-        if above.type in LOOPS or above.type == "function_definition":
-            return True
-        above = above.parent
-    return False
-
-
 class _Changes:
     """What a script changes.
 
@@ -181,6 +171,8 @@ class _Changes:
 
     def __init__(self, script: Script, given: Lookup) -> None:
         self.names: dict[str, list[Node]] = {}
+        # The indexes of nodes of `names` that may run more than once.
+        self.repeated: set[int] = set()
         # What cannot be read may change anything.
         self.any_from = self.positional_until = 0 if script.error else len(script.text.data) + 2
         self.scopes = _Scopes()
@@ -207,10 +199,10 @@ class _Changes:
         if self._in_arithmetic is None:
             return
         known = (given(name) or "" for name in self._names_in_arithmetic)
-        nodes = (nodes for nodes in self.names.values())
+        changing = {node.index: node for nodes in self.names.values() for node in nodes}
         values = [
             self._script.bytes(value)
-            for node in {id(n): n for each in nodes for n in each}.values()
+            for node in changing.values()
             if node.type == "variable_assignment" and (value := node.child("value")) is not None
         ]
         for text in (*values, *(each.encode() for each in known)):
@@ -355,11 +347,17 @@ class _Changes:
 
     def _change(self, name: str, node: Node) -> None:
         self.names.setdefault(name, []).append(node)
+        if self._around(node) is not None:
+            self.repeated.add(node.index)
+
+    def _around(self, node: Node) -> Node | None:
+        """Return the outermost loop or function around the node that is read."""
+        around = self._repeated
+        return around if around is not None and node.index <= around.last else None
 
     def _any(self, node: Node, positional: bool = True) -> None:
-        around = self._repeated
-        repeats = around is not None and node.index <= around.last
-        at = around.start if around is not None and repeats else node.end
+        around = self._around(node)
+        at = node.end if around is None else around.start
         self.any_from = min(self.any_from, at)
         if positional:
             self.positional_until = min(self.positional_until, at)
