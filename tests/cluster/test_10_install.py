@@ -28,8 +28,7 @@ def test_every_composition_has_a_valid_pipeline(world: Fleet):
 
 def test_inference_clusters_are_ready_and_name_their_provider_config(world: Fleet):
     for name in world.rig.workloads:
-        found = world.api.get(API, "InferenceCluster", name)
-        assert is_true(found, "Ready")
+        found = world.until_ready(world.api.get(API, "InferenceCluster", name), limit=60)
         assert found["status"]["providerConfigRef"] == {"name": name}
         config = world.api.get("kubernetes.m.crossplane.io/v1alpha1", "ClusterProviderConfig", name)
         assert config["metadata"]["ownerReferences"][0]["name"] == name

@@ -1,5 +1,6 @@
 """An edit of the cache identity goes through: of a parent's replicas, and of neighbours."""
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 
@@ -141,15 +142,25 @@ def test_replicas_of_one_parent_may_change_one_by_one(world: Fleet):
     engines = changed(first, f"spec.{_ARGS}", [*args, "--kv-cache-dtype=fp8_e5m2"])["spec"][
         "engines"
     ]
-    world.api.patch(GROUP, {"metadata": {"annotations": {"crossplane.io/paused": "true"}}})
-    world.api.patch(first, {"spec": {"engines": engines}})
     name = first["metadata"]["name"]
-    world.rig.until(lambda: fp8(world) == [name], "it runs with the edit, and is wired")
-    until_rolled(world, [first, *others], "siblings", "bfloat16")
-    until_identities(world, "some/siblings", 3, 2)
-    world.api.patch(GROUP, {"metadata": {"annotations": {"crossplane.io/paused": None}}})
+    with paused(world, GROUP):
+        world.api.patch(first, {"spec": {"engines": engines}})
+        world.rig.until(lambda: fp8(world) == [name], "it runs with the edit, and is wired")
+        until_rolled(world, [first, *others], "siblings", "bfloat16")
+        until_identities(world, "some/siblings", 3, 2)
     world.rig.until(lambda: fp8(world) == [], "it is as its parent says")
     until_rolled(world, [first, *others], "siblings", "bfloat16")
+
+
+@contextlib.contextmanager
+def paused(world: Fleet, document: Manifest) -> Iterator[None]:
+    """A composite that core leaves alone: also the reconcile that was under way has ended."""
+    world.api.patch(document, {"metadata": {"annotations": {"crossplane.io/paused": "true"}}})
+    try:
+        world.until_condition(document, "Synced", ("False", "ReconcilePaused"))
+        yield
+    finally:
+        world.api.patch(document, {"metadata": {"annotations": {"crossplane.io/paused": None}}})
 
 
 def fp8(world: Fleet) -> list[str]:

@@ -17,8 +17,9 @@ from tests.cluster.rig.wait import PATIENCE
 MANY = 20
 ROLLED_NODES = 50
 # Core 2.4 counts the events of Objects from the first reconcile's end on: the default of 100 may
-# last for eleven of them. What is tested is an open breaker.
-SMALL_BURST = "--circuit-breaker-burst=50"
+# last for eleven of them, and a slow machine makes them as slowly as one token a second comes back.
+# What is tested is an open breaker.
+SMALL_BREAKER = ("--circuit-breaker-burst=50", "--circuit-breaker-refill-rate=0.1")
 _REDIS = {"managed": {"sizeGiB": 8}}
 
 
@@ -60,7 +61,7 @@ def default_breaker(world: Fleet) -> Iterator[None]:
 def test_a_tier_of_more_than_ten_objects_becomes_ready(world: Fleet, summary: Summary):
     install_monitoring(world.rig.workload(FIRST).api)
     large = large_tier("large")
-    with breaker(world, SMALL_BURST):
+    with breaker(world, *SMALL_BREAKER):
         calls, tokens, began = world.calls(), world.tokens(), time.monotonic()
         with world.applied(large):
             world.until_ready(large, limit=60)
