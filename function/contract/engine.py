@@ -8,6 +8,8 @@ from function.contract.packages import Fact, unknown
 
 # How an image says its engine's version: its tag is it, or what is known of the image.
 IMAGE_TAG, IMAGE, IMAGE_DERIVED = "image tag", "image", "image, derived"
+# The image holds this version or an older one.
+IMAGE_AT_MOST = "image, at most"
 # What proves a name or a version, as the record has it, in words for people.
 BY = {
     "annotation": "the annotation",
@@ -18,6 +20,7 @@ BY = {
     IMAGE_TAG: "the image's tag",
     IMAGE: "the image's release, docs/images.md",
     IMAGE_DERIVED: "the image's release, derived, docs/images.md",
+    IMAGE_AT_MOST: "the image's release, derived, docs/images.md",
 }
 
 
@@ -36,7 +39,7 @@ class Engine:
     `name`: of ENGINES. `version`: a PEP 440 string, or None when nothing declares it.
     `name_source`, `version_source`: what proved it, for the record and for people: "annotation",
     "field", "argv", "input", "engineImages", "image tag", "image" (docs/images.md), "image,
-    derived"; "" for an unknown version.
+    derived", "image, at most" for a bound; "" for an unknown version.
     `flags`: the engine's effective flags, canonical dashed names, last one wins, None for a switch
     and for a value that is not static. `env`: the container's literal env values (None:
     valueFrom). `more_env`: other variables may be set that cannot be seen here. `namespace`: of
@@ -87,7 +90,15 @@ class Engine:
 
         A version that is only known of its image is none: two such images may differ.
         """
-        return None if self.version_source in (IMAGE, IMAGE_DERIVED) else self.version
+        sources = (IMAGE, IMAGE_DERIVED, IMAGE_AT_MOST)
+        return None if self.version_source in sources else self.version
+
+    @property
+    def version_text(self) -> str:
+        """Return a known version for people: "0.10.2 or older (by the image's release, ...)"."""
+        older = " or older" if self.version_source == IMAGE_AT_MOST else ""
+        source = f" ({by(self.version_source)})" if self.version_source else ""
+        return f"{self.version}{older}{source}"
 
     def flag(self, name: str) -> str | None:
         """Return the effective value of a flag given in its canonical spelling, or None."""

@@ -14,7 +14,7 @@ from packaging.version import Version
 from function.contract import advisories, models, pairings
 from function.contract.accelerators.serving import AcceleratorRow, Served, served
 from function.contract.advisories import GATED, REFUSE, Advisory
-from function.contract.engine import Engine, by
+from function.contract.engine import Engine
 from function.contract.models.support import FamilyRow, Support, judge
 from function.contract.pairings import Alternative, Pairing
 from function.contract.versions import (
@@ -226,8 +226,7 @@ def _which(engine: Engine, advisory: Advisory) -> str:
             return ""
         example = DECLARE.format(example=others[-1])
         return f" Where this engine's version is not affected, {example}."
-    source = f" ({by(engine.version_source)})" if engine.version_source else ""
-    return f" This engine is {engine.name} {engine.version}{source}."
+    return f" This engine is {engine.name} {engine.version_text}."
 
 
 def _images(question: Question) -> tuple[str, ...]:
@@ -308,11 +307,10 @@ def _needs_no_version(connector: str, engine: Engine, rows: Sequence[GateRow]) -
 
 def _unsupported(connector: str, engine: Engine, rows: Sequence[GateRow]) -> Refused:
     ranges = in_words(*(row.versions for row in rows))
-    source = f" ({by(engine.version_source)})" if engine.version_source else ""
     return Refused(
         Reason.ENGINE_UNSUPPORTED,
-        f"{connector} needs {engine.name} {ranges}, this engine is {engine.version}{source}; use "
-        "one of these versions",
+        f"{connector} needs {engine.name} {ranges}, this engine is {engine.version_text}; use one "
+        "of these versions",
     )
 
 

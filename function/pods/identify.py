@@ -15,7 +15,7 @@ from function.api.input import EngineImage
 from function.api.packages import PACKAGES
 from function.command import ImageCall, Program, programs
 from function.contract import no_engines
-from function.contract.engine import IMAGE, IMAGE_DERIVED, IMAGE_TAG, Engine
+from function.contract.engine import IMAGE, IMAGE_AT_MOST, IMAGE_DERIVED, IMAGE_TAG, Engine
 from function.contract.image_reference import ImageReference
 from function.contract.no_engines import NoEngine
 from function.contract.packages import STATED, Fact, either, stated, unknown
@@ -181,6 +181,8 @@ def _version(
         return None
     if image.version_source == TAG:
         return image.version, IMAGE_TAG
+    if image.at_most:
+        return image.version, IMAGE_AT_MOST
     return image.version, IMAGE if image.version_known == STATED else IMAGE_DERIVED
 
 

@@ -20,9 +20,8 @@ from function.facts import Table
 class Build:
     """The `version` of the engine in a `release` of a repository, or of a publisher's all.
 
-    `release`: whole, or its first two numbers. `before`: in place of it, the bound of every older
-    release without a row: its engine is no newer than `version`. `dated`: in place of it, images by
-    a date. `engine`: of the images meant, "" for all of the repository.
+    `release`: whole, or its first two numbers. In place of it `before`: every older release without
+    a row, or `dated`: images by a date; their engine is no newer than `version`. `engine`: of the images meant, "" for all of the repository.
     """
 
     repository: str
@@ -36,6 +35,11 @@ class Build:
     torch: str = ""
     cuda: str = ""
     nixl: str = ""
+
+    @property
+    def is_bound(self) -> bool:
+        """Return whether the engine may be older than `version`."""
+        return bool(self.before or self.dated)
 
 
 BUILDS = Table(Build, "images", "builds")
@@ -88,8 +92,15 @@ def _build(path: str, release: str) -> Build | None:
 def _contents(row: Repository, build: Build | None, packages: Mapping[str, Fact]) -> Contents:
     if build is None:
         return Contents(row.engine, packages=packages, accelerator=row.accelerator)
-    known, source = build.known, build.source
-    return Contents(row.engine, build.version, known, source, packages, row.accelerator)
+    return Contents(
+        row.engine,
+        build.version,
+        build.known,
+        build.source,
+        packages,
+        row.accelerator,
+        at_most=build.is_bound,
+    )
 
 
 def _lmcache(row: Repository, tag: Tag, build: Build | None) -> Contents:

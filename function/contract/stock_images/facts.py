@@ -11,7 +11,8 @@ class Contents:
     """What an image holds.
 
     `engine`: vLLM or SGLang. `version`: of the engine, None where the tag
-    does not tell; `version_known` and `version_source` say how it is known.
+    does not tell; `version_known` and `version_source` say how it is known. `at_most`: the image
+    may hold an older one.
 
     `packages`: facts by the names of `PACKAGES`; a name that is missing is unknown. `accelerator`:
     cuda, rocm, xpu, cpu, hpu, neuron, npu, tpu, "" where the image does not tell. `moving`: the
@@ -25,6 +26,7 @@ class Contents:
     packages: Mapping[str, Fact] = field(default_factory=dict)
     accelerator: str = ""
     moving: bool = False
+    at_most: bool = False
 
     def package(self, name: str) -> Fact:
         """Return the fact of a package, an unknown one without a row."""

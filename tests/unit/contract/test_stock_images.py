@@ -8,7 +8,7 @@ from packaging.version import Version
 from function.api.engines import ENGINES, VLLM
 from function.api.packages import PACKAGES
 from function.contract.packages import DERIVED, STATED, UNKNOWN, Fact
-from function.contract.stock_images import contents, own
+from function.contract.stock_images import builds, contents, own
 from function.contract.stock_images.facts import Contents
 from function.contract.stock_images.repositories import REPOSITORIES
 from function.contract.versions import known_versions, releases
@@ -138,6 +138,31 @@ WHOLE = [
 @pytest.mark.parametrize(("image", "expected"), WHOLE)
 def test_contents_of_a_stock_image(image, expected):
     assert summary(image) == expected
+
+
+def test_a_bound_is_older_than_every_supported_version():
+    """Wiring takes a bound for the version: only of images that no tier serves is that right."""
+    bounds = [row for row in builds.BUILDS if row.before or row.dated]
+    assert bounds
+    for row in bounds:
+        engine = next(r.engine for r in REPOSITORIES if r.path.startswith(row.repository))
+        assert Version(row.version) < Version(known_versions(engine)[0])
+
+
+@pytest.mark.parametrize(
+    ("image", "bound"),
+    [
+        ("rayproject/ray-llm:2.44.1", True),
+        ("lmcache/vllm-openai:2025-05-05-v1", True),
+        ("nvcr.io/nvidia/vllm:25.12-py3", True),
+        ("rayproject/ray-llm:2.50.0", False),
+        ("nvcr.io/nvidia/vllm:25.10-py3", False),
+        ("vllm/vllm-openai:v0.33.0", False),
+    ],
+)
+def test_whether_a_version_is_a_bound(image, bound):
+    found = contents(image)
+    assert found is not None and found.at_most is bound
 
 
 @pytest.mark.parametrize("image", ["me/app:1", "", "nginx", "vllm-openai-mine:v0.33.0"])
