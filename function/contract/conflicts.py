@@ -71,7 +71,7 @@ class Conflicts(Generic[Settings]):
                 continue
             found = self._find(row, tier, engine)
             if found is not None:
-                version = engine.version or "of an unknown version"
+                version = engine.version_text or "of an unknown version"
                 message = row.message.replace("<version>", version).replace("<found>", found)
                 problems.append(Refused(row.reason, message))
         if problems:

@@ -95,10 +95,14 @@ class Engine:
 
     @property
     def version_text(self) -> str:
-        """Return a known version for people: "0.10.2 or older (by the image's release, ...)"."""
-        older = " or older" if self.version_source == IMAGE_AT_MOST else ""
+        """Return the version for people, "0.10.2 or older" for a bound; "" for an unknown one."""
+        return f"{self.version or ''}{' or older' if self.version_source == IMAGE_AT_MOST else ''}"
+
+    @property
+    def proven_version(self) -> str:
+        """Return a known version and its source: "0.33.0 (by the image's tag)"."""
         source = f" ({by(self.version_source)})" if self.version_source else ""
-        return f"{self.version}{older}{source}"
+        return f"{self.version_text}{source}"
 
     def flag(self, name: str) -> str | None:
         """Return the effective value of a flag given in its canonical spelling, or None."""

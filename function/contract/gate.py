@@ -226,7 +226,7 @@ def _which(engine: Engine, advisory: Advisory) -> str:
             return ""
         example = DECLARE.format(example=others[-1])
         return f" Where this engine's version is not affected, {example}."
-    return f" This engine is {engine.name} {engine.version_text}."
+    return f" This engine is {engine.name} {engine.proven_version}."
 
 
 def _images(question: Question) -> tuple[str, ...]:
@@ -309,8 +309,8 @@ def _unsupported(connector: str, engine: Engine, rows: Sequence[GateRow]) -> Ref
     ranges = in_words(*(row.versions for row in rows))
     return Refused(
         Reason.ENGINE_UNSUPPORTED,
-        f"{connector} needs {engine.name} {ranges}, this engine is {engine.version_text}; use one "
-        "of these versions",
+        f"{connector} needs {engine.name} {ranges}, this engine is {engine.proven_version}; use "
+        "one of these versions",
     )
 
 

@@ -21,7 +21,9 @@ class Build:
     """The `version` of the engine in a `release` of a repository, or of a publisher's all.
 
     `release`: whole, or its first two numbers. In place of it `before`: every older release without
-    a row, or `dated`: images by a date; their engine is no newer than `version`. `engine`: of the images meant, "" for all of the repository.
+    a row, or `dated`: images by a date; their engine is no newer than `version`.
+
+    `engine`: of the images meant, "" for all of the repository.
     """
 
     repository: str

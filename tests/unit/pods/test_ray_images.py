@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from function.contract.engine import IMAGE_AT_MOST, IMAGE_DERIVED, Engine
 from function.problems import Refused
 from tests.corpus import judged
 
@@ -49,3 +50,10 @@ def test_a_bound_of_a_version_is_told_as_a_bound(image: str, newest: str, tier: 
     message = refusal(service(image), tier)
     assert f"this engine is {newest} or older (by the image's release" in message
     assert f"is {newest} (" not in message
+
+
+@pytest.mark.parametrize(
+    ("source", "text"), [(IMAGE_AT_MOST, "0.10.2 or older"), (IMAGE_DERIVED, "0.10.2")]
+)
+def test_a_conflict_names_a_bound_as_a_bound(source: str, text: str) -> None:
+    assert Engine("vLLM", "0.10.2", version_source=source).version_text == text
