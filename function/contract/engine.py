@@ -48,7 +48,8 @@ class Engine:
     `identity`: the cache identity digest, "" when unknown; `identity_unknown`: what of the pod
     cannot be read for it. `tenant`: the part of the tier that it
     is kept to (`Backend.tenant`), "" where all share it.
-    `root`: whether its containers say that they run as root.
+    `root`: whether its containers say that they run as root. `needs_ray`: Ray starts it, or its
+    workers, and its image must hold Ray.
     `model`: the string behind the model argument, "" when unknown. `features`: what the version
     gate says this engine's version has of the tier's connector (`function.contract.gate`).
     `packages`: what is known of the image's, by the names of PACKAGES. `connectors`: names of the
@@ -82,6 +83,7 @@ class Engine:
     connectors: frozenset[str] = frozenset()
     newest: str = ""
     root: bool = False
+    needs_ray: bool = False
     has_payload: bool = False
 
     @property

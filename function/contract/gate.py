@@ -4,8 +4,8 @@
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Self
 
@@ -17,6 +17,7 @@ from function.contract.advisories import GATED, REFUSE, Advisory
 from function.contract.engine import Engine
 from function.contract.models.support import FamilyRow, Support, judge
 from function.contract.pairings import Alternative, Pairing
+from function.contract.stock_images import holding
 from function.contract.versions import (
     ceiling,
     in_words,
@@ -237,6 +238,8 @@ def _images(question: Question) -> tuple[str, ...]:
             question.engine,
             question.alternatives,
             lambda connector: _has_row(question, connector or question.connector),
+            partial(_images_with_version, question),
+            partial(_example_version, question),
         )
     return ()
 
@@ -249,6 +252,37 @@ def _has_row(question: Question, connector: str) -> bool:
         and row.engine == engine.name
         and (version is None or row.takes(version, engine.newest))
         for row in question.rows.gate
+    )
+
+
+def _example_version(question: Question) -> str:
+    """Return a version to declare: the engine's own, or the newest that is served; "" for none."""
+    own = parse(question.engine.version)
+    known = reversed(known_versions(question.engine.name))
+    tried = (*((own,) if own else ()), *map(Version, known))
+    return next((str(version) for version in tried if _serves(question, version)), "")
+
+
+def _serves(question: Question, version: Version) -> bool:
+    """Return whether the connector serves a version of the engine, image and model aside."""
+    engine = replace(question.engine, version=str(version))
+    rows = [row for row in question.rows.gate if row.connector == question.connector]
+    rows = [r for r in rows if r.engine == engine.name and r.takes(version, engine.newest)]
+    if not rows:
+        return False
+    try:
+        _by_package(question.connector, engine, rows, question.package_version, version)
+        _advisories(replace(question, engine=engine))
+    except Refused:
+        return False
+    return True
+
+
+def _images_with_version(question: Question) -> tuple[str, ...]:
+    """Return public images whose engine is served, where their tags do not name its version."""
+    engine = question.engine
+    return holding.with_version(
+        engine.image, engine.name, partial(_serves, question), needs_ray=engine.needs_ray
     )
 
 
@@ -285,7 +319,7 @@ def versions(question: Question) -> Verdict:
     if version is None:
         _needs_no_version(connector, engine, matching)
     elif not matching:
-        raise _unsupported(connector, engine, rows)
+        raise _unsupported(question, rows)
     matching = _by_package(connector, engine, matching, package, version)
     cautions = (*_beyond_ours(engine, version), *_cautions(matching, version, package))
     return Verdict(cautions, _features(matching, version, package))
@@ -305,12 +339,14 @@ def _needs_no_version(connector: str, engine: Engine, rows: Sequence[GateRow]) -
         )
 
 
-def _unsupported(connector: str, engine: Engine, rows: Sequence[GateRow]) -> Refused:
+def _unsupported(question: Question, rows: Sequence[GateRow]) -> Refused:
+    connector, engine = question.connector, question.engine
     ranges = in_words(*(row.versions for row in rows))
+    images = ", ".join(_images_with_version(question))
     return Refused(
         Reason.ENGINE_UNSUPPORTED,
         f"{connector} needs {engine.name} {ranges}, this engine is {engine.proven_version}; use "
-        "one of these versions",
+        f"one of these versions{f' ({images})' if images else ''}",
     )
 
 

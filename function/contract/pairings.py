@@ -10,7 +10,7 @@ from function.contract.engine import Engine
 from function.contract.packages import DERIVED, Fact, stated
 from function.contract.payload import PayloadPackage
 from function.contract.stock_images import contents, holding
-from function.contract.versions import in_words, within_any
+from function.contract.versions import in_words, parse, within_any
 from function.problems import Refused
 from function.reasons import Reason
 
@@ -87,23 +87,59 @@ def check(
     engine: Engine,
     alternatives: Sequence[Alternative],
     in_range: Callable[[str], bool] = lambda connector: True,
+    served: Callable[[], Sequence[str]] = tuple,
+    example_version: Callable[[], str] = str,
 ) -> None:
     """Raise Refused for an incompatible, untested or unknown image.
 
     `alternatives`: settings of the tier that the message offers where they take the image.
-    `in_range`: whether the engine's version has a connector, "" for the tier's own.
+    `in_range`: whether the engine's version has a connector, "" for the tier's own. `served`:
+    public images of a version that is served. `example_version`: such a version, the engine's own
+    if it is one, "" for none.
     """
     fact, found = engine.package(pairing.package), fit(pairing, engine)
     if found is Fit.YES:
         return
     is_untested = found is Fit.UNKNOWN and fact.versions is not None
     effect = "this pair is untested" if is_untested else pairing.why
+    images = holding.holding(engine.name, pairing.package, pairing.fits, needs_ray=engine.needs_ray)
+    if images:
+        ways = [f"Use an image that holds it ({', '.join(images)})"]
+    elif engine.needs_ray:
+        ways = [_add_to_image(pairing, engine, served, example_version())]
+    else:
+        ways = ["Use an image that holds it"]
+    ways += _other_ways(pairing, engine, alternatives, in_range, images)
     raise Refused(
         Reason.VERSION_MISMATCH,
         f"{_held(pairing, engine)}. {pairing.wants[0].upper()}{pairing.wants[1:]} needs "
         f"{pairing.package} {in_words(pairing.fits)}: {effect}. "
         + _payload_misfit(pairing, engine)
-        + "; or ".join(_ways_out(pairing, engine, alternatives, in_range)),
+        + "; or ".join(ways),
+    )
+
+
+def _add_to_image(
+    pairing: Pairing, engine: Engine, served: Callable[[], Sequence[str]], version: str
+) -> str:
+    """Return how to make an image for Ray where no public one is known to fit.
+
+    `version`: of the engine in it, "" where no version is known to be served.
+    """
+    name, own = pairing.package, parse(engine.version)
+    base = "this one"
+    if own is not None and parse(version) != own:
+        base = ", ".join(served()) or f"one with {engine.name} {version}".rstrip()
+    elif engine.package(name).versions is None:
+        base = "this one where it lacks it"
+    others = holding.holding(engine.name, name, pairing.fits)
+    with_ray = f", or Ray to one that holds it ({', '.join(others)})" if others else ""
+    declared = f'"{name}={pairing.example}"'
+    return (
+        f"No public image with Ray is known to hold it. Add {name} to {base}{with_ray}, and "
+        "annotate modelplane.ai/kv-offload-"
+        + (f'engine-version and -packages, e.g. "{version}" and ' if version else "packages, e.g. ")
+        + f"{declared} (`kv-offload probe` reads them in the image)"
     )
 
 
@@ -171,19 +207,18 @@ def _source(fact: Fact) -> str:
     return f"{DERIVED}, docs/images.md" if fact.known == DERIVED else "docs/images.md"
 
 
-def _ways_out(
+def _other_ways(
     pairing: Pairing,
     engine: Engine,
     alternatives: Sequence[Alternative],
     in_range: Callable[[str], bool],
+    images: Sequence[str],
 ) -> list[str]:
-    """Return what to do, the easiest first; a declaration only if the version is unknown."""
+    """Return what else helps than another image, the easiest first.
+
+    A declaration does only where the version is unknown, and a pinned tag where `images` have one.
+    """
     ways = []
-    images = holding.holding(engine.name, pairing.package, pairing.fits)
-    if images:
-        ways.append(f"Use an image that holds it ({', '.join(images)})")
-    else:
-        ways.append("Use an image that holds it")
     brought = payload.fitting(pairing.package, pairing.fits, engine)
     if brought and not engine.has_payload and in_range(""):
         ways.append("a tier with spec.payload (docs/payload.md)")
@@ -195,7 +230,7 @@ def _ways_out(
     if engine.package(pairing.package).versions is not None:
         if example := _to_declare(pairing, engine):
             ways.append(f'annotate modelplane.ai/kv-offload-packages, e.g. "{example}"')
-    else:
+    elif images or not engine.needs_ray:
         known = contents(engine.image)
         pin = "pin the image's tag to a release, or " if known and known.moving else ""
         ways.append(

@@ -27,7 +27,7 @@ from function.pods.patch.env import literals
 from function.pods.patch.security import is_root
 from function.problems import Refused
 from function.reasons import Reason
-from function.workloads.model import DECODE, UNIFIED, Template
+from function.workloads.model import DECODE, SERVE, UNIFIED, Template
 from function.workloads.roles import ROLE_LABEL, phase_by_label
 
 
@@ -54,7 +54,8 @@ def engine_of(
     if declared and not tier.spec.share_declared_identities:
         # No namespace's name contains a slash or a colon.
         declared = f"{consumer_namespace or 'cluster:' + request.remote_namespace}/{declared}"
-    connectors = kind(engine.name).connectors(engine.flags)
+    own = kind(engine.name)
+    connectors = own.connectors(engine.flags)
     cache_identity = identity(
         first.template.body,
         first.container or {"image": engine.image},  # Ray Serve's, in the cluster's pods
@@ -82,7 +83,7 @@ def engine_of(
         env=env,
         more_env=more,
         # A StatefulSet may be one engine over several nodes.
-        pods=max(engine_request.gang.pods, engine.number(kind(engine.name).ranks.nodes)),
+        pods=max(engine_request.gang.pods, engine.number(own.ranks.nodes)),
         namespace=request.remote_namespace,
         phase=phase,
         phase_note=by_label,
@@ -97,6 +98,8 @@ def engine_of(
         root=all(
             is_root(access.mapping(pod.template.body, "spec"), pod.container) for pod in starting
         ),
+        needs_ray=any(t.ray or t.kind == SERVE for t in engine_request.gang.templates)
+        or any(engine.flags.get(name) == "ray" for name in own.ranks.placed),
     )
     return engine, cache_identity
 

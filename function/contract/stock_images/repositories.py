@@ -24,8 +24,11 @@ class Repository:
 
     `entrypoint`: its ENTRYPOINT; () runs the container's arguments as a command line. `home`: where
     the engine's project publishes it: under another path it may hold anything beside the engine.
-    `suggested`: whether messages name it as a way out. `variants`: words of a tag under which what
-    is inside is known. `examples`: for docs/images.md, with `<release>` or `<supported>` in them.
+    `suggested`: whether messages name it as a way out. `ray`: it holds Ray, and messages name it to
+    pods that need Ray.
+
+    `variants`: words of a tag under which what is inside is known. `examples`: for docs/images.md,
+    with `<release>` or `<supported>` in them.
     """
 
     path: str
@@ -36,6 +39,7 @@ class Repository:
     accelerator: str = ""
     home: str = ""
     suggested: bool = False
+    ray: bool = False
     variants: frozenset[str] = frozenset()
     examples: tuple[str, ...] = ()
 

@@ -1,10 +1,12 @@
 """What is said of the image of a Ray pod: known facts, and images that can run it."""
 
+import re
 from typing import Any
 
 import pytest
 
 from function.contract.engine import IMAGE_AT_MOST, IMAGE_DERIVED, Engine
+from function.contract.stock_images.holding import holding
 from function.problems import Refused
 from tests.corpus import judged
 
@@ -57,3 +59,78 @@ def test_a_bound_of_a_version_is_told_as_a_bound(image: str, newest: str, tier: 
 )
 def test_a_conflict_names_a_bound_as_a_bound(source: str, text: str) -> None:
     assert Engine("vLLM", "0.10.2", version_source=source).version_text == text
+
+
+def test_releases_with_a_supported_version_are_named() -> None:
+    message = refusal(service("rayproject/ray-llm:2.55.0-py311-cu128"), "Native")
+    found = re.search(r"use one of these versions \((\S+):(\S+) to (\S+)\)", message)
+    assert found, message
+    for tag in found.groups()[1:]:
+        assert judged.wired(service(f"{found[1]}:{tag}"), judged.planned("Native"))
+    assert found[1] == "rayproject/ray-llm"
+
+
+OWN = "registry.example.org/ml/ray-mine:1"
+IMAGES = [
+    "rayproject/ray-llm:2.60.0-py312-cu130",
+    "rayproject/ray-llm:2.55.0-py311-cu128",
+    "rayproject/ray-llm:2.44.1-py311-cu124",
+    "rayproject/ray-llm:latest",
+    "anyscale/ray-llm:2.60.0-py312-cu130",
+    OWN,
+    "corp/vllm-openai:v0.27.0",
+]
+DECLARE = re.compile(
+    r"annotate modelplane\.ai/kv-offload-engine-version and -packages, "
+    r'e\.g\. "([\d.]+)" and "([^"]+)"'
+)
+
+
+@pytest.mark.parametrize("image", IMAGES)
+@pytest.mark.parametrize("tier", ["NodeServer", "InProcess", "Mooncake"])
+def test_no_image_without_ray_is_advised(image: str, tier: str) -> None:
+    message = refusal(service(image), tier)
+    assert "No public image with Ray is known to hold it" in message
+    assert "Use an image that holds it" not in message
+    assert "pin the image's tag" not in message
+    declare = DECLARE.search(message)
+    assert declare, message
+    manifest = service(OWN)
+    head = manifest["spec"]["rayClusterConfig"]["headGroupSpec"]["template"]
+    said = dict(zip(("engine-version", "packages"), declare.groups(), strict=True))
+    head["metadata"] = {
+        "annotations": {f"modelplane.ai/kv-offload-{name}": value for name, value in said.items()}
+    }
+    assert judged.wired(manifest, judged.planned(tier))
+
+
+def test_an_image_to_add_a_package_to_has_a_served_version() -> None:
+    known = refusal(service("rayproject/ray-llm:2.60.0-py312-cu130"), "NodeServer")
+    assert "Add lmcache to this one, or Ray to one that holds it (vllm/vllm-openai:v" in known
+    older = refusal(service("rayproject/ray-llm:2.55.0-py311-cu128"), "NodeServer")
+    assert "Add lmcache to rayproject/ray-llm:2.56.0-py312-cu130 to 2.60.0-py312-cu130" in older
+
+
+def test_no_version_is_advised_that_is_refused() -> None:
+    message = refusal(service("rayproject/ray-llm:2.60.0-py312-cu130"), "InProcess")
+    assert "Add lmcache to rayproject/ray-llm:2.56.0-py312-cu130 to 2.57.0-py312-cu130" in message
+    assert DECLARE.search(message)[1] == "0.25.0"
+
+
+def test_images_with_ray_are_named_where_they_hold_a_package() -> None:
+    with_ray = holding("vLLM", "nixl", ">=1.3,<2", needs_ray=True)
+    assert with_ray == ("rayproject/ray-llm:2.57.0-py312-cu130 to 2.60.0-py312-cu130",)
+    assert not any("ray" in image for image in holding("vLLM", "nixl", ">=1.3,<2"))
+
+
+def test_an_executor_of_ray_needs_ray_as_well() -> None:
+    script = "ray start --head; vllm serve org/model --distributed-executor-backend ray"
+    container = {
+        "name": "llm",
+        "image": "vllm/vllm-openai:v0.27.0",
+        "command": ["sh", "-c", script],
+    }
+    container |= {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "chat"}}
+    message = refusal({**pod, "spec": {"containers": [container]}}, "NodeServer")
+    assert "No public image with Ray is known to hold it" in message

@@ -76,6 +76,15 @@ def declared(manifest: Json) -> Json:
     return each(manifest, mend)
 
 
+def own_image(manifest: Json, version: str, packages: str) -> Json:
+    def mend(body: Json, container: Json) -> None:
+        container["image"] = "registry.example.org/ml/own:1"
+        said = {PREFIX + "engine-version": version, PREFIX + "packages": packages}
+        body.setdefault("metadata", {}).setdefault("annotations", {}).update(said)
+
+    return each(manifest, mend)
+
+
 def own_container(manifest: Json) -> Json:
     container = {"name": "kserve-container", "image": "vllm/vllm-openai:v0.33.0"}
     container |= {"args": ["--model", "org/model"]}
@@ -86,6 +95,7 @@ def own_container(manifest: Json) -> Json:
 MENDS: list[tuple[str, Callable[..., Json]]] = [
     (r"needs vLLM [\d.]+ to ([\d.]+)\.x, this engine is", newer),
     (r"Use an image that holds it \(([\w./-]+):v[\d.]+ to (v[\d.]+)", other_image),
+    (r'Add \w+ to .*?engine-version and -packages, e\.g\. "([\d.]+)" and "([^"]+)"', own_image),
     (r"volumes\[(\w+)\]\.emptyDir\.sizeLimit: [^()]*raise it to (\w+)", more_shared_memory),
     (r'give (\w+) \(line \d+\) a value in the container\'s env[^;]*"" for no flags', variable),
     (r"annotate the pod template with modelplane.ai/kv-offload-engine, -engine-version", declared),
