@@ -10,6 +10,8 @@ from function.contract.packages import Fact, unknown
 IMAGE_TAG, IMAGE, IMAGE_DERIVED = "image tag", "image", "image, derived"
 # The image holds this version or an older one.
 IMAGE_AT_MOST = "image, at most"
+# In `Engine.identity_unknown`, as its last item: the version is what is not known.
+UNKNOWN_VERSION = "the engine's version"
 # What proves a name or a version, as the record has it, in words for people.
 BY = {
     "annotation": "the annotation",

@@ -14,7 +14,7 @@ from packaging.version import Version
 from function.contract import advisories, models, pairings
 from function.contract.accelerators.serving import AcceleratorRow, Served, served
 from function.contract.advisories import GATED, REFUSE, Advisory
-from function.contract.engine import Engine
+from function.contract.engine import UNKNOWN_VERSION, Engine
 from function.contract.models.support import FamilyRow, Support, judge
 from function.contract.pairings import Alternative, Pairing
 from function.contract.stock_images import holding
@@ -175,6 +175,9 @@ def check(question: Question) -> Verdict:
         verdict = versions(question)
         warnings += verdict.warnings
         features = verdict.features
+    except _VersionNeeded as refused:
+        if not asks_for_version(question):
+            problems.append(refused)
     except Refused as refused:
         problems.append(refused)
     for ask in (_images, _model, _advisories):
@@ -185,6 +188,29 @@ def check(question: Question) -> Verdict:
     if problems:
         raise Refused.all_of(problems)
     return Verdict(tuple(dict.fromkeys(filter(None, (*warnings, *question.notes)))), features)
+
+
+class _VersionNeeded(Refused):
+    """Raised where the engine's version is not known, and some versions lack the connector."""
+
+
+def asks_for_version(question: Question) -> bool:
+    """Return whether the refusal of the engine's image asks for the engine's version as well."""
+    return parse(question.engine.version) is None and any(
+        pairings.asks_for_version(each, question.engine) for each in question.pairings
+    )
+
+
+def _needs_version(question: Question) -> bool:
+    """Return whether nothing can be wired before the engine's version is known."""
+    if parse(question.engine.version) is not None:
+        return False
+    try:
+        versions(question)
+        _advisories(question)
+    except Refused:
+        return True
+    return UNKNOWN_VERSION in question.engine.identity_unknown
 
 
 def _accelerator(question: Question) -> str:
@@ -240,6 +266,7 @@ def _images(question: Question) -> tuple[str, ...]:
             lambda connector: _has_row(question, connector or question.connector),
             partial(_images_with_version, question),
             partial(_example_version, question),
+            partial(_needs_version, question),
         )
     return ()
 
@@ -332,7 +359,7 @@ def _needs_no_version(connector: str, engine: Engine, rows: Sequence[GateRow]) -
     if missing:
         ranges = in_words(*(r.versions for r in rows))
         what = f"{engine.version!r} is no version" if engine.version else "is not known"
-        raise Refused(
+        raise _VersionNeeded(
             Reason.VERSION_MISMATCH,
             f"{connector} needs {engine.name} {ranges}, and this engine's version {what}; "
             f"{DECLARE.format(example=may_be[-1])}",

@@ -7,6 +7,7 @@ from enum import Enum
 from function.contract import advisories, payload
 from function.contract.advisories import REFUSE
 from function.contract.engine import Engine
+from function.contract.image_reference import ImageReference
 from function.contract.packages import DERIVED, Fact, stated
 from function.contract.payload import PayloadPackage
 from function.contract.stock_images import contents, holding
@@ -82,6 +83,12 @@ def with_payload(
     return replace(engine, has_payload=True), tuple(parts)
 
 
+def asks_for_version(pairing: Pairing, engine: Engine) -> bool:
+    """Return whether `check` refuses the image and says how to declare its engine's version."""
+    unknown = engine.package(pairing.package).versions is None
+    return (unknown or engine.needs_ray) and fit(pairing, engine) is not Fit.YES
+
+
 def check(
     pairing: Pairing,
     engine: Engine,
@@ -89,13 +96,14 @@ def check(
     in_range: Callable[[str], bool] = lambda connector: True,
     served: Callable[[], Sequence[str]] = tuple,
     example_version: Callable[[], str] = str,
+    needs_version: Callable[[], bool] = bool,
 ) -> None:
     """Raise Refused for an incompatible, untested or unknown image.
 
     `alternatives`: settings of the tier that the message offers where they take the image.
     `in_range`: whether the engine's version has a connector, "" for the tier's own. `served`:
     public images of a version that is served. `example_version`: such a version, the engine's own
-    if it is one, "" for none.
+    if it is one, "" for none. `needs_version`: whether the engine's is not known and decides.
     """
     fact, found = engine.package(pairing.package), fit(pairing, engine)
     if found is Fit.YES:
@@ -109,10 +117,14 @@ def check(
         ways = [_add_to_image(pairing, engine, served, example_version())]
     else:
         ways = ["Use an image that holds it"]
-    ways += _other_ways(pairing, engine, alternatives, in_range, images)
+    ways += _other_ways(pairing, engine, alternatives, in_range)
+    version = example_version() if fact.versions is None and needs_version() else ""
+    if fact.versions is None and (images or not engine.needs_ray):
+        ways.append(_declaration(pairing, engine, version, images))
+    held, wants = _held(pairing, engine, bool(version)), pairing.wants
     raise Refused(
         Reason.VERSION_MISMATCH,
-        f"{_held(pairing, engine)}. {pairing.wants[0].upper()}{pairing.wants[1:]} needs "
+        f"{held}. {wants[0].upper()}{wants[1:]} needs "
         f"{pairing.package} {in_words(pairing.fits)}: {effect}. "
         + _payload_misfit(pairing, engine)
         + "; or ".join(ways),
@@ -187,14 +199,19 @@ def _bad(pairing: Pairing, fact: Fact) -> Fit:
     return Fit.NO if tried else Fit.UNKNOWN
 
 
-def _held(pairing: Pairing, engine: Engine) -> str:
-    """Return what the image holds, and how that is known."""
+def _held(pairing: Pairing, engine: Engine, with_version: bool) -> str:
+    """Return what the image holds, and how that is known.
+
+    `with_version`: and that the engine's version is not known, where nothing is.
+    """
     fact = engine.package(pairing.package)
     image = f"image {engine.image}" if engine.image else "the engine's image"
     if fact.versions is None:
         known = contents(engine.image)
         why = "moving tag" if known and known.moving else fact.source
-        return f"Unknown {pairing.package} version in {image} ({why})"
+        what = f"{pairing.package} version"
+        what = f"{engine.name} and {what}s" if with_version else what
+        return f"Unknown {what} in {image} ({why})"
     version = " or ".join(fact.versions)
     what = f"{pairing.package} {version}" if version else f"no {pairing.package}"
     return f"{image[0].upper()}{image[1:]} holds {what} ({_source(fact)})"
@@ -212,12 +229,8 @@ def _other_ways(
     engine: Engine,
     alternatives: Sequence[Alternative],
     in_range: Callable[[str], bool],
-    images: Sequence[str],
 ) -> list[str]:
-    """Return what else helps than another image, the easiest first.
-
-    A declaration does only where the version is unknown, and a pinned tag where `images` have one.
-    """
+    """Return what helps without another image, the easiest first."""
     ways = []
     brought = payload.fitting(pairing.package, pairing.fits, engine)
     if brought and not engine.has_payload and in_range(""):
@@ -227,14 +240,31 @@ def _other_ways(
         for other in alternatives
         if in_range(other.connector) and other.takes(engine)
     ]
-    if engine.package(pairing.package).versions is not None:
-        if example := _to_declare(pairing, engine):
-            ways.append(f'annotate modelplane.ai/kv-offload-packages, e.g. "{example}"')
-    elif images or not engine.needs_ray:
-        known = contents(engine.image)
-        pin = "pin the image's tag to a release, or " if known and known.moving else ""
-        ways.append(
-            f"{pin}annotate modelplane.ai/kv-offload-packages, e.g. "
-            f'"{pairing.package}={pairing.example}" (`kv-offload probe` reads it in the image)'
-        )
+    is_known = engine.package(pairing.package).versions is not None
+    if is_known and (example := _to_declare(pairing, engine)):
+        ways.append(f'annotate modelplane.ai/kv-offload-packages, e.g. "{example}"')
     return ways
+
+
+def _declaration(pairing: Pairing, engine: Engine, version: str, images: Sequence[str]) -> str:
+    """Return what to declare of an image of unknown contents, or how to pin it to one of `images`.
+
+    `version`: an example, "" where the engine's need not be declared. What a stock image holds
+    follows from its version.
+    """
+    package = f'"{pairing.package}={pairing.example}" (`kv-offload probe` reads'
+    known = contents(engine.image)
+    own = ImageReference.parse(engine.image)
+    pinned = known and known.moving and any(own.ends_with(i.partition(":")[0]) for i in images)
+    pin = "pin the image's tag to one of these, or " if pinned else ""
+    annotate = f"{pin}annotate modelplane.ai/kv-offload-"
+    if not version:
+        return f"{annotate}packages, e.g. {package} it in the image)"
+    declared = contents(engine.image, version)
+    if declared and declared.package(pairing.package).within(pairing.fits):
+        return (
+            f'{annotate}engine-version, e.g. "{version}" (`kv-offload probe` reads it in the image)'
+        )
+    return (
+        f'{annotate}engine-version and -packages, e.g. "{version}" and {package} them in the image)'
+    )

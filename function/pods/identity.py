@@ -13,6 +13,7 @@ from typing import Any
 from function import names
 from function.command.model import Word, shown, values_wanted
 from function.contract import models
+from function.contract.engine import UNKNOWN_VERSION
 from function.contract.image_reference import ImageReference
 from function.engines.registry import kind
 from function.kube import access, naming
@@ -21,7 +22,6 @@ from function.pods import mounted
 from function.pods.patch.env import literals
 
 LENGTH = 12
-UNKNOWN_VERSION = "the engine's version"
 
 # Set, nothing is downloaded: a repository is then what the cache directory holds of it.
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")

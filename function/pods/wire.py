@@ -12,7 +12,7 @@ from function.api.base import present
 from function.command.budget import CallSpent
 from function.contract import gate, pairings, platforms
 from function.contract.backend import AnyBackend, AnyTier, Description
-from function.contract.engine import BY, Engine
+from function.contract.engine import BY, UNKNOWN_VERSION, Engine
 from function.contract.injection import Injection, Json
 from function.contract.versions import known_versions, undeclared_versions
 from function.engines import config_file
@@ -23,7 +23,7 @@ from function.pods import events, other_injectors, patch, tolerated
 from function.pods import record as records
 from function.pods.engine import engine_of
 from function.pods.gang import EngineRequest, Pod
-from function.pods.identity import UNKNOWN_VERSION, Identity
+from function.pods.identity import Identity
 from function.pods.offload_request import OffloadRequest
 from function.pods.patch.env import literals
 from function.pods.record import Record, TemplateRecord
@@ -354,14 +354,19 @@ def _later(
     for version in versions:
         try:
             engine = replace(engine, version=version)
-            features = gate.versions(backend.gate(tier, engine)).features
+            question = backend.gate(tier, engine)
+            features = gate.versions(question).features
             break
         except Refused:
             continue
     else:
         return found
-    if engine.version != versions[0] and engine.identity_unknown.startswith(UNKNOWN_VERSION):
-        engine = replace(engine, identity=_ANY_IDENTITY)  # a version is asked for already
+    asked = engine.version != versions[0] or gate.asks_for_version(question)
+    if asked and engine.identity_unknown.startswith(UNKNOWN_VERSION):
+        engine = replace(engine, identity=_ANY_IDENTITY)
+    elif asked:
+        others = engine.identity_unknown.partition(f", {UNKNOWN_VERSION}")[0]
+        engine = replace(engine, identity_unknown=others)
     try:
         for identity in dict.fromkeys((engine.identity, _ANY_IDENTITY)):
             known = replace(engine, features=features, identity=identity)

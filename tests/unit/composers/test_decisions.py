@@ -83,9 +83,9 @@ DECISIONS: dict[str, tuple[dict[str, Any], str, list[str], Any, Any, str, tuple[
     ),
     "a tag that moves": (
         {}, "vllm/vllm-openai:latest", [DENSE], {}, {}, MISMATCH,
-        ("Unknown lmcache version in image vllm/vllm-openai:latest (moving tag)",
-         "pin the image's tag to a release, or annotate "
-         'modelplane.ai/kv-offload-packages, e.g. "lmcache=0.5.5"'),
+        ("Unknown vLLM and lmcache versions in image vllm/vllm-openai:latest (moving tag)",
+         "pin the image's tag to one of these, or annotate "
+         f'modelplane.ai/kv-offload-engine-version, e.g. "{NEWEST}"'),
     ),
     "one's own build": (
         {}, "corp/vllm-openai:v0.33.0", [DENSE], {}, {}, MISMATCH,

@@ -75,15 +75,62 @@ def test_an_unknown_version_and_an_unknown_model_are_told_in_one_round():
     with pytest.raises(Refused) as caught:
         judged.wired(manifest, judged.planned("Mooncake"))
     message = str(caught.value)
-    assert "this engine's version is not known" in message
-    assert "Unknown mooncake version" in message
+    assert "Unknown vLLM and mooncake versions in image vllm/vllm-openai:latest" in message
+    assert message.count("engine-version") == 1
     assert "The cache identity is unknown" in message
     # Only the variable can be given a value; the version has its own annotation.
     assert "Give MODEL (line 1) a value in the container's env" in message
 
 
+SGLANG = "python3 -m sglang.launch_server --model-path org/model"
+
+
+@pytest.mark.parametrize(
+    ("image", "script", "tier"),
+    [
+        ("vllm/vllm-openai:latest", "vllm serve org/model", "NodeServer"),
+        ("vllm/vllm-openai:latest", "vllm serve org/model", "Mooncake"),
+        ("corp/vllm-openai:latest", "vllm serve org/model", "NodeServer"),
+        ("registry.example.org/ml/x:latest", "vllm serve org/model", "Mooncake"),
+        ("registry.example.org/ml/x:7", "vllm serve org/model", "NodeServer"),
+        ("registry.example.org/ml/x:7", "vllm serve org/model", "Mooncake"),
+        ("lmsysorg/sglang:latest", SGLANG, "Mooncake"),
+    ],
+)
+def test_an_unknown_image_is_one_problem_with_one_declaration(image, script, tier):
+    """A version that is not known is asked for once, with the packages that follow from it."""
+    plan, manifest = judged.planned(tier), scripted(image, script)
+    with pytest.raises(Refused) as caught:
+        judged.wired(manifest, plan)
+    message = str(caught.value)
+    assert message.startswith("Unknown "), message
+    (declared,) = re.findall(
+        r'annotate modelplane\.ai/kv-offload-([\w -]+), e\.g\. "([^"]+)"(?: and "([^"]+)")?',
+        message,
+    )
+    keys = declared[0].split(" and -")
+    # What a stock image holds follows from its version; of one's own it is declared as well.
+    assert (keys == ["engine-version"]) == image.startswith(("vllm/", "lmsysorg/"))
+    said = {PREFIX + key: value for key, value in zip(keys, declared[1:], strict=False)}
+    manifest["metadata"]["annotations"] = said
+    assert judged.wired(manifest, plan)
+
+
+def test_a_tag_is_to_be_pinned_where_a_release_of_it_fits():
+    for image, script, pinned in (
+        ("vllm/vllm-openai:latest", "vllm serve org/model", True),
+        ("mirror.corp/vllm/vllm-openai:latest", "vllm serve org/model", True),
+        ("corp/vllm-openai:latest", "vllm serve org/model", False),
+        ("lmsysorg/sglang:latest", SGLANG, False),
+    ):
+        with pytest.raises(Refused) as caught:
+            judged.wired(scripted(image, script), judged.planned("NodeServer"))
+        assert ("pin the image's tag to one of these" in str(caught.value)) is pinned, image
+
+
 def test_advice_on_an_unknown_version_alone_is_to_declare_it():
     manifest = scripted("vllm/vllm-openai:latest", "vllm serve org/model")
+    manifest["metadata"]["annotations"] = {PREFIX + "packages": "lmcache=0.5.6"}
     with pytest.raises(Refused) as caught:
         judged.wired(manifest, judged.planned("NodeServer"))
     assert "(annotate modelplane.ai/kv-offload-engine-version)" in str(caught.value)
