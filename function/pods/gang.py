@@ -55,7 +55,8 @@ class EngineRequest:
     """One engine that asks for a tier: its templates, and what is known of it before the tier is.
 
     `engine`: what its pods say, with the effective flags of the first call that starts it.
-    `refused`: why its pods cannot be read, or the engine not be told; the rest is then absent.
+    `refused`: why its pods cannot be read, or the engine not be told; the rest is then absent, but
+    for `unidentified`: the pods of an engine that cannot be told.
     """
 
     gang: Gang
@@ -63,6 +64,7 @@ class EngineRequest:
     pods: tuple[Pod, ...] = ()
     engine: Engine | None = None
     refused: Refused | None = field(default=None, compare=False)
+    unidentified: tuple[Pod, ...] = field(default=(), compare=False)
 
     @property
     def left_alone(self) -> bool:
@@ -95,6 +97,7 @@ class GangReader:
 
     def engine(self, declaration: Declared) -> EngineRequest:
         """Return the gang as an engine that asks for a tier, refused where it cannot be read."""
+        pods: tuple[Pod, ...] = ()
         try:
             pods = tuple(self._pod(template, declaration) for template in self.gang.templates)
             engine = identify.identify(
@@ -103,7 +106,9 @@ class GangReader:
                 self.step_input.engine_images,
             )
         except Refused as refused:
-            return EngineRequest(self.gang, declaration, refused=self._advised(refused))
+            return EngineRequest(
+                self.gang, declaration, refused=self._advised(refused), unidentified=pods
+            )
         call = next((call for pod in pods for call in pod.calls), None)
         if call is not None:
             engine = replace(engine, flags=kind(engine.name).read(call))

@@ -3,23 +3,21 @@
 Pure: documents in, new documents out; the whole workload or nothing.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from function import command, names, workloads
 from function.api.base import present
-from function.command.budget import CallSpent
 from function.contract import gate, pairings, platforms
 from function.contract.backend import AnyBackend, AnyTier, Description
-from function.contract.engine import BY, UNKNOWN_VERSION, Engine
+from function.contract.engine import BY, Engine
 from function.contract.injection import Injection, Json
-from function.contract.versions import known_versions, undeclared_versions
+from function.contract.versions import undeclared_versions
 from function.engines import config_file
 from function.engines.plan import FlagPlan
 from function.engines.registry import kind
 from function.kube import access, objects
-from function.pods import events, other_injectors, patch, tolerated
+from function.pods import events, next_problems, other_injectors, patch, tolerated
 from function.pods import record as records
 from function.pods.engine import engine_of
 from function.pods.gang import EngineRequest, Pod
@@ -36,9 +34,6 @@ from function.workloads import containers
 from function.workloads.model import DECODE, SERVE
 
 LOAD_FAILURE = "kv_load_failure_policy"
-# In place of one that is not known yet, to see what else is wrong.
-_ANY_IDENTITY = "0" * 12
-_BY_HAND = re.compile(r"[;,]?(?: or)? ?add by hand: .*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -222,7 +217,21 @@ def _wire_engine(
     Raise Refused with every problem at once, and _DecodeLeft where the tier has nothing for the
     decode engine of a pair.
     """
-    engine, cache_identity = engine_of(engine_request, request, tier, backend, described, namespace)
+    try:
+        engine, cache_identity = engine_of(
+            engine_request, request, tier, backend, described, namespace
+        )
+    except Refused as refused:
+        if refused.reason is not Reason.ENGINE_UNKNOWN:
+            raise
+        more = next_problems.of_any_engine(
+            engine_request,
+            lambda guess: engine_of(guess, request, tier, backend, described, namespace)[0],
+            tier,
+            backend,
+            files_name,
+        )
+        raise Refused.all_of([refused, *more]) from None
     pods = engine_request.pods
     problems = [
         Refused(Reason.ARGS_NOT_PATCHABLE, pod.program.problem, pod.template.path)
@@ -247,7 +256,7 @@ def _wire_engine(
         injection, unlocked = _without_ineffective_capabilities(injection, pods)
     except Refused as refused:
         if refused.reason is not Reason.OUT_OF_SCOPE and not problems:
-            problems += _later(engine_request, seen, tier, backend, files_name)
+            problems += next_problems.of_engine(engine_request, seen, tier, backend, files_name)
         if problems and not engine_request.calls:
             # What no command shows cannot be written out before the command can be read.
             found = [p for p in refused.parts if p.reason is not Reason.CACHE_IDENTITY_CONFLICT]
@@ -267,7 +276,7 @@ def _wire_engine(
         try:
             body, made = apply(pod, engine, own, files_name)
         except Refused as refused:
-            problems.append(_in_template(refused, pod, pods))
+            problems.append(next_problems.in_template(refused, pod, pods))
             continue
         plans += made
         bodies.append((pod, body, own))
@@ -287,14 +296,6 @@ def _wire_engine(
         specs = [access.mapping(pod.template.body, "spec") for pod in pods]
         notes += tolerated.notes(specs, platforms.tolerations(tier.spec.nodes))
     return _WiredEngine(engine, cache_identity, tuple(bodies), tuple(notes))
-
-
-def _in_template(refused: Refused, pod: Pod, pods: Sequence[Pod]) -> Refused:
-    """Return the refusal with a path from the root, where a gang has several templates."""
-    place = pod.template.path
-    if len(pods) < 2 or not refused.path or refused.path.startswith(place):
-        return refused
-    return Refused(refused.reason, refused.message, f"{place}.{refused.path}")
 
 
 def _unseen(engine_request: EngineRequest) -> Refused:
@@ -336,58 +337,6 @@ def _with_payload(
     size = sum(each.mib for each in parts) * 2**20
     brings = {"image": image.reference, "names": names_, "bytes": size}
     return seen, brings if parts else None, notes
-
-
-def _later(
-    engine_request: EngineRequest,
-    engine: Engine,
-    tier: AnyTier,
-    backend: AnyBackend,
-    files_name: str,
-) -> list[Refused]:
-    """Return what a refused engine would be refused for next, so that one round tells all.
-
-    Where another version is needed, it is judged as one of the newest that the tier takes.
-    """
-    found: list[Refused] = []
-    versions = (engine.version, *reversed(known_versions(engine.name)))
-    for version in versions:
-        try:
-            engine = replace(engine, version=version)
-            question = backend.gate(tier, engine)
-            features = gate.versions(question).features
-            break
-        except Refused:
-            continue
-    else:
-        return found
-    asked = engine.version != versions[0] or gate.asks_for_version(question)
-    if asked and engine.identity_unknown.startswith(UNKNOWN_VERSION):
-        engine = replace(engine, identity=_ANY_IDENTITY)
-    elif asked:
-        others = engine.identity_unknown.partition(f", {UNKNOWN_VERSION}")[0]
-        engine = replace(engine, identity_unknown=others)
-    try:
-        for identity in dict.fromkeys((engine.identity, _ANY_IDENTITY)):
-            known = replace(engine, features=features, identity=identity)
-            try:
-                injection = backend.inject(tier, known)
-                break
-            except Refused as refused:
-                found.append(refused)
-        else:
-            return found
-        for pod in engine_request.pods:
-            try:
-                apply(pod, known, injection, files_name)
-            except Refused as refused:
-                # The words to add are those of a pod that is not mended yet.
-                here = _in_template(refused, pod, engine_request.pods)
-                message = _BY_HAND.sub("", here.message)
-                found.append(Refused(here.reason, message, here.path))
-    except (Refused, CallSpent):
-        pass
-    return [each for each in found if each.reason is not Reason.OUT_OF_SCOPE]
 
 
 def _takes(backend: AnyBackend, tier: AnyTier, engine: Engine, features: frozenset[str]) -> bool:
