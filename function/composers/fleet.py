@@ -18,7 +18,13 @@ as its children are, by a Usage of itself: a Usage on a child protects no parent
 from function import names
 from function.api.base import present
 from function.composers import conditions as c
-from function.composers import fleet_rollout, provider_config_guard, serving, tier_names
+from function.composers import (
+    fleet_rollout,
+    fleet_rollout_report,
+    provider_config_guard,
+    serving,
+    tier_names,
+)
 from function.composers.fleet_rollout import FleetRollout, Stamp, stamped
 from function.composers.tier_plan import TierPlan
 from function.composers.usage import FLEET_KEY, in_use_status, is_in_use, of_fleet
@@ -284,7 +290,7 @@ class _FleetComposer:
             self._cluster_resolved(),
             Condition(c.CONDITION_CONTROL_PLANE, *ready),
             Condition(c.CONDITION_AGENTS, *ready),
-            self.rollout.condition(),
+            fleet_rollout_report.condition(self.rollout),
         ]
         if self.tier.spec.observe is None:
             self.answer.conditions += serving.unjudged(self.call)
@@ -311,7 +317,7 @@ class _FleetComposer:
             "consumers": in_use_status(used=bool(self.used)),
             "clusters": self._rows(),
         }
-        if rollout := self.rollout.status():
+        if rollout := fleet_rollout_report.status(self.rollout):
             self.answer.status["rollout"] = rollout
 
     def _summary(self) -> str:

@@ -1,7 +1,8 @@
-"""Read how far the children of a fleet are with its last edit, and say so.
+"""Decide which spec each child of a fleet is composed with while an edit rolls out.
 
-A child that may not take the edit yet is composed with its observed spec again. Its labels and
-annotations say which revision that was. `waves` decides.
+The children show how far the edit is, and `waves` decides which clusters take it now. A child that
+may not take it yet is composed with its observed spec again. Its labels and annotations hold the
+revision of that spec. `fleet_rollout_report` reports the rollout.
 """
 
 import json
@@ -17,23 +18,21 @@ from function.composers import conditions as c
 from function.composers import overrides, tier_names, tier_plan, waves
 from function.composers.tier_plan import TierPlan
 from function.composers.waves import FleetCluster, State
-from function.edge.answer import FALSE, TRUE, UNKNOWN, Condition
+from function.edge.answer import FALSE, TRUE
 from function.edge.request import Call
 from function.kube import access, naming
 from function.kube.access import Json
 from function.problems import cut
 
-# Of the resource keys of children.
+# Resource keys of children are this and the cluster's name.
 PREFIX = "tier-"
 
-# Of a fleet's spec, what its children do not get.
+# Fields of a fleet's spec that its children do not get.
 FLEET_FIELDS = (
     *("clusterSelector", "rollout", "removal", overrides.FIELD),
     *("crossplane", "inferenceClusterRef"),
 )
 
-# Of `status.rollout.waiting`, and of a message.
-_MOST = 16
 # Of a quoted problem, in characters.
 _LONGEST = 512
 
@@ -41,11 +40,11 @@ _DELETION = ("metadata", "deletionTimestamp")
 _REVISION = ("metadata", "labels", names.LABEL_REVISION)
 _UNREADY = ("metadata", "annotations", names.ANNOTATION_UNREADY)
 _PREVIOUS = ("metadata", "annotations", names.ANNOTATION_PREVIOUS)
-# What a child says while its agents start or are replaced.
+# Reasons of a child while its agents start or are replaced.
 _BUSY = frozenset({c.REASON_STARTING, c.REASON_UPDATING})
-# What passes by waiting alone; "" is a child that has no condition yet.
+# Reasons that end without an act of anybody; "" is a child without a condition yet.
 _PASSING = _BUSY | {"", c.REASON_RESOLVING}
-# What a cluster says then is old, or it says nothing.
+# Reasons with which a child's other fields are old, or missing.
 _UNSEEN = frozenset(
     {
         c.REASON_NOT_OBSERVED,
@@ -71,16 +70,14 @@ class Stamp:
 
 
 def stamped(spec: Mapping[str, object]) -> Json:
-    """Return what of a fleet's (or a child's) spec a child carries."""
+    """Return the fields of a fleet's or a child's spec that a child is composed with."""
     return {key: value for key, value in spec.items() if key not in FLEET_FIELDS}
 
 
 def revision(spec: Json) -> str:
     """Return the revision of a fleet's spec: a digest of all that its children get of it."""
-    rows = spec.get(overrides.FIELD) or []
-    return naming.digest(
-        _text(stamped(spec)), *([json.dumps(rows, sort_keys=True)] if rows else [])
-    )
+    rows = spec.get(overrides.FIELD)
+    return naming.digest(_text(stamped(spec)), *([_text(rows)] if rows else []))
 
 
 def _text(value: object) -> str:
@@ -88,9 +85,10 @@ def _text(value: object) -> str:
 
 
 class FleetRollout:
-    """The rollout of a fleet's spec over its clusters.
+    """The rollout of a fleet's spec over its clusters, as its children show it on this call.
 
-    `clusters`: those that match the selector. `labels`: theirs; None while unresolved.
+    `clusters`: those that match the selector. `labels`: their labels, None while unresolved.
+    `before`: `status.rollout` as the last call wrote it.
     """
 
     def __init__(
@@ -105,35 +103,48 @@ class FleetRollout:
         self.plan = plan
         self.tier = plan.tier
         self.clusters = tuple(clusters)
-        self.labels = labels
+        self.labels = labels or {}
+        self.resolved = labels is not None
         self.spec = spec
         self.revision = revision(spec)
-        self.rollout = plan.tier.spec.rollout or RolloutStrategy.model_construct()
+        self.strategy = plan.tier.spec.rollout or RolloutStrategy.model_construct()
+        self.before: Json = call.composite_value("status", "rollout") or {}
         self._targets: dict[tuple[int, ...], Json] = {}
         self._filled: dict[str, Json] = {}
         self._conflicts: dict[tuple[int, ...], str] = {}
 
     @cached_property
-    def _by_cluster(self) -> dict[str, FleetCluster]:
-        """Return the members; those that prove nothing of what others are to take: `untouched`.
+    def _shown(self) -> dict[str, FleetCluster]:
+        """Return what each cluster's child shows, before clusters are compared."""
+        return {cluster: self._read(cluster) for cluster in self.clusters}
 
-        - A cluster whose labels change takes other overrides of the same revision: only one with
-          those overrides shows that they work. So does an edit that sets overrides back: a cluster
-          without them ran its revision before.
-        - One that has another revision and the fleet's present spec all the same: the edit touches
-          others alone, or it sets back a part of the one before, or this function computes
-          revisions in another way. It counts where others are to take the same, unless it ran that
-          before any edit.
+    @cached_property
+    def _old(self) -> list[FleetCluster]:
+        """Return the clusters whose child does not have the edit."""
+        return [m for m in self._shown.values() if m.exists and not m.updated]
+
+    @cached_property
+    def _stable(self) -> str:
+        return waves.stable(self._old)
+
+    @cached_property
+    def by_cluster(self) -> dict[str, FleetCluster]:
+        """Return the clusters; `untouched` marks those that prove nothing for the ones that wait.
+
+        - Only a cluster with the same overrides shows that they work. A label that changes gives a
+          cluster other overrides of the same revision. An edit that sets overrides back changes
+          nothing on the clusters that never had them.
+        - A child can have the fleet's present spec under another revision: the edit touches other
+          clusters alone, it sets back a part of the one before, or this function computes
+          revisions differently. It counts where the ones that wait get the same overrides, unless
+          it ran that revision before any edit.
 
         What fails in a fleet that is Done was not broken by what one cluster takes later.
         """
-        found = {cluster: self._member(cluster) for cluster in self.clusters}
-        old = [m for m in found.values() if m.exists and not m.updated]
-        if not old:
-            return found
-        targets = {self._overrides(m.cluster) for m in old}
-        is_edit = any(m.revision != self.revision for m in old)
-        running = waves.stable(old)
+        if not self._old:
+            return self._shown
+        targets = {self._overrides(m.cluster) for m in self._old}
+        is_edit = any(m.revision != self.revision for m in self._old)
 
         def compared(m: FleetCluster) -> FleetCluster:
             if not m.updated:
@@ -142,60 +153,50 @@ class FleetRollout:
             if m.revision == self.revision:
                 counts = alike or (is_edit and self._took_edit(m.cluster))
             else:
-                counts = alike and m.revision != running
+                counts = alike and m.revision != self._stable
             excused = m.excused or (self._was_done and not m.done)
             return replace(m, untouched=not counts, excused=excused)
 
-        return {cluster: compared(m) for cluster, m in found.items()}
-
-    @cached_property
-    def _previous(self) -> str:
-        """Return the fleet's revision before its last edit, "" if it is not known."""
-        before = self._before
-        was = "previous" if before.get("revision") == self.revision else "revision"
-        return str(before.get(was) or "")
-
-    def _took_edit(self, cluster: str) -> bool:
-        """Return whether a child took its revision in the fleet's last edit, if that is known."""
-        taken = access.text(self._child(cluster), *_PREVIOUS)
-        return not self._previous or taken == self._previous
+        return {cluster: compared(m) for cluster, m in self._shown.items()}
 
     @cached_property
     def members(self) -> list[FleetCluster]:
         """Return every cluster of the fleet, with what its child shows."""
-        return list(self._by_cluster.values())
+        return list(self.by_cluster.values())
 
     @cached_property
-    def _stable(self) -> str:
-        return waves.stable(self.members)
+    def previous(self) -> str:
+        """Return the fleet's revision before its last edit, "" if it is not known."""
+        was = "previous" if self.before.get("revision") == self.revision else "revision"
+        return str(self.before.get(was) or "")
+
+    def _took_edit(self, cluster: str) -> bool:
+        """Return whether a child took its revision in the fleet's last edit, if that is known."""
+        taken = access.text(self.child(cluster), *_PREVIOUS)
+        return not self.previous or taken == self.previous
 
     @cached_property
     def decision(self) -> waves.Decision:
         """Return who takes the edit now. A finished rollout stays Done, whatever fails later."""
-        found = waves.decide(self.members, self.rollout)
-        stays = all((m.updated or not m.exists) and not m.refused for m in self.members)
+        found = waves.decide(self.members, self.strategy)
+        stays = not self._old and not any(m.refused for m in self.members)
         return replace(found, state=State.DONE, waiting=()) if self._was_done and stays else found
 
     @property
     def _was_done(self) -> bool:
-        was = self._before.get("revision"), self._before.get("state")
+        was = self.before.get("revision"), self.before.get("state")
         return was == (self.revision, State.DONE)
-
-    @cached_property
-    def _before(self) -> Json:
-        found: Json = self.call.composite_value("status", "rollout") or {}
-        return found
 
     def stamp(self, cluster: str) -> Stamp | None:
         """Return what a cluster's child is composed with; None while a new one waits."""
-        member = self._by_cluster[cluster]
+        member = self.by_cluster[cluster]
         if member.exists:
-            # One with this spec and another revision is as good; that it works is known.
+            # A child that works with this spec keeps its older revision.
             is_other = member.revision != self.revision and member.done
             has = member.updated and not member.untouched and not is_other
             takes = has or cluster in self.decision.turns
         else:
-            # What has not yet this revision's spec may have been edited by hand, or relabelled.
+            # A child of this revision with another spec was edited by hand, or relabelled.
             takes = self.decision.newcomers or self._stable == self.revision
             takes = takes and not member.refused
         if takes:
@@ -205,7 +206,7 @@ class FleetRollout:
 
     def observed(self, cluster: str) -> Stamp | None:
         """Return what a cluster's child carries now, None where it has none."""
-        child = self._child(cluster)
+        child = self.child(cluster)
         spec = access.mapping(child, "spec")
         if not spec:
             return None
@@ -214,7 +215,7 @@ class FleetRollout:
         kept = unready if unready == revision else ""
         return Stamp(stamped(spec), revision, kept, access.text(child, *_PREVIOUS))
 
-    def _child(self, cluster: str) -> Json:
+    def child(self, cluster: str) -> Json:
         """Return a cluster's child, {} where there is none. An unchanged one is decoded once."""
         return self.call.observed(PREFIX + cluster) or {}
 
@@ -227,7 +228,7 @@ class FleetRollout:
         return self._targets[positions]
 
     def _overrides(self, cluster: str) -> tuple[int, ...]:
-        return overrides.matching(self.spec, (self.labels or {}).get(cluster, {}))
+        return overrides.matching(self.spec, self.labels.get(cluster, {}))
 
     def _is_target(self, cluster: str, spec: Json) -> bool:
         """Return whether a child's spec is the target, defaults of the API server aside.
@@ -246,17 +247,17 @@ class FleetRollout:
         return self._filled[key]
 
     def _running(self, cluster: str) -> Stamp | None:
-        """Return what a new cluster's equals run: those with the same overrides.
+        """Return what the clusters run that have a new cluster's overrides.
 
-        None where there are none, or where they differ: an edit that takes overrides away makes
-        equals of clusters that run different ones.
+        None where there are none, or where they differ: after an edit that removes overrides,
+        clusters with the same overrides may still run different ones.
         """
         positions = self._overrides(cluster)
-        return None if self._by_cluster[cluster].refused else self._equals.get(positions)
+        return None if self.by_cluster[cluster].refused else self._equals.get(positions)
 
     @cached_property
     def _equals(self) -> dict[tuple[int, ...], Stamp | None]:
-        """Return what the clusters run that do not have the edit, by their overrides."""
+        """Return what clusters without the edit run, by their overrides; None where they differ."""
         found: dict[tuple[int, ...], Stamp | None] = {}
         for member in self.members:
             runs = self.observed(member.cluster) if member.exists else None
@@ -274,27 +275,22 @@ class FleetRollout:
         if not member.exists:
             return ""
         is_there = member.updated and member.revision == self.revision
-        return access.text(self._child(member.cluster), *_PREVIOUS) if is_there else self._previous
+        return access.text(self.child(member.cluster), *_PREVIOUS) if is_there else self.previous
 
     def _unready(self, member: FleetCluster) -> str:
         """Return the mark of a child that takes the edit unready; it keeps it until it works."""
         if member.updated:
             return self.revision if member.excused and not member.done else ""
-        excused = self._in_progress and waves.excuses(member, self._stable)
-        return self.revision if excused else ""
+        return self.revision if self._old and waves.excuses(member, self._stable) else ""
 
-    @cached_property
-    def _in_progress(self) -> bool:
-        return any(m.exists and not m.updated for m in self.members)
-
-    def _member(self, cluster: str) -> FleetCluster:
-        found, child = self.observed(cluster), self._child(cluster)
-        labels = (self.labels or {}).get(cluster, {})
+    def _read(self, cluster: str) -> FleetCluster:
+        found, child = self.observed(cluster), self.child(cluster)
+        labels = self.labels.get(cluster, {})
         if found is None or access.text(child, *_DELETION):
             return FleetCluster(cluster, labels, refused=bool(self.conflict(cluster)))
         updated = self._is_target(cluster, found.spec)
         ready = tier_names.is_ready(child) and _serves(child)
-        reason, judged = _reason(child), _is_judged(child)
+        reason, judged = unfinished(child), is_judged(child)
         return FleetCluster(
             cluster,
             labels,
@@ -312,7 +308,10 @@ class FleetRollout:
         )
 
     def conflict(self, cluster: str) -> str:
-        """Return why a cluster's overrides do not fit together; each alone is judged before."""
+        """Return why a cluster's overrides do not fit together, "" if they do.
+
+        Each of them alone was validated before.
+        """
         positions = self._overrides(cluster)
         if len(positions) < 2:
             return ""
@@ -325,101 +324,17 @@ class FleetRollout:
 
     def _lasts(self, child: Json) -> bool:
         """Return whether a child has been ready for long enough, and its engines have moved."""
-        wanted = self.rollout.min_ready_seconds
+        wanted = self.strategy.min_ready_seconds
         passed = not wanted or self.call.has_passed(_since(child) + wanted)
-        return passed and not _moves_engines(child)
-
-    # What is said of it --------------------------------------------------------------------------
-
-    def status(self) -> Json:
-        """Return `status.rollout`, {} where there is no cluster."""
-        if self.labels is None:
-            return self._before
-        if not self.members:
-            return {}
-        known = {"previous": self._previous} if self._previous else {}
-        # An edit that changes no cluster has no wave.
-        waves_ = {"wave": self.decision.wave, "waves": self.decision.waves}
-        return {
-            "revision": self.revision,
-            **known,
-            "state": str(self.decision.state),
-            **(waves_ if self.decision.waves else {}),
-            "updated": sum(1 for m in self.members if m.updated and m.settled),
-            "waiting": list(self.decision.waiting[:_MOST]),
-        }
-
-    def condition(self) -> Condition:
-        """Return RolledOut: whether every cluster has the edit, or who keeps it from the others."""
-        kind = c.CONDITION_ROLLED_OUT
-        if self.labels is None:
-            return Condition(kind, UNKNOWN, c.REASON_RESOLVING)
-        if not self.members:
-            return Condition(kind, FALSE, c.REASON_NO_CLUSTERS)
-        state = self.decision.state
-        if state is State.DONE:
-            said = f"Every selected cluster has revision {self.revision}."
-            if not self.decision.waves:
-                said = f"Revision {self.revision} changes nothing on the selected clusters."
-            return Condition(kind, TRUE, str(state), said)
-        return Condition(kind, FALSE, str(state), " ".join(self._sentences(state)))
-
-    def _sentences(self, state: State) -> Iterable[str]:
-        has = sum(1 for m in self.members if m.updated)
-        total, wave = len(self.members), f"wave {self.decision.wave} of {self.decision.waves}"
-        yield f"{has} of {total} clusters have revision {self.revision} ({wave})."
-        waiting = self._waiting()
-        if state is State.PAUSED:
-            yield "The others keep theirs until spec.rollout.paused is false."
-        elif state is State.HALTED:
-            yield f"Halted by {waiting}; the other clusters keep their revision."
-            yield from self._remedy()
-        elif waiting:
-            yield f"Waiting for {waiting}."
-
-    def _waiting(self) -> str:
-        shown = self.decision.waiting[:_MOST]
-        more = len(self.decision.waiting) - len(shown)
-        said = [f"{cluster} ({self._why(cluster)})" for cluster in shown]
-        return ", ".join(said) + (f" and {more} more" if more else "")
-
-    def _why(self, cluster: str) -> str:
-        child = self._child(cluster)
-        if self._by_cluster[cluster].refused:
-            return self.conflict(cluster)
-        if not child:
-            return "no child yet"
-        if cluster in self.decision.turns:
-            return "takes it now"
-        if not _is_judged(child):
-            return "not judged yet"
-        if reason := _reason(child):
-            return reason
-        if not tier_names.is_ready(child):
-            return "not ready"
-        moves = "its engines move to the new wiring"
-        return moves if _moves_engines(child) else "ready, for too short a time"
-
-    def _remedy(self) -> Iterable[str]:
-        cluster = self.decision.waiting[0]
-        if self._by_cluster[cluster].refused:
-            yield "Correct them, or the labels of the InferenceCluster."
-            return
-        child = naming.label(self.tier.name, cluster, limit=63)
-        yield (
-            f"kubectl describe kvot -n {self.tier.namespace} {child} says why. It goes on when that"
-            " tier is ready. Correct the edit or set it back; or take the cluster out of the fleet:"
-            " remove a label of spec.clusterSelector from its InferenceCluster (what runs there"
-            " stays; see spec.removal)."
-        )
+        return passed and not moves_engines(child)
 
 
-def _is_judged(child: Json) -> bool:
+def is_judged(child: Json) -> bool:
     """Return whether a child's status and conditions are of its present spec.
 
-    Core writes the fields of a status before its conditions, each with a call of the fleet: its own
-    condition tells when both are of one generation. A spec that the child refuses leaves the fields
-    as they were.
+    Core writes the fields of a status before its conditions, and each write calls the fleet: its
+    own condition tells when both are of one generation. A spec that the child refuses leaves the
+    fields as they were.
     """
     generation = access.mapping(child, "metadata").get("generation")
     seen = access.mapping(child, "status").get("observedGeneration")
@@ -429,8 +344,8 @@ def _is_judged(child: Json) -> bool:
     )
 
 
-def _moves_engines(child: Json) -> bool:
-    """Return whether consumers still go over to a child's new wiring."""
+def moves_engines(child: Json) -> bool:
+    """Return whether consumers still move to a child's new wiring."""
     return access.text(child, "status", "wiring", "remaining") not in ("", "0")
 
 
@@ -447,12 +362,12 @@ def _since(child: Json) -> float:
     return max(times)
 
 
-# Reasons of a condition that is True, and not of the edit.
+# Reasons of a condition that is True while the edit is not done.
 _NOT_THROUGH = (c.REASON_UPDATING, c.REASON_UPDATE_TIMED_OUT)
 
 
-def _reason(child: Json) -> str:
-    """Return the reason of the first of a child's conditions that keeps an edit from being done."""
+def unfinished(child: Json) -> str:
+    """Return the reason of the first condition of a child that keeps an edit from being done."""
     by_type = {e.get("type"): e for e in access.objects(child, "status", "conditions")}
     for kind in c.TIER_CONDITIONS:
         entry = by_type.get(kind, {})
@@ -463,5 +378,5 @@ def _reason(child: Json) -> str:
 
 
 def _serves(child: Json) -> bool:
-    """Return False if a child's observer found its cache of no use."""
+    """Return False if a child's observer found that its cache serves nobody."""
     return access.condition(child, c.CONDITION_SERVING).get("status") != FALSE

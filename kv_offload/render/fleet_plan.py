@@ -138,9 +138,9 @@ def turns(
     if isinstance(found, tier_plan.InvalidTier):
         return
     members = [_works(member) if member.updated else member for member in found.members]
-    strategy = found.rollout.model_copy(update={"paused": False})  # as it goes on afterwards
+    strategy = found.strategy.model_copy(update={"paused": False})  # as it goes on afterwards
     waits = any(member.exists and not member.updated for member in members)
-    if found.rollout.paused and waits:
+    if found.strategy.paused and waits:
         yield Effect(Verb.WAVE, _PAUSED)
     while any(member.exists and not member.updated for member in members):
         decision = waves.decide(members, strategy)

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 _COPIED = ("function", "tests")
 _ROLLOUT, _WAVES = "function/composers/rollout.py", "function/composers/waves.py"
 _FLEET = "function/composers/fleet_rollout.py"
+_REPORT = "function/composers/fleet_rollout_report.py"
 _CONSUMER = "function/composers/consumer/"
 
 _USAGE, _ADMISSION = "function/composers/usage.py", "function/composers/admission.py"
@@ -28,6 +29,7 @@ _FIRST = {
     _ROLLOUT: ("test_wiring_update",),
     _WAVES: ("test_waves", "test_overrides"),
     _FLEET: ("test_waves", "test_overrides"),
+    _REPORT: ("test_waves", "test_overrides"),
     "function/composers/fleet.py": ("test_tier", "test_waves"),
     _USAGE: ("test_usage", "test_leaving"),
     _ADMISSION: ("test_usage",),
@@ -247,7 +249,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_WAVES, "waves if _assign(members, waves[:1]) else [*DEFAULT, *waves]", "waves"),
     (_WAVES, "[m for m in members if m.exists] if old else members", "members"),
     (_WAVES, "m.ready and not m.busy and not m.failed", "m.ready and not m.busy"),
-    (_FLEET, "counts = alike and m.revision != running", "counts = False"),
+    (_FLEET, "counts = alike and m.revision != self._stable", "counts = False"),
     (_FLEET, "m.excused or (self._was_done and not m.done)", "m.excused"),
     (_FLEET, "not (old or member.untouched)", "not old"),
     (_FLEET, "or self._stable == self.revision", ""),
@@ -335,19 +337,19 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     # What an edit leaves as it is, and what proves it
     (_FLEET, "counts = alike or (is_edit and self._took_edit(m.cluster))", "counts = True"),
     (_FLEET, "counts = alike or (is_edit and self._took_edit(m.cluster))", "counts = alike"),
-    (_FLEET, "return not self._previous or taken == self._previous", "return True"),
+    (_FLEET, "return not self.previous or taken == self.previous", "return True"),
     (
         _FLEET,
-        'was = "previous" if before.get("revision") == self.revision else "revision"',
+        'was = "previous" if self.before.get("revision") == self.revision else "revision"',
         'was = "revision"',
     ),
-    (_FLEET, "if is_there else self._previous", "if False else self._previous"),
+    (_FLEET, "if is_there else self.previous", "if False else self.previous"),
     (_FLEET, "takes = takes and not member.refused", "pass"),
     (_FLEET, "unready if unready == revision else", "unready if True else"),
     (_FLEET, "excused=bool(found.unready)", "excused=False"),
     (_FLEET, "lost=reason in _UNSEEN", "lost=False"),
     (_FLEET, "failed=judged and reason not in _PASSING", "failed=reason not in _PASSING"),
-    (_FLEET, "passed and not _moves_engines(child)", "passed"),
+    (_FLEET, "passed and not moves_engines(child)", "passed"),
     (_FLEET, "spec == wanted or self._with_defaults(spec) ==", "spec == wanted or None =="),
     (
         _FLEET,
@@ -355,9 +357,9 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "waiting=()) if False else found",
     ),
     (
-        _FLEET,
-        "if self.labels is None:\n            return self._before",
-        "if False:\n            return {}",
+        _REPORT,
+        "if not rollout.resolved:\n        return rollout.before",
+        "if False:\n        return {}",
     ),
     # A wave's order and size
     (_WAVES, "max(1, needed(rollout.max_unavailable, everyone))", "max(1, everyone)"),
