@@ -143,8 +143,7 @@ def report(call: Call, _: Input, backends: Registry) -> Answer:
     here = [t for t in tiers if _cluster_of(t) == name]
     rows = sorted((_row(t) for t in here), key=lambda row: row["name"])
     why = {row["name"]: tier_names.unready(t) for t in here for row in (_row(t),)}
-    stay = [t for t in here if not access.text(t, "metadata", "deletionTimestamp")]
-    clash = tier_conflicts.of_documents(stay, backends)
+    clash = tier_conflicts.of_documents(here, backends)
     answer.conditions = [_tiers_condition(rows, why, (), clash)]
     if call.declares_status(REQUIRED_SCHEMA, "kvOffloadTiers"):
         answer.status = {"kvOffloadTiers": rows}

@@ -33,13 +33,14 @@ def find(tiers: Sequence[TierPlan]) -> list[str]:
 
 
 def of_documents(tiers: Sequence[Json], backends: Registry) -> list[str]:
-    """Return the conflicts of the tiers of one cluster.
+    """Return the conflicts of the tiers of one cluster; ignore one that is being deleted.
 
     One that is not valid says so itself; one that needs another tier claims nothing of its own that
     is known here. Fleets are passed over: their children are tiers too.
     """
     found: list[TierPlan] = []
-    for each in tiers if len(tiers) > 1 else ():
+    stay = [each for each in tiers if not access.text(each, "metadata", "deletionTimestamp")]
+    for each in stay if len(stay) > 1 else ():
         spec = access.mapping(each, "spec")
         place, name = (access.text(each, "metadata", key) for key in ("namespace", "name"))
         identity = (place, name, spec, encode(spec), backends)

@@ -267,8 +267,7 @@ class _Examination:
         """Yield what two tiers of one cluster cannot both have."""
         here: dict[str, list[Document]] = defaultdict(list)
         for tier in self.by_kind["KVOffloadTier"]:
-            cluster = access.text(tier, "spec", "inferenceClusterRef", "name")
-            if cluster and not access.text(tier, "metadata", "deletionTimestamp"):
+            if cluster := access.text(tier, "spec", "inferenceClusterRef", "name"):
                 here[cluster].append(tier)
         for cluster, tiers in sorted(here.items()):
             for said in tier_conflicts.of_documents(tiers, BACKENDS):
