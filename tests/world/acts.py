@@ -227,7 +227,6 @@ class Play:
         self.world.core.cold = 3
 
     def do_second_core(self, kind: str, name: str) -> None:
-        self.rules.two_cores = True
         self.world.schedule("core", (kind, HOME if kind == "KVOffloadTier" else TEAM, name), 1)
 
     def do_deafen(self, kind: str, name: str) -> None:

@@ -59,13 +59,14 @@ class Core:
         self.schedule, self.after, self.clock = schedule, after, clock
         self.earlier: dict[Key, Earlier] = {}
         self.required: dict[Key, tuple[Selector, ...]] = {}
-        self.running: dict[tuple[Key, int], Iterator[None]] = {}
+        # Reconciles, each with the step at which it read what it decides by.
+        self.running: dict[tuple[Key, int], tuple[int, Iterator[None]]] = {}
         self.again: set[Key] = set()
         self.deaf: dict[Key, int] = {}
         self.cold = 0  # calls that a new process of the function answers
         self.applied: Callable[..., None] = lambda *_: None
         self.answered: Callable[..., None] = lambda *_: None
-        self.began: dict[Key, int] = {}  # at which step a reconcile read what it goes by
+        self.began = 0  # of the reconcile that goes on now
 
     # What wakes it -------------------------------------------------------------------------------
 
@@ -118,7 +119,8 @@ class Core:
 
         `which`: 0 for this core, 1 for one that should have stopped.
         """
-        running = self.running.setdefault((key, which), self._reconcile(key))
+        begin = self.clock()[2], self._reconcile(key)
+        self.began, running = self.running.setdefault((key, which), begin)
         try:
             next(running)
             return True
@@ -137,7 +139,6 @@ class Core:
             self.required.pop(key, None)
             self.store.finish(key, FINALIZERS[key[0]][0])
             return
-        self.began[key] = self.clock()[2]
         observed = self._observed(it)
         earlier = self.earlier.get(key) or Earlier()
         reply = yield from self._ask(key, it, observed, earlier)

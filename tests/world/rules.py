@@ -46,6 +46,29 @@ def status(document: Document, kind: str) -> str:
     return str(condition(document, kind).get("status", "Unknown"))
 
 
+def _version(document: Document) -> tuple[str, int]:
+    metadata = document["metadata"]
+    return metadata.get("uid", ""), metadata.get("generation", 0)
+
+
+def _template(workload: Document) -> Document:
+    """Return the pod template of an engine's Object."""
+    found: Document = (manifest(workload) or {})["spec"]["template"]
+    return found
+
+
+def _backend(workload: Document | None) -> str | None:
+    """Return the backend that an engine's Object records, None without a record."""
+    annotations = (workload or {}).get("metadata", {}).get("annotations", {})
+    record = records.load(annotations.get(names.ANNOTATION_RECORD))[0]
+    return None if record is None else record.backend
+
+
+def _remote_name(usage: Document) -> str:
+    """Return the remote name of the tier that a Usage is of."""
+    return names.remote_name(*of_usage(usage)[1:])
+
+
 def _is_fleet(tier: Document) -> bool:
     return "clusterSelector" in tier["spec"]
 
@@ -60,7 +83,10 @@ class Rules:
     """`written_for`: by consumer, what its author had written when its engine was written last.
 
     `spoilt`: tiers that somebody gave a spec that may be refused. `emptied`: fleets that somebody
-    told to Remove, and clusters that somebody has unregistered.
+    told to Remove, and clusters that somebody has unregistered. `arrived`: by uid and generation,
+    the step at which a spec reached core's cache. `replaced`: by a tier's remote name, the step at
+    which the reconcile began that accepted another backend. `under_way`: children that took an
+    edit, until it works there, and when the reconcile began that gave it to them.
     """
 
     def __init__(self, play: "Play") -> None:
@@ -72,9 +98,9 @@ class Rules:
         self.stores: dict[tuple[str, str, str], Any] = {}
         # Consumers that had their turn, until their pods are up, and their tiers' remote names.
         self.rolled: dict[str, str] = {}
-        self.created: dict[str, int] = {}  # at which step a consumer's engine was
-        self.two_cores = False
-        self.under_way: set[Key] = set()  # children that took an edit, until it works there
+        self.arrived: dict[tuple[str, int], int] = {}
+        self.replaced: dict[str, int] = {}
+        self.under_way: dict[Key, int] = {}
         self.in_foreground = False  # whether somebody has removed a tier so
         self.failed = ""
         # Tiers that core sees as used, and since which step.
@@ -94,11 +120,21 @@ class Rules:
 
     def sees(self, key: Key, after: Document | None) -> None:
         """A change reaches core's cache."""
+        if after is not None:
+            self.arrived.setdefault(_version(after), self.world.steps)
         if key[0] == "KVOffloadTier":
             if after is None or IN_USE not in after["metadata"].get("labels", {}):
                 self.seen.pop(key, None)
             else:
                 self.seen.setdefault(key, self.world.steps)
+
+    def is_unseen(self, document: Document, began: int) -> bool:
+        """Whether a reconcile that began then cannot know a document's spec.
+
+        Core's cache lags, also behind its own writes, and a second core goes by what it has read.
+        Core applies without a precondition, so the function cannot prevent that either one acts.
+        """
+        return self.arrived.get(_version(document), began) >= began
 
     # Writes of core ------------------------------------------------------------------------------
 
@@ -117,7 +153,7 @@ class Rules:
                 self.child_is_written(composite, before, after)
             return
         if name == "engine":
-            self.engine_is_written(composite[2], manifest(before), manifest(after), wish)
+            self.engine_is_written(composite, before, after, wish)
         if name.startswith("usage-") and after is None and before is not None:
             self.usage_goes(composite, before)
 
@@ -126,7 +162,7 @@ class Rules:
         if part["kind"] not in ("Object", "KVOffloadTier") or name.startswith("hold-"):
             return
         used = tier if part["kind"] == "Object" else key_of(part)
-        began = self.world.core.began[tier]
+        began = self.world.core.began
         if self.seen.get(used, began) < began and self.world.store.is_used(used):
             self.broken(f"{tier[2]} drops {name} while {used[2]} is used")
         if part["kind"] == "KVOffloadTier":
@@ -139,17 +175,23 @@ class Rules:
         if _stamped(before) == _stamped(after) or is_deleted(before):
             return
         tier = self.world.store.documents[fleet]
-        own = key_of(after)
-        self.under_way = {key for key in self.under_way if not self.is_through(key)} - {own}
-        excused = {key for key in self.under_way if self.is_excused(key)}
+        own, began = key_of(after), self.world.core.began
+        self.drop_through()
         most = tier["spec"].get("rollout", {}).get("maxUnavailable", "25%")
         stays = self.members(tier)
         others = [
-            key for key in self.under_way - excused if key in stays and not self.is_cut_off(key)
+            key
+            for key, since in self.under_way.items()
+            if key != own and key in stays and not self.is_excused(key) and not self.is_cut_off(key)
+            if since == began or not self.is_unseen(self.world.store.documents[key], began)
         ]
-        if len(others) >= max(1, needed(most, len(stays))):
+        if len(others) >= max(1, needed(most, len(stays))) and not self.is_unseen(before, began):
             self.broken(f"the edit reaches {own[2]} while {sorted(k[2] for k in others)} take it")
-        self.under_way.add(own)
+        self.under_way[own] = began
+
+    def drop_through(self) -> None:
+        """Forget the children whose edit works."""
+        self.under_way = {k: v for k, v in self.under_way.items() if not self.is_through(k)}
 
     def is_cut_off(self, child: Key) -> bool:
         """Whether nobody sees a child's cluster: it takes the edit when it is back."""
@@ -223,28 +265,43 @@ class Rules:
         return True
 
     def engine_is_written(
-        self, consumer: str, before: Document | None, after: Document | None, wish: Wish
+        self, composite: Key, before: Document | None, after: Document | None, wish: Wish
     ) -> None:
+        consumer = composite[2]
         asks = bool(wish.tier) and wish.policy != "Off"
         if after is None:
             self.broken(f"the engine of {consumer} is dropped")
             return
-        was, now = wired_to(before), wired_to(after)
+        was, now = wired_to(manifest(before)), wired_to(manifest(after))
         edited = self.written_for.get(consumer) != wish
         self.written_for[consumer] = wish
         if before is None:
-            self.created[consumer] = self.world.steps
             if asks and wish.policy == "Required" and not now:
                 self.broken(f"{consumer} is Required and begins unwired")
             return
-        if before["spec"]["template"] == after["spec"]["template"]:
+        if _template(before) == _template(after):
             return
         if was and not now and asks and not (edited and wish.policy == "Optional"):
             self.broken(f"{consumer} is unwired, and nobody asked for it")
-        # Another core has created it, and this one has not seen that.
-        unseen = self.two_cores and self.world.steps - self.created.get(consumer, 0) < 100
-        if not edited and not unseen and not (not was and wish.policy == "Required" and now):
+        moves = self.is_unseen(before, self.world.core.began) or self.is_overtaken(
+            composite, before, after
+        )
+        if not edited and not moves and not (not was and wish.policy == "Required" and now):
             self.rolls(consumer, now)
+
+    def is_overtaken(self, composite: Key, before: Document, after: Document) -> bool:
+        """Whether a tier accepted another backend before core saw that a consumer uses it.
+
+        Both read before either wrote. The old backend's agents are gone, and the engine follows.
+        """
+        mark = wired_to(manifest(before))
+        began = self.replaced.get(mark)
+        if began is None or _backend(before) == _backend(after):
+            return False
+        it = self.world.store.documents[composite]
+        found = self.world.store.dependents(it["metadata"]["uid"])
+        usages = [u for u in found if u["kind"] == "Usage" and mark == _remote_name(u)]
+        return all(self.is_unseen(usage, began) for usage in usages)
 
     def rolls(self, consumer: str, mark: str) -> None:
         """An engine gets other pods without an edit of its author: in its turn alone."""
@@ -287,7 +344,7 @@ class Rules:
             if controller(document) != controller(usage):
                 continue
             mark = wired_to(manifest(self.world.core_view.get(key_of(document))))
-            if mark and mark == names.remote_name(of[1], of[2]):
+            if mark and mark == _remote_name(usage):
                 self.broken(f"{composite[2]} gives up {of[2]} and its engine is wired to it")
 
     def answered(
@@ -295,6 +352,9 @@ class Rules:
     ) -> None:
         types = {kind for kind, _, _, _ in reply.conditions}
         if key[0] == "KVOffloadTier":
+            was, now = (it.get("status", {}).get("pinned", {}) for it in (before, after))
+            if was.get("spec.backend", "") not in ("", now.get("spec.backend")):
+                self.replaced[names.remote_name(key[1], key[2])] = self.world.core.began
             wanted = TIER_CONDITIONS | ({"RolledOut"} if _is_fleet(after) else set())
             if not (types >= wanted or reply.fatal or status(after, "Accepted") == "False"):
                 self.broken(f"{key[2]} has no condition {sorted(wanted - types)}")
@@ -333,7 +393,7 @@ class Rules:
         if what == "started" and key[1] != _AGENTS and before is not None:
             self.engine_starts(cluster, key, before)
         elif what == "started" and self.under_way:
-            self.under_way = {each for each in self.under_way if not self.is_through(each)}
+            self.drop_through()
 
     def goes(self, cluster: Cluster, key: RemoteKey, document: Document) -> None:
         """A workload is deleted on its cluster."""
@@ -474,16 +534,14 @@ class Rules:
                 self.broken(f"{name} is wired and says {said}")
         if said.get("status") == "True" and not serves:
             self.broken(f"{name} says Wired, and its tier does not serve")
-        record = records.load(
-            (engine or {}).get("metadata", {}).get("annotations", {}).get(names.ANNOTATION_RECORD)
-        )[0]
-        says_wired = said.get("status") == "True" and tier is not None and record is not None
-        if says_wired and record.backend != tier["spec"]["backend"]:
-            self.broken(f"{name} says Wired, to {record.backend} that is gone: {said}")
+        backend = _backend(engine)
+        says_wired = said.get("status") == "True" and tier is not None and backend is not None
+        if says_wired and backend != tier["spec"]["backend"]:
+            self.broken(f"{name} says Wired, to {backend} that is gone: {said}")
         if mark and not any(
             usage["kind"] == "Usage"
             and controller(usage) == it["metadata"]["uid"]
-            and names.remote_name(*of_usage(usage)[1:]) == mark
+            and _remote_name(usage) == mark
             for usage in self.world.store.documents.values()
         ):
             self.broken(f"{name} is wired to {mark} without a Usage")
