@@ -35,11 +35,11 @@ def script_call(found: Command) -> EngineCall | None:
     if not isinstance(outcome, exec_form.EngineStart):
         return None
     given = found.words[outcome.at :]
-    own = tuple(word for word in given if word.origin not in _OPT_INS)
+    own = tuple(word for word in given if word.origin not in (*_OPT_INS, expansion.UNSPLIT_ORIGIN))
     opted_in = [word for word in given if word.origin in _OPT_INS]
     after_bare = any(word.origin in _OPT_INS for word in given[_index(given, "--") :])
     slot = _slot(found, outcome)
-    closed = closed or _standing(found) or _quoted_opt_in(own)
+    closed = closed or _standing(found) or _unsplit_opt_in(given) or _quoted_opt_in(own)
     if after_bare:
         closed = closed or f"${OPT_IN} stands behind a bare --: the engine takes no flags there"
     elif isinstance(slot, str) and not opted_in:
@@ -73,6 +73,17 @@ def literal_opt_in(words: Sequence[Word]) -> str:
             return (
                 f"{shown(word.text)} stays as it is here, where no shell expands it, and the "
                 "engine stops at it: remove it, and the tier's flags are added"
+            )
+    return ""
+
+
+def _unsplit_opt_in(words: Sequence[Word]) -> str:
+    for word in words:
+        if word.origin == expansion.UNSPLIT_ORIGIN:
+            return (
+                f"the script changes IFS, so that {shown(word.text)} is not split at blanks into "
+                "flags and values: take the change of IFS out of the script, or limit it to one "
+                "command (IFS=, read -r ...)"
             )
     return ""
 

@@ -90,6 +90,8 @@ class FlagPlan:
             item.name if item.value is None else f"{item.name} '{item.value}'" for item in self.sets
         )
         opt_in = f"put ${OPT_IN} (unquoted) there, or " if self.call.scripted else ""
+        if OPT_IN in self.call.closed:
+            opt_in = "or "
         return f"{opt_in}add by hand: {words}"
 
 

@@ -16,6 +16,8 @@ from function.command.text import BARE, DOUBLE, Opaque, Text, TextBuilder
 # The origin of a word that stands for `$KV_OFFLOAD_ARGS` itself.
 OPT_IN_ORIGIN = f"env {OPT_IN}"
 EVALUATED_ORIGIN = f"env {OPT_IN}, in the text of an eval"
+# One that does not fall apart at blanks, so that flags and values are no words of their own.
+UNSPLIT_ORIGIN = f"env {OPT_IN}, where the script changes IFS"
 # A bare word that no shell reads as anything but its letters.
 _PLAIN = re.compile(r"[\w./:=@%+,-]+\Z")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -182,6 +184,8 @@ class Expander:
         written = script.slice(node)
         if name == OPT_IN and kind == "plain" and not self.variables.changes(OPT_IN):
             origin = EVALUATED_ORIGIN if hidden else OPT_IN_ORIGIN
+            if self.variables.changes("IFS"):
+                origin = UNSPLIT_ORIGIN
             return (Word(None, written, many=True, origin=origin),)
         if hidden:
             return None

@@ -96,6 +96,8 @@ OPT_IN_WORDS = ["--kv-transfer-config", '{"a":["b",{"c":"d"}]}']
             False,
         ),
         ("sh -c 'vllm serve m $KV_OFFLOAD_ARGS'", False),
+        ("IFS=, read -r a <x; vllm serve m $KV_OFFLOAD_ARGS", False),
+        ("IFS=,; sh -c 'vllm serve m $KV_OFFLOAD_ARGS'", False),
         ('eval "exec vllm serve m $KV_OFFLOAD_ARGS"', True),
         ("eval 'exec vllm serve m $KV_OFFLOAD_ARGS'", False),
     ],
