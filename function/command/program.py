@@ -32,11 +32,13 @@ class Program:
     `problem`: why the command could not be read, "" when it was; a limit of `budget.LIMITS` that it
     meets is one. `inert`: the argv itself proves that no engine is started (a Ray worker's
     `ray start`). `foreign`: the serving engine that is not ours to wire ("NVIDIA Triton").
+    `at_once`: how a script runs several engines at the same time, "" where it does not.
     """
 
     calls: tuple[EngineCall, ...] = ()
     problem: str = ""
     inert: bool = False
     other_stack: str = ""
+    at_once: str = ""
     # What was read, for editing it and for the proof. None where nothing was.
     parsed: ParsedCommand | None = field(default=None, compare=False, repr=False)

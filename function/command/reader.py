@@ -11,7 +11,7 @@ from function.command.calls import OPT_IN_HINT, literal_opt_in, script_call, wra
 from function.command.model import EngineCall, ImageCall, Word, shown
 from function.command.places import KEYS, ListPlace, ListSlot
 from function.command.program import ParsedCommand, Program
-from function.command.shell import commands
+from function.command.shell import commands, jobs
 from function.command.shell.command_line import masks, positional
 from function.command.shell.grammar import Tree
 from function.command.shell.script import Holder, Script, redefines
@@ -173,11 +173,12 @@ class _Read:
             positional(words[found.at + 1 :]),
             masks(words[: found.at], ())(self._env.literal.get),
         )
-        calls, unread, other_stack = [], [], []
+        calls, starts, unread, other_stack = [], [], [], []
         for command in made:
             self._budget.step(1 + len(command.words))
             call = script_call(command)
             if call is not None:
+                starts.append(command)
                 calls.append(replace(call, before=(*words[: found.at], *call.before)))
             elif isinstance(command.outcome, exec_form.OtherStack):
                 other_stack.append(command.outcome.label)
@@ -194,7 +195,8 @@ class _Read:
         parsed = replace(self._parsed, scripts=tuple(scripts.scripts), unread=tuple(unread))
         calls = _closed(calls, _redefined(made, scripts.scripts))
         if calls:
-            return Program(tuple(calls), parsed=parsed)
+            at_once = jobs.at_once(starts, scripts.scripts, self._budget)
+            return Program(tuple(calls), at_once=at_once, parsed=parsed)
         if other_stack:
             return Program(other_stack=other_stack[0], parsed=parsed)
         if unread:

@@ -238,6 +238,7 @@ def _wire_engine(
         for pod in pods
         if pod.program.problem
     ]
+    problems += [_at_once(pod) for pod in pods if pod.program.at_once]
     problems += _unread_files(pods)
     seen = events.with_event_flags(tier, engine, backend.assumes(tier, engine.name))
     try:
@@ -308,6 +309,19 @@ def _unseen(engine_request: EngineRequest) -> Refused:
         Reason.ARGS_NOT_PATCHABLE,
         "no command here starts an engine that can be seen, so that nothing could be given the "
         f"tier's connector; {way_out}",
+    )
+
+
+def _at_once(pod: Pod) -> Refused:
+    """Return the refusal of several engines in one container: what it gets is for one."""
+    container = f"container {pod.container.get('name', '')}"
+    return Refused(
+        Reason.ENGINE_UNSUPPORTED,
+        f"the script of {container} starts several engines at once, {pod.program.at_once}. The "
+        "tier's flags reach all of them, but the pod gets memory and ports for one. Give each "
+        "engine a pod of its own; or start one with more data-parallel ranks; or, where one "
+        "follows another, let the script wait for the first (wait $!)",
+        pod.template.path,
     )
 
 

@@ -45,9 +45,9 @@ def wired(manifest, tier="NodeServer", texts=TEXTS):
     return judged.wired(manifest, judged.planned(tier), config_maps(texts))
 
 
-def refusal(manifest, tier="NodeServer"):
+def refusal(manifest, tier="NodeServer", texts=TEXTS):
     with pytest.raises(Refused) as caught:
-        wired(manifest, tier)
+        wired(manifest, tier, texts)
     return str(caught.value)
 
 
@@ -180,3 +180,16 @@ def test_a_program_of_path_is_no_file_of_the_working_directory():
     texts = {**TEXTS, "scripts": {"vllm": TEXTS["scripts"]["opted.sh"]}}
     manifest = pod("settings", command=["vllm", "serve", "org/real"], workingDir="/scripts")
     assert wired(manifest, "Native", texts).engines[0].model == "org/real"
+
+
+TWO = "vllm serve org/mine --port 8000 $KV_OFFLOAD_ARGS &\n" * 2 + "wait -n\n"
+LOOP = "for i in 0 1; do vllm serve org/mine --port 800$i $KV_OFFLOAD_ARGS & done; wait"
+
+
+@pytest.mark.parametrize("tier", ["NodeServer", "Mooncake", "Native"])
+@pytest.mark.parametrize("script", [TWO, LOOP])
+def test_a_script_of_several_engines_at_once_is_refused(script, tier):
+    texts = {"scripts": {"two.sh": script}}
+    found = refusal(pod(command=["bash", "/scripts/two.sh"]), tier, texts)
+    assert "container engine starts several engines at once, in the background" in found
+    assert "several engines at once" in refusal(pod(command=["bash", "-c", script]), tier)
