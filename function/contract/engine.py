@@ -58,7 +58,9 @@ class Engine:
     pod's own. `families`: what somebody
     declares the model to be. `accelerator`: what the pod runs on. `newest`: the newest version that
     the step's Input accepts, "" for none beyond the function's own. `has_payload`: the tier names a
-    payload image.
+    payload image. `pod_gpus`: the most GPUs that Ray is told of in one of its pods, 0 where that is
+    not known or another places the ranks. `copies`: how many such engines Ray Serve starts at most,
+    None where nothing says it.
     """
 
     name: str
@@ -87,6 +89,8 @@ class Engine:
     root: bool = False
     needs_ray: bool = False
     has_payload: bool = False
+    pod_gpus: int = 0
+    copies: int | None = 1
 
     @property
     def own_version(self) -> str | None:

@@ -1,11 +1,36 @@
 """How many processes an engine has, and which of them share one KV cache."""
 
+from math import gcd
+
 from function.contract.engine import Engine
 from function.engines.registry import kind
 
 
+def engines(engine: Engine) -> int:
+    """Return the most engines in one pod: ranks of data parallelism, and copies of Ray Serve."""
+    flags = kind(engine.name).ranks
+    copies, count = engine.copies, replicas(engine)
+    if engine.pod_gpus:
+        # Ray fills a pod before the next one: parts of an engine there are multiples of this.
+        fitting = engine.pod_gpus // gcd(engine.pod_gpus, sharing(engine))
+        return fitting if copies is None else min(fitting, copies * count)
+    if copies and copies > 1:
+        return copies * count
+    if flags.local and engine.flag(flags.local):
+        return engine.number(flags.local)
+    return max(1, -(-count // max(1, engine.pods)))
+
+
 def workers(engine: Engine) -> int:
-    """Return the worker processes in one pod: the engine's GPUs over its pods; 1 by default."""
+    """Return the most worker processes in one pod: one for each GPU that the engine uses there."""
+    count = sharing(engine) * replicas(engine)
+    if engine.pod_gpus:
+        return min(engine.pod_gpus, count * (engine.copies or engine.pod_gpus))
+    return count * engine.copies if engine.copies and engine.copies > 1 else spread(engine)
+
+
+def spread(engine: Engine) -> int:
+    """Return the worker processes in one pod, if all pods have as many; 1 by default."""
     flags = kind(engine.name).ranks
     shared = engine.has(flags.attention)
     count = sharing(engine) * (1 if shared else engine.number(flags.replicas))

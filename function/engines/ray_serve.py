@@ -13,11 +13,17 @@ from function.api.engines import VLLM
 from function.command import EngineCall, Program, Word
 from function.contract.injection import Injection, Json
 from function.engines.vllm.merge import merge
+from function.kube import access
 from function.problems import Refused
 from function.reasons import Reason
 
 ENTRYPOINT = "Ray Serve LLM"
 _KV_TRANSFER = "kv_transfer_config"
+# Keys of what a replica takes: `{GPU: 0.5}` puts two on one GPU.
+_BUNDLES = frozenset(
+    """placement_group_config resources_per_bundle placement_group_bundles placement_group_strategy
+ ray_actor_options""".split()  # noqa: SIM905
+)
 # vLLM copies variables of some prefixes to its Ray workers, and those that this one names.
 RAY_COPY = "VLLM_RAY_EXTRA_ENV_VARS_TO_COPY"
 
@@ -29,6 +35,22 @@ def program(entry: Mapping[str, Any]) -> Program:
     words = [_word("model", model)] if isinstance(model, str) else []
     words += [_word(str(k), v) for k, v in (entry.get("engine_kwargs") or {}).items()]
     return Program(calls=(EngineCall(VLLM, ENTRYPOINT, tuple(w for w in words if w is not None)),))
+
+
+def most_copies(entry: Mapping[str, Any]) -> int | None:
+    """Return how many engines of an LLMConfig Ray Serve starts at most; None where none says it."""
+    deployment = access.mapping(entry, "deployment_config")
+    found = deployment.get("num_replicas")
+    scaling = deployment.get("autoscaling_config")
+    if scaling is not None or found == "auto":
+        found = access.mapping(deployment, "autoscaling_config").get("max_replicas")
+    return found if isinstance(found, int) and found > 0 else None
+
+
+def shares_gpus(entry: Mapping[str, Any]) -> bool:
+    """Return whether an LLMConfig says what it takes of a GPU: it may be a part of one."""
+    own = {*entry, *access.mapping(entry, "deployment_config")}
+    return not own.isdisjoint(_BUNDLES)
 
 
 def apply(entry: Mapping[str, Any], injection: Injection) -> Json:

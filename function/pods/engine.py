@@ -15,6 +15,7 @@ from function.contract.accelerators.serving import Served
 from function.contract.backend import AnyBackend, AnyTier, Description
 from function.contract.engine import Engine
 from function.contract.packages import Fact, absent
+from function.engines import ray_serve
 from function.engines.plan import hidden_flags
 from function.engines.registry import kind
 from function.kube import access
@@ -27,6 +28,7 @@ from function.pods.patch.env import literals
 from function.pods.patch.security import is_root
 from function.problems import Refused
 from function.reasons import Reason
+from function.workloads import containers
 from function.workloads.model import DECODE, SERVE, UNIFIED, Template
 from function.workloads.roles import ROLE_LABEL, phase_by_label
 
@@ -98,10 +100,33 @@ def engine_of(
         root=all(
             is_root(access.mapping(pod.template.body, "spec"), pod.container) for pod in starting
         ),
+        pod_gpus=_gpus_of_a_pod(engine_request),
+        copies=_most_copies(engine_request),
         needs_ray=any(t.ray or t.kind == SERVE for t in engine_request.gang.templates)
         or any(engine.flags.get(name) == "ray" for name in own.ranks.placed),
     )
     return engine, cache_identity
+
+
+def _gpus_of_a_pod(engine_request: EngineRequest) -> int:
+    """Return the most GPUs of a pod that Ray fills with ranks; 0 where that is not known."""
+    templates = engine_request.gang.templates
+    if any(t.kind == SERVE and ray_serve.shares_gpus(t.body) for t in templates):
+        return 0
+    most = 0
+    for template in (each for each in templates if each.ray):
+        gpus = template.gpus
+        if gpus is None:
+            gpus = containers.gpus(template.body)
+        if not gpus and (template.ranks or containers.asks_for_device(template.body)):
+            return 0
+        most = max(most, gpus)
+    return most
+
+
+def _most_copies(engine_request: EngineRequest) -> int | None:
+    served = [t for t in engine_request.gang.templates if t.kind == SERVE]
+    return ray_serve.most_copies(served[0].body) if served else 1
 
 
 def _out_of_scope(engine_request: EngineRequest, backend: AnyBackend) -> Refused | None:

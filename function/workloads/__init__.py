@@ -63,6 +63,7 @@ def _template(slot: Slot, body: Json) -> Template:
         slot.advice,
         slot.preset,
         slot.ranks,
+        slot.gpus,
         slot,
     )
 

@@ -100,3 +100,13 @@ def asks_for_device(template: Mapping[str, Any]) -> bool:
         for kind in ("limits", "requests")
         for name, amount in access.mapping(each, "resources", kind).items()
     )
+
+
+def gpus(template: Mapping[str, Any]) -> int:
+    """Return how many GPUs KubeRay tells Ray of by itself: limits of names that end in `gpu`."""
+    found = 0
+    for container in access.objects(access.mapping(template, "spec"), "containers"):
+        for name, amount in access.mapping(container, "resources", "limits").items():
+            if name.endswith("gpu") and str(amount).isdecimal() and len(str(amount)) < 5:
+                found += int(amount)
+    return found

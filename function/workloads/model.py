@@ -26,7 +26,7 @@ class Template:
     image's entrypoint is. `advice`: what to type so that flags can be added where no command is
     visible. `preset`: the container whose command the controller brings where it has none, whatever
     its image's entrypoint is. `ranks`: Ray is told of GPUs there, whatever the pod asks
-    for. `slot`: its place, for `replace()`.
+    for; `gpus`: how many, None where it is not told. `slot`: its place, for `replace()`.
     """
 
     path: str
@@ -40,6 +40,7 @@ class Template:
     advice: str = ""
     preset: str = ""
     ranks: bool = False
+    gpus: int | None = None
     slot: "Slot | None" = field(default=None, compare=False, repr=False)
 
 
@@ -102,6 +103,7 @@ class Slot:
     advice: str = ""
     preset: str = ""
     ranks: bool = False
+    gpus: int | None = None
 
 
 # How one kind's templates are found in its manifest.

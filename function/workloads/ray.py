@@ -5,7 +5,7 @@ the Serve configuration, a YAML text. The container that runs Ray is the first o
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypedDict
 
 import yaml
 
@@ -28,22 +28,30 @@ def cluster(*at: str) -> Finder:
 
     def finder(manifest: Json) -> Iterable[Slot]:
         head = (*at, "headGroupSpec", "template")
-        ranks = _gives_gpus(fieldpaths.get(manifest, head[:-1]))
-        yield Slot(field_path(head), TemplateView(head), LEADER, ray=True, ranks=ranks)
+        group = fieldpaths.get(manifest, head[:-1])
+        yield Slot(field_path(head), TemplateView(head), LEADER, ray=True, **_told(group))
         groups: Steps = (*at, "workerGroupSpecs")
         for i, workers in fieldpaths.objects(manifest, groups):
             here = (*groups, i, "template")
             # A group that autoscales from zero still makes pods of the gang.
             pods = max(1, count(workers.get("replicas"))) * count(workers.get("numOfHosts"))
-            ranks = _gives_gpus(workers)
-            yield Slot(field_path(here), TemplateView(here), WORKER, pods, ray=True, ranks=ranks)
+            yield Slot(
+                field_path(here), TemplateView(here), WORKER, pods, ray=True, **_told(workers)
+            )
 
     return finder
 
 
-def _gives_gpus(group: Any) -> bool:
-    """Return whether a group's `ray start` is told of GPUs: Ray believes it."""
-    return access.text(group, "rayStartParams", "num-gpus") not in ("", "0")
+class _Told(TypedDict):
+    ranks: bool
+    gpus: int | None
+
+
+def _told(group: Any) -> _Told:
+    """Return what a group's `ray start` is told of GPUs: Ray believes it."""
+    told = access.text(group, "rayStartParams", "num-gpus")
+    number = int(told) if told.isdecimal() and len(told) < 5 else None
+    return {"ranks": told not in ("", "0"), "gpus": number}
 
 
 def service(manifest: Json) -> Iterable[Slot]:

@@ -13,7 +13,7 @@ from function.engines import events, ranks
 def _spans_pods(_: Tier, engine: Engine) -> str | None:
     shared = ranks.sharing(engine)
     # With fewer ranks than pods, the scheduler may be in another one: in the head of a Ray cluster.
-    apart = shared > ranks.workers(engine) or shared * ranks.replicas(engine) < engine.pods
+    apart = shared > ranks.spread(engine) or shared * ranks.replicas(engine) < engine.pods
     return str(engine.pods) if apart else None
 
 

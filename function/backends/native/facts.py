@@ -84,20 +84,12 @@ def directory(tier: Tier, level: NativeLevel) -> str:
     return f"{mount(level)}/{tier.remote_name}"
 
 
-def engines_in_a_pod(engine: Engine) -> int:
-    """Return the number of data-parallel engines in one pod."""
-    local = "--data-parallel-size-local"
-    if engine.flag(local):
-        return engine.number(local)
-    return max(1, -(-engine.number("--data-parallel-size") // max(1, engine.pods)))
-
-
 def cpu_bytes(tier: Tier, engine: Engine) -> int:
     """Return `cpu_bytes_to_use`: over all GPUs of one data-parallel engine."""
     cpu = present(tier.settings.cpu)
     if cpu.size_gib_per_rank is not None:
         return cpu.size_gib_per_rank * ranks.sharing(engine) * _GIB
-    return present(cpu.size_gib) * _GIB // engines_in_a_pod(engine)
+    return present(cpu.size_gib) * _GIB // ranks.engines(engine)
 
 
 def pod_bytes(tier: Tier, engine: Engine) -> int:
@@ -106,14 +98,14 @@ def pod_bytes(tier: Tier, engine: Engine) -> int:
     Each pod of an engine over several pods maps the whole region. Before vLLM creates the region it
     needs space for its workers' message queues (measured with 0.33: 240 MiB each, and 160).
     """
-    region = cpu_bytes(tier, engine) * engines_in_a_pod(engine)
+    region = cpu_bytes(tier, engine) * ranks.engines(engine)
     percent = 100 + present(tier.settings.cpu).overhead_percent
     return (-(-region * percent // (100 * _MIB)) + 160 + 240 * ranks.workers(engine)) * _MIB
 
 
 def simple_bytes(tier: Tier, engine: Engine) -> int:
     """Return the simple connector's `cpu_bytes_to_use`: each GPU pins its share."""
-    local = max(1, ranks.workers(engine) // engines_in_a_pod(engine))
+    local = max(1, ranks.workers(engine) // ranks.engines(engine))
     pods = (
         1 if present(tier.settings.cpu).size_gib is None else max(1, ranks.sharing(engine) // local)
     )
