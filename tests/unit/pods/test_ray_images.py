@@ -106,6 +106,29 @@ def test_no_image_without_ray_is_advised(image: str, tier: str) -> None:
     assert judged.wired(manifest, judged.planned(tier))
 
 
+def test_one_rank_beside_another_pod_is_refused_for_a_node_agent() -> None:
+    manifest = service(OWN)
+    cluster = manifest["spec"]["rayClusterConfig"]
+    said = {"engine-version": "0.32.0", "packages": "lmcache=0.5.6"}
+    cluster["headGroupSpec"]["template"]["metadata"] = {
+        "annotations": {f"modelplane.ai/kv-offload-{name}": value for name, value in said.items()}
+    }
+    assert judged.wired(manifest, judged.planned("NodeServer"))
+    worker = {"groupName": "gpu", "replicas": 1, **cluster["headGroupSpec"]}
+    message = refusal(
+        {
+            **manifest,
+            "spec": {
+                **manifest["spec"],
+                "rayClusterConfig": {**cluster, "workerGroupSpecs": [worker]},
+            },
+        },
+        "NodeServer",
+    )
+    assert "Ray chooses the pods of its scheduler and of its ranks, even of a single one" in message
+    assert "--data-parallel-size-local" not in message
+
+
 def test_an_image_to_add_a_package_to_has_a_served_version() -> None:
     known = refusal(service("rayproject/ray-llm:2.60.0-py312-cu130"), "NodeServer")
     assert "Add lmcache to this one, or Ray to one that holds it (vllm/vllm-openai:v" in known
