@@ -17,7 +17,7 @@ from function.engines import config_file, ranks
 from function.engines.plan import FlagPlan
 from function.engines.registry import kind
 from function.kube import access, objects
-from function.pods import events, next_problems, other_injectors, patch, tolerated
+from function.pods import events, knative, next_problems, other_injectors, patch, tolerated
 from function.pods import record as records
 from function.pods.engine import engine_of
 from function.pods.gang import EngineRequest, Pod
@@ -296,6 +296,11 @@ def _wire_engine(
         *_unwired_containers(pods),
         *_notes(plans),
     ]
+    notes += dict.fromkeys(
+        note
+        for pod, body, _ in bodies
+        for note in knative.notes(request.manifest, pod.template.body, body)
+    )
     if described.colocated_with_engines:
         specs = [access.mapping(pod.template.body, "spec") for pod in pods]
         notes += tolerated.notes(specs, platforms.tolerations(tier.spec.nodes))
