@@ -100,11 +100,12 @@ def engine_of(
         root=all(
             is_root(access.mapping(pod.template.body, "spec"), pod.container) for pod in starting
         ),
-        pod_gpus=_gpus_of_a_pod(engine_request),
-        copies=_most_copies(engine_request),
         needs_ray=any(t.ray or t.kind == SERVE for t in engine_request.gang.templates)
         or any(engine.flags.get(name) == "ray" for name in own.ranks.placed),
     )
+    if any(t.ray for t in engine_request.gang.templates):
+        gpus, copies = _gpus_of_a_pod(engine_request), _most_copies(engine_request)
+        engine = replace(engine, pod_gpus=gpus, copies=copies)
     return engine, cache_identity
 
 

@@ -12,6 +12,7 @@ from function.facts import Table
 from function.kube import access
 from function.kube.access import Json
 
+KIND = "InferenceService"
 _MODE = "serving.kserve.io/deploymentMode"
 _OTHER_MODES = frozenset({"RawDeployment", "Standard", "ModelMesh", "ModelMeshDeployment"})
 
@@ -32,7 +33,7 @@ def notes(manifest: Json, before: Mapping[str, Any], after: Mapping[str, Any]) -
     """Return a note where wiring a pod template adds what Knative takes only by a feature flag."""
     kserve = str(manifest.get("apiVersion")).startswith("serving.kserve.io/")
     mode = access.text(manifest, "metadata", "annotations", _MODE)
-    if not kserve or manifest.get("kind") != "InferenceService" or mode in _OTHER_MODES:
+    if not kserve or manifest.get("kind") != KIND or mode in _OTHER_MODES:
         return ()
     added = [field for field in FIELDS if _count(after, field.path) > _count(before, field.path)]
     flags = list(dict.fromkeys(field.flag for field in added if field.flag))

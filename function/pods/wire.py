@@ -238,8 +238,8 @@ def _wire_engine(
         for pod in pods
         if pod.program.problem
     ]
-    problems += _several_models(pods)
-    problems += [_at_once(pod) for pod in pods if pod.program.at_once]
+    problems += _several_models(pods) if len(pods) > 1 else []
+    problems += (_at_once(pod) for pod in pods if pod.program.at_once)
     problems += _unread_files(pods)
     seen = events.with_event_flags(tier, engine, backend.assumes(tier, engine.name))
     try:
@@ -255,7 +255,8 @@ def _wire_engine(
             takes=lambda other: _takes(backend, tier, other, verdict.features),
         )
         injection = _without_load_failure_policy(injection, engine)
-        _ports_of_copies(engine, injection)
+        if engine.copies != 1:
+            _ports_of_copies(engine, injection)
         injection, unlocked = _without_ineffective_capabilities(injection, pods)
     except Refused as refused:
         if refused.reason is not Reason.OUT_OF_SCOPE and not problems:
@@ -292,15 +293,16 @@ def _wire_engine(
         *published,
         *unlocked,
         *_hidden_paths(pods, injection),
-        *_unknown_copies(engine, injection),
+        *(_unknown_copies(engine, injection) if engine.copies is None else ()),
         *_unwired_containers(pods),
         *_notes(plans),
     ]
-    notes += dict.fromkeys(
-        note
-        for pod, body, _ in bodies
-        for note in knative.notes(request.manifest, pod.template.body, body)
-    )
+    if request.manifest.get("kind") == knative.KIND:
+        notes += dict.fromkeys(
+            note
+            for pod, body, _ in bodies
+            for note in knative.notes(request.manifest, pod.template.body, body)
+        )
     if described.colocated_with_engines:
         specs = [access.mapping(pod.template.body, "spec") for pod in pods]
         notes += tolerated.notes(specs, platforms.tolerations(tier.spec.nodes))
@@ -446,7 +448,7 @@ def _unwired_containers(pods: Iterable[Pod]) -> list[str]:
 def _unknown_copies(engine: Engine, injection: Injection) -> list[str]:
     """Return a note where the memory is for one engine, and Ray Serve may start more in a pod."""
     memory = injection.memory_bytes or injection.storage_bytes or injection.shm
-    if engine.copies is not None or engine.pod_gpus or not memory:
+    if engine.pod_gpus or not memory:
         return []
     return [
         "how many engines Ray Serve starts in one pod is not known, and the memory is for one: set "
@@ -457,7 +459,7 @@ def _unknown_copies(engine: Engine, injection: Injection) -> list[str]:
 
 def _ports_of_copies(engine: Engine, injection: Injection) -> None:
     """Raise Refused where several engines of Ray Serve in one pod would listen at one port."""
-    several = engine.copies != 1 and ranks.engines(engine) > ranks.replicas(engine)
+    several = ranks.engines(engine) > ranks.replicas(engine)
     if injection.ports and (several or (engine.copies is None and not engine.pod_gpus)):
         port = injection.ports[0]
         raise Refused(

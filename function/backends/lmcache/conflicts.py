@@ -15,12 +15,10 @@ _BLOCK = {VLLM: "--block-size", SGLANG: "--page-size"}
 
 
 def _spans_pods(_: Tier, engine: Engine) -> str | None:
-    return None if ranks.is_node_local(engine) or engine.needs_ray else str(engine.pods)
-
-
-def _placed_by_ray(_: Tier, engine: Engine) -> str | None:
-    spread = engine.needs_ray and not ranks.is_node_local(engine)
-    return str(engine.pods) if spread else None
+    if ranks.is_node_local(engine):
+        return None
+    by_ray = " (Ray chooses the pods of its scheduler and of its ranks, even of a single one)"
+    return f"{engine.pods} pods{by_ray if engine.needs_ray else ''}"
 
 
 def _block_size(tier: Tier, engine: Engine) -> str | None:
@@ -52,7 +50,6 @@ CONFLICTS = Conflicts(
     _disaggregated,
     _lacks_identity,
     _plugins_without_ours,
-    _placed_by_ray,
     _spans_pods,
     expandable_segments,
 )

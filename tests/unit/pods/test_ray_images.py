@@ -126,7 +126,7 @@ def test_one_rank_beside_another_pod_is_refused_for_a_node_agent() -> None:
         "NodeServer",
     )
     assert "Ray chooses the pods of its scheduler and of its ranks, even of a single one" in message
-    assert "--data-parallel-size-local" not in message
+    assert "on Ray a cluster of one pod (the head, without worker groups)" in message
 
 
 def test_an_image_to_add_a_package_to_has_a_served_version() -> None:

@@ -50,7 +50,13 @@ def _expandable(name: str, value: str = "expandable_segments:True") -> Engine:
 
 REFUSED: tuple[tuple[str, Tier, Engine, str, str], ...] = (
     ("gang", ISOLATED, _vllm(pods=2), "EngineUnsupported", "spans 2 pods"),
-    ("ray", ISOLATED, _vllm(pods=2, needs_ray=True), "EngineUnsupported", "Ray chooses the pods"),
+    (
+        "ray",
+        ISOLATED,
+        _vllm(pods=2, needs_ray=True),
+        "EngineUnsupported",
+        "2 pods (Ray chooses the pods",
+    ),
     ("alloc", ISOLATED, _expandable("PYTORCH_ALLOC_CONF"), "ConnectorConflict", "PYTORCH_ALLOC"),
     (
         "cuda alloc",
