@@ -19,7 +19,7 @@ ROLLED_NODES = 50
 # Core 2.4 counts the events of Objects from the first reconcile's end on: the default of 100 may
 # last for eleven of them, and a slow machine makes them as slowly as one token a second comes back.
 # What is tested is an open breaker.
-SMALL_BREAKER = ("--circuit-breaker-burst=50", "--circuit-breaker-refill-rate=0.1")
+SMALL_BREAKER = ("--circuit-breaker-burst=25", "--circuit-breaker-refill-rate=0.1")
 _REDIS = {"managed": {"sizeGiB": 8}}
 
 
