@@ -27,8 +27,14 @@ _LEADING = frozenset({"list", "redirected_statement", "negated_command"})
 _BRANCHES = frozenset({"elif_clause", "else_clause"})
 _LAST_JOB = re.compile(r'"?\$(!|\{!\})"?\Z')
 _VARIABLE = re.compile(r'"?\$\{?(\w+)\}?"?\Z')
-# Starts that are compared with each other.
+# Commands of all scripts by their names.
+Calls = dict[str, list[tuple[Script, Node]]]
+# Starts that are compared with each other, and functions in functions that lead to one.
 _MOST = 16
+
+
+class _TooDeep(Exception):
+    """Raised where more functions lead to a start than are followed."""
 
 
 def at_once(engines: Sequence[Command], scripts: Sequence[Script], budget: Budget) -> str:
@@ -36,14 +42,21 @@ def at_once(engines: Sequence[Command], scripts: Sequence[Script], budget: Budge
     starts: list[Chain] = []
     if not any(_has_jobs(script) for script in scripts):
         return ""
-    for engine in engines:
-        for chain in islice(_chains(engine.script, engine.node, scripts, frozenset()), _MOST):
-            budget.step(len(chain))
-            if why := _many(chain):
-                return f"{why} ({_line(chain)})"
-            starts.append(chain)
-            if len(starts) > _MOST:
-                return f"in the background (more than {_MOST} places start one)"
+    calls: Calls = {}
+    for script in scripts:
+        for command in script.commands:
+            calls.setdefault(script.name(command), []).append((script, command))
+    try:
+        for engine in engines:
+            for chain in islice(_chains(engine.script, engine.node, calls, frozenset()), _MOST):
+                budget.step(len(chain))
+                if why := _many(chain):
+                    return f"{why} ({_line(chain)})"
+                starts.append(chain)
+                if len(starts) > _MOST:
+                    return f"in the background (more than {_MOST} places start one)"
+    except _TooDeep:
+        return f"in the background (more than {_MOST} functions lead to one)"
     for one, other in combinations(starts, 2):
         budget.step(len(one) + len(other))
         if _overlap(one, other):
@@ -64,25 +77,27 @@ def _line(chain: Chain) -> str:
     return f"line {script.line(node.start)}"
 
 
-def _chains(
-    script: Script, node: Node, scripts: Sequence[Script], inside: frozenset[str]
-) -> Iterator[Chain]:
-    """Yield one chain for each way to a command. `inside`: functions that it is in already."""
+def _chains(script: Script, node: Node, calls: Calls, inside: frozenset[str]) -> Iterator[Chain]:
+    """Yield one chain for each way to a command. `inside`: functions that it is in already.
+
+    Raise _TooDeep for more than _MOST of them.
+    """
     chain: list[tuple[Script, Node]] = []
     at: Node | None = node
     while at is not None:
         chain.append((script, at))
         name = _function(script, at)
         if name and name not in inside:
+            if len(inside) == _MOST:
+                raise _TooDeep
             body = range(at.index, at.last + 1)
             sites = [
-                (each, site)
-                for each in scripts
-                for site in each.commands
-                if each.name(site) == name and not (each is script and site.index in body)
+                (caller, site)
+                for caller, site in calls.get(name, ())
+                if not (caller is script and site.index in body)
             ]
             for caller, site in sites:
-                for rest in _chains(caller, site, scripts, inside | {name}):
+                for rest in _chains(caller, site, calls, inside | {name}):
                     yield (*chain, *rest)
             if sites:
                 return

@@ -35,6 +35,11 @@ AT_ONCE = {
     "a wait for one of two": f"{RUN} & A=$!\n{RUN} & B=$!\nwait $A $B\n",
     "a last job that is another one": f"{RUN} &\nsleep 9 &\nwait $!\n{RUN}",
 }
+# As many functions in functions as the limits of a script admit.
+AT_ONCE["deep functions"] = "\n".join(
+    [f"function f{i} {{ f{i + 1}; }}" for i in range(1500)]
+    + [f"function f1500 {{ {RUN} & }}", "f0", "wait"]
+)
 ONE = {
     "a plain start": f"exec {RUN}",
     "a job": f"{RUN} &\nPID=$!\nuntil curl -sf localhost; do sleep 5; done\nwait $PID",
