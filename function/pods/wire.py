@@ -259,14 +259,15 @@ def _wire_engine(
             _ports_of_copies(engine, injection)
         injection, unlocked = _without_ineffective_capabilities(injection, pods)
     except Refused as refused:
+        later: list[Refused] = []
         if refused.reason is not Reason.OUT_OF_SCOPE and not problems:
-            problems += next_problems.of_engine(engine_request, seen, tier, backend, files_name)
-        if problems and not engine_request.calls:
+            later = next_problems.of_engine(engine_request, seen, tier, backend, files_name)
+        found = [*refused.parts, *problems, *later]
+        if not engine_request.calls:
             # What no command shows cannot be written out before the command can be read.
-            found = [p for p in refused.parts if p.reason is not Reason.CACHE_IDENTITY_CONFLICT]
-            raise Refused.all_of([*found, *problems]) from None
-        unseen = [] if engine_request.calls or problems else [_unseen(engine_request)]
-        raise Refused.all_of([refused, *problems, *unseen]) from None
+            found = [p for p in found if p.reason is not Reason.CACHE_IDENTITY_CONFLICT]
+            found += [] if problems else [_unseen(engine_request)]
+        raise Refused.all_of(found) from None
     if problems:
         raise Refused.all_of(problems)
     if (injection.connector or injection.flags) and not engine_request.calls:

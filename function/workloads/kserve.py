@@ -24,10 +24,6 @@ from function.workloads.views import PodSpecBelow
 ADDITIONAL = "VLLM_ADDITIONAL_ARGS"
 _MAIN = "main"
 _PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
-ADVICE = (
-    f"set {ADDITIONAL} in the env of container {_MAIN} (it may be empty) and remove spec.baseRefs "
-    "(KServe's presets read the variable from 0.18 on), or write the container's command"
-)
 
 
 def slots(manifest: Json) -> Iterable[Slot]:
@@ -40,6 +36,7 @@ def slots(manifest: Json) -> Iterable[Slot]:
         (("spec",), "decode" if prefill else "", DECODE if prefill else UNIFIED),
         (("spec", "prefill"), "prefill", PREFILL),
     )
+    advice = _advice(manifest)
     for at, name, phase in parts:
         component = fieldpaths.get(manifest, at)
         if not isinstance(component, dict):
@@ -47,12 +44,21 @@ def slots(manifest: Json) -> Iterable[Slot]:
         where = field_path(at)
         workers = (_size(component) - 1) if component.get("worker") else 0
         yield from leader_and_workers(
-            Slot(f"{where}.template", PresetView(at, ("template",)), advice=ADVICE, preset=_MAIN),
-            Slot(f"{where}.worker", PresetView(at, ("worker",)), advice=ADVICE, preset=_MAIN),
+            Slot(f"{where}.template", PresetView(at, ("template",)), advice=advice, preset=_MAIN),
+            Slot(f"{where}.worker", PresetView(at, ("worker",)), advice=advice, preset=_MAIN),
             workers,
             phase,
             name,
         )
+
+
+def _advice(manifest: Json) -> str:
+    """Return what to type so that the service shows how its engine starts."""
+    remove = "" if _uses_kserve_preset(manifest) else " and remove spec.baseRefs"
+    return (
+        f"set {ADDITIONAL} in the env of container {_MAIN} (it may be empty){remove} "
+        "(KServe's presets read the variable from 0.18 on), or write the container's command"
+    )
 
 
 def _size(component: Json) -> int:
@@ -98,7 +104,7 @@ class PresetView(PodSpecBelow):
                 mine = super().read(manifest)
                 if mine is not None and not _has_command(mine):
                     raise self._refused(
-                        f"Only some pods of this engine show their command: {ADVICE}."
+                        f"Only some pods of this engine show their command: {_advice(manifest)}."
                     )
 
     def write(self, manifest: Json, body: Json) -> Json:

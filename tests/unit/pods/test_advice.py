@@ -211,3 +211,28 @@ def test_a_config_map_to_add_is_named(image):
     script = {"start.sh": "exec vllm serve o/m $KV_OFFLOAD_ARGS"}
     added = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "scripts"}}
     assert judged.wired(in_a_config_map(image), plan, [{**added, "data": script}])
+
+
+@pytest.mark.parametrize("tier", ["Native", "NodeServer", "Mooncake"])
+@pytest.mark.parametrize("args", [[], ["Qwen/Qwen2.5-7B-Instruct"]])
+def test_kserves_variable_is_the_advice_where_its_preset_starts_the_engine(tier, args):
+    """Words in args do not show the command, so the message does not ask for them."""
+    main = {"name": "main", "image": "vllm/vllm-openai:v0.31.0", **({"args": args} if args else {})}
+    service = {
+        "apiVersion": "serving.kserve.io/v1alpha1",
+        "kind": "LLMInferenceService",
+        "metadata": {"name": "qwen"},
+        "spec": {
+            "model": {"uri": "hf://Qwen/Qwen2.5-7B-Instruct"},
+            "template": {"containers": [main]},
+        },
+    }
+    plan = judged.planned(tier)
+    with pytest.raises(Refused) as caught:
+        judged.wired(service, plan)
+    message = str(caught.value)
+    assert "VLLM_ADDITIONAL_ARGS in the env of container main" in message
+    assert "in args" not in message and "baseRefs" not in message
+    main["env"] = [{"name": "VLLM_ADDITIONAL_ARGS", "value": ""}]
+    main.pop("args", None)
+    assert judged.wired(service, plan)
