@@ -1,6 +1,6 @@
 """The words of an engine's command line, wherever they stand, and the edits that change them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from function.command.places import Place, Slot
@@ -31,7 +31,8 @@ class Word:
     (`--flag=` of `--flag=$X`); equal to `value` for a static word. `many`: an expansion that may
     give no word, or several. `origin`: where the value comes from when it is not written in place
     ("env VLLM_ADDITIONAL_ARGS", "$(POD_IP)"); such a word cannot be replaced or deleted here.
-    `unset`: the variables of a script whose unknown values decide it, with their lines.
+    `unset`: the variables of a script whose unknown values decide it, with their lines. `fixes`:
+    what else to change in the script so that it can be read, as imperatives.
     """
 
     value: str | None
@@ -40,6 +41,7 @@ class Word:
     many: bool = False
     origin: str = ""
     unset: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    fixes: tuple[str, ...] = field(default=(), compare=False, repr=False)
     # Where it stands: an item of command/args, or a node of a script. For edit.py only.
     place: Place | None = field(default=None, compare=False, repr=False)
 
@@ -119,12 +121,14 @@ class EngineCall:
     slot: Slot | None = field(default=None, compare=False, repr=False)
 
 
-def values_wanted(words: Iterable[Word]) -> str:
+def values_wanted(words: Sequence[Word]) -> str:
     """Return what to do so that unknown words of a script can be read; "" where nothing helps."""
-    found = list(dict.fromkeys(name for word in words for name in word.unset))
-    if not found:
-        return ""
-    return f"give {in_order(found)} a value in the container's env (a default is not read)"
+    found = list(dict.fromkeys(fix for word in words for fix in word.fixes))
+    if names := list(dict.fromkeys(name for word in words for name in word.unset)):
+        found.append(
+            f"give {in_order(names)} a value in the container's env (a default is not read)"
+        )
+    return in_order(found) if found else ""
 
 
 def in_order(names: Sequence[str]) -> str:

@@ -110,7 +110,8 @@ class EngineKind:
 
     `read`: the effective flags of a call: canonical dashed names, the last use wins. None is a
     switch, or a value that is not static; of `--x` and `--no-x` the one that counts is there.
-    `loose`: indexes of words that may hold any flag.
+    `loose`: indexes of words that may hold any flag. `flag_name`: the canonical name of a flag as
+    written, e.g. of `-tp`.
     `plan`: what must be set on a call so that it uses the injection; raises Refused. `phase`:
     Prefill or Decode where the flags say so, else "". `pair`: {phase: the flags that say so}, none
     where a connector's configuration does. `transfers`: the user's own connectors that
@@ -129,6 +130,7 @@ class EngineKind:
     read: Callable[[EngineCall], dict[str, str | None]]
     loose: Callable[[EngineCall], tuple[int, ...]]
     plan: Callable[[EngineCall, Engine, Injection], FlagPlan]
+    flag_name: Callable[[str], str] = str
     phase: Callable[[Flags], str] = lambda flags: ""
     pair: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     transfers: Callable[[Flags], list[Json]] = lambda flags: []

@@ -220,8 +220,11 @@ def guard(call: EngineCall, scanned: Scan, ours: Iterable[str], engine: Engine) 
 
 
 def _to_read(call: EngineCall, hidden: Sequence[int]) -> str:
-    wanted = values_wanted(call.words[i] for i in hidden)
-    return f'{wanted}, "" for no flags, or write the flags out' if wanted else "write the flags out"
+    words = [call.words[i] for i in hidden]
+    wanted = values_wanted(words)
+    if any(word.unset for word in words):
+        wanted += ', "" for no flags'
+    return f"{wanted}, or write the flags out" if wanted else "write the flags out"
 
 
 def hidden_flags(

@@ -180,14 +180,15 @@ def _unread(engine_request: EngineRequest) -> dict[str, Word]:
     """Return the words that are not known, by the flag whose value they hold or by their text."""
     found: dict[str, Word] = {}
     for call in engine_request.calls[:1]:
+        flag_name = kind(call.engine).flag_name
         last = kind(call.engine).model_flag if call.positional_model else ""
         for word in call.words:
             flag, same, _ = (word.prefix if word.value is None else word.value).partition("=")
             is_flag = flag.startswith("-")
             if word.value is None:
-                key = flag.replace("_", "-") if is_flag and same else last
+                key = flag_name(flag.replace("_", "-")) if is_flag and same else last
                 found[key or word.text] = word
-            last = flag.replace("_", "-") if is_flag and not same else ""
+            last = flag_name(flag.replace("_", "-")) if is_flag and not same else ""
     return found
 
 

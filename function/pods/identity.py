@@ -152,7 +152,7 @@ def _unknown(found: Identity, items: Sequence[_Item], unread: Mapping[str, Word]
         word = unread.get(item.name)
         quoted = word is not None and word.text not in item.text
         texts.append(item.text + (f" ({shown(word.text)})" if word and quoted else ""))
-        if word is not None and word.unset:
+        if word is not None and (word.unset or word.fixes):
             words.append(word)
         else:
             written |= bool(item.name)

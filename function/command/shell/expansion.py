@@ -1,12 +1,12 @@
 """The words that a node of a script gives to its command: expansion, splitting, quotes removed."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from function.command import quoting
 from function.command.budget import Budget
-from function.command.model import OPT_IN, Word
+from function.command.model import OPT_IN, Word, shown
 from function.command.places import NodePlace
 from function.command.shell.grammar import EXPANSIONS, Node
 from function.command.shell.script import Script
@@ -21,12 +21,15 @@ UNSPLIT_ORIGIN = f"env {OPT_IN}, where the script changes IFS"
 # A bare word that no shell reads as anything but its letters.
 _PLAIN = re.compile(r"[\w./:=@%+,-]+\Z")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-# `${NAME:-default}` and its kin, with a default that ends where every shell ends it.
+# `${NAME:-default}` and its kin, with a default that ends where every shell ends it. A command
+# substitution in it runs only where the default is taken.
+_PLAIN_PARTS = r"[\w./:@%+,=-]|\"[\w./:@%+,= -]*\"|\$\w|\$\{\w+\}"
 _DEFAULTED = re.compile(
     r"\$\{([A-Za-z_]\w*)(:?[-=?])"
-    r"((?:[\w./:@%+,=-]|\"[\w./:@%+,= -]*\"|\$\w|\$\{\w+\})*)\}\Z",
+    rf"((?:{_PLAIN_PARTS}|\$\((?:{_PLAIN_PARTS}|[ |>&]|'[\w./:@%+,= -]*')*\))*)\}}\Z",
     re.ASCII,
 )
+_HAS_DEFAULT = re.compile(r"\$\{[A-Za-z_]\w*:?[-=?]", re.ASCII)
 _FIRST_NAME = re.compile(r"\s*\$\{?([A-Za-z_]\w*)", re.ASCII)
 _MADE_OF_PARTS = frozenset({"command_name", "concatenation", "string", "array"})
 # What separates the fields of an unquoted expansion, with the usual IFS, and what a path may match.
@@ -114,8 +117,9 @@ class Expander:
         else:
             value = text.decode()
             return (Word(value, written, value, place=place),)
-        known, unset = prefix.decode("utf-8", "replace"), self._unset(node)
-        return (Word(None, written, known, many, unset=unset, place=None if many else place),)
+        known, at = prefix.decode("utf-8", "replace"), None if many else place
+        unset, fixes = self._wanted(node)
+        return (Word(None, written, known, many, unset=unset, fixes=fixes, place=at),)
 
     def _may_split(self, node: Node) -> bool:
         """Return whether expansion may make anything but one word of it."""
@@ -140,12 +144,13 @@ class Expander:
         braces = b"{" in raw and b"}" in raw and (b"," in raw or b".." in raw)
         return braces or quoting.bare_specials(raw) or bool(_TILDE.match(raw))
 
-    def _unset(self, node: Node) -> tuple[str, ...]:
-        """Return the variables without a known value behind a node, each with its line.
+    def _wanted(self, node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return what makes a node known: `unset` and `fixes` of its Word.
 
-        For one that the script assigns once, those of its value.
+        For a variable that the script assigns once, what makes its value known.
         """
-        script, found, stack, seen = self._script, dict[str, None](), [node], set[str]()
+        script, unset, fixes = self._script, dict[str, None](), dict[str, None]()
+        stack, seen = [node], set[str]()
         while stack:
             self._budget.step()
             below = stack.pop()
@@ -154,6 +159,11 @@ class Expander:
             name = _FIRST_NAME.match(script.slice(below)) if below.type in EXPANSIONS else None
             if name is None or name[1] == OPT_IN:
                 continue
+            if self._value(below) is not None:
+                if below is node and not self._splits_at_blanks(node):
+                    fixes |= dict.fromkeys(self._split_fixes(name[1]))
+                continue
+            fixes |= dict.fromkeys(self._fixes(below, name[1]))
             if self.variables.get(name[1], below.start) is not None:
                 continue
             sources = self.variables.assigned(name[1])
@@ -162,9 +172,29 @@ class Expander:
                 if name[1] not in seen:
                     stack.append(value)
                 seen.add(name[1])
-            elif value is not None or not sources:
-                found[f"{name[1]} (line {script.line(below.start)})"] = None
-        return tuple(found)
+            elif (value is not None or not sources) and not self.variables.is_given(name[1]):
+                unset[f"{name[1]} (line {script.line(below.start)})"] = None
+        return tuple(unset), tuple(fixes)
+
+    def _fixes(self, node: Node, name: str) -> Iterator[str]:
+        """Yield what hides the value of an expansion, whatever its variable holds."""
+        script = self._script
+        written, line = script.slice(node).lstrip(), f"(line {script.line(node.start)})"
+        if (by := self.variables.changed_by(node.start)) is not None:
+            command = shown(script.slice(by).partition("\n")[0])
+            yield (
+                f"remove `{command}` (line {script.line(by.start)}), which may set any variable "
+                "(put what it sets into the container's env)"
+            )
+        if _HAS_DEFAULT.match(written) and not _defaulted(written):
+            plain = f"${{{name}:-1}}"
+            yield f"write {shown(written)} {line} as ${name}, or with a plain default as in {plain}"
+
+    def _split_fixes(self, name: str) -> Iterator[str]:
+        """Yield what hides how an unquoted expansion is split."""
+        for node in self.variables.assigned("IFS")[:1]:
+            line = self._script.line(node.start)
+            yield f"remove the change of IFS (line {line}), or quote ${name}"
 
     def _list(self, node: Node) -> tuple[Word, ...] | None:
         """Return the words of a node that is one expansion; None for any other node."""
@@ -189,7 +219,8 @@ class Expander:
             return (Word(None, written, many=True, origin=origin),)
         if hidden:
             return None
-        unknown = (Word(None, written, many=True, unset=self._unset(node)),)
+        unset, fixes = self._wanted(node)
+        unknown = (Word(None, written, many=True, unset=unset, fixes=fixes),)
         if not quoted and not self._splits_at_blanks(node):
             return unknown
         if name == POSITIONAL:
@@ -277,7 +308,7 @@ class Expander:
 
         A variable that nothing here sets may be the image's.
         """
-        found = _DEFAULTED.match(self._script.slice(node).lstrip())
+        found = _defaulted(self._script.slice(node))
         if not found or (found[1] == OPT_IN and not self.variables.changes(OPT_IN)):
             return None
         value = self.variables.get(found[1], node.start)
@@ -341,6 +372,15 @@ def _emit(
         quoting.unquote_bare(out, start, end)
     else:
         expand(node, out, mode, start)
+
+
+def _defaulted(written: str) -> re.Match[str] | None:
+    """Return the name, operator and default of `${NAME:-default}`, None for one that is not read.
+
+    A pattern of `case` may end with the bracket that ends a substitution elsewhere.
+    """
+    found = _DEFAULTED.match(written.lstrip())
+    return None if found is None or ("$(" in found[3] and "case" in found[3]) else found
 
 
 def literal(script: Script, node: Node, budget: Budget) -> bytes:

@@ -106,6 +106,7 @@ class Variables:
             if not (all(n.type == "expansion" for n in nodes) and around.given(name))
         }
         self._any_from = changes.any_from
+        self._any_by = changes.any_by
         self._positional_until = changes.positional_until
         self.assignments = tuple(
             nodes[0]
@@ -132,6 +133,14 @@ class Variables:
     def assigned(self, name: str) -> list[Node]:
         """Return what the script itself changes a variable by."""
         return self._nodes.get(name, [])
+
+    def changed_by(self, at: int) -> Node | None:
+        """Return the command that may have changed any variable before byte `at`."""
+        return self._any_by if at >= self._any_from else None
+
+    def is_given(self, name: str) -> bool:
+        """Return whether the environment gives `name` a value, and the script changes none."""
+        return name not in self._changed and self._around.given(name) is not None
 
     def get(self, name: str, at: int) -> str | None:
         """Return what `name` holds at byte `at` of the script."""
@@ -166,7 +175,8 @@ class _Changes:
     """What a script changes.
 
     `names`: {variable: the nodes that change it}. `any_from`: the byte from which any variable may
-    have changed. `positional_until`: the byte from which "$@" may have.
+    have changed. `any_by`: the command that may change it, None for a script that cannot be read.
+    `positional_until`: the byte from which "$@" may have.
     """
 
     def __init__(self, script: Script, given: Lookup) -> None:
@@ -175,6 +185,7 @@ class _Changes:
         self.repeated: set[int] = set()
         # What cannot be read may change anything.
         self.any_from = self.positional_until = 0 if script.error else len(script.text.data) + 2
+        self.any_by: Node | None = None
         self.scopes = _Scopes()
         self._script = script
         # The outermost loop or function around the current node: what changes in it may have
@@ -301,6 +312,7 @@ class _Changes:
         runs_text = {"eval", "source", "."} & set(re.split(r"[\s;&|'\"]", text))
         if runs_text or handler.lstrip('"')[:1] in ("$", "`"):
             self.any_from = self.positional_until = 0
+            self.any_by = self.any_by or node
         self._mentioned(text.encode(), node)
 
     def _sets_words(self, arguments: list[Node]) -> bool:
@@ -358,7 +370,8 @@ class _Changes:
     def _any(self, node: Node, positional: bool = True) -> None:
         around = self._around(node)
         at = node.end if around is None else around.start
-        self.any_from = min(self.any_from, at)
+        if at < self.any_from:
+            self.any_from, self.any_by = at, node
         if positional:
             self.positional_until = min(self.positional_until, at)
 

@@ -72,8 +72,8 @@ def judge(
         return Support.REFUSED, (_because(refused, model) + unsure,)
     if not model.known and (kinds := _that_matter(mine, model)):
         return Support.ASK, (
-            f"nothing tells what kind of model this is, and {connector} does not serve {kinds} "
-            f"ones; {DECLARE}",
+            f"nothing tells what kind of model this is, and {connector} does not serve {kinds}; "
+            f"{DECLARE}",
         )
     cautions = [_because(row, model) for row in hits if row.support is Support.CAUTION]
     if cautions:
@@ -82,15 +82,23 @@ def judge(
 
 
 def _that_matter(rows: Sequence[FamilyRow], model: Model) -> str:
-    """Return the refused layouts that the unknown model could have."""
+    """Return the refused layouts that the unknown model could have, in words.
+
+    A row of several layouts refuses only models that have all of them.
+    """
     found = {
-        family
+        row.families & set(LAYOUTS)
         for row in rows
         if row.support is Support.REFUSED and row.families - set(LAYOUTS) <= model.families
-        for family in row.families
-        if family in LAYOUTS
     }
-    return ", ".join(f for f in LAYOUTS if f in found)
+    alone = {family for families in found if len(families) == 1 for family in families}
+    together = sorted(
+        " and ".join(f for f in LAYOUTS if f in families)
+        for families in found
+        if len(families) > 1 and not families & alone
+    )
+    ones = [f"{', '.join(f for f in LAYOUTS if f in alone)} ones"] if alone else []
+    return " or ".join([*ones, *(f"ones that are {names} at once" for names in together)])
 
 
 def _because(row: FamilyRow, model: Model) -> str:

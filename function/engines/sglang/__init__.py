@@ -8,7 +8,7 @@ from function.contract.rules import RecordedSeries
 from function.engines.kind import EngineKind, EventFlags, Flags, ImageNames, RankFlags
 from function.engines.sglang import plan, read
 from function.engines.sglang.config import CONFIG
-from function.engines.sglang.flags import IDENTITY
+from function.engines.sglang.flags import IDENTITY, TABLE
 from function.facts import Table
 from function.workloads.model import DECODE, PREFILL
 
@@ -31,6 +31,7 @@ KIND = EngineKind(
     ),
     identity=IDENTITY,
     read=read.effective,
+    flag_name=TABLE.name,
     loose=lambda call: read.read(call).loose,
     plan=plan.plan,
     phase=_phase,

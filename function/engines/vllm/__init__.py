@@ -8,7 +8,7 @@ from function.contract.rules import RecordedSeries
 from function.engines.kind import EngineKind, EventFlags, ImageNames, RankFlags
 from function.engines.vllm import connectors, phases, plan, read
 from function.engines.vllm.config import CONFIG
-from function.engines.vllm.flags import IDENTITY
+from function.engines.vllm.flags import IDENTITY, TABLE
 from function.facts import Table
 
 KIND = EngineKind(
@@ -30,6 +30,7 @@ KIND = EngineKind(
     ),
     identity=IDENTITY,
     read=read.effective,
+    flag_name=TABLE.name,
     loose=lambda call: read.read(call).loose,
     plan=plan.plan,
     phase=phases.phase,

@@ -158,6 +158,25 @@ DEFAULTS = [
     ("vllm serve ${A:-d}", {"A": "e --f"}, ["e", "--f"]),
     ("vllm serve ${A:-$B}", {"A": "e"}, ["e"]),
     ("vllm serve ${A:-$B}", {"A": "", "B": "b"}, None),
+    # A substitution in the default runs only where the default is taken.
+    ("vllm serve ${A:-$(exit 3 | wc -l)}", {"A": "e"}, ["e"]),
+    ("vllm serve ${A-$(exit 3)}", {"A": "e"}, ["e"]),
+    ("vllm serve m ${A-$(exit 3)}", {"A": ""}, ["m"]),
+    ("vllm serve ${A:=$(exit 3)} x$A", {"A": "e"}, ["e", "xe"]),
+    (
+        'A=${A:-$(exit 3 2>/dev/null && echo \'a b\' "c" | wc -l)}; vllm serve "$A"',
+        {"A": "e"},
+        ["e"],
+    ),
+    ('vllm serve "${A:-$(exit $B)}"', {"A": "e f"}, ["e f"]),
+    ("vllm serve ${A:-$(exit 3)}", {"A": ""}, None),
+    ("vllm serve ${A:-$(exit 3)}", {}, None),
+    ("vllm serve ${A:=$(exit 3)}", {"A": ""}, None),
+    ("vllm serve ${A:+$(exit 3)}", {"A": "e"}, None),
+    ("A=1; A=${A:-$(exit 3)}; vllm serve $A", {"A": "e"}, None),
+    ("read A; vllm serve ${A:-$(exit 3)}", {"A": "e"}, None),
+    ("vllm serve ${A:-$(case x in x) echo d;; esac)}", {"A": "e"}, None),
+    ("vllm serve ${A:-$(echo })}", {"A": "e"}, None),
     ("A=1; vllm serve ${A:-d}", {}, ["1"]),
     ("A=; vllm serve ${A:-d}", {"A": "e"}, ["d"]),
     ("A=1; A=2; vllm serve ${A:-d}", {}, None),
@@ -192,6 +211,30 @@ def test_default_is_read_where_env_decides(script, env, words, folder):
     assert known == [words]
     for shell in ("bash", shells.POSIX):
         assert shells.run(container, shell, folder, {}) == [["vllm", "serve", *words]]
+
+
+FIXES = [
+    ("vllm serve $A", []),
+    ("set -a; . /etc/x.env; set +a\nvllm serve $SET", ["remove `. /etc/x.env` (line 1)"]),
+    ("M=$SET\nsource x\nvllm serve $M", ["remove `source x` (line 2)"]),
+    (
+        "vllm serve ${SET:-$(awk '{print $1}' f)}",
+        ["write ${SET:-$(awk '{print $1}' f)} (line 1) as $SET"],
+    ),
+    ("IFS=,\nvllm serve $SET", ["remove the change of IFS (line 1), or quote $SET"]),
+    ('IFS=,\nvllm serve "$SET" x', []),
+    ("vllm serve $SET", []),
+]
+
+
+@pytest.mark.parametrize(("script", "begins"), FIXES)
+def test_fixes_name_what_hides_a_value_that_env_gives(script, begins):
+    env = [{"name": "SET", "value": "s"}]
+    (call,) = read({"command": ["bash", "-c", script], "env": env}).calls
+    fixes = [fix for word in call.words for fix in word.fixes]
+    assert [fix[: len(begin)] for fix, begin in zip(fixes, begins, strict=True)] == begins
+    if begins:
+        assert not any(word.unset for word in call.words)
 
 
 UNSET = [

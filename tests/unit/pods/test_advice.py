@@ -236,3 +236,29 @@ def test_kserves_variable_is_the_advice_where_its_preset_starts_the_engine(tier,
     main["env"] = [{"name": "VLLM_ADDITIONAL_ARGS", "value": ""}]
     main.pop("args", None)
     assert judged.wired(service, plan)
+
+
+MODEL = {"name": "MODEL", "value": "o/m"}
+NEW_IMAGE = "vllm/vllm-openai:v0.33.0"
+
+
+def test_a_default_by_a_command_leaves_the_value_of_env():
+    plan = judged.planned("NodeServer")
+    script = 'TP=${TP:-$(nvidia-smi -L | wc -l)}\nvllm serve o/m -tp "$TP" $KV_OFFLOAD_ARGS'
+    with pytest.raises(Refused, match=r"Give TP \(line 1\) a value in the container's env"):
+        judged.wired(scripted(NEW_IMAGE, script), plan)
+    found = judged.wired(scripted(NEW_IMAGE, script, {"name": "TP", "value": "2"}), plan)
+    assert found and found.engines[0].flags["--tensor-parallel-size"] == "2"
+
+
+def test_a_sourced_file_is_named_where_it_hides_a_value_of_env():
+    plan = judged.planned("NodeServer")
+    script = 'set -a; . /etc/vllm.env; set +a\nvllm serve "$MODEL" $KV_OFFLOAD_ARGS'
+    for env in ([MODEL], []):
+        with pytest.raises(Refused) as caught:
+            judged.wired(scripted(NEW_IMAGE, script, *env), plan)
+        message = str(caught.value)
+        assert "Remove `. /etc/vllm.env` (line 1), which may set any variable" in message
+        assert ("ive MODEL (line 2) a value" in message) is (not env)
+    assert judged.wired(scripted(NEW_IMAGE, script.replace(". /etc/vllm.env", ":"), MODEL), plan)
+    assert judged.wired(scripted(NEW_IMAGE, script.replace('"$MODEL"', "o/m"), MODEL), plan)
