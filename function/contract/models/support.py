@@ -98,7 +98,7 @@ def _that_matter(rows: Sequence[FamilyRow], model: Model) -> str:
         if len(families) > 1 and not families & alone
     )
     ones = [f"{', '.join(f for f in LAYOUTS if f in alone)} ones"] if alone else []
-    return " or ".join([*ones, *(f"ones that are {names} at once" for names in together)])
+    return " or ".join([*ones, *(f"models that are {names} at once" for names in together)])
 
 
 def _because(row: FamilyRow, model: Model) -> str:

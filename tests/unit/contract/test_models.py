@@ -250,6 +250,28 @@ def test_messages_name_their_source():
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("connector", sorted({row.connector for row in MODEL_ROWS}))
+@pytest.mark.parametrize("engine", [(VLLM, "0.30.0"), (VLLM, "0.33.0"), (SGLANG, "0.5.23")])
+def test_question_names_only_what_is_refused(connector, engine):
+    """A layout that works alone is not named alone."""
+    name, version = engine
+    (asked,) = answered(connector, name, version, Model(frozenset({UNKNOWN}), {}))[1] or ("",)
+    if "does not serve " not in asked:
+        return
+    listed = asked.partition("does not serve ")[2].partition(";")[0]
+    for part in listed.split(" or "):
+        alone = part.removesuffix(" ones").split(", ")
+        both = [part.removeprefix("models that are ").removesuffix(" at once").split(" and ")]
+        for families in [[family] for family in alone] if part.endswith(" ones") else both:
+            assert answered(connector, name, version, of(*families))[0] is Support.REFUSED, part
+
+
+def test_question_names_layouts_that_are_refused_together():
+    unknown = classify(vllm("/mnt/models"))
+    (asked,) = answered("OffloadingConnector", VLLM, "0.30.0", unknown)[1]
+    assert "does not serve models that are hybrid and sparse at once; " in asked
+
+
 def test_rows_are_complete():
     for row in MODEL_ROWS:
         assert row.engine in ENGINES and row.source and row.families <= set(FAMILIES)
