@@ -57,6 +57,7 @@ class Advisory:
     """One known fault. Fields that OSV has too are named as there.
 
     `summary`: what happens, a sentence without its period. `advice`: what to type, alike.
+    `advice_over_pods`: that for an engine over several pods, "" for the same.
     `affected`: all of them together. `fixed`: the first version without it, or "open".
     `references`: issues, pull requests or runs.
 
@@ -77,6 +78,7 @@ class Advisory:
     source: str = ""
     published: str = ""
     advice: str = ""
+    advice_over_pods: str = ""
     handled: str = ""
     engine: str = ""
     connectors: tuple[str, ...] = ()
@@ -92,17 +94,20 @@ class Advisory:
     engine_versions: str = field(init=False, compare=False)
     packages: tuple[Affected, ...] = field(init=False, compare=False)
     message: str = field(init=False, compare=False)
+    message_over_pods: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         """Derive what every judgement needs.
 
         `name`: as messages say it. `engine_versions`: a PEP 440 range, "" for all. `packages`:
         those of `affected` beside the engine. `message`: what happens, where that is known from,
-        what to type.
+        what to type; `message_over_pods`: that for an engine over several pods.
         """
         own = self.engine.lower()
         name = f"{self.id}, {self.references[0]}"
-        message = f"{self.summary} ({name}). " + (f"{self.advice}." if self.advice else "")
+        begin = f"{self.summary} ({name}). "
+        message = begin + (f"{self.advice}." if self.advice else "")
+        over_pods = f"{begin}{self.advice_over_pods}." if self.advice_over_pods else message
         versions = next((a.versions for a in self.affected if a.package == own), "")
         packages = tuple(a for a in self.affected if a.package != own and a.versions)
         for field_name, value in (
@@ -110,6 +115,7 @@ class Advisory:
             ("engine_versions", versions),
             ("packages", packages),
             ("message", message),
+            ("message_over_pods", over_pods),
         ):
             object.__setattr__(self, field_name, value)
 
@@ -200,17 +206,17 @@ def hits(
             yield advisory
 
 
-def family_rows(found: Iterable[Advisory], connector: str, engine: str) -> Iterator[FamilyRow]:
+def family_rows(found: Iterable[Advisory], connector: str, engine: Engine) -> Iterator[FamilyRow]:
     """Yield what is met with models of certain families, for `models.support.judge`."""
     for advisory in found:
         for together in advisory.families:
             yield FamilyRow(
                 connector,
-                engine,
+                engine.name,
                 frozenset(together.split("+")),
                 GATED[advisory.action],
                 advisory.source,
-                advisory.message,
+                advisory.message if engine.pods < 2 else advisory.message_over_pods,
                 advisory.engine_versions,
             )
 

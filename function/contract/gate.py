@@ -23,6 +23,7 @@ from function.contract.versions import (
     in_words,
     known_versions,
     parse,
+    releases,
     supported_range,
     undeclared_versions,
     within,
@@ -233,15 +234,19 @@ def _accelerator(question: Question) -> str:
 def _advisories(question: Question) -> tuple[str, ...]:
     """Return the warnings of the advisories that any model meets. Raise Refused for the others."""
     engine = question.engine
-    here = [advisory for advisory in question.met if not advisory.families]
+    here = [
+        (advisory, advisory.message if engine.pods < 2 else advisory.message_over_pods)
+        for advisory in question.met
+        if not advisory.families
+    ]
     refused = [
-        Refused(advisory.reason, f"{advisory.message.rstrip()}{_which(engine, advisory)}")
-        for advisory in here
+        Refused(advisory.reason, f"{message.rstrip()}{_which(engine, advisory)}")
+        for advisory, message in here
         if advisory.action is REFUSE
     ]
     if refused:
         raise Refused.all_of(refused)
-    return tuple(advisory.message.rstrip(". ") for advisory in here)
+    return tuple(message.rstrip(". ") for _, message in here)
 
 
 def _which(engine: Engine, advisory: Advisory) -> str:
@@ -267,6 +272,7 @@ def _images(question: Question) -> tuple[str, ...]:
             partial(_images_with_version, question),
             partial(_example_version, question),
             partial(_needs_version, question),
+            partial(_not_served, question),
         )
     return ()
 
@@ -288,6 +294,12 @@ def _example_version(question: Question) -> str:
     known = reversed(known_versions(question.engine.name))
     tried = (*((own,) if own else ()), *map(Version, known))
     return next((str(version) for version in tried if _serves(question, version)), "")
+
+
+def _not_served(question: Question) -> frozenset[str]:
+    """Return the releases of the engine that the connector does not serve."""
+    known = (release.version for release in releases(question.engine.name))
+    return frozenset(v for v in known if not _serves(question, Version(v)))
 
 
 def _serves(question: Question, version: Version) -> bool:
@@ -323,7 +335,7 @@ def _model(question: Question) -> tuple[str, ...]:
     support, messages = judge(
         (
             *question.rows.models,
-            *advisories.family_rows(question.met, question.connector, engine.name),
+            *advisories.family_rows(question.met, question.connector, engine),
         ),
         question.connector,
         engine.name,

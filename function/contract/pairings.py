@@ -97,6 +97,7 @@ def check(
     served: Callable[[], Sequence[str]] = tuple,
     example_version: Callable[[], str] = str,
     needs_version: Callable[[], bool] = bool,
+    not_served: Callable[[], frozenset[str]] = frozenset,
 ) -> None:
     """Raise Refused for an incompatible, untested or unknown image.
 
@@ -104,17 +105,21 @@ def check(
     `in_range`: whether the engine's version has a connector, "" for the tier's own. `served`:
     public images of a version that is served. `example_version`: such a version, the engine's own
     if it is one, "" for none. `needs_version`: whether the engine's is not known and decides.
+    `not_served`: the engine's releases that are not served.
     """
     fact, found = engine.package(pairing.package), fit(pairing, engine)
     if found is Fit.YES:
         return
     is_untested = found is Fit.UNKNOWN and fact.versions is not None
     effect = "this pair is untested" if is_untested else pairing.why
-    images = holding.holding(engine.name, pairing.package, pairing.fits, needs_ray=engine.needs_ray)
+    refused = not_served()
+    images = holding.holding(
+        engine.name, pairing.package, pairing.fits, needs_ray=engine.needs_ray, without=refused
+    )
     if images:
         ways = [f"Use an image that holds it ({', '.join(images)})"]
     elif engine.needs_ray:
-        ways = [_add_to_image(pairing, engine, served, example_version())]
+        ways = [_add_to_image(pairing, engine, served, example_version(), refused)]
     else:
         ways = ["Use an image that holds it"]
     ways += _other_ways(pairing, engine, alternatives, in_range)
@@ -132,11 +137,16 @@ def check(
 
 
 def _add_to_image(
-    pairing: Pairing, engine: Engine, served: Callable[[], Sequence[str]], version: str
+    pairing: Pairing,
+    engine: Engine,
+    served: Callable[[], Sequence[str]],
+    version: str,
+    refused: frozenset[str],
 ) -> str:
     """Return how to make an image for Ray where no public one is known to fit.
 
-    `version`: of the engine in it, "" where no version is known to be served.
+    `version`: of the engine in it, "" where no version is known to be served. `refused`: versions
+    that are not served.
     """
     name, own = pairing.package, parse(engine.version)
     base = "this one"
@@ -144,7 +154,7 @@ def _add_to_image(
         base = ", ".join(served()) or f"one with {engine.name} {version}".rstrip()
     elif engine.package(name).versions is None:
         base = "this one where it lacks it"
-    others = holding.holding(engine.name, name, pairing.fits)
+    others = holding.holding(engine.name, name, pairing.fits, without=refused)
     with_ray = f", or Ray to one that holds it ({', '.join(others)})" if others else ""
     declared = f'"{name}={pairing.example}"'
     return (

@@ -22,7 +22,7 @@ _UNIFIED = Version("0.5.21")
 _INSIDE = Pairing(
     "lmcache",
     ">=0.4.4,<0.6",
-    "spec.lmcache.mode InProcess",
+    "a tier with spec.lmcache.mode InProcess",
     "its configuration is known for no other version",
     _WHEELS,
 )

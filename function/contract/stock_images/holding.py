@@ -15,14 +15,26 @@ from function.contract.versions import parse, releases
 
 @cache
 def holding(
-    engine: str, package: str, specifier: str, *, needs_ray: bool = False
+    engine: str,
+    package: str,
+    specifier: str,
+    *,
+    needs_ray: bool = False,
+    without: frozenset[str] = frozenset(),
 ) -> tuple[str, ...]:
     """Return the series of public CUDA images that surely hold a package of that range.
 
     E.g. "vllm/vllm-openai:v0.32.0 to v0.33.0"; () where none does. `needs_ray`: and that hold Ray.
+    `without`: releases of the engine that are not served.
     """
-    rows = _suggested(engine, needs_ray)
-    return _all_series(rows, lambda held: held.package(package).within(specifier) is True)
+    rows, refused = _suggested(engine, needs_ray), frozenset(map(Version, without))
+
+    def fits(held: Contents) -> bool:
+        version = None if held.at_most else parse(held.version)
+        is_served = version not in refused if version else not refused
+        return is_served and held.package(package).within(specifier) is True
+
+    return _all_series(rows, fits)
 
 
 def with_version(

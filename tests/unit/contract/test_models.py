@@ -175,7 +175,7 @@ def test_families_by_model_config(config, families):
 def answered(connector, engine, version, model):
     """What the rows and the advisories say."""
     found = [a for a in applicable(connector, Engine(engine, version)) if a.action in GATED]
-    rows = (*MODEL_ROWS, *family_rows(found, connector, engine))
+    rows = (*MODEL_ROWS, *family_rows(found, connector, Engine(engine, version)))
     return judge(rows, connector, engine, Version(version) if version else None, model)
 
 

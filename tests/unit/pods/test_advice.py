@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from function.contract.stock_images.holding import _tags as tags_of
+from function.contract.stock_images.repositories import REPOSITORIES
 from function.problems import Refused
 from tests.corpus import judged
 
@@ -262,3 +264,42 @@ def test_a_sourced_file_is_named_where_it_hides_a_value_of_env():
         assert ("ive MODEL (line 2) a value" in message) is (not env)
     assert judged.wired(scripted(NEW_IMAGE, script.replace(". /etc/vllm.env", ":"), MODEL), plan)
     assert judged.wired(scripted(NEW_IMAGE, script.replace('"$MODEL"', "o/m"), MODEL), plan)
+
+
+def offered(message):
+    """Yield every image that a message offers; a series holds each tag from first to last."""
+    for name, first, last in re.findall(r"([\w./-]+):(v[\w.-]+[\w])(?: to (v[\w.-]+\w))?", message):
+        tags = [
+            tag for row in REPOSITORIES if (row.home or row.path) == name for tag in tags_of(row)
+        ]
+        at = tags.index(first)
+        yield from (f"{name}:{tag}" for tag in tags[at : tags.index(last or first) + 1])
+
+
+@pytest.mark.parametrize("tier", ["NodeServer", "InProcess", "Mooncake"])
+@pytest.mark.parametrize("size", [1, 2])
+def test_every_image_that_is_offered_is_wired(tier, size):
+    plan = judged.planned(tier)
+
+    def manifest(image):
+        return gang(image, "900Gi") if size == 2 else scripted(image, "vllm serve org/model")
+
+    with pytest.raises(Refused) as caught:
+        judged.wired(manifest("vllm/vllm-openai:latest"), plan)
+    message = str(caught.value)
+    if "The engine spans" in message:
+        return
+    images = list(offered(message.partition("Use an image that holds it (")[2].partition(")")[0]))
+    assert images
+    for image in images:
+        assert judged.wired(manifest(image), plan), image
+
+
+def test_a_gang_is_not_sent_to_a_tier_that_refuses_it():
+    with pytest.raises(Refused) as caught:
+        judged.wired(gang("vllm/vllm-openai:v0.33.0", "900Gi"), judged.planned("InProcess"))
+    message = str(caught.value)
+    assert "NodeServer" not in message
+    assert "Use a tier of backend Mooncake, or vLLM 0.25" in message
+    for image, tier in (("v0.33.0", "Mooncake"), ("v0.25.1", "InProcess")):
+        assert judged.wired(gang(f"vllm/vllm-openai:{image}", "900Gi"), judged.planned(tier))
