@@ -85,7 +85,7 @@ def wire(
             )
         facts[engine_request.gang.name] = _recorded_facts(made.engine, made.identity)
         wired.append(made.engine)
-        lines.append(_line(made.engine, made.identity, made.notes))
+        lines.append(_line(made))
     if problems or not wired:
         raise Refused.all_of([*problems, *(decode.refused for decode in left)])
     lines += [f"Left as it is: {_engine_prefix(engine)}{engine.refused}." for engine in skipped]
@@ -289,6 +289,7 @@ def _wire_engine(
         raise Refused.all_of(problems)
     notes = [
         *([seen.phase_note] if seen.phase_note else []),
+        *dict.fromkeys(pod.template.note for pod in pods if pod.template.note),
         *verdict.warnings,
         *brought,
         *published,
@@ -491,8 +492,11 @@ def _notes(plans: Iterable[FlagPlan]) -> list[str]:
     return list(dict.fromkeys(note for plan in plans for note in plan.notes))
 
 
-def _line(engine: Engine, cache_identity: Identity, warnings: tuple[str, ...]) -> str:
-    named = f"by {BY.get(engine.name_source, engine.name_source)}"
+def _line(made: _WiredEngine) -> str:
+    engine, cache_identity = made.engine, made.identity
+    brought_by = next((by for pod, *_ in made.pods if (by := pod.template.command_by)), "")
+    by_command = engine.name_source == "argv" and brought_by
+    named = f"by {by_command or BY.get(engine.name_source, engine.name_source)}"
     versioned = f"by {BY.get(engine.version_source, engine.version_source)}"
     if not engine.version:
         # Where nothing tells it, a connector that all of these have is taken to be there.
@@ -507,5 +511,5 @@ def _line(engine: Engine, cache_identity: Identity, warnings: tuple[str, ...]) -
         if cache_identity.known
         else f"identity unknown: {cache_identity.unknown}"
     )
-    notes = "".join(f" Note: {warning}." for warning in warnings)
+    notes = "".join(f" Note: {warning}." for warning in made.notes)
     return f"{engine.name} {version}, {said}.{notes}"

@@ -62,6 +62,8 @@ def _template(slot: Slot, body: Json) -> Template:
         slot.ray,
         slot.advice,
         slot.preset,
+        slot.command_by,
+        slot.note,
         slot.ranks,
         slot.gpus,
         slot,

@@ -24,6 +24,10 @@ from function.workloads.views import PodSpecBelow
 ADDITIONAL = "VLLM_ADDITIONAL_ARGS"
 _MAIN = "main"
 _PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
+_SINCE = (
+    f"the flags are in {ADDITIONAL}, which KServe's preset reads from KServe 0.18 on; an older "
+    "KServe starts the engine without them"
+)
 
 
 def slots(manifest: Json) -> Iterable[Slot]:
@@ -43,13 +47,22 @@ def slots(manifest: Json) -> Iterable[Slot]:
             continue
         where = field_path(at)
         workers = (_size(component) - 1) if component.get("worker") else 0
+        one_node = not component.get("worker")
         yield from leader_and_workers(
-            Slot(f"{where}.template", PresetView(at, ("template",)), advice=advice, preset=_MAIN),
-            Slot(f"{where}.worker", PresetView(at, ("worker",)), advice=advice, preset=_MAIN),
+            _slot(manifest, f"{where}.template", PresetView(at, ("template",)), advice, one_node),
+            _slot(manifest, f"{where}.worker", PresetView(at, ("worker",)), advice, one_node),
             workers,
             phase,
             name,
         )
+
+
+def _slot(manifest: Json, path: str, view: "PresetView", advice: str, one_node: bool) -> Slot:
+    """Return the slot of a view, with a note where a preset for one node brings the command."""
+    if not view.shows_preset(manifest):
+        return Slot(path, view, advice=advice, preset=_MAIN)
+    note = _SINCE if one_node else ""
+    return Slot(path, view, advice=advice, preset=_MAIN, command_by="KServe's preset", note=note)
 
 
 def _advice(manifest: Json) -> str:
@@ -78,6 +91,13 @@ class PresetView(PodSpecBelow):
     The preset evaluates ADDITIONAL and the container's args as text, so both are shown verbatim in
     the script.
     """
+
+    def shows_preset(self, manifest: Json) -> bool:
+        """Return whether the command that `read` shows is the preset's."""
+        body = super().read(manifest)
+        if body is None or not _uses_kserve_preset(manifest):
+            return False
+        return _preset_container(body) is not None
 
     def read(self, manifest: Json) -> Json | None:
         body = super().read(manifest)

@@ -25,7 +25,8 @@ class Template:
     its annotations. `ray`: the controller starts Ray in a container without a command, whatever its
     image's entrypoint is. `advice`: what to type so that flags can be added where no command is
     visible. `preset`: the container whose command the controller brings where it has none, whatever
-    its image's entrypoint is. `ranks`: Ray is told of GPUs there, whatever the pod asks
+    its image's entrypoint is. `command_by`: who brings the command in `body`, "" for itself.
+    `note`: what to know of that command. `ranks`: Ray is told of GPUs there, whatever the pod asks
     for; `gpus`: how many, None where it is not told. `slot`: its place, for `replace()`.
     """
 
@@ -39,6 +40,8 @@ class Template:
     ray: bool = False
     advice: str = ""
     preset: str = ""
+    command_by: str = ""
+    note: str = ""
     ranks: bool = False
     gpus: int | None = None
     slot: "Slot | None" = field(default=None, compare=False, repr=False)
@@ -102,6 +105,8 @@ class Slot:
     ray: bool = False
     advice: str = ""
     preset: str = ""
+    command_by: str = ""
+    note: str = ""
     ranks: bool = False
     gpus: int | None = None
 

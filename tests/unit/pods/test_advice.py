@@ -220,7 +220,7 @@ def test_a_config_map_to_add_is_named(image):
 def test_kserves_variable_is_the_advice_where_its_preset_starts_the_engine(tier, args):
     """Words in args do not show the command, so the message does not ask for them."""
     main = {"name": "main", "image": "vllm/vllm-openai:v0.31.0", **({"args": args} if args else {})}
-    service = {
+    service: judged.Json = {
         "apiVersion": "serving.kserve.io/v1alpha1",
         "kind": "LLMInferenceService",
         "metadata": {"name": "qwen"},
@@ -237,7 +237,17 @@ def test_kserves_variable_is_the_advice_where_its_preset_starts_the_engine(tier,
     assert "in args" not in message and "baseRefs" not in message
     main["env"] = [{"name": "VLLM_ADDITIONAL_ARGS", "value": ""}]
     main.pop("args", None)
-    assert judged.wired(service, plan)
+    found = judged.wired(service, plan)
+    assert found and "(engine by KServe's preset, " in found.summary
+    assert "reads from KServe 0.18 on; an older KServe starts the engine without" in found.summary
+    # A preset for several nodes reads the variable in older ones too.
+    service["spec"] |= {"worker": {"containers": [main]}, "parallelism": {"data": 2}}
+    assert "0.18" not in judged.verdict(service, plan)[1]
+    # A command of one's own is no preset's.
+    service["spec"]["template"] = {"containers": [main | {"command": ["vllm", "serve", "o/m"]}]}
+    for key in ("worker", "parallelism"):
+        service["spec"].pop(key)
+    assert "(engine by the command, " in judged.verdict(service, plan)[1]
 
 
 MODEL = {"name": "MODEL", "value": "o/m"}
