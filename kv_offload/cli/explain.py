@@ -18,13 +18,14 @@ _FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
 @click.argument("workload", type=_FILE)
 @click.option(
     "--tier",
+    "tier_files",
     type=_FILE,
+    multiple=True,
     required=True,
-    help="YAML file with the KVOffloadTier, and those that it needs; - reads stdin.",
+    help="KVOffloadTiers, and those that they need: a YAML file or a directory; - reads stdin;"
+    " repeatable. Of several, the one that the pods name is taken.",
 )
-@click.option(
-    "--all-tiers", is_flag=True, help="--tier holds several: show for each whether it fits."
-)
+@click.option("--all-tiers", is_flag=True, help="Show for each tier whether it fits.")
 @click.option(
     "--engine", help=f"Declare the engine ({', '.join(ENGINES)}) instead of looking it up."
 )
@@ -42,7 +43,7 @@ _FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
 @user_errors()
 def command(
     workload: Path,
-    tier: Path,
+    tier_files: tuple[Path, ...],
     all_tiers: bool,
     engine: str | None,
     engine_version: str | None,
@@ -67,11 +68,12 @@ def command(
     """
     from kv_offload.render import explain, tree
 
-    if str(workload) == str(tier) == "-":
-        raise files.InputError("only one of the workload and the tier can be read from -")
+    if [str(workload), *map(str, tier_files)].count("-") > 1:
+        raise files.InputError("only one of the workload and the tiers can be read from -")
     overrides = {"engine": engine, "engineVersion": engine_version}
     inputs = step_input.load(input_file, overrides)
-    tiers = files.load_items(tier)
+    tiers = explain.distinct(each for path in tier_files for each in files.load_items(path))
+    given = ", ".join(map(str, tier_files))
     loaded = files.load_items(workload)
     documents = explain.workloads_in(loaded, str(workload))
     siblings = explain.siblings_in(loaded)
@@ -81,8 +83,7 @@ def command(
             if len(documents) > 1:
                 click.echo(explain.Explained(document).title)
             rows = [
-                explain.summary(document, each, inputs, str(tier), siblings, tiers)
-                for each in tiers
+                explain.summary(document, each, inputs, given, siblings, tiers) for each in tiers
             ]
             for row in rows:
                 click.echo(str(row))
@@ -90,13 +91,10 @@ def command(
         if nowhere:
             sys.exit(Fatal.exit_code)
         return
-    chosen = explain.top_tiers(tiers)
-    if len(chosen) != 1:
-        raise files.InputError(f"{tier}: {len(tiers)} documents, expected one tier (--all-tiers)")
-    found = [
-        explain.explain(d, chosen[0], inputs, str(tier), namespace, siblings, tiers)
-        for d in documents
-    ]
+    found = []
+    for document in documents:
+        tier = explain.chosen(document, tiers, inputs, given, siblings)
+        found.append(explain.explain(document, tier, inputs, given, namespace, siblings, tiers))
     if output == "json":
         shown = {"workloads": [explain.verdict(each) for each in found]}
         click.echo(json.dumps(shown, indent=2, ensure_ascii=False))

@@ -1,7 +1,7 @@
 """Explain what a workload would get from a tier, by the wiring of `function.pods`."""
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -222,8 +222,46 @@ def _blockers(
         yield Refused(Reason.NAMESPACE_NOT_ALLOWED, text)
 
 
-def top_tiers(tiers: Sequence[Document]) -> list[Document]:
-    """Return the tiers of a file that no other tier in it needs."""
+def distinct(tiers: Iterable[Document]) -> list[Document]:
+    """Return the documents, each once. Raise InputError for two that differ under one name."""
+    found: list[Document] = []
+    for tier in tiers:
+        same = [each for each in found if access.named(each) == access.named(tier)]
+        if tier in same:
+            continue
+        if same:
+            _, namespace, name = access.named(tier)
+            raise InputError(f"{tier['kind']} {namespace}/{name} is given twice, and differs")
+        found.append(tier)
+    return found
+
+
+def chosen(
+    workload: Document,
+    tiers: Sequence[Document],
+    step_input: Input,
+    tier_file: str,
+    siblings: SiblingResources = NO_SIBLINGS,
+) -> Document:
+    """Return the tier that the pods name, else the only one that no other needs.
+
+    Raise InputError where several are left.
+    """
+    deployment = _as_deployment(objects.unwrap(workload) or workload)
+    request = find("explained", deployment, None, step_input, "", siblings)
+    ref = request.ref if request is not None else None
+    named = [tier for tier in tiers if ref and _key(tier) == (ref.namespace, ref.name)]
+    if len(found := named or _top_tiers(tiers)) == 1:
+        return found[0]
+    says = f"the pods name {ref}" if ref else "the pods name none"
+    raise InputError(
+        f"{tier_file}: {len(tiers)} documents, expected one tier, or the one that the pods name "
+        f"({says}); --all-tiers judges each"
+    )
+
+
+def _top_tiers(tiers: Sequence[Document]) -> list[Document]:
+    """Return the tiers that no other one of them needs."""
     needed = {key for tier in tiers for key in _needs(tier)}
     return [tier for tier in tiers if _key(tier) not in needed]
 

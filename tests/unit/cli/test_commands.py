@@ -534,6 +534,31 @@ def test_explain_all_tiers_judges_every_tier(write) -> None:
     assert alone.exit_code == 3, "no tier takes it"
 
 
+def test_explain_takes_the_tier_that_the_pods_name(write) -> None:
+    text = DEPLOYMENT.replace("IMAGE", "vllm/vllm-openai:v0.33.0")
+    noted = (
+        "metadata: {annotations: {modelplane.ai/kv-offload-tier: modelplane-system/TIER}, labels"
+    )
+    tiers = [ROOT / f"example/{name}.yaml" for name in ("lmcache/smallest", "native/smallest")]
+    both = [word for tier in tiers for word in ("--tier", tier)]
+    for options in (both, [*both[2:], *both[:2]], [*both, *both[:2]]):
+        for name, backend in (("smallest", "LMCache"), ("native", "Native")):
+            named = write("d.yaml", text.replace("metadata: {labels", noted.replace("TIER", name)))
+            result = run("explain", named, *options)
+            assert (result.exit_code, f"Wired to {backend} tier" in result.stdout) == (0, True)
+        every = run("explain", named, *options, "--all-tiers").stdout.splitlines()
+        assert len(every) == 2
+    unnamed = write("d.yaml", text)
+    result = run("explain", unnamed, *both)
+    assert (result.exit_code, "the pods name none" in result.stderr) == (2, True)
+    other = write("d.yaml", text.replace("metadata: {labels", noted.replace("TIER", "third")))
+    result = run("explain", other, *both)
+    assert (result.exit_code, "system/third" in result.stderr) == (2, True)
+    differs = write("t.yaml", tiers[0].read_text().replace("sizeGiB: ", "sizeGiB: 1"))
+    result = run("explain", unnamed, *both, "--tier", differs)
+    assert (result.exit_code, "is given twice, and differs" in result.stderr) == (2, True)
+
+
 IN_A_POOL = """
 apiVersion: modelplane.ai/v1alpha1
 kind: KVOffloadTier
