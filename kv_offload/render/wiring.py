@@ -13,6 +13,7 @@ from function.composers.consumer import companions, disaggregation
 from function.composers.consumer.disaggregation import PhaseGroup
 from function.composers.tier_plan import TierPlan
 from function.kube import access, naming, objects
+from function.names import ANNOTATION_TIER
 from function.pods import wire
 from function.pods.gang import LEFT_ALONE
 from function.pods.offload_request import OffloadRequest, find, ignored_annotations_in
@@ -89,6 +90,10 @@ class Wirer:
         ]
         _refuse_disagreement(found)
         answer = WiredManifests(notes=[("", note) for note in disaggregation.notes(_groups(found))])
+        if not any(outcome.request or outcome.refused for outcome in found):
+            answer.notes.append(
+                ("", f"No pod names a tier by {ANNOTATION_TIER}: nothing is wired.")
+            )
         made = [list(_written(outcome)) for outcome in found]
         files = {access.named(each) for written in made for each in written[:-1]}
         for outcome, written in zip(found, made, strict=True):

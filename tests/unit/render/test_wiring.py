@@ -105,6 +105,18 @@ def test_output_wired_again_changes_no_pod(tmp_path: Path) -> None:
     assert twice[2]["spec"] == once[2]["spec"]
 
 
+def test_manifests_without_a_tier_are_noted(tmp_path: Path) -> None:
+    unasked = deployment(namespace="team-a")
+    del unasked["spec"]["template"]["metadata"]["annotations"]
+    for documents in ([SERVICE], [SERVICE, unasked]):
+        result = wire(tmp_path, *documents)
+        assert made(result) == documents
+        assert result.stderr == (
+            "No pod names a tier by modelplane.ai/kv-offload-tier: nothing is wired.\n"
+        )
+    assert "No pod names" not in wire(tmp_path, unasked, deployment(namespace="team-a")).stderr
+
+
 def test_bare_pod_stays_a_pod(tmp_path: Path) -> None:
     template = deployment()["spec"]["template"]
     pod = {"apiVersion": "v1", "kind": "Pod", **template}
