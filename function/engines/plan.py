@@ -195,14 +195,21 @@ def guard(call: EngineCall, scanned: Scan, ours: Iterable[str], engine: Engine) 
     unset = [i for i in scanned.loose if _unset(call.words[i].text, engine.env, engine.more_env)]
     hidden = [i for i in scanned.loose if i not in unset]
     if hidden and not call.opted_in:
-        opt_in = f"{call.closed}; put ${OPT_IN} (unquoted) there"
+        # An array's words, or a function's, are not read: $KV_OFFLOAD_ARGS is not seen among them.
+        listed = any("@" in call.words[i].text or "*" in call.words[i].text for i in hidden)
+        itself = (
+            ", on the engine's own command line: in an array, or among a function's arguments, it "
+            "is not read"
+        )
+        where = itself if listed else ""
+        opt_in = f"{call.closed}; put ${OPT_IN} (unquoted) there{where}"
         closed = [Refused(Reason.ARGS_NOT_PATCHABLE, opt_in)] if call.closed else []
         unread = Refused(
             Reason.ARGS_NOT_PATCHABLE,
             f"word {hidden[0] + 1} of {call.entrypoint}, {_shown(call, hidden[0])}, may hold any "
             f"flag, and the tier's would silently replace one there; {_to_read(call, hidden)}, or, "
             f"where the tier's engines share no blocks, pass ${OPT_IN}, unquoted, in your own "
-            "script",
+            f"script{where if not closed else ''}",
         )
         raise Refused.all_of([unread, *closed])
     for use in scanned.of(*ours):

@@ -106,9 +106,14 @@ def of_any_engine(
 def in_template(refused: Refused, pod: Pod, pods: Sequence[Pod]) -> Refused:
     """Return the refusal with a path from the root, where a gang has several templates."""
     place = pod.template.path
-    if len(pods) < 2 or not refused.path or refused.path.startswith(place):
-        return refused
-    return Refused(refused.reason, refused.message, f"{place}.{refused.path}")
+    return Refused.all_of(
+        [
+            part
+            if len(pods) < 2 or not part.path or part.path.startswith(place)
+            else Refused(part.reason, part.message, f"{place}.{part.path}")
+            for part in refused.parts
+        ]
+    )
 
 
 def _served(engine: Engine, tier: AnyTier, backend: AnyBackend) -> Engine | None:
@@ -134,7 +139,7 @@ def _of_pods(
         try:
             apply(pod, engine, injection, files_name)
         except Refused as refused:
-            here = in_template(refused, pod, pods)
-            message = _BY_HAND.sub("", here.message)
-            found.append(Refused(here.reason, message, here.path))
+            for here in in_template(refused, pod, pods).parts:
+                message = _BY_HAND.sub("", here.message)
+                found.append(Refused(here.reason, message, here.path))
     return found

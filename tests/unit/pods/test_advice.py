@@ -313,3 +313,45 @@ def test_a_gang_is_not_sent_to_a_tier_that_refuses_it():
     assert "Use a tier of backend Mooncake, or vLLM 0.25" in message
     for image, tier in (("v0.33.0", "Mooncake"), ("v0.25.1", "InProcess")):
         assert judged.wired(gang(f"vllm/vllm-openai:{image}", "900Gi"), judged.planned(tier))
+
+
+@pytest.mark.parametrize(
+    ("script", "mended"),
+    [
+        (
+            'ARGS=(--port 8000 $KV_OFFLOAD_ARGS)\nexec vllm serve o/m "${ARGS[@]}"',
+            'ARGS=(--port 8000)\nexec vllm serve o/m "${ARGS[@]}" $KV_OFFLOAD_ARGS',
+        ),
+        (
+            'start() {\nexec vllm serve o/m "$@"\n}\nstart $KV_OFFLOAD_ARGS',
+            'start() {\nexec vllm serve o/m "$@" $KV_OFFLOAD_ARGS\n}\nstart x',
+        ),
+    ],
+)
+@pytest.mark.parametrize("mounted", [True, False])
+def test_a_list_of_words_does_not_pass_the_variable(script, mended, mounted):
+    plan = judged.planned("Native")
+
+    def wired(text):
+        if not mounted:
+            return judged.wired(scripted(NEW_IMAGE, text), plan)
+        named = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "scripts"}}
+        return judged.wired(
+            in_a_config_map(NEW_IMAGE), plan, [{**named, "data": {"start.sh": text}}]
+        )
+
+    with pytest.raises(Refused) as caught:
+        wired(script)
+    message = str(caught.value)
+    assert message.count("in an array, or among a function's arguments, it is not read") == 1
+    assert wired(mended)
+
+
+@pytest.mark.parametrize("tier", ["Native", "NodeServer"])
+def test_problems_are_numbered_once(tier):
+    script = 'start() {\nlocal model="$1"; shift\nexec vllm serve "$model" "$@"\n}\n'
+    script = {"start.sh": f'{script}start "$MODEL" $KV_OFFLOAD_ARGS'}
+    named = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "scripts"}}
+    with pytest.raises(Refused) as caught:
+        judged.wired(in_a_config_map(NEW_IMAGE), judged.planned(tier), [{**named, "data": script}])
+    assert str(caught.value).count(" problems: ") == 1
