@@ -21,7 +21,10 @@ def text() -> str:
             "same commands with the same words plus the new ones; otherwise the pod is refused "
             "(`ArgsNotPatchable`).",
             "",
-            f"`${OPT_IN}`, unquoted in your own script, needs no edit: it is set by environment.",
+            f"`${OPT_IN}`, unquoted in your own script, needs no edit: it is set by environment. "
+            f"Under `set -u` write `${{{OPT_IN}:-}}`: an unwired pod has no such variable. It is "
+            "read among the words of the engine's own command, not in an array, and refused where "
+            "the script changes `IFS` for more than one command: the flags would be one word.",
             "",
             "## Limits",
             "",
