@@ -31,23 +31,31 @@ def apply(
     if program.problem:
         raise Refused(Reason.ARGS_NOT_PATCHABLE, program.problem, template.path)
     place = f"spec.containers[{pod.container.get('name') or pod.index}].command"
-    lost_variables.check(program, injection, place)
-    plans = [kind(engine.name).plan(call, engine, injection) for call in pod.calls]
-    edits = {i: edits for i, plan in enumerate(plans) if (edits := plan.edits())}
-    opted_in = {plan.opt_in() for plan in plans if plan.call.opted_in}
-    if len(opted_in) > 1:
-        raise Refused(
-            Reason.ARGS_NOT_PATCHABLE,
-            f"its engine calls need different ${command.OPT_IN}; start one engine per container",
-            template.path,
-        )
-    for value in opted_in:
-        variable = {"name": command.OPT_IN, "value": value}
-        lost_variables.check(program, Injection("", env=(variable,)), place)
-        injection = replace(injection, env=(*injection.env, variable))
-    volume = _files_volume(injection, files_name) if injection.files else None
-    changes = command.rewrite(program, edits)
     brought = pod.container.get("env") or ()
+    volume = _files_volume(injection, files_name) if injection.files else None
+    try:
+        lost_variables.check(program, injection, place)
+        plans = [kind(engine.name).plan(call, engine, injection) for call in pod.calls]
+        edits = {i: edits for i, plan in enumerate(plans) if (edits := plan.edits())}
+        opted_in = {plan.opt_in() for plan in plans if plan.call.opted_in}
+        if len(opted_in) > 1:
+            raise Refused(
+                Reason.ARGS_NOT_PATCHABLE,
+                f"its engine calls need different ${command.OPT_IN}; "
+                "start one engine per container",
+                template.path,
+            )
+        for value in opted_in:
+            variable = {"name": command.OPT_IN, "value": value}
+            lost_variables.check(program, Injection("", env=(variable,)), place)
+            injection = replace(injection, env=(*injection.env, variable))
+        changes = command.rewrite(program, edits)
+    except Refused as refused:
+        try:  # What its fields are refused for too, so that one round tells every problem.
+            patch.apply(dict(template.body), pod.index, injection, {}, volume, brought)
+        except Refused as more:
+            raise Refused.all_of([*refused.parts, *more.parts]) from None
+        raise
     body = patch.apply(dict(template.body), pod.index, injection, changes, volume, brought)
     return body, plans
 

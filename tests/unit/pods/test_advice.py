@@ -43,6 +43,20 @@ def scripted(image, script, *env):
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "chat"}, "spec": spec}
 
 
+def test_script_and_shared_memory_are_told_in_one_round():
+    plan = judged.planned("Native")
+    manifest = scripted("vllm/vllm-openai:v0.33.0", 'vllm serve m "${ARGS[@]}"')
+    small = {"medium": "Memory", "sizeLimit": "1Gi"}
+    manifest["spec"]["volumes"] = [{"name": "shm", "emptyDir": small}]
+    mounts = [{"name": "shm", "mountPath": "/dev/shm"}]
+    manifest["spec"]["containers"][0]["volumeMounts"] = mounts
+    with pytest.raises(Refused) as caught:
+        judged.wired(manifest, plan)
+    message = str(caught.value)
+    assert "${ARGS[@]}, may hold any flag" in message
+    assert "/dev/shm is limited to 1Gi" in message
+
+
 @pytest.mark.parametrize("tier", ["NodeServer", "Mooncake"])
 def test_image_identity_and_script_are_told_in_one_round(tier):
     plan = judged.planned(tier)
