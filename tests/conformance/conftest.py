@@ -1,10 +1,28 @@
-"""Fixtures of the conformance suite: one service per checker for the whole run."""
+"""Fixtures of the conformance suite: one service per checker for the whole run.
+
+Some tests take a minute and more on a slow machine. There CI runs one of three parts of them, which
+the commit decides (CONFORMANCE_PART=2/3), so that the next commits run the others.
+"""
+
+import os
 
 import pytest
 
 from tests.conformance import clients
 from tests.conformance.envs import environment
 from tests.conformance.node import Node
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "minutes: takes a minute and more on a slow machine")
+
+
+def pytest_collection_modifyitems(config, items):
+    part, parts = map(int, os.environ.get("CONFORMANCE_PART", "1/1").split("/"))
+    slow = [item for item in items if item.get_closest_marker("minutes")]
+    others = [item for at, item in enumerate(slow) if at % parts != part - 1]
+    items[:] = [item for item in items if item not in others]
+    config.hook.pytest_deselected(items=others)
 
 
 @pytest.fixture(scope="session")

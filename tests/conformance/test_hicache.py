@@ -139,6 +139,7 @@ def test_pages_that_other_engines_resolved_are_misses(hicache: HicacheStorage, t
     assert copied.result["steps"] == [{"there": 8, "equal": 8}]
 
 
+@pytest.mark.minutes
 def test_other_weights_in_one_stage_change_the_keys_of_all(
     hicache: HicacheStorage, node, tmp_path
 ) -> None:

@@ -107,6 +107,7 @@ def readers(start: Start, written: Bench) -> Mapping[str, Pod]:
     }
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("level", LEVELS)
 def test_agent_reads_blocks_of_another_agent(
     readers: Mapping[str, Pod], written: Bench, level: str

@@ -77,6 +77,7 @@ def start(node, engines):
         pod.close()
 
 
+@pytest.mark.minutes
 def test_lower_levels_serve_hits_after_a_restart(node, redis, start):
     agent = start()
     first = bench(agent, AGENT)
@@ -101,6 +102,7 @@ def test_lower_levels_serve_hits_after_a_restart(node, redis, start):
     elsewhere.stop()
 
 
+@pytest.mark.minutes
 def test_evictor_removals_are_misses_for_the_server(node, redis, start):
     """It counts what the server wrote; what it removes is a miss, and stored again."""
     agent = start()
@@ -145,6 +147,7 @@ def await_count(count: Callable[[], int], good: Callable[[int], bool]) -> int:
     return found
 
 
+@pytest.mark.minutes
 def test_hits_survive_a_restart_of_redis(redis, start):
     """It comes back empty after two seconds, at the same address."""
     agent = start()
@@ -157,6 +160,7 @@ def test_hits_survive_a_restart_of_redis(redis, start):
     agent.stop()
 
 
+@pytest.mark.minutes
 def test_agent_started_before_its_redis_serves_hits(node, start):
     node.secrets["kv-offload-redis"] = {"password": PASSWORD}
     late = copy.deepcopy(REDIS)
@@ -171,6 +175,7 @@ def test_agent_started_before_its_redis_serves_hits(node, start):
         assert bench(agent, AGENT).cold_hits == [4, 4]
 
 
+@pytest.mark.minutes
 def test_upstream_keys_hold_only_the_model_string(start):
     """Why our connector names the identity too: upstream's key has no layout in it, and the wrong
     bytes come back.

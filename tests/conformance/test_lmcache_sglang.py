@@ -94,6 +94,7 @@ def test_only_the_same_identity_finds_the_blocks(agent, tmp_path) -> None:
     ]
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("requirement", ["lmcache==0.5.4", "lmcache==0.5.5", OWN])
 def test_older_client_names_identity_and_digest(requirement: str, tmp_path) -> None:
     text = tmp_path / "cache.py"

@@ -55,6 +55,7 @@ def running(node, engines, tmp_path: Path) -> Iterator[Available]:
         pool.close()
 
 
+@pytest.mark.minutes
 def test_killed_leader_loses_no_block(running: Available):
     client, masters = running.client, running.masters
     leader = next(master for master in masters if master.ready)
@@ -79,6 +80,7 @@ def leader_of(members: list[Pod]) -> Pod:
     return last
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("how", ["is killed", "hangs"])
 def test_etcd_that_goes_loses_no_block(running: Available, how: str):
     """The member that leads, then all at once."""

@@ -40,6 +40,7 @@ def test_stores_wait_for_their_master_and_nothing_restarts(pool):
     assert segment.startswith(f"{store.address}:"), "others could not reach it under that name"
 
 
+@pytest.mark.minutes
 def test_blocks_survive_a_rollout_and_engines_the_loss_of_the_master(pool, tmp_path):
     master = pool.master()
     pool.lead(master)

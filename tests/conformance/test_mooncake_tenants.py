@@ -42,6 +42,7 @@ def shares(pool, master):
     return {row["tenant_id"]: row["requested_quota_bytes"] for row in rows}
 
 
+@pytest.mark.minutes
 def test_namespace_at_its_quota_evicts_only_its_own_blocks(pool, tmp_path):
     master = pool.master()
     pool.lead(master)

@@ -26,6 +26,7 @@ def test_without_a_local_hostname_every_write_fails(pool, tmp_path):
     assert (did.ok, did.failed) == (0, 4), "ready by its own probe, and of no use"
 
 
+@pytest.mark.minutes
 def test_without_a_drain_a_rollout_loses_what_a_store_holds(pool, tmp_path):
     pool.lead(pool.master())
     stores = pool.stores(2)

@@ -40,6 +40,7 @@ def until_written(client: Client, folder: Path) -> str:
     raise TimeoutError(f"of {3 * MANY} blocks not {WRITTEN} on disk: {sorted(folder.rglob('*'))}")
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("pool", [EXAMPLES / "ssd.yaml"], indirect=True, ids=["ssd"])
 def test_blocks_reach_the_disk_and_survive_the_store(pool, tmp_path):
     """One store, so that the drain has nowhere to go: what is on its disk comes back with it."""

@@ -154,6 +154,7 @@ def test_damaged_files_are_misses_of_vllms_own_level(tmp_path):
     assert done.stderr.count("1 damaged files were removed") == len(said)
 
 
+@pytest.mark.minutes
 def test_bucket_that_hangs_holds_no_lookup(node, tmp_path):
     """vLLM's own level and NIXL's own client: the first lookup waits for the two tries of a wave of
     requests, the next ones for nothing, and nothing is stored meanwhile."""
@@ -274,6 +275,7 @@ def io(way: str, folder: Path, count: int) -> str:
     return done.stdout
 
 
+@pytest.mark.minutes
 def test_the_evictor_bounds_what_vllm_wrote(node, engines):
     """What is gone is a miss, what is there is whole, and vLLM writes again where it was."""
     manifests = render(EXAMPLES / "shared.yaml", EXAMPLES / "required")
