@@ -1,14 +1,15 @@
 """The engine that a backend judges: what its pods say, and what depends on the tier."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 from packaging.version import Version
 
 from function.api.base import present
 from function.api.packages import PACKAGES
-from function.command.model import Word
+from function.command.model import EngineCall, Word, in_order
 from function.contract.accelerators.detect import is_arm64, of_pod
 from function.contract.accelerators.kinds import CUDA, NAMES, NOT_SHOWN, Accelerator
 from function.contract.accelerators.serving import Served
@@ -31,6 +32,9 @@ from function.reasons import Reason
 from function.workloads import containers
 from function.workloads.model import DECODE, SERVE, UNIFIED, Template
 from function.workloads.roles import ROLE_LABEL, phase_by_label
+
+# Different starts of one script that are compared.
+_MOST_STARTS = 16
 
 
 def engine_of(
@@ -58,11 +62,11 @@ def engine_of(
         declared = f"{consumer_namespace or 'cluster:' + request.remote_namespace}/{declared}"
     own = kind(engine.name)
     connectors = own.connectors(engine.flags)
-    cache_identity = identity(
+    judged = partial(
+        identity,
         first.template.body,
         first.container or {"image": engine.image},  # Ray Serve's, in the cluster's pods
         engine=engine.name,
-        flags=engine.flags,
         version=engine.own_version,
         hidden=_hidden_flags(engine_request, env, more),
         unread=lambda: _unread(engine_request),
@@ -78,6 +82,9 @@ def engine_of(
             assumed={**backend.assumes(tier, engine.name), **events.assumes(tier, engine.name)},
         ),
     )
+    cache_identity = judged(flags=engine.flags)
+    if len(first.program.calls) > 1:
+        cache_identity = _of_all_starts(cache_identity, first.program.calls, judged)
     phase, by_label = _phase(engine, first.template, described.pairs_phases, request)
     engine = replace(
         engine,
@@ -107,6 +114,37 @@ def engine_of(
         gpus, copies = _gpus_of_a_pod(engine_request), _most_copies(engine_request)
         engine = replace(engine, pod_gpus=gpus, copies=copies)
     return engine, cache_identity
+
+
+def _of_all_starts(
+    found: Identity, calls: Sequence[EngineCall], judged: Callable[..., Identity]
+) -> Identity:
+    """Return the identity, unknown where the starts of one script would have different ones.
+
+    They are told apart when the script runs: by the GPU that it finds, say.
+    """
+    name = calls[0].engine
+    read = (kind(name).read(call) for call in calls if call.engine == name)
+    starts = list({str(flags): flags for flags in read}.values())
+    first, differ = judged(flags=starts[0]), set[str]()
+    for flags in starts[1:_MOST_STARTS]:
+        other = judged(flags=flags)
+        if found.known and not other.known:
+            return replace(found, known=False, unknown=other.unknown, advice=other.advice)
+        differ |= {fact for fact, _ in set(first.facts) ^ set(other.facts)}
+    if any(call.engine != name for call in calls):
+        differ.add("engine")
+    if not differ and len(starts) <= _MOST_STARTS:
+        return found
+    which = f"which of more than {_MOST_STARTS} different starts of the script runs"
+    if differ:
+        which = f"which start of the script runs: they differ in {in_order(sorted(differ))}"
+    texts = [which, *([found.unknown] if not found.known else [])]
+    advice = (
+        f"{found.advice} Start the engine in one place of the script, and give what differs by a "
+        "variable of the container's env."
+    )
+    return replace(found, known=False, unknown=", ".join(texts), advice=advice)
 
 
 def _gpus_of_a_pod(engine_request: EngineRequest) -> int:

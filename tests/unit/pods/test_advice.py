@@ -369,3 +369,44 @@ def test_problems_are_numbered_once(tier):
     with pytest.raises(Refused) as caught:
         judged.wired(in_a_config_map(NEW_IMAGE), judged.planned(tier), [{**named, "data": script}])
     assert str(caught.value).count(" problems: ") == 1
+
+
+BRANCHES = "if test -e /dev/a; then vllm serve {}; else vllm serve {}; fi"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        ("org/a", "org/b", "they differ in model"),
+        ("m --dtype float16", "m", "they differ in --dtype"),
+        ("m", "m --kv-cache-dtype=fp8 --port 1", "they differ in --kv-cache-dtype"),
+        ("m", "m --dtype $DTYPE", "--dtype"),
+    ],
+)
+def test_starts_that_make_other_blocks_have_no_identity(one, other, said):
+    manifest = scripted("vllm/vllm-openai:v0.33.0", BRANCHES.format(one, other))
+    with pytest.raises(Refused) as caught:
+        judged.wired(manifest, judged.planned("NodeServer"))
+    assert said in str(caught.value)
+    # Memory of one pod is nobody else's.
+    assert judged.wired(manifest, judged.planned("Native"))
+    # As the advice says: one start, and what differs from the env.
+    env = [{"name": "MODEL", "value": "org/a"}, {"name": "DTYPE", "value": "float16"}]
+    mended = "vllm serve $MODEL --dtype $DTYPE"
+    assert judged.wired(
+        scripted("vllm/vllm-openai:v0.33.0", mended, *env), judged.planned("NodeServer")
+    )
+
+
+def test_more_starts_than_are_compared_have_no_identity():
+    cases = " ".join(f"{n}) vllm serve m --port {n} ;;" for n in range(17))
+    manifest = scripted("vllm/vllm-openai:v0.33.0", f"case $A in {cases} esac")
+    with pytest.raises(Refused) as caught:
+        judged.wired(manifest, judged.planned("NodeServer"))
+    assert "which of more than 16 different starts" in str(caught.value)
+
+
+def test_starts_that_differ_in_a_port_have_one_identity():
+    script = BRANCHES.format("m --port 1", "m --port 2")
+    manifest = scripted("vllm/vllm-openai:v0.33.0", script)
+    assert judged.wired(manifest, judged.planned("NodeServer"))
