@@ -177,8 +177,10 @@ _MODEL_SOURCES: dict[tuple[str, str], Steps] = {
 # Kinds whose pods are made of something else, and where to write the engine instead.
 _KSERVE = (
     "KServe makes the pods of {} from a ServingRuntime and an InferenceService together, so they "
-    "cannot be wired. Write the engine under spec.predictor.containers of the InferenceService, "
-    "and its annotations under spec.predictor.annotations."
+    "cannot be wired. Write the engine under spec.predictor.containers of the InferenceService (a "
+    "release of vllm/vllm-openai or lmsysorg/sglang with the model in args: what "
+    "kserve/huggingfaceserver holds is not known), and its annotations under "
+    "spec.predictor.annotations."
 )
 _ELSEWHERE: dict[tuple[str, str], tuple[Steps, str]] = {
     ("serving.kserve.io", "InferenceService"): (
