@@ -30,10 +30,13 @@ FIELDS = Table(KnativeField, "knative", "fields")
 
 
 def notes(manifest: Json, before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a note where wiring a pod template adds what Knative takes only by a feature flag."""
+    """Return a note where wiring a pod template adds what Knative takes only by a feature flag.
+
+    `manifest`: of KIND, KServe's or another project's.
+    """
     kserve = str(manifest.get("apiVersion")).startswith("serving.kserve.io/")
     mode = access.text(manifest, "metadata", "annotations", _MODE)
-    if not kserve or manifest.get("kind") != KIND or mode in _OTHER_MODES:
+    if not kserve or mode in _OTHER_MODES:
         return ()
     added = [field for field in FIELDS if _count(after, field.path) > _count(before, field.path)]
     flags = list(dict.fromkeys(field.flag for field in added if field.flag))

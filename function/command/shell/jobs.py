@@ -213,7 +213,7 @@ def _waits(
     `last`: `$!` is the job behind it. `again`: the statement may stand before it.
     """
     behind = _behind(node)
-    others = [each for each in behind[1:] if each.type == "&"]
+    next_job = next((each.start for each in behind[1:] if each.type == "&"), None)
     for each in _siblings(node) if again else behind:
         if until is not None and each.start >= until:
             break
@@ -222,7 +222,8 @@ def _waits(
             lead = lead.children[0]
         if lead.type != "command" or script.name(lead) != "wait" or _is_background(each):
             continue
-        newest = last and each in behind and not any(other.start < each.start for other in others)
+        newest = last and each.start > node.start
+        newest = newest and (next_job is None or each.start < next_job)
         if all(_is_job(script.slice(w), names, newest) for w in lead.all("argument")):
             return True
     return False
