@@ -13,11 +13,19 @@ from function.contract.backend import AnyBackend, AnyTier, Description
 from function.contract.engine import BY, Engine
 from function.contract.injection import Injection, Json
 from function.contract.versions import undeclared_versions
-from function.engines import config_file, ranks
+from function.engines import config_file
 from function.engines.plan import FlagPlan
 from function.engines.registry import kind
 from function.kube import access, objects
-from function.pods import events, knative, next_problems, other_injectors, patch, tolerated
+from function.pods import (
+    events,
+    knative,
+    next_problems,
+    other_injectors,
+    patch,
+    ray_copies,
+    tolerated,
+)
 from function.pods import record as records
 from function.pods.engine import engine_of
 from function.pods.gang import EngineRequest, Pod
@@ -238,7 +246,7 @@ def _wire_engine(
         for pod in pods
         if pod.program.problem
     ]
-    problems += _several_models(pods) if len(pods) > 1 else []
+    problems += ray_copies.several_models(pods) if len(pods) > 1 else []
     problems += (_at_once(pod) for pod in pods if pod.program.at_once)
     problems += _unread_files(pods)
     seen = events.with_event_flags(tier, engine, backend.assumes(tier, engine.name))
@@ -256,7 +264,7 @@ def _wire_engine(
         )
         injection = _without_load_failure_policy(injection, engine)
         if engine.copies != 1:
-            _ports_of_copies(engine, injection)
+            ray_copies.check_ports(engine, injection)
         injection, unlocked = _without_ineffective_capabilities(injection, pods)
     except Refused as refused:
         later: list[Refused] = []
@@ -295,7 +303,7 @@ def _wire_engine(
         *published,
         *unlocked,
         *_hidden_paths(pods, injection),
-        *(_unknown_copies(engine, injection) if engine.copies is None else ()),
+        *(ray_copies.unknown(engine, injection) if engine.copies is None else ()),
         *_unwired_containers(pods),
         *_notes(plans),
     ]
@@ -322,18 +330,6 @@ def _unseen(engine_request: EngineRequest) -> Refused:
         "no command here starts an engine that can be seen, so that nothing could be given the "
         f"tier's connector; {way_out}",
     )
-
-
-def _several_models(pods: Sequence[Pod]) -> list[Refused]:
-    """Return the refusal of several models in one Ray cluster: what its pods get is for one."""
-    entries = [pod.template.path for pod in pods if pod.template.kind == SERVE]
-    if len(entries) < 2:
-        return []
-    message = (
-        f"it is one of {len(entries)} models in one Ray cluster, which may share a pod, and what "
-        "the pods get is for one. Give each model a RayService of its own"
-    )
-    return [Refused(Reason.ENGINE_UNSUPPORTED, message, entries[1])]
 
 
 def _at_once(pod: Pod) -> Refused:
@@ -445,31 +441,6 @@ def _unwired_containers(pods: Iterable[Pod]) -> list[str]:
             for name in pod.other_engine_containers
         )
     )
-
-
-def _unknown_copies(engine: Engine, injection: Injection) -> list[str]:
-    """Return a note where the memory is for one engine, and Ray Serve may start more in a pod."""
-    memory = injection.memory_bytes or injection.storage_bytes or injection.shm
-    if engine.pod_gpus or not memory:
-        return []
-    return [
-        "how many engines Ray Serve starts in one pod is not known, and the memory is for one: set "
-        "deployment_config.num_replicas (or autoscaling_config.max_replicas), or "
-        "rayStartParams.num-gpus"
-    ]
-
-
-def _ports_of_copies(engine: Engine, injection: Injection) -> None:
-    """Raise Refused where several engines of Ray Serve in one pod would listen at one port."""
-    several = ranks.engines(engine) > ranks.replicas(engine)
-    if injection.ports and (several or (engine.copies is None and not engine.pod_gpus)):
-        port = injection.ports[0]
-        raise Refused(
-            Reason.ENGINE_UNSUPPORTED,
-            "Ray Serve may start several engines in one pod, and each would listen at port "
-            f"{port['containerPort']} ({port['name']}). Set deployment_config.num_replicas to 1, "
-            "give a pod the GPUs of one engine, or use a tier without ports in engines",
-        )
 
 
 def _hidden_paths(pods: Iterable[Pod], injection: Injection) -> list[str]:
