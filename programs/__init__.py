@@ -11,7 +11,7 @@ from posixpath import dirname, join, normpath
 
 _IMPORT = re.compile(r"^(?:import|from) [^.].*\n", re.MULTILINE)
 _OURS = re.compile(r"^from \.(\.*)(\S+) import ", re.MULTILINE)
-_BLOCK = re.compile(r"\n(?:from \..*\n)+")
+_BLOCK = re.compile(r"\n(?:from \.[^(\n]*(?:\([^)]*\))?\n)+")
 
 
 @cache

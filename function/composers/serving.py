@@ -78,9 +78,14 @@ _SAID = {
         "it looks prompts up and nothing is ever written. See its log, whether the store is there,"
         " of the same release line and not full, and whether prompts are longer than a chunk"
     ),
+    ("Silent", "NoTransfers"): (
+        "prompts are computed and nothing is handed from prefill to decode. See whether the router"
+        " sends requests through both, and whether prompts are longer than a block"
+    ),
     ("NeverRead", ""): (
-        "blocks are written and none is found, although prompts repeat in its own cache. Compare"
-        " the cache identity and PYTHONHASHSEED of the engines, and whether the store evicts early."
+        "blocks are written and none is found (vllm:external_prefix_cache_hits_total stands still),"
+        " although prompts repeat in its own cache. See whether the memory is too small for what"
+        " repeats (evictions), and, of several engines, whether all have one cache identity."
         " Prompts that share only a short beginning, which never leaves that cache, look the same"
     ),
     ("NeverRead", "HitsStopped"): (

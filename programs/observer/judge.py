@@ -9,6 +9,7 @@ canary alone: counters do not show it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .pages import Page
@@ -24,6 +25,7 @@ BAD = STATES[:5]
 NOT_CACHING = "PrefixCachingOff"  # the engine was started without prefix caching
 NO_LOOKUPS = "NoLookups"  # prompts were computed, and none was looked up in the tier
 NO_WRITES = "NoWrites"  # looked up, and nothing written
+NO_TRANSFERS = "NoTransfers"  # a pair of prefill and decode hands nothing over
 HITS_STOPPED = "HitsStopped"  # it had hits, and has none any more
 NO_METRICS = "NoMetrics"  # it answers, without metrics of an engine
 
@@ -98,6 +100,19 @@ def judge(
     uncounted = lmcache and page.kind == "SGLang" and memory.hit < 0
     state, cause = _state(memory, page, now, grown, known and not pairs, pairs or uncounted)
     return replace(memory, state=state, cause=cause, missed=0)
+
+
+def transfer_nothing(memories: Sequence[Memory]) -> bool:
+    """Return whether the engines of a model that pair prefill and decode hand nothing over.
+
+    One alone does not show it: only decode engines count what they take, and prefill engines look
+    up as they do.
+    """
+    counting = [memory for memory in memories if "writes" in dict(memory.numbers)]
+    looked_up = sum(memory.unwritten for memory in counting)
+    known = bool(counting) and all(memory.state in (STORING, IDLE) for memory in memories)
+    is_new = not any(memory.written or memory.hit >= 0 for memory in memories)
+    return known and is_new and looked_up >= LOOKED_UP
 
 
 def _counted(before: Memory, page: Page, now: float) -> tuple[Memory, dict[str, float]]:

@@ -23,7 +23,7 @@ from .canary import LONGEST_ANSWER, TOKENS, TOP, parsed_answer
 from .cluster import ACCOUNT, ConfigMap, Json, Refused, addresses, complete, fetch
 from .judge import MISSED, WRONG_BLOCKS, Memory, judge
 from .pages import UNASKED, Page
-from .report import ENOUGH, Engine, report, restored, share, text
+from .report import ENOUGH, Engine, report, restored, share, text, with_silent_pairs
 from .turns import Canary, Heard, Place, Request, Target
 
 SPACING = 60.0  # seconds between two writes, at least
@@ -122,6 +122,8 @@ class Observer:
                 kept.pop(place, None)
             self.slow.discard(place)
         found = [engine for engine, _ in self.engines.values()]
+        if self.config.get("pairs"):
+            found = with_silent_pairs(found)
         if self.canary is not None:
             found = self._with_canary(self.canary, found, now)
         self.document = report(found, self.document, self.shares)

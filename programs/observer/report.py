@@ -9,10 +9,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from .judge import BAD, HITTING, IDLE, STATES, STORING, WRONG_BLOCKS, Memory
+from .judge import (
+    BAD,
+    HITTING,
+    IDLE,
+    NO_TRANSFERS,
+    SILENT,
+    STATES,
+    STORING,
+    WRONG_BLOCKS,
+    Memory,
+    transfer_nothing,
+)
 
 Document = dict[str, Any]
 FORMAT = 1
@@ -39,6 +50,20 @@ class Engine:
     model: str
     memory: Memory
     canary: str = ""
+
+
+def with_silent_pairs(engines: list[Engine]) -> list[Engine]:
+    """Return the engines; those with traffic of a model that hands nothing over are silent."""
+    models: dict[tuple[str, str], list[Memory]] = {}
+    for one in engines:
+        models.setdefault((one.namespace, one.model), []).append(one.memory)
+    off = {model for model, memories in models.items() if transfer_nothing(memories)}
+    return [
+        replace(one, memory=replace(one.memory, state=SILENT, cause=NO_TRANSFERS))
+        if (one.namespace, one.model) in off and one.memory.state == STORING
+        else one
+        for one in engines
+    ]
 
 
 def report(engines: Iterable[Engine], before: Document, shares: dict[str, str]) -> Document:

@@ -314,6 +314,23 @@ def test_a_part_that_is_not_read_has_written_nothing(monkeypatch: pytest.MonkeyP
     assert [row["cause"] for row in found["models"]] == ["NoWrites"]
 
 
+@pytest.mark.parametrize(("transferred", "state"), [(0, "Silent"), (1, "Storing")])
+def test_a_pair_that_hands_nothing_over_is_silent(
+    monkeypatch: pytest.MonkeyPatch, transferred: int, state: str
+) -> None:
+    """Prefill engines never take blocks: a pair is judged by all of its engines."""
+    world = World(monkeypatch, pairs=True)
+    world.hosts = {"engines": ["10.0.0.1", "10.0.0.2"]}
+    for number in range(1, 12):
+        tokens = 1_000 * number
+        world.pages["10.0.0.1"] = vllm(prompt=tokens, lookups=tokens, writes=0)
+        world.pages["10.0.0.2"] = vllm(prompt=tokens, lookups=tokens, writes=transferred * number)
+        found = world.rounds()
+        assert found["state"] == (state if 2 * tokens >= 20_000 else "Storing")
+    causes = [row.get("cause") for row in found["models"]]
+    assert causes == (["NoTransfers"] if state == "Silent" else [None])
+
+
 # What answers as the tier's own process -> the state of an SGLang whose hits have no source.
 PROCESSES = {
     "lmcache_mp_num_finished_stores_total 5\n": "Storing",
