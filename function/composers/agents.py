@@ -26,6 +26,8 @@ _COUNTS = (
     ("desiredNumberScheduled", "numberReady", "updatedNumberScheduled"),
     ("replicas", "readyReplicas", "updatedReplicas"),
 )
+# In a message: pods that the cluster does not create.
+MISSING = "not exist"
 _CREATED = "currentNumberScheduled"
 # An autoscaler plans with a node that it has not seen yet.
 _FROM_ZERO = (
@@ -67,6 +69,8 @@ class Agents:
             if part.role != AGENTS:
                 continue
             new = is_current(call, part)
+            absent = _absent(call, part)
+            missing += absent
             for fields in _COUNTS:
                 found, *counts = (call.observed_value(part.key, *_STATUS, f) for f in fields)
                 reported = reported or isinstance(found, int)
@@ -75,15 +79,12 @@ class Agents:
                     updated = wanted  # it does not report that its pods are current
                 current += max(0, updated + up - wanted) if new else 0
                 at_once = max(1, needed(policy.max_unavailable, wanted))
-                if policy.type == "RollingUpdate" and 0 < updated < wanted:
+                # A pod that the cluster does not create is no old one.
+                if policy.type == "RollingUpdate" and 0 < updated < wanted - absent:
                     up = min(up, max(0, wanted - at_once))
                     rounds = max(rounds, -(-wanted // at_once))
                 desired += wanted
                 ready += up
-            created = call.observed_value(part.key, *_STATUS, _CREATED)
-            if isinstance(created, int):
-                total = call.observed_value(part.key, *_STATUS, _COUNTS[0][0])
-                missing += max(0, _count(total) - _count(created))
             misplaced += _count(call.observed_value(part.key, *_STATUS, "numberMisscheduled"))
         return cls(desired, ready, misplaced, reported, missing, current, rounds)
 
@@ -124,6 +125,13 @@ class Agents:
     def updating(self, readiness: Readiness) -> bool:
         """Return whether fewer run the current template than the tier asks for."""
         return self.updated < needed(readiness.min_available, self.desired)
+
+
+def _absent(call: Call, part: Part) -> int:
+    """Return on how many nodes the cluster has not created an agent that belongs there."""
+    created = call.observed_value(part.key, *_STATUS, _CREATED)
+    wanted = call.observed_value(part.key, *_STATUS, _COUNTS[0][0])
+    return max(0, _count(wanted) - _count(created)) if isinstance(created, int) else 0
 
 
 def needed(min_available: int | str, desired: int) -> int:
@@ -205,7 +213,7 @@ def _refused(agents: Agents, description: Description) -> str:
     """Return what keeps a cluster from creating pods; no status of a DaemonSet holds it."""
     hints = "; ".join([*description.startup_hints, *_of_refusal(description)])
     return (
-        f" {agents.missing_text} not exist. If it stays so, the cluster refuses to"
+        f" {agents.missing_text} {MISSING}. If it stays so, the cluster refuses to"
         f" create them; usual causes: {hints}. The events of the agents'"
         " DaemonSet say which (FailedCreate)."
     )

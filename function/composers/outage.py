@@ -14,7 +14,7 @@ from function.kube import access
 # How much of what the cluster said is quoted, for each part.
 MAX_QUOTED = 512
 
-_BEGIN = "Not seen since "
+_BEGIN = "Looks fail since "
 
 
 def not_observed(call: Call, kind: str, keys: Iterable[str], cluster: str) -> Condition | None:
@@ -27,8 +27,9 @@ def not_observed(call: Call, kind: str, keys: Iterable[str], cluster: str) -> Co
         since, key = found[0]
         message = (
             f"{_BEGIN}{since}: {key}: {call.refused_write(key)[:MAX_QUOTED]}."
-            " What the status repeats is as old. Check the API server and the kubeconfig of"
-            f" InferenceCluster {cluster}."
+            " What the status repeats is older: by up to the provider's --poll (10 minutes). Check"
+            f" the API server of InferenceCluster {cluster}, and the kubeconfig in the Secret that"
+            f" ClusterProviderConfig {call.observed_provider_config()} names."
         )
     return Condition(kind, UNKNOWN, REASON_NOT_OBSERVED, message)
 

@@ -1,6 +1,6 @@
 """Refuse changes of settings that running pods do not survive; keep them in the status."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -51,6 +51,22 @@ def problems(call: Call, plan: TierPlan, users: Collection[Consumer]) -> list[Pr
     """Return every setting of the spec that cannot replace the one in force."""
     found = changed(kept(call), plan, _used(users))
     return [problem for row, problem in found if row.always or users]
+
+
+def reminded(call: Call, problems: Iterable[Problem]) -> list[Problem]:
+    """Return problems of a spec; those of another kind with a pinned setting say what it was.
+
+    Who mended the value alone would be refused once more.
+    """
+    before = kept(call)
+    return [_reminded(each, before.get(each.path, "")) for each in problems]
+
+
+def _reminded(problem: Problem, was: str) -> Problem:
+    if not was or problem.message.startswith("cannot "):
+        return problem
+    said = f"{problem.message}. It was {was}, and cannot change while consumers use the tier"
+    return Problem(problem.path, said)
 
 
 def kept(call: Call) -> dict[str, str]:

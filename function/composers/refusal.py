@@ -7,6 +7,9 @@ from function.edge.answer import FALSE, UNKNOWN, Answer, Condition
 from function.edge.request import Call
 from function.problems import Problem
 
+# In the message of a fatal, which core repeats.
+KEPT = "is not valid; what runs is kept: "
+
 
 def refused(
     call: Call,
@@ -23,7 +26,9 @@ def refused(
     """
     message = "; ".join(str(problem) for problem in sorted(problems))
     conditions = [Condition(CONDITION_ACCEPTED, FALSE, REASON_INVALID, message)]
-    conditions += [Condition(condition, UNKNOWN, REASON_INVALID) for condition in unknown]
     runs = runs or call.anything_observed
-    kept = f"the {what} is not valid; what runs is kept: {message}"
+    late = f"Not looked at while the {what} is not valid: see Accepted."
+    late += " What runs is kept." if runs else ""
+    conditions += [Condition(condition, UNKNOWN, REASON_INVALID, late) for condition in unknown]
+    kept = f"the {what} {KEPT}{message}"
     return Answer(conditions=conditions, ready=False, fatal=kept if runs else "")

@@ -130,6 +130,7 @@ def refuse(call: Call, problems: Iterable[Problem]) -> Answer:
     Engines may run where nothing is composed.
     """
     runs = bool(call.composite_value("status", "pinned"))
+    problems = pinned.reminded(call, problems)
     answer = refused(call, "tier", problems, c.TIER_CONDITIONS[1:], runs=runs)
     answer.conditions += serving.unjudged(call)
     return answer
@@ -156,9 +157,7 @@ class _TierComposer:
         self.require()
         problems = self.refused_change() + self.left_fleet()
         if problems:
-            answer = refuse(self.call, problems)
-            answer.requirements = self.answer.requirements
-            return answer
+            return self.refuse_edit(problems)
         self.resolve_cluster()
         self.accept()
         if self.provider_config:
@@ -169,6 +168,22 @@ class _TierComposer:
         self.write_status()
         self.choose_ttl()
         return self.answer
+
+    def refuse_edit(self, problems: Iterable[Problem]) -> Answer:
+        """Refuse a change of what runs; conditions go on about that, where the parts are its own.
+
+        An edit may wait for days: agents that fail meanwhile must show.
+        """
+        answer = refuse(self.call, problems)
+        answer.requirements = self.answer.requirements
+        if not all(self.call.is_observed(part.key) for part in self.plan.parts):
+            return answer
+        self.resolve_cluster()
+        if self.provider_config:
+            self.compose_parts()
+        self.derive_conditions()
+        answer.conditions = [*answer.conditions[:1], *map(_as_it_runs, self.answer.conditions)]
+        return answer
 
     def require(self) -> None:
         self.answer.requirements = {
@@ -402,6 +417,13 @@ class _TierComposer:
         settled = self.answer.ready and not unresolved and not rolls and self.serving.settled
         resolved = self.answer.conditions[1].status == TRUE
         self.answer.ttl = TTL_WITH_REQUIREMENTS if settled and resolved else TTL_UNSETTLED
+
+
+def _as_it_runs(condition: Condition) -> Condition:
+    """Return a condition of what runs where nothing of it is replaced."""
+    if condition.reason != c.REASON_UPDATING:
+        return condition
+    return Condition(condition.type, condition.status, c.REASON_READY)
 
 
 def published(tier: AnyTier, asked: Events) -> Json:

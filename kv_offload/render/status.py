@@ -1,5 +1,6 @@
 """The state of tiers and their consumers, from documents of a control plane."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -8,14 +9,18 @@ from typing import Any
 from function import names
 from function.api.tier import TierSpec
 from function.composers import usage
+from function.composers.agents import MISSING
 from function.composers.conditions import (
     CONDITION_AGENTS,
     CONDITION_CONTROL_PLANE,
     CONDITION_ROLLED_OUT,
     CONDITION_SERVING,
+    REASON_INVALID,
+    REASON_NOT_OBSERVED,
     TIER_CONDITIONS,
 )
 from function.composers.consumer.composer import CONDITION
+from function.composers.refusal import KEPT
 from function.composers.rollout import Progress, reference
 from function.composers.serving import CONSUMER_CONDITION
 from function.composers.waves import State
@@ -33,18 +38,20 @@ _CHOSEN = frozenset({Reason.TURNED_OFF, Reason.NOT_REQUESTED})
 _RESPONSIVE = "Responsive"
 # A fleet's edit that goes its way.
 _MOVES = frozenset({State.PROGRESSING, State.PAUSED})
+_NAMED = re.compile(r"KVOffloadTier ([\w.-]+)/([\w-]+(?:\.[\w-]+)*)", re.ASCII)
 # Core's own come last: they only repeat what ours say.
 _ORDER = (*TIER_CONDITIONS, "Synced", "Ready")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A condition that is not True, and what to type next."""
+    """A condition that is not True, since when, and what to type next."""
 
     condition: str
     status: str
     reason: str
     message: str
+    since: str
     look: str
 
 
@@ -87,8 +94,9 @@ class TierState:
 class ConsumerState:
     """One composite with our condition. `tiers`: those that it uses, by its Usages.
 
-    `chosen`: not wired, since its users turned it off or no longer ask. `stale`: why the condition
-    may be of an older spec, "" where it is not. `serving`: why its engines do not use the tier.
+    `named`: the tier that its message names, "" for none. `chosen`: not wired, since its users
+    turned it off or no longer ask. `stale`: why the condition may be of an older spec, "" where it
+    is not. `serving`: why its engines do not use the tier.
     """
 
     context: str
@@ -96,6 +104,7 @@ class ConsumerState:
     namespace: str
     name: str
     tiers: tuple[str, ...]
+    named: str
     wired: bool
     chosen: bool
     reason: str
@@ -171,9 +180,14 @@ def status(documents: Sequence[Document], only: str = "", context: str = "") -> 
         _consumer(d, c, used, context) for d in documents if (c := access.condition(d, CONDITION))
     ]
     if only:
+        others = {t.reference for t in found if only not in _called(t)}
         found = [t for t in found if only in _called(t)]
         kept = {t.reference for t in found}
-        consumers = [c for c in consumers if kept & set(c.tiers) or _may_be_refused(c)]
+        consumers = [
+            c
+            for c in consumers
+            if kept & {*c.tiers, c.named} or (_may_be_refused(c) and c.named not in others)
+        ]
     return Status(
         tuple(sorted(found, key=lambda t: (t.namespace, t.fleet or t.name, bool(t.fleet), t.name))),
         tuple(sorted(consumers, key=lambda c: (c.namespace, c.kind, c.name))),
@@ -232,6 +246,7 @@ def _problems(document: Document) -> Iterator[Problem]:
     said = {str(c.get("type")): c for c in _conditions(document)}
     said.pop(_RESPONSIVE, None)
     said = {kind: each for kind, each in said.items() if not _is_note(each)}
+    said = {kind: each for kind, each in said.items() if not _is_echo(each)}
     ordered = [*(kind for kind in _ORDER if kind in said), *sorted(set(said) - set(_ORDER))]
     wrong = [said[kind] for kind in ordered if said[kind].get("status") != "True"]
     if "Ready" not in said:
@@ -240,14 +255,28 @@ def _problems(document: Document) -> Iterator[Problem]:
     cluster = access.text(document, "status", "cluster")
     for each in [c for c in wrong if c["type"] != "Ready"] or wrong:
         kind = str(each["type"])
+        said_by = {key: str(each.get(key, "")) for key in ("status", "reason", "message")}
         look = f"kubectl describe kvoffloadtier --namespace {namespace} {name}"
-        if kind in (CONDITION_CONTROL_PLANE, CONDITION_AGENTS) and cluster and "/" not in cluster:
+        config = access.text(document, "status", "providerConfigRef", "name")
+        if said_by["reason"] == REASON_NOT_OBSERVED and config:
+            kinds = "clusterproviderconfigs.kubernetes.m.crossplane.io"
+            look = f"kubectl get {kinds} {config} --output yaml, and the Secret that it names"
+        elif kind in (CONDITION_CONTROL_PLANE, CONDITION_AGENTS) and "/" not in (cluster or "/"):
             there = access.text(document, "spec", "namespace") or NAMESPACE
             selector = f"app.kubernetes.io/instance={names.remote_name(namespace, name)}"
-            pods = f"kubectl get pods --output wide --namespace {there} --selector {selector}"
-            look = f"on {cluster}: {pods}"
-        said_by = {key: str(each.get(key, "")) for key in ("status", "reason", "message")}
-        yield Problem(condition=kind, **said_by, look=look)
+            what = "get pods --output wide"
+            if MISSING in said_by["message"]:
+                what = "describe daemonsets"
+            look = f"on {cluster}: kubectl {what} --namespace {there} --selector {selector}"
+        since = str(each.get("lastTransitionTime", ""))
+        yield Problem(condition=kind, **said_by, since=since, look=look)
+
+
+def _is_echo(condition: Document) -> bool:
+    """Return whether a condition only repeats that Accepted is False."""
+    if condition["type"] == "Synced":
+        return KEPT in str(condition.get("message"))
+    return condition.get("reason") == REASON_INVALID and condition.get("status") == "Unknown"
 
 
 def _is_note(condition: Document) -> bool:
@@ -262,7 +291,10 @@ def _notes(document: Document, users: int, moving: Sequence[str]) -> Iterator[st
     metadata, state = access.mapping(document, "metadata"), access.mapping(document, "status")
     if metadata.get("deletionTimestamp"):
         yield f"being deleted; used by {users or 'nobody'}"
-    if _is_older(document, access.condition(document, "Ready")):
+    refused = _is_echo(access.condition(document, "Synced") | {"type": "Synced"})
+    if refused:
+        yield "its newest edit is refused: what runs is kept"
+    elif _is_older(document, access.condition(document, "Ready")):
         yield "its newest edit is not reconciled yet"
     if access.condition(document, _RESPONSIVE).get("status") == "False":
         yield (
@@ -301,17 +333,21 @@ def _consumer(
     known = {str(row.name): row.fix for row in REASONS.values()}
     serving = access.condition(document, CONSUMER_CONDITION)
     idle = f"{serving.get('reason')}: {serving.get('message', '')}"
+    message = str(condition.get("message", ""))
+    place = _NAMED.search(message)
+    fix = "" if wired or reason in _CHOSEN else known.get(reason, "")
     return ConsumerState(
         context=context,
         kind=kind,
         namespace=namespace,
         name=name,
         tiers=tuple(sorted(used.get(usage.consumer(document), ()))),
+        named="/".join(place.groups()) if place else "",
         wired=wired,
         chosen=reason in _CHOSEN,
         reason=reason,
-        message=str(condition.get("message", "")),
-        fix="" if wired or reason in _CHOSEN else known.get(reason, ""),
+        message=message,
+        fix=fix.replace("NAMESPACE NAME", " ".join(place.groups())) if place else fix,
         stale=_stale(document, condition),
         serving=idle if wired and serving.get("status") == "False" else "",
     )
@@ -340,7 +376,7 @@ def wide(found: Status) -> Iterator[str]:
             c.namespace,
             c.kind,
             c.name,
-            ",".join(c.tiers),
+            ",".join(c.tiers) or c.named,
             c.reason,
             c.serving or c.stale or ("" if c.wired else c.message),
         )
@@ -384,13 +420,16 @@ def _of_context(tiers: Iterable[TierState], consumers: Iterable[ConsumerState]) 
         indent = "    " if tier.fleet else "  "
         for problem in tier.problems:
             reason = f" ({problem.reason})" if problem.reason else ""
-            yield f"{indent}{problem.condition}={problem.status}{reason}: {problem.message}"
-            yield f"{indent}look: {problem.look}"
+            since = f" since {problem.since}" if problem.since else ""
+            yield f"{indent}{problem.condition}={problem.status}{reason}{since}: {problem.message}"
+        yield from dict.fromkeys(f"{indent}look: {problem.look}" for problem in tier.problems)
         yield from (f"{indent}{note}" for note in tier.notes)
     for consumer in consumers:
         mark = "✘" if consumer.has_problem else "✔" if consumer.wired else "·"
-        to = f" to {', '.join(consumer.tiers)}" if consumer.tiers else ""
-        yield f"{mark} {consumer.kind} {consumer.path}: {consumer.reason}{to}"
+        used = ", ".join(consumer.tiers) or consumer.named
+        to = f" to {used}" if used else ""
+        unused = ", and not used" if consumer.serving else ""
+        yield f"{mark} {consumer.kind} {consumer.path}: {consumer.reason}{to}{unused}"
         said = ("" if consumer.wired else consumer.message, consumer.stale, consumer.serving)
         yield from (f"  {text}" for text in said if text)
         if consumer.fix:
@@ -401,8 +440,10 @@ def _title(tier: TierState) -> str:
     mark = "✘" if tier.problems else "✔"
     where = f"{tier.backend} on {tier.cluster}" if tier.cluster else tier.backend
     used = f"used by {tier.consumers}" if tier.consumers else "used by nobody"
+    seen = any(problem.reason == REASON_NOT_OBSERVED for problem in tier.problems)
     held = f", {tier.capacity_gib} GiB" if tier.capacity_gib else ""
     held += f", {tier.used} used" if tier.used else ""
     held += f", hits {tier.hits}" if tier.hits else ""
     indent = "  " if tier.fleet else ""
-    return f"{indent}{mark} {tier.reference}: {where}, agents {tier.agents}{held}, {used}"
+    agents = f"agents {tier.agents}" + (" when seen last" if seen else "")
+    return f"{indent}{mark} {tier.reference}: {where}, {agents}{held}, {used}"

@@ -134,7 +134,7 @@ def test_state_survives_an_unreachable_workload_cluster(world: Fleet, summary: S
                 world.touch(each)
             world.until_condition(document, kind, ("Unknown", "NotObserved"), SETTLED_SECONDS)
             message = world.message(document, kind)
-            assert message.startswith("Not seen since ") and FIRST in message, message
+            assert message.startswith("Looks fail since ") and FIRST in message, message
             assert not is_true(world.get(document), "Ready")
         summary.note(f"what is not seen is said after {time.monotonic() - away:.0f} s")
         time.sleep(max(0.0, AWAY_SECONDS + away - time.monotonic()))

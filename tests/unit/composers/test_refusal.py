@@ -42,5 +42,9 @@ def test_invalid_composite_composes_nothing_and_removes_nothing(
         "Accepted": ("False", "Invalid"),
         **dict.fromkeys(unknown, ("Unknown", "Invalid")),
     }
+    late = f"Not looked at while the {what} is not valid: see Accepted." + (
+        " What runs is kept." if runs else ""
+    )
+    assert {got.messages[kind] for kind in unknown} <= {late}
     assert (got.desired, got.composite_ready) == ({}, "FALSE")
     assert got.fatals == [f"the {what} is not valid; what runs is kept: {message}"] * runs

@@ -331,6 +331,18 @@ def test_slow_start_becomes_start_timed_out(seconds: int) -> None:
     assert got.messages["AgentsReady"].startswith("0 of 2 agents are ready, 2 are needed.")
 
 
+@pytest.mark.parametrize(("updated", "reason"), [(3, "StartTimedOut"), (2, "Starting")])
+def test_a_pod_that_is_not_created_is_no_roll(updated: int, reason: str) -> None:
+    """One of four is missing for ten minutes; with another old one, a roll has its own time."""
+    first = call(d.tier(), required=required())
+    tier = {**d.tier(), "status": {"conditions": [since_new_year("AgentsReady", "Starting")]}}
+    seen = agents(observe(first), 4, 3)
+    counts = seen["daemonset-agent"]["status"]["atProvider"]["manifest"]["status"]
+    counts |= {"currentNumberScheduled": 3, "updatedNumberScheduled": updated}
+    got = call(tier, required=required(), observed=seen, now=NEW_YEAR + 700)
+    assert got.conditions["AgentsReady"] == ("False", reason)
+
+
 def test_start_timed_out_stays_until_ready_or_edited() -> None:
     """Core begins to count anew with each other reason or message, this one included.
 
@@ -467,8 +479,9 @@ def test_tier_of_an_unseen_cluster_is_unknown_since_then() -> None:
     for kind, key in KINDS.items():
         assert got.conditions[kind] == ("Unknown", "NotObserved")
         assert got.messages[kind] == (
-            f"Not seen since {T8}: {key}: {REFUSED}. What the status repeats is as old. Check the"
-            " API server and the kubeconfig of InferenceCluster gpu."
+            f"Looks fail since {T8}: {key}: {REFUSED}. What the status repeats is older: by up to"
+            " the provider's --poll (10 minutes). Check the API server of InferenceCluster gpu, and"
+            " the kubeconfig in the Secret that ClusterProviderConfig gpu names."
         )
     assert got.composite_ready == "FALSE"
     assert got.status["agents"]["summary"] == "3/3"
@@ -488,7 +501,7 @@ def test_a_tier_that_is_seen_again_is_judged_by_its_agents() -> None:
     assert back.conditions["AgentsReady"] == ("True", "Ready")
     assert back.messages["AgentsReady"] == ""
     again = outage(written(d.tier(), back, T8), REFUSED, T9)
-    assert again.messages["AgentsReady"].startswith(f"Not seen since {T9}: daemonset-agent: ")
+    assert again.messages["AgentsReady"].startswith(f"Looks fail since {T9}: daemonset-agent: ")
 
 
 def test_a_part_that_is_seen_again_is_not_named_any_more() -> None:
@@ -497,7 +510,7 @@ def test_a_part_that_is_seen_again_is_not_named_any_more() -> None:
     assert ": networkpolicy-agent: " in both.messages["ControlPlaneReady"]
     tier = written(d.tier(), both, T8)
     got = outage(tier, REFUSED, T9, "service-agent")
-    begin = f"Not seen since {T9}: service-agent: {REFUSED}."
+    begin = f"Looks fail since {T9}: service-agent: {REFUSED}."
     assert got.messages["ControlPlaneReady"].startswith(begin)
 
 
@@ -651,6 +664,32 @@ def test_pinned_fields_cannot_change_in_use(name: str) -> None:
     unused = call(edited, required=required(), observed=observed)
     assert unused.conditions["Accepted"][0] == "True"
     assert unused.status["pinned"] != first.status["pinned"]
+
+
+def test_an_invalid_value_of_a_pinned_setting_says_what_it_was() -> None:
+    pinned = {"status": {"pinned": {"spec.mooncake.protocol": "tcp"}}}
+    got = call(
+        d.tier(**POOL | {"mooncake": {"protocol": "rdma", "store": {"sizeGiB": 8}}}) | pinned,
+        required=required(),
+    )
+    assert got.messages["Accepted"] == (
+        "spec.mooncake.protocol: is rdma, but spec.rdma.source is None: set it to DevicePlugin or"
+        " DRA, or use tcp. It was tcp, and cannot change while consumers use the tier"
+    )
+
+
+@pytest.mark.parametrize("ready", [3, 1])
+def test_what_runs_is_judged_while_an_edit_is_refused(ready: int) -> None:
+    first = call(d.tier(), required=required())
+    pinned = {"status": {"pinned": first.status["pinned"]}}
+    edit = {"lmcache": {"l1": {"sizeGiB": 64}, "chunkTokens": 512}}
+    used = required() | {"usages": [USAGE]}
+    observed = agents(observe(first), 3, ready)
+    got = call(d.tier(**edit) | pinned, required=used, observed=observed)
+    runs = call(d.tier() | pinned, required=used, observed=observed)
+    assert got.conditions == runs.conditions | {"Accepted": ("False", "Invalid")}
+    assert got.conditions["AgentsReady"][0] == ("True" if ready == 3 else "False")
+    assert got.fatals, "what runs is kept"
 
 
 # Tiers of which nothing runs on the cluster: (before, after, what is refused)
@@ -1445,8 +1484,9 @@ def test_a_standalone_deployment_of_an_unseen_cluster_is_unknown_since_then() ->
     got, message = deployment_outage(deployment(), REFUSED, T8, "deployment-main")
     assert got.conditions["WorkloadsReady"] == ("Unknown", "NotObserved")
     assert message == (
-        f"Not seen since {T8}: deployment-main: {REFUSED}. What the status repeats is as old."
-        " Check the API server and the kubeconfig of InferenceCluster gpu."
+        f"Looks fail since {T8}: deployment-main: {REFUSED}. What the status repeats is older: by"
+        " up to the provider's --poll (10 minutes). Check the API server of InferenceCluster gpu,"
+        " and the kubeconfig in the Secret that ClusterProviderConfig gpu names."
     )
     assert got.composite_ready == "FALSE"
 
@@ -1460,7 +1500,7 @@ def test_an_outage_of_a_standalone_deployment_gives_one_answer() -> None:
     back, _ = deployment_outage(composite, REFUSED, T8)
     assert back.conditions["WorkloadsReady"] == ("True", "Ready")
     _, message = deployment_outage(written(deployment(), back, T9), REFUSED, T9, "service")
-    assert message.startswith(f"Not seen since {T9}: service: {REFUSED}.")
+    assert message.startswith(f"Looks fail since {T9}: service: {REFUSED}.")
 
 
 def test_a_standalone_deployment_may_have_no_replicas() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from function.composers.refusal import KEPT
 from function.names import remote_name
 from kv_offload.render import status
 
@@ -70,6 +71,7 @@ def usage_of(name: str, consumer: str, progress: str = "", fleet: str = "") -> D
 
 
 STARTING = said("AgentsReady", "False", "Starting", "2 of 3 agents are ready.")
+LACKS = said("AgentsReady", "False", "Starting", "1 of their pods do not exist.")
 NOT_READY = said("Ready", "False", "Creating")
 TITLE = "kv/chat: LMCache on gpu, agents 3/3, 600 GiB, used by"
 DESCRIBE = "kubectl describe kvoffloadtier --namespace kv"
@@ -134,6 +136,54 @@ SHOWN: dict[str, tuple[list[Document], list[str]]] = {
             "  its wiring rolls: 2+ consumers remain, now ModelReplica/team-a/qwen",
         ],
     ),
+    "a refused edit, said once": (
+        [
+            tier(
+                "chat",
+                said("Accepted", "False", "Invalid", "spec.x: no"),
+                said("ClusterResolved", "Unknown", "Invalid", "Not looked at."),
+                STARTING,
+                said("Synced", "False", "ReconcileError", f"the tier {KEPT}spec.x: no"),
+                {**said("Ready"), "observedGeneration": 2},
+            )
+        ],
+        [
+            f"✘ {TITLE} nobody",
+            "  Accepted=False (Invalid): spec.x: no",
+            "  AgentsReady=False (Starting): 2 of 3 agents are ready.",
+            f"  look: {DESCRIBE} chat",
+            f"  look: on gpu: {PODS}{remote_name('kv', 'chat')}",
+            "  its newest edit is refused: what runs is kept",
+        ],
+    ),
+    "agents that the cluster does not create": (
+        [tier("chat", {**LACKS, "lastTransitionTime": "2026-01-01T00:00:00Z"})],
+        [
+            f"✘ {TITLE} nobody",
+            "  AgentsReady=False (Starting) since 2026-01-01T00:00:00Z: "
+            "1 of their pods do not exist.",
+            f"  look: on gpu: {PODS}{remote_name('kv', 'chat')}".replace(
+                "get pods --output wide", "describe daemonsets"
+            ),
+        ],
+    ),
+    "a cluster that is not seen": (
+        [
+            tier(
+                "chat",
+                said("ControlPlaneReady", "Unknown", "NotObserved", "Looks fail."),
+                said("AgentsReady", "Unknown", "NotObserved", "Looks fail."),
+                providerConfigRef={"name": "gpu-config"},
+            )
+        ],
+        [
+            "✘ kv/chat: LMCache on gpu, agents 3/3 when seen last, 600 GiB, used by nobody",
+            "  ControlPlaneReady=Unknown (NotObserved): Looks fail.",
+            "  AgentsReady=Unknown (NotObserved): Looks fail.",
+            "  look: kubectl get clusterproviderconfigs.kubernetes.m.crossplane.io gpu-config "
+            "--output yaml, and the Secret that it names",
+        ],
+    ),
     "a fleet before its children": (
         [
             tier("chat-b", fleet="chat"),
@@ -180,7 +230,7 @@ SHOWN: dict[str, tuple[list[Document], list[str]]] = {
             "✘ kv/off: LMCache on gpu, agents 3/3, 600 GiB, used by nobody",
             "  Serving=False (Silent): qwen asks nobody.",
             f"  look: {DESCRIBE} off",
-            "✘ ModelReplica team-a/qwen: Wired",
+            "✘ ModelReplica team-a/qwen: Wired, and not used",
             "  Silent: it looks nothing up.",
         ],
     ),
@@ -188,7 +238,7 @@ SHOWN: dict[str, tuple[list[Document], list[str]]] = {
         [tier("chat"), replica("qwen", HELD)],
         [
             f"✔ {TITLE} nobody",
-            "✘ ModelReplica team-a/qwen: TierNotFound",
+            "✘ ModelReplica team-a/qwen: TierNotFound to kv/chatt",
             "  main: There is no KVOffloadTier kv/chatt.",
             "  fix: Create the tier, or correct the annotation modelplane.ai/kv-offload-tier: "
             "[NAMESPACE/]NAME (default namespace modelplane-system).",
@@ -235,6 +285,11 @@ def test_tier_keeps_consumers_whose_tier_is_not_known() -> None:
     refused = said("KVOffloadReady", "False", "EngineUnsupported", "main: no.")
     found = status.status([tier("chat"), replica("qwen", refused)], "chat")
     assert [each.name for each in found.consumers] == ["qwen"] and found.has_problem
+    other = said("KVOffloadReady", "False", "TierNotReady", "main: KVOffloadTier kv/old is not.")
+    named = [tier("chat"), tier("old"), replica("qwen", other)]
+    assert status.status(named, "chat").consumers == ()
+    (found_there,) = status.status(named, "old").consumers
+    assert found_there.fix.startswith("Run kubectl describe kvoffloadtier -n kv old and")
     moving = [tier("chat"), tier("old"), replica("qwen", refused), usage_of("old", "qwen")]
     assert [each.name for each in status.status(moving, "chat").consumers] == ["qwen"]
 
