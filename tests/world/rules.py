@@ -397,7 +397,17 @@ class Rules:
 
     def goes(self, cluster: Cluster, key: RemoteKey, document: Document) -> None:
         """A workload is deleted on its cluster."""
-        if key[0] == "Deployment" and key[1] != _AGENTS and key[2] in self.play.wishes:
+        if key[0] != "Deployment" or key[1] == _AGENTS or key[2] not in self.play.wishes:
+            return
+        # A consumer that was withdrawn takes its engine with it, also when another has its name.
+        documents = self.world.store.documents
+        now = {d["metadata"]["uid"] for k, d in documents.items() if k[0] == "ModelReplica"}
+        taken = (
+            each
+            for k, each in documents.items()
+            if k[0] == "Object" and is_deleted(each) and controller(each) not in now
+        )
+        if not any(key_of(each["spec"]["forProvider"]["manifest"]) == key for each in taken):
             self.broken(f"the engine of {key[2]} is deleted on {cluster.name}")
 
     def engine_starts(self, cluster: Cluster, key: RemoteKey, template: Document) -> None:
@@ -445,7 +455,10 @@ class Rules:
         """Return whether a tier's agents serve on its cluster, and what is there."""
         cluster = self.world.clusters[tier["spec"]["inferenceClusterRef"]["name"]]
         there = self.world.store.get(("InferenceCluster", "", cluster.name))
-        if there is None and "providerConfigRef" not in tier["status"]:
+        # A cluster that was deleted and is declared again has none while Objects use the old one.
+        config = (there or {}).get("status", {}).get("providerConfigRef")
+        is_there = there is not None and (config or cluster.name not in self.emptied)
+        if not is_there and "providerConfigRef" not in tier["status"]:
             return False, "no cluster"  # else what runs there is kept as it is
         mark = names.remote_name(key[1], key[2])
         for remote, document in cluster.documents.items():
