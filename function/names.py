@@ -70,6 +70,8 @@ ANNOTATION_USED_TIER = f"{_PREFIX}-used-tier"
 ANNOTATION_SHARES = f"{_PREFIX}-shares"
 # On a Usage: how far the consumer is with the tier's wiring (see rollout.Progress).
 ANNOTATION_PROGRESS = f"{_PREFIX}-progress"
+# On a turn: the generation of the tier that gave it.
+ANNOTATION_GENERATION = f"{_PREFIX}-generation"
 
 # What we write ourselves, wherever it comes back from.
 OWNED_KEYS = frozenset(

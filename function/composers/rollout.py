@@ -13,6 +13,7 @@ roll of N consumers, and each edit of one of them, cost N calls more than once.
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from function import names
 from function.api.tier import WiringUpdate
@@ -54,9 +55,10 @@ class Rollout:
         shown = access.text(before, "remaining") if isinstance(before, Mapping) else ""
         return {"remaining": step(len({*self.behind, *self.turns}), shown)}
 
-    def resources(self, tier: str) -> dict[str, Json]:
+    def resources(self, tier: str, generation: object) -> dict[str, Json]:
         """Return the Usages of the tier that give the turns, by resource key."""
-        return {_key(who): usage.of_turn(tier, turn_name(tier, who), who) for who in self.turns}
+        of = _text(generation)
+        return {_key(who): usage.of_turn(tier, of, turn_name(tier, who), who) for who in self.turns}
 
 
 def reference(who: Consumer) -> str:
@@ -90,6 +92,22 @@ def of(
     free = max(0, most - len({*moving, *given})) if ready else 0
     new = [name for name in behind if name not in given][:free]
     return Rollout(behind, moving, tuple(sorted({*given, *new})))
+
+
+def is_of(turn: Mapping[str, Any], tier: Mapping[str, Any]) -> bool:
+    """Return whether a turn is of a tier as it is now, and not withdrawn.
+
+    A consumer may still see the turn for an edit before, which it has used, while another one has
+    the turn for this edit.
+    """
+    given = access.texts(turn, "metadata", "annotations").get(names.ANNOTATION_GENERATION)
+    is_now = given == _text(access.mapping(tier, "metadata").get("generation"))
+    return is_now and not access.text(turn, "metadata", "deletionTimestamp")
+
+
+def _text(generation: object) -> str:
+    """Return a generation as the annotation has it; protobuf knows it as a float."""
+    return f"{generation:.0f}" if isinstance(generation, int | float) else ""
 
 
 def turn_name(tier: str, who: str) -> str:

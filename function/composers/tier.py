@@ -408,7 +408,8 @@ class _TierComposer:
                 ready=self.answer.ready is True,
                 observed=self.call.observed_keys(),
             )
-            for key, manifest in self.rollout.resources(self.tier.name).items():
+            generation = self.call.composite_value("metadata", "generation")
+            for key, manifest in self.rollout.resources(self.tier.name, generation).items():
                 self.answer.resources[key] = Composed(manifest, True)
 
     def choose_ttl(self) -> None:

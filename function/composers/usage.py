@@ -218,10 +218,11 @@ def of_fleet(name: str) -> dict[str, Any]:
     return _document({"of": _tier_reference({"name": name}), "reason": reason})
 
 
-def of_turn(tier: str, name: str, who: str) -> dict[str, Any]:
+def of_turn(tier: str, generation: str, name: str, who: str) -> dict[str, Any]:
     """Return the Usage `name` that lets one consumer of a tier move; it never waits."""
-    reason = f"{who} may move to its new wiring"
-    return _document({"of": _tier_reference({"name": tier}), "reason": reason}, {"name": name})
+    spec = {"of": _tier_reference({"name": tier}), "reason": f"{who} may move to its new wiring"}
+    annotations = {names.ANNOTATION_GENERATION: generation}
+    return _document(spec, {"name": name, "annotations": annotations})
 
 
 def of_needed(tier: tuple[str, str], needed: Mapping[str, Any]) -> dict[str, Any]:

@@ -279,7 +279,7 @@ class Decider:
             names.USAGE_API_VERSION, "Usage", name=turn, namespace=namespace
         )
         given = self.call.required(key) or ()
-        return any(not access.text(each, "metadata", "deletionTimestamp") for each in given)
+        return any(rollout.is_of(each, found.document) for each in given)
 
     def _rollout_progress(self, request: OffloadRequest) -> Progress:
         """Return whether the pods that were wired last are up, as far as the cluster reported.

@@ -247,7 +247,7 @@ def test_turn_stays_when_one_with_an_earlier_name_is_behind_too() -> None:
     usages = [marked("c", "Behind")]
     wiring = WiringUpdate(update="Rolling", max_unavailable=1)
     first = rollout.of(usages, wiring, ready=True)
-    observed = first.resources("chat")
+    observed = first.resources("chat", 2)
     usages.append(marked("b", "Behind"))
     again = rollout.of(usages, wiring, ready=True, observed=observed)
     assert again.turns == first.turns == ("ModelReplica/team-a/c",)
@@ -255,6 +255,25 @@ def test_turn_stays_when_one_with_an_earlier_name_is_behind_too() -> None:
     assert moves.turns == first.turns
     done = rollout.of([marked("c", "Current"), usages[1]], wiring, ready=True, observed=observed)
     assert done.turns == ("ModelReplica/team-a/b",)
+
+
+@pytest.mark.parametrize(
+    ("generation", "deleted", "counts"),
+    [
+        (2, {}, True),
+        (2.0, {}, True),
+        (3, {}, False),
+        ("2", {}, False),
+        (2, {"deletionTimestamp": "x"}, False),
+    ],
+)
+def test_a_turn_is_for_one_edit_of_the_tier(
+    generation: object, deleted: dict[str, str], counts: bool
+) -> None:
+    """A consumer that still sees its turn for the edit before does not move beside another one."""
+    (given,) = rollout.Rollout(turns=("ModelReplica/team-a/a",)).resources("chat", 2.0).values()
+    turn = given | {"metadata": given["metadata"] | deleted}
+    assert rollout.is_of(turn, {"metadata": {"generation": generation}}) is counts
 
 
 def test_few_turns_are_given_at_once() -> None:
