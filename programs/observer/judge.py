@@ -22,7 +22,7 @@ STATES = (WRONG_BLOCKS, FAILING, SILENT, NEVER_READ, UNREACHABLE, HITTING, STORI
 BAD = STATES[:5]
 
 # Causes, where one is known: the function has a sentence for each.
-NOT_CACHING = "PrefixCachingOff"  # the engine was started without prefix caching
+NOT_CACHING = "PrefixCachingOff"  # nothing is looked up or written, and prefix caching is off
 NO_LOOKUPS = "NoLookups"  # prompts were computed, and none was looked up in the tier
 NO_WRITES = "NoWrites"  # looked up, and nothing written
 NO_TRANSFERS = "NoTransfers"  # a pair of prefill and decode hands nothing over
@@ -182,12 +182,13 @@ def _state(
         return FAILING, ""
     if grown.get("hits", 0.0) > 0:
         return HITTING, ""
-    if page.is_uncached and memory.traffic >= 0 and memory.hit < 0 and not never_hits:
-        return SILENT, NOT_CACHING
+    # Most connectors look up without prefix caching too.
+    uncached = page.is_uncached and not never_hits
     if memory.unasked >= TRAFFIC:
-        return SILENT, NO_LOOKUPS
-    if writes and not memory.written and memory.hit < 0 and memory.unwritten >= LOOKED_UP:
-        return SILENT, NO_WRITES
+        return SILENT, NOT_CACHING if uncached else NO_LOOKUPS
+    writes_nothing = not memory.written and memory.hit < 0 and memory.unwritten >= LOOKED_UP
+    if writes_nothing and (writes or uncached):
+        return SILENT, NOT_CACHING if uncached else NO_WRITES
     if not never_hits and _is_never_read(memory, page):
         return NEVER_READ, HITS_STOPPED if memory.hit >= 0 else ""
     if memory.traffic < 0 or now - memory.traffic >= QUIET:

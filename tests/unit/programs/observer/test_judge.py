@@ -78,9 +78,16 @@ def test_an_engine_without_prefix_caching_that_has_hits_is_not_silent() -> None:
     assert states([prefill] * 9, pairs=True) == ["Storing"] * 9
 
 
-def test_no_prefix_caching_is_silent_with_its_cause() -> None:
+def test_no_prefix_caching_is_the_cause_where_nothing_is_looked_up_or_written() -> None:
+    """Of 0.33 the simple connector turns itself off, and the others hit without it."""
     assert states([vllm(caching=False)]) == ["Idle"]
-    assert states([vllm(prompt=10, caching=False)]) == ["Silent PrefixCachingOff"]
+    assert states([vllm(prompt=3_000, caching=False)])[-1] == "Silent PrefixCachingOff"
+    pages = [vllm(prompt=5_000 * n, lookups=5_000 * n, caching=False) for n in range(1, 6)]
+    assert [*dict.fromkeys(states(pages))] == ["Storing", "Silent PrefixCachingOff"]
+    pages = [
+        vllm(prompt=5_000 * n, lookups=5_000 * n, writes=n, caching=False) for n in range(1, 9)
+    ]
+    assert set(states(pages)) == {"Storing"}
 
 
 def looked_up(number: int, **more: float) -> str:
