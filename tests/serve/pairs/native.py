@@ -29,5 +29,5 @@ class Bucket(Running):
 
     def begin(self, part: str) -> None:
         template = buckets.template("blocks", tls=True)
-        self.parts[part] = self.site.start(template, part, "vllm+levels")
+        self.parts[part] = self.site.start(template, part, "vllm+levels", restart=True)
         buckets.name(self.site.node, "blocks", self.parts[part])
