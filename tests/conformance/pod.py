@@ -295,6 +295,11 @@ class Pod:
         finally:
             self.close()
 
+    @property
+    def process(self) -> int:
+        """The process that holds the pod's network, for nsenter."""
+        return self._holder.pid
+
     def close(self) -> None:
         """Remove the pod, by force if it still runs. Volumes of the node stay."""
         for container in self.containers.values():

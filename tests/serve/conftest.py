@@ -30,6 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "pairs(*names): the pairs that a test is about; else all that keep blocks"
     )
+    config.addinivalue_line("markers", "ways(rows): a row each, of the pair that it names")
     config.addinivalue_line("markers", "long(but): run with --long only, but for this one")
     config.stash[_PROOFS], config.stash[_FAILED] = Proofs(), set()
     unknown = sorted(set(config.getoption("pair")) - set(_pairs(config)))
@@ -48,14 +49,20 @@ def _pairs(config: pytest.Config) -> Mapping[str, Pair]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "pair" not in metafunc.fixturenames:
         return
-    marker = metafunc.definition.get_closest_marker("pairs")
+    closest = metafunc.definition.get_closest_marker
+    marker = closest("ways") or closest("pairs")
     pairs = _pairs(metafunc.config)
     long = metafunc.config.getoption("long")
     usual = [name for name, pair in pairs.items() if long or not pair.long]
     wanted = metafunc.config.getoption("pair") or usual
-    about = marker.args if marker is not None else KEEPING
+    about = marker.args if marker is not None and marker.name == "pairs" else KEEPING
     chosen = [name for name in about if name in wanted]
-    if "part" in metafunc.fixturenames:
+    if "way" in metafunc.fixturenames:
+        ways = [way for way in marker.args[0] if way.pair in wanted]
+        names = [f"{way.pair}-{way.name}" for way in ways]
+        rows = [(way.pair, way) for way in ways]
+        metafunc.parametrize("pair,way", rows, indirect=["pair"], scope="session", ids=names)
+    elif "part" in metafunc.fixturenames:
         parts = [(name, part) for name in chosen for part in PAIRS[name].parts]
         metafunc.parametrize("pair,part", parts, indirect=["pair"], scope="session")
     else:

@@ -85,12 +85,17 @@ class Observer:
         return self.model.get("state", ""), self.model.get("cause", "")
 
     def until(
-        self, state: str, cause: str = "", *, busy: Callable[[int], None] = lambda _: None
+        self,
+        state: str,
+        cause: str = "",
+        *,
+        busy: Callable[[int], None] = lambda _: None,
+        patience: float = PATIENCE,
     ) -> float:
         """Wait for a state and return the seconds; `busy` makes traffic, called with 0, 1, 2 ..."""
         begun, number = time.monotonic(), 0
         while self.said != (state, cause):
-            assert time.monotonic() - begun < PATIENCE, f"it says {self.said} of {state} {cause}"
+            assert time.monotonic() - begun < patience, f"it says {self.said} of {state} {cause}"
             busy(number)
             number += 1
             time.sleep(0.2)
