@@ -148,17 +148,17 @@ def _ip(pod: Pod, words: str) -> None:
 
 
 @contextlib.contextmanager
-def read_only(fleet: Fleet, engine: Engine) -> Iterator[None]:
-    """The files' volume takes no writes any more."""
-    with _folder(fleet, engine) as volume:
-        subprocess.run(["mount", "-o", "remount,bind,ro", volume], check=True)
-        yield
-        subprocess.run(["mount", "-o", "remount,bind,rw", volume], check=True)
-
-
-@contextlib.contextmanager
-def _folder(fleet: Fleet, engine: Engine) -> Iterator[Path]:
-    yield shared(fleet, {"spec": engine.pod.spec})
+def folder_lost(fleet: Fleet, engine: Engine) -> Iterator[None]:
+    """Somebody has put a file in the place of the blocks' folder."""
+    volume = shared(fleet, {"spec": engine.pod.spec})
+    folders = [folder for folder in volume.iterdir() if folder.is_dir()]
+    for folder in folders:
+        folder.rename(f"{folder}.old")
+        folder.touch()
+    yield
+    for folder in folders:
+        folder.unlink()
+        Path(f"{folder}.old").rename(folder)
 
 
 def _while(act: Callable[[Path], None]) -> Fault:
@@ -232,8 +232,7 @@ WAYS = (
     Way("vllm-lmcache", "engine hangs", "Unreachable", fault=engine_hangs),
     Way("vllm-native", "connector dropped", "Silent", "NoLookups", drop(CONFIG)),
     Way("vllm-native", "prompts below a block", "Silent", "NoWrites", length=63),
-    Way("vllm-native", "disk read-only", "Failing", fault=read_only, forgets=True),
-    Way("vllm-native", "files removed", "NeverRead", fault=_while(Path.unlink), forgets=True),
+    Way("vllm-native", "folder lost", "Failing", fault=folder_lost, forgets=True),
     Way("vllm-native", "files damaged", "Failing", fault=_while(damage), forgets=True),
     Way("vllm-native-simple", "connector dropped", "Silent", "NoLookups", drop(CONFIG)),
     Way(
