@@ -54,8 +54,14 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         _CONSUMER + "decision.py",
-        "return any(not access.text(each,",
-        "return True or any(not access.text(each,",
+        "return any(rollout.is_of(each,",
+        "return True or any(rollout.is_of(each,",
+    ),
+    (_ROLLOUT, "return is_now and not", "return not"),
+    (
+        _ROLLOUT,
+        "return is_now and not access.text(turn,",
+        "return is_now and True or access.text(turn,",
     ),
     (
         _CONSUMER + "decision.py",
