@@ -2,14 +2,13 @@
 
 Each block gets the numbers that an engine with another scale of its cache (`k_scale`, `v_scale`)
 would have stored, sixteen times as large: in vLLM's files with the checksum that it would have
-written, in SGLang's files, and in the memory of a Mooncake store. This model with random weights is
+written, and in SGLang's files. This model with random weights is
 moved by such blocks; another prompt's blocks, which have the same statistics, move it by a few
 hundredths only.
 """
 
 import array
 import contextlib
-import re
 import struct
 import threading
 import time
@@ -19,7 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.container import Container
 from tests.serve.engine import prompt
 from tests.serve.fleet import Fleet
 from tests.serve.test_10_hits import settle
@@ -33,8 +31,6 @@ LARGER = 4 << 7  # added to a bfloat16: its exponent plus four
 CLEAN = 45.0  # seconds of clean rounds
 PATIENCE = 300.0  # seconds
 WRITTEN = 0.3  # seconds after which a file is whole
-SEGMENT = 48 << 20  # bytes of a store: no other mapping has so many
-PAGE = 4096
 
 
 def checksum(block: bytes, path: Path) -> bytes:
@@ -85,41 +81,6 @@ class FilesFault(Fault):
             self.blocks += 1
 
 
-class MemoryFault(Fault):
-    """Changes each page that a store is sent. Its segment is the mapping of `size` bytes."""
-
-    def __init__(self, container: Container, size: int):
-        super().__init__()
-        self.mem, self.start = self._segment(container, size)
-        self.known = bytearray(self._read(size))
-
-    @staticmethod
-    def _segment(container: Container, size: int) -> tuple[Path, int]:
-        for process in container.processes():
-            maps = (process / "maps").read_text()
-            for begin, end in re.findall(r"^([0-9a-f]+)-([0-9a-f]+) rw", maps, re.M):
-                if int(end, 16) - int(begin, 16) == size:
-                    return process / "mem", int(begin, 16)
-        raise LookupError(f"no segment of {size} bytes")
-
-    def _read(self, size: int) -> bytes:
-        with self.mem.open("rb", 0) as memory:
-            memory.seek(self.start)
-            return memory.read(size)
-
-    def act(self) -> None:
-        now = self._read(len(self.known))
-        with self.mem.open("r+b", 0) as memory:
-            for at in range(0, len(now), PAGE):
-                page = now[at : at + PAGE]
-                if page == self.known[at : at + PAGE]:
-                    continue
-                memory.seek(self.start + at)
-                memory.write(scaled(page))
-                self.known[at : at + PAGE] = scaled(page)
-                self.blocks += 1
-
-
 def of_native(file: Path, content: bytes) -> bytes:
     """The file of an engine that stored the block with another scale."""
     size = content.rindex(MARK)
@@ -131,8 +92,6 @@ def of_native(file: Path, content: bytes) -> bytes:
 
 def fault(fleet: Fleet) -> Fault:
     """A fault of the pair's blocks that has not begun."""
-    if fleet.pair.name == "vllm-mooncake":
-        return MemoryFault(fleet.tier.container("store"), SEGMENT)
     folder = shared(fleet, {"spec": fleet.engines["first"].pod.spec})
     natives = fleet.pair.name == "vllm-native"
     return FilesFault(folder, of_native if natives else lambda _, content: scaled(content))
@@ -149,11 +108,8 @@ def running(fault: Fault) -> Iterator[Fault]:
 
 
 @pytest.mark.long
-@pytest.mark.pairs("vllm-native", "sglang-hicache-file", "vllm-mooncake")
+@pytest.mark.pairs("vllm-native", "sglang-hicache-file")
 def test_canary_finds_blocks_of_another_scale(fleet: Fleet, tmp_path: Path, proof) -> None:
-    if "store" in fleet.pair.parts:
-        fleet.tier.memory = SEGMENT
-        fleet.tier.replace("store")
     # One after the other: each has ten minutes to start, which two at once may need.
     engines = [*fleet.ready("first"), *fleet.ready("second")]
     # The words are wrong, and nothing is counted.
