@@ -54,19 +54,18 @@ def problems(call: Call, plan: TierPlan, users: Collection[Consumer]) -> list[Pr
 
 
 def reminded(call: Call, problems: Iterable[Problem]) -> list[Problem]:
-    """Return problems of a spec; those of another kind with a pinned setting say what it was.
+    """Return the problems of a spec that is no plan; those of pinned settings say what these were.
 
     Who mended the value alone would be refused once more.
     """
     before = kept(call)
-    return [_reminded(each, before.get(each.path, "")) for each in problems]
-
-
-def _reminded(problem: Problem, was: str) -> Problem:
-    if not was or problem.message.startswith("cannot "):
-        return problem
-    said = f"{problem.message}. It was {was}, and cannot change while consumers use the tier"
-    return Problem(problem.path, said)
+    late = ". It was {}, and cannot change while consumers use the tier"
+    return [
+        Problem(each.path, each.message + late.format(before[each.path]))
+        if before.get(each.path)
+        else each
+        for each in problems
+    ]
 
 
 def kept(call: Call) -> dict[str, str]:

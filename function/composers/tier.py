@@ -82,7 +82,7 @@ def _answer(call: Call, backends: Registry) -> Answer:
     identity = (namespace, name, spec, call.composite_spec_bytes, backends)
     drafted = tier_plan.draft(*identity)
     if isinstance(drafted, InvalidTier):
-        return refuse(call, drafted.problems)
+        return refuse(call, pinned.reminded(call, drafted.problems))
     needed = Needed.of(call, drafted, backends)
     if needed.unresolved:
         return waiting(call, needed)
@@ -97,7 +97,7 @@ def _answer(call: Call, backends: Registry) -> Answer:
 
 def _judged(call: Call, planned: TierPlan | InvalidTier, spec: Json, needed: Needed) -> Answer:
     if isinstance(planned, InvalidTier):
-        answer = refuse(call, planned.problems)
+        answer = refuse(call, pinned.reminded(call, planned.problems))
         if needed.requirements:  # which may be right in a moment, and core does not watch them
             answer.ttl = TTL_UNSETTLED
         return answer
@@ -130,7 +130,6 @@ def refuse(call: Call, problems: Iterable[Problem]) -> Answer:
     Engines may run where nothing is composed.
     """
     runs = bool(call.composite_value("status", "pinned"))
-    problems = pinned.reminded(call, problems)
     answer = refused(call, "tier", problems, c.TIER_CONDITIONS[1:], runs=runs)
     answer.conditions += serving.unjudged(call)
     return answer

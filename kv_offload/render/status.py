@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from function import names
@@ -242,41 +242,48 @@ def _conditions(document: Document) -> list[Document]:
 
 def _problems(document: Document) -> Iterator[Problem]:
     """Yield the conditions that are not True; core's Ready only where no other one tells why."""
-    _, namespace, name = access.named(document)
     said = {str(c.get("type")): c for c in _conditions(document)}
     said.pop(_RESPONSIVE, None)
-    said = {kind: each for kind, each in said.items() if not _is_note(each)}
-    said = {kind: each for kind, each in said.items() if not _is_echo(each)}
+    said = {kind: c for kind, c in said.items() if not (_is_note(c) or _is_echo(c))}
     ordered = [*(kind for kind in _ORDER if kind in said), *sorted(set(said) - set(_ORDER))]
     wrong = [said[kind] for kind in ordered if said[kind].get("status") != "True"]
     if "Ready" not in said:
         unseen = "Crossplane has not reconciled it yet."
         wrong.append({"type": "Ready", "status": "Unknown", "message": unseen})
-    cluster = access.text(document, "status", "cluster")
     for each in [c for c in wrong if c["type"] != "Ready"] or wrong:
-        kind = str(each["type"])
         said_by = {key: str(each.get(key, "")) for key in ("status", "reason", "message")}
-        look = f"kubectl describe kvoffloadtier --namespace {namespace} {name}"
-        config = access.text(document, "status", "providerConfigRef", "name")
-        if said_by["reason"] == REASON_NOT_OBSERVED and config:
-            kinds = "clusterproviderconfigs.kubernetes.m.crossplane.io"
-            look = f"kubectl get {kinds} {config} --output yaml, and the Secret that it names"
-        elif kind in (CONDITION_CONTROL_PLANE, CONDITION_AGENTS) and "/" not in (cluster or "/"):
-            there = access.text(document, "spec", "namespace") or NAMESPACE
-            selector = f"app.kubernetes.io/instance={names.remote_name(namespace, name)}"
-            what = "get pods --output wide"
-            if MISSING in said_by["message"]:
-                what = "describe daemonsets"
-            look = f"on {cluster}: kubectl {what} --namespace {there} --selector {selector}"
         since = str(each.get("lastTransitionTime", ""))
-        yield Problem(condition=kind, **said_by, since=since, look=look)
+        problem = Problem(condition=str(each["type"]), **said_by, since=since, look="")
+        yield replace(problem, look=_look(document, problem))
+
+
+def _look(document: Document, problem: Problem) -> str:
+    """Return what to type next."""
+    _, namespace, name = access.named(document)
+    cluster = access.text(document, "status", "cluster")
+    config = access.text(document, "status", "providerConfigRef", "name")
+    if problem.reason == REASON_NOT_OBSERVED and config:
+        kinds = "clusterproviderconfigs.kubernetes.m.crossplane.io"
+        return f"kubectl get {kinds} {config} --output yaml, and the Secret that it names"
+    on_cluster = problem.condition in (CONDITION_CONTROL_PLANE, CONDITION_AGENTS)
+    if not on_cluster or "/" in (cluster or "/"):
+        return f"kubectl describe kvoffloadtier --namespace {namespace} {name}"
+    there = access.text(document, "spec", "namespace") or NAMESPACE
+    selector = f"app.kubernetes.io/instance={names.remote_name(namespace, name)}"
+    what = "describe daemonsets" if MISSING in problem.message else "get pods --output wide"
+    return f"on {cluster}: kubectl {what} --namespace {there} --selector {selector}"
 
 
 def _is_echo(condition: Document) -> bool:
     """Return whether a condition only repeats that Accepted is False."""
     if condition["type"] == "Synced":
-        return KEPT in str(condition.get("message"))
+        return _is_refusal(condition)
     return condition.get("reason") == REASON_INVALID and condition.get("status") == "Unknown"
+
+
+def _is_refusal(synced: Document) -> bool:
+    """Return whether core repeats that the spec is refused."""
+    return KEPT in str(synced.get("message"))
 
 
 def _is_note(condition: Document) -> bool:
@@ -291,8 +298,7 @@ def _notes(document: Document, users: int, moving: Sequence[str]) -> Iterator[st
     metadata, state = access.mapping(document, "metadata"), access.mapping(document, "status")
     if metadata.get("deletionTimestamp"):
         yield f"being deleted; used by {users or 'nobody'}"
-    refused = _is_echo(access.condition(document, "Synced") | {"type": "Synced"})
-    if refused:
+    if _is_refusal(access.condition(document, "Synced")):
         yield "its newest edit is refused: what runs is kept"
     elif _is_older(document, access.condition(document, "Ready")):
         yield "its newest edit is not reconciled yet"

@@ -54,10 +54,8 @@ class Engine:
 
 def with_silent_pairs(engines: list[Engine]) -> list[Engine]:
     """Return the engines; those with traffic of a model that hands nothing over are silent."""
-    models: dict[tuple[str, str], list[Memory]] = {}
-    for one in engines:
-        models.setdefault((one.namespace, one.model), []).append(one.memory)
-    off = {model for model, memories in models.items() if transfer_nothing(memories)}
+    models = _by_model(engines)
+    off = {model for model, group in models.items() if transfer_nothing([e.memory for e in group])}
     return [
         replace(one, memory=replace(one.memory, state=SILENT, cause=NO_TRANSFERS))
         if (one.namespace, one.model) in off and one.memory.state == STORING
@@ -73,9 +71,7 @@ def report(engines: Iterable[Engine], before: Document, shares: dict[str, str]) 
     between two states, change nothing but steps.
     """
     engines = list(engines)
-    models: dict[tuple[str, ...], list[Engine]] = {}
-    for one in engines:
-        models.setdefault((one.namespace, one.model), []).append(one)
+    models = _by_model(engines)
     last = {(row.get("namespace"), row.get("model")): row for row in before.get("models", ())}
     rows = [_row(group, last.get(key, {})) for key, group in sorted(models.items())]
     rows.sort(key=lambda row: STATES.index(row["state"]))
@@ -88,6 +84,14 @@ def report(engines: Iterable[Engine], before: Document, shares: dict[str, str]) 
         "models": _fair(rows),
         **shares,
     }
+
+
+def _by_model(engines: Iterable[Engine]) -> dict[tuple[str, str], list[Engine]]:
+    """Return the engines of each model in each namespace."""
+    models: dict[tuple[str, str], list[Engine]] = {}
+    for one in engines:
+        models.setdefault((one.namespace, one.model), []).append(one)
+    return models
 
 
 def _fair(rows: list[Document]) -> list[Document]:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -179,19 +179,13 @@ class Container:
         """Signal process 1, as a crash or the out-of-memory killer would."""
         os.kill(self.pid, number)
 
-    def processes(self) -> Iterator[Path]:
-        """Yield the folder below /proc of every process of the container."""
+    def signal_all(self, number: int) -> None:
+        """Signal every process of the container, each of its own process-id namespace."""
         namespace = os.readlink(f"/proc/{self.pid}/ns/pid")
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 if os.readlink(process / "ns/pid") == namespace:
-                    yield process
-
-    def signal_all(self, number: int) -> None:
-        """Signal every process of the container, each of its own process-id namespace."""
-        for process in self.processes():
-            with contextlib.suppress(OSError):
-                os.kill(int(process.name), number)
+                    os.kill(int(process.name), number)
 
     def stop(self, grace: float) -> tuple[float, int]:
         """preStop, SIGTERM, and SIGKILL when the grace is over: seconds taken and exit code.

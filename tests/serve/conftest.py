@@ -49,16 +49,15 @@ def _pairs(config: pytest.Config) -> Mapping[str, Pair]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "pair" not in metafunc.fixturenames:
         return
-    closest = metafunc.definition.get_closest_marker
-    marker = closest("ways") or closest("pairs")
+    marker = metafunc.definition.get_closest_marker("pairs")
     pairs = _pairs(metafunc.config)
     long = metafunc.config.getoption("long")
     usual = [name for name, pair in pairs.items() if long or not pair.long]
     wanted = metafunc.config.getoption("pair") or usual
-    about = marker.args if marker is not None and marker.name == "pairs" else KEEPING
+    about = marker.args if marker is not None else KEEPING
     chosen = [name for name in about if name in wanted]
-    if "way" in metafunc.fixturenames:
-        ways = [way for way in marker.args[0] if way.pair in wanted]
+    if (given := metafunc.definition.get_closest_marker("ways")) is not None:
+        ways = [way for way in given.args[0] if way.pair in wanted]
         names = [f"{way.pair}-{way.name}" for way in ways]
         rows = [(way.pair, way) for way in ways]
         metafunc.parametrize("pair,way", rows, indirect=["pair"], scope="session", ids=names)

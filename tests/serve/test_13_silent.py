@@ -1,8 +1,8 @@
 """Ways in which a wired engine has no use of its tier, and what the observer says of each.
 
-Each is made with real engines and servers; the observer must name it within a minute of traffic.
-Traffic is a few prompts in turn, each asked twice: prompts repeat, and the engine's own cache is
-too small to hold them.
+Each is made with real engines and servers; the observer must name it within a minute of traffic, or
+as long as its row says. Traffic is a few prompts in turn, each asked twice: prompts repeat, and the
+engine's own cache is too small to hold them.
 """
 
 import contextlib
@@ -10,10 +10,8 @@ import copy
 import functools
 import http.client
 import json
-import os
 import signal
 import subprocess
-import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.container import Container
 from tests.conformance.manifests import Manifest
 from tests.conformance.node import HOST_IP
 from tests.conformance.pod import Pod
@@ -31,6 +30,9 @@ from tests.serve.engine import Engine, prompt
 from tests.serve.fleet import Fleet
 from tests.serve.test_12_observed import PATIENCE, Observer
 from tests.serve.test_70_full import shared
+from tests.serve.test_75_damaged import zero_half
+from tests.serve.test_77_wrong_blocks import Fault as FilesFault
+from tests.serve.test_77_wrong_blocks import running
 
 SMALL = author.Pod(args=("--num-gpu-blocks-override", "160"))  # 10,240 tokens
 SMALL_SGLANG = author.Pod(args=("--max-total-tokens", "10240"))
@@ -40,7 +42,7 @@ PROMPTS = 6  # in turn: 18,000 tokens
 WAITS = 20.0  # seconds for an answer: a hanging engine gives none
 AT_ONCE = 32  # requests, where prompts are short
 Change = Callable[[list[str]], list[str]]
-Fault = Callable[[Fleet, Engine], contextlib.AbstractContextManager[None]]
+Fault = Callable[[Fleet, Engine], contextlib.AbstractContextManager[object]]
 
 
 def drop(flag: str, values: int = 1) -> Change:
@@ -95,23 +97,26 @@ def gone(part: str) -> Fault:
 
 def hangs(part: str) -> Fault:
     """Return the fault of a part whose processes are stopped."""
+    return lambda fleet, engine: _stopped(fleet.tier.container(part))
 
-    @contextlib.contextmanager
-    def fault(fleet: Fleet, engine: Engine) -> Iterator[None]:
-        container = fleet.tier.container(part)
-        container.signal_all(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            container.signal_all(signal.SIGCONT)
 
-    return fault
+def engine_hangs(fleet: Fleet, engine: Engine) -> contextlib.AbstractContextManager[None]:
+    """The engine's processes are stopped."""
+    return _stopped(engine.pod.containers["engine"])
+
+
+def cut(part: str) -> Fault:
+    """Return the fault of a NetworkPolicy: what the engine sends to a part is lost."""
+    return lambda fleet, engine: _lost(engine.pod, fleet.tier.parts[part].address)
+
+
+def engine_cut(fleet: Fleet, engine: Engine) -> contextlib.AbstractContextManager[None]:
+    """A NetworkPolicy of the engine's namespace lets nobody in: its answers are lost."""
+    return _lost(engine.pod, HOST_IP)
 
 
 @contextlib.contextmanager
-def engine_hangs(fleet: Fleet, engine: Engine) -> Iterator[None]:
-    """The engine's processes are stopped."""
-    container = engine.pod.containers["engine"]
+def _stopped(container: Container) -> Iterator[None]:
     container.signal_all(signal.SIGSTOP)
     try:
         yield
@@ -120,26 +125,13 @@ def engine_hangs(fleet: Fleet, engine: Engine) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def engine_cut(fleet: Fleet, engine: Engine) -> Iterator[None]:
-    """A NetworkPolicy of the engine's namespace lets nobody in: its answers are lost."""
-    _ip(engine.pod, f"neigh replace {HOST_IP} lladdr 02:00:00:00:00:01 dev eth0 nud permanent")
-    yield
-    _ip(engine.pod, f"neigh del {HOST_IP} dev eth0")
-
-
-def cut(part: str) -> Fault:
-    """Return the fault of a NetworkPolicy: what the engine sends to a part is lost."""
-
-    @contextlib.contextmanager
-    def fault(fleet: Fleet, engine: Engine) -> Iterator[None]:
-        address = fleet.tier.parts[part].address
-        _ip(engine.pod, f"neigh replace {address} lladdr 02:00:00:00:00:01 dev eth0 nud permanent")
-        try:
-            yield
-        finally:
-            _ip(engine.pod, f"neigh del {address} dev eth0")
-
-    return fault
+def _lost(pod: Pod, address: str) -> Iterator[None]:
+    """What the pod sends to the address goes to a machine that is not there."""
+    _ip(pod, f"neigh replace {address} lladdr 02:00:00:00:00:01 dev eth0 nud permanent")
+    try:
+        yield
+    finally:
+        _ip(pod, f"neigh del {address} dev eth0")
 
 
 def _ip(pod: Pod, words: str) -> None:
@@ -155,41 +147,18 @@ def folder_lost(fleet: Fleet, engine: Engine) -> Iterator[None]:
     for folder in folders:
         folder.rename(f"{folder}.old")
         folder.touch()
-    yield
-    for folder in folders:
-        folder.unlink()
-        Path(f"{folder}.old").rename(folder)
+    try:
+        yield
+    finally:
+        for folder in folders:
+            folder.unlink()
+            Path(f"{folder}.old").rename(folder)
 
 
-def _while(act: Callable[[Path], None]) -> Fault:
-    """Return the fault of somebody who does something to each new file."""
-
-    @contextlib.contextmanager
-    def fault(fleet: Fleet, engine: Engine) -> Iterator[None]:
-        folder, done = shared(fleet, {"spec": engine.pod.spec}), threading.Event()
-
-        def run() -> None:
-            while not done.wait(0.05):
-                for file in folder.rglob("*.bin"):
-                    with contextlib.suppress(FileNotFoundError):
-                        act(file)
-
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
-
-    return fault
-
-
-def damage(file: Path) -> None:
-    """Zero the first half of a file, once."""
-    with file.open("r+b") as open_file:
-        half = os.fstat(open_file.fileno()).st_size // 2
-        open_file.write(bytes(half))
+def files_damaged(fleet: Fleet, engine: Engine) -> contextlib.AbstractContextManager[object]:
+    """The disk loses half of each new file."""
+    volume = shared(fleet, {"spec": engine.pod.spec})
+    return running(FilesFault(volume, lambda _, content: zero_half(content)))
 
 
 @dataclass(frozen=True)
@@ -233,7 +202,7 @@ WAYS = (
     Way("vllm-native", "connector dropped", "Silent", "NoLookups", drop(CONFIG)),
     Way("vllm-native", "prompts below a block", "Silent", "NoWrites", length=63),
     Way("vllm-native", "folder lost", "Failing", fault=folder_lost, forgets=True),
-    Way("vllm-native", "files damaged", "Failing", fault=_while(damage), forgets=True),
+    Way("vllm-native", "files damaged", "Failing", fault=files_damaged, forgets=True),
     Way("vllm-native-simple", "connector dropped", "Silent", "NoLookups", drop(CONFIG)),
     Way(
         "vllm-native-simple",

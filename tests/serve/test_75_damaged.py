@@ -15,14 +15,17 @@ SEED = 6
 DAMAGED = "vllm:kv_offload_tiering_damaged_files_total"
 
 
+def zero_half(content: bytes) -> bytes:
+    """What a disk that lost writes has left: the second half is zero."""
+    half = len(content) // 2
+    return content[:half] + bytes(len(content) - half)
+
+
 def zero_halves(folder: Path) -> int:
-    """Zero the second half of every file of blocks, as a disk that lost writes. Return how many."""
+    """Zero half of every file of blocks. Return how many."""
     files = list(folder.rglob("*.bin"))
     for file in files:
-        size = file.stat().st_size
-        with file.open("r+b") as stream:
-            stream.seek(size // 2)
-            stream.write(bytes(size - size // 2))
+        file.write_bytes(zero_half(file.read_bytes()))
     return len(files)
 
 
@@ -65,10 +68,8 @@ def flip(draw: random.Random, file: Path, other: Path) -> None:
 
 
 def zero(draw: random.Random, file: Path, other: Path) -> None:
-    """Zero a half, as a disk that lost writes."""
-    content = file.read_bytes()
-    half = len(content) // 2
-    file.write_bytes(content[:half] + bytes(len(content) - half))
+    """Zero a half."""
+    file.write_bytes(zero_half(file.read_bytes()))
 
 
 def shorten(draw: random.Random, file: Path, other: Path) -> None:

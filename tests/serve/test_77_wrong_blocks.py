@@ -2,9 +2,8 @@
 
 Each block gets the numbers that an engine with another scale of its cache (`k_scale`, `v_scale`)
 would have stored, sixteen times as large: in vLLM's files with the checksum that it would have
-written, and in SGLang's files. This model with random weights is
-moved by such blocks; another prompt's blocks, which have the same statistics, move it by a few
-hundredths only.
+written, and in SGLang's files. This model with random weights is moved by such blocks; another
+prompt's blocks, which have the same statistics, move it by a few hundredths only.
 """
 
 import array
@@ -48,37 +47,24 @@ def scaled(block: bytes) -> bytes:
 
 
 class Fault(threading.Thread):
-    """Does something to each new block until it is told to stop. `blocks`: how many it was."""
+    """Changes each new file of blocks, once it is whole. `files`: how many it has changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path, change: Callable[[Path, bytes], bytes]):
         super().__init__(daemon=True)
-        self.done, self.blocks = threading.Event(), 0
-
-    def act(self) -> None:
-        raise NotImplementedError
+        self.folder, self.change = folder, change
+        self.done, self.files = threading.Event(), 0
+        self.known = set(folder.rglob("*.bin"))
 
     def run(self) -> None:
         while not self.done.wait(0.05):
-            self.act()
-
-
-class FilesFault(Fault):
-    """Changes each new file, once it is whole."""
-
-    def __init__(self, folder: Path, change: Callable[[Path, bytes], bytes]):
-        super().__init__()
-        self.folder, self.change = folder, change
-        self.known = set(folder.rglob("*.bin"))
-
-    def act(self) -> None:
-        for file in sorted(set(self.folder.rglob("*.bin")) - self.known):
-            if time.time() - file.stat().st_mtime < WRITTEN:
-                continue
-            self.known.add(file)
-            other = file.with_suffix(".scaled")
-            other.write_bytes(self.change(file, file.read_bytes()))
-            other.replace(file)
-            self.blocks += 1
+            for file in sorted(set(self.folder.rglob("*.bin")) - self.known):
+                if time.time() - file.stat().st_mtime < WRITTEN:
+                    continue
+                self.known.add(file)
+                other = file.with_suffix(".changed")
+                other.write_bytes(self.change(file, file.read_bytes()))
+                other.replace(file)
+                self.files += 1
 
 
 def of_native(file: Path, content: bytes) -> bytes:
@@ -94,7 +80,7 @@ def fault(fleet: Fleet) -> Fault:
     """A fault of the pair's blocks that has not begun."""
     folder = shared(fleet, {"spec": fleet.engines["first"].pod.spec})
     natives = fleet.pair.name == "vllm-native"
-    return FilesFault(folder, of_native if natives else lambda _, content: scaled(content))
+    return Fault(folder, of_native if natives else lambda _, content: scaled(content))
 
 
 @contextlib.contextmanager
@@ -117,7 +103,7 @@ def test_canary_finds_blocks_of_another_scale(fleet: Fleet, tmp_path: Path, proo
         right = engines[0].ask(prompt(918))
         settle(fleet, engines[0])
         time.sleep(2)
-        assert seen.blocks > 0
+        assert seen.files > 0
         before = engines[1].external()
         wrong = engines[1].ask(prompt(918))
         assert engines[1].external() > before

@@ -270,7 +270,7 @@ def test_turn_stays_when_one_with_an_earlier_name_is_behind_too() -> None:
 def test_a_turn_is_for_one_edit_of_the_tier(
     generation: object, deleted: dict[str, str], counts: bool
 ) -> None:
-    """A consumer that still sees its turn for the edit before does not move beside another one."""
+    """Who still sees its turn for the edit before does not move while another consumer does."""
     (given,) = rollout.Rollout(turns=("ModelReplica/team-a/a",)).resources("chat", 2.0).values()
     turn = given | {"metadata": given["metadata"] | deleted}
     assert rollout.is_of(turn, {"metadata": {"generation": generation}}) is counts
