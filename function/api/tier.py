@@ -77,6 +77,7 @@ class Canary(ApiModel):
 
     every_seconds: Annotated[int, Field(ge=60, le=86400)] = 1800
     prompt_tokens: Annotated[int, Field(ge=512, le=8192)] = 1024
+    on_wrong_blocks: Literal["Report", "Quarantine"] = "Report"
 
 
 class Observe(ApiModel):
@@ -88,6 +89,11 @@ class Observe(ApiModel):
     interval_seconds: Annotated[int, Field(ge=5, le=300)] = 15
     canary: Canary | None = None
     nodes: Nodes = Nodes.model_construct()
+
+    @property
+    def quarantines(self) -> bool:
+        """Return whether wrong blocks are left behind."""
+        return self.canary is not None and self.canary.on_wrong_blocks == "Quarantine"
 
 
 class UpgradePolicy(ApiModel):

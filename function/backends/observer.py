@@ -42,6 +42,19 @@ def problems(tier: AnyTier, backend: AnyBackend) -> Iterator[Problem]:
             " nothing to compare. Remove it."
         )
         yield Problem("spec.observe.canary", message)
+    elif observe.quarantines:
+        where = "spec.observe.canary.onWrongBlocks"
+        if tier.spec.wiring.update != "Rolling":
+            message = "gives engines another identity in turns: set spec.wiring.update to Rolling"
+            yield Problem(where, message)
+        described = backend.describe(tier)
+        if not described.outlives_pods:
+            message = (
+                "the tier's blocks are in the engines' own pods: restart these, and set Report"
+            )
+            yield Problem(where, message)
+        if described.one_identity:
+            yield Problem(where, "the tier's storage serves one cache identity alone: set Report")
 
 
 def observed(tier: AnyTier, backend: AnyBackend, parts: Iterable[Part]) -> list[Part]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from function import names
 from function.api.tier import WiringUpdate
-from function.composers import usage
+from function.composers import quarantine, usage
 from function.composers.agents import needed
 from function.composers.usage import Consumer
 from function.kube import access, naming
@@ -55,9 +55,12 @@ class Rollout:
         shown = access.text(before, "remaining") if isinstance(before, Mapping) else ""
         return {"remaining": step(len({*self.behind, *self.turns}), shown)}
 
-    def resources(self, tier: str, generation: object) -> dict[str, Json]:
-        """Return the Usages of the tier that give the turns, by resource key."""
-        of = _text(generation)
+    def resources(self, tier: str, generation: object, quarantines: int = 0) -> dict[str, Json]:
+        """Return the Usages of the tier that give the turns, by resource key.
+
+        `quarantines`: in its status, all together.
+        """
+        of = _edition(generation, quarantines)
         return {_key(who): usage.of_turn(tier, of, turn_name(tier, who), who) for who in self.turns}
 
 
@@ -94,20 +97,22 @@ def of(
     return Rollout(behind, moving, tuple(sorted({*given, *new})))
 
 
-def is_of(turn: Mapping[str, Any], tier: Mapping[str, Any]) -> bool:
+def is_of(turn: Mapping[str, Any], tier: Json) -> bool:
     """Return whether a turn is of a tier as it is now, and not withdrawn.
 
     A consumer may still see the turn for an edit before, which it has used, while another one has
     the turn for this edit.
     """
     given = access.texts(turn, "metadata", "annotations").get(names.ANNOTATION_GENERATION)
-    is_now = given == _text(access.mapping(tier, "metadata").get("generation"))
+    generation = access.mapping(tier, "metadata").get("generation")
+    is_now = given == _edition(generation, sum(quarantine.numbers(tier).values()))
     return is_now and not access.text(turn, "metadata", "deletionTimestamp")
 
 
-def _text(generation: object) -> str:
-    """Return a generation as the annotation has it; protobuf knows it as a float."""
-    return f"{generation:.0f}" if isinstance(generation, int | float) else ""
+def _edition(generation: object, quarantines: int) -> str:
+    """Return what turns are for, as the annotation has it; protobuf knows numbers as floats."""
+    text = f"{generation:.0f}" if isinstance(generation, int | float) else ""
+    return f"{text}.{quarantines}" if quarantines else text
 
 
 def turn_name(tier: str, who: str) -> str:

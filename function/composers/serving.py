@@ -204,11 +204,12 @@ def _like(value: object, pattern: re.Pattern[str]) -> str:
 class Serving:
     """What a tier says of its engines. `condition`: None where nothing is to be said.
 
-    `settled`: nothing changes by waiting alone.
+    `models`: None where nobody knows. `settled`: nothing changes by waiting alone.
     """
 
     condition: Condition | None
     status: Json | None = None
+    models: tuple[ServedModel, ...] | None = None
     settled: bool = True
 
 
@@ -248,7 +249,8 @@ def of(call: Call, plan: TierPlan, cluster: str) -> Serving:
     if document is None:
         message = "The observer has written nothing yet, or what it wrote cannot be read."
         return Serving(Condition(CONDITION_SERVING, UNKNOWN, STARTING, message))
-    return Serving(_condition(document), _status(document), settled=not in_grace)
+    status = _status(document)
+    return Serving(_condition(document), status, document.models, settled=not in_grace)
 
 
 def _unavailable_since(call: Call) -> str:

@@ -9,6 +9,7 @@ doubles the reconciles, and Objects already carry the cluster in their providerC
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 
 from function import names
@@ -22,6 +23,7 @@ from function.composers import (
     fleet,
     outage,
     pinned,
+    quarantine,
     rollout,
     serving,
     tier_plan,
@@ -150,6 +152,7 @@ class _TierComposer:
         self.children = fleet.children(call)
         self.rollout: rollout.Rollout | None = None
         self.serving = serving.Serving(None)
+        self.quarantined: list[Json] = []
         self.answer = Answer()
 
     def compose(self) -> Answer:
@@ -316,8 +319,11 @@ class _TierComposer:
             self.serving = serving.of(self.call, self.plan, self.cluster)
         else:
             self.serving = serving.Serving(next(iter(serving.unjudged(self.call)), None))
-        if self.serving.condition is not None:
-            self.answer.conditions.append(self.serving.condition)
+        observe, serves = self.tier.spec.observe, self.serving.condition
+        self.quarantined = quarantine.rows(self.call, observe, self.serving.models)
+        if serves is not None:
+            message = f"{serves.message} {quarantine.said(self.quarantined)}".strip()
+            self.answer.conditions.append(replace(serves, message=message))
         self.answer.ready = (
             bool(self.provider_config)
             and not self.needed.waiting
@@ -390,6 +396,8 @@ class _TierComposer:
             status |= users_status(self.call.composite, self.usages)
         if self.serving.status is not None:
             status["serving"] = self.serving.status
+        if self.quarantined:
+            status["quarantine"] = self.quarantined
         if self.tier.spec.events is not None:
             status["events"] = published(self.tier, self.tier.spec.events)
         if self.rollout is not None:
@@ -408,7 +416,9 @@ class _TierComposer:
                 observed=self.call.observed_keys(),
             )
             generation = self.call.composite_value("metadata", "generation")
-            for key, manifest in self.rollout.resources(self.tier.name, generation).items():
+            times = sum(row["number"] for row in self.quarantined)
+            turns = self.rollout.resources(self.tier.name, generation, times)
+            for key, manifest in turns.items():
                 self.answer.resources[key] = Composed(manifest, True)
 
     def choose_ttl(self) -> None:

@@ -15,7 +15,15 @@ from function.backends import monitoring, observer
 from function.backends.registry import Registry
 from function.composers import overrides
 from function.contract import namespaces
-from function.contract.backend import AnyBackend, AnyTier, Description, Need, Part, Tier
+from function.contract.backend import (
+    AnyBackend,
+    AnyTier,
+    Description,
+    ModelName,
+    Need,
+    Part,
+    Tier,
+)
 from function.edge.memo import Cache, size_of
 from function.edge.structs import encode
 from function.kube import objects
@@ -106,17 +114,21 @@ def plan(
     key: bytes,
     backends: Registry,
     needed: Mapping[str, Mapping[str, Any]] | None = None,
+    quarantined: Mapping[ModelName, int] | None = None,
 ) -> TierPlan | InvalidTier:
     """Return the whole plan of a tier.
 
-    `needed`: what its draft's `needs` name, by the need's name.
+    `needed`: what its draft's `needs` name, by the need's name. `quarantined`: as the tier's status
+    has it; it counts for its consumers alone.
     """
     others = encode(needed) if needed else b""
-    memo = (id(backends), namespace, name, key, others)
+    memo = (id(backends), namespace, name, key, others, tuple((quarantined or {}).items()))
     planned = _plans.get(memo)
     if planned is None:
         drafted = draft(namespace, name, spec, key, backends)
-        planned = drafted if isinstance(drafted, InvalidTier) else _whole(drafted, needed or {})
+        planned = drafted
+        if not isinstance(drafted, InvalidTier):
+            planned = _whole(drafted, needed or {}, quarantined or {})
         _plans.put(memo, planned, _size(planned, key, others))
     return planned
 
@@ -159,8 +171,13 @@ def _of_overrides(planned: TierPlan, document: Mapping[str, Any]) -> Iterator[Pr
             yield replace(problem, path=where)
 
 
-def _whole(drafted: TierPlan, needed: Mapping[str, Mapping[str, Any]]) -> TierPlan | InvalidTier:
-    tier, backend = replace(drafted.tier, needed=needed), drafted.backend
+def _whole(
+    drafted: TierPlan,
+    needed: Mapping[str, Mapping[str, Any]],
+    quarantined: Mapping[ModelName, int],
+) -> TierPlan | InvalidTier:
+    tier = replace(drafted.tier, needed=needed, quarantined=quarantined)
+    backend = drafted.backend
     here = namespaces.problems(tier.spec.namespace, "spec.namespace")
     problems = [*backend.problems(tier), *here, *observer.problems(tier, backend)]
     return InvalidTier(tuple(sorted(problems))) if problems else replace(drafted, tier=tier)

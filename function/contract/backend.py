@@ -26,6 +26,9 @@ Manifest = dict[str, Any]
 Settings = TypeVar("Settings", bound=ApiModel, covariant=True)
 OfSettings = TypeVar("OfSettings", bound=ApiModel, contravariant=True)
 
+# The namespace of a model's engines on the workload cluster, and the name under which they serve.
+ModelName = tuple[str, str]
+
 # Roles of a part: which of the tier's conditions its readiness feeds.
 SUPPORT = "Support"
 CONTROL_PLANE = "ControlPlane"
@@ -57,6 +60,7 @@ class Tier(Generic[Settings]):
     characters) that everything of this tier on the workload cluster is named after. `spec`: what
     every tier has, validated, every default filled in. `settings`: the backend's own object of it.
     `needed`: the objects that `Backend.needs` named, by the need's name; absent ones are left out.
+    `quarantined`: the models whose blocks of before nobody may read, with how many times.
     """
 
     name: str
@@ -65,6 +69,7 @@ class Tier(Generic[Settings]):
     spec: TierSpec
     settings: Settings
     needed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    quarantined: Mapping[ModelName, int] = field(default_factory=dict)
 
     @property
     def remote_namespace(self) -> str:
@@ -119,7 +124,8 @@ class Description:
     `outlives_pods`: whether cached blocks survive the engine's pods: then the engine's version is
     part of the cache identity, since a new version may read another's blocks. `store`: what decides
     a stored block's bytes and is in no key, directory or prefix; it is part of the identity.
-    `spans_clusters`: engines of other clusters may reach the same store. `startup_seconds`: how
+    `spans_clusters`: engines of other clusters may reach the same store. `one_identity`: it serves
+    engines of a single cache identity. `startup_seconds`: how
     long an agent may take to start. `startup_hints`: what usually keeps one from it.
     `colocated_with_engines`: an engine cannot do without an agent on its own node. `pairs_phases`:
     it moves blocks from prefill to decode engines.
@@ -132,6 +138,7 @@ class Description:
     outlives_pods: bool = True
     store: str = ""
     spans_clusters: bool = False
+    one_identity: bool = False
     startup_seconds: int = 300
     startup_hints: Sequence[str] = ()
     colocated_with_engines: bool = False

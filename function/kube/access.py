@@ -33,6 +33,7 @@ FOREIGN: Json = {
         "capacityGiB": int,
         "closedNamespaces": [str],
         "pinned": {"*": str},
+        "quarantine": [{"namespace": str, "name": str, "number": int, "open": bool}],
         "atProvider": {"manifest": {"status": {"readyReplicas": int}}},
     },
 }

@@ -23,7 +23,7 @@ from function.kube import access
 from function.kube.access import Json
 from function.pods import events
 from function.pods.gang import EngineRequest, Pod
-from function.pods.identity import Identity, Surroundings, identity
+from function.pods.identity import Identity, Surroundings, identity, model_string
 from function.pods.offload_request import OffloadRequest
 from function.pods.patch.env import literals
 from function.pods.patch.security import is_root
@@ -79,6 +79,7 @@ def engine_of(
             model_source=request.workload.model_source,
             tenant=tenant,
             layouts=_layouts(engine.name, connectors, backend.allows.connectors),
+            quarantine=_quarantine(tier, request.remote_namespace, engine),
             assumed={**backend.assumes(tier, engine.name), **events.assumes(tier, engine.name)},
         ),
     )
@@ -114,6 +115,16 @@ def engine_of(
         gpus, copies = _gpus_of_a_pod(engine_request), _most_copies(engine_request)
         engine = replace(engine, pod_gpus=gpus, copies=copies)
     return engine, cache_identity
+
+
+def _quarantine(tier: AnyTier, namespace: str, engine: Engine) -> str:
+    """Return how often blocks of the engine's model were left behind, under all of its names."""
+    if not tier.quarantined:
+        return ""
+    served = (engine.flag("--served-model-name") or "").split()
+    named = {model_string(engine.name, engine.flags), *served}
+    number = sum(tier.quarantined.get((namespace, name), 0) for name in named)
+    return str(number) if number else ""
 
 
 def _of_all_starts(

@@ -75,7 +75,8 @@ class Surroundings:
     counts. `model_source`: where the workload says the weights come from (KServe's
     `spec.model.uri`). `tenant`: the part of the tier that it is kept to: blocks of two tenants
     never meet. `layouts`: that the pod's own connectors ask for, and the tier's does not.
-    `assumed`: what wiring makes of flags that are absent (`Backend.assumes`).
+    `assumed`: what wiring makes of flags that are absent (`Backend.assumes`). `quarantine`: how
+    often the model's blocks were left behind, "" for never.
     """
 
     namespace: str = ""
@@ -86,6 +87,7 @@ class Surroundings:
     tenant: str = ""
     layouts: frozenset[str] = frozenset()
     assumed: Mapping[str, str] = field(default_factory=dict)
+    quarantine: str = ""
 
 
 def identity(
@@ -113,6 +115,7 @@ def identity(
         "engine": engine,
         "envFrom": ", ".join(unseen),
         "layout": " ".join(sorted(around.layouts)),
+        "quarantine": around.quarantine,
         "store": around.store,
         "tenant": around.tenant,
     }

@@ -128,6 +128,19 @@ class ServingStatus(ApiModel):
     """The models, those with a fault first."""
 
 
+class QuarantinedModel(ApiModel):
+    """A model whose engines have left its blocks behind."""
+
+    namespace: f.DnsLabel
+    """Namespace of its engines' pods."""
+    name: Annotated[str, f.text(most=128)]
+    """Name under which they serve."""
+    number: Annotated[int, Field(ge=1)]
+    """How many times; part of the cache identity."""
+    open: bool = False
+    """Whether the canary accuses engines of the model. It counts anew after this ended."""
+
+
 class AllowedNamespacesStatus(ApiModel):
     """Whose consumers the tier has admitted; its spec's rules hold there."""
 
@@ -160,6 +173,8 @@ class KVOffloadTierStatus(ApiModel):
     """What a router needs to follow the engines' events."""
     serving: ServingStatus | None = None
     """What the observer sees, with `spec.observe`."""
+    quarantine: Annotated[list[QuarantinedModel], f.items(32)] | None = None
+    """Models whose engines read nothing of before, with `onWrongBlocks: Quarantine`. Rows stay."""
     wiring: WiringStatus | None = None
     """Progress of the consumers while the tier's wiring rolls."""
     consumers: Annotated[str, f.text(most=16)] | None = None

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.engine import prompt
+from tests.serve import author
+from tests.serve.engine import Answer, prompt
 from tests.serve.fleet import Fleet
 from tests.serve.test_10_hits import settle
 from tests.serve.test_12_observed import Observer
@@ -129,3 +130,25 @@ def test_canary_finds_blocks_of_another_scale(fleet: Fleet, tmp_path: Path, proo
     assert observer.model["at"] in {engine.pod.address for engine in engines}
     assert not any(engine.counted(DAMAGED) for engine in engines)
     proof("blocks of another scale", seconds=round(seconds))
+    leave_behind(fleet, observer.model, right)
+    proof("quarantined after wrong blocks", texts="right")
+
+
+def leave_behind(fleet: Fleet, accused: dict[str, str], right: Answer) -> None:
+    """Engines that are wired to the tier as it is in quarantine read none of the wrong blocks."""
+    for name in ("first", "second"):
+        fleet.stop(name)
+    row = {"namespace": accused["namespace"], "name": accused["model"], "number": 1, "open": True}
+    fleet.declared.status["quarantine"] = [row]
+    try:
+        wired = fleet.wired({"main": author.USUAL})
+        for name, hits in (("third", False), ("fourth", True)):
+            engine = fleet.run(name, wired)
+            engine.wait()
+            assert engine.ask(prompt(918)).alike(right)
+            assert (engine.external() > 0) is hits
+            settle(fleet, engine)
+    finally:
+        fleet.declared.status.clear()
+        for name in ("third", "fourth"):
+            fleet.stop(name)

@@ -35,11 +35,14 @@ class Wired:
 
 
 class Declared:
-    """A tier as its platform team wrote it, in `path`. `needs`: the tiers that it names, ready."""
+    """A tier as its platform team wrote it, in `path`. `needs`: the tiers that it names, ready.
+
+    `status`: what the tier says beyond being ready."""
 
     def __init__(self, path: Path, needs: "tuple[Declared, ...]" = ()):
         self.path, self.needs = path, needs
         self.document: Manifest = yaml.safe_load(path.read_text())
+        self.status: Manifest = {}
 
     @cached_property
     def manifests(self) -> list[Manifest]:
@@ -54,6 +57,7 @@ class Declared:
         out["status"] = {
             "providerConfigRef": {"name": CLUSTER},
             "conditions": [{**READY, "lastTransitionTime": _AT}],
+            **self.status,
         }
         return out
 

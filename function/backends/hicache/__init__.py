@@ -8,7 +8,7 @@ from function.api.engines import SGLANG
 from function.api.hicache import HiCacheSpec
 from function.backends import hierarchy_rows, volumes
 from function.backends.hicache import agreement, checks, connector, evict, mooncake_pool, storages
-from function.backends.hicache.facts import Tier
+from function.backends.hicache.facts import Tier, holds_one_identity
 from function.backends.mooncake import BACKEND as MOONCAKE
 from function.backends.mooncake import connector as mooncake_connector
 from function.backends.mooncake import network
@@ -57,6 +57,7 @@ class HiCache(Backend[HiCacheSpec]):
             warnings=tuple(checks.warnings(tier)),
             outlives_pods=not own,
             spans_clusters=storage is not None and storages.spans_clusters(tier),
+            one_identity=holds_one_identity(tier),
         )
 
     def gate(self, tier: Tier, engine: Engine) -> Question:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from function import names
 from function.backends.registry import Registry
-from function.composers import pinned, tier_names, tier_plan
+from function.composers import pinned, quarantine, tier_names, tier_plan
 from function.composers.admission import admits, is_judged
 from function.composers.needed import Needed
 from function.composers.tier_plan import InvalidTier, TierPlan
@@ -117,7 +117,7 @@ def plan(
         raise Refused(Reason.TIER_UNRESOLVED, message)
     if why := "; ".join(map(str, needed.problems)) or " ".join(needed.waiting):
         raise Refused(Reason.TIER_NOT_READY, _unready(ref, why))
-    whole = tier_plan.plan(*identity, needed.documents)
+    whole = tier_plan.plan(*identity, needed.documents, quarantine.numbers(found.document))
     if isinstance(whole, InvalidTier):
         raise invalid
     if edit := pinned.unjudged(found.document, whole):

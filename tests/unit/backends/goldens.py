@@ -103,7 +103,7 @@ def _injection(injection: dict[str, Any]) -> dict[str, Any]:
 
 def _description(description: Description) -> dict[str, Any]:
     """Without what few tiers have."""
-    rare = ("store", "spans_clusters")
+    rare = ("store", "spans_clusters", "one_identity")
     return {k: v for k, v in asdict(description).items() if v or k not in rare}
 
 
