@@ -18,6 +18,10 @@ MODULE_PREFIX = "kv_offload_"
 # How everything of ours begins that users write or that we write on others' documents.
 KEY_PREFIX = f"{GROUP}/kv"
 
+# In the place of a tier's name: whichever takes the pods, of those with the label.
+AUTO = "auto"
+LABEL_AUTO = f"{_PREFIX}-auto"
+
 # On a pod template, by its author.
 ANNOTATION_TIER = f"{_PREFIX}-tier"
 ANNOTATION_POLICY = f"{_PREFIX}-policy"

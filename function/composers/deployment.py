@@ -28,7 +28,7 @@ from function.edge.answer import (
     Requirement,
 )
 from function.edge.request import Call
-from function.kube import naming, objects
+from function.kube import access, naming, objects
 from function.kube.access import Json
 
 CONDITION_WORKLOADS = "WorkloadsReady"
@@ -69,23 +69,35 @@ def compose(call: Call, step_input: Input, backends: Registry) -> Answer:
         _compose_workloads(call, answer, spec, provider_config)
     _derive_readiness(call, answer, cluster)
     wiring = consumer.compose(call, step_input, backends)
-    answer.status = _status(call, spec, consumer.is_wired(wiring), step_input.tier_namespace)
+    answer.status = _status(call, spec)
+    if tier := _tier(spec, wiring, step_input.tier_namespace):
+        answer.status["tier"] = tier
     return _merged(answer, wiring)
 
 
-def _status(call: Call, spec: ModelDeploymentSpec, wired: bool, tier_namespace: str) -> Json:
+def _tier(spec: ModelDeploymentSpec, wiring: Answer, tier_namespace: str) -> str:
+    """Return the tier that the pods are wired to, "" where they are not; a chosen one as it is."""
+    ref = spec.template.spec.kv_offload_tier_ref
+    if ref is None or not consumer.is_wired(wiring):
+        return ""
+    if ref.name != names.AUTO:
+        return f"{ref.namespace or tier_namespace}/{ref.name}"
+    made = (each.manifest for each in wiring.resources.values())
+    used = (
+        access.texts(m, "metadata", "annotations").get(names.ANNOTATION_USED_TIER) for m in made
+    )
+    return next((tier for tier in used if tier), "")
+
+
+def _status(call: Call, spec: ModelDeploymentSpec) -> Json:
     settings = spec.template.spec
     serving = _serving(call)
     ready = [_ready_copies(call, engine) // engine.copies for engine in settings.engines]
-    status: Json = {
+    return {
         "cluster": settings.inference_cluster_ref.name,
         "endpoint": f"{serving}.{REMOTE_NAMESPACE}.svc:{settings.service.port}",
         "replicas": {"total": spec.replicas, "ready": min(ready)},
     }
-    if wired and settings.kv_offload_tier_ref:
-        ref = settings.kv_offload_tier_ref
-        status["tier"] = f"{ref.namespace or tier_namespace}/{ref.name}"
-    return status
 
 
 def _ready_copies(call: Call, engine: EngineSpec) -> int:

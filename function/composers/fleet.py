@@ -17,14 +17,15 @@ as its children are, by a Usage of itself: a Usage on a child protects no parent
 
 from function import names
 from function.api.base import present
-from function.composers import conditions as c
 from function.composers import (
+    auto,
     fleet_rollout,
     fleet_rollout_report,
     provider_config_guard,
     serving,
     tier_names,
 )
+from function.composers import conditions as c
 from function.composers.fleet_rollout import FleetRollout, Stamp, stamped
 from function.composers.tier_plan import TierPlan
 from function.composers.usage import FLEET_KEY, in_use_status, is_in_use, of_fleet
@@ -86,9 +87,10 @@ def child(fleet: str, cluster: str, namespace: str, spec: Json) -> Json:
     }
 
 
-def _child(tier: AnyTier, cluster: str, stamp: Stamp, cluster_uid: str) -> Json:
+def _child(tier: AnyTier, cluster: str, stamp: Stamp, cluster_uid: str, *, is_auto: bool) -> Json:
     """Return a fleet's child with what later calls read of it."""
     made = child(tier.name, cluster, tier.namespace, stamp.spec)
+    made["metadata"]["labels"] |= {names.LABEL_AUTO: "true"} if is_auto else {}
     if stamp.revision:
         made["metadata"]["labels"][names.LABEL_REVISION] = stamp.revision
     notes = {
@@ -126,6 +128,7 @@ class _FleetComposer:
         self.plan = plan
         self.tier = plan.tier
         self.spec = spec
+        self.is_auto = auto.is_labelled({"metadata": call.composite_value("metadata")})
         self.clusters: list[str] = []
         self.uids: dict[str, str] = {}
         self.labels: dict[str, dict[str, str]] = {}
@@ -257,7 +260,7 @@ class _FleetComposer:
             if stamp is None:
                 continue
             uid = self._stamped_for(cluster) or self.uids.get(cluster, "")
-            manifest = _child(self.tier, cluster, stamp, uid)
+            manifest = _child(self.tier, cluster, stamp, uid, is_auto=self.is_auto)
             self.answer.resources[PREFIX + cluster] = Composed(manifest, self._is_ready(cluster))
 
     def _is_ready(self, cluster: str) -> bool:

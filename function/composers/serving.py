@@ -84,8 +84,9 @@ _SAID = {
     ),
     ("NeverRead", ""): (
         "blocks are written and none is found (vllm:external_prefix_cache_hits_total stands still),"
-        " although prompts repeat in its own cache. See whether the memory is too small for what"
-        " repeats (evictions), and, of several engines, whether all have one cache identity."
+        " although prompts repeat in its own cache. See whether its agent answers (AgentsReady, and"
+        " the engine's log), whether the memory is too small for what repeats (evictions), and, of"
+        " several engines, whether all have one cache identity."
         " Prompts that share only a short beginning, which never leaves that cache, look the same"
     ),
     ("NeverRead", "HitsStopped"): (

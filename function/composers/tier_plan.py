@@ -144,6 +144,9 @@ def _draft(
     backend = backends[spec.backend]
     planned = TierPlan(tier, backend, backend.needs(tier))
     problems = [*_of_overrides(planned, document)]
+    if name == names.AUTO:
+        message = "consumers write auto to have a tier chosen: give the tier another name"
+        problems.append(Problem("metadata.name", message))
     return InvalidTier(tuple(sorted(problems))) if problems else planned
 
 

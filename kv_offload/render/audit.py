@@ -6,6 +6,7 @@ from typing import Any
 
 from function.api.consumer import KVOffloadTierRef
 from function.api.input import Input
+from function.composers import auto
 from function.contract import advisories
 from function.contract.advisories import ADVISORIES, Advisory, Treatment
 from function.kube import access, objects
@@ -95,7 +96,10 @@ def _of_workload(request: OffloadRequest, tiers: Sequence[Document]) -> Iterator
     manifest = request.manifest
     names = (access.text(manifest, "metadata", field) for field in ("namespace", "name"))
     title = f"{manifest.get('kind')} {'/'.join(filter(None, names))}"
-    named = str(request.ref or "")
+    ref = request.ref
+    if ref is not None and auto.is_auto(ref):
+        ref = auto.recorded(request.record) or ref
+    named = str(ref or "")
     tier = next((t for t in tiers if named in _names(t)), None)
     if request.refused is not None or tier is None:
         problem = str(request.refused or f"KVOffloadTier {named} is not among the documents")

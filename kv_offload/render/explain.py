@@ -13,7 +13,7 @@ from function.api.consumer import KVOffloadTierRef
 from function.api.engines import ENGINES
 from function.api.input import Input
 from function.backends.registry import BACKENDS
-from function.composers import tier_plan
+from function.composers import auto, tier_plan
 from function.composers.admission import admits
 from function.composers.tier_plan import TierPlan
 from function.contract.backend import AnyTier
@@ -211,7 +211,7 @@ def _takes(
 def _blockers(
     request: OffloadRequest, named: Ref, tier: Document, namespace: str | None
 ) -> Iterator[Refused]:
-    if request.ref != named:
+    if request.ref != named and not (request.ref and auto.is_auto(request.ref)):
         text = f"the pods name KVOffloadTier {request.ref}, not {named} of --tier"
         yield Refused(Reason.TIER_NOT_FOUND, text)
     if request.policy is Policy.OFF:
@@ -250,6 +250,8 @@ def chosen(
     deployment = _as_deployment(objects.unwrap(workload) or workload)
     request = find("explained", deployment, None, step_input, "", siblings)
     ref = request.ref if request is not None else None
+    if ref and auto.is_auto(ref):
+        tiers = [tier for tier in tiers if auto.is_labelled(tier)] or tiers
     named = [tier for tier in tiers if ref and _key(tier) == (ref.namespace, ref.name)]
     if len(found := named or _top_tiers(tiers)) == 1:
         return found[0]

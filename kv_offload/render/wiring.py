@@ -1,22 +1,23 @@
 """Wire manifests that Helm, kustomize or Argo CD apply, as the function wires composed ones."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from function import workloads
 from function.api.base import present
 from function.api.input import Input
-from function.composers import pinned, tier_names
+from function.composers import auto, pinned, tier_names
 from function.composers.admission import admits
 from function.composers.consumer import companions, disaggregation
 from function.composers.consumer.disaggregation import PhaseGroup
 from function.composers.tier_plan import TierPlan
 from function.kube import access, naming, objects
-from function.names import ANNOTATION_TIER
+from function.names import ANNOTATION_TIER, LABEL_AUTO
 from function.pods import wire
 from function.pods.gang import LEFT_ALONE
 from function.pods.offload_request import OffloadRequest, find, ignored_annotations_in
+from function.pods.refs import Ref
 from function.pods.siblings import SiblingResources
 from function.problems import Refused
 from function.reasons import Policy, Reason
@@ -126,6 +127,7 @@ class Wirer:
         if request.policy is Policy.OFF and request.refused is None:
             return outcome
         try:
+            request = outcome.request = self._choose(request)
             outcome.plan, outcome.wired = self._wire(request)
         except Refused as refused:
             outcome.refuse(refused)
@@ -137,6 +139,27 @@ class Wirer:
                 *_not_ready(tier),
             ]
         return outcome
+
+    def _choose(self, request: OffloadRequest) -> OffloadRequest:
+        """Return the request with the first labelled tier that takes it, where it names `auto`."""
+        ref = present(request.ref)
+        if request.refused is not None or not auto.is_auto(ref):
+            return request
+        refused: dict[Ref, Refused] = {}
+        for (namespace, name), tier in sorted(self._tiers.items()):
+            if namespace != ref.namespace or not auto.is_labelled(tier):
+                continue
+            named = replace(request, ref=Ref(namespace, name))
+            try:
+                self._wire(named)
+            except Refused as why:
+                refused[Ref(namespace, name)] = why
+            else:
+                return named
+        if refused:
+            raise auto.none_takes(ref, refused)
+        text = f"no KVOffloadTier of --tier in {ref.namespace} has the label {LABEL_AUTO}"
+        raise Refused(Reason.TIER_NOT_FOUND, text)
 
     def _wire(self, request: OffloadRequest) -> tuple[TierPlan, wire.Wired]:
         if request.refused is not None:

@@ -194,9 +194,10 @@ WAYS = (
     Way("vllm-mooncake", "engine hangs", "Unreachable", fault=engine_hangs),
     Way("vllm-lmcache", "connector dropped", "Silent", "NoLookups", drop(CONFIG)),
     Way("vllm-lmcache", "prompts below a chunk", "Silent", "NoWrites", length=250),
-    Way("vllm-lmcache", "agent gone", "Silent", "NoLookups", fault=gone("agent")),
-    Way("vllm-lmcache", "agent hangs", "Silent", "NoLookups", fault=hangs("agent")),
-    Way("vllm-lmcache", "agent cut off", "Silent", "NoLookups", fault=cut("agent")),
+    # Without its agent the connector goes on looking up, as vLLM counts it, and finds nothing.
+    Way("vllm-lmcache", "agent gone", "NeverRead", fault=gone("agent"), patience=180),
+    Way("vllm-lmcache", "agent hangs", "NeverRead", fault=hangs("agent"), patience=180),
+    Way("vllm-lmcache", "agent cut off", "NeverRead", fault=cut("agent"), patience=180),
     Way("vllm-lmcache", "engine cut off", "Unreachable", fault=engine_cut),
     Way("vllm-lmcache", "engine hangs", "Unreachable", fault=engine_hangs),
     Way("vllm-native", "connector dropped", "Silent", "NoLookups", drop(CONFIG)),
@@ -212,7 +213,8 @@ WAYS = (
         add("--no-enable-prefix-caching"),
     ),
     Way("vllm-nixl", "decode alone", "Silent", "NoTransfers", settings={"pairs": True}),
-    # SGLang counts no lookups: what its own cache has forgotten three times must be found.
+    # SGLang counts neither lookups nor failures: what its own cache has forgotten three times must
+    # be found.
     Way(
         "sglang-hicache-file",
         "hierarchy dropped",
@@ -228,7 +230,14 @@ WAYS = (
         "NoMetrics",
         drop("--enable-metrics", 0),
     ),
-    Way("sglang-mooncake", "master gone", "Failing", fault=gone("master"), forgets=True),
+    Way(
+        "sglang-mooncake",
+        "master gone",
+        "NeverRead",
+        fault=gone("master"),
+        forgets=True,
+        patience=240,
+    ),
 )
 
 

@@ -30,7 +30,7 @@ from function.api.input import Input
 from function.api.tier import WiringUpdate
 from function.backends.registry import Registry
 from function.command.budget import CallSpent
-from function.composers import rollout, usage
+from function.composers import auto, rollout, usage
 from function.composers.consumer import lookup, work
 from function.composers.rollout import Progress
 from function.composers.tier_plan import TierPlan
@@ -44,6 +44,7 @@ from function.pods import replay, running, wire
 from function.pods.gang import LEFT_ALONE
 from function.pods.offload_request import OffloadRequest
 from function.pods.record import Record
+from function.pods.refs import Ref
 from function.problems import Refused
 from function.reasons import Policy, Reason
 from function.redact import redacted
@@ -138,14 +139,49 @@ class Decider:
         if request.ref is None:
             message = "It names no tier any more."
             return Outcome(request, Action.UNTOUCHED, Reason.NOT_REQUESTED, message, settled=True)
-        self.requirements |= lookup.requirements(request.ref)
+        if not auto.is_auto(request.ref):
+            self.requirements |= lookup.requirements(request.ref)
         if request.policy is Policy.OFF:
             message = "The policy is Off: unwired on purpose."
             return Outcome(request, Action.UNTOUCHED, Reason.TURNED_OFF, message, settled=True)
+        if auto.is_auto(request.ref):
+            return self._decide_auto(request, request.ref)
+        return self._decide_named(request, request.ref)
+
+    def _decide_auto(self, request: OffloadRequest, ref: Ref) -> Outcome:
+        """Decide with the tier that the record has, or else with the first that takes the pods."""
+        if chosen := auto.recorded(request.record):
+            outcome = self._decide_named(self._naming(request, chosen), chosen)
+            return replace(outcome, message=f"{outcome.message} {auto.why(ref, {})}")
+        if _chose_unwired(request):
+            return self._leave_unwired(request, None)
+        self.requirements |= auto.requirements(ref)
+        refused: dict[Ref, Refused] = {}
+        try:
+            for each in auto.candidates(self.call, request, ref, self.namespace):
+                outcome = self._decide_named(self._naming(request, each), each)
+                if outcome.action is Action.WIRED and outcome.reason is Reason.WIRED:
+                    said = f"{outcome.message} {auto.why(ref, refused)}"
+                    return replace(outcome, message=said)
+                if outcome.reason is Reason.TIER_UNRESOLVED:
+                    raise Refused(outcome.reason, outcome.message)
+                refused[each] = Refused(outcome.reason, outcome.message)
+            raise auto.none_takes(ref, refused)
+        except Refused as none:
+            return self.fall_back(request, none)
+
+    def _naming(self, request: OffloadRequest, ref: Ref) -> OffloadRequest:
+        """Return the request as if its pods named the tier; the same one each time."""
+        return work.recall(
+            request.resource, lambda: replace(request, ref=ref), request, key=("naming", str(ref))
+        )
+
+    def _decide_named(self, request: OffloadRequest, ref: Ref) -> Outcome:
+        self.requirements |= lookup.requirements(ref)
         found: lookup.Found | None = None
         try:
             found = lookup.resolve(self.call, request, self.namespace)
-            plan = lookup.plan(self.call, request.ref, found, self.backends, self.requirements)
+            plan = lookup.plan(self.call, ref, found, self.backends, self.requirements)
             wired = self._wire(request, plan)
             if _chose_unwired(request):
                 return self._leave_unwired(request, found)

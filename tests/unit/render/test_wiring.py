@@ -211,6 +211,26 @@ def test_tiers_among_the_manifests_count(tmp_path: Path) -> None:
     assert [each["kind"] for each in found[1:]] == ["ConfigMap", "Deployment"]
 
 
+def test_auto_chooses_among_labelled_tiers(tmp_path: Path) -> None:
+    label = {"modelplane.ai/kv-offload-auto": "true"}
+    hicache = {**TIER["spec"], "backend": "HiCache", "hicache": {"host": {"sizeGiB": 10}}}
+    hicache = {k: v for k, v in hicache.items() if k not in ("lmcache", "nodes")}
+    asks = deployment("kv/auto", "team-a")
+    none = wire(tmp_path, asks)
+    assert none.exit_code == 3
+    assert "no KVOffloadTier of --tier in kv has the label" in none.stderr
+    tiers = [
+        {**TIER, "metadata": {"name": "a", "namespace": "kv", "labels": label}, "spec": hicache},
+        {**TIER, "metadata": {"name": "b", "namespace": "kv", "labels": label}},
+    ]
+    found = made(wire(tmp_path, *tiers, asks))
+    record = json.loads(access.texts(found[-1], "metadata", "annotations")[ANNOTATION_RECORD])
+    assert record["tier"] == "kv/b"
+    refused = wire(tmp_path, tiers[0], asks)
+    assert refused.exit_code == 3
+    assert "kv/a: HiCache works with SGLang only" in refused.stderr
+
+
 def test_halves_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
     tier = {**TIER, "spec": {**TIER["spec"], "backend": "NIXL", "nixl": {}}}
     del tier["spec"]["lmcache"], tier["spec"]["nodes"]
