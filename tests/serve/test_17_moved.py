@@ -1,0 +1,130 @@
+"""A consumer moves to another tier while conversations go on: the hits that this costs.
+
+Conversations of a public trace (`--trace`), or drawn with the same shape. The engine of the second
+half is another one, wired to another tier with an agent of its own: over the Redis that the first
+tier has too, or over none. Compared is the second half of the same conversations without a move.
+"""
+
+import copy
+import json
+import random
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.serve import author
+from tests.serve.engine import Engine, prompt
+from tests.serve.fleet import Fleet
+from tests.serve.pairs.lmcache import NodeServer
+from tests.serve.wiring import Declared
+
+SMALL = author.Pod(args=("--num-gpu-blocks-override", "160"))  # 10,240 tokens
+BLOCK = 256  # tokens for each of the trace's blocks: a chunk
+LONGEST = 30  # blocks of a prompt
+CONVERSATIONS, TURNS = 16, 3  # at least so many turns of each
+REQUESTS = 96
+GOAL = 0.05  # of the hits without a move
+Prompt = tuple[int, ...]
+
+
+def drawn() -> list[Prompt]:
+    """Conversations that take turns at random: one beginning for all, and a block or two a turn."""
+    draw, fresh = random.Random(26), iter(range(1, 10**6))
+    said: list[Prompt] = [(0, next(fresh), next(fresh)) for _ in range(CONVERSATIONS)]
+    out = []
+    for _ in range(REQUESTS):
+        which = draw.randrange(CONVERSATIONS)
+        more = [next(fresh) for _ in range(draw.randint(1, 2))]
+        said[which] = (*said[which], *more)[:LONGEST]
+        out.append(said[which])
+    return out
+
+
+def traced(path: Path) -> list[Prompt]:
+    """The first conversations of a trace that have several turns, in the trace's order."""
+    rows = [tuple(json.loads(line)["hash_ids"][:LONGEST]) for line in path.open()]
+    turns: dict[int, int] = {}
+    for row in rows:
+        for block in row[1:2]:
+            turns[block] = turns.get(block, 0) + 1
+    chosen = [block for block, number in turns.items() if number >= TURNS][:CONVERSATIONS]
+    return [row for row in rows if row[1:2] and row[1] in chosen][:REQUESTS]
+
+
+def replay(engine: Engine, prompts: Iterable[Prompt], salt: int) -> int:
+    """Ask each prompt and return the tokens that were not computed. `salt`: for words of its own."""
+    cached = 0
+    for blocks in prompts:
+        text = "".join(prompt(salt * 10**6 + block, BLOCK) for block in blocks)
+        cached += engine.ask(text + "?", tokens=4).cached
+        time.sleep(0.2)  # for its blocks to arrive
+    return cached
+
+
+def beside(fleet: Fleet, tmp_path: Path, name: str, redis: str) -> Declared:
+    """Another tier on the node: as the pair's, over that Redis or over none."""
+    tier = copy.deepcopy(fleet.declared.document)
+    tier["metadata"]["name"] = name
+    level = {"name": "shared", "type": "Redis", "redis": {"host": redis}}
+    tier["spec"]["lmcache"]["l2"] = [level]
+    if not redis:
+        del tier["spec"]["lmcache"]["l2"]
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(tier))
+    return Declared(path)
+
+
+@pytest.mark.long
+@pytest.mark.pairs("vllm-lmcache-redis")
+def test_a_move_over_one_redis_costs_few_hits(
+    fleet: Fleet, tmp_path: Path, proof, pytestconfig: pytest.Config
+) -> None:
+    trace = pytestconfig.getoption("trace")
+    prompts = traced(trace) if trace else drawn()
+    half = len(prompts) // 2
+    redis = next(
+        f"{it['metadata']['name']}.{it['metadata']['namespace']}.svc"
+        for it in fleet.declared.manifests
+        if it["kind"] == "Service" and "redis" in it["metadata"]["name"]
+    )
+    _ = fleet.tier
+
+    def second_half(salt: int, to: Declared | None) -> int:
+        """The tokens that were not computed, after a move to that tier or without one."""
+        engine = fleet.run("talker", fleet.wired({"main": SMALL}))
+        engine.wait()
+        replay(engine, prompts[:half], salt)
+        if to is None:
+            found = replay(engine, prompts[half:], salt)
+            fleet.stop("talker")
+            return found
+        fleet.stop("talker")
+        usual, agent = fleet.declared, NodeServer(fleet.site, to)
+        try:
+            fleet.declared = to
+            engine = fleet.run("talker", fleet.wired({"main": SMALL}))
+            engine.wait()
+            return replay(engine, prompts[half:], salt)
+        finally:
+            fleet.stop("talker")
+            fleet.declared = usual
+            agent.close()
+
+    stayed = second_half(1, None)
+    moved = second_half(2, beside(fleet, tmp_path, "moved", redis))
+    alone = second_half(3, beside(fleet, tmp_path, "alone", ""))
+    tokens = sum(len(blocks) * BLOCK + 1 for blocks in prompts[half:])
+    lost, cold = (1 - found / stayed for found in (moved, alone))
+    print(
+        f"{len(prompts)} prompts, second half {tokens} tokens: {stayed} found without a move,"
+        f" {moved} after one over the same Redis ({lost:.1%} lost), {alone} over none ({cold:.1%})"
+    )
+    assert stayed > tokens // 4
+    assert lost <= GOAL
+    assert cold > lost
+    whose = "a public trace" if trace else "drawn conversations"
+    proof(f"moved over the same Redis, {whose}", lost=f"{lost:.1%} of hits")
+    proof(f"moved over none, {whose}", lost=f"{cold:.1%} of hits")
