@@ -55,7 +55,7 @@ def traced(path: Path) -> list[Prompt]:
 
 
 def replay(engine: Engine, prompts: Iterable[Prompt], salt: int) -> int:
-    """Ask each prompt and return the tokens that were not computed. `salt`: for words of its own."""
+    """Ask each prompt and return the tokens that were found. `salt`: gives it words of its own."""
     cached = 0
     for blocks in prompts:
         text = "".join(prompt(salt * 10**6 + block, BLOCK) for block in blocks)

@@ -21,20 +21,29 @@ _ROLLOUT, _WAVES = "function/composers/rollout.py", "function/composers/waves.py
 _FLEET = "function/composers/fleet_rollout.py"
 _REPORT = "function/composers/fleet_rollout_report.py"
 _CONSUMER = "function/composers/consumer/"
+_QUARANTINE, _AUTO = "function/composers/quarantine.py", "function/composers/auto.py"
 
 _USAGE, _ADMISSION = "function/composers/usage.py", "function/composers/admission.py"
 
 # The unit tests that are about a file: they run before the others.
 _FIRST = {
-    _ROLLOUT: ("test_wiring_update",),
+    _ROLLOUT: ("test_wiring_update", "test_quarantine"),
     _WAVES: ("test_waves", "test_overrides"),
     _FLEET: ("test_waves", "test_overrides"),
     _REPORT: ("test_waves", "test_overrides"),
     "function/composers/fleet.py": ("test_tier", "test_waves"),
     _USAGE: ("test_usage", "test_leaving"),
     _ADMISSION: ("test_usage",),
+    _QUARANTINE: ("test_quarantine",),
+    _AUTO: ("test_auto",),
 }
-_FIRST_OF_CONSUMERS = ("test_decisions", "test_records", "test_consumer", "test_wiring_update")
+_FIRST_OF_CONSUMERS = (
+    "test_decisions",
+    "test_records",
+    "test_consumer",
+    "test_wiring_update",
+    "test_auto",
+)
 
 # (file, what is there, what stands there instead)
 MUTANTS: tuple[tuple[str, str, str], ...] = (
@@ -401,6 +410,22 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "return True",
     ),
     ("function/composers/provider_config_guard.py", '"Synced") != "Unknown"}', '"Synced")}'),
+    # Quarantine
+    (_QUARANTINE, "sorted(accused - opened)", "sorted(accused)"),
+    (_QUARANTINE, "if model in found or len(found) < MOST:", "if True:"),
+    (_QUARANTINE, "        opened = accused\n", ""),
+    (_QUARANTINE, "found.get(model, 0) + 1", "1"),
+    (_QUARANTINE, "if m.name and m.state == WRONG_BLOCKS", "if m.name"),
+    (_QUARANTINE, 'before = call.composite_value("status", "quarantine") or []', "before = []"),
+    (_ROLLOUT, "sum(quarantine.numbers(tier).values())", "0"),
+    # A chosen tier
+    (
+        _CONSUMER + "decision.py",
+        "if chosen := auto.recorded(request.record):",
+        "if chosen := None:",
+    ),
+    (_AUTO, "    return not tier_names.is_ready(tier), is_open", "    return False, is_open"),
+    (_AUTO, "if admits(tier, namespace)\n", "if True\n"),
 )
 
 

@@ -81,6 +81,10 @@ def test_the_first_that_takes_the_pods_is_chosen(name: str) -> None:
 NONE: dict[str, tuple[list[Document] | None, str, str]] = {
     "not looked up": (None, "TierUnresolved", "label modelplane.ai/kv-offload-auto"),
     "none has the label": ([], "TierNotFound", "Name a tier, or ask the platform team"),
+    # Only the admitted learn which tiers there are.
+    "none admits it": (
+        [labelled("a", allowedNamespaces={"from": "Same"})], "TierNotFound", "none of them is on"
+    ),
     "none is ready": ([labelled("a", d.unready_tier)], "TierNotReady", "modelplane-system/a: "),
     "one may get ready": (
         [labelled("a", **HICACHE), labelled("b", d.unready_tier)], "TierNotReady", "tier that takes"
