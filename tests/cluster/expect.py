@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Iterator
 
-from tests.cluster.documents import AGENTS_NAMESPACE, OBJECT, USAGE
+from tests.cluster.documents import AGENTS_NAMESPACE, FIRST, OBJECT, USAGE
 from tests.cluster.rig.functions import OURS
 from tests.cluster.rig.kube import Manifest, Refused, condition, describe, is_true
 from tests.cluster.rig.metrics import scrape
@@ -275,6 +275,21 @@ class Fleet:
 
 
 RESOURCE_KEY = "crossplane.io/composition-resource-name"
+
+
+def begun_and_done(world: Fleet, found: Manifest) -> tuple[str, str]:
+    """When the ReplicaSet of a Deployment's template was made, and when its pods were up."""
+    sets = world.rig.workload(FIRST).api.list("apps/v1", "ReplicaSet", "default")
+    uid, key = found["metadata"]["uid"], "deployment.kubernetes.io/revision"
+    (present,) = (
+        s["metadata"]["creationTimestamp"]
+        for s in sets
+        if s["metadata"]["ownerReferences"][0]["uid"] == uid
+        and s["metadata"]["annotations"][key] == found["metadata"]["annotations"][key]
+    )
+    (up,) = (c for c in found["status"]["conditions"] if c["type"] == "Progressing")
+    assert up["reason"] == "NewReplicaSetAvailable"
+    return present, up["lastUpdateTime"]
 
 
 def identity(manifest: Manifest) -> tuple[str, int]:

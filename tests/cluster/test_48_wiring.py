@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.documents import CONTAINER, FIRST, USAGE, changed, requesting, tier
-from tests.cluster.expect import Fleet, engine, flag, identity
+from tests.cluster.expect import Fleet, begun_and_done, engine, flag, identity
 from tests.cluster.rig.kube import Manifest
 
 TURNS = tier("turns", wiring={"update": "Rolling", "maxUnavailable": 1})
@@ -57,22 +57,6 @@ def turns(world: Fleet) -> list[str]:
     return [reason for reason in found if "may move" in reason]
 
 
-def begun_and_done(world: Fleet, of: Manifest) -> tuple[str, str]:
-    """When the ReplicaSet of the present template was made, and when its pods were up."""
-    found = workload(world, of)
-    sets = world.rig.workload(FIRST).api.list("apps/v1", "ReplicaSet", "default")
-    uid, key = found["metadata"]["uid"], "deployment.kubernetes.io/revision"
-    (present,) = (
-        s["metadata"]["creationTimestamp"]
-        for s in sets
-        if s["metadata"]["ownerReferences"][0]["uid"] == uid
-        and s["metadata"]["annotations"][key] == found["metadata"]["annotations"][key]
-    )
-    (up,) = (c for c in found["status"]["conditions"] if c["type"] == "Progressing")
-    assert up["reason"] == "NewReplicaSetAvailable"
-    return present, up["lastUpdateTime"]
-
-
 def test_consumers_move_one_after_another(world: Fleet):
     world.api.apply(changed(TURNS, "spec.startupTimeoutSeconds", NEW))
     world.until_ready(TURNS, limit=60)
@@ -93,7 +77,7 @@ def test_consumers_move_one_after_another(world: Fleet):
     assert turns(world) == []
     assert any(seen) and all(len(given) <= 1 for given in seen), seen
     # Who has seen the edit first goes first.
-    times = sorted(begun_and_done(world, document) for document in ROLLED)
+    times = sorted(begun_and_done(world, workload(world, document)) for document in ROLLED)
     flat = [time for pair in times for time in pair]
     assert flat == sorted(flat), f"each begins when the one before it is up: {times}"
 

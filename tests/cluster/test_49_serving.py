@@ -1,21 +1,16 @@
-"""Serving comes and goes with what the observer writes, and costs nothing while nothing changes.
-
-Pods run no program here: the test writes the ConfigMap as the observer's program would.
-"""
+"""Serving comes and goes with what the observer writes, and costs nothing while nothing changes."""
 
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from programs.observer.judge import Memory
-from programs.observer.report import Engine, report, text
 from tests.cluster.documents import AGENTS_NAMESPACE, FIRST, SYSTEM, deployment, tier
 from tests.cluster.expect import Fleet
 from tests.cluster.groups import Summary
+from tests.cluster.observed import MODEL, write
 from tests.cluster.steady import versions
 
-MODEL = "Qwen/Qwen3-32B"
 WATCHED = tier("watched", observe={})
 QWEN = deployment("watched", "watched")
 STEADY_SECONDS = 120
@@ -35,15 +30,6 @@ def running(world: Fleet, summary: Summary) -> Iterator[None]:
         yield
 
 
-def write(world: Fleet, state: str, cause: str = "", model: str = MODEL, **shares: str) -> None:
-    """Write what the observer writes when one engine is in a state."""
-    engine = Engine("default", "10.1.2.3", "vLLM", model, Memory(state=state, cause=cause))
-    api = world.rig.workload(FIRST).api
-    maps = api.list("v1", "ConfigMap", AGENTS_NAMESPACE)
-    (found,) = (m for m in maps if m["metadata"]["name"].startswith("kv-watched-"))
-    api.patch(found, {"data": {"state": text(report([engine], {}, shares))}})
-
-
 def test_nothing_is_known_before_the_observer_has_written(world: Fleet) -> None:
     world.until_condition(WATCHED, "Serving", ("Unknown", "Starting"))
     world.until_condition(QWEN, "KVOffloadServing", ("Unknown", "Starting"), touching=True)
@@ -51,7 +37,7 @@ def test_nothing_is_known_before_the_observer_has_written(world: Fleet) -> None:
 
 def test_hits_are_seen_on_the_tier_and_on_its_consumer(world: Fleet) -> None:
     began = time.monotonic()
-    write(world, "Hitting", hits="25", used="50")
+    write(world, WATCHED, "Hitting", hits="25", used="50")
     world.until_condition(WATCHED, "Serving", ("True", "Hitting"))
     assert time.monotonic() - began < 10
     assert world.get(WATCHED)["status"]["serving"]["hits"] == "25%+"
@@ -79,7 +65,7 @@ def test_two_steady_minutes_write_nothing(world: Fleet) -> None:
 
 
 def test_a_silent_engine_is_named_where_people_look(world: Fleet) -> None:
-    write(world, "Silent", "NoLookups", hits="0")
+    write(world, WATCHED, "Silent", "NoLookups", hits="0")
     world.until_condition(WATCHED, "Serving", ("False", "Silent"))
     assert "10.1.2.3" in world.message(WATCHED, "Serving")
     world.until_condition(QWEN, "KVOffloadServing", ("False", "Silent"), touching=True)
@@ -88,14 +74,14 @@ def test_a_silent_engine_is_named_where_people_look(world: Fleet) -> None:
 
 
 def test_another_models_fault_is_not_the_consumers(world: Fleet) -> None:
-    write(world, "Silent", "NoLookups", model="other")
+    write(world, WATCHED, "Silent", "NoLookups", model="other")
     world.until_condition(WATCHED, "Serving", ("False", "Silent"))
     wanted = ("Unknown", "NotObserved")
     world.until_condition(QWEN, "KVOffloadServing", wanted, touching=True)
 
 
 def test_an_observer_that_is_gone_says_nothing(world: Fleet) -> None:
-    write(world, "Hitting")
+    write(world, WATCHED, "Hitting")
     world.until_condition(WATCHED, "Serving", ("True", "Hitting"))
     api = world.rig.workload(FIRST).api
     cordoned = api.list("v1", "Node")
