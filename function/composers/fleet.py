@@ -28,7 +28,14 @@ from function.composers import (
 from function.composers import conditions as c
 from function.composers.fleet_rollout import FleetRollout, Stamp, stamped
 from function.composers.tier_plan import TierPlan
-from function.composers.usage import FLEET_KEY, in_use_status, is_in_use, of_fleet
+from function.composers.usage import (
+    FLEET_KEY,
+    in_use_status,
+    is_in_use,
+    lost,
+    of_fleet,
+    of_itself,
+)
 from function.composers.waves import State
 from function.contract.backend import AnyTier
 from function.edge.answer import (
@@ -49,6 +56,7 @@ from function.problems import cut
 
 REQUIRED_CLUSTERS = "clusters"
 REQUIRED_CHILDREN = "children"
+REQUIRED_OWN = "own-usages"
 
 # Of the resource keys of child tiers.
 PREFIX = fleet_rollout.PREFIX
@@ -332,8 +340,13 @@ class _FleetComposer:
 
     def protect(self) -> None:
         """Compose a Usage of the fleet tier while a child is used."""
+        place = self.tier.namespace, self.tier.name
         if self.used:
-            self.answer.resources[FLEET_KEY] = Composed(of_fleet(self.tier.name), True)
+            self.answer.resources[FLEET_KEY] = Composed(of_fleet(*place), True)
+        elif is_in_use(self.call) and not self.call.is_observed(FLEET_KEY):
+            self.answer.requirements[REQUIRED_OWN] = of_itself(*place)
+            for key, manifest in lost(self.call, self.call.required(REQUIRED_OWN) or ()).items():
+                self.answer.resources[key] = Composed(manifest, True)
 
     def _rows(self) -> list[Json]:
         """Return a row per cluster, as many and as long as a stored tier has room for."""

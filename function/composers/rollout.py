@@ -28,7 +28,6 @@ from function.kube.access import Json
 MAX_TURNS = 10
 # Of `status.wiring.remaining`. Each change calls every consumer on core 2.4: few steps, far apart.
 _STEPS = (2, 10, 100, 1_000, 10_000)
-_KEY = "turn-"
 
 
 class Progress(StrEnum):
@@ -55,13 +54,17 @@ class Rollout:
         shown = access.text(before, "remaining") if isinstance(before, Mapping) else ""
         return {"remaining": step(len({*self.behind, *self.turns}), shown)}
 
-    def resources(self, tier: str, generation: object, quarantines: int = 0) -> dict[str, Json]:
+    def resources(
+        self, tier: tuple[str, str], generation: object, quarantines: int = 0
+    ) -> dict[str, Json]:
         """Return the Usages of the tier that give the turns, by resource key.
 
         `quarantines`: in its status, all together.
         """
         of = _edition(generation, quarantines)
-        return {_key(who): usage.of_turn(tier, of, turn_name(tier, who), who) for who in self.turns}
+        return {
+            _key(who): usage.of_turn(tier, of, turn_name(tier[1], who), who) for who in self.turns
+        }
 
 
 def reference(who: Consumer) -> str:
@@ -121,7 +124,7 @@ def turn_name(tier: str, who: str) -> str:
 
 
 def _key(who: str) -> str:
-    return f"{_KEY}{naming.digest(who)}"
+    return f"{usage.TURN_KEY}{naming.digest(who)}"
 
 
 def step(number: int, before: str) -> str:

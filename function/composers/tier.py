@@ -27,6 +27,7 @@ from function.composers import (
     rollout,
     serving,
     tier_plan,
+    usage,
 )
 from function.composers import conditions as c
 from function.composers.admission import MAX_CLOSED, admitted, closed_namespaces, users_status
@@ -55,6 +56,7 @@ from function.problems import Problem
 
 REQUIRED_CLUSTER = "cluster"
 REQUIRED_USAGES = "usages"
+REQUIRED_OWN = "own-usages"
 
 _PROVIDER_CONFIG = ("status", "providerConfigRef", "name")
 _DELETION = ("metadata", "deletionTimestamp")
@@ -417,9 +419,18 @@ class _TierComposer:
             )
             generation = self.call.composite_value("metadata", "generation")
             times = sum(row["number"] for row in self.quarantined)
-            turns = self.rollout.resources(self.tier.name, generation, times)
-            for key, manifest in turns.items():
+            tier = self.tier.namespace, self.tier.name
+            turns = self.rollout.resources(tier, generation, times)
+            for key, manifest in (self._lost_usages() | turns).items():
                 self.answer.resources[key] = Composed(manifest, True)
+
+    def _lost_usages(self) -> dict[str, Json]:
+        """Return turns that core has lost: looked for where nobody uses a tier in use."""
+        if self.usages or not is_in_use(self.call):
+            return {}
+        own = usage.of_itself(self.tier.namespace, self.tier.name)
+        self.answer.requirements[REQUIRED_OWN] = own
+        return usage.lost(self.call, self.call.required(REQUIRED_OWN) or ())
 
     def choose_ttl(self) -> None:
         unresolved = any(self.call.required(name) is None for name in self.answer.requirements)

@@ -45,8 +45,10 @@ from function import names
 from function.edge.answer import Requirement
 from function.edge.request import Call
 from function.kube import access, naming
+from function.kube.access import Json
 
 FLEET_KEY = "usage-fleet"
+TURN_KEY = "turn-"
 
 # Core labels what a Usage is of, and refuses to delete what has the label; it goes with the last.
 _IN_USE = ("metadata", "labels", "crossplane.io/in-use")
@@ -212,17 +214,49 @@ def _owner_reference(by: UsageOwner) -> dict[str, Any]:
     return {"apiVersion": by.api_version, "kind": by.kind, "resourceRef": {"name": by.name}}
 
 
-def of_fleet(name: str) -> dict[str, Any]:
+def of_fleet(namespace: str, name: str) -> dict[str, Any]:
     """Return a fleet tier's Usage of itself; it has no `by`, and so never waits."""
     reason = f"consumers use its tiers on their clusters: see kv-offload status --tier {name}"
-    return _document({"of": _tier_reference({"name": name}), "reason": reason})
+    return _of_itself((namespace, name), reason, {})
 
 
-def of_turn(tier: str, generation: str, name: str, who: str) -> dict[str, Any]:
+def of_turn(tier: tuple[str, str], generation: str, name: str, who: str) -> dict[str, Any]:
     """Return the Usage `name` that lets one consumer of a tier move; it never waits."""
-    spec = {"of": _tier_reference({"name": tier}), "reason": f"{who} may move to its new wiring"}
     annotations = {names.ANNOTATION_GENERATION: generation}
-    return _document(spec, {"name": name, "annotations": annotations})
+    reason = f"{who} may move to its new wiring"
+    return _of_itself(tier, reason, {"name": name, "annotations": annotations})
+
+
+def _of_itself(tier: tuple[str, str], reason: str, metadata: dict[str, Any]) -> dict[str, Any]:
+    spec = {"of": _tier_reference({"name": tier[1]}), "reason": reason}
+    return _document(spec, {**metadata, "labels": {names.LABEL_OWN_USAGE: names.reference(*tier)}})
+
+
+def of_itself(namespace: str, name: str) -> Requirement:
+    """Return a tier's Usages of itself, with those that core has lost count of."""
+    labels = {names.LABEL_OWN_USAGE: names.reference(namespace, name)}
+    return Requirement(names.USAGE_API_VERSION, "Usage", labels=labels, namespace=namespace)
+
+
+def lost(call: Call, found: Iterable[Json]) -> dict[str, Json]:
+    """Return a tier's Usages of itself that core no longer counts as composed, by key.
+
+    Core writes what a composite composes from what it has read, which may be old; what it made
+    meanwhile stays then, and such a Usage keeps its tier from being deleted. Composed once more,
+    it counts again, and the next call drops it.
+    """
+    uid, known = call.composite_value("metadata", "uid"), set(call.observed_keys())
+    out = {}
+    for each in found:
+        key = access.texts(each, "metadata", "annotations").get(naming.RESOURCE_NAME, "")
+        owners = access.objects(each, "metadata", "ownerReferences")
+        is_ours = key.startswith((TURN_KEY, FLEET_KEY)) and any(o.get("uid") == uid for o in owners)
+        if is_ours and key not in known and not access.text(each, "metadata", "deletionTimestamp"):
+            _, namespace, name = access.named(each)
+            labels = _own_keys(access.texts(each, "metadata", "labels"))
+            spec = {k: v for k, v in access.mapping(each, "spec").items() if k in ("of", "reason")}
+            out[key] = _document(spec, {"name": name, "namespace": namespace, "labels": labels})
+    return out
 
 
 def of_needed(tier: tuple[str, str], needed: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,8 @@ import re
 
 # On a composite: the prefix of the names of everything that it composes.
 COMPOSITE_LABEL = "crossplane.io/composite"
+# On what core composes: the key by which the function desires it.
+RESOURCE_NAME = "crossplane.io/composition-resource-name"
 
 _COMPOSED_LIMIT, _COMPOSED_HASH = 63, 12
 _NOT_DNS = re.compile(r"[^a-z0-9-]+")

@@ -236,7 +236,7 @@ WAYS = (
         "NeverRead",
         fault=gone("master"),
         forgets=True,
-        patience=240,
+        patience=480,  # forgetting waits for writes that fail, ten seconds each
     ),
 )
 

@@ -225,7 +225,7 @@ def handed_out(state: Consumers, most: int) -> Consumers:
     usages = [_usage(f"c{n}", progress) for n, progress in enumerate(state.progress)]
     wiring = WiringUpdate.model_construct(update="Rolling", max_unavailable=most)
     found = turns.of(usages, wiring, ready=state.ready, observed=state.given)
-    new = frozenset(found.resources("chat", 0))
+    new = frozenset(found.resources(("home", "chat"), 0))
     assert state.ready or new <= state.given, "a turn of a tier that is not ready"
     moving = {n for n, p in enumerate(state.progress) if p == "Moving"}
     assert len(new) <= max(most, len(state.given), len(moving)), "more turns than may move"
@@ -252,7 +252,9 @@ def consumer_acts(state: Consumers, most: int) -> Iterator[tuple[str, Consumers]
 @lru_cache
 def _turn_of(number: int) -> str:
     wiring = WiringUpdate.model_construct(update="Rolling", max_unavailable=1)
-    (key,) = turns.of([_usage(f"c{number}", "Behind")], wiring, ready=True).resources("chat", 0)
+    (key,) = turns.of([_usage(f"c{number}", "Behind")], wiring, ready=True).resources(
+        ("home", "chat"), 0
+    )
     return key
 
 

@@ -247,7 +247,7 @@ def test_turn_stays_when_one_with_an_earlier_name_is_behind_too() -> None:
     usages = [marked("c", "Behind")]
     wiring = WiringUpdate(update="Rolling", max_unavailable=1)
     first = rollout.of(usages, wiring, ready=True)
-    observed = first.resources("chat", 2)
+    observed = first.resources(("home", "chat"), 2)
     usages.append(marked("b", "Behind"))
     again = rollout.of(usages, wiring, ready=True, observed=observed)
     assert again.turns == first.turns == ("ModelReplica/team-a/c",)
@@ -271,7 +271,9 @@ def test_a_turn_is_for_one_edit_of_the_tier(
     generation: object, deleted: dict[str, str], counts: bool
 ) -> None:
     """Who still sees its turn for the edit before does not move while another consumer does."""
-    (given,) = rollout.Rollout(turns=("ModelReplica/team-a/a",)).resources("chat", 2.0).values()
+    (given,) = (
+        rollout.Rollout(turns=("ModelReplica/team-a/a",)).resources(("home", "chat"), 2.0).values()
+    )
     turn = given | {"metadata": given["metadata"] | deleted}
     assert rollout.is_of(turn, {"metadata": {"generation": generation}}) is counts
 
@@ -555,3 +557,68 @@ def test_one_consumer_more_or_less_changes_the_count_once(number: int, before: s
         found.append(shown)
     assert found[1:] == [found[1]] * 4
     assert int(shown.removesuffix("+")) * 4 <= number * 5
+
+
+# Core writes what a tier composes from what it has read: a turn that it made meanwhile is lost.
+
+
+def turn_of(key: str, uid: str = "uid-chat", **metadata: Any) -> Document:
+    """A turn, or what somebody else calls so."""
+    (made,) = (
+        rollout.Rollout(turns=("ModelReplica/team-a/a",))
+        .resources(("modelplane-system", "chat"), 2)
+        .values()
+    )
+    known = {
+        "namespace": "modelplane-system",
+        "annotations": {"crossplane.io/composition-resource-name": key},
+        "ownerReferences": [{"kind": "KVOffloadTier", "uid": uid, "controller": True}],
+    }
+    return made | {"metadata": made["metadata"] | known | metadata}
+
+
+# name: (the Usages that the tier has of itself, keys that are observed) -> those composed again
+LOST: dict[str, tuple[list[Document], list[str], list[str]]] = {
+    "none": ([], [], []),
+    "a lost turn": ([turn_of("turn-a")], [], ["turn-a"]),
+    "one that counts": ([turn_of("turn-a")], ["turn-a"], []),
+    "a fleet's own": ([turn_of("usage-fleet")], [], ["usage-fleet"]),
+    "one that goes": ([turn_of("turn-a", deletionTimestamp="x")], [], []),
+    "another tier's": ([turn_of("turn-a", "uid-other")], [], []),
+    "one in the place of an agent": ([turn_of("daemonset-agent")], [], []),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_lost_turns_are_composed_once_more_to_be_dropped(name: str) -> None:
+    """They would keep the tier from being deleted."""
+    found, observed, want = LOST[name]
+    tier = d.tier(wiring={"update": "Rolling"})
+    tier["metadata"]["labels"] = {"crossplane.io/in-use": "true"}
+    required = {"cluster": [d.cluster()], "usages": [], "own-usages": found}
+    got = call(tier, required=required, observed={key: turn_of(key) for key in observed})
+    again = [key for key in got.desired if key.startswith(("turn-", "usage-fleet"))]
+    assert again == want
+    assert "own-usages" in got.requirements
+    for key in want:
+        made, (kept,) = got.desired[key], found
+        assert made["metadata"]["name"] == kept["metadata"]["name"]
+        assert made["spec"] == kept["spec"]
+
+
+@pytest.mark.parametrize("labels", [{}, {"crossplane.io/in-use": "false"}])
+def test_lost_turns_are_looked_for_where_a_tier_is_kept_alone(labels: dict[str, str]) -> None:
+    tier = d.tier(wiring={"update": "Rolling"})
+    tier["metadata"]["labels"] = labels
+    got = call(tier, required={"cluster": [d.cluster()], "usages": []})
+    assert "own-usages" not in got.requirements
+
+
+def test_a_fleet_composes_its_lost_usage_once_more() -> None:
+    fleet = d.tier(inferenceClusterRef=None, clusterSelector={"matchLabels": {"fleet": "prod"}})
+    fleet["metadata"]["labels"] = {"crossplane.io/in-use": "true"}
+    required = {"clusters": [], "own-usages": [turn_of("usage-fleet")]}
+    got = call(fleet, required=required)
+    assert "own-usages" in got.requirements and "usage-fleet" in got.desired
+    seen = call(fleet, required=required, observed={"usage-fleet": turn_of("usage-fleet")})
+    assert "own-usages" not in seen.requirements and "usage-fleet" not in seen.desired
