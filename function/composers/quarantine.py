@@ -20,7 +20,8 @@ _NAMED = 3
 
 def numbers(tier: Json) -> dict[ModelName, int]:
     """Return how many times blocks of a model were left behind, from a tier's status."""
-    return _numbers(access.objects(tier, "status", "quarantine"))
+    rows = access.at(tier, "status", "quarantine")
+    return _numbers(access.objects(rows)) if rows else {}
 
 
 def rows(call: Call, observe: Observe | None, models: Iterable[ServedModel] | None) -> list[Json]:

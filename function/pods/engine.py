@@ -79,7 +79,7 @@ def engine_of(
             model_source=request.workload.model_source,
             tenant=tenant,
             layouts=_layouts(engine.name, connectors, backend.allows.connectors),
-            quarantine=_quarantine(tier, request.remote_namespace, engine),
+            quarantine=_quarantine(tier, request, engine) if tier.quarantined else "",
             assumed={**backend.assumes(tier, engine.name), **events.assumes(tier, engine.name)},
         ),
     )
@@ -117,13 +117,12 @@ def engine_of(
     return engine, cache_identity
 
 
-def _quarantine(tier: AnyTier, namespace: str, engine: Engine) -> str:
+def _quarantine(tier: AnyTier, request: OffloadRequest, engine: Engine) -> str:
     """Return how often blocks of the engine's model were left behind, under all of its names."""
-    if not tier.quarantined:
-        return ""
     served = (engine.flag("--served-model-name") or "").split()
     named = {model_string(engine.name, engine.flags), *served}
-    number = sum(tier.quarantined.get((namespace, name), 0) for name in named)
+    place = request.remote_namespace
+    number = sum(tier.quarantined.get((place, name), 0) for name in named)
     return str(number) if number else ""
 
 

@@ -139,19 +139,19 @@ class Decider:
         if request.ref is None:
             message = "It names no tier any more."
             return Outcome(request, Action.UNTOUCHED, Reason.NOT_REQUESTED, message, settled=True)
-        if not auto.is_auto(request.ref):
+        is_auto = auto.is_auto(request.ref)
+        if not is_auto:
             self.requirements |= lookup.requirements(request.ref)
         if request.policy is Policy.OFF:
             message = "The policy is Off: unwired on purpose."
             return Outcome(request, Action.UNTOUCHED, Reason.TURNED_OFF, message, settled=True)
-        if auto.is_auto(request.ref):
-            return self._decide_auto(request, request.ref)
-        return self._decide_named(request, request.ref)
+        decide = self._decide_auto if is_auto else self._decide_named
+        return decide(request, request.ref)
 
     def _decide_auto(self, request: OffloadRequest, ref: Ref) -> Outcome:
         """Decide with the tier that the record has, or else with the first that takes the pods."""
         if chosen := auto.recorded(request.record):
-            outcome = self._decide_named(self._naming(request, chosen), chosen)
+            outcome = self._decide_as(request, chosen)
             return replace(outcome, message=f"{outcome.message} {auto.why(ref, {})}")
         if _chose_unwired(request):
             return self._leave_unwired(request, None)
@@ -159,7 +159,7 @@ class Decider:
         refused: dict[Ref, Refused] = {}
         try:
             for each in auto.candidates(self.call, request, ref, self.namespace):
-                outcome = self._decide_named(self._naming(request, each), each)
+                outcome = self._decide_as(request, each)
                 if outcome.action is Action.WIRED and outcome.reason is Reason.WIRED:
                     said = f"{outcome.message} {auto.why(ref, refused)}"
                     return replace(outcome, message=said)
@@ -170,14 +170,15 @@ class Decider:
         except Refused as none:
             return self.fall_back(request, none)
 
-    def _naming(self, request: OffloadRequest, ref: Ref) -> OffloadRequest:
-        """Return the request as if its pods named the tier; the same one each time."""
-        return work.recall(
+    def _decide_as(self, request: OffloadRequest, ref: Ref) -> Outcome:
+        """Decide as if the pods named the tier, of which the same request is remembered."""
+        self.requirements |= lookup.requirements(ref)
+        named = work.recall(
             request.resource, lambda: replace(request, ref=ref), request, key=("naming", str(ref))
         )
+        return self._decide_named(named, ref)
 
     def _decide_named(self, request: OffloadRequest, ref: Ref) -> Outcome:
-        self.requirements |= lookup.requirements(ref)
         found: lookup.Found | None = None
         try:
             found = lookup.resolve(self.call, request, self.namespace)
