@@ -204,6 +204,9 @@ WAYS = (
     Way("vllm-native", "prompts below a block", "Silent", "NoWrites", length=63),
     Way("vllm-native", "folder lost", "Failing", fault=folder_lost, forgets=True),
     Way("vllm-native", "files damaged", "Failing", fault=files_damaged, forgets=True),
+    Way("vllm-native-bucket", "bucket gone", "Failing", fault=gone("bucket"), forgets=True),
+    Way("vllm-native-bucket", "bucket hangs", "Failing", fault=hangs("bucket"), forgets=True),
+    Way("vllm-native-bucket", "bucket cut off", "Failing", fault=cut("bucket"), forgets=True),
     Way("vllm-native-simple", "connector dropped", "Silent", "NoLookups", drop(CONFIG)),
     Way(
         "vllm-native-simple",
