@@ -34,8 +34,8 @@ from function.composers.admission import MAX_CLOSED, admitted, closed_namespaces
 from function.composers.admission import is_settled as is_admission_settled
 from function.composers.agents import Agents
 from function.composers.needed import Needed
-from function.composers.refusal import refused
 from function.composers.tier_plan import InvalidTier, TierPlan
+from function.composers.tier_refusal import as_it_runs, refuse, waiting
 from function.composers.usage import Consumer, in_use_status, is_in_use, usages_of, user
 from function.contract.backend import AGENTS, CONTROL_PLANE, OBSERVER, AnyTier
 from function.contract.events import TOPICS
@@ -110,35 +110,6 @@ def _judged(call: Call, planned: TierPlan | InvalidTier, spec: Json, needed: Nee
     return _TierComposer(call, planned, needed).compose()
 
 
-def waiting(call: Call, needed: Needed) -> Answer:
-    """Answer while what the tier needs is not looked up yet; core calls again at once.
-
-    Never a fatal: core would look nothing up.
-    """
-    message = "Waiting for Crossplane to look up " + ", ".join(needed.unresolved) + "."
-    conditions = [
-        Condition(kind, UNKNOWN, c.REASON_RESOLVING, message) for kind in c.TIER_CONDITIONS
-    ]
-    conditions += serving.unjudged(call, message)
-    return Answer(
-        conditions=conditions,
-        requirements=dict(needed.requirements),
-        ready=False,
-        ttl=TTL_UNSETTLED,
-    )
-
-
-def refuse(call: Call, problems: Iterable[Problem]) -> Answer:
-    """Refuse a tier; keep its status, which says what engines run with.
-
-    Engines may run where nothing is composed.
-    """
-    runs = bool(call.composite_value("status", "pinned"))
-    answer = refused(call, "tier", problems, c.TIER_CONDITIONS[1:], runs=runs)
-    answer.conditions += serving.unjudged(call)
-    return answer
-
-
 class _TierComposer:
     def __init__(self, call: Call, planned: TierPlan, needed: Needed) -> None:
         self.call = call
@@ -186,7 +157,7 @@ class _TierComposer:
         if self.provider_config:
             self.compose_parts()
         self.derive_conditions()
-        answer.conditions = [*answer.conditions[:1], *map(_as_it_runs, self.answer.conditions)]
+        answer.conditions = [*answer.conditions[:1], *map(as_it_runs, self.answer.conditions)]
         return answer
 
     def require(self) -> None:
@@ -438,13 +409,6 @@ class _TierComposer:
         settled = self.answer.ready and not unresolved and not rolls and self.serving.settled
         resolved = self.answer.conditions[1].status == TRUE
         self.answer.ttl = TTL_WITH_REQUIREMENTS if settled and resolved else TTL_UNSETTLED
-
-
-def _as_it_runs(condition: Condition) -> Condition:
-    """Return a condition of what runs where nothing of it is replaced."""
-    if condition.reason != c.REASON_UPDATING:
-        return condition
-    return Condition(condition.type, condition.status, c.REASON_READY)
 
 
 def published(tier: AnyTier, asked: Events) -> Json:

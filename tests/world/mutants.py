@@ -97,7 +97,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_CONSUMER + "decision.py", "if found.unready and not request.unreadable:", "if False:"),
     (
         _CONSUMER + "decision.py",
-        'if _has_recorded_template(request):\n            text = f"Still',
+        'if recorded.has_recorded_template(request):\n            text = f"Still',
         'if False:\n            text = f"Still',
     ),
     (_CONSUMER + "decision.py", "if request.policy is Policy.OPTIONAL:\n", "if False:\n"),
@@ -117,15 +117,15 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
     (_CONSUMER + "decision.py", "if request.policy is Policy.OFF:", "if False:"),
     (
         _CONSUMER + "decision.py",
-        "if _chose_unwired(request):\n                return",
+        "if recorded.chose_unwired(request):\n                return",
         "if False:\n                return",
     ),
     (
         _CONSUMER + "decision.py",
-        "elif _has_recorded_template(request) and _is_record_of(request, found):",
-        "elif _has_recorded_template(request):",
+        "elif recorded.has_recorded_template(request) and recorded.is_record_of(request, found):",
+        "elif recorded.has_recorded_template(request):",
     ),
-    (_CONSUMER + "decision.py", "return tiers <= {None,", "return True or tiers <= {None,"),
+    (_CONSUMER + "recorded.py", "return tiers <= {None,", "return True or tiers <= {None,"),
     (
         _CONSUMER + "decision.py",
         "if record is not None and record.wired:\n            manifest",
@@ -297,7 +297,7 @@ MUTANTS: tuple[tuple[str, str, str], ...] = (
         "applied = True",
     ),
     (
-        _CONSUMER + "decision.py",
+        _CONSUMER + "recorded.py",
         "if record.wired and backend and backend != record.backend:",
         "if False:",
     ),

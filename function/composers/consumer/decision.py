@@ -31,7 +31,7 @@ from function.api.tier import WiringUpdate
 from function.backends.registry import Registry
 from function.command.budget import CallSpent
 from function.composers import auto, rollout, usage
-from function.composers.consumer import lookup, work
+from function.composers.consumer import lookup, recorded, work
 from function.composers.rollout import Progress
 from function.composers.tier_plan import TierPlan
 from function.contract.engine import Engine
@@ -99,7 +99,11 @@ class Outcome:
         if self.action is not Action.REPLAYED:
             return [usage.Share(redacted(e.model), e.identity) for e in self.engines]
         record = self.request.record
-        if record is None or not record.wired or not _is_record_of(self.request, self.found):
+        if (
+            record is None
+            or not record.wired
+            or not recorded.is_record_of(self.request, self.found)
+        ):
             return []
         facts = record.engines.values()
         return [usage.Share(each.get("model", ""), each.get("identity", "")) for each in facts]
@@ -153,7 +157,7 @@ class Decider:
         if chosen := auto.recorded(request.record):
             outcome = self._decide_as(request, chosen)
             return replace(outcome, message=f"{outcome.message} {auto.why(ref, {})}")
-        if _chose_unwired(request):
+        if recorded.chose_unwired(request):
             return self._leave_unwired(request, None)
         self.requirements |= auto.requirements(ref)
         refused: dict[Ref, Refused] = {}
@@ -184,7 +188,7 @@ class Decider:
             found = lookup.resolve(self.call, request, self.namespace)
             plan = lookup.plan(self.call, ref, found, self.backends, self.requirements)
             wired = self._wire(request, plan)
-            if _chose_unwired(request):
+            if recorded.chose_unwired(request):
                 return self._leave_unwired(request, found)
         except lookup.NotAdmitted as refused:
             return self.fall_back(self._known(request, refused.tier), refused)
@@ -192,7 +196,7 @@ class Decider:
             return self.fall_back(request, refused, found)
         if found.unready and not request.unreadable:
             outcome = self.fall_back(request, Refused(Reason.TIER_NOT_READY, found.unready), found)
-        elif _has_recorded_template(request) and _is_record_of(request, found):
+        elif recorded.has_recorded_template(request) and recorded.is_record_of(request, found):
             outcome = self._keep_recorded_wiring(request, wired, found, plan.tier.spec.wiring)
         else:
             outcome = self._wire_new_template(request, wired, found, plan.tier.spec.wiring)
@@ -220,7 +224,7 @@ class Decider:
         record = request.record
         if record is None or not tier or usage.marks(self.call, record.tier, record.child):
             return request
-        is_its_tier = _is_record_of(request, lookup.Found(dict(tier)))
+        is_its_tier = recorded.is_record_of(request, lookup.Found(dict(tier)))
         if is_its_tier and usage.marks(self.call, "/".join(access.named(tier)[1:])):
             return request
         return replace(request, record=None, unreadable="the tier has never served this consumer")
@@ -260,7 +264,7 @@ class Decider:
     ) -> Outcome:
         """Wire a template that never was, or has changed; a Pinned one keeps its old wiring."""
         before = request.record
-        pinned = update.update == "Pinned" and _is_record_of(request, found)
+        pinned = update.update == "Pinned" and recorded.is_record_of(request, found)
         if pinned and before and before.wired and self._was_applied(request, before):
             wired = replay.carry_over(request, before, wired, self.step_input) or wired
         outcome = self._rewire(request, wired, found)
@@ -334,7 +338,7 @@ class Decider:
     ) -> Outcome:
         """Decide for a workload that cannot be wired now (see the table)."""
         reason, message = refused.reason, str(refused)
-        if _has_recorded_template(request):
+        if recorded.has_recorded_template(request):
             text = f"Still wired as recorded. {message}"
             try:
                 return self._replay(request, present(request.record), reason, text, found)
@@ -419,11 +423,11 @@ class Decider:
                 request, record, self._running(request), lambda: self._runs_wired(request, record)
             )
             if manifest is not None:
-                edit = "" if _has_recorded_template(request) else _EDIT_WAITS
+                edit = "" if recorded.has_recorded_template(request) else _EDIT_WAITS
                 text = f"Its pods stay as they run{edit}. {message}"
                 kept = Outcome(request, Action.REPLAYED, reason, text, manifest, record, found)
                 return replace(kept, keeps_running_template=True)
-        if _chose_unwired(request):
+        if recorded.chose_unwired(request):
             return self._leave_unwired(request, found, refused)
         if request.unreadable:
             message = f"{message} Its record is of no use: {request.unreadable}."
@@ -484,45 +488,4 @@ def internal_error(bug: Exception) -> Refused:
         Reason.INTERNAL_ERROR,
         f"The function has a bug on this workload ({type(bug).__name__}); its log has the"
         " traceback: please report it.",
-    )
-
-
-def _has_recorded_template(request: OffloadRequest) -> bool:
-    """Return whether the workload was wired with the very template that it has now."""
-    record = request.record
-    return record is not None and record.wired and record.template == request.digest
-
-
-def _is_record_of(request: OffloadRequest, found: lookup.Found | None) -> bool:
-    """Return whether the record is of the tier that the workload names, where it runs.
-
-    A name in a field of the composite, the cluster, or who has that name may change while the pod
-    template does not. A tier in use keeps its backend; one that came into use as it was edited, or
-    was deleted and made again, has another.
-    """
-    record = request.record
-    if record is None or record.tier != str(request.ref):
-        return False
-    document = found.document if found else None
-    backend = access.text(document, "spec", "backend")
-    if record.wired and backend and backend != record.backend:
-        return False
-    name = access.text(document, "metadata", "name")
-    if record.child or not name:
-        return name in ("", record.child)
-    # A single tier's record, or an older release's.
-    tiers = {kept.injection.labels.get(names.LABEL_WIRED) for kept in record.templates.values()}
-    namespace = access.text(document, "metadata", "namespace")
-    return tiers <= {None, names.remote_name(namespace, name)}
-
-
-def _chose_unwired(request: OffloadRequest) -> bool:
-    """Return whether Optional's choice holds: until the template changes or names another tier."""
-    record = request.record
-    return (
-        request.policy is Policy.OPTIONAL
-        and record is not None
-        and not record.wired
-        and record.tier == str(request.ref)
-        and record.template == request.digest
     )
