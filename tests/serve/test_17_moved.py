@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from function.names import remote_name
 from tests.serve import author
 from tests.serve.engine import Engine, prompt
 from tests.serve.fleet import Fleet
@@ -68,7 +69,9 @@ def beside(fleet: Fleet, tmp_path: Path, name: str, redis: str) -> Declared:
     """Another tier on the node: as the pair's, over that Redis or over none."""
     tier = copy.deepcopy(fleet.declared.document)
     tier["metadata"]["name"] = name
-    level = {"name": "shared", "type": "Redis", "redis": {"host": redis}}
+    metadata = fleet.declared.document["metadata"]
+    prefix = remote_name(metadata["namespace"], metadata["name"])  # the first tier's, by default
+    level = {"name": "shared", "type": "Redis", "redis": {"host": redis, "keyPrefix": prefix}}
     tier["spec"]["lmcache"]["l2"] = [level]
     if not redis:
         del tier["spec"]["lmcache"]["l2"]
