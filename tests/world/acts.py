@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from function import names
+from programs.observer.judge import HITTING, WRONG_BLOCKS, Memory
+from programs.observer.report import Engine, report, text
 from tests.unit.composers import documents as d
 from tests.unit.composers.over_time import Wish
 from tests.world.core import Earlier
@@ -39,6 +41,10 @@ EDITS: dict[str, Document] = {
     "rolling": {"wiring": {"update": "Rolling"}},
     "pinned": {"wiring": {"update": "Pinned"}},
     "on change": {"wiring": {"update": "OnChange"}},
+    "guarded": {
+        "observe": {"canary": {"onWrongBlocks": "Quarantine"}},
+        "wiring": {"update": "Rolling"},
+    },
     "closed": {"allowedNamespaces": {"from": "Names", "names": ["team-z"]}},
     "open": {"allowedNamespaces": {"from": "All"}},
     "half is enough": {"readiness": {"minAvailable": "50%"}},
@@ -149,11 +155,17 @@ class Play:
             return
         if change.keys() & {"clusterSelector", "rollout", "removal"} and name != "wide":
             return
+        if edit == "guarded" and tier["spec"]["backend"] == "Native":
+            return  # without a level its blocks are the engines' own
         if edit == "remove":
             self.rules.emptied.add(name)
         if edit in REFUSED:
             self.rules.spoilt.add(name)
-        spec = {k: v for k, v in tier["spec"].items() if k != "crossplane"}
+        gone = {
+            "crossplane",
+            *(["observe"] if "wiring" in change else []),
+        }  # Quarantine needs turns
+        spec = {k: v for k, v in tier["spec"].items() if k not in gone}
         metadata = {"name": name, "namespace": HOME}
         self.world.put({**tier, "metadata": metadata, "spec": {**spec, **change}})
 
@@ -166,6 +178,13 @@ class Play:
         it.nodes = [f"n{i + 1}" for i in range(count)]
         for key in it.documents:
             self.world.schedule("pods", cluster, key)
+
+    def do_accuse(self, cluster: str, wrong: bool) -> None:
+        """The canary begins or ends to accuse the consumers' model."""
+        self.rules.accusations[cluster] = self.rules.accusations.get(cluster, 0) + wrong
+        memory = Memory(state=WRONG_BLOCKS if wrong else HITTING)
+        engine = Engine("default", "10.0.0.1", "vLLM", d.MODEL, memory)
+        self.world.clusters[cluster].observe(text(report([engine], {}, {})))
 
     # ML teams ------------------------------------------------------------------------------------
 
@@ -407,7 +426,9 @@ _FAULTS: _Theme = (
 )
 # Edits of a tier that its users follow, one after the other.
 _ROLLS: _Theme = (
-    (12, _edit("slow start", "fast start")),
+    (10, _edit("slow start", "fast start")),
+    (3, _edit("guarded")),
+    (4, lambda r: Act("accuse", (r.choice(CLUSTERS[:2]), r.random() < 0.7))),
     (2, _edit("rolling", "rolling", "on change", "pinned")),
     (2, lambda r: Act("fail", (r.choice(CONSUMERS),))),
     (2, _change),

@@ -27,6 +27,10 @@ class Broken(AssertionError):
     """A rule that does not hold."""
 
 
+# In the keys of an observer's parts, which engines do not need.
+_OF_OBSERVERS = ("observer", "observed", "serving", "engines")
+
+
 def wired_to(document: Document | None) -> str:
     """Return the remote name of the tier that a workload's pods are wired to, "" for none."""
     template = (document or {}).get("spec", {}).get("template", {})
@@ -98,6 +102,8 @@ class Rules:
         self.stores: dict[tuple[str, str, str], Any] = {}
         # Consumers that had their turn, until their pods are up, and their tiers' remote names.
         self.rolled: dict[str, str] = {}
+        # By cluster: how often the canary began to accuse the consumers' model there.
+        self.accusations: dict[str, int] = {}
         self.arrived: dict[tuple[str, int], int] = {}
         self.replaced: dict[str, int] = {}
         self.under_way: dict[Key, int] = {}
@@ -160,6 +166,8 @@ class Rules:
     def part_goes(self, tier: Key, name: str, part: Document) -> None:
         """A part of a tier, or a child of a fleet, is dropped: not while core sees it used."""
         if part["kind"] not in ("Object", "KVOffloadTier") or name.startswith("hold-"):
+            return
+        if any(word in name for word in _OF_OBSERVERS):
             return
         used = tier if part["kind"] == "Object" else key_of(part)
         began = self.world.core.began
@@ -446,6 +454,10 @@ class Rules:
         if "clusterSelector" in tier["spec"]:
             self.fleet_at_rest(key, tier, ready)
             return
+        for row in tier["status"].get("quarantine", ()):
+            accused = self.accusations.get(tier["spec"]["inferenceClusterRef"]["name"], 0)
+            if row["number"] > accused:
+                self.broken(f"{key[2]} counts {row['number']} of {accused} accusations")
         works, why = self.works(key, tier)
         if ready != works:
             said = {c["type"]: c.get("message") for c in tier["status"]["conditions"]}
@@ -545,6 +557,9 @@ class Rules:
                 self.broken(f"{name} is not wired to {tier['metadata']['name']}: {said}")
             if mark == expected and said.get("status") != "True":
                 self.broken(f"{name} is wired and says {said}")
+            rolls = tier["spec"].get("wiring", {}).get("update") == "Rolling"
+            if mark == expected and rolls and "It keeps wiring" in said.get("message", ""):
+                self.broken(f"{name} has had no turn: {said}")
         if said.get("status") == "True" and not serves:
             self.broken(f"{name} says Wired, and its tier does not serve")
         backend = _backend(engine)
