@@ -13,10 +13,10 @@ from function.api.consumer import KVOffloadTierRef
 from function.api.engines import ENGINES
 from function.api.input import Input
 from function.backends.registry import BACKENDS
-from function.composers import auto, tier_plan
+from function.composers import auto, quarantine, tier_plan
 from function.composers.admission import admits
 from function.composers.tier_plan import TierPlan
-from function.contract.backend import AnyTier
+from function.contract.backend import AnyTier, ModelName
 from function.edge.structs import encode
 from function.kube import access, objects
 from function.names import ANNOTATION_POLICY, ANNOTATION_TIER
@@ -290,7 +290,7 @@ def plan_of(document: Document, file: str, given: Sequence[Document]) -> tuple[T
     if not namespace or not name:
         raise InputError(f"{file}: set metadata.name and metadata.namespace")
     if not spec.get("clusterSelector"):
-        return _planned(namespace, name, spec, file, given), []
+        return _planned(namespace, name, spec, file, given, quarantine.numbers(document)), []
     _planned(namespace, name, spec, file, given)
     child = {k: v for k, v in spec.items() if k != "clusterSelector"}
     child["inferenceClusterRef"] = {"name": "any"}
@@ -299,7 +299,12 @@ def plan_of(document: Document, file: str, given: Sequence[Document]) -> tuple[T
 
 
 def _planned(
-    namespace: str, name: str, spec: Document, file: str, given: Sequence[Document] = ()
+    namespace: str,
+    name: str,
+    spec: Document,
+    file: str,
+    given: Sequence[Document] = (),
+    quarantined: Mapping[ModelName, int] | None = None,
 ) -> TierPlan:
     identity = (namespace, name, spec, encode(spec), BACKENDS)
     drafted = tier_plan.draft(*identity)
@@ -311,7 +316,7 @@ def _planned(
             what = f"{need.kind} {need.namespace}/{need.object_name}"
             raise _MissingTier(f"{file}: {need.path}: {what} is missing: add it to the same file")
         needed[need.name] = found
-    planned = tier_plan.plan(*identity, needed)
+    planned = tier_plan.plan(*identity, needed, quarantined)
     if isinstance(planned, tier_plan.InvalidTier):
         lines = "\n".join(f"  {problem}" for problem in planned.problems)
         raise InputError(f"{file}: the tier is not valid:\n{lines}")

@@ -231,6 +231,18 @@ def test_auto_chooses_among_labelled_tiers(tmp_path: Path) -> None:
     assert "kv/a: HiCache works with SGLang only" in refused.stderr
 
 
+def test_quarantine_of_the_tier_counts(tmp_path: Path) -> None:
+    """A tier as kubectl prints it: engines that read what was left behind would be wrong again."""
+    row = {"namespace": "team-a", "name": "Qwen/Qwen3-8B", "number": 1, "open": False}
+    found = []
+    for rows in ([], [row], [{**row, "name": "other"}]):
+        tier = {**TIER, "status": {"quarantine": rows}}
+        made_of = made(wire(tmp_path, deployment("kv/chat", "team-a"), tier=tier))[-1]
+        record = access.texts(made_of, "metadata", "annotations")[ANNOTATION_RECORD]
+        found.append(json.loads(record)["engines"])
+    assert found[0] == found[2] != found[1]
+
+
 def test_halves_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
     tier = {**TIER, "spec": {**TIER["spec"], "backend": "NIXL", "nixl": {}}}
     del tier["spec"]["lmcache"], tier["spec"]["nodes"]
