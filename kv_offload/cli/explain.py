@@ -10,6 +10,7 @@ from function.api.engines import ENGINES
 from kv_offload.cli import step_input
 from kv_offload.cli.errors import Fatal, user_errors
 from kv_offload.render import emit, files
+from kv_offload.render.tiers import distinct
 
 _FILE = click.Path(path_type=Path, exists=True, allow_dash=True)
 
@@ -72,7 +73,7 @@ def command(
         raise files.InputError("only one of the workload and the tiers can be read from -")
     overrides = {"engine": engine, "engineVersion": engine_version}
     inputs = step_input.load(input_file, overrides)
-    tiers = explain.distinct(each for path in tier_files for each in files.load_items(path))
+    tiers = distinct(each for path in tier_files for each in files.load_items(path))
     given = ", ".join(map(str, tier_files))
     loaded = files.load_items(workload)
     documents = explain.workloads_in(loaded, str(workload))

@@ -17,8 +17,8 @@ from function.pods.gang import EngineRequest
 from function.pods.offload_request import OffloadRequest, find
 from function.pods.siblings import SiblingResources
 from function.problems import Refused
-from kv_offload.render import explain
 from kv_offload.render.files import InputError
+from kv_offload.render.tiers import plan_of
 
 Document = dict[str, Any]
 
@@ -132,7 +132,7 @@ def _hits(
     given: Sequence[Document],
 ) -> list[Advisory]:
     """Return the advisories of one engine, by number. Raise Refused for one that is unreadable."""
-    planned, _ = explain.plan_of(tier, _FILE, given)
+    planned, _ = plan_of(tier, _FILE, given)
     backend = planned.backend
     described = backend.describe(planned.tier)
     engine, _ = engine_of(engine_request, request, planned.tier, backend, described, "")

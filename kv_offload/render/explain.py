@@ -1,7 +1,7 @@
 """Explain what a workload would get from a tier, by the wiring of `function.pods`."""
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -13,11 +13,9 @@ from function.api.consumer import KVOffloadTierRef
 from function.api.engines import ENGINES
 from function.api.input import Input
 from function.backends.registry import BACKENDS
-from function.composers import auto, quarantine, tier_plan
+from function.composers import auto
 from function.composers.admission import admits
-from function.composers.tier_plan import TierPlan
-from function.contract.backend import AnyTier, ModelName
-from function.edge.structs import encode
+from function.contract.backend import AnyTier
 from function.kube import access, objects
 from function.names import ANNOTATION_POLICY, ANNOTATION_TIER
 from function.pods import wire
@@ -38,6 +36,7 @@ from kv_offload.docs.variants import variants
 from kv_offload.render import emit, memory, tree
 from kv_offload.render.files import InputError
 from kv_offload.render.memory import MemoryChange
+from kv_offload.render.tiers import MissingTier, key_of, plan_of, planned_as, top_tiers
 
 Document = dict[str, Any]
 
@@ -46,10 +45,6 @@ _FILES_NAME = "CONSUMER-kv-offload"
 
 
 _PAYLOAD = {"payload": {"repository": "any", "tag": "any"}}
-
-
-class _MissingTier(InputError):
-    """A tier that another one needs is missing."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +189,7 @@ def _takes(
 ) -> bool:
     """Return whether a tier would take a workload; False for one that is not valid."""
     try:
-        planned = _planned("any", "any", spec, says)
+        planned = planned_as("any", "any", spec, says)
     except InputError:
         return False
     named = _name_tier(workload, planned.tier)
@@ -222,20 +217,6 @@ def _blockers(
         yield Refused(Reason.NAMESPACE_NOT_ALLOWED, text)
 
 
-def distinct(tiers: Iterable[Document]) -> list[Document]:
-    """Return the documents, each once. Raise InputError for two that differ under one name."""
-    found: list[Document] = []
-    for tier in tiers:
-        same = [each for each in found if access.named(each) == access.named(tier)]
-        if tier in same:
-            continue
-        if same:
-            _, namespace, name = access.named(tier)
-            raise InputError(f"{tier['kind']} {namespace}/{name} is given twice, and differs")
-        found.append(tier)
-    return found
-
-
 def chosen(
     workload: Document,
     tiers: Sequence[Document],
@@ -252,75 +233,14 @@ def chosen(
     ref = request.ref if request is not None else None
     if ref and auto.is_auto(ref):
         tiers = [tier for tier in tiers if auto.is_labelled(tier)] or tiers
-    named = [tier for tier in tiers if ref and _key(tier) == (ref.namespace, ref.name)]
-    if len(found := named or _top_tiers(tiers)) == 1:
+    named = [tier for tier in tiers if ref and key_of(tier) == (ref.namespace, ref.name)]
+    if len(found := named or top_tiers(tiers)) == 1:
         return found[0]
     says = f"the pods name {ref}" if ref else "the pods name none"
     raise InputError(
         f"{tier_file}: {len(tiers)} documents, expected one tier, or the one that the pods name "
         f"({says}); --all-tiers judges each"
     )
-
-
-def _top_tiers(tiers: Sequence[Document]) -> list[Document]:
-    """Return the tiers that no other one of them needs."""
-    needed = {key for tier in tiers for key in _needs(tier)}
-    return [tier for tier in tiers if _key(tier) not in needed]
-
-
-def _needs(tier: Document) -> Iterator[tuple[str, str]]:
-    metadata, spec = tier.get("metadata") or {}, tier.get("spec") or {}
-    namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
-    drafted = tier_plan.draft(namespace, name, spec, encode(spec), BACKENDS)
-    if isinstance(drafted, TierPlan):
-        yield from ((need.namespace, need.object_name) for need in drafted.needs)
-
-
-def _key(tier: Document) -> tuple[str, str]:
-    metadata = tier.get("metadata") or {}
-    return metadata.get("namespace") or "", metadata.get("name") or ""
-
-
-def plan_of(document: Document, file: str, given: Sequence[Document]) -> tuple[TierPlan, list[str]]:
-    """Return the tier's plan and notes; a fleet's plan is that of a child on any cluster."""
-    if document.get("kind") != "KVOffloadTier":
-        raise InputError(f"{file}: kind is {document.get('kind')}, expected KVOffloadTier")
-    spec = access.mapping(document, "spec")
-    _, namespace, name = access.named(document)
-    if not namespace or not name:
-        raise InputError(f"{file}: set metadata.name and metadata.namespace")
-    if not spec.get("clusterSelector"):
-        return _planned(namespace, name, spec, file, given, quarantine.numbers(document)), []
-    _planned(namespace, name, spec, file, given)
-    child = {k: v for k, v in spec.items() if k != "clusterSelector"}
-    child["inferenceClusterRef"] = {"name": "any"}
-    note = "a fleet tier: addresses differ on each cluster"
-    return _planned(namespace, name, child, file, given), [note]
-
-
-def _planned(
-    namespace: str,
-    name: str,
-    spec: Document,
-    file: str,
-    given: Sequence[Document] = (),
-    quarantined: Mapping[ModelName, int] | None = None,
-) -> TierPlan:
-    identity = (namespace, name, spec, encode(spec), BACKENDS)
-    drafted = tier_plan.draft(*identity)
-    needed: dict[str, Document] = {}
-    for need in drafted.needs if isinstance(drafted, TierPlan) else ():
-        wanted = (need.namespace, need.object_name)
-        found = next((tier for tier in given if _key(tier) == wanted), None)
-        if found is None:
-            what = f"{need.kind} {need.namespace}/{need.object_name}"
-            raise _MissingTier(f"{file}: {need.path}: {what} is missing: add it to the same file")
-        needed[need.name] = found
-    planned = tier_plan.plan(*identity, needed, quarantined)
-    if isinstance(planned, tier_plan.InvalidTier):
-        lines = "\n".join(f"  {problem}" for problem in planned.problems)
-        raise InputError(f"{file}: the tier is not valid:\n{lines}")
-    return planned
 
 
 @dataclass(frozen=True)
@@ -359,7 +279,7 @@ def summary(
         wired = wire.wire(request, planned.tier, planned.backend, _FILES_NAME)
     except Refused as refused:
         return Summary(False, name, f"{refused.reason}: {refused}")
-    except _MissingTier as missing:
+    except MissingTier as missing:
         return Summary(False, name, str(missing))
     return Summary(True, name, wired.summary)
 

@@ -21,8 +21,9 @@ from function.pods.refs import Ref
 from function.pods.siblings import SiblingResources
 from function.problems import Refused
 from function.reasons import Policy, Reason
-from kv_offload.render import explain, memory
+from kv_offload.render import memory
 from kv_offload.render.files import InputError
+from kv_offload.render.tiers import plan_of
 
 Document = dict[str, Any]
 
@@ -186,7 +187,7 @@ class Wirer:
             raise Refused(Reason.INVALID_TIER, text)
         if key not in self._plans:
             given = list(self._tiers.values())
-            self._plans[key], _ = explain.plan_of(tier, f"KVOffloadTier {request.ref}", given)
+            self._plans[key], _ = plan_of(tier, f"KVOffloadTier {request.ref}", given)
         plan = self._plans[key]
         if text := pinned.unjudged(tier, plan):
             raise Refused(Reason.TIER_NOT_READY, f"KVOffloadTier {request.ref}: {text}")

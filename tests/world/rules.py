@@ -346,13 +346,13 @@ class Rules:
         return next((each for each, kind in kinds if kind == "Deployment"), None)
 
     def usage_goes(self, composite: Key, usage: Document) -> None:
-        """A consumer gives up a tier: not while core sees its engine wired to it."""
+        """A consumer gives up a tier: not while its engine is wired to it, and core sees that."""
         of = of_usage(usage)
         for document in self.world.store.documents.values():
             if controller(document) != controller(usage):
                 continue
             mark = wired_to(manifest(self.world.core_view.get(key_of(document))))
-            if mark and mark == _remote_name(usage):
+            if mark and mark == _remote_name(usage) == wired_to(manifest(document)):
                 self.broken(f"{composite[2]} gives up {of[2]} and its engine is wired to it")
 
     def answered(
