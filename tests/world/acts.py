@@ -277,6 +277,8 @@ class Play:
     def do_finish(self) -> None:
         """End all faults; everything comes to rest, and then nothing is written any more."""
         world = self.world
+        for cluster in self.rules.accusations:
+            self.do_accuse(cluster, False)
         world.heal()
         world.drain(20_000)
         world.settle(60)
