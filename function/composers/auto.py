@@ -37,7 +37,7 @@ def recorded(record: Record | None) -> Ref | None:
     if record is None or not record.wired:
         return None
     namespace, _, name = record.tier.partition("/")
-    return Ref(namespace, name)
+    return Ref(namespace, name) if namespace and name else None
 
 
 def requirements(ref: Ref) -> dict[str, Requirement]:

@@ -64,7 +64,8 @@ def said(rows: Iterable[Json]) -> str:
 
 
 def _numbers(rows: Iterable[Json]) -> dict[ModelName, int]:
-    return {_model(row): int(row["number"]) for row in rows if row.get("number", 0) > 0}
+    found = ((_model(row), row.get("number")) for row in rows)
+    return {model: int(n) for model, n in found if isinstance(n, int | float) and n > 0}
 
 
 def _model(row: Json) -> ModelName:
