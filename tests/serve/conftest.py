@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pair", action="append", default=[], help="only this pair; repeatable")
     parser.addoption("--long", action="store_true", help="the tests of some minutes each as well")
     parser.addoption("--gpu", type=Path, help="engines on a GPU, by this environment (gpu_kit.py)")
-    parser.addoption("--trace", type=Path, help="conversations to replay: rows with hash_ids")
+    parser.addoption("--replay", type=Path, help="conversations to replay: rows with hash_ids")
     parser.addoption("--proofs", action="store_true", help="add what was seen to proven.json")
     parser.addoption("--proofs-in", type=Path, help="write what was seen on a GPU to this file")
 

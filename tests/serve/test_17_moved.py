@@ -1,6 +1,6 @@
 """A consumer moves to another tier while conversations go on: the hits that this costs.
 
-Conversations of a public trace (`--trace`), or drawn with the same shape. The engine of the second
+Conversations of a public trace (`--replay`), or drawn with the same shape. The engine of the second
 half is another one, wired to another tier with an agent of its own: over the Redis that the first
 tier has too, or over none. Compared is the second half of the same conversations without a move.
 """
@@ -85,7 +85,7 @@ def beside(fleet: Fleet, tmp_path: Path, name: str, redis: str) -> Declared:
 def test_a_move_over_one_redis_costs_few_hits(
     fleet: Fleet, tmp_path: Path, proof, pytestconfig: pytest.Config
 ) -> None:
-    trace = pytestconfig.getoption("trace")
+    trace = pytestconfig.getoption("replay")
     prompts = traced(trace) if trace else drawn()
     half = len(prompts) // 2
     redis = next(
