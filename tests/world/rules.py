@@ -182,8 +182,11 @@ class Rules:
         """An edit reaches a cluster: not while it does not work yet where it came before."""
         if _stamped(before) == _stamped(after) or is_deleted(before):
             return
-        tier = self.world.store.documents[fleet]
         own, began = key_of(after), self.world.core.began
+        seen = self.world.core_view.get(own)
+        if seen is not None and _stamped(seen) == _stamped(after):
+            return  # kept as core sees it, which does not know its own last write yet
+        tier = self.world.store.documents[fleet]
         self.drop_through()
         most = tier["spec"].get("rollout", {}).get("maxUnavailable", "25%")
         stays = self.members(tier)
