@@ -91,7 +91,7 @@ def test_a_move_over_one_redis_costs_few_hits(
     redis = next(
         f"{it['metadata']['name']}.{it['metadata']['namespace']}.svc"
         for it in fleet.declared.manifests
-        if it["kind"] == "Service" and it["metadata"]["name"].endswith("-redis")
+        if it["kind"] == "Service" and it["spec"]["ports"][0]["name"] == "redis"
     )
     _ = fleet.tier
 
