@@ -239,7 +239,9 @@ WAYS = (
         "NeverRead",
         fault=gone("master"),
         forgets=True,
-        patience=480,  # forgetting waits for writes that fail, ten seconds each
+        patience=480,
+        # Forgetting waits for writes that fail: a prompt each fifteen seconds, as the default looks.
+        settings={"interval": 15},
     ),
 )
 
