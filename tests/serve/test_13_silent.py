@@ -240,7 +240,7 @@ WAYS = (
         fault=gone("master"),
         forgets=True,
         patience=480,
-        # Forgetting waits for writes that fail: a prompt each fifteen seconds, as the default looks.
+        # Forgetting waits for writes that fail: a prompt each 15 s, as often as the default looks.
         settings={"interval": 15},
     ),
 )
