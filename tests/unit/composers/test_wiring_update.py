@@ -622,3 +622,14 @@ def test_a_fleet_composes_its_lost_usage_once_more() -> None:
     assert "own-usages" in got.requirements and "usage-fleet" in got.desired
     seen = call(fleet, required=required, observed={"usage-fleet": turn_of("usage-fleet")})
     assert "own-usages" not in seen.requirements and "usage-fleet" not in seen.desired
+
+
+def test_a_consumer_that_moves_in_its_turn_remains() -> None:
+    """A roll is over when the last one is up, not when it begins."""
+    found = rollout.of(
+        [marked("a", "Moving")],
+        WiringUpdate(update="Rolling"),
+        ready=True,
+        observed=rollout.Rollout(turns=("ModelReplica/team-a/a",)).resources(("home", "chat"), 2),
+    )
+    assert found.status({}) == {"remaining": "1"}
