@@ -153,6 +153,8 @@ class Cluster:
 
     def _report(self, key: Key, document: Document, pods: list[Pod]) -> None:
         template = document["spec"]["template"]
+        if key[0] == "DaemonSet":  # one on a node that should have none is counted as misscheduled
+            pods = [pod for pod in pods if pod.node in self.nodes]
         ready = sum(pod.ready for pod in pods)
         updated = sum(pod.template == template for pod in pods)
         generation = document["metadata"]["generation"]
