@@ -301,11 +301,13 @@ def released(call: Call, made: Container[str], stays: Iterable[str]) -> dict[str
     to another tier, stays. So such a Usage first comes to name nobody, and is dropped by the call
     that sees it so. `made`: keys of the Usages that stay; `stays`: of what goes on to run.
     """
-    engines = {call.observed_value(key, "metadata", "name") for key in stays} - {None}
+    dropped = [key for key in _composed_before(call) if key not in made]
+    # What runs may be observed late: its name is known all the same.
+    engines = {owner(call, key, call.desired(key)).name for key in (stays if dropped else ())}
     found = {}
-    for key in _composed_before(call):
+    for key in dropped:
         by = call.observed_value(key, "spec", "by") or {}
-        if key not in made and access.text(by, "resourceRef", "name") in engines:
+        if access.text(by, "resourceRef", "name") in engines:
             nobody = UsageOwner(by.get("apiVersion", ""), by.get("kind", ""), "", key)
             found[key] = _recomposed(call, key, nobody)
     return found

@@ -128,7 +128,8 @@ def test_usage_of_a_cluster_scoped_consumer_is_in_the_engine_namespace(name: str
 def test_replay_updates_usages_of_older_releases() -> None:
     """A release before this one named the consumer in `by`, which then waits for itself."""
     required = d.requirements(d.ready_tier())
-    observed = observe(call(d.replica(), desired={KEY: d.engine()}, required=required))
+    wired = call(d.replica(), desired={KEY: d.engine()}, required=required)
+    observed = copy.deepcopy(observe(wired))  # what is answered is remembered
     (key,) = usages(observed)
     by = {"kind": "ModelReplica", "resourceRef": {"name": "qwen"}}
     observed[key]["spec"]["by"] = by
@@ -188,6 +189,18 @@ def test_usage_of_a_left_tier_is_released_while_the_engine_runs(name: str) -> No
     after = call(d.replica(), desired=desired, required=required, observed=observe(left))
     assert key not in after.desired
     assert (after.ttl > 10) and len(usages(after.desired)) == len(usages(left.desired)) - 1
+
+
+def test_usage_is_released_for_an_engine_that_core_does_not_see_yet() -> None:
+    """Its name is known: dropped at once, the Usage would wait for the engine for ever."""
+    desired = {KEY: d.engine()}
+    wired = call(d.replica(), desired=desired, required=d.requirements(d.ready_tier()))
+    (key,) = usages(wired.desired)
+    seen = {key: observe(wired)[key]}
+    off = {KEY: d.engine({"modelplane.ai/kv-offload-policy": "Off"})}
+    left = call(d.replica(), desired=off, required=d.requirements(), observed=seen)
+    by = seen[key]["spec"]["by"]
+    assert left.desired[key]["spec"]["by"] == by | {"resourceRef": {"name": key}}
 
 
 def test_usage_stays_until_a_deleted_engine_is_gone() -> None:
