@@ -84,6 +84,12 @@ class Observer:
         """State and cause of the engine's model, as written last."""
         return self.model.get("state", ""), self.model.get("cause", "")
 
+    def until_first_write(self) -> None:
+        begun = time.monotonic()
+        while not self.api.writes:
+            assert time.monotonic() - begun < PATIENCE, "it writes nothing"
+            time.sleep(0.2)
+
     def until(
         self,
         state: str,

@@ -259,6 +259,7 @@ def test_a_way_to_be_off_is_named(fleet: Fleet, way: Way, tmp_path: Path, proof)
         ask(engine, way, 0)
         observer = Observer(tmp_path, fleet, engine, settings=way.settings)
         try:
+            observer.until_first_write()  # it knows then of which kind the tier's parts are
             with way.fault(fleet, engine):
                 busy = functools.partial(ask, engine, way)
                 seconds = observer.until(way.state, way.cause, busy=busy, patience=way.patience)
