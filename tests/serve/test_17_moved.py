@@ -3,13 +3,15 @@
 Conversations of a public trace (`--replay`), or drawn with the same shape. The engine of the second
 half is another one, wired to another tier with an agent of its own: over the Redis that the first
 tier has too, or over none. Compared is the second half of the same conversations without a move.
+Both tiers name the Redis by its host: one that a tier runs itself has another cache identity.
 """
 
+import contextlib
 import copy
 import json
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,8 +27,8 @@ from tests.serve.wiring import Declared
 SMALL = author.Pod(args=("--num-gpu-blocks-override", "160"))  # 10,240 tokens
 BLOCK = 256  # tokens for each of the trace's blocks: a chunk
 LONGEST = 30  # blocks of a prompt
-CONVERSATIONS, TURNS = 16, 3  # at least so many turns of each
-REQUESTS = 96
+CONVERSATIONS, TURNS = 12, 3  # at least so many turns of each
+REQUESTS = 48
 GOAL = 0.05  # of the hits without a move
 Prompt = tuple[int, ...]
 
@@ -95,30 +97,32 @@ def test_a_move_over_one_redis_costs_few_hits(
     )
     _ = fleet.tier
 
-    def second_half(salt: int, to: Declared | None) -> int:
-        """The tokens that were not computed, after a move to that tier or without one."""
-        engine = fleet.run("talker", fleet.wired({"main": SMALL}))
-        engine.wait()
-        replay(engine, prompts[:half], salt)
-        if to is None:
-            found = replay(engine, prompts[half:], salt)
-            fleet.stop("talker")
-            return found
-        fleet.stop("talker")
-        usual, agent = fleet.declared, NodeServer(fleet.site, to)
+    @contextlib.contextmanager
+    def engine_of(tier: Declared) -> Iterator[Engine]:
+        """An engine that is wired to a tier with an agent of its own."""
+        usual, agent = fleet.declared, NodeServer(fleet.site, tier)
         try:
-            fleet.declared = to
+            fleet.declared = tier
             engine = fleet.run("talker", fleet.wired({"main": SMALL}))
             engine.wait()
-            return replay(engine, prompts[half:], salt)
+            yield engine
         finally:
             fleet.stop("talker")
             fleet.declared = usual
             agent.close()
 
-    stayed = second_half(1, None)
-    moved = second_half(2, beside(fleet, tmp_path, "moved", redis))
-    alone = second_half(3, beside(fleet, tmp_path, "alone", ""))
+    def second_half(salt: int, to: str, shared: str) -> int:
+        """The tokens that were found, after a move to that tier; "" without one."""
+        with engine_of(beside(fleet, tmp_path, f"first-{salt}", redis)) as engine:
+            replay(engine, prompts[:half], salt)
+            if not to:
+                return replay(engine, prompts[half:], salt)
+        with engine_of(beside(fleet, tmp_path, to, shared)) as engine:
+            return replay(engine, prompts[half:], salt)
+
+    stayed = second_half(1, "", "")
+    moved = second_half(2, "moved", redis)
+    alone = second_half(3, "alone", "")
     tokens = sum(len(blocks) * BLOCK + 1 for blocks in prompts[half:])
     lost, cold = (1 - found / stayed for found in (moved, alone))
     print(
