@@ -34,7 +34,6 @@ from function.composers.usage import (
     is_in_use,
     lost,
     of_fleet,
-    of_itself,
 )
 from function.composers.waves import State
 from function.contract.backend import AnyTier
@@ -56,7 +55,6 @@ from function.problems import cut
 
 REQUIRED_CLUSTERS = "clusters"
 REQUIRED_CHILDREN = "children"
-REQUIRED_OWN = "own-usages"
 
 # Of the resource keys of child tiers.
 PREFIX = fleet_rollout.PREFIX
@@ -344,8 +342,7 @@ class _FleetComposer:
         if self.used:
             self.answer.resources[FLEET_KEY] = Composed(of_fleet(*place), True)
         elif is_in_use(self.call) and not self.call.is_observed(FLEET_KEY):
-            self.answer.requirements[REQUIRED_OWN] = of_itself(*place)
-            for key, manifest in lost(self.call, self.call.required(REQUIRED_OWN) or ()).items():
+            for key, manifest in lost(self.call, place, self.answer.requirements).items():
                 self.answer.resources[key] = Composed(manifest, True)
 
     def _rows(self) -> list[Json]:

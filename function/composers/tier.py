@@ -56,7 +56,6 @@ from function.problems import Problem
 
 REQUIRED_CLUSTER = "cluster"
 REQUIRED_USAGES = "usages"
-REQUIRED_OWN = "own-usages"
 
 _PROVIDER_CONFIG = ("status", "providerConfigRef", "name")
 _DELETION = ("metadata", "deletionTimestamp")
@@ -399,9 +398,8 @@ class _TierComposer:
         """Return turns that core has lost: looked for where nobody uses a tier in use."""
         if self.usages or not is_in_use(self.call):
             return {}
-        own = usage.of_itself(self.tier.namespace, self.tier.name)
-        self.answer.requirements[REQUIRED_OWN] = own
-        return usage.lost(self.call, self.call.required(REQUIRED_OWN) or ())
+        tier = self.tier.namespace, self.tier.name
+        return usage.lost(self.call, tier, self.answer.requirements)
 
     def choose_ttl(self) -> None:
         unresolved = any(self.call.required(name) is None for name in self.answer.requirements)

@@ -49,6 +49,7 @@ from function.kube.access import Json
 
 FLEET_KEY = "usage-fleet"
 TURN_KEY = "turn-"
+REQUIRED_OWN = "own-usages"
 
 # Core labels what a Usage is of, and refuses to delete what has the label; it goes with the last.
 _IN_USE = ("metadata", "labels", "crossplane.io/in-use")
@@ -232,22 +233,24 @@ def _of_itself(tier: tuple[str, str], reason: str, metadata: dict[str, Any]) -> 
     return _document(spec, {**metadata, "labels": {names.LABEL_OWN_USAGE: names.reference(*tier)}})
 
 
-def of_itself(namespace: str, name: str) -> Requirement:
-    """Return a tier's Usages of itself, with those that core has lost count of."""
-    labels = {names.LABEL_OWN_USAGE: names.reference(namespace, name)}
-    return Requirement(names.USAGE_API_VERSION, "Usage", labels=labels, namespace=namespace)
-
-
-def lost(call: Call, found: Iterable[Json]) -> dict[str, Json]:
+def lost(
+    call: Call, tier: tuple[str, str], requirements: dict[str, Requirement]
+) -> dict[str, Json]:
     """Return a tier's Usages of itself that core no longer counts as composed, by key.
+
+    Add the lookup of them to `requirements`.
 
     Core writes what a composite composes from what it has read, which may be old; what it made
     meanwhile stays then, and such a Usage keeps its tier from being deleted. Composed once more,
     it counts again, and the next call drops it.
     """
+    labels = {names.LABEL_OWN_USAGE: names.reference(*tier)}
+    requirements[REQUIRED_OWN] = Requirement(
+        names.USAGE_API_VERSION, "Usage", labels=labels, namespace=tier[0]
+    )
     uid, known = call.composite_value("metadata", "uid"), set(call.observed_keys())
     out = {}
-    for each in found:
+    for each in call.required(REQUIRED_OWN) or ():
         key = access.texts(each, "metadata", "annotations").get(naming.RESOURCE_NAME, "")
         owners = access.objects(each, "metadata", "ownerReferences")
         is_ours = key.startswith((TURN_KEY, FLEET_KEY)) and any(o.get("uid") == uid for o in owners)

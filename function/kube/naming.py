@@ -11,7 +11,7 @@ import re
 
 # On a composite: the prefix of the names of everything that it composes.
 COMPOSITE_LABEL = "crossplane.io/composite"
-# On what core composes: the key by which the function desires it.
+# On a composed resource: its key in the desired state.
 RESOURCE_NAME = "crossplane.io/composition-resource-name"
 
 _COMPOSED_LIMIT, _COMPOSED_HASH = 63, 12

@@ -277,6 +277,11 @@ class Fleet:
 RESOURCE_KEY = "crossplane.io/composition-resource-name"
 
 
+def workload(world: Fleet, of: Manifest) -> Manifest:
+    """The Deployment of a ModelReplica's engine."""
+    return world.remote(FIRST)[f"Deployment default/{of['metadata']['name']}-main"]
+
+
 def begun_and_done(world: Fleet, found: Manifest) -> tuple[str, str]:
     """When the ReplicaSet of a Deployment's template was made, and when its pods were up."""
     sets = world.rig.workload(FIRST).api.list("apps/v1", "ReplicaSet", "default")

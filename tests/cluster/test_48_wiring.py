@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.documents import CONTAINER, FIRST, USAGE, changed, requesting, tier
-from tests.cluster.expect import Fleet, begun_and_done, engine, flag, identity
+from tests.cluster.documents import CONTAINER, USAGE, changed, requesting, tier
+from tests.cluster.expect import Fleet, begun_and_done, engine, flag, identity, workload
 from tests.cluster.rig.kube import Manifest
 
 TURNS = tier("turns", wiring={"update": "Rolling", "maxUnavailable": 1})
@@ -23,10 +23,6 @@ def running(world: Fleet, standin: None) -> Iterator[None]:
         for document in documents:
             world.until_ready(document, limit=60)
         yield
-
-
-def workload(world: Fleet, of: Manifest) -> Manifest:
-    return world.remote(FIRST)[f"Deployment default/{of['metadata']['name']}-main"]
 
 
 def waits(found: Manifest) -> int:

@@ -7,13 +7,12 @@ import pytest
 
 from tests.cluster.documents import (
     CONTAINER,
-    FIRST,
     changed,
     in_process_tier,
     requesting,
     tier,
 )
-from tests.cluster.expect import Fleet, begun_and_done, engine, flag, identity
+from tests.cluster.expect import Fleet, begun_and_done, engine, flag, identity, workload
 from tests.cluster.observed import write
 from tests.cluster.rig.kube import Manifest
 
@@ -45,10 +44,6 @@ def running(world: Fleet, standin: None) -> Iterator[None]:
         for document in documents:
             world.until_ready(document, limit=60)
         yield
-
-
-def workload(world: Fleet, of: Manifest) -> Manifest:
-    return world.remote(FIRST)[f"Deployment default/{of['metadata']['name']}-main"]
 
 
 def key(world: Fleet, of: Manifest) -> str:

@@ -175,7 +175,7 @@ class Decider:
             return self.fall_back(request, none)
 
     def _decide_as(self, request: OffloadRequest, ref: Ref) -> Outcome:
-        """Decide as if the pods named the tier, of which the same request is remembered."""
+        """Decide as if the pods named the tier; equal calls make one request of it."""
         self.requirements |= lookup.requirements(ref)
         named = work.recall(
             request.resource, lambda: replace(request, ref=ref), request, key=("naming", str(ref))
