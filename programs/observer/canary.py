@@ -36,6 +36,7 @@ SUSPECT = 0.25  # natural units of a log-probability
 MARGIN = 1.5  # times the largest distance between answers of one kind
 SAMPLES = 3  # answers of each kind, that a mismatch is measured by
 FARTHEST = 20.0  # units; more says nothing more
+LEAST = -1e4  # of a log-probability
 
 MATCH, MISMATCH = "Match", "Mismatch"
 
@@ -43,6 +44,8 @@ TOKENS = 8  # of an answer
 TOP = 5  # log-probabilities of each
 TAIL = 6  # words at the end of a prompt, which are those of another place in it
 LONGEST_ANSWER = 256 * 1024  # bytes
+LONGEST_REFUSAL = 1024  # bytes
+_NO_NUMBERS = b'"message":"Out of range float values are not JSON compliant'
 # Short words, a token each in most tokenizers; they say nothing of anybody.
 _WORDS = (
     "able also away back ball bank base bear bell bird blue boat body bone book born both "
@@ -81,7 +84,12 @@ class Answer:
 
 
 def parsed_answer(body: bytes) -> Answer | None:
-    """Return a completion with log-probabilities, None for anything else."""
+    """Return a completion with log-probabilities, None for anything else.
+
+    vLLM has no answer where they are no numbers, which blocks of no sense lead to; it says so.
+    """
+    if _NO_NUMBERS in body[:LONGEST_REFUSAL]:
+        return Answer((("", LEAST),), ({},), 1)
     try:
         found = json.loads(body)
         (choice,) = found["choices"]
@@ -122,10 +130,9 @@ def _offloaded(found: dict[str, Any], choice: dict[str, Any]) -> int | None:
 
 
 def _log(value: Any) -> float:
-    number = float(value)
-    if math.isnan(number):
-        raise ValueError(value)
-    return min(0.0, max(-1e4, number))
+    """Return a log-probability; blocks of no sense leave no number, which JSON writes as null."""
+    number = LEAST if value is None else float(value)
+    return LEAST if math.isnan(number) else min(0.0, max(LEAST, number))
 
 
 def _amount(value: Any) -> int:

@@ -24,7 +24,7 @@ from .cluster import ACCOUNT, ConfigMap, Json, Refused, addresses, complete, fet
 from .judge import MISSED, WRONG_BLOCKS, Memory, judge
 from .pages import UNASKED, Page
 from .report import ENOUGH, Engine, report, restored, share, text, with_silent_pairs
-from .turns import Canary, Heard, Place, Request, Target
+from .turns import BEAT, Canary, Heard, Place, Request, Target
 
 SPACING = 60.0  # seconds between two writes, at least
 RENEWAL = 1_800.0  # seconds between two looks at shares
@@ -35,6 +35,7 @@ READERS = 8  # with the largest pages they stay below the memory limit
 SELDOM = 20  # rounds, of which a pod that does not answer is asked in the first few
 PARTS = {"LMCache", "Mooncake"}  # kinds of the tier's own processes that count writes
 SLOW = 1.0  # seconds; who takes longer is asked last, as long as the interval lasts
+ANSWERED = (200, 400)
 LAG = 0.3  # seconds after an answer in which its counters reach the page
 
 
@@ -60,7 +61,7 @@ def ask(request: Request) -> Heard:
         body["return_cached_tokens_details"] = True
     before = fetch(address, port)
     status, said = complete(address, port, json.dumps(body).encode(), LONGEST_ANSWER)
-    answer = parsed_answer(said) if status == 200 else None
+    answer = parsed_answer(said) if status in ANSWERED else None
     if answer is None:
         return Heard(None, status)
     time.sleep(LAG)
@@ -106,7 +107,15 @@ class Observer:
         if config.get("canary"):
             rare = config["canary"]
             self.canary = Canary(rare["every"], rare["tokens"], os.urandom(8).hex(), ask)
+        self.canary_looks_at: tuple[list[Target], dict[Place, Place]] = [], {}
         self.metrics = ""
+
+    def wait(self, stop: threading.Event, until: float) -> None:
+        """Wait for the next look; meanwhile the canary's round goes on."""
+        beat = self.config["interval"] if self.canary is None else BEAT
+        while (left := until - time.monotonic()) > 0 and not stop.wait(min(beat, left)):
+            if self.canary is not None:
+                self.canary.step(time.monotonic(), *self.canary_looks_at)
 
     def round(self, now: float) -> None:
         """Look once at everything, and write what has changed."""
@@ -143,6 +152,7 @@ class Observer:
                 targets.append(Target(place, port, *of, prompted, computed, size))
             else:
                 silent[place] = engine.namespace, engine.model
+        self.canary_looks_at = targets, silent
         canary.step(now, targets, silent)
         wrong = Memory(state=WRONG_BLOCKS)
         said, known = [], set()
@@ -403,5 +413,5 @@ def main(arguments: list[str]) -> int:
     while not stop.is_set():
         begun = time.monotonic()
         observer.round(begun)
-        stop.wait(max(0.1, config["interval"] - (time.monotonic() - begun)))
+        observer.wait(stop, max(begun + config["interval"], time.monotonic() + 0.1))
     return 0

@@ -20,7 +20,9 @@ Place = tuple[str, str]  # namespace, address of an engine; or namespace, model 
 
 FIRST = 60.0  # seconds before the first round
 SETTLE = 30.0  # seconds for blocks to reach the tier
-QUICK = 10  # times as many rounds while an engine is suspected or accused
+BEAT = 1.0  # seconds between two looks whether a round can go on
+DOUBT = 15.0  # seconds between rounds while an engine is suspected
+QUICK = 10  # times as many rounds while one is accused
 LATELY = 86_400.0  # seconds for which a compared answer counts; an accusation without engines too
 MOST_KEPT = 32  # computed answers that wait until their engine forgets, and accusations
 CLEARED = 20  # matches, one after another, that take an accusation back
@@ -173,10 +175,16 @@ class Canary:
 
     @property
     def _is_quick(self) -> bool:
-        return self.fruitless < FRUITLESS and bool(self.accused or any(self.scores.values()))
+        return self.fruitless < FRUITLESS and bool(self.accused or self._is_in_doubt)
+
+    @property
+    def _is_in_doubt(self) -> bool:
+        return any(self.scores.values())
 
     def _pause(self) -> float:
-        return max(FIRST, self.every / QUICK) if self._is_quick else self.every
+        if not self._is_quick:
+            return self.every
+        return DOUBT if self._is_in_doubt else max(FIRST, self.every / QUICK)
 
     def _forget(self) -> None:
         """Forget what is gone."""

@@ -111,7 +111,7 @@ def test_canary_finds_blocks_of_another_scale(fleet: Fleet, tmp_path: Path, proo
         assert engines[1].external() > before
         assert not begin_alike(wrong, right)
     settings = {"canary": {"every": 1, "tokens": 512}}
-    constants = {"FIRST": 1.0, "SETTLE": 3.0}
+    constants = {"FIRST": 1.0, "SETTLE": 3.0, "DOUBT": 1.0}
     observer = Observer(tmp_path, fleet, *engines, settings=settings, constants=constants)
     try:
         begun = time.monotonic()

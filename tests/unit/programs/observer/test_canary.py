@@ -11,6 +11,8 @@ import pytest
 from programs.observer import canary
 from programs.observer.canary import (
     ALARM,
+    FARTHEST,
+    LEAST,
     MATCH,
     MISMATCH,
     Answer,
@@ -43,6 +45,16 @@ NO_TOPS = completion()
 NO_TOPS["choices"][0]["logprobs"]["top_logprobs"] = None
 SOURCES = {"cached_tokens_details": {"device": 64, "host": 300, "storage": 600}}
 
+# The whole body that vLLM 0.33.0 answered with when blocks of its tier were no numbers.
+NO_NUMBERS = {
+    "error": {
+        "message": "Out of range float values are not JSON compliant",
+        "type": "BadRequestError",
+        "param": None,
+        "code": 400,
+    }
+}
+
 # name: (a body, what is read of it)
 BODIES: dict[str, tuple[Any, Answer | None]] = {
     "vLLM's": (completion(), PLAIN),
@@ -55,6 +67,11 @@ BODIES: dict[str, tuple[Any, Answer | None]] = {
         Answer(PLAIN.chosen, LIKELY, 1031, None, 900),
     ),
     "without likely tokens": (NO_TOPS, Answer(PLAIN.chosen, ({}, {}), 1031)),
+    "of no numbers, as SGLang writes them": (
+        completion(choices=[{"logprobs": {"tokens": ["a"], "token_logprobs": [None]}}]),
+        Answer((("a", LEAST),), ({},), 1031),
+    ),
+    "of no numbers, as vLLM refuses it": (NO_NUMBERS, Answer((("", LEAST),), ({},), 1)),
     "without log-probabilities": (completion(choices=[{"text": "a", "logprobs": None}]), None),
     "of two choices": (completion(choices=completion()["choices"] * 2), None),
     "of no tokens": (
@@ -75,7 +92,7 @@ BODIES: dict[str, tuple[Any, Answer | None]] = {
 @pytest.mark.parametrize("name", BODIES)
 def test_only_a_completion_with_log_probabilities_is_an_answer(name: str) -> None:
     body, answer = BODIES[name]
-    assert parsed_answer(json.dumps(body).encode()) == answer
+    assert parsed_answer(json.dumps(body, separators=(",", ":")).encode()) == answer
 
 
 HOSTILE = (b"", b"[" * 100_000, b'{"choices":[NaN]}', b"\xff", b"null")
@@ -101,8 +118,12 @@ def answer(*rows: dict[str, float]) -> Answer:
     return Answer(tuple(next(iter(row.items())) for row in rows), tuple(rows), 1_000)
 
 
+UNSPEAKABLE = Answer((("", LEAST),), ({},), 1)
+
 # name: (a computed answer, another one, how far they are apart)
 PAIRS: dict[str, tuple[Answer, Answer, float]] = {
+    "no numbers": (answer({"a": -0.1, "b": -2.0}), UNSPEAKABLE, FARTHEST),
+    "no numbers, of both": (UNSPEAKABLE, UNSPEAKABLE, 0.0),
     "the same": (answer({"a": -0.1}), answer({"a": -0.1}), 0.0),
     "rounding": (answer({"a": -0.1}, {"b": -1.0}), answer({"a": -0.12}, {"b": -1.05}), 0.05),
     "another word that was nearly as likely": (

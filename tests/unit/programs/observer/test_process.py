@@ -155,7 +155,7 @@ def completing(run: Run) -> Iterator[list[Completing]]:
         {"namespace": "default", "host": f"127.0.0.{10 + n}", "ports": [one.server.port]}
         for n, one in enumerate(found)
     ]
-    run.constants = {"FIRST": 0.1, "SETTLE": 0.1, "LAG": 0.01}
+    run.constants = {"FIRST": 0.1, "SETTLE": 0.1, "DOUBT": 0.1, "LAG": 0.01}
     yield found
     for one in found:
         one.server.close()

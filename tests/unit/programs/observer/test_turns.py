@@ -132,6 +132,19 @@ def test_sound_engines_are_never_accused(noise: Any) -> None:
     assert rounds > 1_800
 
 
+def test_a_store_that_spoils_all_blocks_is_found_within_five_minutes() -> None:
+    """With a round a minute, and requests that take a second each."""
+    found = run(2, every=60.0)
+    for engine in found.world.engines.values():
+        engine.wrong = 1.0
+    begun = found.now
+    while not found.canary.accused:
+        waits = found.canary.until if found.canary._pending is None else None
+        found.now = max(found.now + turns.BEAT, waits or 0.0)
+        found.canary.step(found.now, found.world.targets(), {})
+    assert found.now - begun <= 300
+
+
 def test_busy_engines_are_accused_too() -> None:
     """Others' hits hide where an answer came from; what is compared is the answer."""
     found = run(2, traffic=5_000.0)
