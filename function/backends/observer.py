@@ -14,7 +14,7 @@ import programs
 from function.api.tier import Monitoring, Observe
 from function.backends import agents, monitoring
 from function.contract import namespaces
-from function.contract.backend import OBSERVER, AnyBackend, AnyTier, Manifest, Part
+from function.contract.backend import OBSERVER, AnyBackend, AnyTier, Description, Manifest, Part
 from function.contract.image import Image
 from function.kube import manifests as k
 from function.problems import Problem
@@ -79,11 +79,13 @@ def observed(tier: AnyTier, backend: AnyBackend, parts: Iterable[Part]) -> list[
     return [
         *own,
         *parts,
-        *_parts(tier, tier.spec.observe, ports, backend.describe(tier).pairs_phases),
+        *_parts(tier, tier.spec.observe, ports, backend.describe(tier)),
     ]
 
 
-def _parts(tier: AnyTier, observe: Observe, ports: tuple[int, ...], pairs: bool) -> Iterator[Part]:
+def _parts(
+    tier: AnyTier, observe: Observe, ports: tuple[int, ...], described: Description
+) -> Iterator[Part]:
     name = f"{tier.remote_name}-{NAME}"
     meta = k.metadata(name, tier.remote_namespace, tier.labels)
     document = k.metadata(_document(tier), tier.remote_namespace, tier.labels)
@@ -106,7 +108,7 @@ def _parts(tier: AnyTier, observe: Observe, ports: tuple[int, ...], pairs: bool)
         monitor = monitoring.pod_monitor(tier, name, selector, [_METRICS])
         if monitor is not None:
             yield _part("podmonitor-observer", monitor)
-    yield _part(DEPLOYMENT_KEY, _deployment(tier, observe, meta, ports, pairs), watch=True)
+    yield _part(DEPLOYMENT_KEY, _deployment(tier, observe, meta, ports, described), watch=True)
 
 
 def _part(key: str, manifest: Manifest, *, watch: bool = False, namespace: str = "") -> Part:
@@ -167,7 +169,11 @@ def _binding(meta: Manifest) -> Manifest:
 
 
 def _deployment(
-    tier: AnyTier, observe: Observe, meta: Manifest, ports: tuple[int, ...], pairs: bool
+    tier: AnyTier,
+    observe: Observe,
+    meta: Manifest,
+    ports: tuple[int, ...],
+    described: Description,
 ) -> Manifest:
     image = observe.image
     pulled = Image(
@@ -177,11 +183,12 @@ def _deployment(
         image.pull_policy,
         tuple(secret.name for secret in tier.spec.image.pull_secrets),
     )
+    config = _config(tier, observe, ports, described)
     container = agents.container(
         pulled,
         NAME,
         command=["python3", "-c", k.literal(programs.module("observer/main.py") + _RUN)],
-        args=[k.literal(json.dumps(_config(tier, observe, ports, pairs), separators=(",", ":")))],
+        args=[k.literal(json.dumps(config, separators=(",", ":")))],
         ports=agents.ports(**{_METRICS: _PORT}),
         resources=agents.HELPER_RESOURCES,
         readinessProbe=k.http_probe("/readyz", "probes", period=10, failures=3),
@@ -200,7 +207,9 @@ def _deployment(
     return k.workload("Deployment", where, labels, pod, replicas=1, strategy=strategy)
 
 
-def _config(tier: AnyTier, observe: Observe, ports: tuple[int, ...], pairs: bool) -> Manifest:
+def _config(
+    tier: AnyTier, observe: Observe, ports: tuple[int, ...], described: Description
+) -> Manifest:
     engines = [
         {
             "namespace": namespace,
@@ -223,4 +232,5 @@ def _config(tier: AnyTier, observe: Observe, ports: tuple[int, ...], pairs: bool
     if observe.canary is not None:
         canary = observe.canary
         config["canary"] = {"every": canary.every_seconds, "tokens": canary.prompt_tokens}
-    return config | ({"pairs": True} if pairs else {})
+    says = {"pairs": described.pairs_phases, "hidden": described.hides_hits}
+    return config | {name: said for name, said in says.items() if said}

@@ -128,7 +128,8 @@ class Description:
     engines of a single cache identity. `startup_seconds`: how
     long an agent may take to start. `startup_hints`: what usually keeps one from it.
     `colocated_with_engines`: an engine cannot do without an agent on its own node. `pairs_phases`:
-    it moves blocks from prefill to decode engines.
+    it moves blocks from prefill to decode engines. `hides_hits`: some engines count its hits with
+    those of their own cache.
     """
 
     endpoints: Mapping[str, str] = field(default_factory=dict)
@@ -143,6 +144,7 @@ class Description:
     startup_hints: Sequence[str] = ()
     colocated_with_engines: bool = False
     pairs_phases: bool = False
+    hides_hits: bool = False
 
 
 @dataclass(frozen=True)

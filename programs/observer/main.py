@@ -75,7 +75,8 @@ def ask(request: Request) -> Heard:
 
 class Observer:
     """`config`: `interval` seconds; `engines`, `parts`: rows of namespace, host and ports;
-    `pairs`: the tier moves blocks from prefill to decode engines; `canary`: seconds between two of
+    `pairs`: the tier moves blocks from prefill to decode engines; `hidden`: SGLang may count its
+    hits with those of the device; `canary`: seconds between two of
     its rounds, `every`, and the `tokens` of a prompt."""
 
     def __init__(self, config: Json, config_map: ConfigMap) -> None:
@@ -208,8 +209,6 @@ class Observer:
         pages = self._pages(self.config["engines"])
         speaks = {place[0] for place, page in pages if page and page is not UNASKED}
         speaks |= {place[0] for place, (engine, _) in self.engines.items() if engine.kind}
-        # Before a part was read, the tier may be LMCache's.
-        lmcache = "LMCache" in self.kinds or bool(self.config.get("parts") and not self.kinds)
         for place, page in pages:
             known = self.engines.get(place)
             engine = known[0] if known else Engine(*place, "", "", Memory())
@@ -222,8 +221,8 @@ class Observer:
                     said = Engine(*place, page.kind, page.model, memory)
                     self.sizes[place] = page.device_tokens
                 begin = memory if memory.numbers else self._resumed(said)
-                pairs = bool(self.config.get("pairs"))
-                memory = judge(begin, page, now, grown, pairs, lmcache)
+                pairs, hidden = bool(self.config.get("pairs")), bool(self.config.get("hidden"))
+                memory = judge(begin, page, now, grown, pairs, hidden)
                 self._add(engine.memory, memory)
             elif known is None:
                 continue

@@ -146,6 +146,7 @@ class LMCache(Backend[LMCacheSpec]):
             startup_seconds=mode.startup(tier),
             startup_hints=mode.hints(tier),
             colocated_with_engines=mode.colocated_with_engines,
+            hides_hits=True,  # SGLang's, in some releases
         )
 
     def gate(self, tier: Tier, engine: Engine) -> Question:
