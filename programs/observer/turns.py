@@ -19,9 +19,9 @@ from .judge import TURNS
 Place = tuple[str, str]  # namespace, address of an engine; or namespace, model of several
 
 FIRST = 60.0  # seconds before the first round
-SETTLE = 30.0  # seconds for blocks to reach the tier
+SETTLE = 15.0  # seconds for blocks to reach the tier
 BEAT = 1.0  # seconds between two looks whether a round can go on
-DOUBT = 15.0  # seconds between rounds while an engine is suspected
+DOUBT = 5.0  # seconds between rounds while an engine is suspected
 QUICK = 10  # times as many rounds while one is accused
 LATELY = 86_400.0  # seconds for which a compared answer counts; an accusation without engines too
 MOST_KEPT = 32  # computed answers that wait until their engine forgets, and accusations
