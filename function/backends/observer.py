@@ -232,5 +232,5 @@ def _config(
     if observe.canary is not None:
         canary = observe.canary
         config["canary"] = {"every": canary.every_seconds, "tokens": canary.prompt_tokens}
-    says = {"pairs": described.pairs_phases, "hidden": described.hides_hits}
-    return config | {name: said for name, said in says.items() if said}
+    flags = {"pairs": described.pairs_phases, "hides_hits": described.hides_hits}
+    return config | {name: flag for name, flag in flags.items() if flag}

@@ -36,7 +36,7 @@ SUSPECT = 0.25  # natural units of a log-probability
 MARGIN = 1.5  # times the largest distance between answers of one kind
 SAMPLES = 3  # answers of each kind, that a mismatch is measured by
 FARTHEST = 20.0  # units; more says nothing more
-LEAST = -1e4  # of a log-probability
+LEAST = -1e4  # log-probabilities below count as this, and NaN and null do
 
 MATCH, MISMATCH = "Match", "Mismatch"
 
@@ -82,14 +82,23 @@ class Answer:
     cached: int | None = None
     offloaded: int | None = None
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether its log-probabilities are numbers."""
+        return all(value > LEAST for _, value in self.chosen)
+
+
+# `prompt` is not said.
+WITHOUT_NUMBERS = Answer((("", LEAST),), ({},), 0)
+
 
 def parsed_answer(body: bytes) -> Answer | None:
     """Return a completion with log-probabilities, None for anything else.
 
-    vLLM has no answer where they are no numbers, which blocks of no sense lead to; it says so.
+    vLLM refuses to write NaN, which corrupt blocks lead to: that is an answer without numbers.
     """
     if _NO_NUMBERS in body[:LONGEST_REFUSAL]:
-        return Answer((("", LEAST),), ({},), 1)
+        return WITHOUT_NUMBERS
     try:
         found = json.loads(body)
         (choice,) = found["choices"]
@@ -130,7 +139,7 @@ def _offloaded(found: dict[str, Any], choice: dict[str, Any]) -> int | None:
 
 
 def _log(value: Any) -> float:
-    """Return a log-probability; blocks of no sense leave no number, which JSON writes as null."""
+    """Return a log-probability; SGLang writes NaN as null."""
     number = LEAST if value is None else float(value)
     return LEAST if math.isnan(number) else min(0.0, max(LEAST, number))
 

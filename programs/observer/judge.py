@@ -78,14 +78,14 @@ def judge(
     now: float,
     tier_writes: bool | None = None,
     pairs: bool = False,
-    hidden: bool = False,
+    hides_hits: bool = False,
 ) -> Memory:
     """Return what is known of an engine after one more round.
 
     `page`: None where it did not answer. `tier_writes`: whether the tier's own processes count
     writes, for engines that count none themselves; None: nobody counts. `pairs`: the tier moves
-    blocks from prefill to decode engines, so that many of them never have a hit. `hidden`: SGLang
-    counts its hits with those of the device, in some releases.
+    blocks from prefill to decode engines, so that many of them never have a hit. `hides_hits`:
+    SGLang counts its hits with those of the device, in some releases.
     """
     if page is None or not page.is_engine:
         missed = min(before.missed + 1, MISSED)
@@ -97,7 +97,7 @@ def judge(
     if tier_writes and "writes" not in page.numbers:
         memory = replace(memory, written=True, unwritten=0.0)
     known = "writes" in page.numbers or tier_writes is not None
-    uncounted = hidden and page.kind == "SGLang" and memory.hit < 0
+    uncounted = hides_hits and page.kind == "SGLang" and memory.hit < 0
     state, cause = _state(memory, page, now, grown, known and not pairs, pairs or uncounted)
     return replace(memory, state=state, cause=cause, missed=0)
 

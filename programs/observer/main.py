@@ -2,7 +2,7 @@
 
 Engines and the tier's own processes are found by DNS and read by HTTP; one ConfigMap is all that
 is written, seldom. What is remembered is in memory: a restart begins with the counters' totals.
-With a canary it also asks engines for completions, a few an hour.
+With a canary it also asks engines for completions, a few an hour unless some look wrong.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ READERS = 8  # with the largest pages they stay below the memory limit
 SELDOM = 20  # rounds, of which a pod that does not answer is asked in the first few
 PARTS = {"LMCache", "Mooncake"}  # kinds of the tier's own processes that count writes
 SLOW = 1.0  # seconds; who takes longer is asked last, as long as the interval lasts
-ANSWERED = (200, 400)
+ANSWERED = (200, 400)  # vLLM refuses with 400 to write NaN
 LAG = 0.3  # seconds after an answer in which its counters reach the page
 
 
@@ -75,9 +75,9 @@ def ask(request: Request) -> Heard:
 
 class Observer:
     """`config`: `interval` seconds; `engines`, `parts`: rows of namespace, host and ports;
-    `pairs`: the tier moves blocks from prefill to decode engines; `hidden`: SGLang may count its
-    hits with those of the device; `canary`: seconds between two of
-    its rounds, `every`, and the `tokens` of a prompt."""
+    `pairs`: the tier moves blocks from prefill to decode engines; `hides_hits`: SGLang may count
+    the tier's hits with those of the device; `canary`: seconds between two of its rounds, `every`,
+    and the `tokens` of a prompt."""
 
     def __init__(self, config: Json, config_map: ConfigMap) -> None:
         self.config = config
@@ -108,7 +108,7 @@ class Observer:
         if config.get("canary"):
             rare = config["canary"]
             self.canary = Canary(rare["every"], rare["tokens"], os.urandom(8).hex(), ask)
-        self.canary_looks_at: tuple[list[Target], dict[Place, Place]] = [], {}
+        self.canary_targets: tuple[list[Target], dict[Place, Place]] = [], {}
         self.metrics = ""
 
     def wait(self, stop: threading.Event, until: float) -> None:
@@ -116,10 +116,11 @@ class Observer:
         beat = self.config["interval"] if self.canary is None else BEAT
         while (left := until - time.monotonic()) > 0 and not stop.wait(min(beat, left)):
             if self.canary is not None:
-                self.canary.step(time.monotonic(), *self.canary_looks_at)
+                self.canary.step(time.monotonic(), *self.canary_targets)
 
     def round(self, now: float) -> None:
         """Look once at everything, and write what has changed."""
+        begun = time.monotonic()
         if self.written is None or now - self.read >= REREAD:
             self._begin(now)
         self.places.clear()
@@ -135,7 +136,8 @@ class Observer:
         if self.config.get("pairs"):
             found = with_silent_pairs(found)
         if self.canary is not None:
-            found = self._with_canary(self.canary, found, now)
+            passed = time.monotonic() - begun
+            found = self._with_canary(self.canary, found, now + passed)
         self.document = report(found, self.document, self.shares)
         self.finished = time.monotonic()
         self._publish(now)
@@ -153,7 +155,7 @@ class Observer:
                 targets.append(Target(place, port, *of, prompted, computed, size))
             else:
                 silent[place] = engine.namespace, engine.model
-        self.canary_looks_at = targets, silent
+        self.canary_targets = targets, silent
         canary.step(now, targets, silent)
         wrong = Memory(state=WRONG_BLOCKS)
         said, known = [], set()
@@ -221,8 +223,8 @@ class Observer:
                     said = Engine(*place, page.kind, page.model, memory)
                     self.sizes[place] = page.device_tokens
                 begin = memory if memory.numbers else self._resumed(said)
-                pairs, hidden = bool(self.config.get("pairs")), bool(self.config.get("hidden"))
-                memory = judge(begin, page, now, grown, pairs, hidden)
+                pairs, hides = bool(self.config.get("pairs")), bool(self.config.get("hides_hits"))
+                memory = judge(begin, page, now, grown, pairs, hides)
                 self._add(engine.memory, memory)
             elif known is None:
                 continue

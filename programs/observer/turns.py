@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .canary import ALARM, MATCH, MISMATCH, Answer, canary_prompt, compared, is_from_tier, scored
 from .judge import TURNS
@@ -21,8 +21,10 @@ Place = tuple[str, str]  # namespace, address of an engine; or namespace, model 
 FIRST = 60.0  # seconds before the first round
 SETTLE = 15.0  # seconds for blocks to reach the tier
 BEAT = 1.0  # seconds between two looks whether a round can go on
-DOUBT = 5.0  # seconds between rounds while an engine is suspected
-QUICK = 10  # times as many rounds while one is accused
+DOUBT = 5.0  # seconds between rounds with an outcome while an engine is suspected, none accused
+DOUBTS = 60  # rounds at that pace, until nobody is suspected any more
+QUICK = 10  # times as many rounds otherwise while one is suspected or accused
+OTHERS = 4  # each of so many quick rounds is about all engines
 LATELY = 86_400.0  # seconds for which a compared answer counts; an accusation without engines too
 MOST_KEPT = 32  # computed answers that wait until their engine forgets, and accusations
 CLEARED = 20  # matches, one after another, that take an accusation back
@@ -81,11 +83,14 @@ class Heard:
 
 @dataclass(frozen=True)
 class Kept:
-    """A computed answer that waits until its engine, as it was then, has forgotten the prompt."""
+    """A computed answer that waits until its engine has forgotten the prompt.
+
+    `target`: the engine at the first look after it answered; None before.
+    """
 
     prompt: str
     answer: Answer
-    target: Target
+    target: Target | None = None
 
 
 @dataclass
@@ -117,10 +122,12 @@ class Canary:
         self.compared: dict[Place, float] = {}  # by group: when an answer of the tier was compared
         self.failed: dict[Place, str] = {}  # by group: why the last round did not end
         self.targets: dict[Place, Target] = {}
+        self._looked_at: list[Target] = []
         self._known: dict[Place, Place] = {}  # engines with their group, those that rest too
         self.number = 0  # of rounds
         self.salts = 0
         self.fruitless = 0  # quick rounds without an outcome, one after another
+        self.doubts = 0  # rounds that followed at once
         self.until: float | None = None
         self._turn: Turn | None = None
         self._pending: Future[Heard] | None = None
@@ -142,7 +149,8 @@ class Canary:
         `silent`: engines that are not asked now and may come back, with their group.
         """
         self._now = now
-        self.targets = {target.place: target for target in targets}
+        if targets is not self._looked_at:
+            self._look(targets)
         self._known = {**silent, **{target.place: target.group for target in targets}}
         self._forget()
         if self.until is None:
@@ -167,6 +175,14 @@ class Canary:
         else:
             self.until = now + wanted
 
+    def _look(self, targets: list[Target]) -> None:
+        """Take over what the last look found of the engines."""
+        self._looked_at = targets
+        self.targets = {target.place: target for target in targets}
+        for place, kept in self.kept.items():
+            if kept.target is None and place in self.targets:
+                self.kept[place] = replace(kept, target=self.targets[place])
+
     def word(self, group: Place) -> str:
         """Return what the canary says of a group's engines."""
         if self._now - self.compared.get(group, -LATELY) < LATELY:
@@ -179,12 +195,15 @@ class Canary:
 
     @property
     def _is_in_doubt(self) -> bool:
-        return any(self.scores.values())
+        return any(self.scores.get(place, 0.0) > 0 for place in self.targets)
 
     def _pause(self) -> float:
         if not self._is_quick:
             return self.every
-        return DOUBT if self._is_in_doubt else max(FIRST, self.every / QUICK)
+        if self.accused or self.fruitless or self.doubts >= DOUBTS:
+            return max(FIRST, self.every / QUICK)
+        self.doubts += 1
+        return DOUBT
 
     def _forget(self) -> None:
         """Forget what is gone."""
@@ -204,15 +223,20 @@ class Canary:
     def _next_turn(self) -> Turn:
         """Return the next round: of an engine that is suspected, or of the next one of all."""
         self.number += 1
-        chosen = places = sorted(self.targets)
-        if self._is_quick:
+        if not self._is_in_doubt:
+            self.doubts = 0
+        number, chosen = self.number, sorted(self.targets)
+        if self._is_quick and number % OTHERS == 0:
+            number //= OTHERS
+        elif self._is_quick:
+            places = chosen
             suspected = [place for place in places if self.scores.get(place, 0.0) > 0]
             accused = [place for place in places if self._accusation(self.targets[place])]
             chosen = suspected or accused or places
         self.fruitless += 1
         if not chosen:
             return self._rest()
-        return self._round(self.targets[chosen[self.number % len(chosen)]])
+        return self._round(self.targets[chosen[number % len(chosen)]])
 
     def _accusation(self, target: Target) -> Accused | None:
         """Return the accusation that an engine's matches may take back."""
@@ -255,14 +279,15 @@ class Canary:
         if answer is None:
             return
         if writer.size and len(self.kept) < MOST_KEPT:
-            now = self.targets.get(writer.place, writer)
-            self.kept.setdefault(writer.place, Kept(prompt, answer, now))
+            self.kept.setdefault(writer.place, Kept(prompt, answer))
         if writer is not reader:
             yield SETTLE
             yield from self._compare(reader, prompt, answer, True)
 
     def _has_forgotten(self, target: Target, kept: Kept) -> bool:
         """Return whether its own cache was filled anew several times, or it was restarted."""
+        if kept.target is None:
+            return False
         passed = target.computed - kept.target.computed
         is_filled = target.size > 0 and passed >= TURNS * target.size
         return is_filled or target.prompted < kept.target.prompted
@@ -272,11 +297,14 @@ class Canary:
         answer = self._answer(reader, heard)
         if answer is None or heard is None:
             return
+        if not answer.prompt:
+            answer = replace(answer, prompt=computed.prompt or self.tokens)
         known = is_from_tier(answer, heard.grown, is_fresh)
         if known is False:
             return
         tiers, own = [answer], list[Answer]()
-        outcome = compared(tiers, [computed])
+        # An engine that computes no numbers may have stored none.
+        outcome = compared(tiers, [computed]) if computed.has_numbers else ""
         for _ in range(REPEATS_MOST):
             if outcome:
                 break
@@ -290,6 +318,8 @@ class Canary:
                 return
             if again:
                 tiers.append(more)
+            elif not more.has_numbers:
+                return  # its own computing is broken
             elif is_from_tier(more, heard.grown, True) is not True:
                 own.append(more)
             outcome = compared(tiers, own)

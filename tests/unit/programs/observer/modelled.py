@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
-from programs.observer.canary import TOKENS, Answer
+from programs.observer.canary import TOKENS, WITHOUT_NUMBERS, Answer
 from programs.observer.turns import Heard, Place, Request, Target
 
 LENGTH = 1_024
@@ -30,10 +30,12 @@ def said(what: str, noise: Callable[[], float], cached: int | None = None) -> An
 
 @dataclass
 class Modelled:
-    """One engine. `wrong`: the share of prompts whose blocks it reads wrongly."""
+    """One engine. `wrong`: the share of prompts whose blocks it reads wrongly. `breaks`: what it
+    computes, and stores, are no numbers."""
 
     target: Target
     wrong: float = 0.0
+    breaks: bool = False
     status: int = 200
     own: dict[str, bool] = field(default_factory=dict)  # what its own cache holds, rightly or not
 
@@ -48,6 +50,7 @@ class World:
             for place in (("default", f"10.0.0.{n}") for n in range(number))
         }
         self.tier: set[str] = set()
+        self.broken: set[str] = set()  # what lies in the tier, or in an engine, without numbers
         self.is_shared = True
         self.tells = False  # cached tokens in `usage`
         self.traffic = 0.0  # hits of other requests meanwhile
@@ -77,6 +80,10 @@ class World:
         is_hit = is_stored and not is_own
         is_wrong = is_hit and random.Random(f"{stored} wrong").random() < engine.wrong
         is_wrong = engine.own.setdefault(key, is_wrong)
+        computes = not is_own and not is_hit
+        here, lies = f"{request.target.place} {key}", f"tier {stored}"
+        if (computes and engine.breaks) or (is_hit and lies in self.broken):
+            self.broken |= {here, lies}
         self.tier.add(stored)
         spread = self.noise(self.draw)
         what = f"{request.prompt[:99]} {'another' if is_wrong else ''}"
@@ -88,6 +95,8 @@ class World:
             "lookups": float(LENGTH) * (not is_own) + self.traffic,
             "hits": float(LENGTH - 16) * is_hit + self.traffic,
         }
+        if here in self.broken:
+            return Heard(WITHOUT_NUMBERS, 400, grown)
         return Heard(answer, 200, grown)
 
 

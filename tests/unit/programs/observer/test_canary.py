@@ -15,6 +15,7 @@ from programs.observer.canary import (
     LEAST,
     MATCH,
     MISMATCH,
+    WITHOUT_NUMBERS,
     Answer,
     apart,
     canary_prompt,
@@ -71,7 +72,7 @@ BODIES: dict[str, tuple[Any, Answer | None]] = {
         completion(choices=[{"logprobs": {"tokens": ["a"], "token_logprobs": [None]}}]),
         Answer((("a", LEAST),), ({},), 1031),
     ),
-    "of no numbers, as vLLM refuses it": (NO_NUMBERS, Answer((("", LEAST),), ({},), 1)),
+    "of no numbers, as vLLM refuses it": (NO_NUMBERS, WITHOUT_NUMBERS),
     "without log-probabilities": (completion(choices=[{"text": "a", "logprobs": None}]), None),
     "of two choices": (completion(choices=completion()["choices"] * 2), None),
     "of no tokens": (
@@ -118,12 +119,10 @@ def answer(*rows: dict[str, float]) -> Answer:
     return Answer(tuple(next(iter(row.items())) for row in rows), tuple(rows), 1_000)
 
 
-UNSPEAKABLE = Answer((("", LEAST),), ({},), 1)
-
 # name: (a computed answer, another one, how far they are apart)
 PAIRS: dict[str, tuple[Answer, Answer, float]] = {
-    "no numbers": (answer({"a": -0.1, "b": -2.0}), UNSPEAKABLE, FARTHEST),
-    "no numbers, of both": (UNSPEAKABLE, UNSPEAKABLE, 0.0),
+    "no numbers": (answer({"a": -0.1, "b": -2.0}), WITHOUT_NUMBERS, FARTHEST),
+    "no numbers, of both": (WITHOUT_NUMBERS, WITHOUT_NUMBERS, 0.0),
     "the same": (answer({"a": -0.1}), answer({"a": -0.1}), 0.0),
     "rounding": (answer({"a": -0.1}, {"b": -1.0}), answer({"a": -0.12}, {"b": -1.05}), 0.05),
     "another word that was nearly as likely": (

@@ -1,6 +1,7 @@
 """Rounds of the observer, with addresses and pages of the test's own."""
 
 import json
+import threading
 import time
 from typing import Any
 
@@ -331,13 +332,13 @@ def test_a_pair_that_hands_nothing_over_is_silent(
     assert causes == (["NoTransfers"] if state == "Silent" else [None])
 
 
-@pytest.mark.parametrize(("hidden", "state"), [(True, "Storing"), (False, "NeverRead")])
+@pytest.mark.parametrize(("hides", "state"), [(True, "Storing"), (False, "NeverRead")])
 @pytest.mark.parametrize("process", ["master_put_end_requests_total 5\n", None])
 def test_sglang_counts_hits_of_lmcache_with_those_of_the_device(
-    monkeypatch: pytest.MonkeyPatch, process: str | None, hidden: bool, state: str
+    monkeypatch: pytest.MonkeyPatch, process: str | None, hides: bool, state: str
 ) -> None:
     """Whose tier it is does not depend on what answers: every part may be away at the start."""
-    world = World(monkeypatch, parts=PARTS, hidden=hidden)
+    world = World(monkeypatch, parts=PARTS, hides_hits=hides)
     world.hosts = {"parts": ["10.1.0.1"], "engines": ["10.0.0.1"]}
     for number in range(1, 20):
         world.pages = {
@@ -346,3 +347,24 @@ def test_sglang_counts_hits_of_lmcache_with_those_of_the_device(
         }
         found = world.rounds()
     assert found["state"] == state
+
+
+def test_a_round_of_the_canary_goes_on_between_looks_until_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(main, "BEAT", 0.01)
+    world = World(monkeypatch, canary={"every": 60, "tokens": 512})
+    world.rounds()
+    observer, stop, steps = world.observer, threading.Event(), list[float]()
+
+    def step(now: float, targets: list[turns.Target], silent: dict[Any, Any]) -> None:
+        steps.append(now)
+        if len(steps) == 3:
+            stop.set()
+
+    assert observer.canary is not None
+    monkeypatch.setattr(observer.canary, "step", step)
+    observer.wait(stop, time.monotonic() + 60)
+    assert len(steps) == 3
+    observer.wait(stop, time.monotonic() + 60)
+    assert len(steps) == 3

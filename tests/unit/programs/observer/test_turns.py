@@ -1,6 +1,7 @@
 """The canary's turns: whom it asks, when it accuses, and what it costs, with modelled engines."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -143,6 +144,79 @@ def test_a_store_that_spoils_all_blocks_is_found_within_five_minutes() -> None:
         found.now = max(found.now + turns.BEAT, waits or 0.0)
         found.canary.step(found.now, found.world.targets(), {})
     assert found.now - begun <= 300
+
+
+def test_a_fault_that_stays_costs_nine_requests_a_tenth_of_the_pause_at_most() -> None:
+    found = run(40)
+    for engine in found.world.engines.values():
+        engine.wrong = 1.0
+    assert found.until_accused(6) < 1
+    begun = len(found.world.asked)
+    found.hours(24)
+    assert len(found.world.asked) - begun <= 9 * 24 * 20
+
+
+def test_blocks_that_are_no_numbers_are_found_by_who_computes_numbers() -> None:
+    """And take no accusation back."""
+    found = run(2)
+    found.world.engines[place(0)].breaks = True
+    assert found.until_accused(24) < 24
+    assert [*found.canary.accused] == [place(1)]
+    found.hours(48)
+    assert [*found.canary.accused] == [place(1)]
+    for engine in found.world.engines.values():
+        engine.breaks = True
+    found.canary.accused.clear()
+    found.hours(48)
+    assert found.canary.accused == {}
+    assert found.canary.word(GROUP) == "NotCompared"
+
+
+def test_each_model_of_a_spoiled_tier_is_accused() -> None:
+    found = run(4)
+    for number, engine in enumerate(found.world.engines.values()):
+        engine.wrong = 1.0
+        engine.target = replace(engine.target, model="llama" if number < 2 else "qwen")
+    found.hours(48)
+    assert {accused.group[1] for accused in found.canary.accused.values()} == {"llama", "qwen"}
+
+
+def test_a_suspected_engine_that_is_silent_hurries_nobody() -> None:
+    found = run(3)
+    found.canary.scores[place(2)] = 3.0
+    begun = found.now
+    while found.now - begun < 6 * 3_600:
+        known = {place(2): GROUP}
+        found.canary.step(found.now, found.world.targets()[:2], known)
+        found.now += STEP
+    assert len(found.world.asked) <= 2 * 12
+
+
+def test_an_engine_that_is_away_for_a_moment_is_accused_soon_after() -> None:
+    found = run(2, every=60.0)
+    for engine in found.world.engines.values():
+        engine.wrong = 1.0
+    while not any(found.canary.scores.values()):
+        found.step()
+    begun = found.now
+    for engine in found.world.engines.values():
+        engine.status = 503
+    while found.now - begun < 150:
+        found.step()
+    for engine in found.world.engines.values():
+        engine.status = 200
+    assert found.until_accused(1.0) < 0.2
+
+
+def test_an_engine_that_is_suspected_for_ever_hurries_for_a_while() -> None:
+    """A stranger's pod may give a wrong answer now and then."""
+    found = run(3)
+    found.hours(0.1)
+    begun = len(found.world.asked)
+    while found.now < 1_000.0 + 24 * 3_600:
+        found.canary.scores[place(0)] = max(found.canary.scores.get(place(0), 0.0), 1.0)
+        found.step()
+    assert len(found.world.asked) - begun <= 2 * (turns.DOUBTS + 24 * 20 + 1)
 
 
 def test_busy_engines_are_accused_too() -> None:
