@@ -89,6 +89,17 @@ def engine(
     return one(manifests, "Deployment", name)["spec"]["template"], (maps or [None])[0]
 
 
+def as_client(template: Manifest, host: str = "") -> Manifest:
+    """The pod template of an engine with `mooncake_client.py` in the place of the engine."""
+    out = copy.deepcopy(template)
+    (container,) = out["spec"]["containers"]
+    script = (HERE / "mooncake_client.py").read_text().replace("$", "$$")
+    container["command"], container["args"] = ["python3", "-c", script], [host or "localhost"]
+    container["readinessProbe"] = {"tcpSocket": {"port": CLIENT_PORT}, "periodSeconds": 1}
+    container.pop("startupProbe", None)
+    return out
+
+
 class Client:
     """An engine's pod that runs `mooncake_client.py` in place of the engine."""
 
@@ -204,12 +215,7 @@ class Pool:
         template, files = engine(self.tier, folder, "vllm", namespace)
         assert files is not None, "the engine gets no file"
         self.node.config_maps[files["metadata"]["name"]] = files["data"]
-        template = copy.deepcopy(template)
-        (container,) = template["spec"]["containers"]
-        script = (HERE / "mooncake_client.py").read_text().replace("$", "$$")
-        container["command"], container["args"] = ["python3", "-c", script], [host or "localhost"]
-        container["readinessProbe"] = {"tcpSocket": {"port": CLIENT_PORT}, "periodSeconds": 1}
-        pod = self.run(template, name)
+        pod = self.run(as_client(template, host), name)
         pod.wait_ready(60)
         return Client(pod)
 

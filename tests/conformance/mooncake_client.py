@@ -3,7 +3,8 @@
 Runs as the engine container's command, with the wiring that was emitted for that container, through
 vLLM's own configuration class and set-up. GET /put, /batch and /get take `prefix`, `first`, `last`
 and `size`, and answer `{ok, missing, corrupt, failed, seconds}` in numbers of keys; a value follows
-from its key, so that any client can check what another wrote.
+from its key, so that any client can check what another wrote. GET /block returns what is under the
+key `name`, PUT /block puts the body there.
 """
 
 import importlib.util
@@ -38,12 +39,23 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         url = urlsplit(self.path)
         asked = dict(parse_qsl(url.query))
+        if url.path == "/block":
+            self.reply(self.store.get(asked["name"]))  # type: ignore[attr-defined]
+            return
         begun = time.monotonic()
         counts = dict.fromkeys(("ok", "missing", "corrupt", "failed"), 0)
         for number in range(int(asked["first"]), int(asked["last"])):
             key = f"{asked['prefix']}-{number}"
             counts[getattr(self, url.path.strip("/"))(key, int(asked["size"]))] += 1
-        body = json.dumps(counts | {"seconds": time.monotonic() - begun}).encode()
+        self.reply(json.dumps(counts | {"seconds": time.monotonic() - begun}).encode())
+
+    def do_PUT(self):
+        name = dict(parse_qsl(urlsplit(self.path).query))["name"]
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.store.remove(name, True)  # type: ignore[attr-defined]
+        self.reply(str(self.store.put(name, body)).encode())  # type: ignore[attr-defined]
+
+    def reply(self, body):
         self.send_response(200)
         self.end_headers()
         self.wfile.write(body)

@@ -9,9 +9,12 @@ import array
 import json
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+# name, shape, numbers
+Tensors = Iterable[tuple[str, tuple[int, ...], Iterable[float]]]
 
 HIDDEN, FEED, LAYERS, HEADS, KV_HEADS, HEAD = 256, 512, 2, 4, 2, 64
 SPECIAL = ("<s>", "</s>", "<unk>")
@@ -53,17 +56,25 @@ LONG_ROPE = {
 
 def write_model(folder: Path, seed: int, more: Mapping[str, Any] | None = None) -> Path:
     """A model of that seed's weights in `folder`, as a hub's snapshot lies on a disk."""
-    folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / "config.json", {**CONFIG, **(more or {})})
-    _write(folder / "tokenizer.json", _tokenizer())
-    _write(folder / "tokenizer_config.json", _TOKENIZER_CONFIG)
     shapes = {"model.embed_tokens.weight": (VOCABULARY, HIDDEN), "model.norm.weight": (HIDDEN,)}
     for layer in range(LAYERS):
         at = f"model.layers.{layer}"
         shapes |= {f"{at}.{name}.weight": shape for name, shape in _LAYER.items()}
     if more and not more.get("tie_word_embeddings", True):
         shapes["lm_head.weight"] = (VOCABULARY, HIDDEN)
-    _write_tensors(folder / "model.safetensors", shapes, seed, WIDTH)
+    tensors = _drawn(shapes, seed, WIDTH)
+    return write_snapshot(folder, {**CONFIG, **(more or {})}, _tokenizer(), tensors)
+
+
+def write_snapshot(
+    folder: Path, config: Mapping[str, Any], tokenizer: Mapping[str, Any], tensors: Tensors
+) -> Path:
+    """Config, tokenizer and weights in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / "config.json", config)
+    _write(folder / "tokenizer.json", tokenizer)
+    _write(folder / "tokenizer_config.json", _TOKENIZER_CONFIG)
+    _write_tensors(folder / "model.safetensors", tensors)
     return folder
 
 
@@ -88,7 +99,7 @@ def write_adapter(folder: Path, seed: int, rank: int = 8) -> Path:
             out, into = _LAYER[f"self_attn.{target}"]
             at = f"base_model.model.model.layers.{layer}.self_attn.{target}"
             shapes |= {f"{at}.lora_A.weight": (rank, into), f"{at}.lora_B.weight": (out, rank)}
-    _write_tensors(folder / "adapter_model.safetensors", shapes, seed, WIDTH)
+    _write_tensors(folder / "adapter_model.safetensors", _drawn(shapes, seed, WIDTH))
     return folder
 
 
@@ -154,18 +165,33 @@ def _tokenizer() -> dict[str, Any]:
     }
 
 
-def _write_tensors(
-    path: Path, shapes: Mapping[str, tuple[int, ...]], seed: int, width: float
-) -> None:
-    """A safetensors file of 32-bit floats: an 8-byte length, a JSON header, the numbers."""
+def words_tokenizer(words: Sequence[str]) -> dict[str, Any]:
+    """A token each for words between spaces; the first ones are `SPECIAL`."""
+    made = _tokenizer()
+    model = {"type": "WordLevel", "unk_token": "<unk>"}
+    vocabulary = {word: number for number, word in enumerate(words)}
+    return {
+        **made,
+        "pre_tokenizer": {"type": "WhitespaceSplit"},
+        "decoder": None,
+        "model": {**model, "vocab": vocabulary},
+    }
+
+
+def _drawn(shapes: Mapping[str, tuple[int, ...]], seed: int, width: float) -> Tensors:
     draw = random.Random(seed).gauss
-    header, body = {}, bytearray()
     for name, shape in sorted(shapes.items()):
-        count = math.prod(shape)
         norm = len(shape) == 1
-        numbers = array.array("f", (1.0 if norm else draw(0, width) for _ in range(count)))
+        count = math.prod(shape)
+        yield name, shape, (1.0 if norm else draw(0, width) for _ in range(count))
+
+
+def _write_tensors(path: Path, tensors: Tensors) -> None:
+    """A safetensors file of 32-bit floats: an 8-byte length, a JSON header, the numbers."""
+    header, body = {}, bytearray()
+    for name, shape, numbers in tensors:
         begin = len(body)
-        body += numbers.tobytes()
+        body += array.array("f", numbers).tobytes()
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, len(body)]}
     text = json.dumps(header).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + body)
