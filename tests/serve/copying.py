@@ -30,24 +30,17 @@ SMALL = 1 / 64  # times a logit is what layers add for it, so that the last norm
 
 Matrix = list[list[float]]
 
-CONFIG = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
+CONFIG = models.CONFIG | {
     "hidden_size": HIDDEN,
     "intermediate_size": FEED,
     "num_hidden_layers": LAYERS,
     "num_attention_heads": HEADS,
     "num_key_value_heads": 1,
     "head_dim": HEAD,
-    "hidden_act": "silu",
     "vocab_size": PLACES,
-    "max_position_embeddings": models.LONGEST,
     "rms_norm_eps": 1e-6,
     "rope_theta": THETA,
     "tie_word_embeddings": False,
-    "bos_token_id": 0,
-    "eos_token_id": 1,
-    "torch_dtype": "bfloat16",
 }
 
 
