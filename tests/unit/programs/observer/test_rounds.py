@@ -104,7 +104,7 @@ def test_wrong_blocks_reach_the_document_and_outlive_a_restart(
     world.pages = {"10.0.0.1": GOOD, "10.0.0.2": GOOD}
     with_canary(monkeypatch, world)
     assert world.rounds()["models"][0]["canary"] == "NotCompared"
-    assert world.rounds(40)["state"] == "Hitting"
+    assert world.rounds(20)["state"] == "Hitting"
     found = world.rounds(600)
     row = {"namespace": "default", "model": "llama", "state": "WrongBlocks", "canary": "Compared"}
     more = {"kind": "vLLM", "cause": "", "at": "10.0.0.2", "engines": "1"}
